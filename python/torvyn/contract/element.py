@@ -1,0 +1,156 @@
+"""The element: one token, one reading, one sentence on its way through a flow.
+
+The native `Element` is the one a running flow hands out. The class below it is the same thing in Python for places
+without the native module, such as a WebAssembly guest; one test suite runs over both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from torvyn.errors import InvalidInput
+
+TEXT = "text/plain; charset=utf-8"
+BINARY = "application/octet-stream"
+
+_NO_ATTRIBUTES: Mapping[str, Any] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What all elements of one flow share."""
+
+    flow_id: str
+    flow_name: str
+    trace_id: str
+    deadline_ns: int | None = None
+    """Monotonic time at which the flow is cut, or None."""
+
+
+class Output:
+    """What a component emits when text or bytes alone do not say enough."""
+
+    __slots__ = ("attributes", "content_type", "data", "keep")
+
+    def __init__(
+        self,
+        data: str | bytes,
+        *,
+        content_type: str | None = None,
+        attributes: Mapping[str, Any] | None = None,
+        keep: bool = False,
+    ) -> None:
+        self.data = data
+        self.content_type = content_type
+        self.attributes = attributes
+        self.keep = keep
+        """An interrupt drops what waits downstream, but not this."""
+
+    def __repr__(self) -> str:
+        return f"Output({self.data!r})"
+
+
+class PureElement:
+    """`Element` in Python. Frozen; owns its data."""
+
+    __slots__ = ("_data", "attributes", "content_type", "context", "sequence", "timestamp_ns")
+
+    def __init__(
+        self,
+        data: str | bytes,
+        sequence: int = 0,
+        timestamp_ns: int = 0,
+        content_type: str | None = None,
+        attributes: Mapping[str, Any] | None = None,
+        context: Context | None = None,
+    ) -> None:
+        if not isinstance(data, (str, bytes)):
+            raise TypeError(f"an element's data is str or bytes, not {type(data).__name__}")
+        put = object.__setattr__
+        put(self, "_data", data)
+        put(self, "sequence", sequence)
+        put(self, "timestamp_ns", timestamp_ns)
+        put(self, "content_type", content_type or (TEXT if isinstance(data, str) else BINARY))
+        put(
+            self,
+            "attributes",
+            MappingProxyType(dict(attributes)) if attributes else _NO_ATTRIBUTES,
+        )
+        put(self, "context", context)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"an element is frozen: `{name}` cannot be set")
+
+    @property
+    def text(self) -> str:
+        """The payload as text; raises `InvalidInput` when it is not UTF-8."""
+        if isinstance(self._data, str):
+            return self._data
+        try:
+            return self._data.decode()
+        except UnicodeDecodeError as error:
+            raise InvalidInput(f"the payload is not UTF-8: {error.reason}") from error
+
+    def text_lossy(self) -> str:
+        """The payload as text, bad bytes replaced by U+FFFD."""
+        return self._data if isinstance(self._data, str) else self._data.decode(errors="replace")
+
+    @property
+    def data(self) -> memoryview:
+        """The payload as a read-only view of bytes."""
+        return memoryview(self._data.encode() if isinstance(self._data, str) else self._data)
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, PureElement):
+            return NotImplemented
+        return self._facts() == other._facts()
+
+    def __hash__(self) -> int:
+        return hash((bytes(self.data), self.sequence))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (
+            type(self),
+            (
+                self._data,
+                self.sequence,
+                self.timestamp_ns,
+                self.content_type,
+                dict(self.attributes) or None,
+                self.context,
+            ),
+        )
+
+    def __repr__(self) -> str:
+        return f"Element({self._data!r}, sequence={self.sequence})"
+
+    def _facts(self) -> tuple[object, ...]:
+        return (
+            bytes(self.data),
+            self.sequence,
+            self.timestamp_ns,
+            self.content_type,
+            dict(self.attributes),
+        )
+
+    if TYPE_CHECKING:
+        sequence: int
+        timestamp_ns: int
+        content_type: str
+        attributes: Mapping[str, Any]
+        context: Context | None
+
+
+if TYPE_CHECKING:
+    Element = PureElement
+else:
+    try:
+        from torvyn._native import Element
+    except ImportError:
+        Element = PureElement

@@ -1,0 +1,152 @@
+"""Plain functions as components, so that a small step needs no class.
+
+    torvyn.Flow(torvyn.source(["a", "b"]), torvyn.filter(lambda e: e.text != "a"))
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import AsyncIterable, Callable, Iterable
+from typing import Any
+
+from torvyn.contract.roles import Aggregator, Component, Filter, Processor, Router, Sink, Source
+from torvyn.errors import ContractError
+
+
+class IterableSource(Source):
+    """A source over anything that can be iterated, or over a function that makes such a thing."""
+
+    def __init__(self, items: Any) -> None:
+        super().__init__()
+        self._items = items
+        if inspect.isasyncgenfunction(items) or isinstance(items, AsyncIterable):
+            self.__torvyn_aiter__ = self._iterate_async
+
+    def __iter__(self) -> Any:
+        items = self._items() if callable(self._items) else self._items
+        return iter(items)
+
+    def _iterate_async(self) -> Any:
+        items = self._items() if callable(self._items) else self._items
+        return aiter(items)
+
+
+class FunctionFilter(Filter):
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__()
+        self.evaluate = function  # type: ignore[method-assign]
+
+
+class FunctionProcessor(Processor):
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__()
+        self.process = function  # type: ignore[method-assign]
+
+
+class FunctionRouter(Router):
+    def __init__(self, function: Callable[..., Any], ports: Iterable[str]) -> None:
+        super().__init__()
+        self.route = function  # type: ignore[method-assign]
+        self.ports = tuple(ports)
+
+
+class FunctionAggregator(Aggregator):
+    def __init__(self, ingest: Callable[..., Any], flush: Callable[..., Any] | None) -> None:
+        super().__init__()
+        self.ingest = ingest  # type: ignore[method-assign]
+        if flush is not None:
+            self.flush = flush  # type: ignore[method-assign]
+
+
+class FunctionSink(Sink):
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__()
+        self.push = function  # type: ignore[method-assign]
+
+
+class StreamStage(Processor):
+    """`def node(stream): for x in stream: yield y`, sync (on a thread) or async (on the loop)."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__()
+        self.stream_function = function
+        self.run = "async" if inspect.isasyncgenfunction(function) else "thread"
+
+
+def source(items: Any) -> Source:
+    """A source from an iterable, an async iterable, or a function that makes one."""
+    if not (callable(items) or isinstance(items, (Iterable, AsyncIterable))):
+        raise _wrong("source", "an iterable, an async iterable or a generator function", items)
+    return IterableSource(items)
+
+
+def filter(function: Callable[..., Any]) -> Filter:
+    """A filter from `function(element) -> bool | Verdict`."""
+    return FunctionFilter(_callable("filter", function))
+
+
+def processor(function: Callable[..., Any]) -> Processor:
+    """A processor from `function(element) -> None | one | list | generator`."""
+    return FunctionProcessor(_callable("processor", function))
+
+
+def router(function: Callable[..., Any], ports: Iterable[str]) -> Router:
+    """A router from `function(element) -> port names`, with the ports it may name."""
+    return FunctionRouter(_callable("router", function), ports)
+
+
+def aggregator(
+    ingest: Callable[..., Any], flush: Callable[..., Any] | None = None
+) -> Aggregator:
+    """An aggregator from `ingest(element) -> None | one` and an optional `flush() -> list`."""
+    return FunctionAggregator(_callable("aggregator", ingest), flush)
+
+
+def sink(function: Callable[..., Any]) -> Sink:
+    """A sink from `function(element) -> None | Signal`."""
+    return FunctionSink(_callable("sink", function))
+
+
+def stream(function: Callable[..., Any]) -> Processor:
+    """A processor from a generator over the stream: `async def node(stream): async for x in stream: yield y`."""
+    if not (inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function)):
+        raise _wrong("stream", "a generator function that takes the stream", function)
+    return StreamStage(function)
+
+
+def as_component(thing: Any) -> Component:
+    """What a flow makes of a node that was given to it as an object: see `Flow`."""
+    if isinstance(thing, Component):
+        return thing
+    if isinstance(thing, type) and issubclass(thing, Component):
+        return thing()
+    takes_stream = _takes_one(thing)
+    if inspect.isasyncgenfunction(thing) or inspect.isgeneratorfunction(thing):
+        return StreamStage(thing) if takes_stream else IterableSource(thing)
+    if isinstance(thing, (AsyncIterable, Iterable)) and not isinstance(thing, (str, bytes)):
+        return IterableSource(thing)
+    raise ContractError(
+        "contract.not-a-component",
+        f"{thing!r} is not a component",
+        hint="give a role class or instance, an iterable, a generator function, or wrap a plain "
+        "function with torvyn.filter, torvyn.processor or torvyn.sink",
+    )
+
+
+def _takes_one(thing: Any) -> bool:
+    if not inspect.isfunction(thing):
+        return False
+    return bool(inspect.signature(thing).parameters)
+
+
+def _callable(what: str, function: Any) -> Callable[..., Any]:
+    if not callable(function):
+        raise _wrong(what, "a function", function)
+    return function  # type: ignore[no-any-return]
+
+
+def _wrong(what: str, expected: str, got: Any) -> ContractError:
+    return ContractError(
+        "contract.not-a-component",
+        f"torvyn.{what} takes {expected}, not {type(got).__name__}",
+    )

@@ -1,0 +1,180 @@
+"""The exception tree and the form in which a person reads it.
+
+    TorvynError
+    +-- ManifestError          the file is wrong                    exit 2
+    +-- LinkError              the file is fine, its graph is not   exit 2
+    +-- ContractError          a component breaks its role          exit 2
+    +-- UsageError             the command line is wrong            exit 2
+    +-- MissingError           something outside is missing         exit 3
+    +-- FlowError              a running flow failed                exit 1
+    |   +-- ComponentError     what components raise, by who is at fault
+    |       +-- InvalidInput       the element is bad; never retried
+    |       +-- Unavailable        something outside is away; a retry may help
+    |       +-- Internal           the component is wrong; any other exception becomes this
+    |       +-- DeadlineExceeded   it took too long
+    |       +-- Fatal              the component cannot go on; always stops the flow
+    +-- BugError               torvyn is wrong                      exit 70
+
+Every error has a code of the form `room.kebab-words`; `torvyn.catalogue` explains each. An error may carry several
+diagnostics: a manifest's problems are reported in one run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, ClassVar
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """A place a person can go to: `Torvyn.toml:31:8, flow.main.edges[2].from`."""
+
+    file: str | None = None
+    line: int | None = None
+    column: int | None = None
+    path: str | None = None
+
+    def __str__(self) -> str:
+        place = self.file or ""
+        if self.line is not None:
+            place += f":{self.line}"
+            if self.column is not None:
+                place += f":{self.column}"
+        return ", ".join(part for part in (place, self.path) if part)
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostic:
+    """One problem: what, where and what to do."""
+
+    code: str
+    message: str
+    location: Location | None = None
+    hint: str | None = None
+    severity: str = "error"
+
+    def render(self) -> str:
+        lines = [f"{self.severity}[{self.code}]: {self.message}"]
+        if self.location is not None and str(self.location):
+            lines.append(f"  at {self.location}")
+        if self.hint:
+            lines += ["", f"hint: {self.hint}"]
+        return "\n".join(lines)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {key: value for key, value in asdict(self).items() if value is not None}
+
+
+class TorvynError(Exception):
+    """The root. `diagnostics` has at least one entry; the attributes speak of the first."""
+
+    exit_code: ClassVar[int] = 1
+    default_code: ClassVar[str] = "torvyn.error"
+
+    def __init__(
+        self,
+        code: str,
+        message: str,
+        *,
+        location: Location | None = None,
+        hint: str | None = None,
+        diagnostics: Sequence[Diagnostic] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.diagnostics: tuple[Diagnostic, ...] = tuple(
+            diagnostics or (Diagnostic(code, message, location, hint),)
+        )
+
+    @classmethod
+    def of(cls, diagnostics: Sequence[Diagnostic]) -> TorvynError:
+        """One error for several problems."""
+        first = diagnostics[0]
+        return cls(first.code, first.message, diagnostics=diagnostics)
+
+    @property
+    def code(self) -> str:
+        return self.diagnostics[0].code
+
+    @property
+    def message(self) -> str:
+        return self.diagnostics[0].message
+
+    @property
+    def location(self) -> Location | None:
+        return self.diagnostics[0].location
+
+    @property
+    def hint(self) -> str | None:
+        return self.diagnostics[0].hint
+
+    def render(self) -> str:
+        """The text a person reads, one block a problem."""
+        return "\n\n".join(diagnostic.render() for diagnostic in self.diagnostics)
+
+    def at(self, location: Location) -> TorvynError:
+        """This error with a place, if it has none yet."""
+        first, *rest = self.diagnostics
+        if first.location is None:
+            self.diagnostics = (replace(first, location=location), *rest)
+        return self
+
+
+class ManifestError(TorvynError):
+    exit_code = 2
+
+
+class LinkError(TorvynError):
+    exit_code = 2
+
+
+class ContractError(TorvynError):
+    exit_code = 2
+
+
+class UsageError(TorvynError):
+    exit_code = 2
+
+
+class MissingError(TorvynError):
+    exit_code = 3
+
+
+class BugError(TorvynError):
+    exit_code = 70
+
+
+class FlowError(TorvynError):
+    """A flow failed. `node`, `element` and `method` say where, `__cause__` says why, when known."""
+
+    node: str | None = None
+    sequence: int | None = None
+
+
+class ComponentError(FlowError):
+    """What components raise: `raise torvyn.InvalidInput("not a number")`."""
+
+    default_code = "component.internal"
+
+    def __init__(self, message: str = "", *, hint: str | None = None) -> None:
+        super().__init__(self.default_code, message or type(self).__name__, hint=hint)
+
+
+class InvalidInput(ComponentError):
+    default_code = "component.invalid-input"
+
+
+class Unavailable(ComponentError):
+    default_code = "component.unavailable"
+
+
+class Internal(ComponentError):
+    default_code = "component.internal"
+
+
+class DeadlineExceeded(ComponentError):
+    default_code = "component.deadline-exceeded"
+
+
+class Fatal(ComponentError):
+    default_code = "component.fatal"

@@ -1,0 +1,56 @@
+"""The draft: a flow as its author wrote it, before names are resolved.
+
+The manifest and the builder in Python (`Flow.add`, `Flow.connect`) both make drafts, so both are judged by the same
+rules and become the same Plan. None means "not said": link fills in the default.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from torvyn.errors import Location
+
+
+@dataclass(slots=True)
+class NodeDraft:
+    name: str
+    component: Any
+    """A name, a path, or a live component."""
+    interface: str | None = None
+    config: str | dict[str, Any] | None = None
+    max_memory_bytes: int | None = None
+    call_timeout_s: float | None = None
+    init_timeout_s: float | None = None
+    run: str | None = None
+    on_error: str | dict[str, Any] | None = None
+    unit: str | None = None
+    location: Location | None = None
+
+
+@dataclass(slots=True)
+class EdgeDraft:
+    source: str
+    target: str
+    port: str | None = None
+    target_port: str | None = None
+    queue_depth: int | None = None
+    queue_bytes: int | None = None
+    backpressure: str | None = None
+    low_watermark: float | None = None
+    location: Location | None = None
+
+
+@dataclass(slots=True)
+class FlowDraft:
+    name: str
+    nodes: dict[str, NodeDraft] = field(default_factory=dict)
+    edges: list[EdgeDraft] = field(default_factory=list)
+    description: str = ""
+    priority: str | None = None
+    deadline_s: float | None = None
+    queue_depth: int | None = None
+    queue_bytes: int | None = None
+    backpressure: str | None = None
+    on_error: str | dict[str, Any] | None = None
+    location: Location | None = None
