@@ -103,6 +103,22 @@ def test_a_missing_file_names_a_near_one(tmp_path):
     assert "data.txt?" in caught.value.hint
 
 
+def test_a_missing_file_says_where_relative_paths_start(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(MissingError) as caught:
+        started("absent.txt")
+    assert caught.value.hint == f"a relative path starts from {os.getcwd()}"
+    with pytest.raises(MissingError) as caught:
+        started(str(tmp_path / "absent.txt"))
+    assert caught.value.hint is None
+
+
+def test_a_missing_folder_is_named_too(tmp_path):
+    with pytest.raises(MissingError) as caught:
+        started(str(tmp_path / "no" / "in.txt"))
+    assert caught.value.hint == f"there is no folder {tmp_path / 'no'} either"
+
+
 def test_a_folder_is_not_a_file(tmp_path):
     with pytest.raises(MissingError, match="is a directory"):
         started(str(tmp_path))
