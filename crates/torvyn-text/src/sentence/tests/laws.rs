@@ -3,74 +3,17 @@
 use super::*;
 use proptest::prelude::*;
 
+#[rustfmt::skip]
+const PARTS: &[&str] = &[
+    ".", "!", "?", "...", "…", "。", "！", "？", "।", "．", " ", " ", " ", "\n", "\n\n", "\t", "\u{3000}",
+    "\u{2029}", "\"", "'", "(", ")", "「", "」", "“", "”", "*", "<", ">", "</b>", "<b>", "`", "``", "```", "Dr",
+    "e.g", "U.S", "No", "etc", "p.m", "J", "I", "1", "12", "3.14", "The", "He", "she", "EST", "Word", "word",
+    "你好", "はい", "と", "😀", "❤️", "-", "—", "#", ",", "é", "example.com", "สวัสดี",
+];
+
 /// Text rich in what the rules look at.
 fn text() -> impl Strategy<Value = String> {
-    let parts = vec![
-        ".",
-        "!",
-        "?",
-        "...",
-        "…",
-        "。",
-        "！",
-        "？",
-        "।",
-        "．",
-        " ",
-        " ",
-        " ",
-        "\n",
-        "\n\n",
-        "\t",
-        "\u{3000}",
-        "\u{2029}",
-        "\"",
-        "'",
-        "(",
-        ")",
-        "「",
-        "」",
-        "“",
-        "”",
-        "*",
-        "<",
-        ">",
-        "</b>",
-        "<b>",
-        "`",
-        "``",
-        "```",
-        "Dr",
-        "e.g",
-        "U.S",
-        "No",
-        "etc",
-        "p.m",
-        "J",
-        "I",
-        "1",
-        "12",
-        "3.14",
-        "The",
-        "He",
-        "she",
-        "EST",
-        "Word",
-        "word",
-        "你好",
-        "はい",
-        "と",
-        "😀",
-        "❤️",
-        "-",
-        "—",
-        "#",
-        ",",
-        "é",
-        "example.com",
-        "สวัสดี",
-    ];
-    prop::collection::vec(prop::sample::select(parts), 0..60).prop_map(|parts| parts.concat())
+    prop::collection::vec(prop::sample::select(PARTS), 0..60).prop_map(|parts| parts.concat())
 }
 
 fn options() -> impl Strategy<Value = Options> {
