@@ -1,10 +1,15 @@
 //! The border between Python and the native core: the only crate that names pyo3.
 
+mod toml;
+
 use pyo3::prelude::*;
 
 #[pymodule]
 mod _native {
     use super::*;
+
+    #[pymodule_export]
+    use super::toml::{TomlError, parse_toml};
 
     #[pymodule_init]
     fn init(_module: &Bound<'_, PyModule>) -> PyResult<()> {
