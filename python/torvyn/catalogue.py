@@ -12,12 +12,17 @@ CATALOGUE: Final[dict[str, str]] = {
     # contract: a component breaks the promise of its role
     "contract.not-a-component": "A node was given something that is not a component.",
     "contract.wrong-result": "A component's method answered with what its role does not allow.",
+    "contract.wrong-config": "A component's config has an unknown, missing or unfitting option.",
     # component: raised by components, by who is at fault
     "component.invalid-input": "The element is bad. Never retried.",
     "component.unavailable": "Something the component needs is away. A retry may help.",
     "component.internal": "The component is wrong; every other exception becomes this.",
     "component.deadline-exceeded": "A call or the flow took longer than it may.",
     "component.fatal": "The component cannot go on. Stops the flow under every policy.",
+    # components: the built-in parts
+    "components.file-missing": "A file to read, or the folder of a file to write, is not there.",
+    "components.file-unreadable": "A file to be read is there, but it cannot be opened.",
+    "components.file-unwritable": "A file cannot be opened for writing.",
     # manifest: the text of Torvyn.toml
     "manifest.bad-duration": "A value is not a duration such as `100us`, `5s` or `1.5h`.",
     "manifest.bad-name": "A name holds something else than letters, digits, `_` and `-`.",

@@ -1,0 +1,197 @@
+"""Config: what stands behind a node's `config`, as typed options.
+
+A config is plain text (it fills the component's main option), a table as JSON text, or, in
+programs, a dict or a list. Numbers and booleans may be written as text, because values from the
+environment arrive so. All problems are reported at once; no unknown option is passed over.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from torvyn.components.spec import Option, Spec
+from torvyn.contract.units import parse_duration_s, parse_size_bytes
+from torvyn.errors import ContractError, Diagnostic
+
+CODE = "contract.wrong-config"
+
+
+def parse_config(spec: Spec, config: Any) -> dict[str, Any]:
+    """Every option of the spec with its value or its default; raises `ContractError`."""
+    given = _table(spec, config)
+    problems = [_unknown(spec, name) for name in given if spec.option(name) is None]
+    values: dict[str, Any] = {}
+    for option in spec.options:
+        try:
+            values[option.name] = _value(option, given)
+        except ValueError as error:
+            hint = f"`{option.name}` takes {option.expects}: {option.doc}"
+            message = f"`{spec.name}`: {error}"
+            problems.append(Diagnostic(CODE, message, hint=hint))
+    if problems:
+        raise ContractError.of(problems)
+    return values
+
+
+def config_text(config: Any) -> str:
+    """A config that was given in a program, as the text that `init` takes."""
+    if config is None:
+        return ""
+    return config if isinstance(config, str) else json.dumps(config, ensure_ascii=False)
+
+
+def wrong_config(spec: Spec, message: str, hint: str | None = None) -> ContractError:
+    """The complaint of a component about options that are well-formed but do not fit together."""
+    return ContractError(CODE, f"`{spec.name}`: {message}", hint=hint)
+
+
+def _table(spec: Spec, config: Any) -> Mapping[str, Any]:
+    """The config as a table, whatever form it came in."""
+    if isinstance(config, str):
+        config = _from_text(spec, config)
+    if config is None or config == "":
+        return {}
+    if isinstance(config, Mapping):
+        return config
+    main = spec.option(spec.main) if spec.main else None
+    if main is not None:
+        return {main.name: config}
+    if not spec.options:
+        raise wrong_config(spec, f"it takes no config, but was given {_shown(config)}")
+    raise wrong_config(
+        spec,
+        f"its config is a table, not {_shown(config)}",
+        hint=f"write it with its options: {_names(spec)}",
+    )
+
+
+def _from_text(spec: Spec, text: str) -> Any:
+    """Plain text as it is; JSON text of a table (or of a list, where lists are taken) as data."""
+    start = text.lstrip()[:2]
+    main = spec.option(spec.main) if spec.main else None
+    takes_list = main is not None and main.kind in ("words", "tokens")
+    if not start.startswith("{") and not (takes_list and start.startswith("[")):
+        return text
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        if start == '{"':
+            hint = "write a table in the manifest, or a dict in a program"
+            raise wrong_config(spec, f"its config is not valid JSON: {error}", hint) from error
+        return text
+    return data if isinstance(data, (dict, list)) else text
+
+
+def _value(option: Option, given: Mapping[str, Any]) -> Any:
+    raw = given.get(option.name)
+    if raw is None:
+        if option.required:
+            raise ValueError(f"the option `{option.name}` is missing")
+        return option.default
+    value = _convert(option, raw)
+    if option.minimum is not None and value < option.minimum:
+        raise ValueError(f"`{option.name}` is {_shown(raw)}, which is too small")
+    return value
+
+
+def _convert(option: Option, raw: Any) -> Any:
+    match option.kind:
+        case "text" | "choice":
+            return _text(option, raw)
+        case "integer" | "number":
+            return _number(option, raw)
+        case "boolean":
+            return _boolean(option, raw)
+        case "duration" | "size":
+            return _quantity(option, raw)
+        case "words" | "tokens":
+            return _list(option, raw)
+        case _:
+            return _mapping(option, raw)
+
+
+def _text(option: Option, raw: Any) -> str:
+    if not isinstance(raw, str) or (option.choices and raw not in option.choices):
+        raise _mismatch(option, raw)
+    return raw
+
+
+def _number(option: Option, raw: Any) -> float:
+    number = raw
+    if isinstance(raw, str):
+        try:
+            number = int(raw) if option.kind == "integer" else float(raw)
+        except ValueError:
+            raise _mismatch(option, raw) from None
+    allowed = (int,) if option.kind == "integer" else (int, float)
+    if isinstance(number, bool) or not isinstance(number, allowed) or not math.isfinite(number):
+        raise _mismatch(option, raw)
+    return number
+
+
+def _boolean(option: Option, raw: Any) -> bool:
+    value = {"true": True, "false": False}.get(raw) if isinstance(raw, str) else raw
+    if not isinstance(value, bool):
+        raise _mismatch(option, raw)
+    return value
+
+
+def _quantity(option: Option, raw: Any) -> float:
+    try:
+        return parse_duration_s(raw) if option.kind == "duration" else parse_size_bytes(raw)
+    except ValueError as error:
+        raise ValueError(f"`{option.name}`: {error}") from None
+
+
+def _list(option: Option, raw: Any) -> tuple[str, ...]:
+    parts = raw.split(",") if isinstance(raw, str) else raw
+    if not isinstance(parts, (list, tuple)) or not all(isinstance(part, str) for part in parts):
+        raise _mismatch(option, raw)
+    if option.kind == "tokens":
+        return tuple(parts)
+    return tuple(word for word in (part.strip() for part in parts) if word)
+
+
+def _mapping(option: Option, raw: Any) -> dict[str, Any]:
+    if not isinstance(raw, Mapping) or not all(isinstance(key, str) for key in raw):
+        raise _mismatch(option, raw)
+    if option.kind == "text table":
+        for key, value in raw.items():
+            if isinstance(value, Mapping):
+                raise ValueError(
+                    f'`{option.name}.{key}` is a table; quote a dotted name: "{key}.x"'
+                )
+            if not isinstance(value, str):
+                raise ValueError(f"`{option.name}.{key}` is {_shown(value)}, not text")
+    return dict(raw)
+
+
+def _mismatch(option: Option, raw: Any) -> ValueError:
+    return ValueError(f"`{option.name}` is {_shown(raw)}, not {option.expects}")
+
+
+def _unknown(spec: Spec, name: str) -> Diagnostic:
+    near = difflib.get_close_matches(str(name), [option.name for option in spec.options], n=1)
+    meant = f"; did you mean `{near[0]}`?" if near else ""
+    hint = f"its options are {_names(spec)}{meant}" if spec.options else "it takes no options"
+    return Diagnostic(CODE, f"`{spec.name}` has no option `{name}`", hint=hint)
+
+
+def _names(spec: Spec) -> str:
+    return ", ".join(f"`{option.name}` ({option.kind})" for option in spec.options)
+
+
+def _shown(value: Any) -> str:
+    """A wrong value, short enough for one line."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, Mapping):
+        return "a table"
+    if isinstance(value, (list, tuple)):
+        return "a list"
+    text = json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."

@@ -1,0 +1,66 @@
+"""Files, opened for a component, with the errors a person can act on.
+
+What is missing outside is a `MissingError`; nothing here creates folders or guesses another name.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+from typing import BinaryIO
+
+from torvyn.components.spec import Spec
+from torvyn.errors import MissingError
+
+
+def open_to_read(spec: Spec, path: str) -> BinaryIO:
+    """The file in bytes, buffered."""
+    place = os.path.expanduser(path)
+    try:
+        return open(place, "rb")
+    except FileNotFoundError as error:
+        raise MissingError(
+            "components.file-missing",
+            f"`{spec.name}`: there is no file {path}",
+            hint=_near(place),
+        ) from error
+    except (OSError, ValueError) as error:
+        raise MissingError(
+            "components.file-unreadable", f"`{spec.name}`: cannot read {path}: {_reason(error)}"
+        ) from error
+
+
+def open_to_append(spec: Spec, path: str, *, truncate: bool) -> int:
+    """A descriptor that writes at the file's end."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_CLOEXEC", 0)
+    place = os.path.expanduser(path)
+    try:
+        return os.open(place, flags | (os.O_TRUNC if truncate else 0), 0o666)
+    except FileNotFoundError as error:
+        folder = os.path.dirname(place) or "."
+        raise MissingError(
+            "components.file-missing",
+            f"`{spec.name}`: cannot write {path}: there is no folder {folder}",
+            hint=f"create it: mkdir -p {folder}",
+        ) from error
+    except (OSError, ValueError) as error:
+        raise MissingError(
+            "components.file-unwritable", f"`{spec.name}`: cannot write {path}: {_reason(error)}"
+        ) from error
+
+
+def _near(place: str) -> str:
+    folder, name = os.path.split(place)
+    try:
+        names = os.listdir(folder or ".")
+    except OSError:
+        return f"there is no folder {folder} either"
+    near = difflib.get_close_matches(name, names, n=1)
+    if near:
+        return f"did you mean {os.path.join(folder, near[0])}?"
+    return f"a relative path starts from {os.getcwd()}"
+
+
+def _reason(error: OSError | ValueError) -> str:
+    reason = error.strerror if isinstance(error, OSError) else None
+    return (reason or str(error)).lower()

@@ -1,0 +1,74 @@
+"""`rate-limit`: lets at most so many elements pass in a time and drops the surplus.
+
+A bucket of `burst` permits is refilled at `rate` for each `per`; an element takes one or is
+dropped. It never delays an element: a filter judges, it does not wait.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from typing import ClassVar
+
+from torvyn.components.config import parse_config, wrong_config
+from torvyn.components.spec import Option, Spec
+from torvyn.contract import Element, Filter
+
+SPEC = Spec(
+    name="rate-limit",
+    role="filter",
+    summary="Lets at most so many elements pass in a time and drops the surplus.",
+    options=(
+        Option("rate", "number", None, "How many elements may pass in each `per`.", required=True),
+        Option("per", "duration", 1.0, "The time that `rate` speaks of."),
+        Option(
+            "burst",
+            "integer",
+            0,
+            "How many may pass at once after a quiet time; 0 is as many as `rate`.",
+            minimum=0,
+        ),
+    ),
+    main="rate",
+    example="""\
+[flow.main.nodes.limit]
+component = "rate-limit"
+config = { rate = 100, per = "1s", burst = 20 }
+""",
+)
+
+# A permit that is due at this very moment must not be missed by a rounding error.
+_NEARLY_ONE = 1.0 - 1e-9
+
+
+class RateLimit(Filter):
+    spec: ClassVar[Spec] = SPEC
+
+    filtered = 0
+    """How many elements were dropped."""
+
+    _clock: Callable[[], float] = staticmethod(time.monotonic)
+
+    def init(self, config: str) -> None:
+        options = parse_config(SPEC, config)
+        rate, per_s = options["rate"], options["per"]
+        if rate <= 0 or per_s <= 0:
+            raise wrong_config(SPEC, "`rate` and `per` must be more than 0")
+        self._permits_per_s: float = rate / per_s
+        self._burst: float = options["burst"] or max(1, math.ceil(rate))
+        self._permits = float(self._burst)
+        self._last_s: float | None = None
+        self.filtered = 0
+
+    def evaluate(self, element: Element) -> bool:
+        now_s = self._clock()
+        if self._last_s is not None:
+            earned = (now_s - self._last_s) * self._permits_per_s
+            self._permits = min(self._burst, self._permits + earned)
+        self._last_s = now_s
+        if self._permits < _NEARLY_ONE:
+            self.filtered += 1
+            return False
+        self._permits -= 1.0
+        return True

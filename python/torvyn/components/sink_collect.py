@@ -1,0 +1,58 @@
+"""`collect`: keeps the elements in memory, for tests, notebooks and programs.
+
+The lists begin anew with each flow. With a `limit` the first elements are kept and the others are
+only counted, so memory stays bounded.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from torvyn.components.config import parse_config
+from torvyn.components.spec import Option, Spec
+from torvyn.contract import Element, End, Sink
+
+SPEC = Spec(
+    name="collect",
+    role="sink",
+    summary="Keeps the elements in memory, for tests, notebooks and programs.",
+    options=(
+        Option("limit", "integer", 0, "How many are kept, the first ones; 0 is all.", minimum=0),
+    ),
+    main="limit",
+    example="""\
+[flow.main.nodes.output]
+component = "collect"
+config = { limit = 1000 }
+""",
+)
+
+
+class Collect(Sink):
+    spec: ClassVar[Spec] = SPEC
+
+    def __init__(self, config: Any = "") -> None:
+        super().__init__(config)
+        self.elements: list[Element] = []
+        self.count = 0
+        """How many elements arrived, kept or not."""
+        self.end: End | None = None
+        """How the stream ended, once it has."""
+        self._limit = 0
+
+    def init(self, config: str) -> None:
+        self._limit = parse_config(SPEC, config)["limit"]
+        self.elements, self.count, self.end = [], 0, None
+
+    @property
+    def texts(self) -> list[str]:
+        """The kept elements as text."""
+        return [element.text for element in self.elements]
+
+    def push(self, element: Element) -> None:
+        self.count += 1
+        if not self._limit or len(self.elements) < self._limit:
+            self.elements.append(element)
+
+    def complete(self, end: End) -> None:
+        self.end = end

@@ -1,0 +1,61 @@
+"""`console`: prints each element to standard output, at once.
+
+On a terminal, control characters in an element are shown and not obeyed: what streams through a
+flow may come from anywhere, and must not move the cursor or set the title of somebody's window. In
+a pipe the text is passed on as it is. A closed pipe is the caller's to handle.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import ClassVar, Final, TextIO
+
+from torvyn.components.config import parse_config
+from torvyn.components.spec import Option, Spec
+from torvyn.contract import Element, Sink
+from torvyn.errors import Unavailable
+
+SPEC = Spec(
+    name="console",
+    role="sink",
+    summary="Prints each element to standard output, at once.",
+    options=(
+        Option("prefix", "text", "", "What stands before each element."),
+        Option("end", "text", "\n", "What stands after each element."),
+    ),
+    main="prefix",
+    example="""\
+[flow.main.nodes.output]
+component = "console"
+config = { prefix = "> " }
+""",
+)
+
+_CONTROLS: Final = {
+    code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\t\n"
+}
+
+
+class Console(Sink):
+    spec: ClassVar[Spec] = SPEC
+
+    def init(self, config: str) -> None:
+        options = parse_config(SPEC, config)
+        self._prefix: str = options["prefix"]
+        self._end: str = options["end"]
+        if sys.stdout is None:
+            raise Unavailable("standard output is closed")
+        self._stream: TextIO = sys.stdout
+        self._is_terminal = self._stream.isatty()
+
+    def push(self, element: Element) -> None:
+        text = element.text_lossy()
+        if self._is_terminal:
+            text = text.translate(_CONTROLS)
+        text = f"{self._prefix}{text}{self._end}"
+        try:
+            self._stream.write(text)
+        except UnicodeEncodeError:
+            encoding = self._stream.encoding
+            self._stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
+        self._stream.flush()

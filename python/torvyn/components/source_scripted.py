@@ -1,0 +1,78 @@
+"""`scripted`: a fixed list of tokens, for demonstrations, tests and benchmarks.
+
+Without a delay the native stage of the same name runs in its place; with one, this class waits
+between tokens without blocking anybody.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from torvyn.components.config import parse_config
+from torvyn.components.spec import Option, Spec
+from torvyn.contract import PENDING, Pending, Source
+
+# fmt: off
+DEFAULT_TOKENS = (
+    "The", " quick", " brown", " fox", " jumped", " over", " the", " lazy", " dog", ".",
+    " The", " blocked_word", " was", " filtered", ".",
+    " Torvyn", " handles", " streaming", " tokens", ".",
+)
+# fmt: on
+
+SPEC = Spec(
+    name="scripted",
+    role="source",
+    summary="A fixed list of tokens.",
+    options=(
+        Option("tokens", "tokens", DEFAULT_TOKENS, "The tokens, in order."),
+        Option("repeat", "integer", 1, "How many times the list is sent.", minimum=1),
+        Option("delay", "duration", 0.0, "The time from one token to the next."),
+    ),
+    main="tokens",
+    example="""\
+[flow.main.nodes.model]
+component = "scripted"
+config = { tokens = ["Hello", ",", " world", "."], delay = "20ms" }
+""",
+)
+
+
+class Scripted(Source):
+    spec: ClassVar[Spec] = SPEC
+    unit = "tokens"
+
+    _clock: Callable[[], float] = staticmethod(time.monotonic)
+
+    def init(self, config: str) -> None:
+        options = parse_config(SPEC, config)
+        self._tokens: tuple[str, ...] = options["tokens"]
+        self._total = len(self._tokens) * int(options["repeat"])
+        self._delay_s: float = options["delay"]
+        self._sent = 0
+        self._start_s: float | None = None
+
+    def pull(self) -> str | Pending | None:
+        sent = self._sent
+        if sent == self._total:
+            return None
+        if self._delay_s:
+            wait_s = self._wait_s()
+            if wait_s > 0:
+                return PENDING.after(wait_s)
+        self._sent = sent + 1
+        return self._tokens[sent % len(self._tokens)]
+
+    def native_stage(self, config: str) -> tuple[str, dict[str, object]] | None:
+        options: dict[str, Any] = parse_config(SPEC, config)
+        if type(self) is not Scripted or options["delay"]:
+            return None
+        return "scripted", {"tokens": list(options["tokens"]), "repeat": options["repeat"]}
+
+    def _wait_s(self) -> float:
+        now_s = self._clock()
+        if self._start_s is None:
+            self._start_s = now_s
+        return self._start_s + self._sent * self._delay_s - now_s

@@ -1,0 +1,111 @@
+"""Units: durations and sizes as people write them, `"100ms"` and `"1KiB"`.
+
+One table for manifests and component options, so that both read a text in the same way. A complaint
+is a `ValueError` whose text is a whole sentence; the caller knows the place and adds it.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Final
+
+_NUMBER_AND_UNIT: Final = re.compile(r"\s*([0-9]{1,18}(?:\.[0-9]{1,18})?)\s*([A-Za-zµμ]*)\s*")
+
+
+@dataclass(frozen=True)
+class _Scale:
+    what: str
+    example: str
+    units: dict[str, Fraction]
+    misspelt: dict[str, str]
+    """Other spellings, in lower case, and the unit that was meant."""
+    plain: str
+
+
+_DURATION: Final = _Scale(
+    "duration",
+    "100ms",
+    # Fractions, so that "100us" is the float 0.0001 and not a product of two roundings.
+    {
+        "us": Fraction(1, 1_000_000),
+        "ms": Fraction(1, 1000),
+        "s": Fraction(1),
+        "m": Fraction(60),
+        "h": Fraction(3600),
+    },
+    {
+        **dict.fromkeys(("µs", "μs", "usec", "micros", "microseconds"), "us"),
+        **dict.fromkeys(("msec", "millis", "milliseconds"), "ms"),
+        **dict.fromkeys(("sec", "secs", "second", "seconds"), "s"),
+        **dict.fromkeys(("min", "mins", "minute", "minutes"), "m"),
+        **dict.fromkeys(("hr", "hrs", "hour", "hours"), "h"),
+    },
+    "s",
+)
+_SIZE: Final = _Scale(
+    "size",
+    "1KiB",
+    {
+        "B": Fraction(1),
+        "KiB": Fraction(1024),
+        "MiB": Fraction(1024**2),
+        "GiB": Fraction(1024**3),
+    },
+    {"k": "KiB", "kb": "KiB", "m": "MiB", "mb": "MiB", "g": "GiB", "gb": "GiB", "bytes": "B"},
+    "B",
+)
+
+DURATION_UNITS: Final = tuple(_DURATION.units)
+SIZE_UNITS: Final = tuple(_SIZE.units)
+
+
+def parse_duration_s(text: str | float) -> float:
+    """Seconds from `"100ms"`, or from a number that already means seconds."""
+    return float(_parse(text, _DURATION))
+
+
+def parse_size_bytes(text: str | float) -> int:
+    """Bytes from `"1KiB"`, or from a whole number that already means bytes."""
+    size = _parse(text, _SIZE)
+    if size != int(size):
+        raise ValueError(f"the size {text!r} is not a whole number of bytes")
+    return int(size)
+
+
+def _parse(given: str | float, scale: _Scale) -> Fraction | float:
+    if isinstance(given, str):
+        return _parse_text(given, scale)
+    if isinstance(given, bool) or not isinstance(given, (int, float)):
+        kind = type(given).__name__
+        raise ValueError(
+            f'a {scale.what} is a number or text such as "{scale.example}", not {kind}'
+        )
+    if not math.isfinite(given) or given < 0:
+        raise ValueError(f"a {scale.what} cannot be {given!r}")
+    return given
+
+
+def _parse_text(text: str, scale: _Scale) -> Fraction:
+    match = _NUMBER_AND_UNIT.fullmatch(text)
+    if match is None:
+        raise ValueError(
+            f'{text!r} is not a {scale.what}; write a number and a unit, such as "{scale.example}"'
+        )
+    number, unit = match.groups()
+    factor = scale.units.get(unit)
+    if factor is None:
+        raise ValueError(_about_unit(number, unit, scale))
+    return Fraction(number) * factor
+
+
+def _about_unit(number: str, unit: str, scale: _Scale) -> str:
+    known = f"the units are {', '.join(scale.units)}"
+    if not unit:
+        return f'the {scale.what} "{number}" has no unit; {known}; write "{number}{scale.plain}"?'
+    spellings = {**scale.misspelt, **{name.lower(): name for name in scale.units}}
+    meant = spellings.get(unit.lower())
+    guess = f'; did you mean "{number}{meant}"?' if meant else ""
+    return f'"{unit}" is not a unit of {scale.what}; {known}{guess}'
