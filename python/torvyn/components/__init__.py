@@ -1,4 +1,7 @@
-"""The built-in components, one file each: `kind_name.py`. Nothing is imported until a flow asks for it."""
+"""The built-in components, one file each: `kind_name.py`.
+
+Nothing is imported until a flow asks for it.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 """Private imports: each component folder is a package of its own, whatever its modules are called.
 
-Two components may each own a `model.py`. Modules of a folder run with a private `__import__` that looks beside them
-first and files what it finds under the folder's private package, for lazy imports inside functions too. The modules
-are real ones in `sys.modules`, so classes pickle, can be inspected and have ordinary tracebacks.
+Two components may each own a `model.py`. Modules of a folder run with a private `__import__` that
+looks beside them first and files what it finds under the folder's private package, for lazy
+imports inside functions too. The modules are real ones in `sys.modules`, so classes pickle, can be
+inspected and have ordinary tracebacks.
 """
 
 from __future__ import annotations

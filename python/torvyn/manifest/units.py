@@ -1,4 +1,4 @@
-"""Sizes and durations: `64MiB`, `100us`, and back.
+"""Sizes and durations of the file: read by the contract's table of units, and written back.
 
 `parse_size(render_size(n)) == n`, and the same for durations, which are whole nanoseconds so that
 no text is too long.
@@ -6,55 +6,43 @@ no text is too long.
 
 from __future__ import annotations
 
-import re
 from decimal import Decimal
 from fractions import Fraction
 from typing import Final
 
-SIZE_UNITS: Final = {"B": 1, "KiB": 1024, "MiB": 1024**2, "GiB": 1024**3}
-DURATION_UNITS: Final = {
-    "us": Fraction(1, 1_000_000),
-    "ms": Fraction(1, 1000),
-    "s": Fraction(1),
-    "m": Fraction(60),
-    "h": Fraction(3600),
-}
+from torvyn.contract.units import (
+    DURATION_UNITS,
+    SIZE_UNITS,
+    parse_duration_s,
+    parse_size_bytes,
+)
 
-_QUANTITY = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,12})?) ?([A-Za-z]*)", re.ASCII)
-SIZE_PATTERN: Final = r"^[0-9]{1,18}(\.[0-9]{1,12})? ?(B|KiB|MiB|GiB)$"
-DURATION_PATTERN: Final = r"^[0-9]{1,18}(\.[0-9]{1,12})? ?(us|ms|s|m|h)$"
+_NUMBER: Final = r"^\s*[0-9]{1,18}(\.[0-9]{1,18})?\s*"
+SIZE_PATTERN: Final = rf"{_NUMBER}({'|'.join(SIZE_UNITS)})\s*$"
+DURATION_PATTERN: Final = rf"{_NUMBER}({'|'.join(DURATION_UNITS)})\s*$"
 
-
-def parse_size(text: str) -> int | None:
-    """Bytes, or None when the text is no size or no whole number of bytes."""
-    found = _QUANTITY.fullmatch(text)
-    if found is None or found[2] not in SIZE_UNITS:
-        return None
-    size = Fraction(found[1]) * SIZE_UNITS[found[2]]
-    return int(size) if size.denominator == 1 else None
+parse_size: Final = parse_size_bytes
 
 
-def parse_duration(text: str) -> float | None:
-    """Seconds, or None when the text is no duration."""
-    found = _QUANTITY.fullmatch(text)
-    if found is None or found[2] not in DURATION_UNITS:
-        return None
-    nanoseconds = round(Fraction(found[1]) * DURATION_UNITS[found[2]] * 10**9)
-    return float(Fraction(nanoseconds, 10**9))
+def parse_duration(text: str) -> float:
+    """Seconds; raises `ValueError` with a sentence when the text is no duration."""
+    return float(Fraction(round(Decimal(repr(parse_duration_s(text))) * 10**9), 10**9))
 
 
-def render_size(size_bytes: int) -> str:
+def render_size(size_bytes: float) -> str:
     """The size in the largest unit that divides it."""
-    for unit, factor in reversed(SIZE_UNITS.items()):
-        if size_bytes % factor == 0 and size_bytes:
-            return f"{size_bytes // factor}{unit}"
-    return f"{size_bytes}B"
+    for unit in reversed(SIZE_UNITS):
+        factor = parse_size_bytes(f"1{unit}")
+        if size_bytes and size_bytes % factor == 0:
+            return f"{int(size_bytes) // factor}{unit}"
+    return f"{int(size_bytes)}B"
 
 
 def render_duration(seconds: float) -> str:
     """The duration in the largest unit that gives a whole number."""
     exact = Fraction(repr(float(seconds)))
-    for unit, factor in reversed(DURATION_UNITS.items()):
-        if (exact / factor).denominator == 1 and exact:
-            return f"{exact / factor}{unit}"
+    for unit in reversed(DURATION_UNITS):
+        count = exact / Fraction(repr(parse_duration_s(f"1{unit}")))
+        if exact and count.denominator == 1:
+            return f"{count}{unit}"
     return f"{Decimal(repr(float(seconds))):f}s"

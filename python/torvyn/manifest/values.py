@@ -13,14 +13,7 @@ from torvyn.manifest.problems import Problems, quoted, suggestion
 from torvyn.manifest.schema import Key
 from torvyn.manifest.substitute import Variables
 from torvyn.manifest.toml import Node
-from torvyn.manifest.units import (
-    DURATION_UNITS,
-    SIZE_UNITS,
-    parse_duration,
-    parse_size,
-    render_duration,
-    render_size,
-)
+from torvyn.manifest.units import parse_duration, parse_size, render_duration, render_size
 
 _NAME = re.compile(r"\w[\w-]*")
 NAME_PATTERN = r"^\w[\w-]*$"
@@ -110,26 +103,26 @@ class Values:
         return float(node.value) if self._in_range(key, node, node.value, "{:g}".format) else None
 
     def _size(self, key: Key, node: Node) -> Any:
-        return self._quantity(key, node, ("size", SIZE_UNITS, parse_size, render_size, "B"))
+        return self._quantity(key, node, ("size", parse_size, render_size, "B"))
 
     def _duration(self, key: Key, node: Node) -> Any:
-        quantity = ("duration", DURATION_UNITS, parse_duration, render_duration, "s")
-        return self._quantity(key, node, quantity)
+        return self._quantity(key, node, ("duration", parse_duration, render_duration, "s"))
 
-    def _quantity(self, key: Key, node: Node, quantity: tuple[str, Any, Any, Any, str]) -> Any:
-        what, units, parse, render, unit = quantity
+    def _quantity(self, key: Key, node: Node, quantity: tuple[str, Any, Any, str]) -> Any:
+        what, parse, render, unit = quantity
         if node.kind == "integer":
             hint = f'write `{key.name} = "{node.value}{unit}"`'
             self.wrong_type(node, key.name, f"a {what}", hint)
             return None
         text = self.text(node, key.name)
-        value = None if text is None else parse(text)
-        if value is None and text is not None:
-            hint = f"a number and a unit: {quoted(units, 'or')}"
-            self.bad(node, f"`{text}` is not a {what}", hint, f"bad-{what}")
-        if value is None or not self._in_range(key, node, value, render):
+        if text is None:
             return None
-        return value
+        try:
+            value = parse(text)
+        except ValueError as error:
+            self.bad(node, f"`{text}` is not a {what}", str(error), f"bad-{what}")
+            return None
+        return value if self._in_range(key, node, value, render) else None
 
     def _in_range(self, key: Key, node: Node, value: float, render: Any) -> bool:
         if not math.isfinite(value) or value < key.minimum:
