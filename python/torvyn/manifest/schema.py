@@ -78,7 +78,7 @@ _BYTES = Key(
     "Bytes a queue holds; a larger element enters an empty queue alone.",
     default=MiB,
     minimum=1,
-    maximum=2**62,
+    maximum=2**50,
 )
 _BACKPRESSURE = Key(
     "backpressure",
@@ -97,7 +97,7 @@ _ON_ERROR = Key(
 
 
 def _size(name: str, doc: str, default: Any = None, words: str | None = None) -> Key:
-    return Key(name, "size", doc, default=default, default_doc=words, minimum=1, maximum=2**62)
+    return Key(name, "size", doc, default=default, default_doc=words, minimum=1, maximum=2**50)
 
 
 def _duration(name: str, doc: str, default: Any = None, words: str | None = None) -> Key:
