@@ -69,6 +69,8 @@ class FlowLinker:
         self._edges: list[EdgePlan] = []
         self._seen: set[tuple[str, str, str]] = set()
         self._hidden: dict[str, NodePlan] = {}
+        self._is_whole = True
+        """Whether every edge found its nodes; if not, what can be reached is not known."""
         self._node_linker = NodeLinker(draft.name, library, _limits(settings))
 
     def link(self, overrides: Mapping[str, str], *, open_start: bool, open_end: bool) -> Plan:
@@ -107,6 +109,7 @@ class FlowLinker:
             for name in ("queue_depth", "queue_bytes", "backpressure", "low_watermark")
         }
         if not ends_known:
+            self._is_whole = False
             return
         plan = self._edge(edge.source, port, edge.target, found)
         if _ends(plan) in self._seen:
@@ -160,22 +163,27 @@ class FlowLinker:
     def _settle_letters(self, handlings: Mapping[str, Handling]) -> None:
         """Edges for dead letters; a policy of the flow is left out where it cannot apply."""
         for name, node in list(self._nodes.items()):
-            handling = handlings[name]
-            if node is None or handling.to is None:
+            to = handlings[name].to
+            if node is None or to is None:
                 continue
             is_own = self._draft.nodes[name].on_error is not None
-            target = self._letter_target(name, handling.to, is_own)
-            if target is None or (node.role == "source" and is_own):
+            if self._can_keep_letters(node, to, is_own):
+                target = self._letter_target(name, to, is_own)
                 if target is not None:
-                    message = f"`{name}` is a source: there is no element to set aside"
-                    self._complain(name, is_own, message, "use `retry` or `fail-fast`")
-                continue
-            if not is_own and (node.role == "source" or self._leads(target, name)):
+                    edge = self._edge(name, ERROR, target)
+                    place = self._policy_place(name, is_own)
+                    self._edges.append(replace(edge, location=place))
+            elif not is_own:
                 ports = tuple(port for port in node.ports if port != ERROR)
                 self._nodes[name] = replace(node, ports=ports, on_error=Handling().policy)
-                continue
-            edge = self._edge(name, ERROR, target)
-            self._edges.append(replace(edge, location=self._policy_place(name, is_own)))
+
+    def _can_keep_letters(self, node: NodePlan, to: str, is_own: bool) -> bool:
+        if node.role == "source":
+            if is_own:
+                message = f"`{node.name}` is a source: there is no element to set aside"
+                self._complain(node.name, is_own, message, "use `retry` or `fail-fast`")
+            return False
+        return is_own or not self._leads(to.partition(":")[0], node.name)
 
     def _leads(self, start: str, goal: str) -> bool:
         """Whether there is a way from one node to another."""
@@ -225,7 +233,9 @@ class FlowLinker:
         nodes = {**self._nodes, **hidden}
         roles = {name: node.role if node else None for name, node in nodes.items()}
         places = {name: node.location for name, node in self._draft.nodes.items()}
-        return Graph(roles, self._edges, places, self._draft.location, frozenset(hidden))
+        return Graph(
+            roles, self._edges, places, self._draft.location, frozenset(hidden), self._is_whole
+        )
 
     def _plan(self) -> Plan:
         nodes = {name: node for name, node in self._nodes.items() if node is not None}

@@ -27,6 +27,8 @@ class Graph:
     flow_place: Location | None = None
     hidden: frozenset[str] = frozenset()
     """Sinks that link added; they make no flow complete."""
+    is_whole: bool = True
+    """False when an edge was left out, so that it cannot be said what is reached."""
 
     def after(self, name: str) -> list[str]:
         return [edge.target for edge in self.edges if edge.source == name]
@@ -71,7 +73,7 @@ def judge(graph: Graph, problems: Problems, *, open_start: bool, open_end: bool)
         place = _edge_place(graph, cycle[0], cycle[1])
         hint = "a flow has no way back; take one of these edges out"
         problems.add("link.cycle", f"the edges run in a circle: {way}", place, hint)
-    elif None not in graph.roles.values():
+    elif graph.is_whole and None not in graph.roles.values():
         _check_starts(graph, problems, open_start)
         _check_finishes(graph, problems, open_end)
 
