@@ -1,1 +1,29 @@
-//! (under construction)
+//! The reactor: runs flows turn by turn, on the caller's thread or on workers.
+//!
+//! A `Flow` is built from a `Blueprint`; its `Core` (queues, nodes, stages) belongs to whoever runs the turn, its
+//! `Shared` part (counters, requests) may be touched by anybody at any time. No host code runs under a native lock.
+
+pub mod blueprint;
+pub mod clock;
+mod conclude;
+mod core;
+mod ending;
+mod exchange;
+pub mod flow;
+pub mod gate;
+mod node;
+pub mod offload;
+pub mod pool;
+pub mod shared;
+pub mod signal;
+pub mod trace;
+mod turn;
+mod wires;
+
+pub use blueprint::{Blueprint, EdgeSpec, NodeSpec, Recovery, Role, Work};
+pub use clock::Clock;
+pub use flow::{Driver, Flow, Status};
+pub use offload::{Finished, Offload, Task};
+pub use pool::{Host, Pool};
+pub use shared::{Failure, FailureKind, Shared, State};
+pub use signal::Signal;

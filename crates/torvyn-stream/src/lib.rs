@@ -1,1 +1,21 @@
-//! (under construction)
+//! What flows, and what it flows through: elements, bounded queues, the ledger, and the `Stage` that a component is.
+//!
+//! Nothing here knows Python, files, networks or threads; the reactor drives it and `torvyn-python` fills it.
+
+pub mod content;
+pub mod counter;
+pub mod element;
+pub mod foreign;
+pub mod ledger;
+pub mod payload;
+pub mod queue;
+pub mod stage;
+
+pub use content::ContentType;
+pub use counter::Counter;
+pub use element::Element;
+pub use foreign::{Foreign, ForeignTable};
+pub use ledger::{CopyReason, Ledger};
+pub use payload::Payload;
+pub use queue::{Offer, Policy, Queue, QueueCounters};
+pub use stage::{Call, Emission, End, ErrorKind, Outbox, Pull, Stage, StageError, Step};

@@ -49,7 +49,7 @@ def open_to_append(spec: Spec, path: str, *, truncate: bool) -> int:
         ) from error
 
 
-def _near(place: str) -> str:
+def _near(place: str) -> str | None:
     folder, name = os.path.split(place)
     try:
         names = os.listdir(folder or ".")
@@ -58,7 +58,7 @@ def _near(place: str) -> str:
     near = difflib.get_close_matches(name, names, n=1)
     if near:
         return f"did you mean {os.path.join(folder, near[0])}?"
-    return f"a relative path starts from {os.getcwd()}"
+    return None if os.path.isabs(place) else f"a relative path starts from {os.getcwd()}"
 
 
 def _reason(error: OSError | ValueError) -> str:

@@ -36,7 +36,7 @@ config = "blocked_word, secret"
 """,
 )
 
-# Unicode's White_Space, as the native stage has it; `str.strip()` alone also takes U+001C to U+001F.
+# White space as the native stage has it: `str.strip()` alone also takes U+001C to U+001F.
 _WHITE_SPACE: Final = (
     "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
     "\u2028\u2029\u202f\u205f\u3000"

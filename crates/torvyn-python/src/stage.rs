@@ -1,0 +1,261 @@
+//! A Python component as a stage: bound methods fetched at start, called with as little as possible around them.
+//!
+//! Every method of `PyStage` runs inside a turn that the border has attached; that is what makes
+//! `assume_attached` right here.
+
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::types::PyString;
+use torvyn_reactor::Role;
+use torvyn_stream::{Call, Element, End, ErrorKind, Outbox, Pull, Stage, StageError, Step};
+
+use crate::convert::{Surroundings, companion, end_object, end_of, raised};
+use crate::interpret::{Answer, PortNames, emit_item, filter_step, made_step, pull_step, sink_step};
+use crate::symbols::Symbols;
+
+pub struct PyStage {
+    role: Role,
+    /// `evaluate`, `process`, ...; for an iterated source its iterator.
+    method: Option<Py<PyAny>>,
+    is_iterator: bool,
+    flush: Option<Py<PyAny>>,
+    complete: Option<Py<PyAny>>,
+    notify: Option<Py<PyAny>>,
+    ports: PortNames,
+    around: Surroundings,
+    /// What is left of a generator that `process` answered with.
+    rest: Option<Py<PyAny>>,
+    symbols: &'static Symbols,
+}
+
+/// Calls with one argument and no tuple.
+#[inline]
+fn call_one<'py>(
+    py: Python<'py>,
+    method: &Py<PyAny>,
+    argument: *mut ffi::PyObject,
+) -> Result<Bound<'py, PyAny>, StageError> {
+    // SAFETY: attached, both live; the result is a new reference or null with an exception set.
+    unsafe {
+        let null = std::ptr::null_mut::<ffi::PyObject>();
+        let result = ffi::PyObject_CallFunctionObjArgs(method.as_ptr(), argument, null);
+        Bound::from_owned_ptr_or_err(py, result).map_err(|error| raised(py, error))
+    }
+}
+
+#[inline]
+fn call_none<'py>(py: Python<'py>, method: &Py<PyAny>) -> Result<Bound<'py, PyAny>, StageError> {
+    // SAFETY: as above.
+    unsafe {
+        let null = std::ptr::null_mut::<ffi::PyObject>();
+        let result = ffi::PyObject_CallFunctionObjArgs(method.as_ptr(), null);
+        Bound::from_owned_ptr_or_err(py, result).map_err(|error| raised(py, error))
+    }
+}
+
+/// The next item of an iterator, or what it returned at its end.
+enum Next<'py> {
+    Item(Bound<'py, PyAny>),
+    Stop(Option<Bound<'py, PyAny>>),
+}
+
+#[inline]
+fn next<'py>(py: Python<'py>, iterator: &Py<PyAny>) -> Result<Next<'py>, StageError> {
+    // SAFETY: attached; the object is an iterator, so its type has the slot.
+    unsafe {
+        let slot = ffi::PyType_GetSlot(ffi::Py_TYPE(iterator.as_ptr()), ffi::Py_tp_iternext);
+        let iternext: ffi::iternextfunc = std::mem::transmute(slot);
+        if let Some(item) = Bound::from_owned_ptr_or_opt(py, iternext(iterator.as_ptr())) {
+            return Ok(Next::Item(item));
+        }
+    }
+    match PyErr::take(py) {
+        None => Ok(Next::Stop(None)),
+        Some(error) if error.is_instance_of::<pyo3::exceptions::PyStopIteration>(py) => {
+            Ok(Next::Stop(error.value(py).getattr("value").ok()))
+        }
+        Some(error) => Err(raised(py, error)),
+    }
+}
+
+impl PyStage {
+    pub fn new(
+        component: &Bound<'_, PyAny>,
+        role: Role,
+        ports: &[String],
+        around: Surroundings,
+    ) -> PyResult<Self> {
+        let py = component.py();
+        let symbols = Symbols::get(py)?;
+        let fetch = |name: &str| -> PyResult<Option<Py<PyAny>>> {
+            Ok(Some(component.getattr(name)?.unbind()))
+        };
+        let mut is_iterator = false;
+        let method = match role {
+            Role::Source if component.hasattr("__iter__")? => {
+                is_iterator = true;
+                Some(component.try_iter()?.into_any().unbind())
+            }
+            Role::Source => fetch("pull")?,
+            Role::Processor => fetch("process")?,
+            Role::Filter => fetch("evaluate")?,
+            Role::Router => fetch("route")?,
+            Role::Aggregator => fetch("ingest")?,
+            Role::Sink => fetch("push")?,
+        };
+        let flushes = matches!(role, Role::Processor | Role::Aggregator);
+        Ok(Self {
+            role,
+            method,
+            is_iterator,
+            flush: if flushes { fetch("flush")? } else { None },
+            complete: if role == Role::Sink { fetch("complete")? } else { None },
+            notify: if role == Role::Source { fetch("notify_backpressure")? } else { None },
+            ports: PortNames(ports.iter().map(|name| PyString::intern(py, name).unbind()).collect()),
+            around,
+            rest: None,
+            symbols,
+        })
+    }
+
+    fn answer(
+        &mut self,
+        py: Python<'_>,
+        value: Bound<'_, PyAny>,
+        out: &mut Outbox,
+    ) -> Result<Step, StageError> {
+        match made_step(py, self.symbols, self.role, value, out)? {
+            Answer::Step(step) => Ok(step),
+            Answer::Iterator(iterator) => {
+                self.rest = Some(iterator.unbind());
+                self.go_on(py, out)
+            }
+        }
+    }
+
+    /// One more item of the generator: the next is fetched when this one has left.
+    fn go_on(&mut self, py: Python<'_>, out: &mut Outbox) -> Result<Step, StageError> {
+        let Some(rest) = &self.rest else { return Ok(Step::Done) };
+        let fetched = next(py, rest);
+        match fetched {
+            Ok(Next::Item(item)) => {
+                if item.is_none() {
+                    return self.go_on(py, out);
+                }
+                emit_item(py, self.symbols, self.role, &item, out)?;
+                Ok(Step::More)
+            }
+            Ok(Next::Stop(_)) => {
+                self.rest = None;
+                Ok(Step::Done)
+            }
+            Err(error) => {
+                self.rest = None;
+                Err(error)
+            }
+        }
+    }
+
+    fn let_go(&mut self, py: Python<'_>) {
+        let iterator = if self.is_iterator { self.method.take() } else { None };
+        for left in [self.rest.take(), iterator].into_iter().flatten() {
+            // A generator is closed so that its `finally` runs now and not when somebody collects it.
+            if let Ok(close) = left.bind(py).getattr("close")
+                && let Err(error) = close.call0()
+            {
+                error.write_unraisable(py, Some(left.bind(py)));
+            }
+        }
+        self.method = None;
+        self.flush = None;
+        self.complete = None;
+        self.notify = None;
+    }
+}
+
+fn over() -> StageError {
+    StageError::new(ErrorKind::Internal, "the component was called after its stream had ended")
+}
+
+impl Stage for PyStage {
+    fn pull(&mut self, call: Call<'_>, out: &mut Outbox) -> Result<Pull, StageError> {
+        // SAFETY: turns of flows with Python stages run attached.
+        let py = unsafe { Python::assume_attached() };
+        let method = self.method.as_ref().ok_or_else(over)?;
+        if !self.is_iterator {
+            let value = call_none(py, method)?;
+            return pull_step(py, self.symbols, &value, call.now_ns, out);
+        }
+        match next(py, method)? {
+            Next::Item(value) => pull_step(py, self.symbols, &value, call.now_ns, out),
+            Next::Stop(value) => {
+                let end = value.and_then(|value| end_of(self.symbols, &value));
+                Ok(Pull::End(end.unwrap_or_else(|| End::because("stop"))))
+            }
+        }
+    }
+
+    #[inline]
+    fn accept(
+        &mut self,
+        element: &mut Element,
+        _call: Call<'_>,
+        out: &mut Outbox,
+    ) -> Result<Step, StageError> {
+        // SAFETY: turns of flows with Python stages run attached.
+        let py = unsafe { Python::assume_attached() };
+        let argument = companion(py, self.symbols, element, &self.around)
+            .map_err(|error| raised(py, error))?;
+        let method = self.method.as_ref().ok_or_else(over)?;
+        let value = call_one(py, method, argument)?;
+        match self.role {
+            Role::Filter => filter_step(py, self.symbols, &value),
+            Role::Sink => sink_step(self.symbols, &value),
+            Role::Router => self.ports.route(py, &value, out),
+            _ if value.as_ptr() == argument && self.role == Role::Processor => Ok(Step::Forward),
+            _ => self.answer(py, value, out),
+        }
+    }
+
+    fn resume(&mut self, _call: Call<'_>, out: &mut Outbox) -> Result<Step, StageError> {
+        // SAFETY: turns of flows with Python stages run attached.
+        self.go_on(unsafe { Python::assume_attached() }, out)
+    }
+
+    fn flush(&mut self, _call: Call<'_>, out: &mut Outbox) -> Result<Step, StageError> {
+        // SAFETY: turns of flows with Python stages run attached.
+        let py = unsafe { Python::assume_attached() };
+        let Some(flush) = &self.flush else { return Ok(Step::Done) };
+        let value = call_none(py, flush)?;
+        self.answer(py, value, out)
+    }
+
+    fn complete(&mut self, end: &End) -> Result<(), StageError> {
+        // SAFETY: turns of flows with Python stages run attached.
+        let py = unsafe { Python::assume_attached() };
+        let Some(complete) = &self.complete else { return Ok(()) };
+        let end = end_object(py, self.symbols, end).map_err(|error| raised(py, error))?;
+        call_one(py, complete, end.as_ptr()).map(|_| ())
+    }
+
+    fn interrupt(&mut self) {
+        self.rest = None;
+    }
+
+    fn pressure(&mut self, active: bool) {
+        // SAFETY: turns of flows with Python stages run attached.
+        let py = unsafe { Python::assume_attached() };
+        let signal = if active { &self.symbols.pause } else { &self.symbols.ready };
+        if let Some(notify) = &self.notify
+            && let Err(error) = notify.call1(py, (signal,))
+        {
+            // A notice has no answer: its failure is told, and the stream goes on.
+            error.write_unraisable(py, Some(notify.bind(py)));
+        }
+    }
+
+    fn close(&mut self) {
+        // SAFETY: turns of flows with Python stages run attached.
+        self.let_go(unsafe { Python::assume_attached() });
+    }
+}

@@ -1,0 +1,312 @@
+//! What follows a call: verdicts, numbering, error policies. The same for inline and offloaded stages.
+
+use torvyn_stream::{Element, Emission, End, ErrorKind, StageError, Step};
+
+use crate::blueprint::{Recovery, Role};
+use crate::core::Core;
+use crate::node::{Node, Retry, Worker};
+use crate::shared::{Failure, FailureKind};
+use crate::wires::Wires;
+
+impl Core {
+    /// Settles one call: `element` is what it was about, the outbox holds what it made.
+    #[inline]
+    pub(crate) fn conclude(
+        &mut self,
+        index: usize,
+        element: Option<Element>,
+        outcome: Result<Step, StageError>,
+        attempt: u32,
+    ) -> Result<(), Failure> {
+        let step = match outcome {
+            Ok(step) => step,
+            Err(error) => return self.recover(index, element, error, attempt),
+        };
+        match (step, element) {
+            (Step::Forward, Some(element)) => {
+                self.let_held_go(index)?;
+                self.wires.send(&mut self.nodes[index], index, 0, element)
+            }
+            (Step::Done, element) => self.send_made(index, element),
+            (Step::Drop, Some(element)) => {
+                self.drop_held(index);
+                self.wires.shared.nodes[index].filtered.add(1);
+                self.wires.release(element);
+                Ok(())
+            }
+            (step, element) => self.conclude_rare(index, element, step),
+        }
+    }
+
+    fn conclude_rare(
+        &mut self,
+        index: usize,
+        element: Option<Element>,
+        step: Step,
+    ) -> Result<(), Failure> {
+        match (step, element) {
+            (Step::Pause, element) => {
+                self.nodes[index].paused = true;
+                self.send_made(index, element)
+            }
+            (Step::More, element) => {
+                self.send_made(index, element)?;
+                self.nodes[index].more = true;
+                Ok(())
+            }
+            (Step::Route, Some(element)) => self.route(index, element),
+            (Step::Hold, Some(element)) => self.hold(index, element),
+            (Step::Replace(emission), Some(element)) => self.replace(index, element, emission),
+            (Step::Block(reason), element) => {
+                self.drop_held(index);
+                if let Some(element) = element {
+                    self.wires.shared.nodes[index].filtered.add(1);
+                    self.wires.release(element);
+                }
+                let mut end = End::because("content_filter");
+                end.detail = Some(reason);
+                self.finish_node(index, end);
+                Ok(())
+            }
+            (_, element) => {
+                if let Some(element) = element {
+                    self.wires.release(element);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Sends what is in the outbox, numbered by the node's role, and releases what it was made from.
+    #[inline]
+    fn send_made(&mut self, index: usize, element: Option<Element>) -> Result<(), Failure> {
+        let node = &mut self.nodes[index];
+        if let Some(element) = &element {
+            note_stamp(node, element, self.outbox.made.is_empty());
+        }
+        let mut result = Ok(());
+        for emission in self.outbox.made.drain(..) {
+            if result.is_ok() {
+                result = send_one(&mut self.wires, node, index, emission, self.now_ns);
+            }
+        }
+        if let Some(element) = element {
+            self.wires.release(element);
+        }
+        result?;
+        if node.role == Role::Aggregator {
+            return self.charge_held(index);
+        }
+        Ok(())
+    }
+
+    /// What an aggregator keeps inside counts against its node's budget.
+    fn charge_held(&mut self, index: usize) -> Result<(), Failure> {
+        let node = &self.nodes[index];
+        let Worker::Inline(stage) = &node.worker else { return Ok(()) };
+        let ledger = &self.wires.shared.nodes[index].ledger;
+        ledger.hold(stage.held_bytes() as u64);
+        within_budget(node, index, ledger.used_bytes())
+    }
+
+    fn route(&mut self, index: usize, mut element: Element) -> Result<(), Failure> {
+        let ports = std::mem::take(&mut self.outbox.ports);
+        let node = &mut self.nodes[index];
+        match ports.as_slice() {
+            [] => {
+                self.wires.shared.nodes[index].filtered.add(1);
+                self.wires.release(element);
+            }
+            [port] => self.wires.send(node, index, *port, element)?,
+            several => {
+                element.payload = element.payload.into_fanned();
+                for &port in several {
+                    self.wires.send(node, index, port, element.clone())?;
+                }
+                self.wires.release(element);
+            }
+        }
+        self.outbox.ports = ports;
+        self.outbox.ports.clear();
+        Ok(())
+    }
+
+    fn hold(&mut self, index: usize, element: Element) -> Result<(), Failure> {
+        let node = &mut self.nodes[index];
+        let ledger = &self.wires.shared.nodes[index].ledger;
+        ledger.hold(ledger.held_bytes.get() + u64::from(element.len));
+        node.held.push_back(element);
+        within_budget(node, index, ledger.used_bytes())
+    }
+
+    fn replace(&mut self, index: usize, element: Element, emission: Emission) -> Result<(), Failure> {
+        for held in self.take_held(index) {
+            self.wires.release(held);
+        }
+        let node = &mut self.nodes[index];
+        let admitted = self.wires.admit(index, node, emission);
+        let mut taken = admitted?;
+        taken.sequence = element.sequence;
+        taken.timestamp_ns = element.timestamp_ns;
+        if taken.companion.is_none() {
+            taken.companion = element.companion.as_ref().and_then(|companion| companion.inherit());
+        }
+        self.wires.release(element);
+        self.wires.send(node, index, 0, taken)
+    }
+
+    fn take_held(&mut self, index: usize) -> std::collections::VecDeque<Element> {
+        if !self.nodes[index].held.is_empty() {
+            self.wires.shared.nodes[index].ledger.hold(0);
+        }
+        std::mem::take(&mut self.nodes[index].held)
+    }
+
+    pub(crate) fn let_held_go(&mut self, index: usize) -> Result<(), Failure> {
+        if self.nodes[index].held.is_empty() {
+            return Ok(());
+        }
+        for element in self.take_held(index) {
+            self.wires.send(&mut self.nodes[index], index, 0, element)?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn drop_held(&mut self, index: usize) {
+        if self.nodes[index].held.is_empty() {
+            return;
+        }
+        for element in self.take_held(index) {
+            self.wires.shared.nodes[index].filtered.add(1);
+            self.wires.release(element);
+        }
+    }
+
+    /// A call failed: what the node's policy makes of it.
+    fn recover(
+        &mut self,
+        index: usize,
+        element: Option<Element>,
+        error: StageError,
+        attempt: u32,
+    ) -> Result<(), Failure> {
+        self.outbox.made.clear();
+        self.outbox.ports.clear();
+        let counters = &self.wires.shared.nodes[index];
+        counters.errors.add(1);
+        let node = &mut self.nodes[index];
+        if error.may_be_retried() && attempt < node.retries {
+            counters.retried.add(1);
+            let wait = node.backoff_ns.saturating_mul(1 << attempt.min(16));
+            let at_ns = self.now_ns.saturating_add(wait);
+            node.retry = Some(Box::new(Retry { element, attempt: attempt + 1, at_ns }));
+            return Ok(());
+        }
+        if error.stops_the_flow() || node.recovery == Recovery::FailFast {
+            let sequence = element.as_ref().map(|element| element.sequence);
+            if let Some(element) = element {
+                self.wires.release(element);
+            }
+            return Err(Failure {
+                kind: FailureKind::Component,
+                node: Some(index),
+                edge: None,
+                sequence,
+                method: method_name(node.role),
+                error,
+            });
+        }
+        match (element, node.recovery) {
+            (Some(mut element), Recovery::DeadLetter) => {
+                counters.dead_lettered.add(1);
+                if let Some(annotate) = self.annotate {
+                    annotate(&mut element, &error);
+                }
+                let port = (node.ports.len() - 1) as u16;
+                self.wires.send(node, index, port, element)
+            }
+            (element, _) => {
+                counters.skipped.add(1);
+                if let Some(element) = element {
+                    self.wires.release(element);
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+fn within_budget(node: &Node, index: usize, used: u64) -> Result<(), Failure> {
+    if used <= node.budget_bytes {
+        return Ok(());
+    }
+    Err(Failure {
+        kind: FailureKind::MemoryExceeded,
+        node: Some(index),
+        edge: None,
+        sequence: None,
+        method: method_name(node.role),
+        error: StageError::new(
+            ErrorKind::Fatal,
+            format!("{used} bytes in use, {} allowed", node.budget_bytes),
+        ),
+    })
+}
+
+#[inline]
+fn note_stamp(node: &mut Node, element: &Element, made_nothing: bool) {
+    node.stamp.sequence = element.sequence;
+    node.stamp.timestamp_ns = element.timestamp_ns;
+    if node.role == Role::Processor {
+        // Needed only for outputs: those of this call, or of a generator that goes on later.
+        node.stamp.attributes = match &element.companion {
+            Some(companion) if !made_nothing || node.more => companion.inherit(),
+            _ => None,
+        };
+    }
+}
+
+#[inline]
+fn send_one(
+    wires: &mut Wires,
+    node: &mut Node,
+    index: usize,
+    emission: Emission,
+    now_ns: u64,
+) -> Result<(), Failure> {
+    if node.ports.is_empty() {
+        return Ok(());
+    }
+    let mut element = wires.admit(index, node, emission)?;
+    match node.role {
+        Role::Source => {
+            element.sequence = node.next_sequence;
+            element.timestamp_ns = now_ns;
+            node.next_sequence += 1;
+        }
+        Role::Aggregator => {
+            element.sequence = node.next_sequence;
+            element.timestamp_ns = node.stamp.timestamp_ns;
+            node.next_sequence += 1;
+        }
+        _ => {
+            element.sequence = node.stamp.sequence;
+            element.timestamp_ns = node.stamp.timestamp_ns;
+            if element.companion.is_none() {
+                element.companion = node.stamp.attributes.clone();
+            }
+        }
+    }
+    wires.send(node, index, 0, element)
+}
+
+pub(crate) fn method_name(role: Role) -> &'static str {
+    match role {
+        Role::Source => "pull",
+        Role::Processor => "process",
+        Role::Filter => "evaluate",
+        Role::Router => "route",
+        Role::Aggregator => "ingest",
+        Role::Sink => "push",
+    }
+}

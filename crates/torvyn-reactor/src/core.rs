@@ -1,0 +1,199 @@
+//! The core of a flow: all that only the runner of the turn may touch.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use torvyn_stream::{Element, End, Offer, Outbox, Queue};
+
+use crate::blueprint::{Annotate, Blueprint, NodeSpec, Work};
+use crate::clock::Clock;
+use crate::node::{Node, OffloadState, Phase, Stamp, Worker};
+use crate::shared::{Failure, Shared};
+use crate::trace::Tracer;
+use crate::wires::{Edge, Wires};
+
+/// How a turn ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Turn {
+    /// There is more to do now.
+    Again,
+    /// Elements wait at the exit for the caller.
+    Output,
+    /// Nothing to do until somebody wakes the flow, or until the time given.
+    Parked(Option<u64>),
+    Over,
+}
+
+pub struct Core {
+    pub nodes: Vec<Node>,
+    pub wires: Wires,
+    pub outbox: Outbox,
+    pub clock: Clock,
+    pub now_ns: u64,
+    pub batch: u32,
+    pub max_batch: u32,
+    pub turn_time_ns: u64,
+    pub quota_elements: i64,
+    pub quota_ns: i64,
+    pub credit_elements: i64,
+    pub credit_ns: i64,
+    pub entry: Option<u16>,
+    pub exit: Option<u16>,
+    pub deadline_ns: Option<u64>,
+    pub drain_timeout_ns: u64,
+    pub drain_until: Option<u64>,
+    pub pulled: u64,
+    pub timed: bool,
+    pub annotate: Option<Annotate>,
+    pub tracer: Option<Box<Tracer>>,
+}
+
+impl Core {
+    pub fn new(blueprint: Blueprint, shared: Arc<Shared>, clock: Clock) -> Self {
+        let quarters = u64::from(blueprint.quarter_weight.max(1));
+        let quota_elements = (u64::from(blueprint.turn_elements) * quarters / 4).max(1);
+        let started_ns = clock.now_ns();
+        let edges = make_edges(&blueprint);
+        let entry = edges.iter().position(|edge| edge.source.is_none());
+        let exit = edges.iter().position(|edge| edge.target.is_none());
+        let nodes = (0..).zip(blueprint.nodes);
+        let nodes = nodes.map(|(index, spec)| make_node(index, spec, &blueprint.edges)).collect();
+        Self {
+            nodes,
+            wires: Wires { edges, shared },
+            outbox: Outbox::default(),
+            now_ns: started_ns,
+            clock,
+            batch: 1,
+            max_batch: quota_elements.clamp(1, 1 << 16) as u32,
+            turn_time_ns: blueprint.turn_time_ns,
+            quota_elements: quota_elements as i64,
+            quota_ns: (blueprint.turn_time_ns * quarters / 4).max(1) as i64,
+            credit_elements: 0,
+            credit_ns: 0,
+            entry: entry.map(|index| index as u16),
+            exit: exit.map(|index| index as u16),
+            deadline_ns: blueprint.deadline_ns.map(|ns| started_ns + ns),
+            drain_timeout_ns: blueprint.drain_timeout_ns,
+            drain_until: None,
+            pulled: 0,
+            timed: false,
+            annotate: blueprint.annotate,
+            tracer: None,
+        }
+    }
+
+    /// What waits at the exit, as far as `into` may grow by `most`.
+    pub fn take_output(&mut self, into: &mut VecDeque<Element>, most: usize) {
+        let Some(exit) = self.exit else { return };
+        let Wires { edges, shared } = &mut self.wires;
+        let (edge, counters) = (&mut edges[usize::from(exit)], &shared.edges[usize::from(exit)]);
+        for _ in 0..most {
+            let Some(element) = edge.queue.pop(counters) else { break };
+            into.push_back(element);
+        }
+    }
+
+    pub fn feed_room(&self) -> usize {
+        match self.entry {
+            Some(entry) if self.wires.edges[usize::from(entry)].closed.is_none() => {
+                self.wires.edges[usize::from(entry)].queue.room()
+            }
+            _ => 0,
+        }
+    }
+
+    /// Puts an element into the entry. The node behind it pays for it.
+    pub fn feed(&mut self, emission: torvyn_stream::Emission) -> Result<(), Failure> {
+        let Some(entry) = self.entry.map(usize::from) else { return Ok(()) };
+        let owner = self.wires.edges[entry].target.map_or(0, usize::from);
+        let mut element = self.wires.admit(owner, &self.nodes[owner], emission)?;
+        element.sequence = self.pulled;
+        element.timestamp_ns = self.clock.now_ns();
+        self.pulled += 1;
+        let Wires { edges, shared } = &mut self.wires;
+        match edges[entry].queue.offer(element, &shared.edges[entry]) {
+            Offer::Taken => {}
+            Offer::Full(element) => self.wires.release(element),
+            Offer::Dropped(gone) => gone.into_iter().for_each(|old| self.wires.release(old)),
+        }
+        Ok(())
+    }
+
+    pub fn has_output(&self) -> bool {
+        self.exit.is_some_and(|exit| !self.wires.edges[usize::from(exit)].queue.is_empty())
+    }
+
+    /// How the stream that leaves the flow ended.
+    pub fn exit_end(&self) -> Option<&End> {
+        self.wires.edges[usize::from(self.exit?)].closed.as_deref()
+    }
+
+    /// State and queue bytes: everything the reactor keeps for this flow, counted from its sizes and capacities.
+    pub fn memory(&self) -> (usize, usize) {
+        let nodes: usize = self.nodes.iter().map(Node::heap_bytes).sum();
+        let state = size_of::<Self>()
+            + self.nodes.capacity() * size_of::<Node>()
+            + nodes
+            + size_of_val(&*self.wires.edges)
+            + self.outbox.made.capacity() * size_of::<torvyn_stream::Emission>()
+            + self.wires.shared.size_bytes();
+        let queues = self.wires.edges.iter().map(|edge| edge.queue.heap_bytes()).sum();
+        (state, queues)
+    }
+}
+
+fn make_edges(blueprint: &Blueprint) -> Box<[Edge]> {
+    let make = |spec: &crate::blueprint::EdgeSpec| Edge {
+        queue: Queue::new(spec.depth, spec.bytes, spec.policy, spec.low_watermark),
+        source: spec.source.map(|(node, _)| node as u16),
+        target: spec.target.map(|node| node as u16),
+        closed: None,
+        dead: false,
+    };
+    blueprint.edges.iter().map(make).collect()
+}
+
+fn make_node(index: usize, spec: NodeSpec, edges: &[crate::blueprint::EdgeSpec]) -> Node {
+    let numbered = || edges.iter().enumerate();
+    let inputs = numbered().filter(|(_, edge)| edge.target == Some(index));
+    let port = |port: usize| -> Box<[u16]> {
+        numbered()
+            .filter(|(_, edge)| edge.source == Some((index, port)))
+            .map(|(number, _)| number as u16)
+            .collect()
+    };
+    Node {
+        role: spec.role,
+        worker: match spec.work {
+            Work::Inline(stage) => Worker::Inline(stage),
+            Work::Offloaded(exchange) => Worker::Offloaded(Box::new(OffloadState {
+                exchange,
+                results: VecDeque::new(),
+                in_hand: VecDeque::new(),
+                lender: 0,
+                batch: 1,
+                handed_ns: 0,
+                closing: false,
+            })),
+        },
+        phase: Phase::Running,
+        recovery: spec.recovery,
+        retries: spec.retries,
+        backoff_ns: spec.backoff_ns,
+        budget_bytes: spec.budget_bytes,
+        inputs: inputs.map(|(number, _)| number as u16).collect(),
+        ports: (0..spec.ports).map(port).collect(),
+        backlog: VecDeque::new(),
+        held: VecDeque::new(),
+        retry: None,
+        more: false,
+        paused: false,
+        pending: None,
+        pressured: false,
+        cursor: 0,
+        next_sequence: 0,
+        stamp: Stamp::default(),
+        end: None,
+    }
+}

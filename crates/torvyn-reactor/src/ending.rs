@@ -1,0 +1,292 @@
+//! How streams and flows end: in order, drained, interrupted, cancelled or failed. Every element is accounted for.
+
+use torvyn_stream::{End, ErrorKind, StageError, Step};
+
+use crate::blueprint::Role;
+use crate::core::Core;
+use crate::node::{Node, Phase, Worker};
+use crate::offload::Task;
+use crate::shared::{Failure, FailureKind, State, node_request, request};
+
+impl Core {
+    /// Does what others have asked of the flow.
+    pub(crate) fn obey(&mut self) -> Result<(), Failure> {
+        let asked = self.wires.shared.take_requests();
+        if asked & request::CANCEL != 0 {
+            self.abandon(State::Cancelled, End::because("cancelled"));
+            return Ok(());
+        }
+        if asked & request::NODE != 0 {
+            for index in 0..self.nodes.len() {
+                self.obey_node(index)?;
+            }
+        }
+        if asked & request::INTERRUPT != 0 {
+            self.interrupt(0..self.nodes.len());
+        }
+        if asked & (request::DRAIN | request::FINISH) != 0 {
+            if asked & request::DRAIN != 0 {
+                self.drain_until = Some(self.now_ns.saturating_add(self.drain_timeout_ns));
+            }
+            self.stop_sources();
+        }
+        Ok(())
+    }
+
+    fn obey_node(&mut self, index: usize) -> Result<(), Failure> {
+        let asked = self.wires.shared.nodes[index].take_requests();
+        let node = &mut self.nodes[index];
+        if asked & node_request::WAKE != 0 {
+            node.pending = None;
+        }
+        if asked & node_request::RESUME != 0 {
+            node.paused = false;
+        }
+        if asked & node_request::INTERRUPT != 0 {
+            self.interrupt(index + 1..self.nodes.len());
+        }
+        Ok(())
+    }
+
+    /// Sources end here; what is already inside goes on to the sinks.
+    pub(crate) fn stop_sources(&mut self) {
+        if self.wires.shared.state() == State::Running {
+            self.wires.shared.set_state(State::Draining);
+        }
+        for index in 0..self.nodes.len() {
+            if self.nodes[index].role == Role::Source && self.nodes[index].phase == Phase::Running {
+                self.finish_node(index, End::because("stop"));
+            }
+        }
+        if let Some(entry) = self.entry {
+            let edge = &mut self.wires.edges[usize::from(entry)];
+            edge.closed.get_or_insert_with(|| Box::new(End::because("stop")));
+        }
+    }
+
+    /// The caller will feed no more, and says how the stream ended.
+    pub(crate) fn close_entry(&mut self, end: End) {
+        if let Some(entry) = self.entry {
+            self.wires.edges[usize::from(entry)].closed = Some(Box::new(end));
+        }
+    }
+
+    /// Drops what waits on the edges into `nodes` and in their hands, unless it is marked to be kept.
+    fn interrupt(&mut self, nodes: std::ops::Range<usize>) {
+        let mut gone = Vec::new();
+        for index in 0..self.wires.edges.len() {
+            let edge = &mut self.wires.edges[index];
+            if edge.target.is_none_or(|target| nodes.contains(&usize::from(target))) {
+                gone.extend(edge.queue.interrupt(&self.wires.shared.edges[index]));
+            }
+        }
+        for index in nodes {
+            let node = &mut self.nodes[index];
+            let (keep, drop): (Vec<_>, Vec<_>) =
+                node.backlog.drain(..).partition(|(_, element)| element.keep());
+            node.backlog = keep.into();
+            gone.extend(drop.into_iter().map(|(_, element)| element));
+            gone.extend(node.held.drain(..));
+            self.wires.shared.nodes[index].ledger.hold(0);
+            match &mut node.worker {
+                Worker::Inline(stage) => {
+                    node.more = false;
+                    stage.interrupt();
+                }
+                Worker::Offloaded(state) => state.exchange.hand_over([Task::Interrupt], None),
+            }
+        }
+        gone.into_iter().for_each(|element| self.wires.release(element));
+    }
+
+    /// Deadlines of the flow. True when they ended it.
+    pub(crate) fn check_time(&mut self) -> Result<bool, Failure> {
+        if self.deadline_ns.is_some_and(|deadline| deadline <= self.now_ns) {
+            return Err(Failure {
+                kind: FailureKind::DeadlineExceeded,
+                node: None,
+                edge: None,
+                sequence: None,
+                method: "run",
+                error: StageError::new(ErrorKind::DeadlineExceeded, "the flow's deadline has passed"),
+            });
+        }
+        if self.drain_until.is_some_and(|until| until <= self.now_ns) {
+            self.abandon(State::Cancelled, End::because("cancelled"));
+            return Ok(true);
+        }
+        Ok(false)
+    }
+
+    /// When a node's input has ended and its hands are empty: flush, then close. True when something happened.
+    pub(crate) fn finish_if_ended(&mut self, index: usize) -> Result<bool, Failure> {
+        let node = &self.nodes[index];
+        if node.phase == Phase::Finished || node.paused || node.is_busy() {
+            return Ok(false);
+        }
+        if node.phase == Phase::Flushing {
+            let end = self.nodes[index].end.take();
+            return self.close_node(index, end.map_or_else(|| End::because("stop"), |end| *end));
+        }
+        let Some(end) = self.wires.input_end(node).cloned() else { return Ok(false) };
+        if let Worker::Offloaded(_) = node.worker {
+            let sink = node.role == Role::Sink;
+            let task = if sink { Task::Complete(end.clone()) } else { Task::Flush };
+            self.nodes[index].end.get_or_insert_with(|| Box::new(end));
+            return Ok(self.ask_to_close(index, task));
+        }
+        self.let_held_go(index)?;
+        self.nodes[index].phase = Phase::Flushing;
+        self.nodes[index].end = Some(Box::new(end));
+        if self.nodes[index].role != Role::Sink {
+            self.call(index, Step::Done)?;
+        }
+        if self.nodes[index].phase == Phase::Flushing && !self.nodes[index].is_busy() {
+            self.finish_if_ended(index)?;
+        }
+        Ok(true)
+    }
+
+    fn close_node(&mut self, index: usize, end: End) -> Result<bool, Failure> {
+        if let (Role::Sink, Worker::Inline(stage)) =
+            (self.nodes[index].role, &mut self.nodes[index].worker)
+        {
+            if let Err(error) = stage.complete(&end) {
+                self.wires.shared.nodes[index].errors.add(1);
+                return Err(Failure {
+                    kind: FailureKind::Component,
+                    node: Some(index),
+                    edge: None,
+                    sequence: None,
+                    method: "complete",
+                    error,
+                });
+            }
+        }
+        self.finish_node(index, end);
+        Ok(true)
+    }
+
+    /// An offloaded stage has said its last word; its node closes when what it made has left.
+    pub(crate) fn finish_when_empty(&mut self, index: usize, end: Option<End>) {
+        let end = end.unwrap_or_else(|| End::because("stop"));
+        if self.let_held_go(index).is_ok() && self.nodes[index].backlog.is_empty() {
+            self.finish_node(index, end);
+        } else {
+            self.nodes[index].phase = Phase::Flushing;
+            self.nodes[index].end = Some(Box::new(end));
+        }
+    }
+
+    /// Nothing more comes from this node: those after it see the end, those before it see that nobody listens.
+    pub(crate) fn finish_node(&mut self, index: usize, end: End) {
+        let node = &mut self.nodes[index];
+        node.phase = Phase::Finished;
+        close_worker(node);
+        for &edge in node.ports.iter().flatten() {
+            let edge = &mut self.wires.edges[usize::from(edge)];
+            edge.closed.get_or_insert_with(|| Box::new(end.clone()));
+        }
+        node.end = Some(Box::new(end));
+        self.empty_hands(index);
+        self.stop_listening(index);
+    }
+
+    fn stop_listening(&mut self, index: usize) {
+        let inputs = self.nodes[index].inputs.clone();
+        for &edge in &inputs {
+            let at = usize::from(edge);
+            self.wires.edges[at].dead = true;
+            for element in self.wires.edges[at].queue.discard(&self.wires.shared.edges[at]) {
+                self.wires.release(element);
+            }
+            let Some(source) = self.wires.edges[at].source.map(usize::from) else { continue };
+            let edges = &self.wires.edges;
+            let unheard = |&edge: &u16| edges[usize::from(edge)].dead;
+            let node = &self.nodes[source];
+            if node.phase != Phase::Finished && node.ports.iter().flatten().all(unheard) {
+                self.finish_node(source, End::because("cancelled"));
+            }
+        }
+    }
+
+    fn empty_hands(&mut self, index: usize) {
+        let node = &mut self.nodes[index];
+        let mut gone: Vec<_> = node.backlog.drain(..).map(|(_, element)| element).collect();
+        gone.extend(node.held.drain(..));
+        gone.extend(node.retry.take().and_then(|retry| retry.element));
+        node.more = false;
+        if let Worker::Offloaded(state) = &mut node.worker {
+            gone.extend(state.in_hand.drain(..));
+            state.results.clear();
+        }
+        let counters = &self.wires.shared.nodes[index];
+        counters.discarded.add(gone.len() as u64);
+        counters.ledger.hold(0);
+        gone.into_iter().for_each(|element| self.wires.release(element));
+    }
+
+    /// Ends the flow at once: everything inside is discarded and counted.
+    pub(crate) fn abandon(&mut self, state: State, end: End) {
+        for index in 0..self.nodes.len() {
+            if self.nodes[index].phase != Phase::Finished {
+                self.nodes[index].phase = Phase::Finished;
+                close_worker(&mut self.nodes[index]);
+            }
+            self.empty_hands(index);
+        }
+        self.outbox.made.clear();
+        for index in 0..self.wires.edges.len() {
+            // What has reached the exit of a flow that failed was delivered: the caller reads it, then the error.
+            if state == State::Failed && self.wires.edges[index].target.is_none() {
+                continue;
+            }
+            for element in self.wires.edges[index].queue.discard(&self.wires.shared.edges[index]) {
+                self.wires.release(element);
+            }
+        }
+        self.conclude_flow(state, end);
+    }
+
+    pub(crate) fn fail(&mut self, failure: Failure) {
+        self.wires.shared.outcome().failure = Some(failure);
+        self.abandon(State::Failed, End::because("error"));
+    }
+
+    /// Whether all nodes are done; then the flow is.
+    pub(crate) fn settle(&mut self) -> bool {
+        if self.wires.shared.state() == State::Running && self.sources_are_done() {
+            self.wires.shared.set_state(State::Draining);
+        }
+        if self.nodes.iter().any(|node| node.phase != Phase::Finished) {
+            return false;
+        }
+        let last = self.nodes.iter().filter(|node| node.role == Role::Sink || self.exit.is_some());
+        let ends = last.filter_map(|node| node.end.as_deref());
+        let said = |end: &&End| end.finish_reason != "stop" || end.object.is_some();
+        let end = self.exit_end().cloned().or_else(|| {
+            let mut ends = ends.clone();
+            ends.clone().find(said).or_else(|| ends.next()).cloned()
+        });
+        self.conclude_flow(State::Completed, end.unwrap_or_else(|| End::because("stop")));
+        true
+    }
+
+    fn sources_are_done(&self) -> bool {
+        let entry = self.entry.map(|entry| self.wires.edges[usize::from(entry)].closed.is_some());
+        let mut sources = self.nodes.iter().filter(|node| node.role == Role::Source);
+        entry.unwrap_or(true) && sources.all(|node| node.phase == Phase::Finished)
+    }
+
+    fn conclude_flow(&mut self, state: State, end: End) {
+        self.wires.shared.outcome().end.get_or_insert(end);
+        self.wires.shared.set_state(state);
+    }
+}
+
+fn close_worker(node: &mut Node) {
+    match &mut node.worker {
+        Worker::Inline(stage) => stage.close(),
+        Worker::Offloaded(state) => state.exchange.stop(),
+    }
+}

@@ -1,0 +1,162 @@
+//! The reactor's side of offloaded stages: batches out, results in, credit kept honest.
+
+use crate::blueprint::Role;
+use crate::core::Core;
+use crate::node::{OffloadState, Phase, Worker};
+use crate::offload::Task;
+use crate::shared::Failure;
+
+const MAX_BATCH: usize = 64;
+
+impl Core {
+    fn offload(&mut self, index: usize) -> Option<&mut OffloadState> {
+        match &mut self.nodes[index].worker {
+            Worker::Offloaded(state) => Some(state),
+            Worker::Inline(_) => None,
+        }
+    }
+
+    pub(crate) fn run_offloaded_source(&mut self, index: usize) -> Result<usize, Failure> {
+        let done = self.take_results(index)?;
+        let limit = self.wires.shared.limit.get();
+        if limit != 0 && self.pulled >= limit {
+            self.stop_sources();
+        }
+        let node = &self.nodes[index];
+        if node.phase == Phase::Running {
+            let room = self.wires.room(node);
+            let left = if limit == 0 { usize::MAX } else { (limit - self.pulled) as usize };
+            if let Some(state) = self.offload(index) {
+                let waiting = state.results.len();
+                let credit = room.min(left).min(MAX_BATCH).saturating_sub(waiting);
+                state.exchange.hand_over([], Some(credit));
+            }
+            self.tell_pressure(index);
+        }
+        Ok(done)
+    }
+
+    pub(crate) fn run_offloaded(&mut self, index: usize) -> Result<usize, Failure> {
+        let done = self.take_results(index)?;
+        let handed = self.hand_batch(index);
+        Ok(done.max(handed) + usize::from(self.finish_if_ended(index)?))
+    }
+
+    /// Settles the results that are there, as far as there is room for what they made.
+    fn take_results(&mut self, index: usize) -> Result<usize, Failure> {
+        if let Some(state) = self.offload(index) {
+            let OffloadState { exchange, results, .. } = state;
+            exchange.collect(results);
+        }
+        let mut done = 0;
+        loop {
+            if self.nodes[index].phase == Phase::Finished || self.wires.room(&self.nodes[index]) == 0 {
+                break;
+            }
+            let Some(state) = self.offload(index) else { break };
+            let Some(finished) = state.results.pop_front() else { break };
+            let element = if finished.consumed { state.in_hand.pop_front() } else { None };
+            let attempt = self.nodes[index].retry.take().map_or(0, |retry| retry.attempt);
+            done += 1;
+            if self.nodes[index].role == Role::Source {
+                self.pulled += finished.made.len() as u64;
+            }
+            self.outbox.made.extend(finished.made);
+            self.outbox.ports.extend(finished.ports);
+            let outcome = finished.outcome;
+            self.conclude(index, element, outcome, if finished.last { u32::MAX } else { attempt })?;
+            if finished.last {
+                let end = finished.end.or_else(|| self.nodes[index].end.take().map(|end| *end));
+                self.finish_when_empty(index, end);
+            }
+        }
+        if done > 0 {
+            self.settle_loan(index);
+        }
+        Ok(done)
+    }
+
+    /// All of a batch but the element being worked on still counts as waiting in the queue it came from.
+    fn settle_loan(&mut self, index: usize) {
+        let Some(state) = self.offload(index) else { return };
+        let waiting = state.in_hand.len().saturating_sub(1);
+        let bytes = state.in_hand.iter().skip(1).map(|element| element.len as usize).sum();
+        let lender = usize::from(state.lender);
+        let Some(&edge) = self.nodes[index].inputs.get(lender) else { return };
+        let counters = &self.wires.shared.edges[usize::from(edge)];
+        self.wires.edges[usize::from(edge)].queue.lend(waiting, bytes, counters);
+    }
+
+    fn hand_batch(&mut self, index: usize) -> usize {
+        let node = &self.nodes[index];
+        let room = self.wires.room(node);
+        if node.phase != Phase::Running || room == 0 {
+            return 0;
+        }
+        let now_ns = self.now_ns;
+        let retries = node.retries;
+        if let Some(retry) = &node.retry {
+            if retry.at_ns > now_ns || retry.element.is_none() {
+                return 0;
+            }
+            return self.hand_retry(index);
+        }
+        let Some(state) = self.offload(index) else { return 0 };
+        if !state.in_hand.is_empty() || state.closing || !state.results.is_empty() {
+            return 0;
+        }
+        // The same rule as for sources: a component that keeps up gets more at a time.
+        let quick = now_ns.saturating_sub(state.handed_ns) < 1_000_000;
+        state.batch = if quick && retries == 0 { (state.batch * 2).min(MAX_BATCH) } else { 1 };
+        state.handed_ns = now_ns;
+        let most = state.batch.min(room);
+        self.fill_hand(index, most)
+    }
+
+    fn hand_retry(&mut self, index: usize) -> usize {
+        let element = self.nodes[index].retry.as_mut().and_then(|retry| retry.element.take());
+        let (Some(element), Some(state)) = (element, self.offload(index)) else { return 0 };
+        state.exchange.hand_over([Task::Accept(element.detached())], None);
+        state.in_hand.push_back(element);
+        1
+    }
+
+    /// Takes a batch from one input, the next in turn.
+    fn fill_hand(&mut self, index: usize, most: usize) -> usize {
+        let Some(first) = self.wires.take(&mut self.nodes[index]) else { return 0 };
+        let node = &mut self.nodes[index];
+        let count = node.inputs.len();
+        let lender = (usize::from(node.cursor) + count - 1) % count;
+        let edge = usize::from(node.inputs[lender]);
+        let mut batch = vec![first];
+        while batch.len() < most {
+            let counters = &self.wires.shared.edges[edge];
+            match self.wires.edges[edge].queue.pop(counters) {
+                Some(element) => batch.push(element),
+                None => break,
+            }
+        }
+        let taken = batch.len();
+        self.wires.shared.nodes[index].received.add(taken as u64);
+        let Some(state) = self.offload(index) else { return 0 };
+        state.lender = lender as u16;
+        let tasks: Vec<_> = batch.iter().map(|element| Task::Accept(element.detached())).collect();
+        state.in_hand.extend(batch);
+        let exchange = state.exchange.clone();
+        // The loan is noted before the worker is woken: it may answer at once.
+        self.settle_loan(index);
+        exchange.hand_over(tasks, None);
+        taken
+    }
+
+    /// Asks for the flush of a stage whose input has ended, or for a sink's completion.
+    pub(crate) fn ask_to_close(&mut self, index: usize, task: Task) -> bool {
+        let Some(state) = self.offload(index) else { return false };
+        if state.closing {
+            return false;
+        }
+        state.closing = true;
+        state.exchange.hand_over([task], None);
+        true
+    }
+}

@@ -1,0 +1,272 @@
+//! The handle of a flow: wake it, run its turns, ask it things. Safe to share.
+
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use torvyn_stream::{Element, Emission, End, ErrorKind, StageError};
+
+use crate::blueprint::{Blueprint, Work};
+use crate::clock::Clock;
+use crate::core::Core;
+use crate::gate::Gate;
+use crate::offload::{Notify, Offload};
+use crate::pool::Pool;
+use crate::shared::{Failure, FailureKind, Shared, node_request, request};
+use crate::signal::Signal;
+use crate::trace::Tracer;
+
+pub use crate::core::Turn as Status;
+
+/// Who runs the flow's turns, and so who is told when there is something to do.
+#[derive(Default)]
+pub enum Driver {
+    #[default]
+    Nobody,
+    Caller(Arc<Signal>),
+    Notify(Arc<dyn Notify>),
+    Pool(Arc<Pool>),
+}
+
+type Hook = Box<dyn FnOnce() + Send>;
+
+pub struct Flow {
+    pub shared: Arc<Shared>,
+    pub hosted: bool,
+    /// Empty while somebody runs a turn: ownership is the lock, so nothing is locked while components run.
+    core: Mutex<Option<Box<Core>>>,
+    gate: Gate,
+    driver: Mutex<Driver>,
+    on_over: Mutex<Option<Hook>>,
+    clock: Clock,
+    /// The earliest alarm the pool has set for this flow; 0 for none.
+    pub(crate) alarm_ns: AtomicU64,
+}
+
+/// Wakes a flow without keeping it alive.
+struct WakeFlow(std::sync::Weak<Flow>);
+
+impl Notify for WakeFlow {
+    fn notify(&self) {
+        if let Some(flow) = self.0.upgrade() {
+            flow.wake();
+        }
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Flow {
+    pub fn new(blueprint: Blueprint, clock: Clock) -> Arc<Self> {
+        let shared = Arc::new(Shared::new(blueprint.nodes.len(), blueprint.edges.len()));
+        let offloads: Vec<Arc<Offload>> = blueprint
+            .nodes
+            .iter()
+            .filter_map(|node| match &node.work {
+                Work::Offloaded(exchange) => Some(exchange.clone()),
+                Work::Inline(_) => None,
+            })
+            .collect();
+        let hosted = blueprint.hosted;
+        let core = Core::new(blueprint, shared.clone(), clock.clone());
+        let flow = Arc::new(Self {
+            shared,
+            hosted,
+            core: Mutex::new(Some(Box::new(core))),
+            gate: Gate::default(),
+            driver: Mutex::default(),
+            on_over: Mutex::default(),
+            clock,
+            alarm_ns: AtomicU64::new(0),
+        });
+        for offload in offloads {
+            offload.set_flow(Arc::new(WakeFlow(Arc::downgrade(&flow))));
+        }
+        flow
+    }
+
+    pub fn set_driver(&self, driver: Driver) {
+        *locked(&self.driver) = driver;
+    }
+
+    /// Called once when the flow is over, by whoever ran its last turn.
+    pub fn set_on_over(&self, hook: Hook) {
+        *locked(&self.on_over) = Some(hook);
+    }
+
+    pub fn now_ns(&self) -> u64 {
+        self.clock.now_ns()
+    }
+
+    pub fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    pub fn is_running(&self) -> bool {
+        self.gate.is_running()
+    }
+
+    /// Makes sure that a turn follows. From any thread, at any time.
+    pub fn wake(self: &Arc<Self>) {
+        if self.gate.wake() {
+            self.schedule();
+        }
+    }
+
+    /// Like `wake`, for one who will schedule the flow itself. True when it must.
+    pub(crate) fn claim(&self) -> bool {
+        self.gate.wake()
+    }
+
+    fn schedule(self: &Arc<Self>) {
+        enum Call {
+            Nobody,
+            Signal(Arc<Signal>),
+            Notify(Arc<dyn Notify>),
+            Pool(Arc<Pool>),
+        }
+        let call = match &*locked(&self.driver) {
+            Driver::Nobody => Call::Nobody,
+            Driver::Caller(signal) => Call::Signal(signal.clone()),
+            Driver::Notify(notify) => Call::Notify(notify.clone()),
+            Driver::Pool(pool) => Call::Pool(pool.clone()),
+        };
+        match call {
+            Call::Nobody => {}
+            Call::Signal(signal) => signal.notify(),
+            Call::Notify(notify) => notify.notify(),
+            Call::Pool(pool) => pool.schedule(self.clone()),
+        }
+    }
+
+    pub fn cancel(self: &Arc<Self>) {
+        self.shared.request(request::CANCEL);
+        self.wake();
+    }
+
+    pub fn drain(self: &Arc<Self>) {
+        self.shared.request(request::DRAIN);
+        self.wake();
+    }
+
+    pub fn interrupt(self: &Arc<Self>) {
+        self.shared.request(request::INTERRUPT);
+        self.wake();
+    }
+
+    pub fn wake_node(self: &Arc<Self>, node: usize) {
+        self.shared.request_node(node, node_request::WAKE);
+        self.wake();
+    }
+
+    pub fn resume_node(self: &Arc<Self>, node: usize) {
+        self.shared.request_node(node, node_request::RESUME);
+        self.wake();
+    }
+
+    pub fn interrupt_after(self: &Arc<Self>, node: usize) {
+        self.shared.request_node(node, node_request::INTERRUPT);
+        self.wake();
+    }
+
+    /// Runs a turn on this thread. `None`: somebody else is running one.
+    pub fn run_turn(self: &Arc<Self>, paced: bool, until_output: bool) -> Option<Status> {
+        if self.shared.state().is_over() {
+            return Some(Status::Over);
+        }
+        if !self.gate.enter() {
+            return None;
+        }
+        let mut core = locked(&self.core).take()?;
+        let status = catch_unwind(AssertUnwindSafe(|| core.turn(paced, until_output)))
+            .unwrap_or_else(|panic| {
+                core.fail(panic_failure(&*panic));
+                Status::Over
+            });
+        *locked(&self.core) = Some(core);
+        if status == Status::Over {
+            self.gate.close();
+            let hook = locked(&self.on_over).take();
+            if let Some(hook) = hook {
+                hook();
+            }
+            return Some(status);
+        }
+        match self.gate.leave(paced && status == Status::Again) {
+            true if paced => self.schedule(),
+            // Woken meanwhile: the caller goes on instead of waiting.
+            true if matches!(status, Status::Parked(_)) => return Some(Status::Again),
+            _ => {}
+        }
+        Some(status)
+    }
+
+    fn with_core<T>(&self, act: impl FnOnce(&mut Core) -> T) -> Option<T> {
+        locked(&self.core).as_deref_mut().map(act)
+    }
+
+    /// Moves what waits at the exit into `into`.
+    pub fn take_output(&self, into: &mut VecDeque<Element>, most: usize) {
+        self.with_core(|core| core.take_output(into, most));
+    }
+
+    /// The caller has used an element that left the flow.
+    pub fn release(&self, element: Element) {
+        self.with_core(|core| core.wires.release(element));
+    }
+
+    /// How many elements may be fed now.
+    pub fn feed_room(&self) -> usize {
+        self.with_core(|core| core.feed_room()).unwrap_or(0)
+    }
+
+    /// Puts an element into the entry; it comes back when there is no room.
+    pub fn feed(&self, emission: Emission) -> Result<(), Failure> {
+        self.with_core(|core| core.feed(emission)).unwrap_or(Ok(()))
+    }
+
+    /// No more will be fed.
+    pub fn finish(self: &Arc<Self>, end: End) {
+        self.with_core(|core| core.close_entry(end));
+        self.wake();
+    }
+
+    pub fn trace(&self, limit: usize) {
+        self.with_core(|core| core.tracer = Some(Box::new(Tracer::new(limit))));
+    }
+
+    pub fn take_trace(&self) -> Option<Box<Tracer>> {
+        self.with_core(|core| core.tracer.take()).flatten()
+    }
+
+    /// Bytes of reactor state and of queues.
+    pub fn memory(&self) -> (usize, usize) {
+        let (state, queues) = self.with_core(|core| core.memory()).unwrap_or_default();
+        (state + size_of::<Self>(), queues)
+    }
+
+    /// Lets go of stages and queues; what the caller asks afterwards is answered from the shared part.
+    pub fn close(&self) {
+        let core = locked(&self.core).take();
+        drop(core);
+    }
+}
+
+fn panic_failure(panic: &(dyn std::any::Any + Send)) -> Failure {
+    let text = panic
+        .downcast_ref::<String>()
+        .cloned()
+        .or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()))
+        .unwrap_or_else(|| "panic".to_owned());
+    Failure {
+        kind: FailureKind::Panic,
+        node: None,
+        edge: None,
+        sequence: None,
+        method: "turn",
+        error: StageError::new(ErrorKind::Fatal, text),
+    }
+}

@@ -1,0 +1,199 @@
+//! Stages that do not run inside a turn: coroutines on an event loop, blocking code on a thread of its own.
+//!
+//! The reactor hands over tasks and takes back results; both lanes are bounded by the credit it grants, so
+//! back-pressure reaches the component and passes through it. The lock is held for moves only, never for calls.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use torvyn_stream::{Element, Emission, End, StageError, Step};
+
+/// What the component is to do next.
+#[derive(Debug)]
+pub enum Task {
+    Accept(Element),
+    Flush,
+    Complete(End),
+    /// A source is told of back-pressure.
+    Pressure(bool),
+    Interrupt,
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub struct Finished {
+    /// The oldest element in hand is done with; false for a source, a flush, or one of several results.
+    pub consumed: bool,
+    pub made: Vec<Emission>,
+    pub ports: Vec<u16>,
+    pub outcome: Result<Step, StageError>,
+    /// The last result: a source's end, or what a flush or completion came to.
+    pub last: bool,
+    pub end: Option<End>,
+}
+
+/// Wakes the one who does the work.
+pub trait Notify: Send + Sync {
+    fn notify(&self);
+}
+
+#[derive(Default)]
+struct Exchange {
+    tasks: VecDeque<Task>,
+    results: VecDeque<Finished>,
+    /// How many more elements may be made.
+    credit: usize,
+    /// The worker found nothing to do and wants to be notified.
+    waiting: bool,
+    stopped: bool,
+    worker: Option<Arc<dyn Notify>>,
+    flow: Option<Arc<dyn Notify>>,
+}
+
+#[derive(Default)]
+pub struct Offload {
+    exchange: Mutex<Exchange>,
+    changed: Condvar,
+}
+
+impl Offload {
+    fn lock(&self) -> MutexGuard<'_, Exchange> {
+        self.exchange.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Who is told when there is something to do, for workers that do not block.
+    pub fn set_worker(&self, worker: Arc<dyn Notify>) {
+        self.lock().worker = Some(worker);
+    }
+
+    /// Who is told when there are results.
+    pub fn set_flow(&self, flow: Arc<dyn Notify>) {
+        self.lock().flow = Some(flow);
+    }
+
+    // The reactor's side.
+
+    pub(crate) fn hand_over(&self, tasks: impl IntoIterator<Item = Task>, credit: Option<usize>) {
+        let worker = {
+            let mut exchange = self.lock();
+            exchange.tasks.extend(tasks);
+            if let Some(credit) = credit {
+                exchange.credit = credit;
+            }
+            if !exchange.waiting || (exchange.tasks.is_empty() && exchange.credit == 0) {
+                return;
+            }
+            exchange.waiting = false;
+            self.changed.notify_all();
+            exchange.worker.clone()
+        };
+        if let Some(worker) = worker {
+            worker.notify();
+        }
+    }
+
+    pub(crate) fn collect(&self, into: &mut VecDeque<Finished>) {
+        into.extend(self.lock().results.drain(..));
+    }
+
+    /// No more work will come: the worker ends, and what it still delivers is ignored.
+    pub(crate) fn stop(&self) {
+        let (worker, left) = {
+            let mut exchange = self.lock();
+            exchange.stopped = true;
+            exchange.flow = None;
+            self.changed.notify_all();
+            let left = (std::mem::take(&mut exchange.tasks), std::mem::take(&mut exchange.results));
+            (exchange.worker.take(), left)
+        };
+        // Dropped outside the lock: what they hold may run code of the host.
+        drop(left);
+        if let Some(worker) = worker {
+            worker.notify();
+        }
+    }
+
+    // The worker's side.
+
+    pub fn is_stopped(&self) -> bool {
+        self.lock().stopped
+    }
+
+    /// All tasks that are there, at once. Empty: there are none now, and the worker will be notified.
+    pub fn take(&self) -> Vec<Task> {
+        let mut exchange = self.lock();
+        exchange.waiting = exchange.tasks.is_empty();
+        exchange.tasks.drain(..).collect()
+    }
+
+    /// Credit for making elements; 0: none now, and the worker will be notified.
+    pub fn credit(&self) -> usize {
+        let mut exchange = self.lock();
+        exchange.waiting = exchange.credit == 0;
+        exchange.credit
+    }
+
+    /// Blocks until there is a task or, when `for_credit`, credit. False when stopped or when the time is over.
+    pub fn wait(&self, for_credit: bool, timeout: Duration) -> bool {
+        let mut exchange = self.lock();
+        exchange.waiting = true;
+        let (exchange, _) = self
+            .changed
+            .wait_timeout_while(exchange, timeout, |exchange| {
+                !exchange.stopped
+                    && exchange.tasks.is_empty()
+                    && !(for_credit && exchange.credit > 0)
+            })
+            .unwrap_or_else(PoisonError::into_inner);
+        !exchange.stopped
+    }
+
+    /// Delivers a result. False when nobody wants it any more.
+    pub fn give(&self, finished: Finished) -> bool {
+        let flow = {
+            let mut exchange = self.lock();
+            if exchange.stopped {
+                return false;
+            }
+            exchange.credit = exchange.credit.saturating_sub(finished.made.len());
+            exchange.results.push_back(finished);
+            exchange.flow.clone()
+        };
+        if let Some(flow) = flow {
+            flow.notify();
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stopped_exchange_wakes_the_worker_and_takes_nothing_more() {
+        let offload = Offload::default();
+        offload.hand_over([Task::Flush, Task::Flush], None);
+        offload.stop();
+        assert!(offload.take().is_empty());
+        assert!(!offload.wait(false, Duration::from_secs(60)));
+        assert!(offload.is_stopped());
+    }
+
+    #[test]
+    fn credit_is_used_up_by_what_is_made() {
+        let offload = Offload::default();
+        offload.hand_over([], Some(2));
+        let made = vec![Emission::text("a"), Emission::text("b")];
+        offload.give(Finished {
+            consumed: false,
+            made,
+            ports: vec![],
+            outcome: Ok(Step::Done),
+            last: false,
+            end: None,
+        });
+        assert_eq!(offload.credit(), 0);
+    }
+}

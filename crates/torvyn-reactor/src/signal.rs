@@ -1,0 +1,113 @@
+//! A wake-up that a thread or an event loop can wait for by file descriptor, so that Ctrl-C ends the wait as well.
+//!
+//! The only unsafe code of the crate besides the signal mask of workers: five system calls.
+
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Coalescing: any number of `notify` calls before a `clear` cost one write.
+#[derive(Debug)]
+pub struct Signal {
+    reader: OwnedFd,
+    writer: OwnedFd,
+    raised: AtomicBool,
+}
+
+/// How a wait ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Waited {
+    Notified,
+    TimedOut,
+    /// A signal arrived: the host should look at it.
+    Interrupted,
+}
+
+impl Signal {
+    pub fn new() -> io::Result<Self> {
+        let mut ends = [0; 2];
+        // SAFETY: `ends` is a valid array of two descriptors.
+        if unsafe { libc::pipe(ends.as_mut_ptr()) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the descriptors were just made and nobody else owns them.
+        let [reader, writer] = ends.map(|fd| unsafe { OwnedFd::from_raw_fd(fd) });
+        for fd in [&reader, &writer] {
+            // SAFETY: plain flags on an open descriptor.
+            unsafe {
+                libc::fcntl(fd.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK);
+                libc::fcntl(fd.as_raw_fd(), libc::F_SETFD, libc::FD_CLOEXEC);
+            }
+        }
+        Ok(Self { reader, writer, raised: AtomicBool::new(false) })
+    }
+
+    pub fn fd(&self) -> RawFd {
+        self.reader.as_raw_fd()
+    }
+
+    pub fn notify(&self) {
+        if !self.raised.swap(true, Ordering::AcqRel) {
+            // SAFETY: one byte from a valid buffer. The pipe is empty here, so the write cannot block.
+            unsafe { libc::write(self.writer.as_raw_fd(), b"!".as_ptr().cast(), 1) };
+        }
+    }
+
+    /// Empties the pipe, then lowers the flag. Whoever clears looks for work afterwards, so a notify in between,
+    /// which writes nothing, is not lost: the swap makes what it published visible.
+    pub fn clear(&self) {
+        let mut bytes = [0u8; 8];
+        // SAFETY: reads into a buffer of the given size; non-blocking.
+        unsafe { libc::read(self.reader.as_raw_fd(), bytes.as_mut_ptr().cast(), bytes.len()) };
+        self.raised.swap(false, Ordering::AcqRel);
+    }
+
+    pub fn wait(&self, timeout_ns: Option<u64>) -> Waited {
+        let mut poll = libc::pollfd { fd: self.fd(), events: libc::POLLIN, revents: 0 };
+        // Rounded up: waking early would spin until the time has come.
+        let milliseconds =
+            timeout_ns.map_or(-1, |ns| ns.div_ceil(1_000_000).min(i32::MAX as u64) as i32);
+        // SAFETY: one valid pollfd.
+        match unsafe { libc::poll(&mut poll, 1, milliseconds) } {
+            0 => Waited::TimedOut,
+            1 => {
+                self.clear();
+                Waited::Notified
+            }
+            _ => Waited::Interrupted,
+        }
+    }
+}
+
+/// Signals go to the main thread: a worker that took one would leave a waiting main thread asleep.
+pub fn block_signals() {
+    // SAFETY: a zeroed set filled by the call that follows.
+    unsafe {
+        let mut all: libc::sigset_t = std::mem::zeroed();
+        libc::sigfillset(&mut all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &all, std::ptr::null_mut());
+    }
+}
+
+/// The calling thread as the host's thread list names it.
+pub fn thread_id() -> u64 {
+    // SAFETY: has no preconditions.
+    unsafe { libc::pthread_self() as u64 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_notifications_are_one_wake_up() {
+        let signal = Signal::new().unwrap();
+        for _ in 0..100_000 {
+            signal.notify();
+        }
+        assert_eq!(signal.wait(Some(0)), Waited::Notified);
+        assert_eq!(signal.wait(Some(0)), Waited::TimedOut);
+        signal.notify();
+        assert_eq!(signal.wait(None), Waited::Notified);
+    }
+}

@@ -1,0 +1,318 @@
+//! One turn: leftovers first, then sweeps from the sources down, until the credit is used or nothing moves.
+
+use torvyn_stream::{Call, Pull, Step};
+
+use crate::blueprint::Role;
+use crate::core::{Core, Turn};
+use crate::node::{Phase, Worker};
+use crate::offload::Task;
+use crate::shared::Failure;
+use crate::trace::Event;
+
+/// Every so many turns the calls are timed: often enough for a mean, too seldom to cost anything.
+const SAMPLE_EVERY: u64 = 64;
+
+impl Core {
+    /// Runs a turn. `paced` turns keep to the flow's share; the others go on until they must wait or, when
+    /// `until_output`, until something has reached the exit.
+    pub fn turn(&mut self, paced: bool, until_output: bool) -> Turn {
+        self.now_ns = self.clock.now_ns();
+        let turns = &self.wires.shared.turns;
+        self.timed = self.tracer.is_some() || turns.get() % SAMPLE_EVERY == 0;
+        turns.add(1);
+        self.credit_elements = (self.credit_elements + self.quota_elements).min(self.quota_elements);
+        self.credit_ns = (self.credit_ns + self.quota_ns).min(self.quota_ns);
+        if paced && (self.credit_ns <= 0 || self.credit_elements <= 0) {
+            return Turn::Again;
+        }
+        self.clear_leftovers().and_then(|()| self.sweeps(paced, until_output)).unwrap_or_else(
+            |failure| {
+                self.fail(failure);
+                Turn::Over
+            },
+        )
+    }
+
+    fn sweeps(&mut self, paced: bool, until_output: bool) -> Result<Turn, Failure> {
+        loop {
+            if self.wires.shared.has_requests() {
+                self.obey()?;
+            }
+            if self.check_time()? || self.wires.shared.state().is_over() {
+                return Ok(Turn::Over);
+            }
+            let before_ns = self.now_ns;
+            let work = self.sweep()?;
+            self.now_ns = self.clock.now_ns();
+            let spent = self.now_ns.saturating_sub(before_ns);
+            self.adapt_batch(work, spent);
+            if work == 0 {
+                if self.settle() {
+                    return Ok(Turn::Over);
+                }
+                if self.wires.shared.has_requests() {
+                    continue;
+                }
+                return Ok(if self.has_output() { Turn::Output } else { Turn::Parked(self.due()) });
+            }
+            if until_output && self.has_output() {
+                return Ok(Turn::Output);
+            }
+            self.credit_elements -= work as i64;
+            self.credit_ns -= spent as i64;
+            if self.credit_elements <= 0 || self.credit_ns <= 0 {
+                if paced {
+                    return Ok(Turn::Again);
+                }
+                self.credit_elements = self.quota_elements;
+                self.credit_ns = self.quota_ns;
+                // The caller's thread: time for its signals and its other duties.
+                return Ok(if self.has_output() { Turn::Output } else { Turn::Again });
+            }
+        }
+    }
+
+    /// A source that keeps up is asked for more at a time; one that waits is never read ahead of its token.
+    fn adapt_batch(&mut self, work: usize, spent_ns: u64) {
+        if spent_ns > self.turn_time_ns {
+            self.batch = 1;
+        } else if work >= self.batch as usize {
+            self.batch = (self.batch * 2).min(self.max_batch);
+        }
+    }
+
+    fn clear_leftovers(&mut self) -> Result<(), Failure> {
+        for index in (0..self.nodes.len()).rev() {
+            let node = &self.nodes[index];
+            if node.role != Role::Source && (!node.backlog.is_empty() || self.wires.has_input(node)) {
+                self.run(index)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Every node once, sources first. The work of a sweep is that of its busiest node.
+    fn sweep(&mut self) -> Result<usize, Failure> {
+        let mut most = 0;
+        for index in 0..self.nodes.len() {
+            most = most.max(self.run(index)?);
+        }
+        Ok(most)
+    }
+
+    #[inline]
+    fn run(&mut self, index: usize) -> Result<usize, Failure> {
+        let node = &mut self.nodes[index];
+        if node.phase == Phase::Finished {
+            return Ok(0);
+        }
+        let mut moved = 0;
+        if !node.backlog.is_empty() {
+            let waiting = node.backlog.len();
+            let empty = self.wires.drain_backlog(node)?;
+            moved = waiting - node.backlog.len();
+            if !empty {
+                return Ok(moved);
+            }
+        }
+        let did = match (&node.worker, node.role) {
+            (Worker::Offloaded(_), Role::Source) => self.run_offloaded_source(index)?,
+            (Worker::Offloaded(_), _) => self.run_offloaded(index)?,
+            (_, Role::Source) => self.run_source(index)?,
+            _ => self.run_inline(index)?,
+        };
+        Ok(did.max(moved))
+    }
+
+    fn run_source(&mut self, index: usize) -> Result<usize, Failure> {
+        let mut done = 0;
+        let batch = (self.batch as i64).min(self.credit_elements.max(1)) as usize;
+        while done < batch && self.may_pull(index) {
+            let node = &mut self.nodes[index];
+            let Worker::Inline(stage) = &mut node.worker else { break };
+            let attempt = node.retry.take().map_or(0, |retry| retry.attempt);
+            let counters = &self.wires.shared.nodes[index];
+            let call = Call { ledger: &counters.ledger, now_ns: self.now_ns };
+            let started = if self.timed { self.clock.now_ns() } else { 0 };
+            let pulled = stage.pull(call, &mut self.outbox);
+            if self.timed {
+                let sequence = node.next_sequence;
+                self.record(index, sequence, started, "pulled");
+            }
+            done += 1;
+            match pulled {
+                Ok(Pull::Ready) => {
+                    self.pulled += 1;
+                    self.conclude(index, None, Ok(Step::Done), 0)?;
+                }
+                Ok(Pull::Pending(until)) => {
+                    self.nodes[index].pending = Some(until);
+                    done -= 1;
+                }
+                Ok(Pull::End(end)) => self.finish_node(index, end),
+                Err(error) => self.conclude(index, None, Err(error), attempt)?,
+            }
+        }
+        self.tell_pressure(index);
+        Ok(done)
+    }
+
+    fn may_pull(&mut self, index: usize) -> bool {
+        let node = &mut self.nodes[index];
+        if node.phase != Phase::Running || self.wires.room(node) == 0 {
+            return false;
+        }
+        if let Some(until) = node.pending {
+            match until {
+                Some(time) if time <= self.now_ns => node.pending = None,
+                _ => return false,
+            }
+        }
+        if node.retry.as_ref().is_some_and(|retry| retry.at_ns > self.now_ns) {
+            return false;
+        }
+        let limit = self.wires.shared.limit.get();
+        if limit != 0 && self.pulled >= limit {
+            self.stop_sources();
+            return false;
+        }
+        true
+    }
+
+    pub(crate) fn tell_pressure(&mut self, index: usize) {
+        let node = &mut self.nodes[index];
+        let active = self.wires.is_pressured(node);
+        if active == node.pressured || node.phase != Phase::Running {
+            return;
+        }
+        node.pressured = active;
+        match &mut node.worker {
+            Worker::Inline(stage) => stage.pressure(active),
+            Worker::Offloaded(state) => {
+                state.exchange.hand_over([Task::Pressure(active)], None);
+            }
+        }
+    }
+
+    fn run_inline(&mut self, index: usize) -> Result<usize, Failure> {
+        let mut done = 0;
+        loop {
+            let node = &mut self.nodes[index];
+            if node.phase == Phase::Finished || node.paused || self.wires.room(node) == 0 {
+                break;
+            }
+            if node.more {
+                node.more = false;
+                done += 1;
+                self.call(index, Step::More)?;
+                continue;
+            }
+            let mut attempt = 0;
+            let mut element = match node.retry.take() {
+                Some(retry) if retry.at_ns > self.now_ns => {
+                    node.retry = Some(retry);
+                    break;
+                }
+                Some(retry) => {
+                    attempt = retry.attempt;
+                    match retry.element {
+                        Some(element) => element,
+                        None => continue,
+                    }
+                }
+                None => match self.wires.take(node) {
+                    Some(element) => {
+                        self.wires.shared.nodes[index].received.add(1);
+                        element
+                    }
+                    None => break,
+                },
+            };
+            done += 1;
+            let Worker::Inline(stage) = &mut node.worker else { break };
+            let counters = &self.wires.shared.nodes[index];
+            let call = Call { ledger: &counters.ledger, now_ns: self.now_ns };
+            let started = if self.timed { self.clock.now_ns() } else { 0 };
+            let outcome = stage.accept(&mut element, call, &mut self.outbox);
+            if self.timed {
+                self.record(index, element.sequence, started, name_of(&outcome));
+            }
+            self.conclude(index, Some(element), outcome, attempt)?;
+        }
+        self.tick(index)?;
+        Ok(done + usize::from(self.finish_if_ended(index)?))
+    }
+
+    /// `resume` or `flush`: a call that is not about an element.
+    pub(crate) fn call(&mut self, index: usize, what: Step) -> Result<(), Failure> {
+        let Worker::Inline(stage) = &mut self.nodes[index].worker else { return Ok(()) };
+        let counters = &self.wires.shared.nodes[index];
+        let call = Call { ledger: &counters.ledger, now_ns: self.now_ns };
+        let outcome = match what {
+            Step::More => stage.resume(call, &mut self.outbox),
+            _ => stage.flush(call, &mut self.outbox),
+        };
+        self.conclude(index, None, outcome, u32::MAX)
+    }
+
+    fn tick(&mut self, index: usize) -> Result<(), Failure> {
+        let node = &mut self.nodes[index];
+        let room = self.wires.room(node);
+        let Worker::Inline(stage) = &mut node.worker else { return Ok(()) };
+        if !stage.due().is_some_and(|due| due <= self.now_ns) || room == 0 {
+            return Ok(());
+        }
+        let counters = &self.wires.shared.nodes[index];
+        let call = Call { ledger: &counters.ledger, now_ns: self.now_ns };
+        let outcome = stage.tick(call, &mut self.outbox).map(|()| Step::Done);
+        self.conclude(index, None, outcome, u32::MAX)
+    }
+
+    /// The earliest time at which a parked flow has something to do by itself.
+    fn due(&self) -> Option<u64> {
+        let nodes = self.nodes.iter().filter(|node| node.phase != Phase::Finished);
+        nodes
+            .flat_map(|node| {
+                let stage = match &node.worker {
+                    Worker::Inline(stage) => stage.due(),
+                    Worker::Offloaded(_) => None,
+                };
+                [stage, node.pending.flatten(), node.retry.as_ref().map(|retry| retry.at_ns)]
+            })
+            .chain([self.deadline_ns, self.drain_until])
+            .flatten()
+            .min()
+    }
+
+    fn record(&mut self, index: usize, sequence: u64, start_ns: u64, outcome: &'static str) {
+        let nanos = self.clock.now_ns().saturating_sub(start_ns);
+        let counters = &self.wires.shared.nodes[index];
+        counters.sampled_ns.add(nanos);
+        counters.sampled_calls.add(1);
+        if let Some(tracer) = &mut self.tracer {
+            tracer.record(Event {
+                node: index as u16,
+                outcome,
+                made: self.outbox.made.len() as u32,
+                copied_bytes: counters.ledger.copied_bytes(),
+                sequence,
+                start_ns,
+                nanos,
+            });
+        }
+    }
+}
+
+fn name_of<E>(outcome: &Result<Step, E>) -> &'static str {
+    match outcome {
+        Ok(Step::Done | Step::More) => "done",
+        Ok(Step::Forward) => "passed",
+        Ok(Step::Route) => "routed",
+        Ok(Step::Drop) => "dropped",
+        Ok(Step::Hold) => "held",
+        Ok(Step::Replace(_)) => "replaced",
+        Ok(Step::Block(_)) => "blocked",
+        Ok(Step::Pause) => "paused",
+        Err(_) => "failed",
+    }
+}

@@ -1,0 +1,74 @@
+//! One element as it lies in a queue: 64 bytes.
+
+use crate::content::ContentType;
+use crate::foreign::Foreign;
+use crate::ledger::{CopyReason, Ledger};
+use crate::payload::Payload;
+
+const KEEP: u16 = 1 << 15;
+
+#[derive(Debug, Clone)]
+pub struct Element {
+    pub sequence: u64,
+    /// Monotonic time at which the source's turn began.
+    pub timestamp_ns: u64,
+    /// Length of the payload in bytes.
+    pub len: u32,
+    pub content_type: ContentType,
+    owner: u16,
+    pub payload: Payload,
+    /// What the host language keeps beside the payload: attributes, or the object it was handed as.
+    pub companion: Option<Foreign>,
+}
+
+const _: () = assert!(size_of::<Element>() == 64);
+
+impl Element {
+    pub fn new(payload: Payload, len: u32, content_type: ContentType, owner: u16) -> Self {
+        Self {
+            sequence: 0,
+            timestamp_ns: 0,
+            len,
+            content_type,
+            owner: owner & !KEEP,
+            payload,
+            companion: None,
+        }
+    }
+
+    /// The payload as bytes for a native stage; a copy that the host had to make is counted.
+    #[inline]
+    pub fn read(&self, ledger: &Ledger) -> Option<&[u8]> {
+        if let Some(bytes) = self.payload.bytes() {
+            return Some(bytes);
+        }
+        let (bytes, copied) = self.payload.foreign()?.view()?;
+        if copied {
+            ledger.copy(CopyReason::HostToNative, bytes.len() as u64);
+        }
+        Some(bytes)
+    }
+
+    /// A copy that the ledger does not follow, for somebody outside the turn.
+    pub fn detached(&self) -> Self {
+        let mut copy = self.clone();
+        if let Payload::Fanned(inner) = &self.payload {
+            copy.payload = (**inner).clone();
+        }
+        copy
+    }
+
+    /// The node whose budget pays for the payload.
+    pub fn owner(&self) -> usize {
+        usize::from(self.owner & !KEEP)
+    }
+
+    /// Whether an interrupt leaves it in the queue.
+    pub fn keep(&self) -> bool {
+        self.owner & KEEP != 0
+    }
+
+    pub fn set_keep(&mut self, keep: bool) {
+        self.owner = if keep { self.owner | KEEP } else { self.owner & !KEEP };
+    }
+}

@@ -1,0 +1,80 @@
+//! Objects of a host language carried through native queues without being looked into.
+//!
+//! The host (Python) supplies the table; this crate only clones and drops. One pointer and one table: 16 bytes, so an
+//! element stays 64. This is the only unsafe code of the crate.
+
+use std::ptr::NonNull;
+
+/// How to handle a foreign pointer. Each function gets a pointer that the same table's owner handed in.
+#[derive(Debug)]
+pub struct ForeignTable {
+    /// Takes one more reference. Called only where the host's rules allow it (a turn that is attached).
+    pub retain: unsafe fn(NonNull<()>),
+    /// Gives one reference back. Must be callable from any thread.
+    pub release: unsafe fn(NonNull<()>),
+    /// The object's bytes, valid while it lives, and whether the host had to copy them; null if it has none.
+    pub view: unsafe fn(NonNull<()>) -> (*const u8, usize, bool),
+    /// The part of the object that outputs made from it inherit (its attributes), as a new reference.
+    pub inherit: unsafe fn(NonNull<()>) -> Option<NonNull<()>>,
+}
+
+/// An owned reference to an object of the host language.
+#[derive(Debug)]
+pub struct Foreign {
+    pointer: NonNull<()>,
+    table: &'static ForeignTable,
+}
+
+// SAFETY: the table's `release` may be called from any thread, `retain` and `inherit` are called by the reactor only
+// inside turns, which the border attaches to the host when a flow carries foreign objects.
+unsafe impl Send for Foreign {}
+unsafe impl Sync for Foreign {}
+
+impl Foreign {
+    /// # Safety
+    /// `pointer` is an owned reference that `table` knows how to handle.
+    pub unsafe fn from_owned(pointer: NonNull<()>, table: &'static ForeignTable) -> Self {
+        Self { pointer, table }
+    }
+
+    pub fn as_ptr(&self) -> NonNull<()> {
+        self.pointer
+    }
+
+    /// Hands the reference to the caller, who must release it.
+    pub fn into_ptr(self) -> NonNull<()> {
+        let pointer = self.pointer;
+        std::mem::forget(self);
+        pointer
+    }
+
+    /// The bytes of a str or bytes object, and whether they had to be copied to be read.
+    pub fn view(&self) -> Option<(&[u8], bool)> {
+        // SAFETY: the pointer came with this table; the bytes live as long as the object, which `self` keeps.
+        unsafe {
+            let (data, len, copied) = (self.table.view)(self.pointer);
+            (!data.is_null()).then(|| (std::slice::from_raw_parts(data, len), copied))
+        }
+    }
+
+    pub fn inherit(&self) -> Option<Foreign> {
+        // SAFETY: the pointer came with this table.
+        unsafe { (self.table.inherit)(self.pointer) }
+            .map(|pointer| Foreign { pointer, table: self.table })
+    }
+}
+
+impl Clone for Foreign {
+    fn clone(&self) -> Self {
+        // SAFETY: the pointer came with this table.
+        unsafe { (self.table.retain)(self.pointer) };
+        Self { pointer: self.pointer, table: self.table }
+    }
+}
+
+impl Drop for Foreign {
+    fn drop(&mut self) {
+        // SAFETY: the pointer came with this table and this is its last use here.
+        unsafe { (self.table.release)(self.pointer) };
+    }
+}

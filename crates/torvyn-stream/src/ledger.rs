@@ -1,0 +1,75 @@
+//! The ledger of one node: what it allocated, what is still alive, and every copy of payload bytes, with its reason.
+
+use crate::counter::Counter;
+
+/// Why payload bytes were copied across a component's border.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CopyReason {
+    /// A native stage read a host object as bytes.
+    HostToNative = 0,
+    /// A host component read native bytes.
+    NativeToHost = 1,
+}
+
+impl CopyReason {
+    pub const ALL: [CopyReason; 2] = [CopyReason::HostToNative, CopyReason::NativeToHost];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            CopyReason::HostToNative => "host-to-native",
+            CopyReason::NativeToHost => "native-to-host",
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+pub struct Ledger {
+    pub allocations: Counter,
+    pub releases: Counter,
+    pub live_bytes: Counter,
+    /// What a component says it holds inside, such as an aggregator's unfinished sentence.
+    pub held_bytes: Counter,
+    pub peak_bytes: Counter,
+    copies: [Counter; 2],
+    copied_bytes: Counter,
+}
+
+impl Ledger {
+    pub fn allocate(&self, bytes: u64) {
+        self.allocations.add(1);
+        self.live_bytes.add(bytes);
+        self.peak_bytes.raise_to(self.live_bytes.get() + self.held_bytes.get());
+    }
+
+    pub fn release(&self, bytes: u64) {
+        self.releases.add(1);
+        self.live_bytes.subtract(bytes);
+    }
+
+    pub fn hold(&self, bytes: u64) {
+        self.held_bytes.set(bytes);
+        self.peak_bytes.raise_to(self.live_bytes.get() + bytes);
+    }
+
+    pub fn copy(&self, reason: CopyReason, bytes: u64) {
+        self.copies[reason as usize].add(1);
+        self.copied_bytes.add(bytes);
+    }
+
+    pub fn copies(&self, reason: CopyReason) -> u64 {
+        self.copies[reason as usize].get()
+    }
+
+    pub fn copied_bytes(&self) -> u64 {
+        self.copied_bytes.get()
+    }
+
+    /// All that counts against the node's budget.
+    pub fn used_bytes(&self) -> u64 {
+        self.live_bytes.get() + self.held_bytes.get()
+    }
+
+    pub fn live(&self) -> u64 {
+        self.allocations.get() - self.releases.get()
+    }
+}

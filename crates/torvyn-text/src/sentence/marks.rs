@@ -1,0 +1,147 @@
+//! What single characters are to the splitter: stops, closers, openers, scripts. Pure lookups, no state.
+
+/// The part a character plays.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Mark {
+    /// `.`: the only mark that abbreviations and numbers share.
+    Dot,
+    /// An ellipsis in one character.
+    Ellipsis,
+    /// `!`, `?` and their Latin kin.
+    Bang,
+    /// A full stop that is followed by neither white space nor another mark as a rule: final at once.
+    AtOnce,
+    /// Any other stop of a non-Latin script: final unless white space, a closer or another stop follows.
+    Script,
+    Other,
+}
+
+pub(super) fn mark(c: char) -> Mark {
+    match c {
+        '.' => Mark::Dot,
+        '!' | '?' | '‼' | '‽' | '⁇' | '⁈' | '⁉' | '\u{37e}' => Mark::Bang,
+        '…' => Mark::Ellipsis,
+        '。' | '｡' => Mark::AtOnce,
+        // full-width, Devanagari, Armenian, Arabic and Urdu, Ethiopic, Myanmar, Khmer, Mongolian, Lisu, Balinese
+        '！' | '？' | '．' | '।' | '॥' | '։' | '؟' | '۔' | '።' | '፧' | '፨' | '။' | '។' | '៕'
+        | '᠃' | '᠉' | '꓿' | '᭞' | '᭟' => Mark::Script,
+        _ => Mark::Other,
+    }
+}
+
+/// Quotes and brackets that end something when they follow a stop without white space between.
+pub(super) fn is_closing_quote(c: char) -> bool {
+    matches!(
+        c,
+        '"' | '\''
+            | ')'
+            | ']'
+            | '}'
+            | '»'
+            | '«'
+            | '”'
+            | '“'
+            | '’'
+            | '‘'
+            | '›'
+            | '‹'
+            | '」'
+            | '』'
+            | '）'
+            | '】'
+            | '》'
+            | '〉'
+            | '〕'
+            | '］'
+            | '｝'
+            | '｣'
+    )
+}
+
+/// What may stand between a stop and the white space after it: closing quotes, emphasis marks, emoji.
+pub(super) fn is_closer(c: char) -> bool {
+    is_closing_quote(c) || matches!(c, '*' | '_' | '~') || is_emoji(c)
+}
+
+/// What may stand before the first letter of a sentence.
+pub(super) fn is_opener(c: char) -> bool {
+    matches!(
+        c,
+        '(' | '['
+            | '{'
+            | '¿'
+            | '¡'
+            | '*'
+            | '_'
+            | '~'
+            | '„'
+            | '‚'
+            | '「'
+            | '『'
+            | '（'
+            | '【'
+            | '《'
+            | '〈'
+            | '〔'
+    ) || matches!(
+        c,
+        '"' | '\'' | '«' | '»' | '“' | '”' | '‘' | '’' | '‹' | '›'
+    )
+}
+
+pub(super) fn is_dash(c: char) -> bool {
+    matches!(c, '-' | '–' | '—' | '―')
+}
+
+/// Punctuation that carries a sentence on.
+pub(super) fn is_comma(c: char) -> bool {
+    matches!(c, ',' | ';' | ':' | '、' | '，' | '；' | '：' | '،' | '؛')
+}
+
+pub(super) fn is_emoji(c: char) -> bool {
+    matches!(c,
+        '\u{1f000}'..='\u{1faff}' | '\u{2600}'..='\u{27bf}' | '\u{2b00}'..='\u{2bff}'
+        | '\u{fe0f}' | '\u{200d}' | '\u{20e3}' | '\u{e0020}'..='\u{e007f}')
+}
+
+pub(super) fn is_hiragana(c: char) -> bool {
+    matches!(c, '\u{3041}'..='\u{309f}')
+}
+
+/// Scripts whose sentences may begin right after a Latin stop, without white space.
+pub(super) fn is_cjk(c: char) -> bool {
+    is_hiragana(c)
+        || matches!(c,
+            '\u{30a0}'..='\u{30ff}' | '\u{3400}'..='\u{4dbf}' | '\u{4e00}'..='\u{9fff}'
+            | '\u{ac00}'..='\u{d7a3}' | '\u{20000}'..='\u{3ffff}' | '「' | '『' | '《' | '【')
+}
+
+/// What makes a piece more than punctuation.
+pub(super) fn is_word_character(c: char) -> bool {
+    c.is_alphanumeric() || is_emoji(c)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_character_is_both_a_stop_and_a_closer() {
+        for c in (0..0x30000).filter_map(char::from_u32) {
+            assert!(
+                mark(c) == Mark::Other || !(is_closer(c) || is_opener(c) || is_comma(c)),
+                "{c:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn stops_are_never_white_space_or_letters() {
+        for c in (0..0x30000)
+            .filter_map(char::from_u32)
+            .filter(|&c| mark(c) != Mark::Other)
+        {
+            assert!(!c.is_whitespace() && !c.is_alphanumeric(), "{c:?}");
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! Text to sentences, as it streams. Constant cost a character; what is held is the sentence and at most one word more.
+//!
+//! `Simple` is defined by tokens: a token that ends in `.`, `!` or `?` ends the sentence, which leaves trimmed.
+//! `Normal` is defined by characters: nothing is trimmed, the outputs joined are the input, and they are the same for
+//! every split of it. White space after a boundary belongs to the sentence before, so a boundary is known when the next
+//! word begins. One exception buys latency: `。` leaves at once, as no white space follows it as a rule; what does follow
+//! begins the next sentence. Inside an open quotation `。` waits, so that `「はい。」` stays whole. Other stops of non-Latin
+//! scripts come in runs (`！？`) or before a space (`।`), and wait for one character.
+
+mod atoms;
+mod held;
+mod kind;
+mod marks;
+mod quotes;
+mod scan;
+mod stop;
+#[cfg(test)]
+mod tests;
+mod words;
+
+use scan::Scan;
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Mode {
+    Simple,
+    #[default]
+    Normal,
+}
+
+/// Lengths are in characters. A sentence shorter than `min` (the first: `first_min`), its trailing white space not
+/// counted, goes on into the next; one of `max` characters is cut at its last white space, else hard. `max = 0`: no
+/// limit. Lengths have no meaning in simple mode.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Options {
+    pub mode: Mode,
+    pub first_min: usize,
+    pub min: usize,
+    pub max: usize,
+}
+
+/// The splitter. After `finish` or `clear` it is as new.
+#[derive(Debug, Clone)]
+pub struct Splitter {
+    options: Options,
+    state: State,
+}
+
+#[derive(Debug, Clone)]
+enum State {
+    Simple(String),
+    Normal(Box<Scan>),
+}
+
+impl Splitter {
+    pub fn new(options: Options) -> Self {
+        let state = match options.mode {
+            Mode::Simple => State::Simple(String::new()),
+            Mode::Normal => State::Normal(Box::new(Scan::new(options))),
+        };
+        Self { options, state }
+    }
+
+    /// Feeds one piece of text (in simple mode: one token) and hands every sentence it completes to `out`.
+    pub fn put(&mut self, text: &str, mut out: impl FnMut(&str)) {
+        match &mut self.state {
+            State::Normal(scan) => text.chars().for_each(|c| scan.feed(c, &mut out)),
+            State::Simple(held) => {
+                held.push_str(text);
+                if text.trim_end().ends_with(['.', '!', '?']) {
+                    out(held.trim());
+                    held.clear();
+                }
+            }
+        }
+    }
+
+    /// The input is over: what is held is the last sentence, if anything is (in simple mode: anything not blank).
+    pub fn finish(&mut self) -> Option<String> {
+        let last = self.flush_idle();
+        self.clear();
+        last
+    }
+
+    /// No input for a while: what is held leaves, and the text goes on afterwards.
+    pub fn flush_idle(&mut self) -> Option<String> {
+        match &mut self.state {
+            State::Normal(scan) => scan.take(),
+            State::Simple(held) => {
+                let sentence = held.trim().to_owned();
+                held.clear();
+                (!sentence.is_empty()).then_some(sentence)
+            }
+        }
+    }
+
+    /// Forgets everything.
+    pub fn clear(&mut self) {
+        match &mut self.state {
+            State::Normal(scan) => **scan = Scan::new(self.options),
+            State::Simple(held) => held.clear(),
+        }
+    }
+
+    /// Bytes that wait here, for the budget of whoever owns the splitter.
+    pub fn held_bytes(&self) -> usize {
+        match &self.state {
+            State::Normal(scan) => scan.held().len(),
+            State::Simple(held) => held.len(),
+        }
+    }
+
+    #[cfg(test)]
+    fn moved_bytes(&self) -> usize {
+        match &self.state {
+            State::Normal(scan) => scan.moved_bytes(),
+            State::Simple(_) => 0,
+        }
+    }
+
+    #[cfg(test)]
+    fn steps(&self) -> usize {
+        match &self.state {
+            State::Normal(scan) => scan.steps,
+            State::Simple(_) => 0,
+        }
+    }
+}

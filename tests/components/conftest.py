@@ -1,0 +1,29 @@
+"""What the tests of components share: a started component and a clock that moves by hand."""
+
+import pytest
+
+
+class HandClock:
+    def __init__(self):
+        self.now_s = 1000.0
+
+    def __call__(self):
+        return self.now_s
+
+
+@pytest.fixture
+def clock():
+    return HandClock()
+
+
+@pytest.fixture
+def start(clock):
+    """A component after `init`, with the hand-driven clock in its place."""
+
+    def started(cls, config=""):
+        component = cls(config)
+        component._clock = clock
+        component.init(config)
+        return component
+
+    return started

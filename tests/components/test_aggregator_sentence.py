@@ -1,0 +1,61 @@
+"""`sentence`: the native splitter behind the role of an aggregator."""
+
+import pytest
+
+from torvyn import Element
+from torvyn.components.aggregator_sentence import Sentence
+from torvyn.components.source_scripted import DEFAULT_TOKENS
+from torvyn.errors import ContractError
+
+text = pytest.importorskip("torvyn.text")
+needs_splitter = pytest.mark.skipif(
+    not hasattr(text, "SentenceSplitter"), reason="needs the native module"
+)
+
+
+def sentences(component, tokens):
+    answers = [component.ingest(Element(token)) for token in tokens]
+    return [one for answer in [*answers, component.flush()] for one in answer]
+
+
+@needs_splitter
+@pytest.mark.parametrize(
+    "whole",
+    [
+        "Dr. Smith paid $29. Next.",
+        "See e.g. section 3.1. Then stop.",
+        "My birthday is Jan 1, 1980. Another sentence.",
+        "これはペンです。次。",
+        'Wait... what? "Yes!" she said.',
+    ],
+)
+def test_written_language_is_cut_at_its_sentences_however_it_arrives(start, whole):
+    for tokens in ([whole], list(whole)):
+        found = sentences(start(Sentence), tokens)
+        assert len(found) == 2
+        assert "".join(found) == whole
+
+
+@needs_splitter
+def test_simple_mode_cuts_after_marks_and_trims(start):
+    assert sentences(start(Sentence, "simple"), [*DEFAULT_TOKENS, " "]) == [
+        "The quick brown fox jumped over the lazy dog.",
+        "The blocked_word was filtered.",
+        "Torvyn handles streaming tokens.",
+    ]
+
+
+@needs_splitter
+def test_what_waits_is_sent_after_a_silence(start, clock):
+    component = start(Sentence, {"idle_flush": "1s"})
+    assert component.ingest(Element("Well")) == []
+    clock.now_s += 0.5
+    assert component.ingest(Element(", then")) == []
+    clock.now_s += 1.5
+    assert component.ingest(Element(" more")) == ["Well, then"]
+    assert component.flush() == [" more"]
+
+
+def test_a_least_above_the_most_is_refused(start):
+    with pytest.raises(ContractError, match="`min` is more than `max`"):
+        start(Sentence, {"min": 9, "max": 5})
