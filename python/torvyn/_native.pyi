@@ -1,6 +1,6 @@
 """The native module. Text that a person reads is never made there: errors carry fields."""
 
-from typing import Literal, final
+from typing import Any, Literal, final
 
 # text.rs
 @final
@@ -54,3 +54,12 @@ class Utf8Decoder:
     @property
     def held_bytes(self) -> int:
         """Bytes that wait for the rest of their character: 0 to 3."""
+
+# toml.rs
+class TomlError(ValueError):
+    """`args` are `(kind, message, start, end)`; kind is `syntax` or `too-deep`, in bytes."""
+
+    args: tuple[str, str, int, int]
+
+def parse_toml(text: str) -> tuple[str, int, int, Any]:
+    """A tree of `(kind, start, end, value)`; a table's value is `[(key, start, end, node)]`."""

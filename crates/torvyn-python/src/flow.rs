@@ -103,6 +103,8 @@ impl NativeFlow {
             nodes.into_iter().enumerate()
         {
             let role = role_of(&role)?;
+            // Dead letters get their attributes as Python objects.
+            hosted |= recovery == "dead-letter";
             let work = if let Ok(port) = object.cast::<Port>() {
                 hosted = true;
                 port.get().set_surroundings(around(index));
@@ -232,6 +234,11 @@ impl NativeFlow {
     #[getter]
     fn state(&self) -> &'static str {
         self.flow.shared.state().name()
+    }
+
+    #[getter]
+    fn is_over(&self) -> bool {
+        self.flow.shared.state().is_over()
     }
 
     #[getter]

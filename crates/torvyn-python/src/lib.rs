@@ -15,6 +15,7 @@ mod report;
 mod stage;
 mod symbols;
 mod text;
+mod toml;
 mod waker;
 
 use pyo3::prelude::*;
@@ -35,6 +36,8 @@ mod _native {
     use super::port::Port;
     #[pymodule_export]
     use super::text::{SentenceSplitter, Utf8Decoder};
+    #[pymodule_export]
+    use super::toml::{TomlError, parse_toml};
     #[pymodule_export]
     use super::waker::PyWaker;
 }

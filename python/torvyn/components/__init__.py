@@ -1,0 +1,26 @@
+"""The built-in components, one file each: `kind_name.py`.
+
+Nothing is imported until a flow asks for it.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+BUILTINS: Final[dict[str, str]] = {
+    "lines": "torvyn.components.source_lines:Lines",
+    "scripted": "torvyn.components.source_scripted:Scripted",
+    "timer": "torvyn.components.source_timer:Timer",
+    "blocklist": "torvyn.components.filter_blocklist:Blocklist",
+    "rate-limit": "torvyn.components.filter_rate_limit:RateLimit",
+    "json-map": "torvyn.components.processor_json_map:JsonMap",
+    "by-field": "torvyn.components.router_by_field:ByField",
+    "sentence": "torvyn.components.aggregator_sentence:Sentence",
+    "batch": "torvyn.components.aggregator_batch:Batch",
+    "window": "torvyn.components.aggregator_window:Window",
+    "console": "torvyn.components.sink_console:Console",
+    "file": "torvyn.components.sink_file:File",
+    "null": "torvyn.components.sink_null:Null",
+    "collect": "torvyn.components.sink_collect:Collect",
+}
+"""Name -> `module:Class`. A manifest's node names one in `component`."""

@@ -1,6 +1,6 @@
 """Plain functions as components, so that a small step needs no class.
 
-    torvyn.Flow(torvyn.source(["a", "b"]), torvyn.filter(lambda e: e.text != "a"))
+torvyn.Flow(torvyn.source(["a", "b"]), torvyn.filter(lambda e: e.text != "a"))
 """
 
 from __future__ import annotations
@@ -19,16 +19,28 @@ class IterableSource(Source):
     def __init__(self, items: Any) -> None:
         super().__init__()
         self._items = items
-        if inspect.isasyncgenfunction(items) or isinstance(items, AsyncIterable):
-            self.__torvyn_aiter__ = self._iterate_async
 
     def __iter__(self) -> Any:
         items = self._items() if callable(self._items) else self._items
         return iter(items)
 
-    def _iterate_async(self) -> Any:
+
+class AsyncIterableSource(Source):
+    """The same over an async iterable, or an async generator function; `__aiter__` tells."""
+
+    def __init__(self, items: Any) -> None:
+        super().__init__()
+        self._items = items
+
+    def __aiter__(self) -> Any:
         items = self._items() if callable(self._items) else self._items
         return aiter(items)
+
+
+def _iterable_source(items: Any) -> Source:
+    if inspect.isasyncgenfunction(items) or isinstance(items, AsyncIterable):
+        return AsyncIterableSource(items)
+    return IterableSource(items)
 
 
 class FunctionFilter(Filter):
@@ -77,7 +89,7 @@ def source(items: Any) -> Source:
     """A source from an iterable, an async iterable, or a function that makes one."""
     if not (callable(items) or isinstance(items, (Iterable, AsyncIterable))):
         raise _wrong("source", "an iterable, an async iterable or a generator function", items)
-    return IterableSource(items)
+    return _iterable_source(items)
 
 
 def filter(function: Callable[..., Any]) -> Filter:
@@ -95,9 +107,7 @@ def router(function: Callable[..., Any], ports: Iterable[str]) -> Router:
     return FunctionRouter(_callable("router", function), ports)
 
 
-def aggregator(
-    ingest: Callable[..., Any], flush: Callable[..., Any] | None = None
-) -> Aggregator:
+def aggregator(ingest: Callable[..., Any], flush: Callable[..., Any] | None = None) -> Aggregator:
     """An aggregator from `ingest(element) -> None | one` and an optional `flush() -> list`."""
     return FunctionAggregator(_callable("aggregator", ingest), flush)
 
@@ -108,7 +118,10 @@ def sink(function: Callable[..., Any]) -> Sink:
 
 
 def stream(function: Callable[..., Any]) -> Processor:
-    """A processor from a generator over the stream: `async def node(stream): async for x in stream: yield y`."""
+    """A processor from a generator over the stream.
+
+    `async def node(stream): async for x in stream: yield y`, or the same without `async`.
+    """
     if not (inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function)):
         raise _wrong("stream", "a generator function that takes the stream", function)
     return StreamStage(function)
@@ -122,9 +135,9 @@ def as_component(thing: Any) -> Component:
         return thing()
     takes_stream = _takes_one(thing)
     if inspect.isasyncgenfunction(thing) or inspect.isgeneratorfunction(thing):
-        return StreamStage(thing) if takes_stream else IterableSource(thing)
+        return StreamStage(thing) if takes_stream else _iterable_source(thing)
     if isinstance(thing, (AsyncIterable, Iterable)) and not isinstance(thing, (str, bytes)):
-        return IterableSource(thing)
+        return _iterable_source(thing)
     raise ContractError(
         "contract.not-a-component",
         f"{thing!r} is not a component",

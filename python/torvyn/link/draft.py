@@ -1,11 +1,12 @@
 """The draft: a flow as its author wrote it, before names are resolved.
 
-The manifest and the builder in Python (`Flow.add`, `Flow.connect`) both make drafts, so both are judged by the same
-rules and become the same Plan. None means "not said": link fills in the default.
+The manifest and the builder in Python (`Flow.add`, `Flow.connect`) both make drafts, so both are
+judged by the same rules and become the same Plan. None means "not said": link fills in the default.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,6 +27,8 @@ class NodeDraft:
     on_error: str | dict[str, Any] | None = None
     unit: str | None = None
     location: Location | None = None
+    locations: Mapping[str, Location] = field(default_factory=dict, repr=False)
+    """Where each key was written; empty for drafts made in a program."""
 
 
 @dataclass(slots=True)
@@ -39,6 +42,7 @@ class EdgeDraft:
     backpressure: str | None = None
     low_watermark: float | None = None
     location: Location | None = None
+    locations: Mapping[str, Location] = field(default_factory=dict, repr=False)
 
 
 @dataclass(slots=True)
@@ -54,3 +58,4 @@ class FlowDraft:
     backpressure: str | None = None
     on_error: str | dict[str, Any] | None = None
     location: Location | None = None
+    locations: Mapping[str, Location] = field(default_factory=dict, repr=False)

@@ -1,7 +1,8 @@
 """The Plan: a linked flow, frozen and printable. Nothing in it has been started.
 
-A Plan is data: a component is named by `ComponentRef`, so a Plan pickles and can travel. Only a flow that was built
-in a program from live objects carries them in `ComponentRef.instance`, and such a Plan stays in its process.
+A Plan is data: a component is named by `ComponentRef`, so a Plan pickles and can travel. Only a
+flow that was built in a program from live objects carries them in `ComponentRef.instance`, and
+such a Plan stays in its process.
 """
 
 from __future__ import annotations
@@ -14,7 +15,10 @@ from torvyn.errors import Location
 
 @dataclass(frozen=True, slots=True)
 class ComponentRef:
-    """How to make a component: `kind` says where it is found, `target` is `module:Class` or `folder/file.py:Class`."""
+    """How to make a component: `kind` says where it is found.
+
+    `target` is `module:Class`, or for a component of a project `folder/file.py:Class`.
+    """
 
     kind: str
     """`builtin`, `project`, `entry-point` or `object`."""
@@ -44,8 +48,8 @@ class NodePlan:
     run: str = "inline"
     unit: str | None = None
     ports: tuple[str, ...] = ("output",)
-    """The output ports, in order; the reactor knows them by index. Sinks have none. A node with the policy
-    `dead-letter` has a last port `error`, wired like any other."""
+    """The output ports, in order; the reactor knows them by index. Sinks have none. A node with
+    the policy `dead-letter` has a last port `error`, wired like any other."""
     on_error: ErrorPolicy = ErrorPolicy()
     max_memory_bytes: int = 64 * 1024 * 1024
     call_timeout_s: float = 5.0
@@ -90,6 +94,12 @@ class Plan:
     observability: str = "production"
     secrets: frozenset[str] = field(default=frozenset(), repr=False)
     """Values that came from the environment: redacted wherever they would be printed."""
+
+    def render(self) -> str:
+        """The Plan for people: nodes in order, then edges."""
+        from torvyn.link.render import render_plan
+
+        return render_plan(self)
 
     def node(self, name: str) -> NodePlan:
         return next(node for node in self.nodes if node.name == name)

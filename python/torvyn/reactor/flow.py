@@ -6,7 +6,6 @@ without a source is fed, one without a sink is iterated, one with both is run or
 
 from __future__ import annotations
 
-import asyncio
 import threading
 import time
 import weakref
@@ -14,7 +13,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from torvyn.contract import Element, End, as_component
-from torvyn.errors import FlowError, TorvynError
+from torvyn.errors import FlowError
 from torvyn.link import link_flow
 from torvyn.link.draft import EdgeDraft, FlowDraft, NodeDraft
 from torvyn.link.plan import Plan
@@ -68,8 +67,10 @@ class Flow:
         self._over = threading.Event()
         self._lock = threading.Lock()
         self._ready: Callable[[], None] | None = None
+        self._driven_by_loop = False
         self._limit = 0
         self._trace_limit = 0
+        self._trace: tuple[list[tuple[str, str, int, int, int, int, int]], int] = ([], 0)
         previous = None
         for stage in stages:
             component = as_component(stage)
@@ -196,7 +197,6 @@ class Flow:
         native = self._feeding()
         batch = items if isinstance(items, list) else [items]
         out, taken = native.feed(batch)
-        self._note_state(native)
         if taken < len(batch) and self._error is None:
             error = FlowError(
                 "reactor.feed-full",
@@ -212,7 +212,6 @@ class Flow:
         """Says that no more will be fed; gives what was still inside and is ready."""
         native = self._feeding()
         out = native.finish_feed(end)
-        self._note_state(native)
         if self._over.is_set():
             out += native.outputs()
             self._leave()
@@ -226,7 +225,6 @@ class Flow:
         if self._final is None:
             native.drive(False, False)
             out += native.outputs()
-            self._note_state(native)
         if self._over.is_set():
             self._leave()
             self._raise_failure()
@@ -248,8 +246,6 @@ class Flow:
                     f"the flow has a source, `{first[0].name}`, and cannot be fed",
                     hint="leave the source out: a flow without one is fed by its caller",
                 )
-            if any(node.role == "sink" for node in self.plan.nodes):
-                pass
             self._start_native().attend()
         assert self._native is not None
         return self._native
@@ -323,11 +319,20 @@ class Flow:
         self._trace_limit = limit
         return self
 
+    def take_trace(self) -> tuple[list[tuple[str, str, int, int, int, int, int]], int]:
+        """The calls recorded: node, outcome, made, copied bytes so far, sequence, start and duration in
+        nanoseconds; and how many were missed beyond the limit."""
+        return self._trace
+
     # Inside
 
     def _start_native(self) -> NativeFlow:
         launch = self._prepare()
-        launch.init()
+        try:
+            launch.init()
+        except BaseException as error:
+            self._fail_early(error)
+            raise
         return self._begin(launch)
 
     def _prepare(self) -> Launch:
@@ -374,9 +379,10 @@ class Flow:
         if self._final is not None or self._launch is None:
             return
         self._keep_facts()
-        if not self._on_loop():
+        # On a loop the teardown may have to be awaited: the loop's driver does it.
+        if not self._driven_by_loop:
             self._launch.teardown()
-        self._over.set()
+            self._over.set()
 
     def _keep_facts(self) -> None:
         assert self._native is not None and self._launch is not None
@@ -384,9 +390,10 @@ class Flow:
         if raw is not None:
             self._error = exception_of(self.plan, self._launch.wiring, raw)
         self._final = self.statistics
-
-    def _on_loop(self) -> bool:
-        return False
+        if self._trace_limit:
+            events, missed = self._native.take_trace()
+            names = [node.name for node in self.plan.nodes]
+            self._trace = [(names[node], *rest) for node, *rest in events], missed
 
     def _leave(self) -> None:
         """The caller goes away: cancel what still runs, and let go of the components."""
@@ -397,9 +404,6 @@ class Flow:
             native.cancel()
             native.drive(False, False)
         native.close()
-
-    def _note_state(self, native: NativeFlow) -> None:
-        """Nothing to do: the hook has noted the end. Here so that feeding reads like driving."""
 
     def _raise_failure(self) -> None:
         if self._error is not None:

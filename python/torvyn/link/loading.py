@@ -1,0 +1,220 @@
+"""Names -> component classes: declared by the project, built in, or installed by a third party.
+
+Classes are imported, never instantiated, until `instantiate` is asked for one by the reactor.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import traceback
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from torvyn.components import BUILTINS
+from torvyn.contract import ROLES, Component
+from torvyn.errors import LinkError, Location
+from torvyn.link.isolate import open_folder
+from torvyn.link.plan import ComponentRef
+from torvyn.manifest.problems import Problems, quoted, suggestion
+from torvyn.manifest.record import ComponentRecord
+
+GROUP = "torvyn.components"
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A component that exists: how to make it, and its class or the live object."""
+
+    ref: ComponentRef
+    component: type[Component] | Component
+
+
+@dataclass(slots=True)
+class Library:
+    """Where names are looked up, in this order: declared, built in, installed."""
+
+    declared: Mapping[str, ComponentRecord] = field(default_factory=dict)
+    folder: Path = Path()
+    """What the declared paths are relative to."""
+
+    def find(self, name: str, place: Location | None, problems: Problems) -> Found | None:
+        """The component of that name, or None and a problem."""
+        if name.startswith("oci://") or name.endswith(".wasm"):
+            message = f"`{name}` is a WebAssembly component, which this build does not run"
+            hint = "name a component written in Python"
+            problems.add("link.component-unsupported", message, place, hint)
+            return None
+        if name in self.declared:
+            return self._find_declared(self.declared[name], problems)
+        if name in BUILTINS:
+            return _find(ComponentRef("builtin", name, BUILTINS[name]), place, problems)
+        installed = {point.name: point for point in entry_points(group=GROUP)}
+        if name in installed:
+            ref = ComponentRef("entry-point", name, installed[name].value)
+            return _find(ref, place, problems)
+        known = [*self.declared, *BUILTINS, *installed]
+        advice = suggestion(name, known, "declare it with [[component]], or name a built-in one")
+        message = f"there is no component `{name}`"
+        problems.add("link.component-unknown", message, place, advice)
+        return None
+
+    def _find_declared(self, record: ComponentRecord, problems: Problems) -> Found | None:
+        place = record.at("entry" if record.entry else "path")
+        target = _declared_target(record, self.folder / record.path, problems)
+        if target is None:
+            return None
+        found = _find(ComponentRef("project", record.name, target), place, problems)
+        if found is None or isinstance(found.component, Component):
+            return found
+        named = f"{target.rpartition(':')[0]}:{found.component.__name__}"
+        return Found(ComponentRef("project", record.name, named), found.component)
+
+
+def _declared_target(record: ComponentRecord, path: Path, problems: Problems) -> str | None:
+    """`folder/file.py:Class`, the class empty when the entry names none."""
+    entry = record.entry or "component.py"
+    folder = path
+    if path.suffix == ".py" and path.is_file():
+        folder, entry = path.parent, record.entry or path.name
+    module, _, name = entry.partition(":")
+    if not folder.is_dir():
+        message = f"the folder `{record.path}` of component `{record.name}` does not exist"
+        hint = "paths are relative to the manifest's folder"
+        problems.add("link.component-missing", message, record.at("path"), hint)
+        return None
+    if module.endswith(".py") and not (folder / module).is_file():
+        message = f"component `{record.name}` has no file `{module}` in `{record.path}`"
+        hint = "`entry` names another file, or `module:Class`"
+        problems.add("link.component-missing", message, record.at("path"), hint)
+        return None
+    return f"{folder.resolve() / module}:{name}"
+
+
+def _find(ref: ComponentRef, place: Location | None, problems: Problems) -> Found | None:
+    try:
+        return Found(ref, load_class(ref))
+    except LinkError as error:
+        problems.cause = problems.cause or error.__cause__
+        problems.extend(error.at(place).diagnostics if place else error.diagnostics)
+        return None
+
+
+def load_class(ref: ComponentRef) -> type[Component]:
+    """The class a ref names; raises `LinkError`."""
+    target, _, name = ref.target.rpartition(":")
+    try:
+        module = _import(ref, target)
+    except (Exception, SystemExit) as error:
+        raise _import_failed(ref, error) from error
+    if name:
+        return _named_class(ref, module, name)
+    return _only_class(ref, module)
+
+
+def _import(ref: ComponentRef, target: str) -> ModuleType:
+    if ref.kind != "project":
+        return importlib.import_module(target)
+    path = Path(target)
+    module = path.stem if path.suffix == ".py" else path.name
+    return open_folder(path.parent).load(module)
+
+
+def _named_class(ref: ComponentRef, module: ModuleType, name: str) -> type[Component]:
+    found: Any = module
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    if isinstance(found, type) and issubclass(found, Component) and found.role in ROLES:
+        return found
+    have = [cls.__name__ for cls in _classes(module)]
+    known = f"its components are {quoted(have)}" if have else _ROLE_HINT
+    message = f"component `{ref.name}`: `{name}` is not a component class"
+    raise LinkError("link.entry-unknown", message, hint=suggestion(name, have, known))
+
+
+def _only_class(ref: ComponentRef, module: ModuleType) -> type[Component]:
+    found = _classes(module)
+    if len(found) == 1:
+        return found[0]
+    file = os.path.basename(module.__file__ or module.__name__)
+    if not found:
+        message = f"component `{ref.name}`: `{file}` has no class with a role"
+        raise LinkError("link.component-no-class", message, hint=_ROLE_HINT)
+    names = [cls.__name__ for cls in found]
+    message = f"component `{ref.name}`: `{file}` has {len(names)} classes with a role"
+    stem = file.removesuffix(".py")
+    choices = quoted((f"{stem}:{name}" for name in names), "or")
+    raise LinkError("link.component-many-classes", message, hint=f"set `entry` to {choices}")
+
+
+_ROLE_HINT = f"subclass one of {quoted((f'torvyn.{role.title()}' for role in ROLES), 'or')}"
+
+
+def _classes(module: ModuleType) -> list[type[Component]]:
+    """The component classes that the module itself defines, private ones left out."""
+    return [
+        thing
+        for name, thing in vars(module).items()
+        if isinstance(thing, type)
+        and issubclass(thing, Component)
+        and thing.role in ROLES
+        and thing.__module__ == module.__name__
+        and not name.startswith("_")
+    ]
+
+
+def _import_failed(ref: ComponentRef, error: BaseException) -> LinkError:
+    message = f"component `{ref.name}` cannot be imported: {type(error).__name__}: {error}"
+    place = _place(ref, error)
+    if isinstance(error, SyntaxError):
+        message = f"component `{ref.name}` cannot be imported: {error.msg}"
+    return LinkError("link.component-import", message, location=place, hint=_import_hint(error))
+
+
+def _import_hint(error: BaseException) -> str | None:
+    if isinstance(error, ModuleNotFoundError) and error.name:
+        return f"install `{error.name}`, or put `{error.name}.py` into the component's folder"
+    return None
+
+
+def _place(ref: ComponentRef, error: BaseException) -> Location | None:
+    """The line of the component's own files at which the import failed."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return Location(shown(error.filename), error.lineno, error.offset)
+    if ref.kind != "project":
+        return None
+    folder = os.path.dirname(ref.target.rpartition(":")[0]) + os.sep
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if frame.filename.startswith(folder)]
+    return Location(shown(own[-1].filename), own[-1].lineno) if own else None
+
+
+def shown(path: str) -> str:
+    """A path as a person would write it: relative when it is below the current folder."""
+    try:
+        return str(Path(path).relative_to(Path.cwd()))
+    except (ValueError, OSError):
+        return path
+
+
+def installed() -> list[EntryPoint]:
+    """The components of third parties, for `doctor` and completions."""
+    return sorted(entry_points(group=GROUP), key=lambda point: point.name)
+
+
+def instantiate(ref: ComponentRef) -> Component:
+    """A new component; a live object is handed back as it is."""
+    if ref.instance is not None:
+        instance: Component = ref.instance
+        return instance
+    cls = load_class(ref)
+    try:
+        return cls()
+    except Exception as error:
+        message = f"component `{ref.name}` cannot be made: {type(error).__name__}: {error}"
+        hint = "`__init__` must work without arguments; the config arrives in `init`"
+        raise LinkError("link.component-construct", message, hint=hint) from error

@@ -1,0 +1,150 @@
+"""One node of a draft -> one `NodePlan`: component found, role, ports and run mode settled."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from torvyn.components.config import parse_config
+from torvyn.components.spec import Spec
+from torvyn.contract import INTERFACES, Component
+from torvyn.contract.roles import METHODS
+from torvyn.errors import ContractError, Location
+from torvyn.link.checked import config_text, place_of, value_of
+from torvyn.link.draft import NodeDraft
+from torvyn.link.loading import Found, Library
+from torvyn.link.plan import ComponentRef, NodePlan
+from torvyn.link.policy import Handling
+from torvyn.link.traits import ERROR, calls_async, ports_of, reads_stream, title
+from torvyn.manifest.problems import Problems, quoted, suggestion
+from torvyn.manifest.schema import NODE, RUN_MODES
+
+Part = type[Component] | Component
+
+
+class NodeLinker:
+    """Links the nodes of one flow."""
+
+    def __init__(self, flow: str, library: Library, defaults: Mapping[str, Any]) -> None:
+        self._flow = flow
+        self._library = library
+        self._defaults = defaults
+        """`max_memory`, `call_timeout` and `init_timeout` of nodes that say nothing."""
+
+    def link(
+        self, draft: NodeDraft, config: Any, handling: Handling, problems: Problems
+    ) -> NodePlan | None:
+        """The node, or None when its component was not found."""
+        path = f"flow.{self._flow}.nodes.{draft.name}"
+        place = place_of(draft, "component", f"{path}.component")
+        found = self._find(draft, place, problems)
+        if found is None:
+            return None
+        part = found.component
+        if config is None and isinstance(part, Component):
+            config = part.config
+        self._check_interface(draft, part, path, problems)
+        limits = {
+            name: value_of(NODE, name, draft, path, problems) or default
+            for name, default in self._defaults.items()
+        }
+        unit = value_of(NODE, "unit", draft, path, problems)
+        return NodePlan(
+            name=draft.name,
+            role=part.role,
+            component=found.ref,
+            config=self._config(draft, part, config, path, problems),
+            run=self._run(draft, part, path, problems),
+            unit=unit or part.unit,
+            ports=self._ports(draft, part, config, problems)
+            + ((ERROR,) if handling.keeps_letters else ()),
+            on_error=handling.policy,
+            max_memory_bytes=limits["max_memory"],
+            call_timeout_s=limits["call_timeout"],
+            init_timeout_s=limits["init_timeout"],
+            location=draft.location,
+        )
+
+    def _find(self, draft: NodeDraft, place: Location, problems: Problems) -> Found | None:
+        given = draft.component
+        if isinstance(given, Component):
+            target = f"{type(given).__module__}:{type(given).__qualname__}"
+            return Found(ComponentRef("object", title(given), target, given), given)
+        if isinstance(given, str):
+            return self._library.find(given, place, problems) if given else None
+        problems.add("link.component-unknown", f"{given!r} is not a component", place)
+        return None
+
+    def _check_interface(self, draft: NodeDraft, part: Part, path: str, problems: Problems) -> None:
+        if draft.interface is None:
+            return
+        place = place_of(draft, "interface", f"{path}.interface")
+        wanted = INTERFACES.get(draft.interface)
+        if wanted is None:
+            hint = suggestion(draft.interface, INTERFACES, f"they are {quoted(INTERFACES)}")
+            message = f"there is no interface `{draft.interface}`"
+            problems.add("link.interface-unknown", message, place, hint)
+        elif wanted != part.role:
+            message = f"`{title(part)}` is a {part.role}, not a {wanted}"
+            hint = f"its interface is `{part.interface}`"
+            problems.add("link.interface-mismatch", message, place, hint)
+
+    def _config(
+        self, draft: NodeDraft, part: Part, config: Any, path: str, problems: Problems
+    ) -> str:
+        """The config as text. A built-in says now what is wrong with it, not when it starts."""
+        place = place_of(draft, "config", f"{path}.config")
+        spec = getattr(part, "spec", None)
+        try:
+            if isinstance(spec, Spec):
+                parse_config(spec, config)
+            return config_text(config)
+        except ContractError as error:
+            _take_over(error, place, problems)
+        except ValueError as error:
+            problems.add("link.bad-value", f"the config of `{draft.name}` {error}", place)
+        return ""
+
+    def _ports(
+        self, draft: NodeDraft, part: Part, config: Any, problems: Problems
+    ) -> tuple[str, ...]:
+        place = place_of(draft, "config", f"flow.{self._flow}.nodes.{draft.name}.config")
+        try:
+            ports = ports_of(part, config)
+        except ContractError as error:
+            _take_over(error, place, problems)
+            return ()
+        except ValueError as error:
+            problems.add("link.bad-ports", f"router `{draft.name}`: {error}", place)
+            return ()
+        if part.role == "router" and not ports:
+            hint = "set `ports` on its class, or in the node's `config`"
+            problems.add("link.bad-ports", f"router `{draft.name}` has no ports", place, hint)
+        return ports
+
+    def _run(self, draft: NodeDraft, part: Part, path: str, problems: Problems) -> str:
+        place = place_of(draft, "run", f"{path}.run")
+        is_async = calls_async(part)
+        if is_async is None:
+            message = f"`{title(part)}` is a {part.role} without a method `{METHODS[part.role]}`"
+            problems.add("link.method-missing", message, draft.location or place)
+            return "inline"
+        run = draft.run or part.run or ("async" if is_async else "inline")
+        if run not in RUN_MODES:
+            hint = suggestion(str(run), RUN_MODES, f"it is {quoted(RUN_MODES, 'or')}")
+            problems.add("link.bad-run", f"`run` cannot be `{run}`", place, hint)
+        elif is_async != (run == "async"):
+            kind = "async" if is_async else "not async"
+            hint = "leave `run` out" if is_async else "use `inline` or `thread`, or leave it out"
+            message = f"`{title(part)}` is {kind} and cannot run `{run}`"
+            problems.add("link.bad-run", message, place, hint)
+        elif run == "inline" and reads_stream(part):
+            message = f"`{title(part)}` reads a whole stream and cannot run `inline`"
+            problems.add("link.bad-run", message, place, "leave `run` out")
+        return str(run)
+
+
+def _take_over(error: ContractError, place: Location, problems: Problems) -> None:
+    """What a component says of its config, at the place of the config."""
+    problems.extend(replace(found, location=place) for found in error.diagnostics)

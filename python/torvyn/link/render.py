@@ -1,0 +1,54 @@
+"""The Plan for people: nodes in the order they start, then edges, in columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torvyn.link.plan import EdgePlan, NodePlan, Plan
+from torvyn.manifest.units import render_duration, render_size
+
+
+def render_plan(plan: Plan) -> str:
+    """The text of `torvyn link`, without secrets."""
+    head = f"flow {plan.name}, priority {plan.priority}"
+    if plan.deadline_s is not None:
+        head += f", deadline {render_duration(plan.deadline_s)}"
+    lines = [head, *([f"  {plan.description}"] if plan.description else [])]
+    lines += ["", "nodes", *_columns([_node(node) for node in plan.nodes])]
+    lines += ["", "edges", *_columns([_edge(edge) for edge in plan.edges])]
+    return plan.redact("\n".join(lines) + "\n")
+
+
+def _node(node: NodePlan) -> tuple[str, ...]:
+    source = "" if node.component.kind == "project" else f" ({node.component.kind})"
+    notes = [f"config {_short(node.config)}"] if node.config else []
+    if node.role == "router":
+        notes.append(f"ports {', '.join(node.ports)}")
+    if node.on_error.policy != "fail-fast":
+        notes.append(f"on error {node.on_error.policy}")
+    return (node.name, node.role, f"{node.component.name}{source}", node.run, "; ".join(notes))
+
+
+def _edge(edge: EdgePlan) -> tuple[str, ...]:
+    return (
+        f"{edge.source}:{edge.port}",
+        "->",
+        edge.target,
+        f"{edge.depth} elements",
+        render_size(edge.bytes),
+        edge.backpressure,
+    )
+
+
+def _short(text: str, limit: int = 48) -> str:
+    one_line = " ".join(text.split())
+    return one_line if len(one_line) <= limit else f"{one_line[: limit - 3]}..."
+
+
+def _columns(rows: Sequence[tuple[str, ...]]) -> list[str]:
+    widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
+    return [
+        "  "
+        + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]

@@ -1,0 +1,94 @@
+"""The JSON Schema of Torvyn.toml, from the table of keys: what editors check with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torvyn.manifest import schema
+from torvyn.manifest.schema import Key, Table
+from torvyn.manifest.units import DURATION_PATTERN, SIZE_PATTERN, render_duration, render_size
+from torvyn.manifest.values import NAME_PATTERN, VERSION_PATTERN
+
+_VARIABLE = {"type": "string", "pattern": r"\$\{[A-Za-z_][A-Za-z0-9_]*\}"}
+"""A string that holds a variable may be anything once it is filled in."""
+
+
+def json_schema() -> dict[str, Any]:
+    """The schema, as data ready for `json.dumps`."""
+    node, edge = _table(schema.NODE), _table(schema.EDGE)
+    flow = _table(schema.FLOW)
+    flow["properties"]["nodes"] = _names(node)
+    flow["properties"]["edges"] = {"type": "array", "items": edge}
+    properties: dict[str, Any] = {
+        "torvyn": _table(schema.PROJECT),
+        "component": {"type": "array", "items": _table(schema.COMPONENT)},
+        "flow": {**_names(flow), "minProperties": 1},
+    }
+    properties |= {name: _table(table) for name, table in schema.SETTINGS.items()}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Torvyn.toml",
+        "type": "object",
+        "properties": properties,
+        "required": ["torvyn", "flow"],
+        "additionalProperties": False,
+    }
+
+
+def _names(item: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "additionalProperties": item,
+        "propertyNames": {"pattern": NAME_PATTERN},
+    }
+
+
+def _table(table: Table) -> dict[str, Any]:
+    made: dict[str, Any] = {
+        "type": "object",
+        "description": table.doc,
+        "properties": {key.name: _key(key) for key in table.keys},
+        "additionalProperties": False,
+    }
+    required = [key.name for key in table.keys if key.required]
+    return {**made, "required": required} if required else made
+
+
+def _key(key: Key) -> dict[str, Any]:
+    made = {"description": key.doc, **_kind(key)}
+    if key.default is not None:
+        made["default"] = _default(key)
+    return made
+
+
+def _default(key: Key) -> Any:
+    renderers = {"size": render_size, "duration": render_duration}
+    return renderers.get(key.kind, lambda value: value)(key.default)
+
+
+def _kind(key: Key) -> dict[str, Any]:
+    if key.choices:
+        spellings = [*key.choices, *(alias for alias, _ in key.aliases)]
+        return {"anyOf": [{"enum": spellings}, _VARIABLE]}
+    if key.kind == "integer":
+        return {"type": "integer", "minimum": key.minimum, "maximum": key.maximum}
+    if key.kind == "ratio":
+        return {"type": "number", "minimum": key.minimum, "maximum": key.maximum}
+    if key.kind == "strings":
+        return {"type": "array", "items": {"type": "string"}}
+    if key.kind == "config":
+        return {"type": ["string", "object"]}
+    if key.kind == "end":
+        return {"anyOf": [{"type": "string", "minLength": 1}, _table(schema.END)]}
+    if key.kind == "error":
+        choices = {"enum": list(schema.POLICIES)}
+        return {"anyOf": [choices, _VARIABLE, _table(schema.ON_ERROR)]}
+    patterns = {
+        "size": SIZE_PATTERN,
+        "duration": DURATION_PATTERN,
+        "name": NAME_PATTERN,
+        "version": VERSION_PATTERN,
+    }
+    if key.kind in patterns:
+        return {"anyOf": [{"type": "string", "pattern": patterns[key.kind]}, _VARIABLE]}
+    return {"type": "string"}

@@ -1,0 +1,266 @@
+"""Torvyn.toml text -> Manifest, with file:line:column for every complaint.
+
+`read` and `parse` raise one `ManifestError` for all problems; `parse_leniently` hands on what
+could be read together with the problems, so that link can add its own and a person sees everything
+in one run.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+from torvyn.errors import Location, ManifestError
+from torvyn.manifest import schema
+from torvyn.manifest.problems import Problems, quoted, suggestion
+from torvyn.manifest.record import (
+    ComponentRecord,
+    EdgeRecord,
+    EndRecord,
+    ErrorRecord,
+    FlowRecord,
+    Manifest,
+    NodeRecord,
+    Record,
+)
+from torvyn.manifest.schema import Key, Table
+from torvyn.manifest.substitute import Variables
+from torvyn.manifest.toml import Entry, Node, join, parse_tree
+from torvyn.manifest.values import Values
+
+R = TypeVar("R", bound=Record)
+
+
+def read(path: str | Path, *, environ: Mapping[str, str] | None = None) -> Manifest:
+    """The manifest in a file; the file's name is printed as it was given."""
+    problems = Problems()
+    text = read_text(path, problems)
+    manifest = Manifest()
+    if text is not None:
+        manifest = parse_leniently(text, problems, file=str(path), environ=environ)
+    raise_if_any(problems)
+    return manifest
+
+
+def parse(
+    text: str, file: str = "Torvyn.toml", *, environ: Mapping[str, str] | None = None
+) -> Manifest:
+    """The manifest in a text."""
+    problems = Problems()
+    manifest = parse_leniently(text, problems, file=file, environ=environ)
+    raise_if_any(problems)
+    return manifest
+
+
+def raise_if_any(problems: Problems) -> None:
+    if problems:
+        raise ManifestError.of(problems.diagnostics()) from problems.cause
+
+
+def read_text(path: str | Path, problems: Problems) -> str | None:
+    """The file's text, or None and a problem."""
+    place = Location(str(path))
+    try:
+        data = Path(path).read_bytes()
+    except FileNotFoundError:
+        hint = "`torvyn init` makes a project; `--manifest` names another file"
+        problems.add("manifest.not-found", f"there is no file `{path}`", place, hint)
+        return None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        problems.add("manifest.unreadable", f"`{path}` cannot be read: {reason}", place)
+        return None
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        before = data[: error.start]
+        column = len(before.rpartition(b"\n")[2].decode("utf-8-sig")) + 1
+        place = Location(str(path), before.count(b"\n") + 1, column)
+        problems.add("manifest.not-utf8", "the file is not UTF-8", place, "save it as UTF-8")
+        return None
+
+
+def parse_leniently(
+    text: str,
+    problems: Problems,
+    *,
+    file: str = "Torvyn.toml",
+    environ: Mapping[str, str] | None = None,
+) -> Manifest:
+    """What can be read of the text; what cannot is left out and a problem is added."""
+    root = parse_tree(text.removeprefix("\ufeff"), file, problems)
+    if root is None:
+        return Manifest(file=file)
+    variables = Variables(os.environ if environ is None else environ, problems)
+    return _Parser(problems, variables).manifest(root, file)
+
+
+class Reader:
+    """Tables -> records, as the schema demands."""
+
+    def __init__(self, problems: Problems, variables: Variables) -> None:
+        self.problems = problems
+        self.variables = variables
+        self.values = Values(problems, variables)
+
+    def record(self, table: Table, node: Node, kind: type[R], **extra: Any) -> R:
+        """The table as its record; wrong values are left out."""
+        if not self._is_table(node, table):
+            return kind(location=node.location, **extra)
+        self._check_keys(table, node)
+        found: dict[str, Any] = {}
+        locations = {entry.key: entry.node.location for entry in node.entries()}
+        for entry in node.entries():
+            key = table.key(entry.key)
+            if key is not None:
+                value = self._value(key, entry.node)
+                if value is not None:
+                    found[key.field] = value
+        return kind(location=node.location, locations=locations, **found, **extra)
+
+    def _value(self, key: Key, node: Node) -> Any:
+        if key.kind == "end":
+            return self._end(key, node)
+        if key.kind == "error":
+            return self._error(key, node)
+        return self.values.read(key, node)
+
+    def _is_table(self, node: Node, table: Table) -> bool:
+        if node.kind == "table":
+            return True
+        self.values.wrong_type(node, node.location.path or table.header, "a table")
+        return False
+
+    def _check_keys(self, table: Table, node: Node) -> None:
+        known = tuple(table.names())
+        for entry in node.entries():
+            if entry.key not in known:
+                self.unknown(entry, known, f"in `{table.header}`")
+        for key in table.keys:
+            if key.required and key.name not in node.value:
+                path = join(node.location.path or "", key.name)
+                place = Location(node.location.file, node.location.line, node.location.column, path)
+                message = f"`{key.name}` is missing in `{table.header}`"
+                hint = f"add it: {key.doc[0].lower()}{key.doc[1:].rstrip('.')}"
+                self.problems.add("manifest.missing-key", message, place, hint)
+
+    def unknown(self, entry: Entry, known: tuple[str, ...], where: str) -> None:
+        hint = suggestion(entry.key, known, f"the keys are {quoted(known)}")
+        message = f"there is no key `{entry.key}` {where}"
+        self.problems.add("manifest.unknown-key", message, entry.location, hint)
+
+    def _end(self, key: Key, node: Node) -> EndRecord | None:
+        if node.kind == "table":
+            return self.record(schema.END, node, EndRecord)
+        if node.kind != "string":
+            expected = "`{ node, port }` or a string"
+            hint = f'write `{key.name} = "node:port"`'
+            self.values.wrong_type(node, key.name, expected, hint)
+            return None
+        text = self.values.text(node, key.name)
+        if text is None:
+            return None
+        name, colon, port = text.partition(":")
+        if not name or (colon and not port):
+            message = f"`{text}` names no node and port"
+            self.values.bad(node, message, 'write `"node"` or `"node:port"`')
+            return None
+        return EndRecord(location=node.location, node=name, port=port if colon else None)
+
+    def _error(self, key: Key, node: Node) -> ErrorRecord | None:
+        if node.kind == "table":
+            return self.record(schema.ON_ERROR, node, ErrorRecord)
+        policy_key = schema.ON_ERROR.keys[0]
+        if node.kind != "string":
+            self.values.wrong_type(node, key.name, "a policy or a table")
+            return None
+        policy = self.values.read(policy_key, node)
+        return policy and ErrorRecord(location=node.location, policy=policy)
+
+
+class _Parser(Reader):
+    def manifest(self, root: Node, file: str) -> Manifest:
+        for entry in root.entries():
+            if entry.key not in schema.TOP_LEVEL:
+                self.unknown(entry, schema.TOP_LEVEL, "at the top of the file")
+        parts: dict[str, Any] = {
+            "project": self._project(root, file),
+            "components": self._components(root.value.get("component")),
+            "flows": self._flows(root.value.get("flow"), file),
+        }
+        for name, table in schema.SETTINGS.items():
+            if name in root.value:
+                parts[name] = self.record(table, root.value[name].node, table.record)
+        return Manifest(
+            **parts,
+            file=file,
+            location=root.location,
+            secrets=frozenset(self.problems.secrets),
+            variables=frozenset(self.variables.used),
+        )
+
+    def _project(self, root: Node, file: str) -> Any:
+        entry = root.value.get("torvyn")
+        if entry is None:
+            hint = "it holds `name`, `version` and `contract_version`"
+            place = Location(file, 1, 1, "torvyn")
+            self.problems.add("manifest.missing-key", "`[torvyn]` is missing", place, hint)
+            return schema.PROJECT.record()
+        return self.record(schema.PROJECT, entry.node, schema.PROJECT.record)
+
+    def _components(self, entry: Entry | None) -> tuple[ComponentRecord, ...]:
+        if entry is None:
+            return ()
+        if entry.node.kind != "array":
+            hint = "write `[[component]]` with two brackets"
+            self.values.wrong_type(entry.node, "component", "an array of tables", hint)
+            return ()
+        seen: dict[str, ComponentRecord] = {}
+        for node in entry.node.value:
+            component = self.record(schema.COMPONENT, node, ComponentRecord)
+            first = seen.setdefault(component.name, component)
+            if first is not component and component.name:
+                message = f"the component `{component.name}` is declared twice"
+                hint = f"the first is at {first.at('name')}"
+                place = component.at("name")
+                self.problems.add("manifest.duplicate-component", message, place, hint)
+        return tuple(component for name, component in seen.items() if name)
+
+    def _flows(self, entry: Entry | None, file: str) -> dict[str, FlowRecord]:
+        flows: dict[str, FlowRecord] = {}
+        if entry is not None:
+            flows = {held.key: self._flow(held) for held in self._named(entry, "flow")}
+        if not flows:
+            hint = "add `[flow.main]` with its nodes and edges"
+            place = entry.location if entry else Location(file, 1, 1, "flow")
+            self.problems.add("manifest.no-flow", "the file has no flow", place, hint)
+        return flows
+
+    def _named(self, entry: Entry, what: str) -> list[Entry]:
+        """The tables in a table whose keys are names the author chose."""
+        if entry.node.kind != "table":
+            self.values.wrong_type(entry.node, entry.location.path or what, "a table")
+            return []
+        return [held for held in entry.node.entries() if self.values.name(held.key, held)]
+
+    def _flow(self, entry: Entry) -> FlowRecord:
+        nodes: dict[str, NodeRecord] = {}
+        edges: tuple[EdgeRecord, ...] = ()
+        inside = entry.node.value if entry.node.kind == "table" else {}
+        if "nodes" in inside:
+            for held in self._named(inside["nodes"], "nodes"):
+                nodes[held.key] = self.record(schema.NODE, held.node, NodeRecord, name=held.key)
+        if "edges" in inside:
+            edges = self._edges(inside["edges"])
+        extra = {"name": entry.key, "nodes": nodes, "edges": edges}
+        return self.record(schema.FLOW, entry.node, FlowRecord, **extra)
+
+    def _edges(self, entry: Entry) -> tuple[EdgeRecord, ...]:
+        if entry.node.kind != "array":
+            hint = "write `[[flow.NAME.edges]]` with two brackets"
+            self.values.wrong_type(entry.node, "edges", "an array of tables", hint)
+            return ()
+        tables = cast(list[Node], entry.node.value)
+        return tuple(self.record(schema.EDGE, node, EdgeRecord) for node in tables)

@@ -1,0 +1,97 @@
+"""Manifest -> the text of a Torvyn.toml, such that `parse(render(m)) == m`.
+
+Variables were filled in when the manifest was parsed, so the text may hold secrets: redact before
+printing.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from torvyn.manifest import schema
+from torvyn.manifest.record import EndRecord, ErrorRecord, FlowRecord, Manifest, Record
+from torvyn.manifest.schema import Key, Table
+from torvyn.manifest.substitute import escape
+from torvyn.manifest.units import render_duration, render_size
+
+_BARE = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
+
+
+def render(manifest: Manifest) -> str:
+    """The manifest as text, tables in the order of the schema."""
+    blocks = [_block("[torvyn]", schema.PROJECT, manifest.project)]
+    for component in manifest.components:
+        blocks.append(_block("[[component]]", schema.COMPONENT, component))
+    for flow in manifest.flows.values():
+        blocks.extend(_flow(flow))
+    for name, table in schema.SETTINGS.items():
+        if any(_said(table, getattr(manifest, name))):
+            blocks.append(_block(f"[{name}]", table, getattr(manifest, name)))
+    return "\n".join(blocks)
+
+
+def _flow(flow: FlowRecord) -> Iterator[str]:
+    header = f"flow.{_key(flow.name)}"
+    yield _block(f"[{header}]", schema.FLOW, flow)
+    for node in flow.nodes.values():
+        yield _block(f"[{header}.nodes.{_key(node.name)}]", schema.NODE, node)
+    for edge in flow.edges:
+        yield _block(f"[[{header}.edges]]", schema.EDGE, edge)
+
+
+def _block(header: str, table: Table, record: Record) -> str:
+    lines = [f"{key.name} = {_value(key, value)}" for key, value in _said(table, record)]
+    return "\n".join([header, *lines, ""])
+
+
+def _said(table: Table, record: Record) -> Iterator[tuple[Key, Any]]:
+    for key in table.keys:
+        value = getattr(record, key.field)
+        if value is not None:
+            yield key, value
+
+
+def _value(key: Key, value: Any) -> str:
+    if isinstance(value, EndRecord):
+        return _inline(schema.END, value)
+    if isinstance(value, ErrorRecord):
+        said = dict(_said(schema.ON_ERROR, value))
+        return plain(value.policy) if len(said) == 1 else _inline(schema.ON_ERROR, value)
+    if key.kind == "size":
+        return plain(render_size(value))
+    if key.kind == "duration":
+        return plain(render_duration(value))
+    return plain(value)
+
+
+def _inline(table: Table, record: Record) -> str:
+    pairs = (f"{key.name} = {_value(key, value)}" for key, value in _said(table, record))
+    return f"{{ {', '.join(pairs)} }}"
+
+
+def plain(value: Any) -> str:
+    """A value that JSON knows, as TOML."""
+    if isinstance(value, dict):
+        pairs = ", ".join(f"{_key(key)} = {plain(held)}" for key, held in value.items())
+        return f"{{ {pairs} }}" if pairs else "{}"
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(plain(item) for item in value)}]"
+    if isinstance(value, str):
+        return _string(escape(value))
+    if isinstance(value, float):
+        text = repr(value)
+        return text if any(mark in text for mark in ".e") else f"{text}.0"
+    return json.dumps(value)
+
+
+def _key(key: str) -> str:
+    return key if _BARE.fullmatch(key) else _string(key)
+
+
+def _string(text: str) -> str:
+    # JSON's escapes are TOML's, except that TOML knows no halves of surrogate pairs and wants
+    # U+007F escaped.
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

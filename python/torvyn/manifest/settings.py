@@ -1,0 +1,186 @@
+"""Settings: one value per key of `[runtime]` and `[observability]`, and where each came from.
+
+flags > TORVYN_RUNTIME__WORKER_THREADS > Torvyn.toml > the user's config > the default
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from torvyn.errors import Location
+from torvyn.manifest import schema
+from torvyn.manifest.parse import Reader, raise_if_any, read_text
+from torvyn.manifest.problems import Problems, quoted, suggestion
+from torvyn.manifest.record import Manifest, Record
+from torvyn.manifest.schema import Key
+from torvyn.manifest.substitute import Variables
+from torvyn.manifest.toml import Node, parse_tree
+from torvyn.manifest.units import render_duration, render_size
+
+PREFIX = "TORVYN_"
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A value and its origin."""
+
+    name: str
+    """`runtime.worker_threads`"""
+    value: Any
+    origin: str
+    """`flag`, `environment`, `manifest`, `user` or `default`."""
+    location: Location | None = None
+    text: str = ""
+    """The value as it would be written in the file."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    values: Mapping[str, Setting]
+    secrets: frozenset[str] = field(default=frozenset(), repr=False)
+
+    def __getitem__(self, name: str) -> Any:
+        return self.values[name].value
+
+    def __iter__(self) -> Iterator[Setting]:
+        return iter(self.values.values())
+
+
+def resolve(
+    manifest: Manifest | None = None,
+    *,
+    flags: Mapping[str, str] | None = None,
+    environ: Mapping[str, str] | None = None,
+    user_file: str | Path | None = None,
+) -> Settings:
+    """All settings. Without `user_file`, the user's own config is read if it is there."""
+    problems = Problems()
+    settings = resolve_leniently(
+        manifest or Manifest(), problems, flags=flags, environ=environ, user_file=user_file
+    )
+    raise_if_any(problems)
+    return settings
+
+
+def resolve_leniently(
+    manifest: Manifest,
+    problems: Problems,
+    *,
+    flags: Mapping[str, str] | None = None,
+    environ: Mapping[str, str] | None = None,
+    user_file: str | Path | None = None,
+) -> Settings:
+    """All settings; wrong ones are left out and a problem is added."""
+    environ = os.environ if environ is None else environ
+    problems.secrets |= manifest.secrets
+    reader = Reader(problems, Variables(environ, problems))
+    values = {setting.name: setting for setting in _defaults()}
+    user = _user_records(user_file or user_config(environ), reader)
+    values |= {setting.name: setting for setting in _said(user, "user")}
+    tables = {name: getattr(manifest, name) for name in schema.SETTINGS}
+    values |= {setting.name: setting for setting in _said(tables, "manifest")}
+    values |= _from_environment(environ, manifest.variables | reader.variables.used, reader)
+    values |= _from_flags(flags or {}, reader)
+    return Settings(values, frozenset(problems.secrets))
+
+
+def user_config(environ: Mapping[str, str]) -> Path | None:
+    """The user's config file, whether or not it is there."""
+    folder = environ.get("XDG_CONFIG_HOME")
+    if folder:
+        return Path(folder, "torvyn", "config.toml")
+    home = environ.get("HOME")
+    return Path(home, ".config", "torvyn", "config.toml") if home else None
+
+
+def _keys() -> Iterator[tuple[str, Key]]:
+    for section, table in schema.SETTINGS.items():
+        for key in table.keys:
+            yield f"{section}.{key.name}", key
+
+
+def _setting(name: str, key: Key, value: Any, origin: str, location: Location | None) -> Setting:
+    renderers = {"size": render_size, "duration": render_duration}
+    text = renderers.get(key.kind, str)(value)
+    return Setting(name, value, origin, location, text)
+
+
+def _defaults() -> Iterator[Setting]:
+    for name, key in _keys():
+        yield _setting(name, key, key.default, "default", None)
+
+
+def _said(tables: Mapping[str, Record], origin: str) -> Iterator[Setting]:
+    for name, key in _keys():
+        record = tables.get(name.partition(".")[0])
+        value = getattr(record, key.name, None)
+        if record is not None and value is not None:
+            yield _setting(name, key, value, origin, record.at(key.name))
+
+
+def _user_records(path: str | Path | None, reader: Reader) -> dict[str, Record]:
+    if path is None or not Path(path).exists():
+        return {}
+    text = read_text(path, reader.problems)
+    root = text if text is None else parse_tree(text, str(path), reader.problems)
+    if not isinstance(root, Node):
+        return {}
+    known = tuple(schema.SETTINGS)
+    for entry in root.entries():
+        if entry.key not in known:
+            reader.unknown(entry, known, "in the user's config")
+    return {
+        name: reader.record(table, root.value[name].node, table.record)
+        for name, table in schema.SETTINGS.items()
+        if name in root.value
+    }
+
+
+def _from_environment(
+    environ: Mapping[str, str], substituted: frozenset[str] | set[str], reader: Reader
+) -> dict[str, Setting]:
+    known = {f"{PREFIX}{name.replace('.', '__').upper()}": (name, key) for name, key in _keys()}
+    found: dict[str, Setting] = {}
+    for variable in sorted(environ):
+        if not variable.startswith(PREFIX) or variable in substituted:
+            continue
+        place = Location("environment", path=variable)
+        if variable not in known:
+            hint = suggestion(variable, known, f"the names are {quoted(known)}")
+            message = f"there is no setting `{variable}`"
+            reader.problems.add("manifest.setting-unknown", message, place, hint)
+            continue
+        name, key = known[variable]
+        found |= _read_text(reader, name, key, environ[variable], ("environment", place))
+    return found
+
+
+def _from_flags(flags: Mapping[str, str], reader: Reader) -> dict[str, Setting]:
+    known = dict(_keys())
+    found: dict[str, Setting] = {}
+    for name, text in flags.items():
+        place = Location("command line", path=name)
+        if name not in known:
+            hint = suggestion(name, known, f"the names are {quoted(known)}")
+            message = f"there is no setting `{name}`"
+            reader.problems.add("manifest.setting-unknown", message, place, hint)
+            continue
+        found |= _read_text(reader, name, known[name], text, ("flag", place))
+    return found
+
+
+def _read_text(
+    reader: Reader, name: str, key: Key, text: str, origin: tuple[str, Location]
+) -> dict[str, Setting]:
+    """A value that came as text, in which a dollar is a dollar: the shell was there first."""
+    where, place = origin
+    node = Node("string", text.replace("$", "$$"), place)
+    if key.kind == "integer" and re.fullmatch(r"[+-]?[0-9]{1,18}", text, re.ASCII):
+        node = Node("integer", int(text), place)
+    value = reader.values.read(key, node)
+    return {} if value is None else {name: _setting(name, key, value, where, place)}

@@ -1,0 +1,110 @@
+"""TOML text -> a tree in which everything knows its file:line:column and its path.
+
+A path is written `flow.main.edges[2].from`. Hands on `Node`s; what the keys mean is not known here.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from torvyn.errors import Location
+from torvyn.manifest.problems import Problems
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A value of the file. A table's value maps keys to `Entry`, an array's is a list of nodes."""
+
+    kind: str
+    """`string`, `integer`, `float`, `boolean`, `datetime`, `array` or `table`."""
+    value: Any
+    location: Location
+
+    def entries(self) -> Iterator[Entry]:
+        yield from self.value.values()
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    key: str
+    location: Location
+    """Of the key; the value's is `node.location`."""
+    node: Node
+
+
+def parse_tree(text: str, file: str, problems: Problems) -> Node | None:
+    """The tree, or None and a problem when the text is not TOML."""
+    from torvyn._native import TomlError, parse_toml
+
+    try:
+        raw = parse_toml(text)
+    except UnicodeEncodeError as error:
+        place = Location(file, *_Text(text[: error.start]).end())
+        problems.add("manifest.not-utf8", "the text holds half a surrogate pair", place)
+    except TomlError as error:
+        kind, message, start, _ = error.args
+        _complain(problems, kind, message, Location(file, *_Text(text).place(start)))
+    else:
+        return _Builder(_Text(text), file).node(raw, "")
+    return None
+
+
+def _complain(problems: Problems, kind: str, message: str, place: Location) -> None:
+    if kind == "too-deep":
+        hint = "no key of Torvyn.toml needs more than a few levels"
+        problems.add("manifest.too-deep", "tables or arrays are nested too deeply", place, hint)
+        return
+    problem, _, expected = message.partition(", expected ")
+    advice = f"expected {expected}" if expected else _HINTS.get(problem)
+    problems.add("manifest.syntax", f"this is not TOML: {problem}", place, advice)
+
+
+_HINTS = {"duplicate key": "every key and every table header is written once"}
+
+
+class _Text:
+    """Byte offsets to lines and columns, both from 1, columns in characters."""
+
+    def __init__(self, text: str) -> None:
+        self._bytes = text.encode(errors="replace")
+        self._starts = [0]
+        for index, byte in enumerate(self._bytes):
+            if byte == 0x0A:
+                self._starts.append(index + 1)
+
+    def place(self, offset: int) -> tuple[int, int]:
+        line = bisect.bisect_right(self._starts, offset)
+        before = self._bytes[self._starts[line - 1] : offset]
+        return line, len(before.decode(errors="replace")) + 1
+
+    def end(self) -> tuple[int, int]:
+        return self.place(len(self._bytes))
+
+
+class _Builder:
+    def __init__(self, text: _Text, file: str) -> None:
+        self._text = text
+        self._file = file
+
+    def node(self, raw: tuple[str, int, int, Any], path: str) -> Node:
+        kind, start, _, value = raw
+        if kind == "table":
+            value = {entry[0]: self._entry(entry, path) for entry in value}
+        elif kind == "array":
+            value = [self.node(item, f"{path}[{index}]") for index, item in enumerate(value)]
+        return Node(kind, value, self._at(start, path))
+
+    def _entry(self, raw: tuple[str, int, int, Any], path: str) -> Entry:
+        key, start, _, node = raw
+        inside = join(path, key)
+        return Entry(key, self._at(start, inside), self.node(node, inside))
+
+    def _at(self, offset: int, path: str) -> Location:
+        return Location(self._file, *self._text.place(offset), path or None)
+
+
+def join(path: str, key: str) -> str:
+    return f"{path}.{key}" if path else key

@@ -1,0 +1,163 @@
+"""One value of the file -> one Python value, as its `Key` demands, or None and a problem.
+
+The structure above the values (tables, required keys) is `parse.py`'s.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+from torvyn.manifest.problems import Problems, quoted, suggestion
+from torvyn.manifest.schema import Key
+from torvyn.manifest.substitute import Variables
+from torvyn.manifest.toml import Node
+from torvyn.manifest.units import parse_duration, parse_size, render_duration, render_size
+
+_NAME = re.compile(r"\w[\w-]*")
+NAME_PATTERN = r"^\w[\w-]*$"
+VERSION_PATTERN = r"^[0-9]+\.[0-9]+\.[0-9]+([-+][0-9A-Za-z.+-]+)?$"
+_VERSION = re.compile(VERSION_PATTERN, re.ASCII)
+_ARTICLES = {"integer": "an integer", "array": "an array"}
+
+
+class Values:
+    """Reads values; collects what is wrong with them."""
+
+    def __init__(self, problems: Problems, variables: Variables) -> None:
+        self.problems = problems
+        self.variables = variables
+
+    def read(self, key: Key, node: Node) -> Any:
+        return getattr(self, f"_{key.kind}")(key, node)
+
+    def text(self, node: Node, what: str) -> str | None:
+        """A string with its variables filled in."""
+        if node.kind != "string":
+            self.wrong_type(node, what, "a string")
+            return None
+        return self.variables.expand(node.value, node.location)
+
+    def wrong_type(self, node: Node, what: str, expected: str, hint: str | None = None) -> None:
+        got = _ARTICLES.get(node.kind, f"a {node.kind}")
+        message = f"`{what}` is {got}, not {expected}"
+        self.problems.add("manifest.wrong-type", message, node.location, hint)
+
+    def bad(self, node: Node, message: str, hint: str | None, code: str = "bad-value") -> None:
+        self.problems.add(f"manifest.{code}", message, node.location, hint)
+
+    def name(self, name: str, node_or_key: Any) -> bool:
+        """Whether a name can be used in `node:port` and `node.key`."""
+        if _NAME.fullmatch(name):
+            return True
+        hint = "a name is made of letters, digits, `_` and `-`"
+        self.problems.add(
+            "manifest.bad-name", f"`{name}` is not a name", node_or_key.location, hint
+        )
+        return False
+
+    def _string(self, key: Key, node: Node) -> str | None:
+        text = self.text(node, key.name)
+        if text is None or not key.choices:
+            return text
+        text = dict(key.aliases).get(text, text)
+        if text in key.choices:
+            return text
+        if text in key.unsupported:
+            hint = f"this build runs {quoted(key.choices)}"
+            message = f'`{key.name} = "{text}"` is not supported by this build'
+            self.bad(node, message, hint, "unsupported")
+            return None
+        meant = suggestion(text, key.choices, f"it is {quoted(key.choices, 'or')}")
+        self.bad(node, f"`{text}` is not a value of `{key.name}`", meant)
+        return None
+
+    def _name(self, key: Key, node: Node) -> str | None:
+        text = self.text(node, key.name)
+        return text if text is not None and self.name(text, node) else None
+
+    def _version(self, key: Key, node: Node) -> str | None:
+        text = self.text(node, key.name)
+        if text is None:
+            return None
+        if not _VERSION.fullmatch(text):
+            self.bad(node, f"`{text}` is not a version", 'write it as "1.2.3"')
+        elif key.choices and text not in key.choices:
+            message = f"contract version `{text}` is not supported by this build"
+            self.bad(node, message, f"this build runs {quoted(key.choices)}", "unsupported")
+        else:
+            return text
+        return None
+
+    def _integer(self, key: Key, node: Node) -> int | None:
+        if node.kind != "integer":
+            self.wrong_type(node, key.name, "an integer")
+            return None
+        return int(node.value) if self._in_range(key, node, node.value, str) else None
+
+    def _ratio(self, key: Key, node: Node) -> float | None:
+        if node.kind not in ("integer", "float"):
+            self.wrong_type(node, key.name, "a number from 0 to 1")
+            return None
+        return float(node.value) if self._in_range(key, node, node.value, "{:g}".format) else None
+
+    def _size(self, key: Key, node: Node) -> Any:
+        return self._quantity(key, node, ("size", parse_size, render_size, "B"))
+
+    def _duration(self, key: Key, node: Node) -> Any:
+        return self._quantity(key, node, ("duration", parse_duration, render_duration, "s"))
+
+    def _quantity(self, key: Key, node: Node, quantity: tuple[str, Any, Any, str]) -> Any:
+        what, parse, render, unit = quantity
+        if node.kind == "integer":
+            hint = f'write `{key.name} = "{node.value}{unit}"`'
+            self.wrong_type(node, key.name, f"a {what}", hint)
+            return None
+        text = self.text(node, key.name)
+        if text is None:
+            return None
+        try:
+            value = parse(text)
+        except ValueError as error:
+            self.bad(node, f"`{text}` is not a {what}", str(error), f"bad-{what}")
+            return None
+        return value if self._in_range(key, node, value, render) else None
+
+    def _in_range(self, key: Key, node: Node, value: float, render: Any) -> bool:
+        if not math.isfinite(value) or value < key.minimum:
+            least = "more than 0" if 0 < key.minimum < 1 else f"at least {render(key.minimum)}"
+            self.bad(node, f"`{key.name}` is {render(value)}; it must be {least}", None)
+            return False
+        if value > key.maximum:
+            limit = f"it must be at most {render(key.maximum)}"
+            self.bad(node, f"`{key.name}` is {render(value)}; {limit}", None)
+            return False
+        return True
+
+    def _strings(self, key: Key, node: Node) -> tuple[str, ...] | None:
+        if node.kind != "array":
+            self.wrong_type(node, key.name, "an array of strings")
+            return None
+        texts = [self.text(item, key.name) for item in node.value]
+        return tuple(text for text in texts if text is not None)
+
+    def _config(self, key: Key, node: Node) -> Any:
+        if node.kind in ("string", "table"):
+            return self._plain(node)
+        hint = 'write a string, or a table: `config = { words = ["a", "b"] }`'
+        self.wrong_type(node, key.name, "a string or a table", hint)
+        return None
+
+    def _plain(self, node: Node) -> Any:
+        """The value as JSON knows it."""
+        if node.kind == "string":
+            return self.text(node, "config")
+        if node.kind == "table":
+            return {entry.key: self._plain(entry.node) for entry in node.entries()}
+        if node.kind == "array":
+            return [self._plain(item) for item in node.value]
+        if node.kind == "float" and not math.isfinite(node.value):
+            self.bad(node, f"`{node.value}` has no form in JSON", "write a finite number")
+            return None
+        return node.value

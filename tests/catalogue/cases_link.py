@@ -1,0 +1,133 @@
+"""Every `link.*` code, provoked by a small project or a small draft."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+
+import torvyn
+from torvyn import link, manifest
+from torvyn.link import EdgeDraft, FlowDraft, NodeDraft
+
+HEAD = '[torvyn]\nname = "x"\nversion = "0.1.0"\ncontract_version = "0.1.0"\n'
+SOURCE, FILTER, SINK = '"lines"', '"blocklist"', '"console"'
+
+
+def project(
+    nodes: dict[str, str], edges: list[tuple[str, str]], extra: str = "", flow: str | None = None
+) -> Callable[[Path], object]:
+    """A manifest with the nodes (name -> component and further keys) and edges."""
+    body = HEAD
+    for name, component in nodes.items():
+        body += f"[flow.main.nodes.{name}]\ncomponent = {component}\n"
+    for source, target in edges:
+        body += f'[[flow.main.edges]]\nfrom = "{source}"\nto = "{target}"\n'
+    return lambda _: link.link(manifest.parse(body + extra), flow)
+
+
+def chain(*components: str, extra: str = "", flow: str | None = None) -> Callable[[Path], object]:
+    names = [f"n{index}" for index in range(len(components))]
+    edges = list(pairwise(names))
+    return project(dict(zip(names, components, strict=True)), edges, extra, flow)
+
+
+def component(source: str, entry: str = "") -> Callable[[Path], object]:
+    """A chain with a component of the project whose file is `source`."""
+
+    def run(folder: Path) -> object:
+        (folder / "part").mkdir()
+        (folder / "part" / "component.py").write_text(source)
+        declared = f'[[component]]\nname = "part"\npath = "part"\n{entry}'
+        plan = chain(SOURCE, '"part"', SINK, extra=declared)(folder)
+        assert isinstance(plan, link.Plan)
+        return link.instantiate(plan.node("n1").component)
+
+    return run
+
+
+class Plain(torvyn.Filter):
+    def evaluate(self, element: torvyn.Element) -> bool:
+        return True
+
+
+class Unported(torvyn.Router):
+    def route(self, element: torvyn.Element) -> list[str]:
+        return []
+
+
+def draft(nodes: dict[str, object], edges: list[EdgeDraft], **options: bool) -> object:
+    drafts = {name: NodeDraft(name, part) for name, part in nodes.items()}
+    return link.link_flow(FlowDraft("main", drafts, edges), **options)
+
+
+def two_heads(_: Path) -> object:
+    nodes: dict[str, object] = {"a": Plain(), "b": Plain(), "c": Plain()}
+    edges = [EdgeDraft("a", "c"), EdgeDraft("b", "c")]
+    return draft(nodes, edges, open_start=True, open_end=True)
+
+
+def zero_depth(_: Path) -> object:
+    nodes: dict[str, object] = {"a": Plain(), "b": Plain()}
+    return draft(nodes, [EdgeDraft("a", "b", queue_depth=0)], open_start=True, open_end=True)
+
+
+def router_without_ports(_: Path) -> object:
+    return draft({"a": Unported()}, [], open_start=True, open_end=True)
+
+
+def unknown_interface(_: Path) -> object:
+    nodes = {"a": NodeDraft("a", Plain(), interface="torvyn:filtering/fliter")}
+    return link.link_flow(FlowDraft("main", nodes), open_start=True, open_end=True)
+
+
+def stray_override(_: Path) -> object:
+    text = HEAD + '[flow.main.nodes.a]\ncomponent = "lines"\nconfig = "x"\n'
+    return link.link(manifest.parse(text), overrides={"a.path": "y"})
+
+
+MANY = {f"s{index}": SINK for index in range(17)}
+FULL = "import torvyn\nclass A(torvyn.Filter):\n    def evaluate(self, e): return True\n"
+
+CASES: dict[str, Callable[[Path], object]] = {
+    "link.bad-override": stray_override,
+    "link.bad-policy": chain(SOURCE, FILTER + '\non_error = "dead-letter"', SINK),
+    "link.bad-ports": router_without_ports,
+    "link.bad-run": chain(SOURCE, FILTER + '\nrun = "async"', SINK),
+    "link.bad-value": zero_depth,
+    "link.component-construct": component(
+        FULL + "    def __init__(self, words): super().__init__()\n"
+    ),
+    "link.component-import": component("import torvyn\nthis is not python\n"),
+    "link.component-many-classes": component(FULL + FULL.replace("A", "B")),
+    "link.component-missing": chain(
+        SOURCE, '"part"', SINK, extra='[[component]]\nname = "part"\npath = "nowhere"\n'
+    ),
+    "link.component-no-class": component("x = 1\n"),
+    "link.component-unknown": chain(SOURCE, '"bloklist"', SINK),
+    "link.component-unsupported": chain(SOURCE, '"guard.wasm"', SINK),
+    "link.cycle": project(
+        {"a": SOURCE, "b": FILTER, "c": FILTER, "d": SINK},
+        [("a", "b"), ("b", "c"), ("c", "b"), ("c", "d")],
+    ),
+    "link.dead-end": project({"a": SOURCE, "b": FILTER, "c": SINK}, [("a", "b"), ("a", "c")]),
+    "link.edge-repeated": project({"a": SOURCE, "b": SINK}, [("a", "b"), ("a:output", "b")]),
+    "link.entry-unknown": component(FULL, 'entry = "component:B"\n'),
+    "link.flow-ambiguous": chain(SOURCE, SINK, extra='[flow.other.nodes.a]\ncomponent = "lines"\n'),
+    "link.flow-unknown": chain(SOURCE, SINK, flow="mian"),
+    "link.input-port-unknown": project({"a": SOURCE, "b": SINK}, [("a", "b:inptu")]),
+    "link.interface-mismatch": chain(
+        SOURCE, FILTER + '\ninterface = "torvyn:streaming/processor"', SINK
+    ),
+    "link.interface-unknown": unknown_interface,
+    "link.method-missing": component("import torvyn\nclass A(torvyn.Filter): pass\n"),
+    "link.no-sink": chain(SOURCE, FILTER),
+    "link.no-source": chain(FILTER, SINK),
+    "link.node-unknown": project({"a": SOURCE, "b": SINK}, [("a", "c")]),
+    "link.open-ends": two_heads,
+    "link.port-unknown": project({"a": SOURCE, "b": SINK}, [("a:outptu", "b")]),
+    "link.sink-has-output": project({"a": SOURCE, "b": SINK, "c": SINK}, [("a", "b"), ("b", "c")]),
+    "link.source-has-input": project({"a": SOURCE, "b": SOURCE}, [("a", "b")]),
+    "link.too-many-edges": project({"a": SOURCE, **MANY}, [("a", name) for name in MANY]),
+    "link.unreachable": project({"a": SOURCE, "b": SINK, "c": FILTER}, [("a", "b"), ("c", "b")]),
+}

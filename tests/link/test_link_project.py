@@ -1,0 +1,198 @@
+"""A file -> Plans: the example, all problems of a file at once, overrides and secrets."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from pathlib import Path
+
+import pytest
+
+from torvyn import link, manifest
+from torvyn.errors import LinkError, ManifestError
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "token-streaming" / "Torvyn.toml"
+HEAD = '[torvyn]\nname = "x"\nversion = "0.1.0"\ncontract_version = "0.1.0"\n'
+FLOW = """\
+[flow.main.nodes.a]
+component = "lines"
+config = { path = "in.txt" }
+[flow.main.nodes.b]
+component = "console"
+[[flow.main.edges]]
+from = "a"
+to = "b"
+"""
+
+RENDERED = """\
+flow main, priority normal
+  Tokens → Filter → Aggregate → Output
+
+nodes
+  source      source      token-source         inline
+  filter      filter      content-filter       inline  config blocked_word
+  aggregator  aggregator  sentence-aggregator  inline
+  sink        sink        output-sink          inline
+
+edges
+  source:output      ->  filter      64 elements  1MiB  block
+  filter:output      ->  aggregator  64 elements  1MiB  block
+  aggregator:output  ->  sink        64 elements  1MiB  block
+"""
+
+WRONG = """\
+[torvyn]
+name = "x"
+version = "0.1.0"
+contract_version = "0.1.0"
+licence = "MIT"
+
+[flow.main.nodes.a]
+component = "lines"
+
+[flow.main.nodes.by-type]
+component = "by-field"
+config = { field = "type", routes = { m = "metrics", l = "logs" } }
+
+[flow.main.nodes.b]
+component = "consle"
+
+[[flow.main.edges]]
+from = "a"
+to = "by-type"
+
+[[flow.main.edges]]
+from = "by-type:metrcs"
+to = "b"
+"""
+
+COMPLAINTS = """\
+error[manifest.unknown-key]: there is no key `licence` in `[torvyn]`
+  at Torvyn.toml:5:1, torvyn.licence
+
+hint: did you mean `license`?
+
+error[link.component-unknown]: there is no component `consle`
+  at Torvyn.toml:15:13, flow.main.nodes.b.component
+
+hint: did you mean `console`?
+
+error[link.port-unknown]: router `by-type` has no output port `metrcs`
+  at Torvyn.toml:22:8, flow.main.edges[1].from
+
+hint: its ports are `logs` and `metrics`; did you mean `metrics`?"""
+
+
+def project(folder: Path, text: str) -> str:
+    (folder / "Torvyn.toml").write_text(text)
+    return "Torvyn.toml"
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def test_the_token_streaming_flow_links_as_it_stands() -> None:
+    assert link.load_plan(EXAMPLE, environ={}).render() == RENDERED
+    assert link.check(EXAMPLE, environ={}) == ()
+
+
+def test_the_example_components_say_what_they_count() -> None:
+    plan = link.load_plan(EXAMPLE, "main", environ={})
+
+    assert [node.unit for node in plan.nodes] == ["tokens", "tokens", "sentences", "sentences"]
+
+
+def test_problems_of_text_and_graph_are_told_in_one_run(tmp_path: Path) -> None:
+    file = project(tmp_path, WRONG)
+    with pytest.raises(ManifestError) as caught:
+        link.load_plan(file, environ={})
+
+    assert caught.value.render() == COMPLAINTS
+    assert "\n\n".join(found.render() for found in link.check(file, environ={})) == COMPLAINTS
+
+
+def test_a_file_that_is_fine_with_a_graph_that_is_not_is_a_link_error(tmp_path: Path) -> None:
+    with pytest.raises(LinkError, match="has no node `c`"):
+        link.load_plan(project(tmp_path, HEAD + FLOW.replace('to = "b"', 'to = "c"')), environ={})
+
+
+def test_check_loads_components_that_no_flow_uses(tmp_path: Path) -> None:
+    unused = '[[component]]\nname = "old"\npath = "old"\n'
+    found = link.check(project(tmp_path, HEAD + FLOW + unused), environ={})
+
+    assert [diagnostic.code for diagnostic in found] == ["link.component-missing"]
+
+
+def test_a_wrong_option_of_a_built_in_is_found_without_starting_it(tmp_path: Path) -> None:
+    file = project(tmp_path, HEAD + FLOW.replace("path =", "pth ="))
+    (found,) = link.check(file, environ={})
+
+    assert found.code == "contract.wrong-config"
+    assert str(found.location) == "Torvyn.toml:7:10, flow.main.nodes.a.config"
+
+
+def test_a_table_is_handed_over_as_json() -> None:
+    plan = link.link(manifest.parse(HEAD + FLOW))
+
+    assert json.loads(plan.node("a").config) == {"path": "in.txt"}
+
+
+def test_overrides_change_a_config_by_key_and_as_a_whole() -> None:
+    parsed = manifest.parse(HEAD + FLOW)
+    by_key = link.link(parsed, overrides={"a.path": "other.txt", "a.max_line": "9"})
+    whole = link.link(parsed, overrides={"a": "third.txt"})
+
+    assert json.loads(by_key.node("a").config) == {"path": "other.txt", "max_line": 9}
+    assert whole.node("a").config == "third.txt"
+
+
+def test_an_override_of_no_node_is_told_the_nearest() -> None:
+    parsed = manifest.parse(
+        HEAD + FLOW.replace("nodes.a]", "nodes.reader]").replace('"a"', '"reader"')
+    )
+    with pytest.raises(LinkError) as caught:
+        link.link(parsed, overrides={"raeder.path": "x"})
+
+    assert (caught.value.code, caught.value.hint) == (
+        "link.node-unknown",
+        "did you mean `reader`?",
+    )
+
+
+def test_secrets_reach_the_plan_and_are_never_printed() -> None:
+    text = HEAD + FLOW.replace("in.txt", "${SECRET}")
+    plan = link.link(manifest.parse(text, environ={"SECRET": "hunter2"}))
+
+    assert plan.secrets == {"hunter2"}
+    assert json.loads(plan.node("a").config) == {"path": "hunter2"}
+    assert "hunter2" not in plan.render()
+    assert "hunter2" not in json.dumps(plan.to_dict())
+
+
+def test_settings_reach_the_plan(tmp_path: Path) -> None:
+    text = HEAD + FLOW + '[runtime]\nturn_elements = 8\ncall_timeout = "2s"\n'
+    file = project(tmp_path, text)
+    plan = link.load_plan(
+        file, environ={"TORVYN_OBSERVABILITY__LEVEL": "off"}, flags={"runtime.turn_time": "1ms"}
+    )
+
+    assert (plan.runtime.turn_elements, plan.runtime.turn_time_s) == (8, 0.001)
+    assert plan.node("a").call_timeout_s == 2.0
+    assert plan.observability == "off"
+
+
+def test_a_plan_pickles() -> None:
+    plan = link.load_plan(EXAMPLE, environ={})
+
+    assert pickle.loads(pickle.dumps(plan)) == plan
+
+
+def test_without_a_name_the_only_flow_is_meant() -> None:
+    parsed = manifest.parse(HEAD + FLOW + FLOW.replace("main", "other"))
+
+    assert link.link(parsed, "other").name == "other"
+    with pytest.raises(LinkError) as caught:
+        link.link(parsed)
+    assert caught.value.hint == "name one of `main` and `other`"

@@ -1,0 +1,105 @@
+"""The law: parse(render(m)) == m, for every manifest there can be."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from torvyn import manifest
+from torvyn.manifest import schema
+from torvyn.manifest.units import parse_duration, parse_size, render_duration, render_size
+
+TEXT = st.text(st.characters(exclude_categories=("Cs",)), max_size=12)
+NAME = st.from_regex(r"\A\w[\w-]{0,8}\Z")
+VERSION = st.from_regex(r"\A[0-9]{1,3}\.[0-9]{1,3}\.[0-9]{1,3}\Z")
+NANOSECONDS = st.integers(1, 2**30 * 10**9).map(lambda n: parse_duration(f"{n / 10**9:.9f}s"))
+JSON = st.recursive(
+    TEXT
+    | st.booleans()
+    | st.integers(-(2**63), 2**63 - 1)
+    | st.floats(allow_nan=False, allow_infinity=False),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
+    max_leaves=6,
+)
+
+
+def values(key: schema.Key) -> st.SearchStrategy[object]:
+    if key.choices:
+        return st.sampled_from(key.choices)
+    return {
+        "string": TEXT,
+        "name": NAME,
+        "version": VERSION,
+        "integer": st.integers(int(key.minimum), int(key.maximum)),
+        "ratio": st.floats(0, 1),
+        "size": st.integers(1, 2**50),
+        "duration": NANOSECONDS,
+        "strings": st.lists(TEXT, max_size=3).map(tuple),
+        "config": TEXT | st.dictionaries(TEXT, JSON, max_size=3),
+        "end": st.builds(manifest.EndRecord, node=TEXT, port=st.none() | TEXT),
+        "error": st.deferred(lambda: records(schema.ON_ERROR)),
+    }[key.kind]
+
+
+def records(table: schema.Table, **extra: st.SearchStrategy[object]) -> st.SearchStrategy[object]:
+    fields = {
+        key.field: values(key) if key.required else st.none() | values(key) for key in table.keys
+    }
+    return st.builds(table.record, **fields, **extra)
+
+
+def named(strategy: st.SearchStrategy[object], name: str = "name") -> st.SearchStrategy[object]:
+    return st.lists(strategy, max_size=2, unique_by=lambda record: getattr(record, name))
+
+
+def by_name(found: list[manifest.NodeRecord]) -> dict[str, manifest.NodeRecord]:
+    return {record.name: record for record in found}
+
+
+FLOWS = records(
+    schema.FLOW,
+    name=NAME,
+    nodes=named(records(schema.NODE, name=NAME)).map(by_name),
+    edges=st.lists(records(schema.EDGE), max_size=2).map(tuple),
+)
+MANIFESTS = st.builds(
+    manifest.Manifest,
+    project=records(schema.PROJECT),
+    components=named(records(schema.COMPONENT)).map(tuple),
+    flows=st.lists(FLOWS, min_size=1, max_size=2, unique_by=lambda flow: flow.name).map(by_name),
+    runtime=records(schema.RUNTIME),
+    observability=records(schema.OBSERVABILITY),
+)
+
+
+@given(MANIFESTS)
+def test_a_rendered_manifest_parses_to_itself(made: manifest.Manifest) -> None:
+    assert manifest.parse(manifest.render(made), environ={}) == made
+
+
+@given(st.integers(0, 2**50))
+def test_a_rendered_size_parses_to_itself(size: int) -> None:
+    assert parse_size(render_size(size)) == size
+
+
+@given(NANOSECONDS)
+def test_a_rendered_duration_parses_to_itself(seconds: float) -> None:
+    assert parse_duration(render_duration(seconds)) == seconds
+
+
+def test_rendered_units_read_well() -> None:
+    assert [render_size(n) for n in (0, 1, 1024, 1536, 64 << 20)] == [
+        "0B",
+        "1B",
+        "1KiB",
+        "1536B",
+        "64MiB",
+    ]
+    assert [render_duration(s) for s in (100e-6, 0.1, 5, 60, 90, 7200)] == [
+        "100us",
+        "100ms",
+        "5s",
+        "1m",
+        "90s",
+        "2h",
+    ]

@@ -1,0 +1,88 @@
+"""The JSON Schema and the reference say what the parser does."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import fields
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from torvyn import manifest
+from torvyn.errors import ManifestError
+from torvyn.manifest import Record, schema
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "token-streaming" / "Torvyn.toml"
+HEAD = '[torvyn]\nname = "x"\nversion = "0.1.0"\ncontract_version = "0.1.0"\n'
+
+RIGHT = [
+    '[flow.a]\ndeadline = "5s"\n',
+    '[flow.a]\non_error = { policy = "retry", max = 2 }\n',
+    '[flow.a]\nbackpressure = "block-producer"\n',
+    '[flow.a]\ndeadline = "${D}"\n',
+    "[flow.a]\n[runtime]\nworker_threads = 2\n",
+    '[flow.a.nodes.x]\ncomponent = "c"\nconfig = { a = [1] }\n',
+    '[[flow.a.edges]]\nfrom = "x"\nto = { node = "y" }\n',
+]
+WRONG = [
+    "",
+    '[flow.a]\ndeadlin = "5s"\n',
+    '[flow.a]\ndeadline = "5 parsecs"\n',
+    "[flow.a]\nqueue_depth = 0\n",
+    '[flow.a]\npriority = "urgent"\n',
+    "[flow.a.nodes.x]\n",
+    '[[flow.a.edges]]\nfrom = "x"\n',
+    '[flow."a b"]\n',
+    "[flow.a]\n[serve]\nport = 1\n",
+]
+
+
+def validate(text: str) -> None:
+    jsonschema.Draft202012Validator(manifest.json_schema()).validate(tomllib.loads(text))
+
+
+def test_the_schema_is_a_schema() -> None:
+    jsonschema.Draft202012Validator.check_schema(manifest.json_schema())
+
+
+def test_the_schema_takes_the_example() -> None:
+    validate(EXAMPLE.read_text())
+
+
+@pytest.mark.parametrize("body", RIGHT)
+def test_parser_and_schema_both_take_what_is_right(body: str) -> None:
+    validate(HEAD + body)
+    manifest.parse(HEAD + body, environ={"D": "1s"})
+
+
+@pytest.mark.parametrize("body", WRONG)
+def test_parser_and_schema_both_refuse_what_is_wrong(body: str) -> None:
+    with pytest.raises(jsonschema.ValidationError):
+        validate(HEAD + body)
+    with pytest.raises(ManifestError):
+        manifest.parse(HEAD + body)
+
+
+@pytest.mark.parametrize("table", schema.ALL, ids=lambda table: table.header)
+def test_a_record_has_a_field_for_every_key_of_its_table(table: schema.Table) -> None:
+    own = {field.name for field in fields(table.record)} - {field.name for field in fields(Record)}
+    keys = {key.field for key in table.keys}
+
+    assert keys | set(table.tables) == own - {"name"} | (keys & {"name"})
+
+
+def test_the_reference_has_a_row_for_every_key() -> None:
+    page = manifest.reference()
+
+    for table in schema.ALL:
+        assert f"## `{table.header}`" in page
+        for key in table.keys:
+            assert f"| `{key.name}` |" in page
+
+
+def test_the_reference_shows_defaults_as_they_are_written() -> None:
+    page = manifest.reference()
+
+    assert "| `turn_time` | duration | `100us` | Time of a turn. |" in page
+    assert "| `queue_bytes` | size | `1MiB` |" in page

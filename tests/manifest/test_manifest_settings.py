@@ -1,0 +1,98 @@
+"""Settings: who wins, where a value came from, and what is wrong with it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from torvyn import manifest
+from torvyn.errors import ManifestError
+
+HEAD = (
+    '[torvyn]\nname = "x"\nversion = "0.1.0"\ncontract_version = "0.1.0"\n'
+    '[flow.main]\ndescription = "${TORVYN_NOTE}"\n'
+)
+NAME = "runtime.worker_threads"
+VARIABLE = "TORVYN_RUNTIME__WORKER_THREADS"
+
+
+def user_config(folder: Path, text: str) -> dict[str, str]:
+    file = folder / "torvyn" / "config.toml"
+    file.parent.mkdir()
+    file.write_text(text)
+    return {"XDG_CONFIG_HOME": str(folder), "TORVYN_NOTE": "n"}
+
+
+def test_flags_win_over_environment_over_manifest_over_user_over_default(tmp_path: Path) -> None:
+    environ = user_config(tmp_path, "[runtime]\nworker_threads = 1\n")
+    plain = manifest.parse(HEAD, environ=environ)
+    said = manifest.parse(HEAD + "[runtime]\nworker_threads = 2\n", environ=environ)
+    louder = {**environ, VARIABLE: "3"}
+    found = [
+        manifest.resolve(plain, environ={"TORVYN_NOTE": "n"}),
+        manifest.resolve(plain, environ=environ),
+        manifest.resolve(said, environ=environ),
+        manifest.resolve(said, environ=louder),
+        manifest.resolve(said, environ=louder, flags={NAME: "4"}),
+    ]
+
+    assert [settings[NAME] for settings in found] == [0, 1, 2, 3, 4]
+    assert [settings.values[NAME].origin for settings in found] == [
+        "default",
+        "user",
+        "manifest",
+        "environment",
+        "flag",
+    ]
+
+
+def test_a_setting_knows_where_it_was_written(tmp_path: Path) -> None:
+    environ = user_config(tmp_path, '[observability]\nlevel = "off"\n')
+    said = manifest.parse(HEAD + '[runtime]\nturn_time = "2ms"\n', environ=environ)
+    settings = manifest.resolve(said, environ={**environ, VARIABLE: "3"})
+
+    assert str(settings.values["runtime.turn_time"].location) == (
+        "Torvyn.toml:8:13, runtime.turn_time"
+    )
+    assert settings.values["runtime.turn_time"].text == "2ms"
+    assert str(settings.values["observability.level"].location).endswith(
+        "torvyn/config.toml:2:9, observability.level"
+    )
+    assert str(settings.values[NAME].location) == f"environment, {VARIABLE}"
+
+
+def test_all_wrong_settings_are_told_in_one_run(tmp_path: Path) -> None:
+    environ = user_config(tmp_path, '[runtim]\nx = 1\n[runtime]\nturn_time = "soon"\n')
+    environ |= {VARIABLE: "many", "TORVYN_RUNTIME__TURN_TIM": "1s"}
+    with pytest.raises(ManifestError) as caught:
+        manifest.resolve(environ=environ, flags={"runtime.cal_timeout": "1s"})
+    found = {diagnostic.code: diagnostic for diagnostic in caught.value.diagnostics}
+    hints = {diagnostic.hint for diagnostic in caught.value.diagnostics}
+
+    assert set(found) == {
+        "manifest.unknown-key",
+        "manifest.bad-duration",
+        "manifest.wrong-type",
+        "manifest.setting-unknown",
+    }
+    assert "did you mean `runtime`?" in hints
+    assert "did you mean `TORVYN_RUNTIME__TURN_TIME`?" in hints
+    assert "did you mean `runtime.call_timeout`?" in hints
+
+
+def test_a_variable_that_the_manifest_asks_for_is_no_wrong_setting() -> None:
+    environ = {"TORVYN_NOTE": "n"}
+    asked = manifest.parse(HEAD, environ=environ)
+
+    assert manifest.resolve(asked, environ=environ)[NAME] == 0
+    with pytest.raises(ManifestError, match="no setting `TORVYN_NOTE`"):
+        manifest.resolve(environ=environ)
+
+
+def test_the_home_folder_holds_the_user_config_without_xdg(tmp_path: Path) -> None:
+    file = tmp_path / ".config" / "torvyn" / "config.toml"
+    file.parent.mkdir(parents=True)
+    file.write_text("[runtime]\nturn_elements = 7\n")
+
+    assert manifest.resolve(environ={"HOME": str(tmp_path)})["runtime.turn_elements"] == 7
