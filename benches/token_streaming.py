@@ -11,6 +11,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from benches import harness, peers, work
 from benches.report import Report, Table
@@ -58,41 +59,46 @@ def _report(
     by_name = {timing.entry.name: timing for timing in timings}
     bases = [by_name[name] for name in BASELINES if name in by_name]
     columns = ["entry", "us per token", "quartiles", "cpu us", "tokens/s", "rounds"]
-    table = Table([*columns, *(f"x {base.entry.name}" for base in bases)])
-    report = Report(
+    method = METHOD.format(count=options.tokens, rounds=options.rounds, budget=options.budget)
+    data = {timing.entry.name: _figures(timing, bases, options.tokens) for timing in timings}
+    return Report(
         name="token_streaming",
         question="What does one token cost?",
-        method=METHOD.format(
-            count=options.tokens, rounds=options.rounds, budget=options.budget
-        ).replace("\n", " "),
-        tables=[table],
+        method=method.replace("\n", " "),
+        tables=[
+            Table(
+                [*columns, *(f"x {base.entry.name}" for base in bases)],
+                [_row(name, figures) for name, figures in data.items()],
+            )
+        ],
         left_out=missing,
         versions={timing.entry.name: timing.entry.version for timing in timings},
+        data=data,
     )
-    for timing in timings:
-        low, middle, high = (
-            wall / options.tokens * 1e6 for wall in harness.quartiles(timing.walls)
-        )
-        cpu = harness.quartiles(timing.cpus)[1] / options.tokens * 1e6
-        ratios = {base.entry.name: harness.ratio(timing, base) for base in bases}
-        table.rows.append(
-            [
-                timing.entry.name,
-                f"{middle:.3f}",
-                f"{low:.3f}-{high:.3f}",
-                f"{cpu:.3f}",
-                f"{1e6 / middle:,.0f}",
-                str(len(timing.walls)),
-                *(f"{value:.2f}" for value in ratios.values()),
-            ]
-        )
-        report.data[timing.entry.name] = {
-            "us_per_token": {"median": middle, "lower_quartile": low, "upper_quartile": high},
-            "cpu_us_per_token": cpu,
-            "ratios": ratios,
-            "wall_s": timing.wall_s,
-        }
-    return report
+
+
+def _figures(timing: harness.Timing, bases: Sequence[harness.Timing], count: int) -> dict[str, Any]:
+    low, middle, high = (wall / count * 1e6 for wall in harness.quartiles(timing.walls))
+    return {
+        "us_per_token": {"median": middle, "lower_quartile": low, "upper_quartile": high},
+        "cpu_us_per_token": harness.quartiles(timing.cpus)[1] / count * 1e6,
+        "ratios": {base.entry.name: harness.ratio(timing, base) for base in bases},
+        "wall_s": timing.wall_s,
+    }
+
+
+def _row(name: str, figures: dict[str, Any]) -> list[str]:
+    cost = figures["us_per_token"]
+    rounds = sum(wall is not None for wall in figures["wall_s"])
+    return [
+        name,
+        f"{cost['median']:.3f}",
+        f"{cost['lower_quartile']:.3f}-{cost['upper_quartile']:.3f}",
+        f"{figures['cpu_us_per_token']:.3f}",
+        f"{1e6 / cost['median']:,.0f}",
+        str(rounds),
+        *(f"{value:.2f}" for value in figures["ratios"].values()),
+    ]
 
 
 if __name__ == "__main__":
