@@ -3,7 +3,7 @@
 `transform` (sync) is the fastest idiomatic form: a chain of pulled generators with a copy of every
 input kept for tracing. `langchain-async` is the same chain through `atransform`, which servers use;
 it schedules a task per chunk and stage. Making the source a third Runnable and calling
-`.stream(None)` costs about a tenth more (sync), half more (async).
+`.stream(None)` costs a sixth more (sync), half more (async).
 """
 
 # The peer may be absent or untyped; mypy must say the same in both cases.
