@@ -88,8 +88,7 @@ impl Core {
         let bytes = state.in_hand.iter().skip(1).map(|element| element.len as usize).sum();
         let lender = usize::from(state.lender);
         let Some(&edge) = self.nodes[index].inputs.get(lender) else { return };
-        let counters = &self.wires.shared.edges[usize::from(edge)];
-        self.wires.edges[usize::from(edge)].queue.lend(waiting, bytes, counters);
+        self.wires.edges[usize::from(edge)].queue.lend(waiting, bytes);
     }
 
     fn hand_batch(&mut self, index: usize) -> usize {
@@ -131,12 +130,11 @@ impl Core {
         let Some(first) = self.wires.take(&mut self.nodes[index]) else { return 0 };
         let node = &mut self.nodes[index];
         let count = node.inputs.len();
-        let lender = (usize::from(node.cursor) + count - 1) % count;
+        let lender = if count == 1 { 0 } else { (usize::from(node.cursor) + count - 1) % count };
         let edge = usize::from(node.inputs[lender]);
         let mut batch = vec![first];
         while batch.len() < most {
-            let counters = &self.wires.shared.edges[edge];
-            match self.wires.edges[edge].queue.pop(counters) {
+            match self.wires.edges[edge].queue.pop() {
                 Some(element) => batch.push(element),
                 None => break,
             }

@@ -4,19 +4,21 @@
 
 use std::collections::HashSet;
 
+use foldhash::fast::RandomState;
+
 const ON_STACK: usize = 64;
 
 /// The words, lower-cased once.
 #[derive(Debug, Default, Clone)]
 pub struct Blocklist {
-    words: HashSet<Box<[u8]>>,
+    words: HashSet<Box<[u8]>, RandomState>,
     longest: usize,
 }
 
 impl Blocklist {
     /// Words are trimmed; blank ones are left out.
     pub fn new<W: AsRef<str>>(words: impl IntoIterator<Item = W>) -> Self {
-        let words: HashSet<Box<[u8]>> = words
+        let words: HashSet<Box<[u8]>, RandomState> = words
             .into_iter()
             .map(|word| {
                 word.as_ref()
