@@ -109,6 +109,12 @@ def test_a_broken_variable_is_an_error(written: str) -> None:
     assert codes(f'[flow.main]\ndescription = "{written}"\n') == ["manifest.bad-substitution"]
 
 
+def test_a_variable_that_is_not_text_is_an_error() -> None:
+    body = '[flow.main]\ndescription = "${RAW}"\n'
+
+    assert codes(body, RAW="\udcff") == ["manifest.bad-substitution"]
+
+
 @pytest.mark.parametrize(
     ("line", "code"),
     [

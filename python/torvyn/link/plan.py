@@ -7,10 +7,11 @@ such a Plan stays in its process.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from torvyn.errors import Location
+from torvyn.manifest.problems import redact
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,8 @@ class NodePlan:
     name: str
     role: str
     component: ComponentRef
-    config: str = ""
+    config: str = field(default="", repr=False)
+    """As `init` gets it; it may hold secrets."""
     run: str = "inline"
     unit: str | None = None
     ports: tuple[str, ...] = ("output",)
@@ -106,16 +108,26 @@ class Plan:
 
     def to_dict(self) -> dict[str, Any]:
         """The Plan as JSON-able data, without secrets."""
-        plain: dict[str, Any] = asdict(self)
+        # A live object is no data, and may be one that cannot be copied.
+        bare = [replace(n, component=replace(n.component, instance=None)) for n in self.nodes]
+        plain: dict[str, Any] = asdict(replace(self, nodes=tuple(bare)))
         del plain["secrets"]
         for node in plain["nodes"]:
             del node["component"]["instance"], node["location"]
-            node["config"] = self.redact(node["config"])
         for edge in plain["edges"]:
             del edge["location"]
-        return plain
+        redacted: dict[str, Any] = self._without_secrets(plain)
+        return redacted
+
+    def _without_secrets(self, value: Any) -> Any:
+        if isinstance(value, str):
+            return self.redact(value)
+        if isinstance(value, dict):
+            return {key: self._without_secrets(held) for key, held in value.items()}
+        if isinstance(value, (list, tuple)):
+            return [self._without_secrets(item) for item in value]
+        return value
 
     def redact(self, text: str) -> str:
-        for secret in sorted(self.secrets, key=len, reverse=True):
-            text = text.replace(secret, "[redacted]")
-        return text
+        """The text with what came from the environment blotted out."""
+        return redact(text, self.secrets)
