@@ -54,8 +54,8 @@ class Problems:
     def extend(self, diagnostics: Iterable[Diagnostic]) -> None:
         self._found.update(dict.fromkeys(diagnostics))
 
-    def __bool__(self) -> bool:
-        return bool(self._found)
+    def __len__(self) -> int:
+        return len(self._found)
 
     def diagnostics(self) -> tuple[Diagnostic, ...]:
         """All of them, by place in the file, redacted."""
