@@ -25,7 +25,8 @@ unsafe fn retain(pointer: NonNull<()>) {
 
 unsafe fn release(pointer: NonNull<()>) {
     // SAFETY: an owned reference; `Py` defers the release when this thread is not attached.
-    drop(unsafe { Py::<PyAny>::from_owned_ptr(Python::assume_attached(), pointer.as_ptr().cast()) });
+    let object = unsafe { Bound::from_owned_ptr(Python::assume_attached(), pointer.as_ptr().cast()) };
+    drop(object.unbind());
 }
 
 unsafe fn view(pointer: NonNull<()>) -> (*const u8, usize, bool) {

@@ -1,23 +1,43 @@
 //! The border between Python and the native core: the only crate that names pyo3.
+//!
+//! A linked plan comes in as tuples, a `NativeFlow` goes out. Elements cross under one attachment a turn, and no
+//! Python code runs while a native lock is held.
 
+mod clock;
+mod convert;
+mod element;
+mod flow;
+mod interpret;
+mod native;
+mod pool;
+mod port;
+mod report;
+mod stage;
+mod symbols;
 mod text;
 mod toml;
+mod waker;
 
 use pyo3::prelude::*;
 
 #[pymodule]
 mod _native {
-    use super::*;
-
     #[pymodule_export]
-    use super::text::SentenceSplitter;
+    use super::clock::ManualClock;
     #[pymodule_export]
-    use super::text::Utf8Decoder;
+    use super::element::PyElement;
+    #[pymodule_export]
+    use super::flow::{FlowIterator, NativeFlow, NodeHandle};
+    #[pymodule_export]
+    use super::native::NativeStage;
+    #[pymodule_export]
+    use super::pool::Workers;
+    #[pymodule_export]
+    use super::port::Port;
+    #[pymodule_export]
+    use super::text::{SentenceSplitter, Utf8Decoder};
     #[pymodule_export]
     use super::toml::{TomlError, parse_toml};
-
-    #[pymodule_init]
-    fn init(_module: &Bound<'_, PyModule>) -> PyResult<()> {
-        Ok(())
-    }
+    #[pymodule_export]
+    use super::waker::PyWaker;
 }

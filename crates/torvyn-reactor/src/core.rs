@@ -83,13 +83,16 @@ impl Core {
         }
     }
 
-    /// What waits at the exit, as far as `into` may grow by `most`.
+    /// What waits at the exit, as far as `into` may grow by `most`. It has left the flow: the ledger lets go of it.
     pub fn take_output(&mut self, into: &mut VecDeque<Element>, most: usize) {
         let Some(exit) = self.exit else { return };
         let Wires { edges, shared } = &mut self.wires;
         let (edge, counters) = (&mut edges[usize::from(exit)], &shared.edges[usize::from(exit)]);
         for _ in 0..most {
             let Some(element) = edge.queue.pop(counters) else { break };
+            if element.payload.is_last() {
+                shared.nodes[element.owner()].ledger.release(u64::from(element.len));
+            }
             into.push_back(element);
         }
     }

@@ -24,21 +24,26 @@ impl Core {
         }
         let node = &self.nodes[index];
         if node.phase == Phase::Running {
-            let room = self.wires.room(node);
             let left = if limit == 0 { usize::MAX } else { (limit - self.pulled) as usize };
-            if let Some(state) = self.offload(index) {
-                let waiting = state.results.len();
-                let credit = room.min(left).min(MAX_BATCH).saturating_sub(waiting);
-                state.exchange.hand_over([], Some(credit));
-            }
+            self.grant_credit(index, left);
             self.tell_pressure(index);
         }
         Ok(done)
     }
 
+    /// What the component may make before it must ask again: the room behind it, less what is on its way.
+    fn grant_credit(&mut self, index: usize, most: usize) {
+        let room = self.wires.room(&self.nodes[index]);
+        if let Some(state) = self.offload(index) {
+            let credit = room.min(most).min(MAX_BATCH).saturating_sub(state.results.len());
+            state.exchange.hand_over([], Some(credit));
+        }
+    }
+
     pub(crate) fn run_offloaded(&mut self, index: usize) -> Result<usize, Failure> {
         let done = self.take_results(index)?;
         let handed = self.hand_batch(index);
+        self.grant_credit(index, usize::MAX);
         Ok(done.max(handed) + usize::from(self.finish_if_ended(index)?))
     }
 

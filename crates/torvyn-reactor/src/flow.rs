@@ -60,8 +60,8 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Flow {
-    pub fn new(blueprint: Blueprint, clock: Clock) -> Arc<Self> {
-        let shared = Arc::new(Shared::new(blueprint.nodes.len(), blueprint.edges.len()));
+    /// `shared` was made for as many nodes and edges: stages may want it before the flow exists.
+    pub fn new(blueprint: Blueprint, shared: Arc<Shared>, clock: Clock) -> Arc<Self> {
         let offloads: Vec<Arc<Offload>> = blueprint
             .nodes
             .iter()
@@ -211,11 +211,6 @@ impl Flow {
     /// Moves what waits at the exit into `into`.
     pub fn take_output(&self, into: &mut VecDeque<Element>, most: usize) {
         self.with_core(|core| core.take_output(into, most));
-    }
-
-    /// The caller has used an element that left the flow.
-    pub fn release(&self, element: Element) {
-        self.with_core(|core| core.wires.release(element));
     }
 
     /// How many elements may be fed now.

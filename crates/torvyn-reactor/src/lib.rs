@@ -13,6 +13,7 @@ pub mod flow;
 pub mod gate;
 mod node;
 pub mod offload;
+pub mod parts;
 pub mod pool;
 pub mod shared;
 pub mod signal;

@@ -38,14 +38,22 @@ pub trait Notify: Send + Sync {
     fn notify(&self);
 }
 
+/// What a worker that found nothing to do wants to be told of.
+#[derive(Default, Clone, Copy, PartialEq, Eq)]
+enum Waiting {
+    #[default]
+    No,
+    ForTasks,
+    ForCredit,
+}
+
 #[derive(Default)]
 struct Exchange {
     tasks: VecDeque<Task>,
     results: VecDeque<Finished>,
     /// How many more elements may be made.
     credit: usize,
-    /// The worker found nothing to do and wants to be notified.
-    waiting: bool,
+    waiting: Waiting,
     stopped: bool,
     worker: Option<Arc<dyn Notify>>,
     flow: Option<Arc<dyn Notify>>,
@@ -81,10 +89,12 @@ impl Offload {
             if let Some(credit) = credit {
                 exchange.credit = credit;
             }
-            if !exchange.waiting || (exchange.tasks.is_empty() && exchange.credit == 0) {
+            let wanted = !exchange.tasks.is_empty()
+                || (exchange.waiting == Waiting::ForCredit && exchange.credit > 0);
+            if exchange.waiting == Waiting::No || !wanted {
                 return;
             }
-            exchange.waiting = false;
+            exchange.waiting = Waiting::No;
             self.changed.notify_all();
             exchange.worker.clone()
         };
@@ -123,21 +133,21 @@ impl Offload {
     /// All tasks that are there, at once. Empty: there are none now, and the worker will be notified.
     pub fn take(&self) -> Vec<Task> {
         let mut exchange = self.lock();
-        exchange.waiting = exchange.tasks.is_empty();
+        exchange.waiting = if exchange.tasks.is_empty() { Waiting::ForTasks } else { Waiting::No };
         exchange.tasks.drain(..).collect()
     }
 
     /// Credit for making elements; 0: none now, and the worker will be notified.
     pub fn credit(&self) -> usize {
         let mut exchange = self.lock();
-        exchange.waiting = exchange.credit == 0;
+        exchange.waiting = if exchange.credit == 0 { Waiting::ForCredit } else { Waiting::No };
         exchange.credit
     }
 
     /// Blocks until there is a task or, when `for_credit`, credit. False when stopped or when the time is over.
     pub fn wait(&self, for_credit: bool, timeout: Duration) -> bool {
         let mut exchange = self.lock();
-        exchange.waiting = true;
+        exchange.waiting = if for_credit { Waiting::ForCredit } else { Waiting::ForTasks };
         let (exchange, _) = self
             .changed
             .wait_timeout_while(exchange, timeout, |exchange| {

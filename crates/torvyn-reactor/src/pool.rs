@@ -20,7 +20,7 @@ const WATCH_EVERY: Duration = Duration::from_millis(50);
 /// What the pool asks of the host language.
 pub trait Host: Send + Sync {
     /// Runs the body of a worker thread, prepared so that `attached` is cheap in it.
-    fn thread(&self, body: &mut dyn FnMut());
+    fn thread(&self, body: &mut (dyn FnMut() + Send));
     /// Runs `body` attached to the host.
     fn attached(&self, body: &mut dyn FnMut());
     /// A component has blocked the worker with this thread id.

@@ -1,13 +1,15 @@
 //! Text as it streams: bytes to characters, characters to sentences, tokens against a list of words.
 //!
 //! Every part is a state machine that is fed pieces of any size and gives the same answer however its input was cut.
-//! Nothing here knows of flows, queues or Python; the reactor wires these machines into stages.
+//! Nothing here knows of queues or Python; `stages` makes parts of a flow of them.
 #![forbid(unsafe_code)]
 
 pub mod blocklist;
 pub mod sentence;
+pub mod stages;
 pub mod utf8;
 
 pub use blocklist::Blocklist;
 pub use sentence::{Mode, Options, Splitter};
+pub use stages::{BlocklistStage, SentenceStage};
 pub use utf8::Utf8Decoder;

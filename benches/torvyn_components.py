@@ -1,0 +1,84 @@
+"""The components of the Torvyn entries, as a user would write them. Importing this imports torvyn.
+
+What each does is what the token-streaming example does, with a sink that keeps the text instead of
+printing it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torvyn
+from benches.work import STOPS
+
+
+class TokenSource(torvyn.Source):
+    unit = "tokens"
+
+    def __init__(self, tokens: list[str]) -> None:
+        super().__init__()
+        self.tokens = tokens
+
+    def __iter__(self) -> Iterator[str]:
+        yield from self.tokens
+
+
+class PullSource(torvyn.Source):
+    """The same by `pull`, as the example's source has it."""
+
+    unit = "tokens"
+
+    def __init__(self, tokens: list[str]) -> None:
+        super().__init__()
+        self.tokens = tokens
+        self.index = 0
+
+    def pull(self) -> str | None:
+        if self.index == len(self.tokens):
+            return None
+        token = self.tokens[self.index]
+        self.index += 1
+        return token
+
+
+class ContentFilter(torvyn.Filter):
+    def init(self, config: str) -> None:
+        self.blocked = frozenset(word.strip().lower() for word in config.split(","))
+        self.filtered = 0
+
+    def evaluate(self, element: torvyn.Element) -> bool:
+        if element.text.strip().lower() in self.blocked:
+            self.filtered += 1
+            return False
+        return True
+
+
+class SentenceAggregator(torvyn.Aggregator):
+    unit = "sentences"
+
+    def init(self, config: str) -> None:
+        self.buffer: list[str] = []
+
+    def ingest(self, element: torvyn.Element) -> str | None:
+        token = element.text
+        self.buffer.append(token)
+        if token.rstrip().endswith(STOPS):
+            return self.take()
+        return None
+
+    def flush(self) -> list[str]:
+        rest = self.take()
+        return [rest] if rest else []
+
+    def take(self) -> str:
+        text = "".join(self.buffer).strip()
+        self.buffer.clear()
+        return text
+
+
+class TextSink(torvyn.Sink):
+    def init(self, config: str) -> None:
+        self.texts: list[str] = []
+
+    def push(self, element: torvyn.Element) -> None:
+        self.texts.append(element.text)

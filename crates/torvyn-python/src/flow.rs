@@ -1,0 +1,488 @@
+//! The handle of a flow in Python: build, drive, feed, ask, stop.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, OnceLock, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList};
+use torvyn_reactor::{
+    Blueprint, Clock, Driver, EdgeSpec, Flow, NodeSpec, Recovery, Role, Shared, Signal, Status, Work,
+};
+use torvyn_stream::{Element, End, Policy};
+
+use crate::clock::ManualClock;
+use crate::convert::{Surroundings, companion, emission, end_of, wrong};
+use crate::native::NativeStage;
+use crate::pool::Workers;
+use crate::port::{Port, role_of};
+use crate::report::{annotate, failure_dict, statistics_dict};
+use crate::stage::PyStage;
+use crate::symbols::Symbols;
+use crate::waker::PyWaker;
+
+/// Native flows run detached this long before signals are looked at again.
+const DETACHED_SLICE: Duration = Duration::from_millis(5);
+
+/// `(role, work, ports, retries, backoff_ns, recovery, budget_bytes)`
+type NodeTuple<'py> = (String, Bound<'py, PyAny>, Vec<String>, u32, u64, String, u64);
+/// `(source, port, target, depth, bytes, policy, low_watermark)`; -1 for the flow's entry or exit
+type EdgeTuple = (i64, usize, i64, usize, usize, String, f64);
+
+#[pyclass(frozen, module = "torvyn._native")]
+pub struct NativeFlow {
+    pub flow: Arc<Flow>,
+    signal: OnceLock<Arc<Signal>>,
+    around: Surroundings,
+}
+
+fn policy_of(name: &str) -> PyResult<Policy> {
+    Ok(match name {
+        "block" => Policy::Block,
+        "drop-oldest" => Policy::DropOldest,
+        "drop-newest" => Policy::DropNewest,
+        "error" => Policy::Error,
+        other => return Err(PyValueError::new_err(format!("no policy `{other}`"))),
+    })
+}
+
+fn recovery_of(name: &str) -> PyResult<Recovery> {
+    Ok(match name {
+        "fail-fast" => Recovery::FailFast,
+        "skip" => Recovery::Skip,
+        "dead-letter" => Recovery::DeadLetter,
+        other => return Err(PyValueError::new_err(format!("no recovery `{other}`"))),
+    })
+}
+
+fn edge_of(edge: EdgeTuple) -> PyResult<EdgeSpec> {
+    let (source, port, target, depth, bytes, policy, low_watermark) = edge;
+    Ok(EdgeSpec {
+        source: usize::try_from(source).ok().map(|source| (source, port)),
+        target: usize::try_from(target).ok(),
+        depth,
+        bytes,
+        policy: policy_of(&policy)?,
+        low_watermark,
+    })
+}
+
+#[pymethods]
+impl NativeFlow {
+    #[new]
+    #[pyo3(signature = (nodes, edges, context, *, quarter_weight, turn_elements, turn_time_ns, drain_timeout_ns, deadline_ns=None, clock=None))]
+    fn new(
+        py: Python<'_>,
+        nodes: Vec<NodeTuple<'_>>,
+        edges: Vec<EdgeTuple>,
+        context: Py<PyAny>,
+        quarter_weight: u32,
+        turn_elements: u32,
+        turn_time_ns: u64,
+        drain_timeout_ns: u64,
+        deadline_ns: Option<u64>,
+        clock: Option<&Bound<'_, ManualClock>>,
+    ) -> PyResult<Self> {
+        Symbols::get(py)?;
+        let edges: Vec<EdgeSpec> = edges.into_iter().map(edge_of).collect::<PyResult<_>>()?;
+        let open = edges.iter().any(|edge| edge.source.is_none());
+        let clock = match clock {
+            Some(manual) => manual.get().clock(),
+            None => Clock::monotonic(monotonic_ns(py)?),
+        };
+        let shared = Arc::new(Shared::new(nodes.len(), edges.len()));
+        let around = |node: usize| Surroundings {
+            context: context.clone_ref(py),
+            shared: shared.clone(),
+            node: node as u16,
+        };
+        let mut hosted = open;
+        let mut specs = Vec::with_capacity(nodes.len());
+        for (index, (role, object, ports, retries, backoff_ns, recovery, budget_bytes)) in
+            nodes.into_iter().enumerate()
+        {
+            let role = role_of(&role)?;
+            // Dead letters get their attributes as Python objects.
+            hosted |= recovery == "dead-letter";
+            let work = if let Ok(port) = object.cast::<Port>() {
+                hosted = true;
+                port.get().set_surroundings(around(index));
+                Work::Offloaded(port.get().exchange.clone())
+            } else if let Ok(native) = object.cast::<NativeStage>() {
+                let stage = native.get().0.lock().unwrap_or_else(PoisonError::into_inner).take();
+                Work::Inline(stage.ok_or_else(|| PyValueError::new_err("a native stage is used once"))?)
+            } else {
+                hosted = true;
+                Work::Inline(Box::new(PyStage::new(&object, role, &ports, around(index))?))
+            };
+            specs.push(NodeSpec {
+                role,
+                work,
+                ports: ports.len(),
+                retries,
+                backoff_ns,
+                recovery: recovery_of(&recovery)?,
+                budget_bytes,
+            });
+        }
+        let blueprint = Blueprint {
+            nodes: specs,
+            edges,
+            quarter_weight,
+            turn_elements,
+            turn_time_ns,
+            drain_timeout_ns,
+            deadline_ns,
+            hosted,
+            annotate: Some(annotate),
+        };
+        let exit = around(0);
+        let flow = Flow::new(blueprint, shared.clone(), clock);
+        Ok(Self { flow, signal: OnceLock::new(), around: exit })
+    }
+
+    /// Runs turns on this thread until the flow is over, something has left it, or it must wait.
+    ///
+    /// Gives `over`, `output`, `again` or `parked`. With `wait`, parking is waited out and Ctrl-C is heard.
+    #[pyo3(signature = (until_output=false, wait=true))]
+    fn drive(&self, py: Python<'_>, until_output: bool, wait: bool) -> PyResult<&'static str> {
+        loop {
+            let status = if self.flow.hosted {
+                self.flow.run_turn(false, until_output)
+            } else {
+                py.detach(|| self.run_slice(until_output))
+            };
+            match status {
+                None => return Err(busy()),
+                Some(Status::Over) => return Ok("over"),
+                Some(Status::Output) => return Ok("output"),
+                Some(Status::Again) if wait => py.check_signals()?,
+                Some(Status::Again) => return Ok("again"),
+                Some(Status::Parked(_)) if !wait => return Ok("parked"),
+                Some(Status::Parked(due_ns)) => self.wait(py, due_ns)?,
+            }
+        }
+    }
+
+    /// When a parked flow has something to do by itself, in nanoseconds from now; None when only others can wake it.
+    fn turn_once(&self) -> PyResult<(&'static str, Option<u64>)> {
+        match self.flow.run_turn(false, true) {
+            None => Err(busy()),
+            Some(Status::Over) => Ok(("over", None)),
+            Some(Status::Output) => Ok(("output", None)),
+            Some(Status::Again) => Ok(("again", None)),
+            Some(Status::Parked(due)) => {
+                Ok(("parked", due.map(|due| due.saturating_sub(self.flow.now_ns()))))
+            }
+        }
+    }
+
+    /// From now on the calling thread drives, and is woken when it waits.
+    fn attend(&self) -> PyResult<()> {
+        self.signal()?;
+        Ok(())
+    }
+
+    /// From now on an event loop drives: `waker` rings `token`.
+    fn attend_loop(&self, waker: &Bound<'_, PyWaker>, token: u64) {
+        self.flow.set_driver(Driver::Notify(waker.get().notifier(token)));
+    }
+
+    /// From now on the workers drive.
+    fn start(&self, workers: &Bound<'_, Workers>) {
+        self.flow.set_driver(Driver::Pool(workers.get().pool.clone()));
+        self.flow.wake();
+    }
+
+    /// Called once when the flow is over, on the thread that ran its last turn.
+    fn on_over(&self, callback: Py<PyAny>) {
+        self.flow.set_on_over(Box::new(move || {
+            Python::attach(|py| {
+                if let Err(error) = callback.call0(py) {
+                    error.write_unraisable(py, Some(callback.bind(py)));
+                }
+            });
+        }));
+    }
+
+    fn wake(&self) {
+        self.flow.wake();
+    }
+
+    fn cancel(&self) {
+        self.flow.cancel();
+    }
+
+    fn drain(&self) {
+        self.flow.drain();
+    }
+
+    fn interrupt(&self) {
+        self.flow.interrupt();
+    }
+
+    /// Drain after so many elements of the sources.
+    fn limit(&self, elements: u64) {
+        self.flow.shared.limit.set(elements);
+    }
+
+    fn node(&self, index: usize) -> NodeHandle {
+        NodeHandle { flow: Arc::downgrade(&self.flow), index }
+    }
+
+    #[getter]
+    fn state(&self) -> &'static str {
+        self.flow.shared.state().name()
+    }
+
+    #[getter]
+    fn is_over(&self) -> bool {
+        self.flow.shared.state().is_over()
+    }
+
+    #[getter]
+    fn key(&self) -> usize {
+        Arc::as_ptr(&self.flow) as usize
+    }
+
+    #[getter]
+    fn now_ns(&self) -> u64 {
+        self.flow.now_ns()
+    }
+
+    /// How the flow ended, or None.
+    fn end<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let end = self.flow.shared.outcome().end.clone();
+        end.map(|end| crate::convert::end_object(py, Symbols::get(py)?, &end)).transpose()
+    }
+
+    fn failure<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
+        failure_dict(py, &self.flow.shared)
+    }
+
+    fn statistics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        statistics_dict(py, &self.flow.shared)
+    }
+
+    /// Bytes of reactor state and of queue slots.
+    fn memory(&self) -> (usize, usize) {
+        self.flow.memory()
+    }
+
+    fn trace(&self, limit: usize) {
+        self.flow.trace(limit);
+    }
+
+    /// The calls recorded: `(node, outcome, made, copied_bytes, sequence, start_ns, nanos)`, and how many were missed.
+    #[allow(clippy::type_complexity)]
+    fn take_trace(&self) -> (Vec<(u16, &'static str, u32, u64, u64, u64, u64)>, u64) {
+        let Some(tracer) = self.flow.take_trace() else { return (Vec::new(), 0) };
+        let events = tracer.events.iter();
+        let rows = events.map(|event| {
+            (
+                event.node,
+                event.outcome,
+                event.made,
+                event.copied_bytes,
+                event.sequence,
+                event.start_ns,
+                event.nanos,
+            )
+        });
+        (rows.collect(), tracer.missed)
+    }
+
+    /// What has left the flow, without running it.
+    #[pyo3(signature = (most=usize::MAX))]
+    fn outputs<'py>(&self, py: Python<'py>, most: usize) -> PyResult<Bound<'py, PyList>> {
+        let mut taken = VecDeque::new();
+        self.flow.take_output(&mut taken, most);
+        let list = PyList::empty(py);
+        for mut element in taken {
+            list.append(self.to_python(py, &mut element)?)?;
+        }
+        Ok(list)
+    }
+
+    fn feed_room(&self) -> usize {
+        self.flow.feed_room()
+    }
+
+    /// Puts items into the entry as far as there is room, runs what can run, and gives what came out and how many
+    /// items were taken.
+    fn feed<'py>(&self, py: Python<'py>, items: &Bound<'py, PyList>) -> PyResult<(Bound<'py, PyList>, usize)> {
+        let symbols = Symbols::get(py)?;
+        let out = PyList::empty(py);
+        let mut fed = 0;
+        loop {
+            let before = fed;
+            while fed < items.len() && self.flow.feed_room() > 0 {
+                let item = items.get_item(fed)?;
+                let made = emission(py, symbols, &item).map_err(|error| raise(py, error))?;
+                let made = made.ok_or_else(|| raise(py, wrong(Role::Source, &item)))?;
+                if let Err(failure) = self.flow.feed(made) {
+                    return Err(raise(py, failure.error));
+                }
+                fed += 1;
+            }
+            let status = self.drive_ready(py, &out)?;
+            if status == "over" || fed == items.len() || (fed == before && self.flow.feed_room() == 0) {
+                return Ok((out, fed));
+            }
+        }
+    }
+
+    /// No more will be fed. What is ready is given; the rest follows by `outputs` when a stage is away.
+    fn finish_feed<'py>(&self, py: Python<'py>, end: Option<Bound<'py, PyAny>>) -> PyResult<Bound<'py, PyList>> {
+        let symbols = Symbols::get(py)?;
+        let end = end.and_then(|end| end_of(symbols, &end)).unwrap_or_else(|| End::because("stop"));
+        self.flow.finish(end);
+        let out = PyList::empty(py);
+        self.drive_ready(py, &out)?;
+        Ok(out)
+    }
+
+    /// An iterator over what leaves the flow, which this thread drives. `on_end` is called once, may raise.
+    #[pyo3(signature = (on_end, text=false))]
+    fn iterate(slf: Bound<'_, Self>, on_end: Py<PyAny>, text: bool) -> PyResult<FlowIterator> {
+        slf.get().signal()?;
+        Ok(FlowIterator { flow: slf.unbind(), ready: VecDeque::new(), on_end, text })
+    }
+
+    /// Lets go of components and queues.
+    fn close(&self) {
+        self.flow.close();
+    }
+}
+
+impl NativeFlow {
+    fn signal(&self) -> PyResult<Arc<Signal>> {
+        if let Some(signal) = self.signal.get() {
+            return Ok(signal.clone());
+        }
+        let signal = Arc::new(Signal::new()?);
+        let signal = self.signal.get_or_init(|| signal).clone();
+        self.flow.set_driver(Driver::Caller(signal.clone()));
+        Ok(signal)
+    }
+
+    fn run_slice(&self, until_output: bool) -> Option<Status> {
+        let started = Instant::now();
+        loop {
+            match self.flow.run_turn(false, until_output) {
+                Some(Status::Again) if started.elapsed() < DETACHED_SLICE => {}
+                status => return status,
+            }
+        }
+    }
+
+    fn wait(&self, py: Python<'_>, due_ns: Option<u64>) -> PyResult<()> {
+        let signal = self.signal()?;
+        let clock = self.flow.clock();
+        // A hand-driven clock does not run while we wait: only a wake-up helps, and moving the hand sends one.
+        let left = match due_ns {
+            Some(due) if !clock.is_manual() => Some(due.saturating_sub(self.flow.now_ns())),
+            _ => None,
+        };
+        py.detach(|| signal.wait(left));
+        py.check_signals()
+    }
+
+    /// Runs until nothing more is ready, gathering what comes out.
+    fn drive_ready(&self, py: Python<'_>, out: &Bound<'_, PyList>) -> PyResult<&'static str> {
+        let mut taken = VecDeque::new();
+        loop {
+            let status = self.drive(py, false, false)?;
+            self.flow.take_output(&mut taken, usize::MAX);
+            for mut element in taken.drain(..) {
+                out.append(self.to_python(py, &mut element)?)?;
+            }
+            if status == "parked" || status == "over" {
+                return Ok(status);
+            }
+        }
+    }
+
+    fn to_python<'py>(&self, py: Python<'py>, element: &mut Element) -> PyResult<Bound<'py, PyAny>> {
+        let pointer = companion(py, Symbols::get(py)?, element, &self.around)?;
+        // SAFETY: a live object that the element's companion keeps.
+        Ok(unsafe { Bound::from_borrowed_ptr(py, pointer) })
+    }
+}
+
+/// Iterates over what leaves a flow. Takes what is ready in one go and hands it out one by one.
+#[pyclass(module = "torvyn._native")]
+pub struct FlowIterator {
+    flow: Py<NativeFlow>,
+    ready: VecDeque<Element>,
+    on_end: Py<PyAny>,
+    text: bool,
+}
+
+#[pymethods]
+impl FlowIterator {
+    fn __iter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+        slf
+    }
+
+    fn __next__<'py>(&mut self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let flow = self.flow.get();
+        loop {
+            if let Some(mut element) = self.ready.pop_front() {
+                let object = flow.to_python(py, &mut element)?;
+                return if self.text { object.getattr("text").map(Some) } else { Ok(Some(object)) };
+            }
+            let status = flow.drive(py, true, true)?;
+            flow.flow.take_output(&mut self.ready, usize::MAX);
+            if status == "over" && self.ready.is_empty() {
+                self.on_end.call0(py)?;
+                return Ok(None);
+            }
+        }
+    }
+}
+
+/// A node as its component may reach it, from any thread. Does not keep the flow alive.
+#[pyclass(frozen, module = "torvyn._native")]
+pub struct NodeHandle {
+    flow: Weak<Flow>,
+    index: usize,
+}
+
+#[pymethods]
+impl NodeHandle {
+    fn wake(&self) {
+        if let Some(flow) = self.flow.upgrade() {
+            flow.wake_node(self.index);
+        }
+    }
+
+    fn resume(&self) {
+        if let Some(flow) = self.flow.upgrade() {
+            flow.resume_node(self.index);
+        }
+    }
+
+    fn interrupt(&self) {
+        if let Some(flow) = self.flow.upgrade() {
+            flow.interrupt_after(self.index);
+        }
+    }
+}
+
+fn busy() -> PyErr {
+    PyRuntimeError::new_err("the flow is being driven already: by workers, by another thread, or from inside a component")
+}
+
+fn raise(py: Python<'_>, error: torvyn_stream::StageError) -> PyErr {
+    match &error.object {
+        Some(held) => PyErr::from_value(crate::convert::object(py, held)),
+        None => PyValueError::new_err(error.message),
+    }
+}
+
+/// Python's own monotonic clock, so that timestamps can be compared with `time.monotonic_ns()`.
+fn monotonic_ns(py: Python<'_>) -> PyResult<u64> {
+    py.import("time")?.getattr("monotonic_ns")?.call0()?.extract()
+}

@@ -1,0 +1,117 @@
+//! What Python is told about a flow: counters as plain dicts, and how it failed. The text for people is made in Python.
+
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList};
+use torvyn_reactor::{FailureKind, Shared};
+use torvyn_stream::{CopyReason, Element, ErrorKind, StageError};
+
+use crate::convert::{foreign, object};
+
+fn kind_name(kind: ErrorKind) -> &'static str {
+    match kind {
+        ErrorKind::InvalidInput => "invalid-input",
+        ErrorKind::Unavailable => "unavailable",
+        ErrorKind::Internal => "internal",
+        ErrorKind::DeadlineExceeded => "deadline-exceeded",
+        ErrorKind::Fatal => "fatal",
+        ErrorKind::Contract => "contract",
+    }
+}
+
+pub fn failure_dict<'py>(py: Python<'py>, shared: &Shared) -> PyResult<Option<Bound<'py, PyDict>>> {
+    let outcome = shared.outcome();
+    let Some(failure) = &outcome.failure else { return Ok(None) };
+    let dict = PyDict::new(py);
+    let kind = match failure.kind {
+        FailureKind::Component => "component",
+        FailureKind::QueueFull => "queue-full",
+        FailureKind::MemoryExceeded => "memory-exceeded",
+        FailureKind::DeadlineExceeded => "deadline-exceeded",
+        FailureKind::Panic => "panic",
+    };
+    dict.set_item("kind", kind)?;
+    dict.set_item("node", failure.node)?;
+    dict.set_item("edge", failure.edge)?;
+    dict.set_item("sequence", failure.sequence)?;
+    dict.set_item("method", failure.method)?;
+    dict.set_item("error_kind", kind_name(failure.error.kind))?;
+    dict.set_item("message", &failure.error.message)?;
+    dict.set_item("exception", failure.error.object.as_ref().map(|held| object(py, held)))?;
+    Ok(Some(dict))
+}
+
+pub fn statistics_dict<'py>(py: Python<'py>, shared: &Shared) -> PyResult<Bound<'py, PyDict>> {
+    let nodes = PyList::empty(py);
+    for counters in &shared.nodes {
+        let node = PyDict::new(py);
+        let ledger = &counters.ledger;
+        for (name, value) in [
+            ("received", counters.received.get()),
+            ("emitted", counters.emitted.get()),
+            ("filtered", counters.filtered.get()),
+            ("errors", counters.errors.get()),
+            ("skipped", counters.skipped.get()),
+            ("retried", counters.retried.get()),
+            ("dead_lettered", counters.dead_lettered.get()),
+            ("discarded", counters.discarded.get()),
+            ("sampled_ns", counters.sampled_ns.get()),
+            ("sampled_calls", counters.sampled_calls.get()),
+            ("allocations", ledger.allocations.get()),
+            ("releases", ledger.releases.get()),
+            ("live_bytes", ledger.live_bytes.get()),
+            ("held_bytes", ledger.held_bytes.get()),
+            ("peak_bytes", ledger.peak_bytes.get()),
+            ("copied_bytes", ledger.copied_bytes()),
+        ] {
+            node.set_item(name, value)?;
+        }
+        let copies = PyDict::new(py);
+        for reason in CopyReason::ALL {
+            copies.set_item(reason.name(), ledger.copies(reason))?;
+        }
+        node.set_item("copies", copies)?;
+        nodes.append(node)?;
+    }
+    let edges = PyList::empty(py);
+    for counters in &shared.edges {
+        let edge = PyDict::new(py);
+        for (name, value) in [
+            ("pushed", counters.pushed.get()),
+            ("popped", counters.popped.get()),
+            ("dropped", counters.dropped.get()),
+            ("interrupted", counters.interrupted.get()),
+            ("discarded", counters.discarded.get()),
+            ("depth", counters.depth.get()),
+            ("bytes", counters.bytes.get()),
+            ("peak", counters.peak.get()),
+            ("peak_bytes", counters.peak_bytes.get()),
+            ("pressured", counters.pressured.get()),
+        ] {
+            edge.set_item(name, value)?;
+        }
+        edges.append(edge)?;
+    }
+    let dict = PyDict::new(py);
+    dict.set_item("state", shared.state().name())?;
+    dict.set_item("turns", shared.turns.get())?;
+    dict.set_item("nodes", nodes)?;
+    dict.set_item("edges", edges)?;
+    Ok(dict)
+}
+
+/// Adds `error` to a dead letter's attributes. Runs inside an attached turn.
+pub fn annotate(element: &mut Element, error: &StageError) {
+    // SAFETY: only flows with Python stages or Python dead letters come here, and their turns run attached.
+    let py = unsafe { Python::assume_attached() };
+    let attributes = PyDict::new(py);
+    if let Some(inherited) = element.companion.as_ref().and_then(|companion| companion.inherit())
+        && let Ok(known) = object(py, &inherited).cast::<PyDict>()
+    {
+        let _ = attributes.update(known.as_mapping());
+    }
+    let facts = PyDict::new(py);
+    let _ = facts.set_item("kind", kind_name(error.kind));
+    let _ = facts.set_item("message", &error.message);
+    let _ = attributes.set_item("error", facts);
+    element.companion = Some(foreign(attributes.into_any()));
+}

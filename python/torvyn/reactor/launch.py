@@ -1,0 +1,249 @@
+"""Launch: the components of one flow, from instantiation to teardown.
+
+Everything here happens once a flow. `init` runs in topological order and is undone in reverse when one fails, so
+whatever was initialised is torn down.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+import os
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from torvyn._native import ManualClock, NativeFlow, NativeStage
+from torvyn.components.config import config_text
+from torvyn.contract import Component, Context
+from torvyn.errors import TorvynError
+from torvyn.link import instantiate
+from torvyn.link.plan import NodePlan, Plan
+from torvyn.reactor.failure import init_failure, init_timeout
+from torvyn.reactor.loops import background_loop
+from torvyn.reactor.offload import ThreadRunner
+from torvyn.reactor.offload_async import AsyncRunner, settle
+
+logger = logging.getLogger("torvyn.reactor")
+
+QUARTER_WEIGHTS = {"critical": 16, "high": 8, "normal": 4, "low": 2, "background": 1}
+
+
+@dataclass(slots=True)
+class Part:
+    """One node's component and who runs it."""
+
+    node: NodePlan
+    component: Component
+    config: str
+    runner: ThreadRunner | AsyncRunner | None = None
+    initialised: bool = False
+
+
+class Launch:
+    def __init__(self, plan: Plan, clock: ManualClock | None = None) -> None:
+        self.plan = plan
+        self._clock = clock
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self.wiring: list[tuple[str, str, str]] = []
+        self.parts = [self._part(node) for node in plan.nodes]
+        self.context = Context(
+            flow_id=os.urandom(8).hex(),
+            flow_name=plan.name,
+            trace_id=os.urandom(16).hex(),
+            deadline_ns=None
+            if plan.deadline_s is None
+            else time.monotonic_ns() + int(plan.deadline_s * 1e9),
+        )
+
+    def _part(self, node: NodePlan) -> Part:
+        component = instantiate(node.component)
+        config = node.config or config_text(component.config)
+        part = Part(node, component, config)
+        if node.run == "thread":
+            part.runner = ThreadRunner(component, node.role, node.ports, config)
+        elif node.run == "async":
+            part.runner = AsyncRunner(component, node.role, node.ports, config)
+        return part
+
+    # Start
+
+    def init(self) -> None:
+        """Initialises all components from a thread; async ones on the background loop."""
+        for part in self.parts:
+            try:
+                self._init_part(part)
+            except BaseException as error:
+                self.teardown()
+                raise self._init_error(part.node, error) from error.__cause__
+            part.initialised = True
+
+    def _init_part(self, part: Part) -> None:
+        timeout_s = part.node.init_timeout_s
+        if isinstance(part.runner, ThreadRunner):
+            if not part.runner.start(timeout_s):
+                raise init_timeout(self.plan, part.node)
+            if part.runner.init_error is not None:
+                raise part.runner.init_error
+        elif isinstance(part.runner, AsyncRunner):
+            self._loop = background_loop()
+            future = asyncio.run_coroutine_threadsafe(part.runner.init(), self._loop)
+            try:
+                future.result(timeout_s)
+            except TimeoutError:
+                future.cancel()
+                raise init_timeout(self.plan, part.node) from None
+        else:
+            part.component.init(part.config)
+
+    async def init_async(self) -> None:
+        """Initialises all components on the running loop, which will run the async ones as well."""
+        for part in self.parts:
+            try:
+                if isinstance(part.runner, AsyncRunner):
+                    await asyncio.wait_for(part.runner.init(), part.node.init_timeout_s)
+                elif isinstance(part.runner, ThreadRunner):
+                    await asyncio.to_thread(self._init_part, part)
+                else:
+                    await settle(part.component.init(part.config))
+            except TimeoutError:
+                await self.teardown_async()
+                raise init_timeout(self.plan, part.node) from None
+            except BaseException as error:
+                await self.teardown_async()
+                raise self._init_error(part.node, error) from error.__cause__
+            part.initialised = True
+
+    def _init_error(self, node: NodePlan, error: BaseException) -> BaseException:
+        if isinstance(error, TorvynError) and error.code == "reactor.init-timeout":
+            return error
+        return init_failure(self.plan, node, error)
+
+    def build(self) -> NativeFlow:
+        """The native flow, ready for its first turn."""
+        plan = self.plan
+        native = NativeFlow(
+            [self._node_tuple(part) for part in self.parts],
+            self._edge_tuples(),
+            self.context,
+            quarter_weight=QUARTER_WEIGHTS[plan.priority],
+            turn_elements=plan.runtime.turn_elements,
+            turn_time_ns=int(plan.runtime.turn_time_s * 1e9),
+            drain_timeout_ns=int(plan.runtime.drain_timeout_s * 1e9),
+            deadline_ns=None if plan.deadline_s is None else int(plan.deadline_s * 1e9),
+            clock=self._clock,
+        )
+        for index, part in enumerate(self.parts):
+            handle = native.node(index)
+            if part.runner is None:
+                part.component._node = handle
+            else:
+                part.runner.node.native = handle
+        return native
+
+    def go(self) -> None:
+        """Lets the runners begin. For async ones, on their loop."""
+        for part in self.parts:
+            if isinstance(part.runner, AsyncRunner) and self._loop is not None:
+                self._loop.call_soon_threadsafe(part.runner.go)
+            elif part.runner is not None:
+                part.runner.go()
+
+    def _node_tuple(self, part: Part) -> tuple[Any, ...]:
+        node, policy = part.node, part.node.on_error
+        retries = policy.max if policy.policy == "retry" else 0
+        recovery = policy.then if policy.policy == "retry" else policy.policy
+        return (
+            node.role,
+            self._work(part),
+            list(node.ports),
+            retries,
+            int(policy.backoff_s * 1e9),
+            recovery,
+            node.max_memory_bytes,
+        )
+
+    def _work(self, part: Part) -> Any:
+        if part.runner is not None:
+            return part.runner.port
+        make_native = getattr(part.component, "native_stage", None)
+        native = make_native(part.config) if make_native is not None else None
+        return part.component if native is None else NativeStage(*native)
+
+    def _edge_tuples(self) -> list[tuple[Any, ...]]:
+        index = {node.name: position for position, node in enumerate(self.plan.nodes)}
+        port = {node.name: {name: at for at, name in enumerate(node.ports)} for node in self.plan.nodes}
+        tuples: list[tuple[Any, ...]] = []
+        for edge in self.plan.edges:
+            limits = (edge.depth, edge.bytes, edge.backpressure, edge.low_watermark)
+            at = port[edge.source][edge.port]
+            tuples.append((index[edge.source], at, index[edge.target], *limits))
+            self.wiring.append((edge.source, edge.port, edge.target))
+        sources = {edge.source for edge in self.plan.edges}
+        targets = {edge.target for edge in self.plan.edges}
+        for node in self.plan.nodes:
+            if node.role != "source" and node.name not in targets:
+                tuples.append((-1, 0, index[node.name], 64, 1 << 20, "block", 0.5))
+                self.wiring.append(("", "output", node.name))
+            if node.role != "sink" and node.name not in sources:
+                tuples.append((index[node.name], 0, -1, 64, 1 << 20, "block", 0.5))
+                self.wiring.append((node.name, "output", ""))
+        return tuples
+
+    # End
+
+    def teardown(self) -> None:
+        """Tears down what was initialised, last first. Failures are reported, never raised: the flow is over."""
+        limit_s = self.plan.runtime.teardown_timeout_s
+        for part in reversed(self.parts):
+            if isinstance(part.runner, ThreadRunner):
+                self._report(part, part.runner.stop(limit_s) if part.runner.ready.is_set() else False)
+            elif isinstance(part.runner, AsyncRunner):
+                if self._loop is not None and (part.initialised or part.runner._loop is not None):
+                    future = asyncio.run_coroutine_threadsafe(part.runner.stop(limit_s), self._loop)
+                    self._report(part, future.result())
+            elif part.initialised:
+                self._teardown_inline(part, limit_s)
+            part.component._node = None
+            part.initialised = False
+
+    async def teardown_async(self) -> None:
+        """The same, on the running loop."""
+        limit_s = self.plan.runtime.teardown_timeout_s
+        for part in reversed(self.parts):
+            if isinstance(part.runner, AsyncRunner):
+                if part.runner._loop is not None:
+                    self._report(part, await part.runner.stop(limit_s))
+            elif isinstance(part.runner, ThreadRunner):
+                if part.runner.ready.is_set():
+                    self._report(part, await asyncio.to_thread(part.runner.stop, limit_s))
+            elif part.initialised:
+                result = self._teardown_inline(part, limit_s)
+                if inspect.isawaitable(result):
+                    await result
+            part.component._node = None
+            part.initialised = False
+
+    def _teardown_inline(self, part: Part, limit_s: float) -> Any:
+        started = time.monotonic()
+        result = None
+        try:
+            result = part.component.teardown()
+        except Exception:
+            logger.warning("node `%s` failed in `teardown`", part.node.name, exc_info=True)
+        if time.monotonic() - started > limit_s:
+            logger.warning("node `%s` took long to tear down", part.node.name)
+        return result
+
+    def _report(self, part: Part, ended: bool) -> None:
+        error = part.runner.teardown_error if part.runner is not None else None
+        if error is not None:
+            logger.warning("node `%s` failed in `teardown`", part.node.name, exc_info=error)
+        if not ended:
+            logger.warning(
+                "node `%s` did not end within %g s and was abandoned",
+                part.node.name,
+                self.plan.runtime.teardown_timeout_s,
+                extra={"node": part.node.name, "event": "node.abandoned"},
+            )

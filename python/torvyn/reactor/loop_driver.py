@@ -1,0 +1,122 @@
+"""Flows driven by an event loop: turns run on the loop's thread, waiting is awaiting.
+
+The loop gets its turn after every turn of the flow, and is rung when a parked flow has something to do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from typing import TYPE_CHECKING
+
+from torvyn.contract import Element
+from torvyn.reactor.loops import LoopBridge, background_loop, bridge
+
+if TYPE_CHECKING:
+    from torvyn._native import NativeFlow
+    from torvyn.reactor.flow import Flow
+
+
+class Attendance:
+    """A loop's side of one flow: wakes up when the flow is woken, sleeps until it is due."""
+
+    def __init__(self, native: NativeFlow) -> None:
+        self._woken = asyncio.Event()
+        self._bridge: LoopBridge = bridge(asyncio.get_running_loop())
+        self._token = self._bridge.register(self._woken.set)
+        native.attend_loop(self._bridge.waker, self._token)
+
+    async def wait(self, due_ns: int | None) -> None:
+        try:
+            await asyncio.wait_for(self._woken.wait(), None if due_ns is None else due_ns / 1e9)
+        except TimeoutError:
+            pass
+        self._woken.clear()
+
+    def close(self) -> None:
+        self._bridge.unregister(self._token)
+
+
+async def begin_on_loop(flow: Flow) -> NativeFlow:
+    launch = flow._prepare()
+    flow._driven_by_loop = True
+    try:
+        await launch.init_async()
+    except BaseException as error:
+        flow._fail_early(error)
+        raise
+    return flow._begin(launch)
+
+
+async def end_on_loop(flow: Flow) -> None:
+    """Cancels what still runs, then tears down."""
+    native, launch = flow._native, flow._launch
+    if native is None or launch is None:
+        return
+    if not native.is_over:
+        native.cancel()
+        native.drive(False, False)
+    await launch.teardown_async()
+    native.close()
+    flow._over.set()
+
+
+async def outputs_on_loop(flow: Flow) -> AsyncGenerator[Element, None]:
+    native = await begin_on_loop(flow)
+    attendance = Attendance(native)
+    try:
+        while True:
+            status, due_ns = native.turn_once()
+            for element in native.outputs():
+                yield element
+            if status == "over":
+                break
+            if status == "parked":
+                await attendance.wait(due_ns)
+            else:
+                await asyncio.sleep(0)
+    finally:
+        attendance.close()
+        await end_on_loop(flow)
+    flow._raise_failure()
+
+
+async def run_on_loop(flow: Flow) -> None:
+    async for _ in outputs_on_loop(flow):
+        pass
+
+
+class LoopDriver(AsyncIterator[Element]):
+    """`async for element in flow`. Dropped half-way it cancels the flow at once, teardown follows on the loop."""
+
+    def __init__(self, flow: Flow) -> None:
+        self._flow = flow
+        self._outputs = outputs_on_loop(flow)
+
+    def __anext__(self):  # type: ignore[no-untyped-def]
+        return self._outputs.__anext__()
+
+    async def aclose(self) -> None:
+        await self._outputs.aclose()
+
+    def __del__(self) -> None:
+        native = self._flow._native
+        if native is not None and not native.is_over:
+            native.cancel()
+
+
+def call_when_ready(flow: Flow, callback: Callable[[], None]) -> None:
+    """Rings `callback` when the flow is woken: on the running loop, else on the background loop's thread."""
+    native = flow._feeding()
+    try:
+        line = bridge(asyncio.get_running_loop())
+        native.attend_loop(line.waker, line.register(callback))
+    except RuntimeError:
+        loop = background_loop()
+
+        def attend() -> None:
+            line = bridge(loop)
+            native.attend_loop(line.waker, line.register(callback))
+            native.wake()
+
+        loop.call_soon_threadsafe(attend)

@@ -1,0 +1,72 @@
+"""Event loops: one wake-up line for each loop that runs flows or async stages, and a background loop for the rest.
+
+The line is one file descriptor a loop, however many flows and stages ring it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+import weakref
+from collections.abc import Callable
+
+from torvyn._native import Waker
+
+
+class LoopBridge:
+    """Rings callbacks on a loop from any thread."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self.waker = Waker()
+        self._callbacks: dict[int, Callable[[], None]] = {}
+        self._next = 0
+
+    def register(self, callback: Callable[[], None]) -> int:
+        """A token; ringing it calls `callback` on the loop. The loop's thread only."""
+        if not self._callbacks:
+            self.loop.add_reader(self.waker.fileno(), self._ring)
+        self._next += 1
+        self._callbacks[self._next] = callback
+        return self._next
+
+    def unregister(self, token: int) -> None:
+        self._callbacks.pop(token, None)
+        if not self._callbacks and not self.loop.is_closed():
+            self.loop.remove_reader(self.waker.fileno())
+
+    def _ring(self) -> None:
+        for token in dict.fromkeys(self.waker.take()):
+            callback = self._callbacks.get(token)
+            if callback is not None:
+                callback()
+
+
+_bridges: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, LoopBridge] = (
+    weakref.WeakKeyDictionary()
+)
+
+
+def bridge(loop: asyncio.AbstractEventLoop) -> LoopBridge:
+    """The bridge of a loop, made when it is first wanted. The loop's thread only."""
+    found = _bridges.get(loop)
+    if found is None:
+        found = _bridges[loop] = LoopBridge(loop)
+    return found
+
+
+_lock = threading.Lock()
+_background: asyncio.AbstractEventLoop | None = None
+_background_pid: int | None = None
+
+
+def background_loop() -> asyncio.AbstractEventLoop:
+    """A loop on a daemon thread, for async stages of flows that no loop drives."""
+    global _background, _background_pid
+    with _lock:
+        if _background is None or _background_pid != os.getpid():
+            loop = asyncio.new_event_loop()
+            threading.Thread(target=loop.run_forever, name="torvyn-loop", daemon=True).start()
+            _background, _background_pid = loop, os.getpid()
+        return _background

@@ -1,0 +1,187 @@
+"""Runners of stages that do not run inside a turn: blocking code on a thread, coroutines on a loop.
+
+A runner takes tasks from its native port and gives results back; it never touches a queue. It owns its component
+from `init` to `teardown`: both are called where the component's other methods are.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from torvyn._native import NodeHandle, Port
+from torvyn.contract import Component, End, Signal
+from torvyn.contract.roles import METHODS
+
+
+class OffloadedNode:
+    """`Component._node` for a stage with a runner of its own: its pauses and waits are the runner's."""
+
+    def __init__(self, ring: Callable[[], None]) -> None:
+        self._ring = ring
+        self.native: NodeHandle | None = None
+
+    def wake(self) -> None:
+        self._ring()
+
+    def resume(self) -> None:
+        self._ring()
+
+    def interrupt(self) -> None:
+        if self.native is not None:
+            self.native.interrupt()
+
+
+class ThreadRunner:
+    """Runs a component on a daemon thread, so that one that never returns cannot keep the program alive."""
+
+    def __init__(self, component: Component, role: str, ports: tuple[str, ...], config: str) -> None:
+        self.component = component
+        self.role = role
+        self.port = Port(role, list(ports))
+        self.config = config
+        self.init_error: BaseException | None = None
+        self.teardown_error: BaseException | None = None
+        self.ready = threading.Event()
+        self._go = threading.Event()
+        self._rung = threading.Event()
+        self._thread = threading.Thread(
+            target=self._run, name=f"torvyn-{type(component).__name__}", daemon=True
+        )
+        self.node = OffloadedNode(self._rung.set)
+        component._node = self.node
+
+    def start(self, timeout_s: float | None) -> bool:
+        """Starts the thread and waits for `init`. False when it takes too long."""
+        self._thread.start()
+        return self.ready.wait(timeout_s)
+
+    def go(self) -> None:
+        """The flow runs: work may begin."""
+        self._go.set()
+
+    def stop(self, timeout_s: float) -> bool:
+        """Waits for the thread to end. False: it will not, and is abandoned."""
+        self._go.set()
+        self._rung.set()
+        self._thread.join(timeout_s)
+        return not self._thread.is_alive()
+
+    def _run(self) -> None:
+        try:
+            self.component.init(self.config)
+        except BaseException as error:
+            self.init_error = error
+            self.ready.set()
+            return
+        self.ready.set()
+        self._go.wait()
+        try:
+            if not self.port.stopped:
+                self._work()
+        finally:
+            try:
+                self.component.teardown()
+            except BaseException as error:
+                self.teardown_error = error
+
+    def _work(self) -> None:
+        if self.role == "source":
+            self._work_as_source()
+        elif hasattr(self.component, "stream_function"):
+            self._work_as_stream()
+        else:
+            self._work_on_elements()
+
+    def _work_on_elements(self) -> None:
+        method = getattr(self.component, METHODS[self.role])
+        while self.port.wait():
+            for kind, value in self.port.take():
+                if kind == "element":
+                    self._answer(method, value)
+                elif kind in ("flush", "complete"):
+                    self._finish(kind, value)
+                if self.port.stopped:
+                    return
+
+    def _answer(self, method: Callable[[Any], Any], element: Any) -> None:
+        try:
+            result = method(element)
+            if self.role == "sink" and result is Signal.PAUSE:
+                self._rung.wait()
+                self._rung.clear()
+                result = None
+        except BaseException as error:
+            self.port.fail(error)
+        else:
+            self.port.answer(result)
+
+    def _finish(self, kind: str, value: Any) -> None:
+        try:
+            if kind == "complete":
+                result = self.component.complete(value)  # type: ignore[attr-defined]
+            else:
+                result = getattr(self.component, "flush", lambda: None)()
+                result = list(result) if result is not None and not _is_one(result) else result
+        except BaseException as error:
+            self.port.fail(error, False)
+        else:
+            self.port.finish(result)
+
+    def _work_as_source(self) -> None:
+        component: Any = self.component
+        items = iter(component) if hasattr(component, "__iter__") else None
+        pull = component.pull if items is None else items.__next__
+        while self.port.wait(True):
+            self._tell_pressure()
+            if self.port.credit() == 0:
+                continue
+            try:
+                item = pull()
+            except StopIteration as stop:
+                item = stop.value if isinstance(stop.value, End) else None
+            except BaseException as error:
+                self.port.fail(error, False)
+                continue
+            wait_s = self.port.pulled(item)
+            if wait_s is not None:
+                self._rung.wait(None if wait_s < 0 else wait_s)
+                self._rung.clear()
+        if items is not None and hasattr(items, "close"):
+            items.close()
+
+    def _tell_pressure(self) -> None:
+        for kind, signal in self.port.take():
+            if kind == "pressure":
+                self.component.notify_backpressure(signal)  # type: ignore[attr-defined]
+
+    def _work_as_stream(self) -> None:
+        stream = self.component.stream_function(self._stream())  # type: ignore[attr-defined]
+        try:
+            for item in stream:
+                while self.port.credit() == 0:
+                    if not self.port.wait(True):
+                        return
+                self.port.emit(item)
+        except BaseException as error:
+            self.port.fail(error, False)
+        else:
+            self.port.finish(None)
+        finally:
+            stream.close()
+
+    def _stream(self) -> Iterator[Any]:
+        while self.port.wait():
+            for kind, value in self.port.take():
+                if kind == "flush":
+                    return
+                if kind == "element":
+                    yield value
+                    self.port.answer(None)
+
+
+def _is_one(result: Any) -> bool:
+    from torvyn.contract import Element, Output
+
+    return isinstance(result, (str, bytes, Output, Element))

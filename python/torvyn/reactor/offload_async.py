@@ -1,0 +1,194 @@
+"""Runners of async stages: one long-lived task a node, batches in, results out."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+from torvyn._native import Port
+from torvyn.contract import Component, Signal
+from torvyn.contract.roles import METHODS
+from torvyn.reactor.loops import LoopBridge, bridge
+from torvyn.reactor.offload import OffloadedNode
+
+
+async def settle(value: Any) -> Any:
+    """The value, awaited if it must be."""
+    return await value if inspect.isawaitable(value) else value
+
+
+class AsyncRunner:
+    """Runs a component on a loop. All methods but `ring` belong to the loop's thread."""
+
+    def __init__(self, component: Component, role: str, ports: tuple[str, ...], config: str) -> None:
+        self.component = component
+        self.role = role
+        self.port = Port(role, list(ports))
+        self.config = config
+        self.teardown_error: BaseException | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._bridge: LoopBridge | None = None
+        self._token = 0
+        self._ready = asyncio.Event()
+        self._rung = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self.node = OffloadedNode(self.ring)
+        component._node = self.node
+
+    def ring(self) -> None:
+        """`resume()` or `wake()` of the component, from any thread."""
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._rung.set)
+
+    async def init(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._bridge = bridge(self._loop)
+        self._token = self._bridge.register(self._on_ring)
+        self.port.notify(self._bridge.waker, self._token)
+        await settle(self.component.init(self.config))
+
+    def go(self) -> None:
+        assert self._loop is not None
+        self._task = self._loop.create_task(self._work(), name=f"torvyn-{self.role}")
+
+    async def stop(self, timeout_s: float) -> bool:
+        """Ends the task and tears the component down. False: it would not end in time."""
+        task, ended = self._task, True
+        if task is not None:
+            if not task.done():
+                task.cancel()
+            _, pending = await asyncio.wait([task], timeout=timeout_s)
+            ended = not pending
+        try:
+            await asyncio.wait_for(settle(self.component.teardown()), timeout_s)
+        except TimeoutError:
+            ended = False
+        except Exception as error:
+            self.teardown_error = error
+        if self._bridge is not None:
+            self._bridge.unregister(self._token)
+        return ended
+
+    def _on_ring(self) -> None:
+        if self.port.stopped and self._task is not None:
+            self._task.cancel()
+        self._ready.set()
+
+    async def _work(self) -> None:
+        if self.role == "source":
+            await self._work_as_source()
+        elif hasattr(self.component, "stream_function"):
+            await self._work_as_stream()
+        else:
+            await self._work_on_elements()
+
+    async def _tasks(self) -> list[tuple[str, Any]]:
+        while True:
+            self._ready.clear()
+            tasks = self.port.take()
+            if tasks or self.port.stopped:
+                return tasks
+            await self._ready.wait()
+
+    async def _work_on_elements(self) -> None:
+        method = getattr(self.component, METHODS[self.role])
+        while tasks := await self._tasks():
+            for kind, value in tasks:
+                if kind == "element":
+                    await self._answer(method, value)
+                elif kind in ("flush", "complete"):
+                    await self._finish(kind, value)
+
+    async def _answer(self, method: Callable[[Any], Awaitable[Any]], element: Any) -> None:
+        try:
+            result = method(element)
+            if inspect.isasyncgen(result):
+                async for item in result:
+                    await self._credit()
+                    self.port.emit(item)
+                result = None
+            else:
+                result = await settle(result)
+            if self.role == "sink" and result is Signal.PAUSE:
+                await self._rung.wait()
+                self._rung.clear()
+                result = None
+        except Exception as error:
+            self.port.fail(error)
+        else:
+            self.port.answer(result)
+
+    async def _finish(self, kind: str, value: Any) -> None:
+        component: Any = self.component
+        try:
+            if kind == "complete":
+                result = await settle(component.complete(value))
+            else:
+                result = await settle(getattr(component, "flush", lambda: None)())
+        except Exception as error:
+            self.port.fail(error, False)
+        else:
+            self.port.finish(result)
+
+    async def _credit(self) -> None:
+        while True:
+            self._ready.clear()
+            if self.port.credit() > 0:
+                return
+            await self._ready.wait()
+
+    async def _work_as_source(self) -> None:
+        component: Any = self.component
+        iterate = getattr(component, "__aiter__", None)
+        items = iterate() if iterate is not None else None
+        pull = component.pull if items is None else items.__anext__
+        try:
+            while not self.port.stopped:
+                await self._credit()
+                for kind, signal in self.port.take():
+                    if kind == "pressure":
+                        await settle(component.notify_backpressure(signal))
+                await self._pull(pull)
+        finally:
+            if items is not None and hasattr(items, "aclose"):
+                await items.aclose()
+
+    async def _pull(self, pull: Callable[[], Awaitable[Any]]) -> None:
+        try:
+            item = await settle(pull())
+        except StopAsyncIteration:
+            item = None
+        except Exception as error:
+            self.port.fail(error, False)
+            return
+        wait_s = self.port.pulled(item)
+        if wait_s is not None:
+            try:
+                await asyncio.wait_for(self._rung.wait(), None if wait_s < 0 else wait_s)
+            except TimeoutError:
+                pass
+            self._rung.clear()
+
+    async def _work_as_stream(self) -> None:
+        stream = self.component.stream_function(self._stream())  # type: ignore[attr-defined]
+        try:
+            async for item in stream:
+                await self._credit()
+                self.port.emit(item)
+        except Exception as error:
+            self.port.fail(error, False)
+        else:
+            self.port.finish(None)
+        finally:
+            await stream.aclose()
+
+    async def _stream(self) -> AsyncIterator[Any]:
+        while tasks := await self._tasks():
+            for kind, value in tasks:
+                if kind == "flush":
+                    return
+                if kind == "element":
+                    yield value
+                    self.port.answer(None)

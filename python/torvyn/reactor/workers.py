@@ -1,0 +1,70 @@
+"""The process's worker threads: started with the first flow that needs them, joined before the interpreter ends.
+
+No thread exists at import, nor after a fork: a child process starts its own when it needs them.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import sys
+import threading
+import traceback
+import weakref
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from torvyn._native import Workers
+
+logger = logging.getLogger("torvyn.reactor")
+
+_lock = threading.Lock()
+_workers: Workers | None = None
+_started_in: int | None = None
+_names: weakref.WeakValueDictionary[int, object] = weakref.WeakValueDictionary()
+
+_STOP_PATIENCE_S = 2.0
+
+
+def workers(count: int = 0) -> Workers:
+    """The workers of this process. The first caller decides how many there are; 0 means one a core."""
+    global _workers, _started_in
+    from torvyn._native import Workers as NativeWorkers
+
+    with _lock:
+        if _workers is None or _started_in != os.getpid():
+            _workers = NativeWorkers(count or os.cpu_count() or 1, _blocked)
+            _started_in = os.getpid()
+            atexit.register(stop_workers)
+        return _workers
+
+
+def stop_workers() -> None:
+    """Joins the workers; those that a component blocks are left behind and reported."""
+    global _workers
+    with _lock:
+        running, _workers = _workers, None
+    if running is None or _started_in != os.getpid():
+        return
+    left = running.stop(_STOP_PATIENCE_S)
+    if left:
+        logger.warning("%d worker thread(s) were left behind: a component blocks them", left)
+
+
+def watch(key: int, flow: object) -> None:
+    """Remembers the flow behind a native key, for reports."""
+    _names[key] = flow
+
+
+def _blocked(key: int, thread_id: int) -> None:
+    flow = _names.get(key)
+    frame = sys._current_frames().get(thread_id)
+    stack = "".join(traceback.format_stack(frame)) if frame is not None else ""
+    logger.warning(
+        "a component of flow `%s` blocks its worker; a spare one was started. "
+        'Blocking code belongs into a node with run = "thread".\n%s',
+        getattr(flow, "name", "?"),
+        stack,
+        extra={"flow": getattr(flow, "name", "?"), "event": "worker.blocked"},
+    )
