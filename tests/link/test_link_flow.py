@@ -81,6 +81,7 @@ def test_an_open_start_and_end_are_allowed_when_they_are_asked_for() -> None:
     )
 
     assert [node.name for node in made.nodes] == ["a", "b"]
+    assert (made.head, made.tail) == ("a", "b")
     assert codes(nodes, ["a > b"]) == ["link.no-source", "link.no-sink"]
 
 

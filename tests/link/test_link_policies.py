@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from drafting import Drop, Keep, codes, numbers, plan
+from drafting import SETTINGS, Drop, Keep, codes, draft, numbers, plan
 
+from torvyn import link
 from torvyn.errors import LinkError
 from torvyn.link import ErrorPolicy, NodeDraft, Plan
 
@@ -71,6 +72,39 @@ def test_dead_letters_to_nowhere_are_an_error(to: str, code: str) -> None:
         letter_plan(to)
 
     assert caught.value.code == code
+
+
+def test_a_flow_that_is_iterated_may_keep_its_letters() -> None:
+    for to in ("errors.jsonl", "letters"):
+        policy = {"policy": "dead-letter", "to": to}
+        nodes: dict[str, Any] = {"a": numbers(), "b": NodeDraft("b", Keep(), on_error=policy)}
+        if to == "letters":
+            nodes["letters"] = Drop()
+        made = link.link_flow(draft(nodes, ["a > b"]), settings=SETTINGS, open_end=True)
+
+        assert [edge.port for edge in made.edges] == ["output", "error"]
+        assert (made.head, made.tail) == (None, "b")
+
+
+def test_a_sink_of_letters_does_not_complete_a_flow() -> None:
+    policy = {"policy": "dead-letter", "to": "c"}
+    nodes = {"a": numbers(), "b": NodeDraft("b", Keep(), on_error=policy), "c": Drop()}
+
+    assert codes(nodes, ["a > b"]) == ["link.no-sink"]
+    assert codes({**nodes, "d": Drop()}, ["a > b", "a > d"]) == ["link.dead-end"]
+
+
+def test_letters_may_pass_nodes_of_their_own() -> None:
+    policy = {"policy": "dead-letter", "to": "shape"}
+    nodes = {
+        "a": numbers(),
+        "b": NodeDraft("b", Keep(), on_error=policy),
+        "c": Drop(),
+        "shape": Keep(),
+        "letters": Drop(),
+    }
+
+    assert len(plan(nodes, ["a > b", "b > c", "shape > letters"]).edges) == 4
 
 
 def test_dead_letters_that_come_back_are_a_cycle() -> None:

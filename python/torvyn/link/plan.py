@@ -106,6 +106,20 @@ class Plan:
     def node(self, name: str) -> NodePlan:
         return next(node for node in self.nodes if node.name == name)
 
+    @property
+    def head(self) -> str | None:
+        """The node the caller feeds: the one without input that is no source."""
+        fed = {edge.target for edge in self.edges}
+        heads = (n.name for n in self.nodes if n.role != "source" and n.name not in fed)
+        return next(heads, None)
+
+    @property
+    def tail(self) -> str | None:
+        """The node whose outputs the caller iterates: no sink, and only dead letters leave it."""
+        sending = {edge.source for edge in self.edges if edge.port != "error"}
+        tails = (n.name for n in self.nodes if n.role != "sink" and n.name not in sending)
+        return next(tails, None)
+
     def to_dict(self) -> dict[str, Any]:
         """The Plan as JSON-able data, without secrets."""
         # A live object is no data, and may be one that cannot be copied.
