@@ -79,15 +79,16 @@ def _declared_target(record: ComponentRecord, path: Path, problems: Problems) ->
     """`folder/file.py:Class`, the class empty when the entry names none."""
     entry = record.entry or "component.py"
     folder = path
-    if path.suffix == ".py" and path.is_file():
+    if path.suffix == ".py" and os.path.isfile(path):
         folder, entry = path.parent, record.entry or path.name
     module, _, name = entry.partition(":")
-    if not folder.is_dir():
+    module = module or "component.py"
+    if not os.path.isdir(folder):
         message = f"the folder `{record.path}` of component `{record.name}` does not exist"
         hint = "paths are relative to the manifest's folder"
         problems.add("link.component-missing", message, record.at("path"), hint)
         return None
-    if module.endswith(".py") and not (folder / module).is_file():
+    if module.endswith(".py") and not os.path.isfile(folder / module):
         message = f"component `{record.name}` has no file `{module}` in `{record.path}`"
         hint = "`entry` names another file, or `module:Class`"
         problems.add("link.component-missing", message, record.at("path"), hint)

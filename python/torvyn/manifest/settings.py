@@ -127,7 +127,7 @@ def _said(tables: Mapping[str, Record], origin: str) -> Iterator[Setting]:
 
 
 def _user_records(path: str | Path | None, reader: Reader) -> dict[str, Record]:
-    if path is None or not Path(path).exists():
+    if path is None or not os.path.exists(path):  # quiet about folders it may not enter
         return {}
     text = read_text(path, reader.problems)
     root = text if text is None else parse_tree(text, str(path), reader.problems)
