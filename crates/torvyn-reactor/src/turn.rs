@@ -215,38 +215,30 @@ impl Core {
                 self.call(index, Step::More)?;
                 continue;
             }
-            let mut attempt = 0;
-            let mut element = match node.retry.take() {
-                Some(retry) if retry.at_ns > self.now_ns => {
-                    node.retry = Some(retry);
+            if node.retry.is_some() {
+                if !self.try_again(index)? {
                     break;
                 }
-                Some(retry) => {
-                    attempt = retry.attempt;
-                    match retry.element {
-                        Some(element) => element,
-                        None => continue,
-                    }
-                }
-                None => match self.wires.take(node) {
-                    Some(element) => {
-                        self.wires.shared.nodes[index].received.add(1);
-                        element
-                    }
-                    None => break,
-                },
-            };
-            done += 1;
+                (done, room) = (done + 1, 0);
+                continue;
+            }
+            let Some(input) = self.wires.next_input(node) else { break };
             let Worker::Inline(stage) = &mut node.worker else { break };
+            // The element is worked on where it lies and moves once, to where it goes.
+            let Some(element) = self.wires.edges[input].queue.front_mut() else { break };
             let counters = &self.wires.shared.nodes[index];
+            counters.received.add(1);
+            done += 1;
             let call = Call { ledger: &counters.ledger, now_ns: self.now_ns };
             let started = if self.timed { self.clock.now_ns() } else { 0 };
-            let outcome = stage.accept(&mut element, call, &mut self.outbox);
+            let outcome = stage.accept(element, call, &mut self.outbox);
             if self.timed {
-                self.record(index, element.sequence, started, name_of(&outcome));
+                let sequence = element.sequence;
+                self.record(index, sequence, started, name_of(&outcome));
             }
             let used = if matches!(outcome, Ok(Step::Done)) { self.outbox.made.len() } else { 1 };
             room = room.saturating_sub(used);
+            let Some(element) = self.wires.edges[input].queue.pop() else { break };
             match outcome {
                 // The two answers that nearly all calls give, without a detour.
                 Ok(Step::Forward) if self.nodes[index].held.is_empty() => {
@@ -257,11 +249,27 @@ impl Core {
                     self.wires.release(element);
                     self.charge_held(index)?;
                 }
-                outcome => self.conclude(index, Some(element), outcome, attempt)?,
+                outcome => self.conclude(index, Some(element), outcome, 0)?,
             }
         }
         self.tick(index)?;
         Ok(done + usize::from(self.finish_if_ended(index)?))
+    }
+
+    /// Repeats a call that failed, when its time has come. False: not yet.
+    fn try_again(&mut self, index: usize) -> Result<bool, Failure> {
+        let node = &mut self.nodes[index];
+        let Some(retry) = node.retry.take_if(|retry| retry.at_ns <= self.now_ns) else {
+            return Ok(false);
+        };
+        let (Some(mut element), Worker::Inline(stage)) = (retry.element, &mut node.worker) else {
+            return Ok(true);
+        };
+        let counters = &self.wires.shared.nodes[index];
+        let call = Call { ledger: &counters.ledger, now_ns: self.now_ns };
+        let outcome = stage.accept(&mut element, call, &mut self.outbox);
+        self.conclude(index, Some(element), outcome, retry.attempt)?;
+        Ok(true)
     }
 
     /// `resume` or `flush`: a call that is not about an element.

@@ -168,24 +168,20 @@ impl Wires {
         Ok(true)
     }
 
-    /// The next element for a node, fairly over its inputs.
+    /// The input that is next to give an element, fairly over those that have one.
     #[inline]
-    pub fn take(&mut self, node: &mut Node) -> Option<Element> {
+    pub fn next_input(&self, node: &mut Node) -> Option<usize> {
         if let [only] = *node.inputs {
-            return self.edges[usize::from(only)].queue.pop();
+            let only = usize::from(only);
+            return (!self.edges[only].queue.is_empty()).then_some(only);
         }
-        self.take_fairly(node)
-    }
-
-    fn take_fairly(&mut self, node: &mut Node) -> Option<Element> {
         let count = node.inputs.len();
         for step in 0..count {
             let at = (usize::from(node.cursor) + step) % count;
             let index = usize::from(node.inputs[at]);
-            let taken = self.edges[index].queue.pop();
-            if taken.is_some() {
+            if !self.edges[index].queue.is_empty() {
                 node.cursor = ((at + 1) % count) as u16;
-                return taken;
+                return Some(index);
             }
         }
         None

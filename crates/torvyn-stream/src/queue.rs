@@ -141,12 +141,17 @@ impl Queue {
         depth < self.depth_limit && (bytes + len <= self.byte_limit || depth == 0)
     }
 
-    #[inline]
+    #[inline(always)]
     pub fn offer(&mut self, element: Element) -> Offer {
         if self.fits(element.len as usize) {
             self.put(element);
             return Offer::Taken;
         }
+        self.refuse(element)
+    }
+
+    #[cold]
+    fn refuse(&mut self, element: Element) -> Offer {
         self.pressure();
         match self.policy {
             Policy::Block | Policy::Error => Offer::Full(element),
@@ -174,7 +179,7 @@ impl Queue {
         Offer::Dropped(gone)
     }
 
-    #[inline]
+    #[inline(always)]
     fn put(&mut self, element: Element) {
         self.bytes += element.len as usize;
         self.slots.push_back(element);
@@ -194,7 +199,13 @@ impl Queue {
         }
     }
 
+    /// The element that `pop` would give, to be worked on where it lies.
     #[inline]
+    pub fn front_mut(&mut self) -> Option<&mut Element> {
+        self.slots.front_mut()
+    }
+
+    #[inline(always)]
     pub fn pop(&mut self) -> Option<Element> {
         let element = self.slots.pop_front()?;
         self.bytes -= element.len as usize;

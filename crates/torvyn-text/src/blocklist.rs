@@ -12,7 +12,8 @@ const ON_STACK: usize = 64;
 #[derive(Debug, Default, Clone)]
 pub struct Blocklist {
     words: HashSet<Box<[u8]>, RandomState>,
-    longest: usize,
+    /// Which lengths occur, one bit each; the last bit stands for all from 63 on. Most tokens end here.
+    lengths: u64,
 }
 
 impl Blocklist {
@@ -29,8 +30,8 @@ impl Blocklist {
             })
             .filter(|word| !word.is_empty())
             .collect();
-        let longest = words.iter().map(|word| word.len()).max().unwrap_or(0);
-        Self { words, longest }
+        let lengths = words.iter().fold(0, |seen, word| seen | length_bit(word.len()));
+        Self { words, lengths }
     }
 
     /// How many different words are listed.
@@ -45,7 +46,7 @@ impl Blocklist {
     /// Whether the trimmed token equals a word. A token that is not UTF-8 is trimmed of ASCII white space only.
     pub fn matches(&self, token: &[u8]) -> bool {
         let core = trim(token);
-        if core.is_empty() || core.len() > self.longest {
+        if self.lengths & length_bit(core.len()) == 0 {
             return false;
         }
         if core.len() <= ON_STACK {
@@ -57,6 +58,10 @@ impl Blocklist {
         }
         self.words.contains(core.to_ascii_lowercase().as_slice())
     }
+}
+
+fn length_bit(len: usize) -> u64 {
+    1 << len.min(63)
 }
 
 fn trim(token: &[u8]) -> &[u8] {
