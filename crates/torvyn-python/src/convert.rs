@@ -124,7 +124,7 @@ pub fn make_element(
                 other => other.clone(),
             };
             let reader = Some((around.shared.clone(), around.node));
-            Data::Native(Box::new(NativeData::new(payload, reader)))
+            Data::Native(Box::new(NativeData::new(payload, element.len, reader)))
         }
     };
     let attributes = element.companion.as_ref().and_then(|held| attributes_of(py, symbols, held));
@@ -249,10 +249,7 @@ fn from_element(py: Python<'_>, element: &PyElement) -> Result<Emission, StageEr
             let made = plain(bytes.bind(py).as_any(), ContentType::BINARY)?;
             (made.payload, made.len)
         }
-        Data::Native(native) => {
-            let len = native.payload.bytes().unwrap_or_default().len() as u32;
-            (native.payload.clone(), len)
-        }
+        Data::Native(native) => (native.payload.clone(), native.len),
     };
     let companion = element.attributes.as_ref().map(|dict| foreign(dict.bind(py).clone().into_any()));
     Ok(Emission { payload, len, content_type: element.content_type, companion, keep: false })

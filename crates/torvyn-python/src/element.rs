@@ -22,17 +22,18 @@ pub enum Data {
 
 pub struct NativeData {
     pub payload: Payload,
+    pub len: u32,
     pub reader: Option<(Arc<Shared>, u16)>,
     text: PyOnceLock<Py<PyString>>,
 }
 
 impl NativeData {
-    pub fn new(payload: Payload, reader: Option<(Arc<Shared>, u16)>) -> Self {
-        Self { payload, reader, text: PyOnceLock::new() }
+    pub fn new(payload: Payload, len: u32, reader: Option<(Arc<Shared>, u16)>) -> Self {
+        Self { payload, len, reader, text: PyOnceLock::new() }
     }
 
     fn bytes(&self) -> &[u8] {
-        self.payload.bytes().unwrap_or_default()
+        self.payload.bytes(self.len).unwrap_or_default()
     }
 
     fn note_copy(&self) {

@@ -87,6 +87,33 @@ impl Wires {
         }
     }
 
+    /// The first element of `input` is used up.
+    #[inline(always)]
+    pub fn release_front(&mut self, input: usize) {
+        let queue = &mut self.edges[input].queue;
+        if let Some(element) = queue.front_mut()
+            && element.payload.is_last()
+        {
+            let ledger = &self.shared.nodes[element.owner()].ledger;
+            ledger.release(u64::from(element.len));
+        }
+        queue.drop_front();
+    }
+
+    /// Passes the first element of `input` on through port 0, if that takes no more than a move. False: it does.
+    #[inline(always)]
+    pub fn pass_front(&mut self, node: &Node, index: usize, input: usize) -> bool {
+        let Some([only]) = node.ports.first().map(|edges| &**edges) else { return false };
+        let Ok([from, to]) = self.edges.get_disjoint_mut([input, usize::from(*only)]) else {
+            return false;
+        };
+        if to.dead || !node.backlog.is_empty() || !from.queue.move_front(&mut to.queue) {
+            return false;
+        }
+        self.shared.nodes[index].emitted.add(1);
+        true
+    }
+
     /// Sends to every edge of a port; what does not fit yet goes to the node's backlog.
     #[inline(always)]
     pub fn send(&mut self, node: &mut Node, index: usize, port: u16, element: Element) -> Result<(), Failure> {

@@ -40,7 +40,7 @@ impl Element {
     /// The payload as bytes for a native stage; a copy that the host had to make is counted.
     #[inline]
     pub fn read(&self, ledger: &Ledger) -> Option<&[u8]> {
-        if let Some(bytes) = self.payload.bytes() {
+        if let Some(bytes) = self.payload.bytes(self.len) {
             return Some(bytes);
         }
         let (bytes, copied) = self.payload.foreign()?.view()?;
