@@ -5,6 +5,7 @@
 use crate::counter::Counter;
 use crate::element::Element;
 use crate::ring::Ring;
+use crate::stage::Emission;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Policy {
@@ -147,6 +148,24 @@ impl Queue {
             return Offer::Taken;
         }
         self.refuse(element)
+    }
+
+    /// Makes an element in its slot, if it fits; else the emission comes back.
+    #[inline(always)]
+    pub fn emplace(
+        &mut self,
+        emission: Emission,
+        owner: u16,
+        sequence: u64,
+        timestamp_ns: u64,
+    ) -> Result<(), Emission> {
+        let len = emission.len as usize;
+        if !self.fits(len) {
+            return Err(emission);
+        }
+        self.slots.emplace(emission, owner, sequence, timestamp_ns);
+        self.note_put(len);
+        Ok(())
     }
 
     #[cold]

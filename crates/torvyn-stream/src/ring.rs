@@ -6,6 +6,7 @@
 use std::mem::MaybeUninit;
 
 use crate::element::Element;
+use crate::stage::Emission;
 
 const FIRST: usize = 4;
 
@@ -63,6 +64,13 @@ impl Ring {
     #[inline(always)]
     pub fn push(&mut self, element: Element) {
         self.next_slot().write(element);
+    }
+
+    /// Makes an element in its slot.
+    #[inline(always)]
+    pub fn emplace(&mut self, emission: Emission, owner: u16, sequence: u64, timestamp_ns: u64) {
+        let slot = self.next_slot();
+        slot.write(Element::made(emission, owner, sequence, timestamp_ns));
     }
 
     #[inline(always)]
@@ -147,13 +155,11 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::{ContentType, Payload};
+    use crate::Payload;
 
     fn element(number: u64) -> Element {
-        let payload = Payload::from_slice(&vec![number as u8; (number % 40) as usize]);
-        let mut element = Element::new(payload, (number % 40) as u32, ContentType::TEXT, 0);
-        element.sequence = number;
-        element
+        let text = "x".repeat((number % 40) as usize);
+        Element::made(Emission::text(&text), 0, number, 0)
     }
 
     proptest! {
@@ -194,8 +200,9 @@ mod tests {
         let payload: std::sync::Arc<[u8]> = vec![7; 100].into();
         let mut ring = Ring::default();
         for _ in 0..9 {
-            let shared = Payload::Shared(payload.clone());
-            ring.push(Element::new(shared, 100, ContentType::BINARY, 0));
+            let mut emission = Emission::text("");
+            emission.payload = Payload::Shared(payload.clone());
+            ring.push(Element::made(emission, 0, 0, 0));
         }
         ring.drop_front();
         assert_eq!(std::sync::Arc::strong_count(&payload), 9);
