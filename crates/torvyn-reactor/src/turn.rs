@@ -129,7 +129,13 @@ impl Core {
     fn run_source(&mut self, index: usize) -> Result<usize, Failure> {
         let mut done = 0;
         let batch = (self.batch as i64).min(self.credit_elements.max(1)) as usize;
-        while done < batch && self.may_pull(index) {
+        let mut room = 0;
+        while done < batch {
+            if room == 0 {
+                room = if self.may_pull(index) { self.wires.room(&self.nodes[index]) } else { break };
+            }
+            // With a limit every pull is checked against it.
+            room = if self.wires.shared.limit.get() == 0 { room - 1 } else { 0 };
             let node = &mut self.nodes[index];
             let Worker::Inline(stage) = &mut node.worker else { break };
             let attempt = node.retry.take().map_or(0, |retry| retry.attempt);
@@ -150,9 +156,16 @@ impl Core {
                 Ok(Pull::Pending(until)) => {
                     self.nodes[index].pending = Some(until);
                     done -= 1;
+                    room = 0;
                 }
-                Ok(Pull::End(end)) => self.finish_node(index, end),
-                Err(error) => self.conclude(index, None, Err(error), attempt)?,
+                Ok(Pull::End(end)) => {
+                    self.finish_node(index, end);
+                    room = 0;
+                }
+                Err(error) => {
+                    self.conclude(index, None, Err(error), attempt)?;
+                    room = 0;
+                }
             }
         }
         self.tell_pressure(index);
