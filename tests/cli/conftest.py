@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from transcript import HEAD, Cli, Transcript
 
 from torvyn.cli import app
