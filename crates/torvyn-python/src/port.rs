@@ -9,7 +9,7 @@ use pyo3::types::{PyList, PyString, PyTuple};
 use torvyn_reactor::{Finished, Offload, Role, Task};
 use torvyn_stream::{End, Outbox, Pull, StageError, Step};
 
-use crate::convert::{Surroundings, end_object, end_of, make_element, raised};
+use crate::convert::{Surroundings, element_object, end_object, end_of, raised};
 use crate::interpret::{Answer, PortNames, emit_item, filter_step, made_step, pull_step, sink_step};
 use crate::symbols::Symbols;
 use crate::waker::PyWaker;
@@ -110,8 +110,7 @@ impl Port {
             let pair = match task {
                 Task::Accept(element) => {
                     let Some(around) = self.around.get() else { continue };
-                    let made = make_element(py, symbols, &element, around);
-                    ("element", Py::new(py, made)?.into_bound(py).into_any()).into_pyobject(py)?
+                    ("element", element_object(py, symbols, &element, around)?).into_pyobject(py)?
                 }
                 Task::Flush => ("flush", py.None()).into_pyobject(py)?,
                 Task::Complete(end) => {
@@ -164,8 +163,11 @@ impl Port {
     /// A source's item. Gives the seconds to wait for `PENDING.after`, -1 for `PENDING`, None otherwise.
     fn pulled(&self, py: Python<'_>, value: Bound<'_, PyAny>) -> PyResult<Option<f64>> {
         let mut out = Outbox::default();
-        match pull_step(py, Symbols::get(py)?, &value, 0, &mut out) {
-            Ok(Pull::Ready) => self.deliver(out, Ok(Step::Done), false),
+        match pull_step(py, Symbols::get(py)?, &value, 0) {
+            Ok(Pull::Ready(made)) => {
+                out.emit(made);
+                self.deliver(out, Ok(Step::Done), false)
+            }
             Ok(Pull::Pending(after)) => return Ok(Some(after.map_or(-1.0, |ns| ns as f64 / 1e9))),
             Ok(Pull::End(end)) => self.close(out, Ok(Step::Done), Some(end)),
             Err(error) => self.deliver(out, Err(error), false),

@@ -34,6 +34,10 @@ impl Wires {
         if node.role == Role::Router || node.ports.is_empty() {
             return usize::MAX;
         }
+        if let [only] = *node.ports[0] {
+            let edge = &self.edges[usize::from(only)];
+            return if edge.dead { usize::MAX } else { edge.queue.room() };
+        }
         let edges = node.ports[0].iter().map(|&edge| &self.edges[usize::from(edge)]);
         edges.filter(|edge| !edge.dead).map(|edge| edge.queue.room()).min().unwrap_or(usize::MAX)
     }
@@ -45,31 +49,60 @@ impl Wires {
         })
     }
 
-    /// Turns what a component made into an element that its node pays for.
-    #[inline]
-    pub fn admit(&self, index: usize, node: &Node, emission: Emission) -> Result<Element, Failure> {
+    /// Charges a node for what it made.
+    #[inline(always)]
+    fn charge(&self, index: usize, node: &Node, len: u32) -> Result<(), Failure> {
         let ledger = &self.shared.nodes[index].ledger;
-        ledger.allocate(u64::from(emission.len));
-        let mut element =
-            Element::new(emission.payload, emission.len, emission.content_type, index as u16);
-        element.set_keep(emission.keep);
-        element.companion = emission.companion;
+        ledger.allocate(u64::from(len));
         if ledger.used_bytes() > node.budget_bytes {
             let used = ledger.used_bytes();
-            self.release(element);
-            return Err(Failure {
-                kind: FailureKind::MemoryExceeded,
-                node: Some(index),
-                edge: None,
-                sequence: None,
-                method: "emit",
-                error: StageError::new(
-                    ErrorKind::Fatal,
-                    format!("{used} bytes in use, {} allowed", node.budget_bytes),
-                ),
-            });
+            ledger.release(u64::from(len));
+            return Err(over_budget(index, node, used, "emit"));
         }
-        Ok(element)
+        Ok(())
+    }
+
+    /// Sends what a component made through port 0, as an element that its node pays for.
+    #[inline(always)]
+    pub fn send_made(
+        &mut self,
+        node: &mut Node,
+        index: usize,
+        emission: Emission,
+        sequence: u64,
+        timestamp_ns: u64,
+    ) -> Result<(), Failure> {
+        self.charge(index, node, emission.len)?;
+        let mut emission = emission;
+        if let Some([only]) = node.ports.first().map(|edges| &**edges)
+            && node.backlog.is_empty()
+        {
+            let edge = &mut self.edges[usize::from(*only)];
+            if !edge.dead {
+                match edge.queue.emplace(emission, index as u16, sequence, timestamp_ns) {
+                    Ok(()) => {
+                        self.shared.nodes[index].emitted.add(1);
+                        return Ok(());
+                    }
+                    Err(back) => emission = back,
+                }
+            }
+        }
+        let element = Element::made(emission, index as u16, sequence, timestamp_ns);
+        self.send(node, index, 0, element)
+    }
+
+    /// Puts what the caller feeds into the entry; the node behind it pays. There is room: the caller has looked.
+    pub fn feed(&mut self, entry: usize, node: &Node, emission: Emission, sequence: u64, now_ns: u64) -> Result<(), Failure> {
+        let owner = self.edges[entry].target.map_or(0, usize::from);
+        self.charge(owner, node, emission.len)?;
+        let element = Element::made(emission, owner as u16, sequence, now_ns);
+        match self.edges[entry].queue.offer(element) {
+            Offer::Taken => {}
+            Offer::Full(element) => self.release(element),
+            Offer::Dropped(gone) => gone.into_iter().for_each(|old| self.release(old)),
+        }
+        Ok(())
     }
 
     /// The element's last use in this flow.
@@ -80,8 +113,35 @@ impl Wires {
         }
     }
 
+    /// The first element of `input` is used up.
+    #[inline(always)]
+    pub fn release_front(&mut self, input: usize) {
+        let queue = &mut self.edges[input].queue;
+        if let Some(element) = queue.front_mut()
+            && element.payload.is_last()
+        {
+            let ledger = &self.shared.nodes[element.owner()].ledger;
+            ledger.release(u64::from(element.len));
+        }
+        queue.drop_front();
+    }
+
+    /// Passes the first element of `input` on through port 0, if that takes no more than a move. False: it does.
+    #[inline(always)]
+    pub fn pass_front(&mut self, node: &Node, index: usize, input: usize) -> bool {
+        let Some([only]) = node.ports.first().map(|edges| &**edges) else { return false };
+        let Ok([from, to]) = self.edges.get_disjoint_mut([input, usize::from(*only)]) else {
+            return false;
+        };
+        if to.dead || !node.backlog.is_empty() || !from.queue.move_front(&mut to.queue) {
+            return false;
+        }
+        self.shared.nodes[index].emitted.add(1);
+        true
+    }
+
     /// Sends to every edge of a port; what does not fit yet goes to the node's backlog.
-    #[inline]
+    #[inline(always)]
     pub fn send(&mut self, node: &mut Node, index: usize, port: u16, element: Element) -> Result<(), Failure> {
         self.shared.nodes[index].emitted.add(1);
         let count = node.ports[usize::from(port)].len();
@@ -111,39 +171,41 @@ impl Wires {
         Ok(())
     }
 
-    #[inline]
+    #[inline(always)]
     fn offer(&mut self, node: &mut Node, index: u16, element: Element) -> Result<(), Failure> {
         let edge = &mut self.edges[usize::from(index)];
-        let counters = &self.shared.edges[usize::from(index)];
         if edge.dead {
-            counters.discarded.add(1);
+            edge.queue.note_discarded();
             self.release(element);
             return Ok(());
         }
-        match edge.queue.offer(element, counters) {
+        match edge.queue.offer(element) {
             Offer::Taken => Ok(()),
             Offer::Full(element) if edge.queue.policy() == Policy::Block => {
                 node.backlog.push_front((index, element));
                 Ok(())
             }
-            Offer::Full(element) => {
-                let sequence = element.sequence;
-                self.release(element);
-                Err(Failure {
-                    kind: FailureKind::QueueFull,
-                    node: None,
-                    edge: Some(usize::from(index)),
-                    sequence: Some(sequence),
-                    method: "push",
-                    error: StageError::new(ErrorKind::Unavailable, "the queue is full"),
-                })
-            }
+            Offer::Full(element) => Err(self.queue_full(index, element)),
             Offer::Dropped(gone) => {
                 for element in gone {
                     self.release(element);
                 }
                 Ok(())
             }
+        }
+    }
+
+    #[cold]
+    fn queue_full(&self, index: u16, element: Element) -> Failure {
+        let sequence = element.sequence;
+        self.release(element);
+        Failure {
+            kind: FailureKind::QueueFull,
+            node: None,
+            edge: Some(usize::from(index)),
+            sequence: Some(sequence),
+            method: "push",
+            error: StageError::new(ErrorKind::Unavailable, "the queue is full"),
         }
     }
 
@@ -159,17 +221,20 @@ impl Wires {
         Ok(true)
     }
 
-    /// The next element for a node, fairly over its inputs.
+    /// The input that is next to give an element, fairly over those that have one.
     #[inline]
-    pub fn take(&mut self, node: &mut Node) -> Option<Element> {
+    pub fn next_input(&self, node: &mut Node) -> Option<usize> {
+        if let [only] = *node.inputs {
+            let only = usize::from(only);
+            return (!self.edges[only].queue.is_empty()).then_some(only);
+        }
         let count = node.inputs.len();
         for step in 0..count {
             let at = (usize::from(node.cursor) + step) % count;
             let index = usize::from(node.inputs[at]);
-            let taken = self.edges[index].queue.pop(&self.shared.edges[index]);
-            if taken.is_some() {
+            if !self.edges[index].queue.is_empty() {
                 node.cursor = ((at + 1) % count) as u16;
-                return taken;
+                return Some(index);
             }
         }
         None
@@ -178,6 +243,13 @@ impl Wires {
     #[inline]
     pub fn has_input(&self, node: &Node) -> bool {
         node.inputs.iter().any(|&edge| !self.edges[usize::from(edge)].queue.is_empty())
+    }
+
+    /// Makes the facts of this turn visible to others.
+    pub fn publish(&self) {
+        for (edge, counters) in self.edges.iter().zip(&self.shared.edges) {
+            edge.queue.publish(counters);
+        }
     }
 
     /// How the node's input ended, once all of it has.
@@ -195,5 +267,18 @@ impl Wires {
             }
         }
         end
+    }
+}
+
+#[cold]
+pub fn over_budget(index: usize, node: &Node, used: u64, method: &'static str) -> Failure {
+    let message = format!("{used} bytes in use, {} allowed", node.budget_bytes);
+    Failure {
+        kind: FailureKind::MemoryExceeded,
+        node: Some(index),
+        edge: None,
+        sequence: None,
+        method,
+        error: StageError::new(ErrorKind::Fatal, message),
     }
 }

@@ -2,10 +2,10 @@
 //!
 //! Owned by whoever runs the turn, so it needs no lock. It grows from nothing; capacity is a limit, not an allocation.
 
-use std::collections::VecDeque;
-
 use crate::counter::Counter;
 use crate::element::Element;
+use crate::ring::Ring;
+use crate::stage::Emission;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Policy {
@@ -25,7 +25,7 @@ pub enum Offer {
     Dropped(Vec<Element>),
 }
 
-/// Facts about a queue that others may read while it is in use.
+/// Facts about a queue as others read them: published by the runner at the end of a turn.
 #[derive(Debug, Default)]
 pub struct QueueCounters {
     pub pushed: Counter,
@@ -41,9 +41,22 @@ pub struct QueueCounters {
     pub pressured: Counter,
 }
 
+/// The same facts as the queue keeps them, written by nobody else.
+#[derive(Debug, Default)]
+struct Tally {
+    pushed: u64,
+    popped: u64,
+    dropped: u64,
+    interrupted: u64,
+    discarded: u64,
+    peak: usize,
+    peak_bytes: usize,
+    pressured: u64,
+}
+
 #[derive(Debug)]
 pub struct Queue {
-    slots: VecDeque<Element>,
+    slots: Ring,
     bytes: usize,
     depth_limit: usize,
     byte_limit: usize,
@@ -53,12 +66,13 @@ pub struct Queue {
     /// Elements that a stage on another thread has taken as a batch but not begun: they still occupy the queue.
     lent: usize,
     lent_bytes: usize,
+    tally: Tally,
 }
 
 impl Queue {
     pub fn new(depth_limit: usize, byte_limit: usize, policy: Policy, low_watermark: f64) -> Self {
         Self {
-            slots: VecDeque::new(),
+            slots: Ring::default(),
             bytes: 0,
             depth_limit: depth_limit.max(1),
             byte_limit: byte_limit.max(1),
@@ -67,23 +81,45 @@ impl Queue {
             pressured: false,
             lent: 0,
             lent_bytes: 0,
+            tally: Tally::default(),
         }
     }
 
+    /// Elements that were sent to nobody.
+    pub fn note_discarded(&mut self) {
+        self.tally.discarded += 1;
+    }
+
+    pub fn publish(&self, to: &QueueCounters) {
+        to.pushed.set(self.tally.pushed);
+        to.popped.set(self.tally.popped);
+        to.dropped.set(self.tally.dropped);
+        to.interrupted.set(self.tally.interrupted);
+        to.discarded.set(self.tally.discarded);
+        to.depth.set((self.slots.len() + self.lent) as u64);
+        to.bytes.set((self.bytes + self.lent_bytes) as u64);
+        to.peak.set(self.tally.peak as u64);
+        to.peak_bytes.set(self.tally.peak_bytes as u64);
+        to.pressured.set(self.tally.pressured);
+    }
+
+    #[inline]
     pub fn policy(&self) -> Policy {
         self.policy
     }
 
+    #[inline]
     pub fn len(&self) -> usize {
         self.slots.len()
     }
 
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.slots.is_empty()
     }
 
     pub fn heap_bytes(&self) -> usize {
-        self.slots.capacity() * size_of::<Element>()
+        self.slots.heap_bytes()
     }
 
     /// How many more elements may surely be offered. A queue that drops always takes.
@@ -105,27 +141,50 @@ impl Queue {
         depth < self.depth_limit && (bytes + len <= self.byte_limit || depth == 0)
     }
 
-    #[inline]
-    pub fn offer(&mut self, element: Element, counters: &QueueCounters) -> Offer {
+    #[inline(always)]
+    pub fn offer(&mut self, element: Element) -> Offer {
         if self.fits(element.len as usize) {
-            self.put(element, counters);
+            self.put(element);
             return Offer::Taken;
         }
-        self.pressure(counters);
+        self.refuse(element)
+    }
+
+    /// Makes an element in its slot, if it fits; else the emission comes back.
+    #[inline(always)]
+    pub fn emplace(
+        &mut self,
+        emission: Emission,
+        owner: u16,
+        sequence: u64,
+        timestamp_ns: u64,
+    ) -> Result<(), Emission> {
+        let len = emission.len as usize;
+        if !self.fits(len) {
+            return Err(emission);
+        }
+        self.slots.emplace(emission, owner, sequence, timestamp_ns);
+        self.note_put(len);
+        Ok(())
+    }
+
+    #[cold]
+    fn refuse(&mut self, element: Element) -> Offer {
+        self.pressure();
         match self.policy {
             Policy::Block | Policy::Error => Offer::Full(element),
             Policy::DropNewest => {
-                counters.dropped.add(1);
+                self.tally.dropped += 1;
                 Offer::Dropped(vec![element])
             }
-            Policy::DropOldest => self.make_way(element, counters),
+            Policy::DropOldest => self.make_way(element),
         }
     }
 
-    fn make_way(&mut self, element: Element, counters: &QueueCounters) -> Offer {
+    fn make_way(&mut self, element: Element) -> Offer {
         let mut gone = Vec::new();
         while !self.fits(element.len as usize) {
-            match self.slots.pop_front() {
+            match self.slots.pop() {
                 Some(oldest) => {
                     self.bytes -= oldest.len as usize;
                     gone.push(oldest);
@@ -133,81 +192,118 @@ impl Queue {
                 None => break,
             }
         }
-        counters.dropped.add(gone.len() as u64);
-        self.put(element, counters);
+        self.tally.dropped += gone.len() as u64;
+        self.put(element);
         Offer::Dropped(gone)
     }
 
-    #[inline]
-    fn put(&mut self, element: Element, counters: &QueueCounters) {
-        self.bytes += element.len as usize;
-        self.slots.push_back(element);
-        counters.pushed.add(1);
+    #[inline(always)]
+    fn put(&mut self, element: Element) {
+        let len = element.len as usize;
+        self.slots.push(element);
+        self.note_put(len);
+    }
+
+    #[inline(always)]
+    fn note_put(&mut self, len: usize) {
+        self.bytes += len;
+        self.tally.pushed += 1;
         let depth = self.slots.len() + self.lent;
-        counters.depth.set(depth as u64);
-        counters.bytes.set((self.bytes + self.lent_bytes) as u64);
-        counters.peak.raise_to(depth as u64);
-        counters.peak_bytes.raise_to((self.bytes + self.lent_bytes) as u64);
+        self.tally.peak = self.tally.peak.max(depth);
+        self.tally.peak_bytes = self.tally.peak_bytes.max(self.bytes + self.lent_bytes);
         if depth >= self.depth_limit || self.bytes >= self.byte_limit {
-            self.pressure(counters);
+            self.pressure();
         }
     }
 
-    fn pressure(&mut self, counters: &QueueCounters) {
+    fn pressure(&mut self) {
         if !self.pressured {
             self.pressured = true;
-            counters.pressured.add(1);
+            self.tally.pressured += 1;
         }
     }
 
+    /// The element that `pop` would give, to be worked on where it lies.
     #[inline]
-    pub fn pop(&mut self, counters: &QueueCounters) -> Option<Element> {
-        let element = self.slots.pop_front()?;
+    pub fn front_mut(&mut self) -> Option<&mut Element> {
+        self.slots.front_mut()
+    }
+
+    #[inline(always)]
+    pub fn pop(&mut self) -> Option<Element> {
+        let element = self.slots.pop()?;
         self.bytes -= element.len as usize;
-        counters.popped.add(1);
-        self.settle(counters);
+        self.tally.popped += 1;
+        self.settle();
         Some(element)
     }
 
+    /// Drops the first element where it lies.
+    #[inline(always)]
+    pub fn drop_front(&mut self) {
+        if let Some(element) = self.slots.front() {
+            self.bytes -= element.len as usize;
+            self.slots.drop_front();
+            self.tally.popped += 1;
+            self.settle();
+        }
+    }
+
+    /// Moves the first element to the end of another queue. False: it does not fit there, or there is none.
+    #[inline(always)]
+    pub fn move_front(&mut self, to: &mut Queue) -> bool {
+        let Some(len) = self.slots.front().map(|element| element.len as usize) else { return false };
+        if !to.fits(len) {
+            return false;
+        }
+        self.slots.move_front(&mut to.slots);
+        self.bytes -= len;
+        self.tally.popped += 1;
+        self.settle();
+        to.note_put(len);
+        true
+    }
+
     #[inline]
-    fn settle(&mut self, counters: &QueueCounters) {
-        let depth = self.slots.len() + self.lent;
-        counters.depth.set(depth as u64);
-        counters.bytes.set((self.bytes + self.lent_bytes) as u64);
-        if self.pressured && depth <= self.low_mark && self.bytes < self.byte_limit {
+    fn settle(&mut self) {
+        if self.pressured
+            && self.slots.len() + self.lent <= self.low_mark
+            && self.bytes < self.byte_limit
+        {
             self.pressured = false;
         }
     }
 
     /// Whether back-pressure is active: from full until the low watermark.
+    #[inline]
     pub fn is_pressured(&self) -> bool {
         self.pressured
     }
 
     /// Notes that of a batch just popped, `count` elements are not begun yet.
-    pub fn lend(&mut self, count: usize, bytes: usize, counters: &QueueCounters) {
+    #[inline]
+    pub fn lend(&mut self, count: usize, bytes: usize) {
         self.lent = count;
         self.lent_bytes = bytes;
-        self.settle(counters);
+        self.settle();
     }
 
     /// Takes out all that an interrupt may drop.
-    pub fn interrupt(&mut self, counters: &QueueCounters) -> Vec<Element> {
-        let (kept, gone): (Vec<_>, Vec<_>) = self.slots.drain(..).partition(Element::keep);
-        self.slots = kept.into();
-        self.bytes = self.slots.iter().map(|element| element.len as usize).sum();
-        counters.interrupted.add(gone.len() as u64);
-        self.settle(counters);
+    pub fn interrupt(&mut self) -> Vec<Element> {
+        let (kept, gone): (Vec<_>, Vec<_>) = self.slots.take_all().into_iter().partition(Element::keep);
+        self.bytes = kept.iter().map(|element| element.len as usize).sum();
+        kept.into_iter().for_each(|element| self.slots.push(element));
+        self.tally.interrupted += gone.len() as u64;
+        self.settle();
         gone
     }
 
     /// Takes out everything: the flow was cancelled or failed.
-    pub fn discard(&mut self, counters: &QueueCounters) -> Vec<Element> {
-        let gone: Vec<_> = self.slots.drain(..).collect();
+    pub fn discard(&mut self) -> Vec<Element> {
+        let gone = self.slots.take_all();
         self.bytes = 0;
-        self.slots = VecDeque::new();
-        counters.discarded.add(gone.len() as u64);
-        self.settle(counters);
+        self.tally.discarded += gone.len() as u64;
+        self.settle();
         gone
     }
 }
