@@ -1,0 +1,87 @@
+"""The same component in the hands of another runner: on a thread, on an event loop, native, or Python only.
+
+A test that runs over all `PARTS` shows that a stage does the same wherever it runs.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from torvyn.contract import ROLES, Component
+from torvyn.contract.roles import METHODS
+from torvyn.link.traits import calls_async, reads_stream
+
+PARTS: Final = ("python", "thread", "async", "native")
+"""`python`: inline, no native code. `thread`, `async`: each stage on its own. `native`: native where a twin exists."""
+
+
+def as_parts(component: Component, parts: str) -> Component:
+    """The component, made to run as one of `PARTS`. What is async or reads a stream stays as it is."""
+    if parts not in PARTS:
+        raise ValueError(f"`parts` is one of {', '.join(PARTS)}, not {parts!r}")
+    if parts == "native" or calls_async(component) is not False or reads_stream(component):
+        return component
+    if parts == "async":
+        is_iterated = component.role == "source" and hasattr(component, "__iter__")
+        return (_ITERATED if is_iterated else _ASYNC[component.role])(component)
+    component.native_stage = None  # type: ignore[attr-defined]
+    if parts == "thread":
+        component.run = "thread"
+    return component
+
+
+class _Twin(Component):
+    """Stands in for a component and awaits before every call, so that the loop may do other things in between."""
+
+    def __init__(self, original: Component) -> None:
+        super().__init__(original.config)
+        self.original: Any = original
+        self.unit = original.unit
+        if original.role == "router":
+            self.ports = original.ports  # type: ignore[attr-defined]
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        object.__setattr__(self, name, value)
+        if name == "_node":
+            self.original._node = value
+
+    async def init(self, config: str) -> None:
+        self.original.init(config)
+
+    async def teardown(self) -> None:
+        self.original.teardown()
+
+
+def _twin(role: str) -> type[Component]:
+    async def call(self: _Twin, *element: Any) -> Any:
+        return getattr(self.original, METHODS[role])(*element)
+
+    async def flush(self: _Twin) -> Any:
+        return self.original.flush()
+
+    async def complete(self: _Twin, end: Any) -> None:
+        self.original.complete(end)
+
+    def notify_backpressure(self: _Twin, signal: Any) -> None:
+        self.original.notify_backpressure(signal)
+
+    methods: dict[str, Any] = {METHODS[role]: call}
+    if role in ("processor", "aggregator"):
+        methods["flush"] = flush
+    if role == "sink":
+        methods["complete"] = complete
+    if role == "source":
+        methods["notify_backpressure"] = notify_backpressure
+    return type(f"Async{role.title()}", (_Twin, ROLES[role]), methods)
+
+
+def _iterated(self: Any) -> Any:
+    async def items() -> Any:
+        for item in self.original:
+            yield item
+
+    return items()
+
+
+_ASYNC: Final = {role: _twin(role) for role in ROLES}
+_ITERATED: Final = type("AsyncIteratedSource", (_ASYNC["source"],), {"__aiter__": _iterated})
