@@ -27,7 +27,7 @@ CATALOGUE: Final[dict[str, str]] = {
     "manifest.bad-duration": "A value is not a duration such as `100us`, `5s` or `1.5h`.",
     "manifest.bad-name": "A name holds something else than letters, digits, `_` and `-`.",
     "manifest.bad-size": "A value is not a size such as `64KiB` or `1MiB`.",
-    "manifest.bad-substitution": "A `${` in a string is not followed by a name and `}`.",
+    "manifest.bad-substitution": "A `${` in a string is no variable, or its value is no text.",
     "manifest.bad-value": "A value is of the right type, but not one that its key may have.",
     "manifest.duplicate-component": "Two `[[component]]` tables have one name.",
     "manifest.missing-key": "A table lacks a key that it must have.",

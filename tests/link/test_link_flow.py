@@ -1,40 +1,16 @@
-"""Drafts made in programs: the rules of the graph, run modes, ports and policies."""
+"""Drafts made in programs: the rules of the graph, ports and values of edges."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
+from drafting import SETTINGS, Drop, Keep, codes, draft, numbers, plan, wrong
 
 import torvyn
 from torvyn import link
-from torvyn.errors import Diagnostic, LinkError
-from torvyn.link import EdgeDraft, ErrorPolicy, FlowDraft, NodeDraft, Plan
-from torvyn.manifest import resolve
-
-SETTINGS = resolve(environ={})
-
-
-class Keep(torvyn.Filter):
-    def evaluate(self, element: torvyn.Element) -> bool:
-        return True
-
-
-class KeepAsync(torvyn.Filter):
-    async def evaluate(self, element: torvyn.Element) -> bool:
-        return True
-
-
-class Blocking(Keep):
-    run = "thread"
-
-
-class Drop(torvyn.Sink):
-    unit = "things"
-
-    def push(self, element: torvyn.Element) -> None:
-        pass
+from torvyn.errors import LinkError
+from torvyn.link import NodeDraft
 
 
 class Ways(torvyn.Router):
@@ -47,40 +23,6 @@ class Ways(torvyn.Router):
 class OpenWays(torvyn.Router):
     def route(self, element: torvyn.Element) -> tuple[str, ...]:
         return ()
-
-
-def numbers() -> Any:
-    return torvyn.source(["1", "2"])
-
-
-def draft(nodes: dict[str, Any], edges: list[str], **options: Any) -> FlowDraft:
-    made = {
-        name: part if isinstance(part, NodeDraft) else NodeDraft(name, part)
-        for name, part in nodes.items()
-    }
-    for name, node in made.items():
-        node.name = name
-    return FlowDraft("main", made, [edge(text) for text in edges], **options)
-
-
-def edge(text: str) -> EdgeDraft:
-    source, target = text.split(" > ")
-    name, _, port = source.partition(":")
-    return EdgeDraft(name, target, port or None)
-
-
-def plan(nodes: dict[str, Any], edges: list[str], **options: Any) -> Plan:
-    return link.link_flow(draft(nodes, edges, **options), settings=SETTINGS)
-
-
-def wrong(nodes: dict[str, Any], edges: list[str], **options: Any) -> tuple[Diagnostic, ...]:
-    with pytest.raises(LinkError) as caught:
-        plan(nodes, edges, **options)
-    return caught.value.diagnostics
-
-
-def codes(nodes: dict[str, Any], edges: list[str], **options: Any) -> list[str]:
-    return [found.code for found in wrong(nodes, edges, **options)]
 
 
 def test_nodes_are_in_topological_order_sources_first() -> None:
@@ -139,6 +81,7 @@ def test_an_open_start_and_end_are_allowed_when_they_are_asked_for() -> None:
     )
 
     assert [node.name for node in made.nodes] == ["a", "b"]
+    assert (made.head, made.tail) == ("a", "b")
     assert codes(nodes, ["a > b"]) == ["link.no-source", "link.no-sink"]
 
 
@@ -196,71 +139,6 @@ def test_ports_are_a_list_of_different_names(ports: Any) -> None:
     assert "link.bad-ports" in codes(nodes, ["a > r", "r:x > b"])
 
 
-async def letters() -> AsyncIterator[str]:
-    yield "a"
-
-
-async def louder(stream: Any) -> AsyncIterator[str]:
-    async for element in stream:
-        yield element.text.upper()
-
-
-def slower(stream: Any) -> Iterator[str]:
-    for element in stream:
-        yield element.text
-
-
-class Pulled(torvyn.Source):
-    async def pull(self) -> None:
-        return None
-
-
-@pytest.mark.parametrize(
-    ("component", "run"),
-    [
-        (Keep(), "inline"),
-        (KeepAsync(), "async"),
-        (Blocking(), "thread"),
-        (torvyn.filter(lambda element: True), "inline"),
-        (torvyn.stream(louder), "async"),
-        (torvyn.stream(slower), "thread"),
-    ],
-)
-def test_the_run_mode_is_found_from_the_component(component: Any, run: str) -> None:
-    nodes = {"a": numbers(), "b": component, "c": Drop()}
-
-    assert plan(nodes, ["a > b", "b > c"]).node("b").run == run
-
-
-@pytest.mark.parametrize(
-    ("source", "run"),
-    [
-        (torvyn.source(["a"]), "inline"),
-        (torvyn.source(letters), "async"),
-        (torvyn.source(letters()), "async"),
-        (Pulled(), "async"),
-    ],
-)
-def test_the_run_mode_of_a_source_follows_its_iterator(source: Any, run: str) -> None:
-    assert plan({"a": source, "b": Drop()}, ["a > b"]).node("a").run == run
-
-
-@pytest.mark.parametrize(
-    ("component", "run"),
-    [
-        (Keep(), "async"),
-        (KeepAsync(), "inline"),
-        (KeepAsync(), "thread"),
-        (torvyn.stream(slower), "inline"),
-        (Keep(), "threaded"),
-    ],
-)
-def test_a_contradictory_run_mode_is_an_error(component: Any, run: str) -> None:
-    nodes = {"a": numbers(), "b": NodeDraft("b", component, run=run), "c": Drop()}
-
-    assert codes(nodes, ["a > b", "b > c"]) == ["link.bad-run"]
-
-
 def test_an_edge_overrides_the_flow_and_the_flow_the_default() -> None:
     made = draft({"a": numbers(), "b": Keep(), "c": Drop()}, ["a > b", "b > c"], queue_depth=8)
     made.edges[0].queue_depth = 4
@@ -299,101 +177,3 @@ def test_a_config_of_a_live_component_reaches_its_plan() -> None:
 
     assert made.node("b").config == '{"words": ["x"]}'
     assert made.node("c").config == "plain"
-
-
-def test_a_policy_is_read_with_its_defaults() -> None:
-    policy = {"policy": "retry", "backoff": "50ms", "then": "skip"}
-    nodes = {"a": numbers(), "b": NodeDraft("b", Keep(), on_error=policy), "c": Drop()}
-    made = plan(nodes, ["a > b", "b > c"], on_error="skip")
-
-    assert made.node("b").on_error == ErrorPolicy("retry", 3, 0.05, "skip")
-    assert made.node("c").on_error == ErrorPolicy("skip")
-
-
-@pytest.mark.parametrize(
-    "policy",
-    [
-        "ignore",
-        {"policy": "retry", "max": 0},
-        {"policy": "retry", "then": "retry"},
-        {"policy": "retry", "backof": "1s"},
-        {"policy": "retry", "backoff": "soon"},
-        {"policy": "skip", "max": 3},
-        {"policy": "skip", "to": "c"},
-        {"policy": "dead-letter"},
-        {"max": 3},
-    ],
-)
-def test_a_wrong_policy_is_an_error(policy: Any) -> None:
-    nodes = {"a": numbers(), "b": NodeDraft("b", Keep(), on_error=policy), "c": Drop()}
-
-    assert set(codes(nodes, ["a > b", "b > c"])) == {"link.bad-policy"}
-
-
-def letter_plan(to: str, **flow: Any) -> Plan:
-    policy = {"policy": "dead-letter", "to": to}
-    nodes = {"a": numbers(), "b": NodeDraft("b", Keep(), on_error=policy), "c": Drop(), "d": Drop()}
-    return plan(nodes, ["a > b", "b > c", "a > d"], **flow)
-
-
-@pytest.mark.parametrize("to", ["d", "d:input"])
-def test_dead_letters_go_to_a_node_by_the_last_port(to: str) -> None:
-    made = letter_plan(to)
-
-    assert made.node("b").ports == ("output", "error")
-    assert ("b", "error", "d") in [(e.source, e.port, e.target) for e in made.edges]
-
-
-def test_dead_letters_go_to_a_file_by_a_hidden_sink() -> None:
-    made = letter_plan("errors.jsonl")
-    hidden = made.node("b.dead-letter")
-
-    assert (hidden.role, hidden.component.name) == ("sink", "file")
-    assert hidden.config == '{"path": "errors.jsonl", "format": "json"}'
-    assert (made.edges[-1].source, made.edges[-1].port) == ("b", "error")
-
-
-@pytest.mark.parametrize(
-    ("to", "code"), [("dd", "link.node-unknown"), ("d:out", "link.input-port-unknown")]
-)
-def test_dead_letters_to_nowhere_are_an_error(to: str, code: str) -> None:
-    with pytest.raises(LinkError) as caught:
-        letter_plan(to)
-
-    assert caught.value.code == code
-
-
-def test_dead_letters_that_come_back_are_a_cycle() -> None:
-    policy = {"policy": "dead-letter", "to": "b"}
-    nodes = {"a": numbers(), "b": Keep(), "c": NodeDraft("c", Drop(), on_error=policy)}
-
-    assert codes(nodes, ["a > b", "b > c"]) == ["link.cycle"]
-
-
-def test_a_source_has_no_element_to_set_aside() -> None:
-    policy = {"policy": "dead-letter", "to": "b"}
-
-    assert codes({"a": NodeDraft("a", numbers(), on_error=policy), "b": Drop()}, ["a > b"]) == [
-        "link.bad-policy"
-    ]
-
-
-def test_a_policy_of_the_flow_holds_where_it_can() -> None:
-    nodes = {"a": numbers(), "b": Keep(), "c": Drop(), "letters": Drop()}
-    policy = {"policy": "dead-letter", "to": "letters"}
-    made = plan(nodes, ["a > b", "b > c", "a > letters"], on_error=policy)
-
-    assert {node.name: node.on_error.policy for node in made.nodes} == {
-        "a": "fail-fast",
-        "b": "dead-letter",
-        "c": "dead-letter",
-        "letters": "fail-fast",
-    }
-    assert made.node("c").ports == ("error",)
-
-
-def test_one_file_of_dead_letters_has_one_hidden_sink() -> None:
-    policy = {"policy": "dead-letter", "to": "errors.jsonl"}
-    made = plan({"a": numbers(), "b": Keep(), "c": Drop()}, ["a > b", "b > c"], on_error=policy)
-
-    assert [node.name for node in made.nodes] == ["a", "b", "c", "b.dead-letter"]

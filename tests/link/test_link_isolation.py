@@ -127,6 +127,13 @@ def test_an_unchanged_file_is_one_class_however_often_it_is_loaded(tmp_path: Pat
     assert type(load(tmp_path, "one")) is type(one)
 
 
+def test_an_entry_may_leave_the_file_out(tmp_path: Path) -> None:
+    text = "import torvyn\nclass A(torvyn.Filter): pass\nclass B(torvyn.Filter): pass\n"
+    write(tmp_path / "one", {"component.py": text})
+
+    assert type(load(tmp_path, "one", ":A")).__name__ == "A"
+
+
 @pytest.mark.parametrize("entry", ["parts.py:B", "parts:B", "sub.parts:B", "sub/parts.py:B"])
 def test_an_entry_names_a_file_or_a_module_and_a_class(tmp_path: Path, entry: str) -> None:
     text = "import torvyn\nclass A(torvyn.Filter): pass\nclass B(torvyn.Filter): pass\n"

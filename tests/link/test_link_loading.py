@@ -76,6 +76,12 @@ def test_webassembly_is_refused_in_plain_words(name: str) -> None:
     assert "which this build does not run" in problems.diagnostics()[0].message
 
 
+def test_a_declared_webassembly_file_is_refused_too() -> None:
+    library = Library({"guard": ComponentRecord(name="guard", path="guard.wasm")})
+
+    assert find("guard", library)[0] == "link.component-unsupported"
+
+
 def test_several_classes_are_listed(tmp_path: Path) -> None:
     (tmp_path / "component.py").write_text(FILTER + FILTER.replace("Part", "Other"))
     library = Library({"own": ComponentRecord(name="own", path=".")}, tmp_path)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import torvyn
 from torvyn import link, manifest
 from torvyn.errors import LinkError, ManifestError
 
@@ -169,6 +170,43 @@ def test_secrets_reach_the_plan_and_are_never_printed() -> None:
     assert json.loads(plan.node("a").config) == {"path": "hunter2"}
     assert "hunter2" not in plan.render()
     assert "hunter2" not in json.dumps(plan.to_dict())
+
+
+def test_a_secret_is_redacted_in_json_and_before_it_is_cut() -> None:
+    secret = 'pass"word\\' + "x" * 60
+    text = HEAD + FLOW.replace("in.txt", "${SECRET}")
+    plan = link.link(manifest.parse(text, environ={"SECRET": secret}))
+
+    for shown in (plan.render(), json.dumps(plan.to_dict()), repr(plan)):
+        assert "word" not in shown
+        assert "xxx" not in shown
+
+
+def test_a_secret_outside_a_config_is_redacted_too() -> None:
+    text = HEAD + FLOW + '[flow.main]\ndescription = "for ${WHO}"\n'
+    plan = link.link(manifest.parse(text, environ={"WHO": "alice"}))
+
+    assert plan.to_dict()["description"] == "for [redacted]"
+    assert "alice" not in plan.render()
+
+
+def test_a_plan_with_live_objects_becomes_plain_data() -> None:
+    lines = open(EXAMPLE, encoding="utf-8")  # noqa: SIM115 (an object that cannot be copied)
+    nodes = {"a": link.NodeDraft("a", torvyn.source(lines))}
+    plan = link.link_flow(link.FlowDraft("main", nodes), open_end=True)
+    lines.close()
+
+    assert json.loads(json.dumps(plan.to_dict()))["nodes"][0]["component"] == {
+        "kind": "object",
+        "name": "IterableSource",
+        "target": "torvyn.contract.functions:IterableSource",
+    }
+
+
+def test_an_edge_that_cannot_be_read_brings_no_further_complaints(tmp_path: Path) -> None:
+    file = project(tmp_path, HEAD + FLOW.replace('to = "b"', ""))
+
+    assert [found.code for found in link.check(file, environ={})] == ["manifest.missing-key"]
 
 
 def test_settings_reach_the_plan(tmp_path: Path) -> None:

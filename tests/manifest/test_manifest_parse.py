@@ -109,6 +109,12 @@ def test_a_broken_variable_is_an_error(written: str) -> None:
     assert codes(f'[flow.main]\ndescription = "{written}"\n') == ["manifest.bad-substitution"]
 
 
+def test_a_variable_that_is_not_text_is_an_error() -> None:
+    body = '[flow.main]\ndescription = "${RAW}"\n'
+
+    assert codes(body, RAW="\udcff") == ["manifest.bad-substitution"]
+
+
 @pytest.mark.parametrize(
     ("line", "code"),
     [
@@ -156,6 +162,19 @@ def test_deep_nesting_is_an_error_and_never_a_crash(text: str) -> None:
         manifest.parse(text)
 
     assert caught.value.code == "manifest.too-deep"
+
+
+def test_a_place_far_down_a_long_line_is_found_by_counting_on() -> None:
+    words = ", ".join(['"é"'] * 20_000)
+    body = f'[flow.main.nodes.a]\ncomponent = "c"\nconfig = {{ words = [{words}, nan], x = inf }}\n'
+    with pytest.raises(ManifestError) as caught:
+        parse(body)
+    columns = [found.location.column for found in caught.value.diagnostics if found.location]
+
+    assert columns == [
+        body.index("nan") - body.index("config") + 1,
+        body.index("inf") - body.index("config") + 1,
+    ]
 
 
 def test_half_a_surrogate_pair_is_an_error() -> None:

@@ -180,11 +180,9 @@ pub fn pull_step(
     symbols: &Symbols,
     value: &Bound<'_, PyAny>,
     now_ns: u64,
-    out: &mut Outbox,
 ) -> Result<Pull, StageError> {
     if let Some(made) = emission(py, symbols, value)? {
-        out.emit(made);
-        return Ok(Pull::Ready);
+        return Ok(Pull::Ready(made));
     }
     if value.is_none() {
         return Ok(Pull::End(torvyn_stream::End::because("stop")));

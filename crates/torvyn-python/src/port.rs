@@ -170,8 +170,11 @@ impl Port {
     /// A source's item. Gives the seconds to wait for `PENDING.after`, -1 for `PENDING`, None otherwise.
     fn pulled(&self, py: Python<'_>, value: Bound<'_, PyAny>) -> PyResult<Option<f64>> {
         let mut out = Outbox::default();
-        match pull_step(py, Symbols::get(py)?, &value, 0, &mut out) {
-            Ok(Pull::Ready) => self.deliver(out, Ok(Step::Done), false),
+        match pull_step(py, Symbols::get(py)?, &value, 0) {
+            Ok(Pull::Ready(made)) => {
+                out.emit(made);
+                self.deliver(out, Ok(Step::Done), false)
+            }
             Ok(Pull::Pending(after)) => return Ok(Some(after.map_or(-1.0, |ns| ns as f64 / 1e9))),
             Ok(Pull::End(end)) => self.close(out, Ok(Step::Done), Some(end)),
             Err(error) => self.deliver(out, Err(error), false),

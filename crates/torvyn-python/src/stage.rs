@@ -178,16 +178,16 @@ fn over() -> StageError {
 }
 
 impl Stage for PyStage {
-    fn pull(&mut self, call: Call<'_>, out: &mut Outbox) -> Result<Pull, StageError> {
+    fn pull(&mut self, call: Call<'_>) -> Result<Pull, StageError> {
         // SAFETY: turns of flows with Python stages run attached.
         let py = unsafe { Python::assume_attached() };
         let method = self.method.as_ref().ok_or_else(over)?;
         if !self.is_iterator {
             let value = call_none(py, method)?;
-            return pull_step(py, self.symbols, &value, call.now_ns, out);
+            return pull_step(py, self.symbols, &value, call.now_ns);
         }
         match next(py, method)? {
-            Next::Item(value) => pull_step(py, self.symbols, &value, call.now_ns, out),
+            Next::Item(value) => pull_step(py, self.symbols, &value, call.now_ns),
             Next::Stop(value) => {
                 let end = value.and_then(|value| end_of(self.symbols, &value));
                 Ok(Pull::End(end.unwrap_or_else(|| End::because("stop"))))

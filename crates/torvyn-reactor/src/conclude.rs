@@ -84,25 +84,30 @@ impl Core {
         if let Some(element) = &element {
             note_stamp(node, element, self.outbox.made.is_empty());
         }
-        let mut result = Ok(());
-        for emission in self.outbox.made.drain(..) {
-            if result.is_ok() {
-                result = send_one(&mut self.wires, node, index, emission, self.now_ns);
-            }
-        }
+        let result = if self.outbox.made.len() <= 1 {
+            self.outbox.made.pop().map_or(Ok(()), |emission| {
+                send_one(&mut self.wires, node, index, emission, self.now_ns)
+            })
+        } else {
+            let mut made = self.outbox.made.drain(..);
+            made.try_for_each(|emission| {
+                send_one(&mut self.wires, node, index, emission, self.now_ns)
+            })
+        };
         if let Some(element) = element {
             self.wires.release(element);
         }
         result?;
-        if node.role == Role::Aggregator {
-            return self.charge_held(index);
-        }
-        Ok(())
+        self.charge_held(index)
     }
 
     /// What an aggregator keeps inside counts against its node's budget.
-    fn charge_held(&mut self, index: usize) -> Result<(), Failure> {
+    #[inline]
+    pub(crate) fn charge_held(&mut self, index: usize) -> Result<(), Failure> {
         let node = &self.nodes[index];
+        if node.role != Role::Aggregator {
+            return Ok(());
+        }
         let Worker::Inline(stage) = &node.worker else { return Ok(()) };
         let ledger = &self.wires.shared.nodes[index].ledger;
         ledger.hold(stage.held_bytes() as u64);
@@ -254,7 +259,7 @@ fn within_budget(node: &Node, index: usize, used: u64) -> Result<(), Failure> {
 }
 
 #[inline]
-fn note_stamp(node: &mut Node, element: &Element, made_nothing: bool) {
+pub(crate) fn note_stamp(node: &mut Node, element: &Element, made_nothing: bool) {
     node.stamp.sequence = element.sequence;
     node.stamp.timestamp_ns = element.timestamp_ns;
     if node.role == Role::Processor {
@@ -266,8 +271,8 @@ fn note_stamp(node: &mut Node, element: &Element, made_nothing: bool) {
     }
 }
 
-#[inline]
-fn send_one(
+#[inline(always)]
+pub(crate) fn send_one(
     wires: &mut Wires,
     node: &mut Node,
     index: usize,

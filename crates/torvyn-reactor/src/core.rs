@@ -87,14 +87,15 @@ impl Core {
     pub fn take_output(&mut self, into: &mut VecDeque<Element>, most: usize) {
         let Some(exit) = self.exit else { return };
         let Wires { edges, shared } = &mut self.wires;
-        let (edge, counters) = (&mut edges[usize::from(exit)], &shared.edges[usize::from(exit)]);
+        let edge = &mut edges[usize::from(exit)];
         for _ in 0..most {
-            let Some(element) = edge.queue.pop(counters) else { break };
+            let Some(element) = edge.queue.pop() else { break };
             if element.payload.is_last() {
                 shared.nodes[element.owner()].ledger.release(u64::from(element.len));
             }
             into.push_back(element);
         }
+        edge.queue.publish(&shared.edges[usize::from(exit)]);
     }
 
     pub fn feed_room(&self) -> usize {
@@ -114,8 +115,7 @@ impl Core {
         element.sequence = self.pulled;
         element.timestamp_ns = self.clock.now_ns();
         self.pulled += 1;
-        let Wires { edges, shared } = &mut self.wires;
-        match edges[entry].queue.offer(element, &shared.edges[entry]) {
+        match self.wires.edges[entry].queue.offer(element) {
             Offer::Taken => {}
             Offer::Full(element) => self.wires.release(element),
             Offer::Dropped(gone) => gone.into_iter().for_each(|old| self.wires.release(old)),

@@ -77,7 +77,7 @@ impl Core {
         for index in 0..self.wires.edges.len() {
             let edge = &mut self.wires.edges[index];
             if edge.target.is_none_or(|target| nodes.contains(&usize::from(target))) {
-                gone.extend(edge.queue.interrupt(&self.wires.shared.edges[index]));
+                gone.extend(edge.queue.interrupt());
             }
         }
         for index in nodes {
@@ -197,7 +197,7 @@ impl Core {
         for &edge in &inputs {
             let at = usize::from(edge);
             self.wires.edges[at].dead = true;
-            for element in self.wires.edges[at].queue.discard(&self.wires.shared.edges[at]) {
+            for element in self.wires.edges[at].queue.discard() {
                 self.wires.release(element);
             }
             let Some(source) = self.wires.edges[at].source.map(usize::from) else { continue };
@@ -241,7 +241,7 @@ impl Core {
             if state == State::Failed && self.wires.edges[index].target.is_none() {
                 continue;
             }
-            for element in self.wires.edges[index].queue.discard(&self.wires.shared.edges[index]) {
+            for element in self.wires.edges[index].queue.discard() {
                 self.wires.release(element);
             }
         }

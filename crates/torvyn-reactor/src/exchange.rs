@@ -88,8 +88,7 @@ impl Core {
         let bytes = state.in_hand.iter().skip(1).map(|element| element.len as usize).sum();
         let lender = usize::from(state.lender);
         let Some(&edge) = self.nodes[index].inputs.get(lender) else { return };
-        let counters = &self.wires.shared.edges[usize::from(edge)];
-        self.wires.edges[usize::from(edge)].queue.lend(waiting, bytes, counters);
+        self.wires.edges[usize::from(edge)].queue.lend(waiting, bytes);
     }
 
     fn hand_batch(&mut self, index: usize) -> usize {
@@ -128,19 +127,11 @@ impl Core {
 
     /// Takes a batch from one input, the next in turn.
     fn fill_hand(&mut self, index: usize, most: usize) -> usize {
-        let Some(first) = self.wires.take(&mut self.nodes[index]) else { return 0 };
         let node = &mut self.nodes[index];
-        let count = node.inputs.len();
-        let lender = (usize::from(node.cursor) + count - 1) % count;
-        let edge = usize::from(node.inputs[lender]);
-        let mut batch = vec![first];
-        while batch.len() < most {
-            let counters = &self.wires.shared.edges[edge];
-            match self.wires.edges[edge].queue.pop(counters) {
-                Some(element) => batch.push(element),
-                None => break,
-            }
-        }
+        let Some(edge) = self.wires.next_input(node) else { return 0 };
+        let lender = node.inputs.iter().position(|&input| usize::from(input) == edge).unwrap_or(0);
+        let queue = &mut self.wires.edges[edge].queue;
+        let batch: Vec<_> = std::iter::from_fn(|| queue.pop()).take(most).collect();
         let taken = batch.len();
         self.wires.shared.nodes[index].received.add(taken as u64);
         let Some(state) = self.offload(index) else { return 0 };

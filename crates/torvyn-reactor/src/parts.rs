@@ -1,6 +1,6 @@
 //! The native parts that have nothing to do with text: a source that plays a script and a sink that forgets.
 
-use torvyn_stream::{Call, Element, Emission, End, Outbox, Payload, Pull, Stage, StageError, Step};
+use torvyn_stream::{Call, Element, Emission, End, Outbox, Pull, Stage, StageError, Step};
 
 /// Sends its tokens in order, `repeat` times.
 pub struct Scripted {
@@ -18,27 +18,24 @@ impl Scripted {
 }
 
 impl Stage for Scripted {
-    fn pull(&mut self, _call: Call<'_>, out: &mut Outbox) -> Result<Pull, StageError> {
+    fn pull(&mut self, _call: Call<'_>) -> Result<Pull, StageError> {
         if self.rounds == 0 {
             return Ok(Pull::End(End::because("stop")));
         }
         let token = &self.tokens[self.at];
-        out.emit(Emission {
-            payload: match &token.payload {
-                Payload::Inline { len, bytes } => Payload::Inline { len: *len, bytes: *bytes },
-                other => other.clone(),
-            },
+        let emission = Emission {
+            payload: token.payload.clone(),
             len: token.len,
             content_type: token.content_type,
             companion: None,
             keep: false,
-        });
+        };
         self.at += 1;
         if self.at == self.tokens.len() {
             self.at = 0;
             self.rounds -= 1;
         }
-        Ok(Pull::Ready)
+        Ok(Pull::Ready(emission))
     }
 
     fn accept(&mut self, _: &mut Element, _: Call<'_>, _: &mut Outbox) -> Result<Step, StageError> {

@@ -141,6 +141,7 @@ impl Shared {
         self.outcome.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    #[inline]
     pub fn state(&self) -> State {
         State::from_u8(self.state.load(Ordering::Acquire))
     }

@@ -3,6 +3,7 @@
 use torvyn_stream::{Call, Pull, Step};
 
 use crate::blueprint::Role;
+use crate::conclude::{note_stamp, send_one};
 use crate::core::{Core, Turn};
 use crate::node::{Phase, Worker};
 use crate::offload::Task;
@@ -25,12 +26,13 @@ impl Core {
         if paced && (self.credit_ns <= 0 || self.credit_elements <= 0) {
             return Turn::Again;
         }
-        self.clear_leftovers().and_then(|()| self.sweeps(paced, until_output)).unwrap_or_else(
-            |failure| {
-                self.fail(failure);
-                Turn::Over
-            },
-        )
+        let swept = self.clear_leftovers().and_then(|()| self.sweeps(paced, until_output));
+        let turn = swept.unwrap_or_else(|failure| {
+            self.fail(failure);
+            Turn::Over
+        });
+        self.wires.publish();
+        turn
     }
 
     fn sweeps(&mut self, paced: bool, until_output: bool) -> Result<Turn, Failure> {
@@ -134,16 +136,16 @@ impl Core {
             let counters = &self.wires.shared.nodes[index];
             let call = Call { ledger: &counters.ledger, now_ns: self.now_ns };
             let started = if self.timed { self.clock.now_ns() } else { 0 };
-            let pulled = stage.pull(call, &mut self.outbox);
+            let pulled = stage.pull(call);
             if self.timed {
                 let sequence = node.next_sequence;
                 self.record(index, sequence, started, "pulled");
             }
             done += 1;
             match pulled {
-                Ok(Pull::Ready) => {
+                Ok(Pull::Ready(emission)) => {
                     self.pulled += 1;
-                    self.conclude(index, None, Ok(Step::Done), 0)?;
+                    send_one(&mut self.wires, &mut self.nodes[index], index, emission, self.now_ns)?;
                 }
                 Ok(Pull::Pending(until)) => {
                     self.nodes[index].pending = Some(until);
@@ -196,51 +198,78 @@ impl Core {
 
     fn run_inline(&mut self, index: usize) -> Result<usize, Failure> {
         let mut done = 0;
+        // Room is looked up again only when what was seen last has been used up.
+        let mut room = 0;
         loop {
             let node = &mut self.nodes[index];
-            if node.phase == Phase::Finished || node.paused || self.wires.room(node) == 0 {
+            if room == 0 || !node.backlog.is_empty() {
+                room = self.wires.room(node);
+            }
+            if room == 0 || node.phase == Phase::Finished || node.paused {
                 break;
             }
             if node.more {
                 node.more = false;
                 done += 1;
+                room = 0;
                 self.call(index, Step::More)?;
                 continue;
             }
-            let mut attempt = 0;
-            let mut element = match node.retry.take() {
-                Some(retry) if retry.at_ns > self.now_ns => {
-                    node.retry = Some(retry);
+            if node.retry.is_some() {
+                if !self.try_again(index)? {
                     break;
                 }
-                Some(retry) => {
-                    attempt = retry.attempt;
-                    match retry.element {
-                        Some(element) => element,
-                        None => continue,
-                    }
-                }
-                None => match self.wires.take(node) {
-                    Some(element) => {
-                        self.wires.shared.nodes[index].received.add(1);
-                        element
-                    }
-                    None => break,
-                },
-            };
-            done += 1;
+                (done, room) = (done + 1, 0);
+                continue;
+            }
+            let Some(input) = self.wires.next_input(node) else { break };
             let Worker::Inline(stage) = &mut node.worker else { break };
+            // The element is worked on where it lies and moves once, to where it goes.
+            let Some(element) = self.wires.edges[input].queue.front_mut() else { break };
             let counters = &self.wires.shared.nodes[index];
+            counters.received.add(1);
+            done += 1;
             let call = Call { ledger: &counters.ledger, now_ns: self.now_ns };
             let started = if self.timed { self.clock.now_ns() } else { 0 };
-            let outcome = stage.accept(&mut element, call, &mut self.outbox);
+            let outcome = stage.accept(element, call, &mut self.outbox);
             if self.timed {
-                self.record(index, element.sequence, started, name_of(&outcome));
+                let sequence = element.sequence;
+                self.record(index, sequence, started, name_of(&outcome));
             }
-            self.conclude(index, Some(element), outcome, attempt)?;
+            let used = if matches!(outcome, Ok(Step::Done)) { self.outbox.made.len() } else { 1 };
+            room = room.saturating_sub(used);
+            let Some(element) = self.wires.edges[input].queue.pop() else { break };
+            match outcome {
+                // The two answers that nearly all calls give, without a detour.
+                Ok(Step::Forward) if self.nodes[index].held.is_empty() => {
+                    self.wires.send(&mut self.nodes[index], index, 0, element)?;
+                }
+                Ok(Step::Done) if self.outbox.made.is_empty() => {
+                    note_stamp(&mut self.nodes[index], &element, true);
+                    self.wires.release(element);
+                    self.charge_held(index)?;
+                }
+                outcome => self.conclude(index, Some(element), outcome, 0)?,
+            }
         }
         self.tick(index)?;
         Ok(done + usize::from(self.finish_if_ended(index)?))
+    }
+
+    /// Repeats a call that failed, when its time has come. False: not yet.
+    fn try_again(&mut self, index: usize) -> Result<bool, Failure> {
+        let node = &mut self.nodes[index];
+        let Some(retry) = node.retry.take_if(|retry| retry.at_ns <= self.now_ns) else {
+            return Ok(false);
+        };
+        let (Some(mut element), Worker::Inline(stage)) = (retry.element, &mut node.worker) else {
+            return Ok(true);
+        };
+        let counters = &self.wires.shared.nodes[index];
+        let call = Call { ledger: &counters.ledger, now_ns: self.now_ns };
+        let outcome = stage.accept(&mut element, call, &mut self.outbox);
+        self.conclude(index, Some(element), outcome, retry.attempt)?;
+        Ok(true)
     }
 
     /// `resume` or `flush`: a call that is not about an element.

@@ -34,6 +34,10 @@ impl Wires {
         if node.role == Role::Router || node.ports.is_empty() {
             return usize::MAX;
         }
+        if let [only] = *node.ports[0] {
+            let edge = &self.edges[usize::from(only)];
+            return if edge.dead { usize::MAX } else { edge.queue.room() };
+        }
         let edges = node.ports[0].iter().map(|&edge| &self.edges[usize::from(edge)]);
         edges.filter(|edge| !edge.dead).map(|edge| edge.queue.room()).min().unwrap_or(usize::MAX)
     }
@@ -46,7 +50,7 @@ impl Wires {
     }
 
     /// Turns what a component made into an element that its node pays for.
-    #[inline]
+    #[inline(always)]
     pub fn admit(&self, index: usize, node: &Node, emission: Emission) -> Result<Element, Failure> {
         let ledger = &self.shared.nodes[index].ledger;
         ledger.allocate(u64::from(emission.len));
@@ -55,21 +59,24 @@ impl Wires {
         element.set_keep(emission.keep);
         element.companion = emission.companion;
         if ledger.used_bytes() > node.budget_bytes {
-            let used = ledger.used_bytes();
-            self.release(element);
-            return Err(Failure {
-                kind: FailureKind::MemoryExceeded,
-                node: Some(index),
-                edge: None,
-                sequence: None,
-                method: "emit",
-                error: StageError::new(
-                    ErrorKind::Fatal,
-                    format!("{used} bytes in use, {} allowed", node.budget_bytes),
-                ),
-            });
+            return Err(self.over_budget(index, node, element));
         }
         Ok(element)
+    }
+
+    #[cold]
+    fn over_budget(&self, index: usize, node: &Node, element: Element) -> Failure {
+        let used = self.shared.nodes[index].ledger.used_bytes();
+        self.release(element);
+        let message = format!("{used} bytes in use, {} allowed", node.budget_bytes);
+        Failure {
+            kind: FailureKind::MemoryExceeded,
+            node: Some(index),
+            edge: None,
+            sequence: None,
+            method: "emit",
+            error: StageError::new(ErrorKind::Fatal, message),
+        }
     }
 
     /// The element's last use in this flow.
@@ -81,7 +88,7 @@ impl Wires {
     }
 
     /// Sends to every edge of a port; what does not fit yet goes to the node's backlog.
-    #[inline]
+    #[inline(always)]
     pub fn send(&mut self, node: &mut Node, index: usize, port: u16, element: Element) -> Result<(), Failure> {
         self.shared.nodes[index].emitted.add(1);
         let count = node.ports[usize::from(port)].len();
@@ -111,39 +118,41 @@ impl Wires {
         Ok(())
     }
 
-    #[inline]
+    #[inline(always)]
     fn offer(&mut self, node: &mut Node, index: u16, element: Element) -> Result<(), Failure> {
         let edge = &mut self.edges[usize::from(index)];
-        let counters = &self.shared.edges[usize::from(index)];
         if edge.dead {
-            counters.discarded.add(1);
+            edge.queue.note_discarded();
             self.release(element);
             return Ok(());
         }
-        match edge.queue.offer(element, counters) {
+        match edge.queue.offer(element) {
             Offer::Taken => Ok(()),
             Offer::Full(element) if edge.queue.policy() == Policy::Block => {
                 node.backlog.push_front((index, element));
                 Ok(())
             }
-            Offer::Full(element) => {
-                let sequence = element.sequence;
-                self.release(element);
-                Err(Failure {
-                    kind: FailureKind::QueueFull,
-                    node: None,
-                    edge: Some(usize::from(index)),
-                    sequence: Some(sequence),
-                    method: "push",
-                    error: StageError::new(ErrorKind::Unavailable, "the queue is full"),
-                })
-            }
+            Offer::Full(element) => Err(self.queue_full(index, element)),
             Offer::Dropped(gone) => {
                 for element in gone {
                     self.release(element);
                 }
                 Ok(())
             }
+        }
+    }
+
+    #[cold]
+    fn queue_full(&self, index: u16, element: Element) -> Failure {
+        let sequence = element.sequence;
+        self.release(element);
+        Failure {
+            kind: FailureKind::QueueFull,
+            node: None,
+            edge: Some(usize::from(index)),
+            sequence: Some(sequence),
+            method: "push",
+            error: StageError::new(ErrorKind::Unavailable, "the queue is full"),
         }
     }
 
@@ -159,17 +168,20 @@ impl Wires {
         Ok(true)
     }
 
-    /// The next element for a node, fairly over its inputs.
+    /// The input that is next to give an element, fairly over those that have one.
     #[inline]
-    pub fn take(&mut self, node: &mut Node) -> Option<Element> {
+    pub fn next_input(&self, node: &mut Node) -> Option<usize> {
+        if let [only] = *node.inputs {
+            let only = usize::from(only);
+            return (!self.edges[only].queue.is_empty()).then_some(only);
+        }
         let count = node.inputs.len();
         for step in 0..count {
             let at = (usize::from(node.cursor) + step) % count;
             let index = usize::from(node.inputs[at]);
-            let taken = self.edges[index].queue.pop(&self.shared.edges[index]);
-            if taken.is_some() {
+            if !self.edges[index].queue.is_empty() {
                 node.cursor = ((at + 1) % count) as u16;
-                return taken;
+                return Some(index);
             }
         }
         None
@@ -178,6 +190,13 @@ impl Wires {
     #[inline]
     pub fn has_input(&self, node: &Node) -> bool {
         node.inputs.iter().any(|&edge| !self.edges[usize::from(edge)].queue.is_empty())
+    }
+
+    /// Makes the facts of this turn visible to others.
+    pub fn publish(&self) {
+        for (edge, counters) in self.edges.iter().zip(&self.shared.edges) {
+            edge.queue.publish(counters);
+        }
     }
 
     /// How the node's input ended, once all of it has.

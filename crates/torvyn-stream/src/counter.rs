@@ -24,6 +24,7 @@ impl Counter {
         }
     }
 
+    #[inline]
     pub fn set(&self, value: u64) {
         self.0.store(value, Relaxed);
     }

@@ -24,6 +24,7 @@ pub struct Element {
 const _: () = assert!(size_of::<Element>() == 64);
 
 impl Element {
+    #[inline]
     pub fn new(payload: Payload, len: u32, content_type: ContentType, owner: u16) -> Self {
         Self {
             sequence: 0,
@@ -59,15 +60,18 @@ impl Element {
     }
 
     /// The node whose budget pays for the payload.
+    #[inline]
     pub fn owner(&self) -> usize {
         usize::from(self.owner & !KEEP)
     }
 
     /// Whether an interrupt leaves it in the queue.
+    #[inline]
     pub fn keep(&self) -> bool {
         self.owner & KEEP != 0
     }
 
+    #[inline]
     pub fn set_keep(&mut self, keep: bool) {
         self.owner = if keep { self.owner | KEEP } else { self.owner & !KEEP };
     }

@@ -33,10 +33,12 @@ unsafe impl Sync for Foreign {}
 impl Foreign {
     /// # Safety
     /// `pointer` is an owned reference that `table` knows how to handle.
+    #[inline]
     pub unsafe fn from_owned(pointer: NonNull<()>, table: &'static ForeignTable) -> Self {
         Self { pointer, table }
     }
 
+    #[inline]
     pub fn as_ptr(&self) -> NonNull<()> {
         self.pointer
     }
@@ -49,6 +51,7 @@ impl Foreign {
     }
 
     /// The bytes of a str or bytes object, and whether they had to be copied to be read.
+    #[inline]
     pub fn view(&self) -> Option<(&[u8], bool)> {
         // SAFETY: the pointer came with this table; the bytes live as long as the object, which `self` keeps.
         unsafe {
@@ -57,6 +60,7 @@ impl Foreign {
         }
     }
 
+    #[inline]
     pub fn inherit(&self) -> Option<Foreign> {
         // SAFETY: the pointer came with this table.
         unsafe { (self.table.inherit)(self.pointer) }

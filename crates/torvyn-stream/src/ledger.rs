@@ -35,22 +35,26 @@ pub struct Ledger {
 }
 
 impl Ledger {
+    #[inline]
     pub fn allocate(&self, bytes: u64) {
         self.allocations.add(1);
         self.live_bytes.add(bytes);
         self.peak_bytes.raise_to(self.live_bytes.get() + self.held_bytes.get());
     }
 
+    #[inline]
     pub fn release(&self, bytes: u64) {
         self.releases.add(1);
         self.live_bytes.subtract(bytes);
     }
 
+    #[inline]
     pub fn hold(&self, bytes: u64) {
         self.held_bytes.set(bytes);
         self.peak_bytes.raise_to(self.live_bytes.get() + bytes);
     }
 
+    #[inline]
     pub fn copy(&self, reason: CopyReason, bytes: u64) {
         self.copies[reason as usize].add(1);
         self.copied_bytes.add(bytes);
@@ -65,6 +69,7 @@ impl Ledger {
     }
 
     /// All that counts against the node's budget.
+    #[inline]
     pub fn used_bytes(&self) -> u64 {
         self.live_bytes.get() + self.held_bytes.get()
     }

@@ -18,6 +18,7 @@ pub enum Payload {
 }
 
 impl Payload {
+    #[inline]
     pub fn from_slice(data: &[u8]) -> Self {
         if data.len() <= INLINE_MAX {
             let mut bytes = [0; INLINE_MAX];
@@ -29,6 +30,7 @@ impl Payload {
     }
 
     /// The bytes, unless a foreign object holds them.
+    #[inline]
     pub fn bytes(&self) -> Option<&[u8]> {
         match self {
             Payload::Inline { len, bytes } => Some(&bytes[..usize::from(*len)]),
@@ -38,6 +40,7 @@ impl Payload {
         }
     }
 
+    #[inline]
     pub fn foreign(&self) -> Option<&Foreign> {
         match self {
             Payload::Foreign(object) => Some(object),
@@ -47,6 +50,7 @@ impl Payload {
     }
 
     /// Whether no other edge still carries this payload.
+    #[inline]
     pub fn is_last(&self) -> bool {
         match self {
             Payload::Fanned(inner) => Arc::strong_count(inner) == 1,

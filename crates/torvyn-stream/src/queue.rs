@@ -25,7 +25,7 @@ pub enum Offer {
     Dropped(Vec<Element>),
 }
 
-/// Facts about a queue that others may read while it is in use.
+/// Facts about a queue as others read them: published by the runner at the end of a turn.
 #[derive(Debug, Default)]
 pub struct QueueCounters {
     pub pushed: Counter,
@@ -41,6 +41,19 @@ pub struct QueueCounters {
     pub pressured: Counter,
 }
 
+/// The same facts as the queue keeps them, written by nobody else.
+#[derive(Debug, Default)]
+struct Tally {
+    pushed: u64,
+    popped: u64,
+    dropped: u64,
+    interrupted: u64,
+    discarded: u64,
+    peak: usize,
+    peak_bytes: usize,
+    pressured: u64,
+}
+
 #[derive(Debug)]
 pub struct Queue {
     slots: VecDeque<Element>,
@@ -53,6 +66,7 @@ pub struct Queue {
     /// Elements that a stage on another thread has taken as a batch but not begun: they still occupy the queue.
     lent: usize,
     lent_bytes: usize,
+    tally: Tally,
 }
 
 impl Queue {
@@ -67,17 +81,39 @@ impl Queue {
             pressured: false,
             lent: 0,
             lent_bytes: 0,
+            tally: Tally::default(),
         }
     }
 
+    /// Elements that were sent to nobody.
+    pub fn note_discarded(&mut self) {
+        self.tally.discarded += 1;
+    }
+
+    pub fn publish(&self, to: &QueueCounters) {
+        to.pushed.set(self.tally.pushed);
+        to.popped.set(self.tally.popped);
+        to.dropped.set(self.tally.dropped);
+        to.interrupted.set(self.tally.interrupted);
+        to.discarded.set(self.tally.discarded);
+        to.depth.set((self.slots.len() + self.lent) as u64);
+        to.bytes.set((self.bytes + self.lent_bytes) as u64);
+        to.peak.set(self.tally.peak as u64);
+        to.peak_bytes.set(self.tally.peak_bytes as u64);
+        to.pressured.set(self.tally.pressured);
+    }
+
+    #[inline]
     pub fn policy(&self) -> Policy {
         self.policy
     }
 
+    #[inline]
     pub fn len(&self) -> usize {
         self.slots.len()
     }
 
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.slots.is_empty()
     }
@@ -105,24 +141,29 @@ impl Queue {
         depth < self.depth_limit && (bytes + len <= self.byte_limit || depth == 0)
     }
 
-    #[inline]
-    pub fn offer(&mut self, element: Element, counters: &QueueCounters) -> Offer {
+    #[inline(always)]
+    pub fn offer(&mut self, element: Element) -> Offer {
         if self.fits(element.len as usize) {
-            self.put(element, counters);
+            self.put(element);
             return Offer::Taken;
         }
-        self.pressure(counters);
+        self.refuse(element)
+    }
+
+    #[cold]
+    fn refuse(&mut self, element: Element) -> Offer {
+        self.pressure();
         match self.policy {
             Policy::Block | Policy::Error => Offer::Full(element),
             Policy::DropNewest => {
-                counters.dropped.add(1);
+                self.tally.dropped += 1;
                 Offer::Dropped(vec![element])
             }
-            Policy::DropOldest => self.make_way(element, counters),
+            Policy::DropOldest => self.make_way(element),
         }
     }
 
-    fn make_way(&mut self, element: Element, counters: &QueueCounters) -> Offer {
+    fn make_way(&mut self, element: Element) -> Offer {
         let mut gone = Vec::new();
         while !self.fits(element.len as usize) {
             match self.slots.pop_front() {
@@ -133,81 +174,87 @@ impl Queue {
                 None => break,
             }
         }
-        counters.dropped.add(gone.len() as u64);
-        self.put(element, counters);
+        self.tally.dropped += gone.len() as u64;
+        self.put(element);
         Offer::Dropped(gone)
     }
 
-    #[inline]
-    fn put(&mut self, element: Element, counters: &QueueCounters) {
+    #[inline(always)]
+    fn put(&mut self, element: Element) {
         self.bytes += element.len as usize;
         self.slots.push_back(element);
-        counters.pushed.add(1);
+        self.tally.pushed += 1;
         let depth = self.slots.len() + self.lent;
-        counters.depth.set(depth as u64);
-        counters.bytes.set((self.bytes + self.lent_bytes) as u64);
-        counters.peak.raise_to(depth as u64);
-        counters.peak_bytes.raise_to((self.bytes + self.lent_bytes) as u64);
+        self.tally.peak = self.tally.peak.max(depth);
+        self.tally.peak_bytes = self.tally.peak_bytes.max(self.bytes + self.lent_bytes);
         if depth >= self.depth_limit || self.bytes >= self.byte_limit {
-            self.pressure(counters);
+            self.pressure();
         }
     }
 
-    fn pressure(&mut self, counters: &QueueCounters) {
+    fn pressure(&mut self) {
         if !self.pressured {
             self.pressured = true;
-            counters.pressured.add(1);
+            self.tally.pressured += 1;
         }
     }
 
+    /// The element that `pop` would give, to be worked on where it lies.
     #[inline]
-    pub fn pop(&mut self, counters: &QueueCounters) -> Option<Element> {
+    pub fn front_mut(&mut self) -> Option<&mut Element> {
+        self.slots.front_mut()
+    }
+
+    #[inline(always)]
+    pub fn pop(&mut self) -> Option<Element> {
         let element = self.slots.pop_front()?;
         self.bytes -= element.len as usize;
-        counters.popped.add(1);
-        self.settle(counters);
+        self.tally.popped += 1;
+        self.settle();
         Some(element)
     }
 
     #[inline]
-    fn settle(&mut self, counters: &QueueCounters) {
-        let depth = self.slots.len() + self.lent;
-        counters.depth.set(depth as u64);
-        counters.bytes.set((self.bytes + self.lent_bytes) as u64);
-        if self.pressured && depth <= self.low_mark && self.bytes < self.byte_limit {
+    fn settle(&mut self) {
+        if self.pressured
+            && self.slots.len() + self.lent <= self.low_mark
+            && self.bytes < self.byte_limit
+        {
             self.pressured = false;
         }
     }
 
     /// Whether back-pressure is active: from full until the low watermark.
+    #[inline]
     pub fn is_pressured(&self) -> bool {
         self.pressured
     }
 
     /// Notes that of a batch just popped, `count` elements are not begun yet.
-    pub fn lend(&mut self, count: usize, bytes: usize, counters: &QueueCounters) {
+    #[inline]
+    pub fn lend(&mut self, count: usize, bytes: usize) {
         self.lent = count;
         self.lent_bytes = bytes;
-        self.settle(counters);
+        self.settle();
     }
 
     /// Takes out all that an interrupt may drop.
-    pub fn interrupt(&mut self, counters: &QueueCounters) -> Vec<Element> {
+    pub fn interrupt(&mut self) -> Vec<Element> {
         let (kept, gone): (Vec<_>, Vec<_>) = self.slots.drain(..).partition(Element::keep);
         self.slots = kept.into();
         self.bytes = self.slots.iter().map(|element| element.len as usize).sum();
-        counters.interrupted.add(gone.len() as u64);
-        self.settle(counters);
+        self.tally.interrupted += gone.len() as u64;
+        self.settle();
         gone
     }
 
     /// Takes out everything: the flow was cancelled or failed.
-    pub fn discard(&mut self, counters: &QueueCounters) -> Vec<Element> {
+    pub fn discard(&mut self) -> Vec<Element> {
         let gone: Vec<_> = self.slots.drain(..).collect();
         self.bytes = 0;
         self.slots = VecDeque::new();
-        counters.discarded.add(gone.len() as u64);
-        self.settle(counters);
+        self.tally.discarded += gone.len() as u64;
+        self.settle();
         gone
     }
 }

@@ -20,6 +20,7 @@ pub struct Emission {
 }
 
 impl Emission {
+    #[inline]
     pub fn text(text: &str) -> Self {
         Self {
             payload: Payload::from_slice(text.as_bytes()),
@@ -106,8 +107,7 @@ pub enum Step {
 /// What a source answers.
 #[derive(Debug)]
 pub enum Pull {
-    /// One element is in the outbox.
-    Ready,
+    Ready(Emission),
     /// Nothing until the source is woken, or until the time given.
     Pending(Option<u64>),
     End(End),
@@ -137,7 +137,7 @@ pub struct Call<'a> {
 #[allow(unused_variables)]
 pub trait Stage: Send {
     /// A source's next element.
-    fn pull(&mut self, call: Call<'_>, out: &mut Outbox) -> Result<Pull, StageError> {
+    fn pull(&mut self, call: Call<'_>) -> Result<Pull, StageError> {
         Ok(Pull::End(End::because("stop")))
     }
 

@@ -4,19 +4,22 @@
 
 use std::collections::HashSet;
 
+use foldhash::fast::RandomState;
+
 const ON_STACK: usize = 64;
 
 /// The words, lower-cased once.
 #[derive(Debug, Default, Clone)]
 pub struct Blocklist {
-    words: HashSet<Box<[u8]>>,
-    longest: usize,
+    words: HashSet<Box<[u8]>, RandomState>,
+    /// Which lengths occur, one bit each; the last bit stands for all from 63 on. Most tokens end here.
+    lengths: u64,
 }
 
 impl Blocklist {
     /// Words are trimmed; blank ones are left out.
     pub fn new<W: AsRef<str>>(words: impl IntoIterator<Item = W>) -> Self {
-        let words: HashSet<Box<[u8]>> = words
+        let words: HashSet<Box<[u8]>, RandomState> = words
             .into_iter()
             .map(|word| {
                 word.as_ref()
@@ -27,8 +30,8 @@ impl Blocklist {
             })
             .filter(|word| !word.is_empty())
             .collect();
-        let longest = words.iter().map(|word| word.len()).max().unwrap_or(0);
-        Self { words, longest }
+        let lengths = words.iter().fold(0, |seen, word| seen | length_bit(word.len()));
+        Self { words, lengths }
     }
 
     /// How many different words are listed.
@@ -43,7 +46,7 @@ impl Blocklist {
     /// Whether the trimmed token equals a word. A token that is not UTF-8 is trimmed of ASCII white space only.
     pub fn matches(&self, token: &[u8]) -> bool {
         let core = trim(token);
-        if core.is_empty() || core.len() > self.longest {
+        if self.lengths & length_bit(core.len()) == 0 {
             return false;
         }
         if core.len() <= ON_STACK {
@@ -55,6 +58,10 @@ impl Blocklist {
         }
         self.words.contains(core.to_ascii_lowercase().as_slice())
     }
+}
+
+fn length_bit(len: usize) -> u64 {
+    1 << len.min(63)
 }
 
 fn trim(token: &[u8]) -> &[u8] {

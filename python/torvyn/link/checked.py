@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from torvyn.contract.units import parse_duration_s, parse_size_bytes
@@ -31,7 +30,9 @@ FIELDS: Mapping[str, str] = {
 def place_of(draft: Draft, key: str, path: str) -> Location:
     """Where the key was written; in a program, only the path is known."""
     place = draft.locations.get(key) or draft.location or Location()
-    return place if place.path and key in draft.locations else replace(place, path=path)
+    if key in draft.locations:
+        return place
+    return Location(place.file, place.line, place.column, path)
 
 
 def value_of(table: Table, name: str, draft: Draft, path: str, problems: Problems) -> Any:

@@ -58,7 +58,13 @@ class FlowLinker:
     """Links one draft; problems are collected, so the Plan is only good when there are none."""
 
     def __init__(
-        self, draft: FlowDraft, library: Library, settings: Settings, problems: Problems
+        self,
+        draft: FlowDraft,
+        library: Library,
+        settings: Settings,
+        problems: Problems,
+        *,
+        is_whole: bool = True,
     ) -> None:
         self._draft = draft
         self._problems = problems
@@ -69,7 +75,7 @@ class FlowLinker:
         self._edges: list[EdgePlan] = []
         self._seen: set[tuple[str, str, str]] = set()
         self._hidden: dict[str, NodePlan] = {}
-        self._is_whole = True
+        self._is_whole = is_whole
         """Whether every edge found its nodes; if not, what can be reached is not known."""
         self._node_linker = NodeLinker(draft.name, library, _limits(settings))
 

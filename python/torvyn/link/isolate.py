@@ -2,8 +2,8 @@
 
 Two components may each own a `model.py`. Modules of a folder run with a private `__import__` that
 looks beside them first and files what it finds under the folder's private package, for lazy
-imports inside functions too. The modules are real ones in `sys.modules`, so classes pickle, can be
-inspected and have ordinary tracebacks.
+imports inside functions too. The modules are real ones in `sys.modules`, so classes pickle
+within the process, can be inspected and have ordinary tracebacks.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ class Folder:
         self.package = f"{PREFIX}{slug}_{digest}"
         self.stamps: dict[Path, tuple[int, int]] = {}
         """The files that were run, with time and size, to see when they change."""
+        self._owned: dict[str, bool] = {}
 
     def load(self, module: str) -> ModuleType:
         """A module of the folder, or an installed one when the folder has none of that name."""
@@ -44,7 +45,15 @@ class Folder:
         return importlib.import_module(module)
 
     def owns(self, name: str) -> bool:
-        """Whether an import of `name` means a file beside the component."""
+        """Whether an import of `name` means a file beside the component.
+
+        Remembered until the next link: an import in a method must not go to the disk each time.
+        """
+        if name not in self._owned:
+            self._owned[name] = self._is_beside(name)
+        return self._owned[name]
+
+    def _is_beside(self, name: str) -> bool:
         beside = self.path / name
         if beside.with_name(f"{name}.py").is_file() or (beside / "__init__.py").is_file():
             return True
@@ -68,6 +77,7 @@ class Folder:
 
     def refresh(self) -> None:
         """Forget the modules when one of their files has changed."""
+        self._owned.clear()
         if any(_stamp(path) != stamp for path, stamp in self.stamps.items()):
             self.stamps.clear()
             for name in [name for name in sys.modules if self.holds(name)]:

@@ -10,7 +10,6 @@ import os
 import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -44,20 +43,21 @@ class Library:
 
     def find(self, name: str, place: Location | None, problems: Problems) -> Found | None:
         """The component of that name, or None and a problem."""
-        if name.startswith("oci://") or name.endswith(".wasm"):
-            message = f"`{name}` is a WebAssembly component, which this build does not run"
-            hint = "name a component written in Python"
-            problems.add("link.component-unsupported", message, place, hint)
-            return None
-        if name in self.declared:
-            return self._find_declared(self.declared[name], problems)
+        record = self.declared.get(name)
+        for what in (name, record.path if record else ""):
+            if what.startswith("oci://") or what.endswith(".wasm"):
+                message = f"`{what}` is a WebAssembly component, which this build does not run"
+                hint = "name a component written in Python"
+                problems.add("link.component-unsupported", message, place, hint)
+                return None
+        if record is not None:
+            return self._find_declared(record, problems)
         if name in BUILTINS:
             return _find(ComponentRef("builtin", name, BUILTINS[name]), place, problems)
-        installed = {point.name: point for point in entry_points(group=GROUP)}
-        if name in installed:
-            ref = ComponentRef("entry-point", name, installed[name].value)
-            return _find(ref, place, problems)
-        known = [*self.declared, *BUILTINS, *installed]
+        third_party = installed()
+        if name in third_party:
+            return _find(ComponentRef("entry-point", name, third_party[name]), place, problems)
+        known = [*self.declared, *BUILTINS, *third_party]
         advice = suggestion(name, known, "declare it with [[component]], or name a built-in one")
         message = f"there is no component `{name}`"
         problems.add("link.component-unknown", message, place, advice)
@@ -79,15 +79,16 @@ def _declared_target(record: ComponentRecord, path: Path, problems: Problems) ->
     """`folder/file.py:Class`, the class empty when the entry names none."""
     entry = record.entry or "component.py"
     folder = path
-    if path.suffix == ".py" and path.is_file():
+    if path.suffix == ".py" and os.path.isfile(path):
         folder, entry = path.parent, record.entry or path.name
     module, _, name = entry.partition(":")
-    if not folder.is_dir():
+    module = module or "component.py"
+    if not os.path.isdir(folder):
         message = f"the folder `{record.path}` of component `{record.name}` does not exist"
         hint = "paths are relative to the manifest's folder"
         problems.add("link.component-missing", message, record.at("path"), hint)
         return None
-    if module.endswith(".py") and not (folder / module).is_file():
+    if module.endswith(".py") and not os.path.isfile(folder / module):
         message = f"component `{record.name}` has no file `{module}` in `{record.path}`"
         hint = "`entry` names another file, or `module:Class`"
         problems.add("link.component-missing", message, record.at("path"), hint)
@@ -201,9 +202,12 @@ def shown(path: str) -> str:
         return path
 
 
-def installed() -> list[EntryPoint]:
-    """The components of third parties, for `doctor` and completions."""
-    return sorted(entry_points(group=GROUP), key=lambda point: point.name)
+def installed() -> dict[str, str]:
+    """The components of third parties: name -> `module:Class`."""
+    # Reading what is installed takes long; most flows never ask.
+    from importlib.metadata import entry_points
+
+    return {point.name: point.value for point in entry_points(group=GROUP)}
 
 
 def instantiate(ref: ComponentRef) -> Component:

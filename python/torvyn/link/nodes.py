@@ -11,7 +11,7 @@ from torvyn.components.spec import Spec
 from torvyn.contract import INTERFACES, Component
 from torvyn.contract.roles import METHODS
 from torvyn.errors import ContractError, Location
-from torvyn.link.checked import config_text, place_of, value_of
+from torvyn.link.checked import FIELDS, config_text, place_of, value_of
 from torvyn.link.draft import NodeDraft
 from torvyn.link.loading import Found, Library
 from torvyn.link.plan import ComponentRef, NodePlan
@@ -37,34 +37,32 @@ class NodeLinker:
     ) -> NodePlan | None:
         """The node, or None when its component was not found."""
         path = f"flow.{self._flow}.nodes.{draft.name}"
-        place = place_of(draft, "component", f"{path}.component")
-        found = self._find(draft, place, problems)
+        found = self._find(draft, place_of(draft, "component", f"{path}.component"), problems)
         if found is None:
             return None
         part = found.component
         if config is None and isinstance(part, Component):
             config = part.config
         self._check_interface(draft, part, path, problems)
-        limits = {
-            name: value_of(NODE, name, draft, path, problems) or default
-            for name, default in self._defaults.items()
-        }
-        unit = value_of(NODE, "unit", draft, path, problems)
+        ports = self._ports(draft, part, config, problems)
         return NodePlan(
             name=draft.name,
             role=part.role,
             component=found.ref,
             config=self._config(draft, part, config, path, problems),
             run=self._run(draft, part, path, problems),
-            unit=unit or part.unit,
-            ports=self._ports(draft, part, config, problems)
-            + ((ERROR,) if handling.keeps_letters else ()),
+            unit=value_of(NODE, "unit", draft, path, problems) or part.unit,
+            ports=(*ports, ERROR) if handling.keeps_letters else ports,
             on_error=handling.policy,
-            max_memory_bytes=limits["max_memory"],
-            call_timeout_s=limits["call_timeout"],
-            init_timeout_s=limits["init_timeout"],
             location=draft.location,
+            **self._limits(draft, path, problems),
         )
+
+    def _limits(self, draft: NodeDraft, path: str, problems: Problems) -> dict[str, Any]:
+        return {
+            FIELDS[name]: value_of(NODE, name, draft, path, problems) or default
+            for name, default in self._defaults.items()
+        }
 
     def _find(self, draft: NodeDraft, place: Location, problems: Problems) -> Found | None:
         given = draft.component

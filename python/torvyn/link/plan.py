@@ -7,10 +7,11 @@ such a Plan stays in its process.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from torvyn.errors import Location
+from torvyn.manifest.problems import redact
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,8 @@ class NodePlan:
     name: str
     role: str
     component: ComponentRef
-    config: str = ""
+    config: str = field(default="", repr=False)
+    """As `init` gets it; it may hold secrets."""
     run: str = "inline"
     unit: str | None = None
     ports: tuple[str, ...] = ("output",)
@@ -104,18 +106,42 @@ class Plan:
     def node(self, name: str) -> NodePlan:
         return next(node for node in self.nodes if node.name == name)
 
+    @property
+    def head(self) -> str | None:
+        """The node the caller feeds: the one without input that is no source."""
+        fed = {edge.target for edge in self.edges}
+        heads = (n.name for n in self.nodes if n.role != "source" and n.name not in fed)
+        return next(heads, None)
+
+    @property
+    def tail(self) -> str | None:
+        """The node whose outputs the caller iterates: no sink, and only dead letters leave it."""
+        sending = {edge.source for edge in self.edges if edge.port != "error"}
+        tails = (n.name for n in self.nodes if n.role != "sink" and n.name not in sending)
+        return next(tails, None)
+
     def to_dict(self) -> dict[str, Any]:
         """The Plan as JSON-able data, without secrets."""
-        plain: dict[str, Any] = asdict(self)
+        # A live object is no data, and may be one that cannot be copied.
+        bare = [replace(n, component=replace(n.component, instance=None)) for n in self.nodes]
+        plain: dict[str, Any] = asdict(replace(self, nodes=tuple(bare)))
         del plain["secrets"]
         for node in plain["nodes"]:
             del node["component"]["instance"], node["location"]
-            node["config"] = self.redact(node["config"])
         for edge in plain["edges"]:
             del edge["location"]
-        return plain
+        redacted: dict[str, Any] = self._without_secrets(plain)
+        return redacted
+
+    def _without_secrets(self, value: Any) -> Any:
+        if isinstance(value, str):
+            return self.redact(value)
+        if isinstance(value, dict):
+            return {key: self._without_secrets(held) for key, held in value.items()}
+        if isinstance(value, (list, tuple)):
+            return [self._without_secrets(item) for item in value]
+        return value
 
     def redact(self, text: str) -> str:
-        for secret in sorted(self.secrets, key=len, reverse=True):
-            text = text.replace(secret, "[redacted]")
-        return text
+        """The text with what came from the environment blotted out."""
+        return redact(text, self.secrets)

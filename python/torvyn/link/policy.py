@@ -35,14 +35,14 @@ def read_policy(
     table: Mapping[str, Any] = {"policy": given} if isinstance(given, str) else given or {}
     if not table:
         return Handling()
-    before = len(problems.diagnostics())
+    before = len(problems)
     _check_names(table, place, problems)
     policy = _choice(table, "policy", place, problems)
     then = _choice(table, "then", place, problems)
     _check_fit(policy, then, table, place, problems)
     count = _count(table.get("max", 3), place, problems)
     pause = _pause(table.get("backoff", 0.1), place, problems)
-    if len(problems.diagnostics()) > before:
+    if len(problems) > before:
         return Handling()
     return Handling(ErrorPolicy(policy, count, pause, then), table.get("to"))
 

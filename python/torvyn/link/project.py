@@ -104,7 +104,10 @@ def _link_into(
     problems: Problems,
     overrides: Mapping[str, str] | None = None,
 ) -> Plan:
-    linker = FlowLinker(draft_of(flow), _library(manifest), settings, problems)
+    draft = draft_of(flow)
+    is_whole = len(draft.edges) == len(flow.edges)
+    library = _library(manifest)
+    linker = FlowLinker(draft, library, settings, problems, is_whole=is_whole)
     return linker.link(overrides or {}, open_start=False, open_end=False)
 
 
@@ -149,7 +152,7 @@ def choose_flow(manifest: Manifest, name: str | None, problems: Problems) -> Flo
 
 
 def draft_of(flow: FlowRecord) -> FlowDraft:
-    """The flow as a draft, with its places."""
+    """The flow as a draft, with its places; edges that could not be read are left out."""
     return FlowDraft(
         name=flow.name,
         nodes={name: _node(node) for name, node in flow.nodes.items()},

@@ -14,14 +14,16 @@ def render_plan(plan: Plan) -> str:
     if plan.deadline_s is not None:
         head += f", deadline {render_duration(plan.deadline_s)}"
     lines = [head, *([f"  {plan.description}"] if plan.description else [])]
-    lines += ["", "nodes", *_columns([_node(node) for node in plan.nodes])]
-    lines += ["", "edges", *_columns([_edge(edge) for edge in plan.edges])]
+    lines += ["", "nodes", *_columns([_node(plan, node) for node in plan.nodes])]
+    if plan.edges:
+        lines += ["", "edges", *_columns([_edge(edge) for edge in plan.edges])]
     return plan.redact("\n".join(lines) + "\n")
 
 
-def _node(node: NodePlan) -> tuple[str, ...]:
+def _node(plan: Plan, node: NodePlan) -> tuple[str, ...]:
     source = "" if node.component.kind == "project" else f" ({node.component.kind})"
-    notes = [f"config {_short(node.config)}"] if node.config else []
+    # Redacted before it is cut: half a secret is still half a secret.
+    notes = [f"config {_short(plan.redact(node.config))}"] if node.config else []
     if node.role == "router":
         notes.append(f"ports {', '.join(node.ports)}")
     if node.on_error.policy != "fail-fast":

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from torvyn.errors import Location
 from torvyn.link.plan import EdgePlan
-from torvyn.link.traits import INPUT
+from torvyn.link.traits import ERROR, INPUT
 from torvyn.manifest.problems import Problems, quoted
 
 PORT_LIMIT = 16
@@ -83,7 +83,7 @@ def _check_ends(graph: Graph, problems: Problems) -> None:
         if graph.roles.get(edge.target) == "source":
             message = f"`{edge.target}` is a source and takes no input"
             problems.add("link.source-has-input", message, edge.location)
-        if graph.roles.get(edge.source) == "sink" and edge.port != "error":
+        if graph.roles.get(edge.source) == "sink" and edge.port != ERROR:
             message = f"`{edge.source}` is a sink and has no output"
             problems.add("link.sink-has-output", message, edge.location)
 
@@ -144,19 +144,26 @@ def _check_starts(graph: Graph, problems: Problems, open_start: bool) -> None:
 
 
 def _check_finishes(graph: Graph, problems: Problems, open_end: bool) -> None:
-    sinks = graph.with_role("sink")
-    tails = [name for name in graph.roles if not graph.after(name) and name not in graph.hidden]
-    if not sinks and not open_end:
+    """What is sent must arrive. Dead letters are set aside: a sink of theirs ends no flow."""
+    main = replace(graph, edges=[edge for edge in graph.edges if edge.port != ERROR])
+    heads = [name for name in graph.roles if not graph.before(name)]
+    reached = _walk(graph.with_role("source") or heads, main.after)
+    ends = [name for name in graph.with_role("sink") if name in reached]
+    if not ends and not open_end:
         hint = "add a node whose component is a sink"
         problems.add("link.no-sink", "the flow has no sink", graph.flow_place, hint)
         return
-    if not sinks and len(tails) > 1:
-        message = f"the flow has no sink and several last nodes: {quoted(tails)}"
-        problems.add("link.open-ends", message, graph.flow_place, "connect them to one last node")
-        return
-    reaching = _walk(sinks or tails, graph.before) | graph.hidden
+    if not ends:
+        ends = [name for name in graph.roles if name in reached and not main.after(name)]
+        if len(ends) > 1:
+            message = f"the flow has no sink and several last nodes: {quoted(ends)}"
+            hint = "connect them to one last node"
+            problems.add("link.open-ends", message, graph.flow_place, hint)
+            return
+    sinks = [name for name, role in graph.roles.items() if role == "sink"]
+    arriving = _walk([*ends, *sinks], main.before)
     for name in graph.roles:
-        if name not in reaching:
+        if name not in arriving:
             message = f"what `{name}` sends reaches no sink"
             hint = f"add an edge from `{name}`"
             problems.add("link.dead-end", message, graph.places.get(name), hint)

@@ -7,6 +7,7 @@ of every message.
 from __future__ import annotations
 
 import difflib
+import json
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -16,10 +17,18 @@ REDACTED = "[redacted]"
 
 
 def redact(text: str, secrets: Iterable[str]) -> str:
-    """The text without the secrets, longest first, so that no part of one is left over."""
-    for secret in sorted(secrets, key=len, reverse=True):
-        text = text.replace(secret, REDACTED)
+    """The text without the secrets, longest first, so that no part of one is left over.
+
+    A secret that became part of JSON text is found in its escaped forms too.
+    """
+    forms = {form for secret in secrets for form in _forms(secret)}
+    for form in sorted(forms, key=len, reverse=True):
+        text = text.replace(form, REDACTED)
     return text
+
+
+def _forms(secret: str) -> tuple[str, str, str]:
+    return secret, json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]
 
 
 class Problems:
@@ -45,8 +54,8 @@ class Problems:
     def extend(self, diagnostics: Iterable[Diagnostic]) -> None:
         self._found.update(dict.fromkeys(diagnostics))
 
-    def __bool__(self) -> bool:
-        return bool(self._found)
+    def __len__(self) -> int:
+        return len(self._found)
 
     def diagnostics(self) -> tuple[Diagnostic, ...]:
         """All of them, by place in the file, redacted."""

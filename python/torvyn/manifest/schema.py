@@ -6,7 +6,7 @@ A key enters with the work that implements it, never before.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from torvyn.contract.roles import INTERFACES
@@ -198,7 +198,7 @@ NODE: Final = Table(
             choices=RUN_MODES,
             default_doc="found from the component",
         ),
-        _ON_ERROR,
+        replace(_ON_ERROR, default_doc="the flow's"),
         Key(
             "unit",
             "string",
@@ -220,9 +220,9 @@ EDGE: Final = Table(
             attribute="source",
         ),
         Key("to", "end", "Where it leads, in the same forms.", required=True, attribute="target"),
-        _DEPTH,
-        _BYTES,
-        _BACKPRESSURE,
+        replace(_DEPTH, default_doc="the flow's"),
+        replace(_BYTES, default_doc="the flow's"),
+        replace(_BACKPRESSURE, default_doc="the flow's"),
         Key(
             "low_watermark",
             "ratio",

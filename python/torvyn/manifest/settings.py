@@ -35,8 +35,13 @@ class Setting:
     origin: str
     """`flag`, `environment`, `manifest`, `user` or `default`."""
     location: Location | None = None
-    text: str = ""
-    """The value as it would be written in the file."""
+    kind: str = "string"
+
+    @property
+    def text(self) -> str:
+        """The value as it would be written in the file, without quotes."""
+        renderers = {"size": render_size, "duration": render_duration}
+        return renderers.get(self.kind, str)(self.value)
 
 
 @dataclass(frozen=True)
@@ -105,9 +110,7 @@ def _keys() -> Iterator[tuple[str, Key]]:
 
 
 def _setting(name: str, key: Key, value: Any, origin: str, location: Location | None) -> Setting:
-    renderers = {"size": render_size, "duration": render_duration}
-    text = renderers.get(key.kind, str)(value)
-    return Setting(name, value, origin, location, text)
+    return Setting(name, value, origin, location, key.kind)
 
 
 def _defaults() -> Iterator[Setting]:
@@ -124,7 +127,7 @@ def _said(tables: Mapping[str, Record], origin: str) -> Iterator[Setting]:
 
 
 def _user_records(path: str | Path | None, reader: Reader) -> dict[str, Record]:
-    if path is None or not Path(path).exists():
+    if path is None or not os.path.exists(path):  # quiet about folders it may not enter
         return {}
     text = read_text(path, reader.problems)
     root = text if text is None else parse_tree(text, str(path), reader.problems)

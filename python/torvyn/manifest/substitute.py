@@ -56,9 +56,21 @@ class Variables:
             hint = suggestion(name, self._environ, f"set it: export {name}=...")
             message = f"the environment variable `{name}` is not set"
             self._problems.add("manifest.variable-undefined", message, location, hint)
+        elif not _is_text(value):
+            message = f"the environment variable `{name}` is not UTF-8"
+            self._problems.add("manifest.bad-substitution", message, location)
+            return None
         elif value:
             self._problems.secrets.add(value)
         return value
+
+
+def _is_text(value: str) -> bool:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def escape(text: str) -> str:

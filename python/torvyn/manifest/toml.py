@@ -6,6 +6,7 @@ A path is written `flow.main.edges[2].from`. Hands on `Node`s; what the keys mea
 from __future__ import annotations
 
 import bisect
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -70,15 +71,18 @@ class _Text:
 
     def __init__(self, text: str) -> None:
         self._bytes = text.encode(errors="replace")
-        self._starts = [0]
-        for index, byte in enumerate(self._bytes):
-            if byte == 0x0A:
-                self._starts.append(index + 1)
+        self._starts = [0, *(found.end() for found in re.finditer(b"\n", self._bytes))]
+        self._last = (0, 1)
 
     def place(self, offset: int) -> tuple[int, int]:
         line = bisect.bisect_right(self._starts, offset)
-        before = self._bytes[self._starts[line - 1] : offset]
-        return line, len(before.decode(errors="replace")) + 1
+        # Counted on from the last place where possible: a file may be one very long line.
+        start, column = self._last
+        if not self._starts[line - 1] <= start <= offset:
+            start, column = self._starts[line - 1], 1
+        column += len(self._bytes[start:offset].decode(errors="replace"))
+        self._last = (offset, column)
+        return line, column
 
     def end(self) -> tuple[int, int]:
         return self.place(len(self._bytes))
@@ -91,16 +95,18 @@ class _Builder:
 
     def node(self, raw: tuple[str, int, int, Any], path: str) -> Node:
         kind, start, _, value = raw
+        place = self._at(start, path)
         if kind == "table":
             value = {entry[0]: self._entry(entry, path) for entry in value}
         elif kind == "array":
             value = [self.node(item, f"{path}[{index}]") for index, item in enumerate(value)]
-        return Node(kind, value, self._at(start, path))
+        return Node(kind, value, place)
 
     def _entry(self, raw: tuple[str, int, int, Any], path: str) -> Entry:
         key, start, _, node = raw
         inside = join(path, key)
-        return Entry(key, self._at(start, inside), self.node(node, inside))
+        place = self._at(start, inside)
+        return Entry(key, place, self.node(node, inside))
 
     def _at(self, offset: int, path: str) -> Location:
         return Location(self._file, *self._text.place(offset), path or None)

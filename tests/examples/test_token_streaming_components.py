@@ -1,0 +1,49 @@
+"""The four components of the example, driven by hand: what they print without a reactor."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import torvyn
+from torvyn import link
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "token-streaming" / "Torvyn.toml"
+
+PRINTED = """\
+[output-sink] sentence 0: The quick brown fox jumped over the lazy dog.
+[output-sink] sentence 1: The was filtered.
+[output-sink] sentence 2: Torvyn handles streaming tokens.
+[output-sink] Stream complete.
+"""
+
+
+def components() -> list[Any]:
+    made = []
+    for node in link.load_plan(EXAMPLE, environ={}).nodes:
+        component = link.instantiate(node.component)
+        component.init(node.config)
+        made.append(component)
+    return made
+
+
+def test_twenty_tokens_become_three_sentences(capsys: pytest.CaptureFixture[str]) -> None:
+    source, guard, aggregator, sink = components()
+    tokens = [torvyn.Element(token) for token in source]
+    passed = [token for token in tokens if guard.evaluate(token)]
+    sentences = [sentence for token in passed if (sentence := aggregator.ingest(token))]
+    for sentence in sentences + aggregator.flush():
+        sink.push(torvyn.Element(sentence))
+    sink.complete(torvyn.End())
+
+    assert (len(tokens), len(passed), len(sentences)) == (20, 19, 3)
+    assert capsys.readouterr().out == PRINTED
+
+
+def test_an_unfinished_sentence_is_flushed_once() -> None:
+    aggregator = components()[2]
+    aggregator.ingest(torvyn.Element(" half a sentence"))
+
+    assert [aggregator.flush(), aggregator.flush()] == [["half a sentence"], []]
