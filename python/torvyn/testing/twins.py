@@ -1,29 +1,33 @@
-"""The same component in the hands of another runner: on a thread, on an event loop, native, or Python only.
+"""The same component in the hands of another runner: a thread, an event loop, or native code.
 
 A test that runs over all `PARTS` shows that a stage does the same wherever it runs.
 """
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import AsyncIterator, Iterator
 from typing import Any, Final
 
-from torvyn.contract import ROLES, Component
+from torvyn.contract import ROLES, Component, End
 from torvyn.contract.roles import METHODS
 from torvyn.link.traits import calls_async, reads_stream
 
 PARTS: Final = ("python", "thread", "async", "native")
-"""`python`: inline, no native code. `thread`, `async`: each stage on its own. `native`: native where a twin exists."""
+"""`python`: inline, no native code. `thread`, `async`: each stage on its own. `native`: inline,
+native where a twin exists."""
 
 
 def as_parts(component: Component, parts: str) -> Component:
-    """The component, made to run as one of `PARTS`. What is async or reads a stream stays as it is."""
+    """The component as one of `PARTS`. What is async or reads a stream stays as it is."""
     if parts not in PARTS:
         raise ValueError(f"`parts` is one of {', '.join(PARTS)}, not {parts!r}")
     if parts == "native" or calls_async(component) is not False or reads_stream(component):
         return component
     if parts == "async":
         is_iterated = component.role == "source" and hasattr(component, "__iter__")
-        return (_ITERATED if is_iterated else _ASYNC[component.role])(component)
+        twin = _ITERATED if is_iterated else _ASYNC[component.role]
+        return twin(component)
     component.native_stage = None  # type: ignore[attr-defined]
     if parts == "thread":
         component.run = "thread"
@@ -31,7 +35,7 @@ def as_parts(component: Component, parts: str) -> Component:
 
 
 class _Twin(Component):
-    """Stands in for a component and awaits before every call, so that the loop may do other things in between."""
+    """Stands in for a component on a loop: the same calls, as coroutines."""
 
     def __init__(self, original: Component) -> None:
         super().__init__(original.config)
@@ -76,9 +80,16 @@ def _twin(role: str) -> type[Component]:
 
 
 def _iterated(self: Any) -> Any:
-    async def items() -> Any:
-        for item in self.original:
-            yield item
+    def with_end() -> Iterator[Any]:
+        # An async generator cannot return its end, so it sends it.
+        end = yield from self.original
+        if isinstance(end, End):
+            yield end
+
+    async def items() -> AsyncIterator[Any]:
+        with contextlib.closing(with_end()) as original:
+            for item in original:
+                yield item
 
     return items()
 
