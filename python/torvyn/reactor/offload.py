@@ -146,8 +146,10 @@ class ThreadRunner:
         items = iter(component) if hasattr(component, "__iter__") else None
         pull = component.pull if items is None else items.__next__
         while self.port.wait(True):
+            # The flow says READY before it grants: what is due is told before the source is asked.
+            granted = self.port.credit() > 0
             self._tell_pressure()
-            if self.port.credit() == 0:
+            if self.port.credit() == 0 or not granted:
                 continue
             try:
                 item = pull()

@@ -33,6 +33,7 @@ class AsyncRunner:
         self._token = 0
         self._ready = asyncio.Event()
         self._rung = asyncio.Event()
+        self._is_rung = False
         self._resting = False
         self._task: asyncio.Task[None] | None = None
         self.node = OffloadedNode(self.ring)
@@ -40,13 +41,14 @@ class AsyncRunner:
 
     def ring(self) -> None:
         """`resume()` or `wake()` of the component, from any thread."""
+        self._is_rung = True
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._rung.set)
 
     @property
     def is_idle(self) -> bool:
         """Whether nothing moves here until the reactor or the component says so. From any thread."""
-        return self.port.idle or (self._resting and not self._rung.is_set())
+        return self.port.idle or (self._resting and not self._is_rung)
 
     async def init(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -140,11 +142,13 @@ class AsyncRunner:
     async def _credit(self, meanwhile: Callable[[], Awaitable[None]] | None = None) -> None:
         while True:
             self._ready.clear()
+            granted = self.port.credit() > 0
             if meanwhile is not None:
                 await meanwhile()
-            if self.port.credit() > 0:
+            if self.port.credit() == 0:
+                await self._ready.wait()
+            elif granted:
                 return
-            await self._ready.wait()
 
     async def _tell_pressure(self) -> None:
         component: Any = self.component
@@ -159,7 +163,7 @@ class AsyncRunner:
             await asyncio.wait_for(self._rung.wait(), seconds)
         except TimeoutError:
             pass
-        self._resting = False
+        self._resting = self._is_rung = False
         self._rung.clear()
 
     async def _work_as_source(self) -> None:

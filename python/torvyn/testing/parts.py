@@ -11,9 +11,10 @@ Item = str | bytes | Output | Pending | End | Exception
 
 
 class ScriptedSource(Source):
-    """Plays a script: what it lists is sent, `PENDING` waits, `End` ends, and an exception is raised.
+    """Plays a script: what it lists is sent, `PENDING` waits, `End` ends, an exception is raised.
 
-    With text only it has a native twin, which `parts="native"` runs in its place.
+    With text only it has a native twin, which `parts="native"` runs in its place; a twin does not
+    keep `sent` and `signals`.
     """
 
     def __init__(self, items: Iterable[Item] = (), *, end: End | None = None) -> None:
@@ -40,12 +41,6 @@ class ScriptedSource(Source):
 
     def notify_backpressure(self, signal: Signal) -> None:
         self.signals.append(signal)
-
-    def native_stage(self, config: str) -> tuple[str, dict[str, object]] | None:
-        plain = bool(self.items) and all(isinstance(item, str) for item in self.items)
-        if type(self) is not ScriptedSource or self.end is not None or not plain:
-            return None
-        return "scripted", {"tokens": self.items, "repeat": 1}
 
 
 class CountingSource(Source):

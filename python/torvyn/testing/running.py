@@ -89,21 +89,22 @@ def run_flow(
     capacity: int | None = None,
     until: Until = done,
     clock: Clock | None = None,
-    parts: str = "native",
+    parts: str | None = None,
     patience_s: float = 20.0,
     **options: Any,
 ) -> Run:
     """Runs the stages as a chain, or a `Flow` that was built before.
 
-    A chain without a sink gets a `CollectingSink`. `capacity` is the depth of every queue; `parts` says who runs the
-    stages (see `PARTS`); `options` are those of `Flow`. With `until=idle` the flow may be looked at, prodded and sent
-    on with `Run.go`. A flow that gets there not at all fails the test after `patience_s`.
+    A chain without a sink gets a `CollectingSink`. `capacity` is the depth of every queue; `parts`
+    says who runs the stages (one of `PARTS`; None leaves them as they are); `options` are those of
+    `Flow`. With `until=idle` the flow may be looked at, prodded and sent on with `Run.go`. A flow
+    that does not get there fails the test after `patience_s`.
     """
     if len(stages) == 1 and isinstance(stages[0], Flow):
         return Run(stages[0], None, patience_s).go(until)
     components: list[Component] = [as_component(stage) for stage in stages]
     sink = None if components[-1].role == "sink" else CollectingSink()
     components += [] if sink is None else [sink]
-    made = [as_parts(component, parts) for component in components]
+    made = [part if parts is None else as_parts(part, parts) for part in components]
     flow = Flow(*made, queue_depth=capacity, clock=clock, **options)
     return Run(flow, sink, patience_s).go(until)

@@ -12,6 +12,7 @@ from typing import Any, Final
 from torvyn.contract import ROLES, Component, End
 from torvyn.contract.roles import METHODS
 from torvyn.link.traits import calls_async, reads_stream
+from torvyn.testing.parts import ScriptedSource
 
 PARTS: Final = ("python", "thread", "async", "native")
 """`python`: inline, no native code. `thread`, `async`: each stage on its own. `native`: inline,
@@ -22,6 +23,8 @@ def as_parts(component: Component, parts: str) -> Component:
     """The component as one of `PARTS`. What is async or reads a stream stays as it is."""
     if parts not in PARTS:
         raise ValueError(f"`parts` is one of {', '.join(PARTS)}, not {parts!r}")
+    if parts == "native" and isinstance(component, ScriptedSource):
+        return _native_script(component)
     if parts == "native" or calls_async(component) is not False or reads_stream(component):
         return component
     if parts == "async":
@@ -32,6 +35,14 @@ def as_parts(component: Component, parts: str) -> Component:
     if parts == "thread":
         component.run = "thread"
     return component
+
+
+def _native_script(source: ScriptedSource) -> Component:
+    plain = bool(source.items) and all(isinstance(item, str) for item in source.items)
+    if plain and source.end is None:
+        script = ("scripted", {"tokens": source.items, "repeat": 1})
+        source.native_stage = lambda config: script  # type: ignore[attr-defined]
+    return source
 
 
 class _Twin(Component):
