@@ -13,7 +13,7 @@ use torvyn_stream::{
     ContentType, Element, Emission, End, ErrorKind, Foreign, ForeignTable, Payload, StageError,
 };
 
-use crate::element::{Data, NativeData, PyElement};
+use crate::element::{Data, NativeData, PyElement, TextElement};
 use crate::symbols::Symbols;
 
 static TABLE: ForeignTable = ForeignTable { retain, release, view, inherit };
@@ -92,17 +92,35 @@ pub fn companion(
     if let Some(companion) = &element.companion {
         let pointer: *mut ffi::PyObject = companion.as_ptr().as_ptr().cast();
         // SAFETY: a live object; only its type is looked at.
-        if unsafe { ffi::Py_TYPE(pointer) } == symbols.element_type {
+        let kind = unsafe { ffi::Py_TYPE(pointer) };
+        if kind == symbols.text_element_type || kind == symbols.element_type {
             return Ok(pointer);
         }
     }
-    let made = Py::new(py, make_element(py, symbols, element, around))?;
+    let made = element_object(py, symbols, element, around)?;
     let pointer = made.as_ptr();
-    element.companion = Some(foreign(made.into_bound(py).into_any()));
+    element.companion = Some(foreign(made));
     Ok(pointer)
 }
 
-pub fn make_element(
+/// A new `Element` object for a native element.
+#[inline]
+pub fn element_object<'py>(
+    py: Python<'py>,
+    symbols: &Symbols,
+    element: &Element,
+    around: &Surroundings,
+) -> PyResult<Bound<'py, PyAny>> {
+    let made = make_element(py, symbols, element, around);
+    if let Data::Text(text) = &made.data {
+        let text = text.clone_ref(py);
+        let whole = PyClassInitializer::from(made).add_subclass(TextElement { text });
+        return Ok(Bound::new(py, whole)?.into_any());
+    }
+    Ok(Bound::new(py, made)?.into_any())
+}
+
+fn make_element(
     py: Python<'_>,
     symbols: &Symbols,
     element: &Element,
@@ -124,7 +142,7 @@ pub fn make_element(
                 other => other.clone(),
             };
             let reader = Some((around.shared.clone(), around.node));
-            Data::Native(Box::new(NativeData::new(payload, reader)))
+            Data::Native(Box::new(NativeData::new(payload, element.len, reader)))
         }
     };
     let attributes = element.companion.as_ref().and_then(|held| attributes_of(py, symbols, held));
@@ -249,10 +267,7 @@ fn from_element(py: Python<'_>, element: &PyElement) -> Result<Emission, StageEr
             let made = plain(bytes.bind(py).as_any(), ContentType::BINARY)?;
             (made.payload, made.len)
         }
-        Data::Native(native) => {
-            let len = native.payload.bytes().unwrap_or_default().len() as u32;
-            (native.payload.clone(), len)
-        }
+        Data::Native(native) => (native.payload.clone(), native.len),
     };
     let companion = element.attributes.as_ref().map(|dict| foreign(dict.bind(py).clone().into_any()));
     Ok(Emission { payload, len, content_type: element.content_type, companion, keep: false })

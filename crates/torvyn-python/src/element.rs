@@ -22,17 +22,18 @@ pub enum Data {
 
 pub struct NativeData {
     pub payload: Payload,
+    pub len: u32,
     pub reader: Option<(Arc<Shared>, u16)>,
     text: PyOnceLock<Py<PyString>>,
 }
 
 impl NativeData {
-    pub fn new(payload: Payload, reader: Option<(Arc<Shared>, u16)>) -> Self {
-        Self { payload, reader, text: PyOnceLock::new() }
+    pub fn new(payload: Payload, len: u32, reader: Option<(Arc<Shared>, u16)>) -> Self {
+        Self { payload, len, reader, text: PyOnceLock::new() }
     }
 
     fn bytes(&self) -> &[u8] {
-        self.payload.bytes().unwrap_or_default()
+        self.payload.bytes(self.len).unwrap_or_default()
     }
 
     fn note_copy(&self) {
@@ -43,7 +44,15 @@ impl NativeData {
     }
 }
 
-#[pyclass(frozen, module = "torvyn", name = "Element", weakref)]
+/// An element of text as flows hand it out. Its `text` is a plain member, which the interpreter reads without a call;
+/// for everybody else it is an `Element`.
+#[pyclass(frozen, module = "torvyn", name = "Element", extends = PyElement)]
+pub struct TextElement {
+    #[pyo3(get)]
+    pub text: Py<PyString>,
+}
+
+#[pyclass(frozen, module = "torvyn", name = "Element", weakref, subclass)]
 pub struct PyElement {
     pub data: Data,
     #[pyo3(get)]
@@ -235,7 +244,7 @@ impl PyElement {
             attributes,
             this.context.as_ref().map(|context| context.clone_ref(py)),
         );
-        (slf.get_type(), arguments).into_pyobject(py)
+        (py.get_type::<PyElement>(), arguments).into_pyobject(py)
     }
 
     unsafe fn __getbuffer__(

@@ -9,7 +9,7 @@ use pyo3::types::{PyList, PyString, PyTuple};
 use torvyn_reactor::{Finished, Offload, Role, Task};
 use torvyn_stream::{End, Outbox, Pull, StageError, Step};
 
-use crate::convert::{Surroundings, end_object, end_of, make_element, raised};
+use crate::convert::{Surroundings, element_object, end_object, end_of, raised};
 use crate::interpret::{Answer, PortNames, emit_item, filter_step, made_step, pull_step, sink_step};
 use crate::symbols::Symbols;
 use crate::waker::PyWaker;
@@ -116,8 +116,7 @@ impl Port {
             let pair = match task {
                 Task::Accept(element) => {
                     let Some(around) = self.around.get() else { continue };
-                    let made = make_element(py, symbols, &element, around);
-                    ("element", Py::new(py, made)?.into_bound(py).into_any()).into_pyobject(py)?
+                    ("element", element_object(py, symbols, &element, around)?).into_pyobject(py)?
                 }
                 Task::Flush => ("flush", py.None()).into_pyobject(py)?,
                 Task::Complete(end) => {

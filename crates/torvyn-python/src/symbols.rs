@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyDict, PyString, PyType};
 
-use crate::element::PyElement;
+use crate::element::{PyElement, TextElement};
 
 pub struct Symbols {
     pub pending: Py<PyAny>,
@@ -28,6 +28,7 @@ pub struct Symbols {
     pub bytes_type: *mut ffi::PyTypeObject,
     pub dict_type: *mut ffi::PyTypeObject,
     pub element_type: *mut ffi::PyTypeObject,
+    pub text_element_type: *mut ffi::PyTypeObject,
 }
 
 // SAFETY: the raw pointers are types that live as long as the interpreter and are only compared.
@@ -75,6 +76,7 @@ impl Symbols {
             bytes_type: py.get_type::<PyBytes>().as_type_ptr(),
             dict_type: py.get_type::<PyDict>().as_type_ptr(),
             element_type: py.get_type::<PyElement>().as_type_ptr(),
+            text_element_type: py.get_type::<TextElement>().as_type_ptr(),
         })
     }
 }

@@ -1,12 +1,12 @@
 //! What follows a call: verdicts, numbering, error policies. The same for inline and offloaded stages.
 
-use torvyn_stream::{Element, Emission, End, ErrorKind, StageError, Step};
+use torvyn_stream::{Element, Emission, End, StageError, Step};
 
 use crate::blueprint::{Recovery, Role};
 use crate::core::Core;
 use crate::node::{Node, Retry, Worker};
 use crate::shared::{Failure, FailureKind};
-use crate::wires::Wires;
+use crate::wires::{Wires, over_budget};
 
 impl Core {
     /// Settles one call: `element` is what it was about, the outbox holds what it made.
@@ -148,16 +148,14 @@ impl Core {
         for held in self.take_held(index) {
             self.wires.release(held);
         }
-        let node = &mut self.nodes[index];
-        let admitted = self.wires.admit(index, node, emission);
-        let mut taken = admitted?;
-        taken.sequence = element.sequence;
-        taken.timestamp_ns = element.timestamp_ns;
-        if taken.companion.is_none() {
-            taken.companion = element.companion.as_ref().and_then(|companion| companion.inherit());
+        let mut emission = emission;
+        if emission.companion.is_none() {
+            emission.companion = element.companion.as_ref().and_then(|held| held.inherit());
         }
+        let (sequence, timestamp_ns) = (element.sequence, element.timestamp_ns);
         self.wires.release(element);
-        self.wires.send(node, index, 0, taken)
+        let node = &mut self.nodes[index];
+        self.wires.send_made(node, index, emission, sequence, timestamp_ns)
     }
 
     fn take_held(&mut self, index: usize) -> std::collections::VecDeque<Element> {
@@ -242,20 +240,7 @@ impl Core {
 }
 
 fn within_budget(node: &Node, index: usize, used: u64) -> Result<(), Failure> {
-    if used <= node.budget_bytes {
-        return Ok(());
-    }
-    Err(Failure {
-        kind: FailureKind::MemoryExceeded,
-        node: Some(index),
-        edge: None,
-        sequence: None,
-        method: method_name(node.role),
-        error: StageError::new(
-            ErrorKind::Fatal,
-            format!("{used} bytes in use, {} allowed", node.budget_bytes),
-        ),
-    })
+    if used <= node.budget_bytes { Ok(()) } else { Err(over_budget(index, node, used, method_name(node.role))) }
 }
 
 #[inline]
@@ -282,27 +267,19 @@ pub(crate) fn send_one(
     if node.ports.is_empty() {
         return Ok(());
     }
-    let mut element = wires.admit(index, node, emission)?;
-    match node.role {
-        Role::Source => {
-            element.sequence = node.next_sequence;
-            element.timestamp_ns = now_ns;
-            node.next_sequence += 1;
-        }
-        Role::Aggregator => {
-            element.sequence = node.next_sequence;
-            element.timestamp_ns = node.stamp.timestamp_ns;
-            node.next_sequence += 1;
-        }
+    let mut emission = emission;
+    let (sequence, timestamp_ns) = match node.role {
+        Role::Source => (node.next_sequence, now_ns),
+        Role::Aggregator => (node.next_sequence, node.stamp.timestamp_ns),
         _ => {
-            element.sequence = node.stamp.sequence;
-            element.timestamp_ns = node.stamp.timestamp_ns;
-            if element.companion.is_none() {
-                element.companion = node.stamp.attributes.clone();
+            if emission.companion.is_none() {
+                emission.companion = node.stamp.attributes.clone();
             }
+            (node.stamp.sequence, node.stamp.timestamp_ns)
         }
-    }
-    wires.send(node, index, 0, element)
+    };
+    node.next_sequence += 1;
+    wires.send_made(node, index, emission, sequence, timestamp_ns)
 }
 
 pub(crate) fn method_name(role: Role) -> &'static str {

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use torvyn_stream::{Element, End, Offer, Outbox, Queue};
+use torvyn_stream::{Element, Emission, End, Outbox, Queue};
 
 use crate::blueprint::{Annotate, Blueprint, NodeSpec, Work};
 use crate::clock::Clock;
@@ -108,19 +108,12 @@ impl Core {
     }
 
     /// Puts an element into the entry. The node behind it pays for it.
-    pub fn feed(&mut self, emission: torvyn_stream::Emission) -> Result<(), Failure> {
+    pub fn feed(&mut self, emission: Emission) -> Result<(), Failure> {
         let Some(entry) = self.entry.map(usize::from) else { return Ok(()) };
-        let owner = self.wires.edges[entry].target.map_or(0, usize::from);
-        let mut element = self.wires.admit(owner, &self.nodes[owner], emission)?;
-        element.sequence = self.pulled;
-        element.timestamp_ns = self.clock.now_ns();
+        let node = self.wires.edges[entry].target.map_or(0, usize::from);
+        let sequence = self.pulled;
         self.pulled += 1;
-        match self.wires.edges[entry].queue.offer(element) {
-            Offer::Taken => {}
-            Offer::Full(element) => self.wires.release(element),
-            Offer::Dropped(gone) => gone.into_iter().for_each(|old| self.wires.release(old)),
-        }
-        Ok(())
+        self.wires.feed(entry, &self.nodes[node], emission, sequence, self.clock.now_ns())
     }
 
     pub fn has_output(&self) -> bool {
@@ -139,7 +132,7 @@ impl Core {
             + self.nodes.capacity() * size_of::<Node>()
             + nodes
             + size_of_val(&*self.wires.edges)
-            + self.outbox.made.capacity() * size_of::<torvyn_stream::Emission>()
+            + self.outbox.made.capacity() * size_of::<Emission>()
             + self.wires.shared.size_bytes();
         let queues = self.wires.edges.iter().map(|edge| edge.queue.heap_bytes()).sum();
         (state, queues)

@@ -240,18 +240,22 @@ impl Core {
             }
             let used = if matches!(outcome, Ok(Step::Done)) { self.outbox.made.len() } else { 1 };
             room = room.saturating_sub(used);
-            let Some(element) = self.wires.edges[input].queue.pop() else { break };
             match outcome {
                 // The two answers that nearly all calls give, without a detour.
-                Ok(Step::Forward) if self.nodes[index].held.is_empty() => {
-                    self.wires.send(&mut self.nodes[index], index, 0, element)?;
-                }
+                Ok(Step::Forward)
+                    if self.nodes[index].held.is_empty()
+                        && self.wires.pass_front(&self.nodes[index], index, input) => {}
                 Ok(Step::Done) if self.outbox.made.is_empty() => {
-                    note_stamp(&mut self.nodes[index], &element, true);
-                    self.wires.release(element);
+                    if let Some(element) = self.wires.edges[input].queue.front_mut() {
+                        note_stamp(&mut self.nodes[index], element, true);
+                    }
+                    self.wires.release_front(input);
                     self.charge_held(index)?;
                 }
-                outcome => self.conclude(index, Some(element), outcome, 0)?,
+                outcome => {
+                    let element = self.wires.edges[input].queue.pop();
+                    self.conclude(index, element, outcome, 0)?;
+                }
             }
         }
         self.tick(index)?;

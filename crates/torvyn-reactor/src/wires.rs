@@ -49,34 +49,60 @@ impl Wires {
         })
     }
 
-    /// Turns what a component made into an element that its node pays for.
+    /// Charges a node for what it made.
     #[inline(always)]
-    pub fn admit(&self, index: usize, node: &Node, emission: Emission) -> Result<Element, Failure> {
+    fn charge(&self, index: usize, node: &Node, len: u32) -> Result<(), Failure> {
         let ledger = &self.shared.nodes[index].ledger;
-        ledger.allocate(u64::from(emission.len));
-        let mut element =
-            Element::new(emission.payload, emission.len, emission.content_type, index as u16);
-        element.set_keep(emission.keep);
-        element.companion = emission.companion;
+        ledger.allocate(u64::from(len));
         if ledger.used_bytes() > node.budget_bytes {
-            return Err(self.over_budget(index, node, element));
+            let used = ledger.used_bytes();
+            ledger.release(u64::from(len));
+            return Err(over_budget(index, node, used, "emit"));
         }
-        Ok(element)
+        Ok(())
     }
 
-    #[cold]
-    fn over_budget(&self, index: usize, node: &Node, element: Element) -> Failure {
-        let used = self.shared.nodes[index].ledger.used_bytes();
-        self.release(element);
-        let message = format!("{used} bytes in use, {} allowed", node.budget_bytes);
-        Failure {
-            kind: FailureKind::MemoryExceeded,
-            node: Some(index),
-            edge: None,
-            sequence: None,
-            method: "emit",
-            error: StageError::new(ErrorKind::Fatal, message),
+    /// Sends what a component made through port 0, as an element that its node pays for.
+    #[inline(always)]
+    pub fn send_made(
+        &mut self,
+        node: &mut Node,
+        index: usize,
+        emission: Emission,
+        sequence: u64,
+        timestamp_ns: u64,
+    ) -> Result<(), Failure> {
+        self.charge(index, node, emission.len)?;
+        let mut emission = emission;
+        if let Some([only]) = node.ports.first().map(|edges| &**edges)
+            && node.backlog.is_empty()
+        {
+            let edge = &mut self.edges[usize::from(*only)];
+            if !edge.dead {
+                match edge.queue.emplace(emission, index as u16, sequence, timestamp_ns) {
+                    Ok(()) => {
+                        self.shared.nodes[index].emitted.add(1);
+                        return Ok(());
+                    }
+                    Err(back) => emission = back,
+                }
+            }
         }
+        let element = Element::made(emission, index as u16, sequence, timestamp_ns);
+        self.send(node, index, 0, element)
+    }
+
+    /// Puts what the caller feeds into the entry; the node behind it pays. There is room: the caller has looked.
+    pub fn feed(&mut self, entry: usize, node: &Node, emission: Emission, sequence: u64, now_ns: u64) -> Result<(), Failure> {
+        let owner = self.edges[entry].target.map_or(0, usize::from);
+        self.charge(owner, node, emission.len)?;
+        let element = Element::made(emission, owner as u16, sequence, now_ns);
+        match self.edges[entry].queue.offer(element) {
+            Offer::Taken => {}
+            Offer::Full(element) => self.release(element),
+            Offer::Dropped(gone) => gone.into_iter().for_each(|old| self.release(old)),
+        }
+        Ok(())
     }
 
     /// The element's last use in this flow.
@@ -85,6 +111,33 @@ impl Wires {
         if element.payload.is_last() {
             self.shared.nodes[element.owner()].ledger.release(u64::from(element.len));
         }
+    }
+
+    /// The first element of `input` is used up.
+    #[inline(always)]
+    pub fn release_front(&mut self, input: usize) {
+        let queue = &mut self.edges[input].queue;
+        if let Some(element) = queue.front_mut()
+            && element.payload.is_last()
+        {
+            let ledger = &self.shared.nodes[element.owner()].ledger;
+            ledger.release(u64::from(element.len));
+        }
+        queue.drop_front();
+    }
+
+    /// Passes the first element of `input` on through port 0, if that takes no more than a move. False: it does.
+    #[inline(always)]
+    pub fn pass_front(&mut self, node: &Node, index: usize, input: usize) -> bool {
+        let Some([only]) = node.ports.first().map(|edges| &**edges) else { return false };
+        let Ok([from, to]) = self.edges.get_disjoint_mut([input, usize::from(*only)]) else {
+            return false;
+        };
+        if to.dead || !node.backlog.is_empty() || !from.queue.move_front(&mut to.queue) {
+            return false;
+        }
+        self.shared.nodes[index].emitted.add(1);
+        true
     }
 
     /// Sends to every edge of a port; what does not fit yet goes to the node's backlog.
@@ -214,5 +267,18 @@ impl Wires {
             }
         }
         end
+    }
+}
+
+#[cold]
+pub fn over_budget(index: usize, node: &Node, used: u64, method: &'static str) -> Failure {
+    let message = format!("{used} bytes in use, {} allowed", node.budget_bytes);
+    Failure {
+        kind: FailureKind::MemoryExceeded,
+        node: Some(index),
+        edge: None,
+        sequence: None,
+        method,
+        error: StageError::new(ErrorKind::Fatal, message),
     }
 }

@@ -4,6 +4,7 @@ use crate::content::ContentType;
 use crate::foreign::Foreign;
 use crate::ledger::{CopyReason, Ledger};
 use crate::payload::Payload;
+use crate::stage::Emission;
 
 const KEEP: u16 = 1 << 15;
 
@@ -24,23 +25,23 @@ pub struct Element {
 const _: () = assert!(size_of::<Element>() == 64);
 
 impl Element {
-    #[inline]
-    pub fn new(payload: Payload, len: u32, content_type: ContentType, owner: u16) -> Self {
+    #[inline(always)]
+    pub fn made(emission: Emission, owner: u16, sequence: u64, timestamp_ns: u64) -> Self {
         Self {
-            sequence: 0,
-            timestamp_ns: 0,
-            len,
-            content_type,
-            owner: owner & !KEEP,
-            payload,
-            companion: None,
+            sequence,
+            timestamp_ns,
+            len: emission.len,
+            content_type: emission.content_type,
+            owner: (owner & !KEEP) | if emission.keep { KEEP } else { 0 },
+            payload: emission.payload,
+            companion: emission.companion,
         }
     }
 
     /// The payload as bytes for a native stage; a copy that the host had to make is counted.
     #[inline]
     pub fn read(&self, ledger: &Ledger) -> Option<&[u8]> {
-        if let Some(bytes) = self.payload.bytes() {
+        if let Some(bytes) = self.payload.bytes(self.len) {
             return Some(bytes);
         }
         let (bytes, copied) = self.payload.foreign()?.view()?;
@@ -69,10 +70,5 @@ impl Element {
     #[inline]
     pub fn keep(&self) -> bool {
         self.owner & KEEP != 0
-    }
-
-    #[inline]
-    pub fn set_keep(&mut self, keep: bool) {
-        self.owner = if keep { self.owner | KEEP } else { self.owner & !KEEP };
     }
 }

@@ -9,6 +9,7 @@ pub mod foreign;
 pub mod ledger;
 pub mod payload;
 pub mod queue;
+pub mod ring;
 pub mod stage;
 
 pub use content::ContentType;

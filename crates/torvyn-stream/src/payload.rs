@@ -5,11 +5,13 @@ use std::sync::Arc;
 use crate::foreign::Foreign;
 
 /// Payloads up to this size live in the queue slot itself.
-pub const INLINE_MAX: usize = 22;
+pub const INLINE_MAX: usize = 16;
 
+/// The length is the element's. A tag of eight bytes keeps all parts aligned, so that moves are whole words.
 #[derive(Debug, Clone)]
+#[repr(u64)]
 pub enum Payload {
-    Inline { len: u8, bytes: [u8; INLINE_MAX] },
+    Inline([u8; INLINE_MAX]),
     Shared(Arc<[u8]>),
     /// A str or bytes of the host language, as it came.
     Foreign(Foreign),
@@ -23,7 +25,7 @@ impl Payload {
         if data.len() <= INLINE_MAX {
             let mut bytes = [0; INLINE_MAX];
             bytes[..data.len()].copy_from_slice(data);
-            Payload::Inline { len: data.len() as u8, bytes }
+            Payload::Inline(bytes)
         } else {
             Payload::Shared(Arc::from(data))
         }
@@ -31,12 +33,12 @@ impl Payload {
 
     /// The bytes, unless a foreign object holds them.
     #[inline]
-    pub fn bytes(&self) -> Option<&[u8]> {
+    pub fn bytes(&self, len: u32) -> Option<&[u8]> {
         match self {
-            Payload::Inline { len, bytes } => Some(&bytes[..usize::from(*len)]),
+            Payload::Inline(bytes) => bytes.get(..len as usize),
             Payload::Shared(bytes) => Some(bytes),
             Payload::Foreign(_) => None,
-            Payload::Fanned(inner) => inner.bytes(),
+            Payload::Fanned(inner) => inner.bytes(len),
         }
     }
 

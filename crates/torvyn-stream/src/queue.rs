@@ -2,10 +2,10 @@
 //!
 //! Owned by whoever runs the turn, so it needs no lock. It grows from nothing; capacity is a limit, not an allocation.
 
-use std::collections::VecDeque;
-
 use crate::counter::Counter;
 use crate::element::Element;
+use crate::ring::Ring;
+use crate::stage::Emission;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Policy {
@@ -56,7 +56,7 @@ struct Tally {
 
 #[derive(Debug)]
 pub struct Queue {
-    slots: VecDeque<Element>,
+    slots: Ring,
     bytes: usize,
     depth_limit: usize,
     byte_limit: usize,
@@ -72,7 +72,7 @@ pub struct Queue {
 impl Queue {
     pub fn new(depth_limit: usize, byte_limit: usize, policy: Policy, low_watermark: f64) -> Self {
         Self {
-            slots: VecDeque::new(),
+            slots: Ring::default(),
             bytes: 0,
             depth_limit: depth_limit.max(1),
             byte_limit: byte_limit.max(1),
@@ -119,7 +119,7 @@ impl Queue {
     }
 
     pub fn heap_bytes(&self) -> usize {
-        self.slots.capacity() * size_of::<Element>()
+        self.slots.heap_bytes()
     }
 
     /// How many more elements may surely be offered. A queue that drops always takes.
@@ -150,6 +150,24 @@ impl Queue {
         self.refuse(element)
     }
 
+    /// Makes an element in its slot, if it fits; else the emission comes back.
+    #[inline(always)]
+    pub fn emplace(
+        &mut self,
+        emission: Emission,
+        owner: u16,
+        sequence: u64,
+        timestamp_ns: u64,
+    ) -> Result<(), Emission> {
+        let len = emission.len as usize;
+        if !self.fits(len) {
+            return Err(emission);
+        }
+        self.slots.emplace(emission, owner, sequence, timestamp_ns);
+        self.note_put(len);
+        Ok(())
+    }
+
     #[cold]
     fn refuse(&mut self, element: Element) -> Offer {
         self.pressure();
@@ -166,7 +184,7 @@ impl Queue {
     fn make_way(&mut self, element: Element) -> Offer {
         let mut gone = Vec::new();
         while !self.fits(element.len as usize) {
-            match self.slots.pop_front() {
+            match self.slots.pop() {
                 Some(oldest) => {
                     self.bytes -= oldest.len as usize;
                     gone.push(oldest);
@@ -181,8 +199,14 @@ impl Queue {
 
     #[inline(always)]
     fn put(&mut self, element: Element) {
-        self.bytes += element.len as usize;
-        self.slots.push_back(element);
+        let len = element.len as usize;
+        self.slots.push(element);
+        self.note_put(len);
+    }
+
+    #[inline(always)]
+    fn note_put(&mut self, len: usize) {
+        self.bytes += len;
         self.tally.pushed += 1;
         let depth = self.slots.len() + self.lent;
         self.tally.peak = self.tally.peak.max(depth);
@@ -207,11 +231,37 @@ impl Queue {
 
     #[inline(always)]
     pub fn pop(&mut self) -> Option<Element> {
-        let element = self.slots.pop_front()?;
+        let element = self.slots.pop()?;
         self.bytes -= element.len as usize;
         self.tally.popped += 1;
         self.settle();
         Some(element)
+    }
+
+    /// Drops the first element where it lies.
+    #[inline(always)]
+    pub fn drop_front(&mut self) {
+        if let Some(element) = self.slots.front() {
+            self.bytes -= element.len as usize;
+            self.slots.drop_front();
+            self.tally.popped += 1;
+            self.settle();
+        }
+    }
+
+    /// Moves the first element to the end of another queue. False: it does not fit there, or there is none.
+    #[inline(always)]
+    pub fn move_front(&mut self, to: &mut Queue) -> bool {
+        let Some(len) = self.slots.front().map(|element| element.len as usize) else { return false };
+        if !to.fits(len) {
+            return false;
+        }
+        self.slots.move_front(&mut to.slots);
+        self.bytes -= len;
+        self.tally.popped += 1;
+        self.settle();
+        to.note_put(len);
+        true
     }
 
     #[inline]
@@ -240,9 +290,9 @@ impl Queue {
 
     /// Takes out all that an interrupt may drop.
     pub fn interrupt(&mut self) -> Vec<Element> {
-        let (kept, gone): (Vec<_>, Vec<_>) = self.slots.drain(..).partition(Element::keep);
-        self.slots = kept.into();
-        self.bytes = self.slots.iter().map(|element| element.len as usize).sum();
+        let (kept, gone): (Vec<_>, Vec<_>) = self.slots.take_all().into_iter().partition(Element::keep);
+        self.bytes = kept.iter().map(|element| element.len as usize).sum();
+        kept.into_iter().for_each(|element| self.slots.push(element));
         self.tally.interrupted += gone.len() as u64;
         self.settle();
         gone
@@ -250,9 +300,8 @@ impl Queue {
 
     /// Takes out everything: the flow was cancelled or failed.
     pub fn discard(&mut self) -> Vec<Element> {
-        let gone: Vec<_> = self.slots.drain(..).collect();
+        let gone = self.slots.take_all();
         self.bytes = 0;
-        self.slots = VecDeque::new();
         self.tally.discarded += gone.len() as u64;
         self.settle();
         gone

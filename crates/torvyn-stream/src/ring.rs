@@ -1,0 +1,212 @@
+//! The ring of a queue: slots that grow by doubling and that elements enter and leave without passing through the stack.
+//!
+//! A 64-byte element assembled on the stack and copied at once stalls the processor on every hop; here it is written
+//! into its slot, worked on in place, and moved from slot to slot. That is what the unsafe code is for.
+
+use std::mem::MaybeUninit;
+
+use crate::element::Element;
+use crate::stage::Emission;
+
+const FIRST: usize = 4;
+
+/// Invariant: the `len` slots from `head` on, modulo the capacity (a power of two or zero), are initialised.
+#[derive(Default)]
+pub struct Ring {
+    slots: Box<[MaybeUninit<Element>]>,
+    head: usize,
+    len: usize,
+}
+
+impl Ring {
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    pub fn heap_bytes(&self) -> usize {
+        size_of_val(&*self.slots)
+    }
+
+    #[inline]
+    fn at(&self, offset: usize) -> usize {
+        (self.head + offset) & (self.slots.len() - 1)
+    }
+
+    /// The slot after the last element, which the caller must fill before anything else happens to the ring.
+    #[inline(always)]
+    fn next_slot(&mut self) -> &mut MaybeUninit<Element> {
+        if self.len == self.slots.len() {
+            self.grow();
+        }
+        let at = self.at(self.len);
+        self.len += 1;
+        &mut self.slots[at]
+    }
+
+    #[cold]
+    fn grow(&mut self) {
+        let wider = (self.slots.len() * 2).max(FIRST);
+        let mut slots: Box<[MaybeUninit<Element>]> = Box::new_uninit_slice(wider);
+        for offset in 0..self.len {
+            // A bitwise move: the old slots are never read again.
+            slots[offset] = std::mem::replace(&mut self.slots[self.at(offset)], MaybeUninit::uninit());
+        }
+        self.slots = slots;
+        self.head = 0;
+    }
+
+    #[inline(always)]
+    pub fn push(&mut self, element: Element) {
+        self.next_slot().write(element);
+    }
+
+    /// Makes an element in its slot.
+    #[inline(always)]
+    pub fn emplace(&mut self, emission: Emission, owner: u16, sequence: u64, timestamp_ns: u64) {
+        let slot = self.next_slot();
+        slot.write(Element::made(emission, owner, sequence, timestamp_ns));
+    }
+
+    #[inline(always)]
+    pub fn pop(&mut self) -> Option<Element> {
+        if self.len == 0 {
+            return None;
+        }
+        let at = self.head;
+        self.forget_front();
+        // SAFETY: the ring was not empty, so the slot is initialised; it is outside the ring now and read once.
+        Some(unsafe { self.slots[at].assume_init_read() })
+    }
+
+    #[inline(always)]
+    fn forget_front(&mut self) {
+        self.head = self.at(1);
+        self.len -= 1;
+    }
+
+    #[inline(always)]
+    pub fn front(&self) -> Option<&Element> {
+        // SAFETY: when the ring is not empty its first slot is initialised.
+        (self.len > 0).then(|| unsafe { self.slots[self.head].assume_init_ref() })
+    }
+
+    #[inline(always)]
+    pub fn front_mut(&mut self) -> Option<&mut Element> {
+        // SAFETY: as above.
+        (self.len > 0).then(|| unsafe { self.slots[self.head].assume_init_mut() })
+    }
+
+    /// Drops the first element where it lies.
+    #[inline(always)]
+    pub fn drop_front(&mut self) {
+        if self.len > 0 {
+            let at = self.head;
+            self.forget_front();
+            // SAFETY: the slot was initialised and is outside the ring now.
+            unsafe { self.slots[at].assume_init_drop() };
+        }
+    }
+
+    /// Moves the first element to the end of another ring, slot to slot.
+    #[inline(always)]
+    pub fn move_front(&mut self, to: &mut Ring) {
+        if self.len > 0 {
+            let at = self.head;
+            self.forget_front();
+            let from: *const MaybeUninit<Element> = &self.slots[at];
+            // SAFETY: two different rings, so the slots do not overlap; the source slot is outside its ring now.
+            unsafe { std::ptr::copy_nonoverlapping(from, to.next_slot(), 1) };
+        }
+    }
+
+    /// Takes everything out and lets the slots go.
+    pub fn take_all(&mut self) -> Vec<Element> {
+        let all = std::iter::from_fn(|| self.pop()).collect();
+        self.slots = Box::default();
+        self.head = 0;
+        all
+    }
+}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        while self.len > 0 {
+            self.drop_front();
+        }
+    }
+}
+
+impl std::fmt::Debug for Ring {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "Ring({} of {})", self.len, self.slots.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::Payload;
+
+    fn element(number: u64) -> Element {
+        let text = "x".repeat((number % 40) as usize);
+        Element::made(Emission::text(&text), 0, number, 0)
+    }
+
+    proptest! {
+        /// Two rings under random pushes, pops, drops and moves agree with two `VecDeque`s.
+        #[test]
+        fn rings_behave_like_deques(steps in prop::collection::vec(0u8..6, 1..400)) {
+            let (mut a, mut b) = (Ring::default(), Ring::default());
+            let (mut x, mut y) = (VecDeque::new(), VecDeque::new());
+            for (number, step) in steps.into_iter().enumerate() {
+                match step {
+                    0 | 1 => {
+                        a.push(element(number as u64));
+                        x.push_back(number as u64);
+                    }
+                    2 => prop_assert_eq!(a.pop().map(|e| e.sequence), x.pop_front()),
+                    3 => {
+                        b.drop_front();
+                        y.pop_front();
+                    }
+                    4 => {
+                        a.move_front(&mut b);
+                        y.extend(x.pop_front());
+                    }
+                    _ => {
+                        prop_assert_eq!(a.front().map(|e| e.sequence), x.front().copied());
+                        prop_assert_eq!(b.front_mut().map(|e| e.sequence), y.front().copied());
+                    }
+                }
+                prop_assert_eq!((a.len(), b.len()), (x.len(), y.len()));
+            }
+            let left: Vec<u64> = b.take_all().iter().map(|e| e.sequence).collect();
+            prop_assert_eq!(left, Vec::from(y));
+        }
+    }
+
+    #[test]
+    fn elements_that_are_left_are_dropped_once() {
+        let payload: std::sync::Arc<[u8]> = vec![7; 100].into();
+        let mut ring = Ring::default();
+        for _ in 0..9 {
+            let mut emission = Emission::text("");
+            emission.payload = Payload::Shared(payload.clone());
+            ring.push(Element::made(emission, 0, 0, 0));
+        }
+        ring.drop_front();
+        assert_eq!(std::sync::Arc::strong_count(&payload), 9);
+        drop(ring);
+        assert_eq!(std::sync::Arc::strong_count(&payload), 1);
+    }
+}
