@@ -87,8 +87,9 @@ impl NativeFlow {
         Symbols::get(py)?;
         let edges: Vec<EdgeSpec> = edges.into_iter().map(edge_of).collect::<PyResult<_>>()?;
         let open = edges.iter().any(|edge| edge.source.is_none());
-        let clock = match clock {
-            Some(manual) => manual.get().clock(),
+        let hand = clock.map(|clock| clock.get());
+        let clock = match hand {
+            Some(hand) => hand.clock(),
             None => Clock::monotonic(monotonic_ns(py)?),
         };
         let shared = Arc::new(Shared::new(nodes.len(), edges.len()));
@@ -139,6 +140,9 @@ impl NativeFlow {
         };
         let exit = around(0);
         let flow = Flow::new(blueprint, shared.clone(), clock);
+        if let Some(hand) = hand {
+            hand.watch(&flow);
+        }
         Ok(Self { flow, signal: OnceLock::new(), around: exit })
     }
 
@@ -172,6 +176,8 @@ impl NativeFlow {
             Some(Status::Over) => Ok(("over", None)),
             Some(Status::Output) => Ok(("output", None)),
             Some(Status::Again) => Ok(("again", None)),
+            // A hand-driven clock does not run by itself: there is no time to wait for.
+            Some(Status::Parked(_)) if self.flow.clock().is_manual() => Ok(("parked", None)),
             Some(Status::Parked(due)) => {
                 Ok(("parked", due.map(|due| due.saturating_sub(self.flow.now_ns()))))
             }

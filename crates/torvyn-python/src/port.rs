@@ -102,6 +102,12 @@ impl Port {
         self.exchange.is_stopped()
     }
 
+    /// Whether the runner waits for the reactor, and the reactor for nothing of this port.
+    #[getter]
+    fn idle(&self) -> bool {
+        self.exchange.is_idle()
+    }
+
     /// All tasks that are there: `(kind, value)` with kind `element`, `flush`, `complete`, `pressure` or `interrupt`.
     fn take<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let symbols = Symbols::get(py)?;

@@ -221,7 +221,10 @@ impl Pool {
             }
             run.surplus += 1;
         }
-        if let Some(Status::Parked(Some(due_ns))) = status {
+        // A flow with a hand-driven clock is woken by the hand; its times mean nothing to the others.
+        if let Some(Status::Parked(Some(due_ns))) = status
+            && !flow.clock().is_manual()
+        {
             // One alarm at a time: a flow that parks a thousand times before its deadline sets one.
             let set = flow.alarm_ns.load(Ordering::Acquire);
             if set == 0 || due_ns < set {

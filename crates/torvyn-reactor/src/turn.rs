@@ -127,6 +127,8 @@ impl Core {
     }
 
     fn run_source(&mut self, index: usize) -> Result<usize, Failure> {
+        // What was drained since the last time may end the back-pressure.
+        self.tell_pressure(index);
         let mut done = 0;
         let batch = (self.batch as i64).min(self.credit_elements.max(1)) as usize;
         let mut room = 0;

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from torvyn.contract import Element, Output
 from torvyn.errors import (
     BugError,
     ComponentError,
@@ -117,3 +118,14 @@ def init_timeout(plan: Plan, node: NodePlan) -> TorvynError:
         hint="raise the node's init_timeout",
     )
     return _at(error, plan, node)
+
+
+def refused(items: list[Any], message: str) -> TorvynError:
+    """What was fed could not be taken in."""
+    for item in items:
+        if not isinstance(item, (str, bytes, Output, Element)):
+            return ContractError(
+                "contract.wrong-result",
+                f"a flow is fed with str, bytes, Output or Element, not {type(item).__name__}",
+            )
+    return FlowError("reactor.memory-exceeded", f"the flow is fed too much: {message}")

@@ -150,6 +150,11 @@ class Launch:
             elif part.runner is not None:
                 part.runner.go()
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether every stage that runs elsewhere waits for something from outside."""
+        return all(part.runner is None or part.runner.is_idle for part in self.parts)
+
     def _node_tuple(self, part: Part) -> tuple[Any, ...]:
         node, policy = part.node, part.node.on_error
         retries = policy.max if policy.policy == "retry" else 0
