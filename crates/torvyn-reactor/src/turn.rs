@@ -13,6 +13,9 @@ use crate::trace::Event;
 /// Every so many turns the calls are timed: often enough for a mean, too seldom to cost anything.
 const SAMPLE_EVERY: u64 = 64;
 
+/// What a batch may take from its first element at the source to its last at the sink.
+const SWEEP_NS: u64 = 12_000;
+
 impl Core {
     /// Runs a turn. `paced` turns keep to the flow's share; the others go on until they must wait or, when
     /// `until_output`, until something has reached the exit.
@@ -74,11 +77,14 @@ impl Core {
         }
     }
 
-    /// A source that keeps up is asked for more at a time; one that waits is never read ahead of its token.
+    /// A source that keeps up is asked for more at a time, as long as the first of a batch need not wait long for the
+    /// last; one that blocks is never read ahead of its token.
     fn adapt_batch(&mut self, work: usize, spent_ns: u64) {
         if spent_ns > self.turn_time_ns {
             self.batch = 1;
-        } else if work >= self.batch as usize {
+        } else if spent_ns > 2 * SWEEP_NS {
+            self.batch = (self.batch / 2).max(1);
+        } else if work >= self.batch as usize && 2 * spent_ns <= SWEEP_NS {
             self.batch = (self.batch * 2).min(self.max_batch);
         }
     }
