@@ -22,7 +22,7 @@ impl Core {
     pub fn turn(&mut self, paced: bool, until_output: bool) -> Turn {
         self.now_ns = self.clock.now_ns();
         let turns = &self.wires.shared.turns;
-        self.timed = self.tracer.is_some() || turns.get() % SAMPLE_EVERY == 0;
+        self.timed = self.tracer.is_some() || turns.get().is_multiple_of(SAMPLE_EVERY);
         turns.add(1);
         self.credit_elements = (self.credit_elements + self.quota_elements).min(self.quota_elements);
         self.credit_ns = (self.credit_ns + self.quota_ns).min(self.quota_ns);
@@ -313,7 +313,7 @@ impl Core {
         let node = &mut self.nodes[index];
         let room = self.wires.room(node);
         let Worker::Inline(stage) = &mut node.worker else { return Ok(()) };
-        if !stage.due().is_some_and(|due| due <= self.now_ns) || room == 0 {
+        if room == 0 || stage.due().is_none_or(|due| due > self.now_ns) {
             return Ok(());
         }
         let counters = &self.wires.shared.nodes[index];

@@ -266,10 +266,7 @@ impl Queue {
 
     #[inline]
     fn settle(&mut self) {
-        if self.pressured
-            && self.slots.len() + self.lent <= self.low_mark
-            && self.bytes < self.byte_limit
-        {
+        if self.pressured && self.slots.len() + self.lent <= self.low_mark && self.bytes < self.byte_limit {
             self.pressured = false;
         }
     }
