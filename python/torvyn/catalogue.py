@@ -76,4 +76,12 @@ CATALOGUE: Final[dict[str, str]] = {
     "link.unreachable": "A node cannot be reached from a source.",
     # reactor: flows that run
     # cli: the command line
+    "cli.bad-usage": "The command line is not one that the command takes.",
+    "cli.bad-value": "An option or argument has a value that it may not have.",
+    "cli.bug": "Something failed inside torvyn that should not have.",
+    "cli.missing-argument": "An option or argument that the command needs is not there.",
+    "cli.no-such-end": "`--input` or `--output` was given to a flow it does not fit.",
+    "cli.output-failed": "Standard output cannot be written, for instance because a disk is full.",
+    "cli.unknown-command": "There is no command of that name.",
+    "cli.unknown-option": "The command has no option of that name.",
 }

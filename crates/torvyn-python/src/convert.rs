@@ -213,17 +213,34 @@ pub fn emission(
 
 #[inline]
 fn plain(value: &Bound<'_, PyAny>, content_type: ContentType) -> Result<Emission, StageError> {
-    let held = foreign(value.clone());
-    let Some(len) = held.view().map(|(bytes, _)| bytes.len()) else {
+    let Some(len) = encoded_len(value, content_type) else {
         return Err(StageError::new(
             ErrorKind::InvalidInput,
             "the text has half of a surrogate pair and cannot be encoded",
         ));
     };
+    let held = foreign(value.clone());
     let Ok(len) = u32::try_from(len) else {
         return Err(StageError::new(ErrorKind::InvalidInput, "an element is at most 4 GiB"));
     };
     Ok(Emission { payload: Payload::Foreign(held), len, content_type, companion: None, keep: false })
+}
+
+/// The bytes a str or bytes object has or would have; None for a str that cannot be encoded.
+#[inline]
+fn encoded_len(value: &Bound<'_, PyAny>, content_type: ContentType) -> Option<usize> {
+    // SAFETY: attached; the callers have looked at the type.
+    unsafe {
+        if content_type == ContentType::BINARY {
+            return Some(ffi::PyBytes_Size(value.as_ptr()) as usize);
+        }
+        let mut len = 0;
+        if ffi::PyUnicode_AsUTF8AndSize(value.as_ptr(), &mut len).is_null() {
+            ffi::PyErr_Clear();
+            return None;
+        }
+        Some(len as usize)
+    }
 }
 
 fn output(symbols: &Symbols, value: &Bound<'_, PyAny>) -> PyResult<Emission> {

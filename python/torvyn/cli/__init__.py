@@ -1,0 +1,19 @@
+"""The `torvyn` command: one file per command, each parses, calls and renders.
+
+    app      the group; finds commands when called     screen    what a person or a program reads
+    command  the options that every command has        failures  exceptions -> exit codes
+    target   which flow of which file, changed how     attend    signals and pipes of a running flow
+
+Nothing is imported here before it is called: `torvyn --help` must answer at once.
+"""
+
+from __future__ import annotations
+
+import sys
+
+
+def main() -> None:
+    """The entry point of the script; ends the process with the command's exit code."""
+    from torvyn.cli.app import run
+
+    sys.exit(run(sys.argv[1:]))

@@ -1,0 +1,105 @@
+"""A flow that somebody waits for at a terminal: signals cancel it, a closed pipe ends it quietly.
+
+The first Ctrl-C (or SIGTERM) asks the flow to end: what a component is doing is finished, so that
+no half-written record is left. A component that does not come back is broken off after a while; a
+second signal ends the process.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from types import FrameType, TracebackType
+from typing import TYPE_CHECKING, Any, Final
+
+from torvyn.cli.failures import output_was_closed
+
+if TYPE_CHECKING:
+    from torvyn.reactor import Flow, Statistics
+
+PATIENCE_S: Final = 2.0
+"""How long a component may keep a cancelled flow before it is broken off."""
+
+_OVER: Final = ("completed", "cancelled", "failed")
+_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How an attended flow ended."""
+
+    state: str
+    """completed, failed, interrupted, terminated or unread (the reader of our output has gone)."""
+    statistics: Statistics
+    error: BaseException | None = None
+
+    @property
+    def exit_code(self) -> int:
+        code = {"completed": 0, "unread": 0, "interrupted": 130, "terminated": 143}.get(self.state)
+        return getattr(self.error, "exit_code", 1) if code is None else code
+
+
+def attend(flow: Flow) -> Outcome:
+    """Runs the flow to whatever end it has; raises nothing that the flow did."""
+    error: BaseException | None = None
+    with SignalWatch(flow) as watch:
+        try:
+            flow.run()
+            # A closed pipe must show up before the summary, not after it.
+            if sys.stdout is not None:
+                sys.stdout.flush()
+        except KeyboardInterrupt:
+            watch.caught = watch.caught or signal.SIGINT
+        except Exception as raised:
+            error = raised
+    state = "completed"
+    if watch.caught is not None:
+        state = "terminated" if watch.caught == signal.SIGTERM else "interrupted"
+    elif error is not None:
+        state = "unread" if output_was_closed(error) else "failed"
+    elif flow.state != "completed":
+        state = "failed"
+    return Outcome(state, flow.statistics, error)
+
+
+class SignalWatch(AbstractContextManager["SignalWatch"]):
+    """While it is entered, signals cancel the flow."""
+
+    def __init__(self, flow: Flow) -> None:
+        self.caught: int | None = None
+        self._flow = flow
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> SignalWatch:
+        for number in _SIGNALS:
+            self._before[number] = signal.signal(number, self._on_signal)
+        self._before[signal.SIGALRM] = signal.signal(signal.SIGALRM, self._on_patience_over)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self.caught is not None:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+        for number, before in self._before.items():
+            signal.signal(number, before)
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        if self.caught is not None:
+            os._exit(128 + number)
+        self.caught = number
+        if self._flow.state in ("running", "draining"):
+            self._flow.cancel()
+            signal.setitimer(signal.ITIMER_REAL, PATIENCE_S)
+        elif self._flow.state not in _OVER:
+            raise KeyboardInterrupt
+
+    def _on_patience_over(self, number: int, frame: FrameType | None) -> None:
+        if self.caught is not None and self._flow.state not in _OVER:
+            raise KeyboardInterrupt

@@ -1,0 +1,52 @@
+"""A command: its own options, those that every command has, and the handling of its failures."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from torvyn.cli.failures import exit_code_of
+from torvyn.cli.screen import Screen
+
+
+def command(name: str, *, example: str) -> Callable[[Callable[..., int | None]], click.Command]:
+    """Makes a command of a function of a `Screen` and options; its docstring is the help."""
+
+    def make(function: Callable[..., int | None]) -> click.Command:
+        @functools.wraps(function)
+        def invoke(format: str, color: str, quiet: bool, verbose: int, **options: Any) -> int:
+            screen = Screen(format, color, quiet, verbose)
+            return exit_code_of(lambda: function(screen, **options), screen)
+
+        for option in reversed(_SHARED):
+            invoke = option(invoke)
+        return click.command(
+            name,
+            epilog="\b\nExample:\n" + "\n".join(f"  {line}" for line in example.splitlines()),
+            context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+        )(invoke)
+
+    return make
+
+
+_SHARED = (
+    click.option(
+        "--format",
+        type=click.Choice(["human", "json"]),
+        default="human",
+        help="Text for people, or JSON for programs.",
+    ),
+    click.option(
+        "--color",
+        type=click.Choice(["auto", "always", "never"]),
+        default="auto",
+        help="When to use colours; NO_COLOR is heard.",
+    ),
+    click.option("-q", "--quiet", is_flag=True, help="Only data and errors."),
+    click.option(
+        "-v", "--verbose", count=True, help="Say more: logs, and tracebacks of components."
+    ),
+)

@@ -1,0 +1,137 @@
+"""Failures: every way a command can end badly -> one text on the screen and one exit code."""
+
+from __future__ import annotations
+
+import os
+import select
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+import torvyn
+from torvyn.cli.screen import Screen
+from torvyn.errors import BugError, TorvynError, UsageError
+
+INTERRUPTED: Final = 130
+TERMINATED: Final = 143
+
+_PACKAGE: Final = str(Path(torvyn.__file__).parent) + os.sep
+
+
+def exit_code_of(action: Callable[[], Any], screen: Screen) -> int:
+    """Does it and gives its exit code; nothing but the end of the process gets past."""
+    try:
+        answer = action()
+    except KeyboardInterrupt:
+        screen.say("", "[torvyn] Interrupted.")
+        return INTERRUPTED
+    except click.Abort:
+        return INTERRUPTED
+    except click.ClickException as error:
+        return _fail(usage_error(error), screen)
+    except TorvynError as error:
+        return 0 if output_was_closed(error) else _fail(error, screen)
+    except Exception as error:
+        return 0 if output_was_closed(error) else _fail(_bug(error), screen)
+    return answer if isinstance(answer, int) else 0
+
+
+def _fail(error: TorvynError, screen: Screen) -> int:
+    screen.fail(error)
+    if screen.verbose and error.__cause__ is not None:
+        screen.note("\n" + cause_text(error))
+    return error.exit_code
+
+
+def _bug(cause: Exception) -> BugError:
+    error = BugError(
+        "cli.bug",
+        f"torvyn failed: {type(cause).__name__}: {cause}",
+        hint="this is a mistake in torvyn; please report it with what `-v` prints",
+    )
+    error.__cause__ = cause
+    return error
+
+
+def cause_text(error: TorvynError) -> str:
+    """The traceback behind an error: a component's own frames; all, when torvyn is wrong."""
+    cause = error.__cause__
+    assert cause is not None
+    shown = traceback.TracebackException.from_exception(cause)
+    if not isinstance(error, BugError):
+        link: traceback.TracebackException | None = shown
+        while link is not None:
+            own = [frame for frame in link.stack if not frame.filename.startswith(_PACKAGE)]
+            link.stack = traceback.StackSummary.from_list(own)
+            link = link.__cause__ or link.__context__
+    return "".join(shown.format())
+
+
+def usage_error(error: click.ClickException) -> UsageError:
+    """What click says, in the form of all our errors."""
+    command = (
+        error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else "torvyn"
+    )
+    hint: str | None = f"see `{command} --help`"
+    code, message = "cli.bad-usage", error.format_message().rstrip(".")
+    if isinstance(error, click.NoSuchOption):
+        code, message = "cli.unknown-option", f"`{command}` has no option `{error.option_name}`"
+        near = error.possibilities or []
+        hint = f"did you mean `{sorted(near)[0]}`?" if near else hint
+    elif isinstance(error, click.MissingParameter):
+        code = "cli.missing-argument"
+    elif isinstance(error, click.BadParameter):
+        code = "cli.bad-value"
+    return UsageError(code, message[:1].lower() + message[1:], hint=hint)
+
+
+# Pipes
+
+
+def output_was_closed(error: BaseException) -> bool:
+    """Whether this is about a reader of our standard output that has gone, which is no failure."""
+    link: BaseException | None = error
+    while link is not None and not isinstance(link, BrokenPipeError):
+        link = link.__cause__ or link.__context__
+    if link is None or not reader_is_gone():
+        return False
+    discard_output()
+    return True
+
+
+def reader_is_gone() -> bool:
+    poll = select.poll()
+    try:
+        poll.register(sys.stdout.fileno(), 0)
+        events = poll.poll(0)
+    except (OSError, ValueError, AttributeError):
+        return False
+    return any(event & (select.POLLERR | select.POLLHUP) for _, event in events)
+
+
+def discard_output() -> None:
+    """What is written to standard output goes nowhere from now on, at the very end too."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
+
+
+def flush_output(code: int) -> int:
+    """What is still in the buffer must leave before the process does."""
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        discard_output()
+    except OSError as error:
+        print(
+            f"error[cli.output-failed]: cannot write to standard output: {error.strerror}",
+            file=sys.stderr,
+        )
+        discard_output()
+        return code or 1
+    return code

@@ -1,0 +1,133 @@
+"""The screen: data goes to stdout, talk and errors to stderr, in words or as JSON.
+
+Standard output is flushed before anything is said, so both streams merged read in the order in
+which things happened. Values known to be secret never pass.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from typing import IO, Any, Final, TextIO
+
+from torvyn.errors import Diagnostic, TorvynError
+
+SCHEMA_VERSION: Final = 1
+REDACTED: Final = "[redacted]"
+
+_STYLES: Final = {
+    "error": "\x1b[1;31m",
+    "warning": "\x1b[1;33m",
+    "hint": "\x1b[36m",
+    "bold": "\x1b[1m",
+}
+_STYLES_OFF: Final = "\x1b[0m"
+
+
+class Screen:
+    def __init__(
+        self, format: str = "human", color: str = "auto", quiet: bool = False, verbose: int = 0
+    ) -> None:
+        self.is_json = format == "json"
+        self.is_quiet = quiet
+        self.verbose = verbose
+        self.secrets: frozenset[str] = frozenset()
+        self._color = color
+
+    @classmethod
+    def guessed(cls, arguments: Sequence[str]) -> Screen:
+        """The screen for a command line that could not be read."""
+        wants_json = "--format=json" in arguments or any(
+            pair == ("--format", "json") for pair in pairwise(arguments)
+        )
+        verbose = any(argument in ("-v", "--verbose") for argument in arguments)
+        return cls("json" if wants_json else "human", verbose=int(verbose))
+
+    @property
+    def log_level(self) -> int:
+        """Which log records are shown: errors, warnings, progress or everything."""
+        return 40 if self.is_quiet else (30, 20, 10)[min(self.verbose, 2)]
+
+    # Talk
+
+    def say(self, *lines: str) -> None:
+        """Talk, for people who watch; `-q` silences it."""
+        if not self.is_quiet and not self.is_json:
+            self._write(sys.stderr, "\n".join(lines) + "\n")
+
+    def event(self, name: str, **fields: Any) -> None:
+        """Talk, for programs that watch."""
+        if not self.is_quiet and self.is_json:
+            self._write(sys.stderr, _json({"event": name, **fields}) + "\n")
+
+    def note(self, text: str) -> None:
+        """Text on stderr that was asked for, `-q` or not."""
+        self._write(sys.stderr, text if text.endswith("\n") else text + "\n")
+
+    # Data
+
+    def data(self, text: str) -> None:
+        self._write(sys.stdout, text if text.endswith("\n") else text + "\n")
+
+    def document(self, fields: dict[str, Any], indent: int | None = 2) -> None:
+        """The answer of a command as JSON; without `indent` it is one line."""
+        self.data(_json({"schema_version": SCHEMA_VERSION, **fields}, indent))
+
+    # Errors
+
+    def fail(self, error: TorvynError) -> None:
+        self.problems(error.diagnostics, exit_code=error.exit_code)
+
+    def problems(self, found: Iterable[Diagnostic], exit_code: int) -> None:
+        """All problems, a block each."""
+        if self.is_json:
+            problems = [diagnostic.to_dict() for diagnostic in found]
+            fields = {
+                "schema_version": SCHEMA_VERSION,
+                "exit_code": exit_code,
+                "problems": problems,
+            }
+            self._write(sys.stderr, _json(fields) + "\n")
+        else:
+            blocks = [self._paint_block(diagnostic.render()) for diagnostic in found]
+            self._write(sys.stderr, "\n\n".join(blocks) + "\n")
+
+    def paint(self, text: str, style: str, stream: IO[str] | None = None) -> str:
+        wanted = self._has_color(stream or sys.stderr)
+        return f"{_STYLES[style]}{text}{_STYLES_OFF}" if wanted else text
+
+    def _paint_block(self, block: str) -> str:
+        head, colon, rest = block.partition(":")
+        style = "warning" if head.startswith("warning") else "error"
+        rest = rest.replace("\nhint:", f"\n{self.paint('hint', 'hint')}:")
+        return self.paint(head + colon, style) + rest
+
+    def _has_color(self, stream: IO[str]) -> bool:
+        if self._color != "auto":
+            return self._color == "always"
+        plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+        return not plain and stream.isatty()
+
+    def redact(self, text: str) -> str:
+        for secret in sorted(self.secrets, key=len, reverse=True):
+            text = text.replace(secret, REDACTED)
+        return text
+
+    def _write(self, stream: TextIO | None, text: str) -> None:
+        if stream is None:
+            return
+        if stream is not sys.stdout and sys.stdout is not None:
+            sys.stdout.flush()
+        try:
+            stream.write(self.redact(text))
+        except UnicodeEncodeError:
+            encoding = stream.encoding
+            stream.write(self.redact(text).encode(encoding, "backslashreplace").decode(encoding))
+        stream.flush()
+
+
+def _json(fields: Any, indent: int | None = None) -> str:
+    return json.dumps(fields, ensure_ascii=False, indent=indent, default=str)

@@ -1,0 +1,108 @@
+"""The summary of a flow that has ended, in a line or in tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from torvyn.reactor import EdgeStatistics, NodeStatistics, Statistics
+
+_NODE_HEADS = ("node", "role", "in", "out", "filtered", "errors", "skipped", "retried", "call")
+_EDGE_HEADS = (
+    "edge", "pushed", "popped", "dropped", "discarded", "peak", "peak bytes", "pressured"
+)  # fmt: skip
+_LEDGER_HEADS = (
+    "ledger", "allocated", "released", "live", "peak bytes", "copies", "copied bytes", "why"
+)  # fmt: skip
+
+
+def summary_line(statistics: Statistics) -> str:
+    """`20 tokens produced | 1 filtered | 3 sentences emitted`; zeros in the middle are left out."""
+    nodes = statistics.nodes.values()
+    made = _by_unit((node.unit, node.emitted) for node in nodes if node.role == "source")
+    taken = _by_unit((node.unit, node.received) for node in nodes if node.role == "sink")
+    parts = [f"{made} produced"]
+    if statistics.filtered:
+        parts.append(f"{statistics.filtered} filtered")
+    parts.append(f"{taken} emitted")
+    if statistics.dropped:
+        parts.append(f"{statistics.dropped} dropped")
+    if statistics.errors:
+        parts.append(f"{statistics.errors} errors")
+    return " | ".join(parts)
+
+
+def _by_unit(counts: Iterable[tuple[str | None, int]]) -> str:
+    sums: dict[str, int] = {}
+    for unit, count in counts:
+        name = unit or "elements"
+        sums[name] = sums.get(name, 0) + count
+    return ", ".join(f"{count} {unit}" for unit, count in sums.items())
+
+
+def statistics_tables(statistics: Statistics) -> str:
+    """Everything that was counted: nodes, edges and the copy ledger."""
+    nodes = statistics.nodes.values()
+    ledger = [*map(_ledger_row, nodes), _ledger_total(statistics)]
+    blocks = (
+        table(_NODE_HEADS, [*map(_node_row, nodes)]),
+        table(_EDGE_HEADS, [*map(_edge_row, statistics.edges)]),
+        table(_LEDGER_HEADS, ledger),
+        f"{statistics.turns} turns in {duration(statistics.elapsed_s)}\n",
+    )
+    return "\n".join(blocks)
+
+
+def _node_row(node: NodeStatistics) -> tuple[str, ...]:
+    call = "-" if node.mean_call_ns is None else duration(node.mean_call_ns / 1e9)
+    counts = (node.received, node.emitted, node.filtered, node.errors, node.skipped, node.retried)
+    return (node.name, node.role, *map(str, counts), call)
+
+
+def _edge_row(edge: EdgeStatistics) -> tuple[str, ...]:
+    name = f"{edge.source}:{edge.port} -> {edge.target}"
+    dropped = edge.dropped + edge.interrupted
+    counts = (edge.pushed, edge.popped, dropped, edge.discarded, edge.peak, edge.peak_bytes)
+    return (name, *map(str, counts), str(edge.pressured))
+
+
+def _ledger_row(node: NodeStatistics) -> tuple[str, ...]:
+    copies = {why: count for why, count in node.copies.items() if count}
+    why = ", ".join(f"{count} {reason}" for reason, count in copies.items())
+    live = node.allocations - node.releases
+    counts = (node.allocations, node.releases, live, node.peak_bytes, sum(copies.values()))
+    return (node.name, *map(str, counts), str(node.copied_bytes), why or "-")
+
+
+def _ledger_total(statistics: Statistics) -> tuple[str, ...]:
+    copied = sum(node.copied_bytes for node in statistics.nodes.values())
+    counts = (statistics.allocations, statistics.releases, statistics.live)
+    return ("all", *map(str, counts), "-", str(statistics.copies), str(copied), "-")
+
+
+def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Columns; numbers to the right, words to the left."""
+    columns = list(zip(heads, *rows, strict=True))
+    widths = [max(len(cell) for cell in column) for column in columns]
+    numeric = [all(_is_figure(cell) for cell in column[1:]) for column in columns]
+    lines = []
+    for row in (heads, *rows):
+        cells = [
+            cell.rjust(width) if right else cell.ljust(width)
+            for cell, width, right in zip(row, widths, numeric, strict=True)
+        ]
+        lines.append("  ".join(cells).rstrip())
+    return "\n".join(lines) + "\n"
+
+
+def _is_figure(cell: str) -> bool:
+    return cell == "-" or cell[:1].isdigit() or cell[:1] in "+-"
+
+
+def duration(seconds: float) -> str:
+    """A time in the unit that suits it: `850 ns`, `12.3 us`, `4.20 ms`, `1.50 s`."""
+    for scale, unit in ((1.0, "s"), (1e-3, "ms"), (1e-6, "us")):
+        if seconds >= scale:
+            return f"{seconds / scale:.3g} {unit}" if seconds < 1000 * scale else f"{seconds:.0f} s"
+    return f"{seconds * 1e9:.0f} ns"

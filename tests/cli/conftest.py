@@ -1,0 +1,81 @@
+"""Fixtures of the command line's tests: a command run in this process, and one in its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from transcript import HEAD, Cli, Transcript
+
+from torvyn.cli import app
+
+
+@pytest.fixture
+def cli(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Cli]:
+    """Runs a command line in this process: `cli("run", "--stats", cwd=folder)`."""
+    interval_s = sys.getswitchinterval()
+    for name in [name for name in os.environ if name.startswith("TORVYN_")]:
+        monkeypatch.delenv(name)
+
+    def call(*arguments: object, cwd: Path | None = None) -> Transcript:
+        if cwd is not None:
+            monkeypatch.chdir(cwd)
+        code = app.run([str(argument) for argument in arguments])
+        out, err = capfd.readouterr()
+        return Transcript(code, out, err)
+
+    yield call
+    sys.setswitchinterval(interval_s)
+
+
+@pytest.fixture
+def start() -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    """Starts a command line in its own process, with pipes; it does not outlive the test."""
+    started: list[subprocess.Popen[str]] = []
+
+    def call(*arguments: object, **options: Any) -> subprocess.Popen[str]:
+        command = [sys.executable, "-m", "torvyn", *map(str, arguments)]
+        streams = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        process = subprocess.Popen(command, text=True, **{**streams, **options})
+        started.append(process)
+        return process
+
+    yield call
+    for process in started:
+        process.kill()
+        process.wait()
+        for stream in (process.stdin, process.stdout, process.stderr):
+            if stream is not None:
+                stream.close()
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Callable[..., Path]:
+    """Writes a project: `project(nodes={"a": 'component = "lines"'}, part="class ...")`.
+
+    The nodes are a chain in their order; keywords are components of the project by name.
+    """
+
+    def write(nodes: dict[str, str], extra: str = "", **components: str) -> Path:
+        text = HEAD
+        for name, source in components.items():
+            folder = tmp_path / name
+            folder.mkdir()
+            (folder / "component.py").write_text("import torvyn\n" + textwrap.dedent(source))
+            text += f'[[component]]\nname = "{name}"\npath = "{name}"\n'
+        for name, keys in nodes.items():
+            text += f"[flow.main.nodes.{name}]\n{keys}\n"
+        names = list(nodes)
+        for source, target in pairwise(names):
+            text += f'[[flow.main.edges]]\nfrom = "{source}"\nto = "{target}"\n'
+        (tmp_path / "Torvyn.toml").write_text(text + extra)
+        return tmp_path
+
+    return write
