@@ -138,11 +138,15 @@ def test_a_source_hears_ready_before_it_is_asked_again(run_flow):
     assert all(one is not other for one, other in pairs)
 
 
-def test_a_source_whose_notice_fails_is_told_of_and_the_stream_goes_on(run, capsys):
+def test_a_failing_notice_is_reported_and_the_stream_goes_on(run, monkeypatch):
     class Broken(CountingSource):
         def notify_backpressure(self, signal):
             raise RuntimeError("not listening")
 
+    reports = []
+    monkeypatch.setattr("sys.unraisablehook", lambda report: reports.append(report.exc_value))
+
     ran = run(Broken(50), CollectingSink(), capacity=4)
 
     assert ran.statistics.emitted == 50
+    assert {str(report) for report in reports} == {"not listening"}
