@@ -57,7 +57,6 @@ class Element:
     @property
     def context(self) -> Context | None: ...
     def __len__(self) -> int: ...
-    def __buffer__(self, flags: int, /) -> memoryview: ...
 
 # clock.rs
 @final
@@ -163,6 +162,7 @@ class NativeFlow:
         turn_elements: int,
         turn_time_ns: int,
         drain_timeout_ns: int,
+        level: str,
         deadline_ns: int | None = None,
         clock: ManualClock | None = None,
     ) -> NativeFlow: ...

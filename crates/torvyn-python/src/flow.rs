@@ -8,7 +8,7 @@ use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use torvyn_reactor::{
-    Blueprint, Clock, Driver, EdgeSpec, Flow, NodeSpec, Recovery, Role, Shared, Signal, Status, Work,
+    Blueprint, Clock, Driver, EdgeSpec, Flow, NodeSpec, Recovery, Role, Shared, Signal, Status, Timing, Work,
 };
 use torvyn_stream::{Element, End, Policy};
 
@@ -57,6 +57,15 @@ fn recovery_of(name: &str) -> PyResult<Recovery> {
     })
 }
 
+fn timing_of(level: &str) -> PyResult<Timing> {
+    Ok(match level {
+        "off" => Timing::Off,
+        "production" => Timing::Sampled,
+        "diagnostic" => Timing::Every,
+        other => return Err(PyValueError::new_err(format!("no level `{other}`"))),
+    })
+}
+
 fn edge_of(edge: EdgeTuple) -> PyResult<EdgeSpec> {
     let (source, port, target, depth, bytes, policy, low_watermark) = edge;
     Ok(EdgeSpec {
@@ -74,7 +83,7 @@ impl NativeFlow {
     // Keyword arguments of one call in Python; a struct would only give them a second name.
     #[allow(clippy::too_many_arguments)]
     #[new]
-    #[pyo3(signature = (nodes, edges, context, *, quarter_weight, turn_elements, turn_time_ns, drain_timeout_ns, deadline_ns=None, clock=None))]
+    #[pyo3(signature = (nodes, edges, context, *, quarter_weight, turn_elements, turn_time_ns, drain_timeout_ns, level, deadline_ns=None, clock=None))]
     fn new(
         py: Python<'_>,
         nodes: Vec<NodeTuple<'_>>,
@@ -84,6 +93,7 @@ impl NativeFlow {
         turn_elements: u32,
         turn_time_ns: u64,
         drain_timeout_ns: u64,
+        level: &str,
         deadline_ns: Option<u64>,
         clock: Option<&Bound<'_, ManualClock>>,
     ) -> PyResult<Self> {
@@ -140,6 +150,7 @@ impl NativeFlow {
             deadline_ns,
             hosted,
             annotate: Some(annotate),
+            timing: timing_of(level)?,
         };
         let exit = around(0);
         let flow = Flow::new(blueprint, shared.clone(), clock);

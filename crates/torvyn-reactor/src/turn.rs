@@ -2,7 +2,7 @@
 
 use torvyn_stream::{Call, Pull, Step};
 
-use crate::blueprint::Role;
+use crate::blueprint::{Role, Timing};
 use crate::conclude::{note_stamp, send_one};
 use crate::core::{Core, Turn};
 use crate::node::{Phase, Worker};
@@ -22,7 +22,12 @@ impl Core {
     pub fn turn(&mut self, paced: bool, until_output: bool) -> Turn {
         self.now_ns = self.clock.now_ns();
         let turns = &self.wires.shared.turns;
-        self.timed = self.tracer.is_some() || turns.get().is_multiple_of(SAMPLE_EVERY);
+        self.timed = self.tracer.is_some()
+            || match self.timing {
+                Timing::Off => false,
+                Timing::Sampled => turns.get().is_multiple_of(SAMPLE_EVERY),
+                Timing::Every => true,
+            };
         turns.add(1);
         self.credit_elements = (self.credit_elements + self.quota_elements).min(self.quota_elements);
         self.credit_ns = (self.credit_ns + self.quota_ns).min(self.quota_ns);
