@@ -144,7 +144,7 @@ impl Core {
         let batch = (self.batch as i64).min(self.credit_elements.max(1)) as usize;
         let mut room = 0;
         while done < batch {
-            if room == 0 {
+            if room == 0 || !self.nodes[index].backlog.is_empty() {
                 room = if self.may_pull(index) { self.wires.room(&self.nodes[index]) } else { break };
             }
             // With a limit every pull is checked against it.
