@@ -175,7 +175,9 @@ impl Offload {
             if exchange.stopped {
                 return false;
             }
-            exchange.credit = exchange.credit.saturating_sub(finished.made.len());
+            // A failure or an end of a source takes its place as well, or it could be repeated for ever.
+            let used = finished.made.len().max(usize::from(!finished.consumed));
+            exchange.credit = exchange.credit.saturating_sub(used);
             exchange.results.push_back(finished);
             exchange.flow.clone()
         };
