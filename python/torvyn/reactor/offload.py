@@ -110,24 +110,25 @@ class ThreadRunner:
     def _work_on_elements(self) -> None:
         method = getattr(self.component, METHODS[self.role])
         while self.port.wait():
+            wanted = True
             for kind, value in self.port.take():
                 if kind == "element":
-                    self._answer(method, value)
+                    wanted = wanted and self._answer(method, value)
                 elif kind in ("flush", "complete"):
                     self._finish(kind, value)
                 if self.port.stopped:
                     return
 
-    def _answer(self, method: Callable[[Any], Any], element: Any) -> None:
+    def _answer(self, method: Callable[[Any], Any], element: Any) -> bool:
+        """False: an interrupt has dropped the others that were taken with this one."""
         try:
             result = method(element)
             if self.role == "sink" and result is Signal.PAUSE:
                 self._rest()
                 result = None
         except BaseException as error:
-            self.port.fail(error)
-        else:
-            self.port.answer(result)
+            return self.port.fail(error)
+        return self.port.answer(result)
 
     def _finish(self, kind: str, value: Any) -> None:
         try:
@@ -137,7 +138,7 @@ class ThreadRunner:
                 result = getattr(self.component, "flush", lambda: None)()
                 result = list(result) if result is not None and not _is_one(result) else result
         except BaseException as error:
-            self.port.fail(error, False)
+            self.port.fail_last(error)
         else:
             self.port.finish(result)
 
@@ -178,7 +179,7 @@ class ThreadRunner:
                         return
                 self.port.emit(item)
         except BaseException as error:
-            self.port.fail(error, False)
+            self.port.fail_last(error)
         else:
             self.port.finish(None)
         finally:
@@ -186,12 +187,13 @@ class ThreadRunner:
 
     def _stream(self) -> Iterator[Any]:
         while self.port.wait():
+            wanted = True
             for kind, value in self.port.take():
                 if kind == "flush":
                     return
-                if kind == "element":
+                if kind == "element" and wanted:
                     yield value
-                    self.port.answer(None)
+                    wanted = self.port.answer(None)
 
 
 def _is_one(result: Any) -> bool:

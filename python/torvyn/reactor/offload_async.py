@@ -103,13 +103,15 @@ class AsyncRunner:
     async def _work_on_elements(self) -> None:
         method = getattr(self.component, METHODS[self.role])
         while tasks := await self._tasks():
+            wanted = True
             for kind, value in tasks:
                 if kind == "element":
-                    await self._answer(method, value)
+                    wanted = wanted and await self._answer(method, value)
                 elif kind in ("flush", "complete"):
                     await self._finish(kind, value)
 
-    async def _answer(self, method: Callable[[Any], Awaitable[Any]], element: Any) -> None:
+    async def _answer(self, method: Callable[[Any], Awaitable[Any]], element: Any) -> bool:
+        """False: an interrupt has dropped the others that were taken with this one."""
         try:
             result = method(element)
             if inspect.isasyncgen(result):
@@ -123,9 +125,8 @@ class AsyncRunner:
                 await self._rest()
                 result = None
         except Exception as error:
-            self.port.fail(error)
-        else:
-            self.port.answer(result)
+            return self.port.fail(error)
+        return self.port.answer(result)
 
     async def _finish(self, kind: str, value: Any) -> None:
         component: Any = self.component
@@ -135,7 +136,7 @@ class AsyncRunner:
             else:
                 result = await settle(getattr(component, "flush", lambda: None)())
         except Exception as error:
-            self.port.fail(error, False)
+            self.port.fail_last(error)
         else:
             self.port.finish(result)
 
@@ -198,7 +199,7 @@ class AsyncRunner:
                 await self._credit()
                 self.port.emit(item)
         except Exception as error:
-            self.port.fail(error, False)
+            self.port.fail_last(error)
         else:
             self.port.finish(None)
         finally:
@@ -206,9 +207,10 @@ class AsyncRunner:
 
     async def _stream(self) -> AsyncIterator[Any]:
         while tasks := await self._tasks():
+            wanted = True
             for kind, value in tasks:
                 if kind == "flush":
                     return
-                if kind == "element":
+                if kind == "element" and wanted:
                     yield value
-                    self.port.answer(None)
+                    wanted = self.port.answer(None)
