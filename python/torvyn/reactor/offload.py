@@ -45,6 +45,8 @@ class ThreadRunner:
         self.teardown_error: BaseException | None = None
         self.ready = threading.Event()
         self._go = threading.Event()
+        self._runs = False
+        self._leave = threading.Event()
         self._rung = threading.Event()
         self._resting = False
         self._thread = threading.Thread(
@@ -58,6 +60,10 @@ class ThreadRunner:
         """Whether nothing moves here until the reactor or the component says so. From any thread."""
         return self.port.idle or (self._resting and not self._rung.is_set())
 
+    @property
+    def is_started(self) -> bool:
+        return self._thread.ident is not None
+
     def start(self, timeout_s: float | None) -> bool:
         """Starts the thread and waits for `init`. False when it takes too long."""
         self._thread.start()
@@ -65,10 +71,12 @@ class ThreadRunner:
 
     def go(self) -> None:
         """The flow runs: work may begin."""
+        self._runs = True
         self._go.set()
 
     def stop(self, timeout_s: float) -> bool:
-        """Waits for the thread to end. False: it will not, and is abandoned."""
+        """Tears down and waits for the thread to end. False: it will not, and is abandoned."""
+        self._leave.set()
         self._go.set()
         self._rung.set()
         self._thread.join(timeout_s)
@@ -91,9 +99,11 @@ class ThreadRunner:
         self.ready.set()
         self._go.wait()
         try:
-            if not self.port.stopped:
+            if self._runs:
                 self._work()
         finally:
+            # Teardown goes from the last stage to the first: each waits for its turn.
+            self._leave.wait()
             try:
                 self.component.teardown()
             except BaseException as error:

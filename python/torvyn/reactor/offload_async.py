@@ -35,6 +35,7 @@ class AsyncRunner:
         self._rung = asyncio.Event()
         self._is_rung = False
         self._resting = False
+        self._is_initialised = False
         self._task: asyncio.Task[None] | None = None
         self.node = OffloadedNode(self.ring)
         component._node = self.node
@@ -56,6 +57,7 @@ class AsyncRunner:
         self._token = self._bridge.register(self._on_ring)
         self.port.notify(self._bridge.waker, self._token)
         await settle(self.component.init(self.config))
+        self._is_initialised = True
 
     def go(self) -> None:
         assert self._loop is not None
@@ -70,7 +72,8 @@ class AsyncRunner:
             _, pending = await asyncio.wait([task], timeout=timeout_s)
             ended = not pending
         try:
-            await asyncio.wait_for(settle(self.component.teardown()), timeout_s)
+            if self._is_initialised:
+                await asyncio.wait_for(settle(self.component.teardown()), timeout_s)
         except TimeoutError:
             ended = False
         except Exception as error:
