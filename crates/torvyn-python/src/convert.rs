@@ -120,12 +120,7 @@ pub fn element_object<'py>(
     Ok(Bound::new(py, made)?.into_any())
 }
 
-fn make_element(
-    py: Python<'_>,
-    symbols: &Symbols,
-    element: &Element,
-    around: &Surroundings,
-) -> PyElement {
+fn make_element(py: Python<'_>, symbols: &Symbols, element: &Element, around: &Surroundings) -> PyElement {
     let data = match element.payload.foreign() {
         // SAFETY: payloads are exact or derived str and bytes objects.
         Some(held) => unsafe {
@@ -259,9 +254,8 @@ fn output(symbols: &Symbols, value: &Bound<'_, PyAny>) -> PyResult<Emission> {
     let content_type = value.getattr("content_type")?;
     if !content_type.is_none() {
         let name: String = content_type.extract()?;
-        made.content_type = ContentType::intern(&name).ok_or_else(|| {
-            pyo3::exceptions::PyValueError::new_err("too many different content types")
-        })?;
+        made.content_type = ContentType::intern(&name)
+            .ok_or_else(|| pyo3::exceptions::PyValueError::new_err("too many different content types"))?;
     }
     let attributes = value.getattr("attributes")?;
     if !attributes.is_none() {
@@ -335,4 +329,3 @@ pub fn raised(py: Python<'_>, error: PyErr) -> StageError {
     let message = error.to_string();
     StageError { kind, message, object: Some(foreign(error.into_value(py).into_bound(py).into_any())) }
 }
-

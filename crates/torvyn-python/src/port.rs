@@ -119,9 +119,7 @@ impl Port {
                     ("element", element_object(py, symbols, &element, around)?).into_pyobject(py)?
                 }
                 Task::Flush => ("flush", py.None()).into_pyobject(py)?,
-                Task::Complete(end) => {
-                    ("complete", end_object(py, symbols, &end)?).into_pyobject(py)?
-                }
+                Task::Complete(end) => ("complete", end_object(py, symbols, &end)?).into_pyobject(py)?,
                 Task::Pressure(active) => {
                     let signal = if active { &symbols.pause } else { &symbols.ready };
                     ("pressure", signal.clone_ref(py)).into_pyobject(py)?

@@ -133,9 +133,8 @@ impl PyStage {
     ) -> PyResult<Self> {
         let py = component.py();
         let symbols = Symbols::get(py)?;
-        let fetch = |name: &str| -> PyResult<Option<Py<PyAny>>> {
-            Ok(Some(component.getattr(name)?.unbind()))
-        };
+        let fetch =
+            |name: &str| -> PyResult<Option<Py<PyAny>>> { Ok(Some(component.getattr(name)?.unbind())) };
         let mut advance = None;
         let method = match role {
             Role::Source if component.hasattr("__iter__")? => {
@@ -251,8 +250,8 @@ impl Stage for PyStage {
     ) -> Result<Step, StageError> {
         // SAFETY: turns of flows with Python stages run attached.
         let py = unsafe { Python::assume_attached() };
-        let argument = companion(py, self.symbols, element, &self.around)
-            .map_err(|error| raised(py, error))?;
+        let argument =
+            companion(py, self.symbols, element, &self.around).map_err(|error| raised(py, error))?;
         let method = self.method.as_ref().ok_or_else(over)?;
         let value = call_one(py, method, argument)?;
         match self.role {

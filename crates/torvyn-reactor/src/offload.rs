@@ -91,8 +91,8 @@ impl Offload {
             if let Some(credit) = credit {
                 exchange.credit = credit;
             }
-            let wanted = !exchange.tasks.is_empty()
-                || (exchange.waiting == Waiting::ForCredit && exchange.credit > 0);
+            let wanted =
+                !exchange.tasks.is_empty() || (exchange.waiting == Waiting::ForCredit && exchange.credit > 0);
             if exchange.waiting == Waiting::No || !wanted {
                 return;
             }
@@ -182,9 +182,7 @@ impl Offload {
         let (exchange, _) = self
             .changed
             .wait_timeout_while(exchange, timeout, |exchange| {
-                !exchange.stopped
-                    && exchange.tasks.is_empty()
-                    && !(for_credit && exchange.credit > 0)
+                !exchange.stopped && exchange.tasks.is_empty() && !(for_credit && exchange.credit > 0)
             })
             .unwrap_or_else(PoisonError::into_inner);
         !exchange.stopped

@@ -175,13 +175,13 @@ impl Pool {
                 }
                 return Some(flow);
             }
-            let wait = run.timers.peek().zip(now_ns).map(|(timer, now)| {
-                Duration::from_nanos(timer.0.due_ns.saturating_sub(now).max(1_000))
-            });
+            let wait = run
+                .timers
+                .peek()
+                .zip(now_ns)
+                .map(|(timer, now)| Duration::from_nanos(timer.0.due_ns.saturating_sub(now).max(1_000)));
             run = match wait {
-                Some(wait) => {
-                    self.changed.wait_timeout(run, wait).unwrap_or_else(PoisonError::into_inner).0
-                }
+                Some(wait) => self.changed.wait_timeout(run, wait).unwrap_or_else(PoisonError::into_inner).0,
                 None => self.changed.wait(run).unwrap_or_else(PoisonError::into_inner),
             };
         }

@@ -2,7 +2,7 @@
 
 use torvyn_stream::{Call, Pull, Step};
 
-use crate::blueprint::Role;
+use crate::blueprint::{Role, Timing};
 use crate::conclude::{note_stamp, send_one};
 use crate::core::{Core, Turn};
 use crate::node::{Phase, Worker};
@@ -22,7 +22,12 @@ impl Core {
     pub fn turn(&mut self, paced: bool, until_output: bool) -> Turn {
         self.now_ns = self.clock.now_ns();
         let turns = &self.wires.shared.turns;
-        self.timed = self.tracer.is_some() || turns.get() % SAMPLE_EVERY == 0;
+        self.timed = self.tracer.is_some()
+            || match self.timing {
+                Timing::Off => false,
+                Timing::Sampled => turns.get().is_multiple_of(SAMPLE_EVERY),
+                Timing::Every => true,
+            };
         turns.add(1);
         self.credit_elements = (self.credit_elements + self.quota_elements).min(self.quota_elements);
         self.credit_ns = (self.credit_ns + self.quota_ns).min(self.quota_ns);
@@ -139,7 +144,7 @@ impl Core {
         let batch = (self.batch as i64).min(self.credit_elements.max(1)) as usize;
         let mut room = 0;
         while done < batch {
-            if room == 0 {
+            if room == 0 || !self.nodes[index].backlog.is_empty() {
                 room = if self.may_pull(index) { self.wires.room(&self.nodes[index]) } else { break };
             }
             // With a limit every pull is checked against it.
@@ -323,7 +328,7 @@ impl Core {
         let node = &mut self.nodes[index];
         let room = self.wires.room(node);
         let Worker::Inline(stage) = &mut node.worker else { return Ok(()) };
-        if !stage.due().is_some_and(|due| due <= self.now_ns) || room == 0 {
+        if room == 0 || stage.due().is_none_or(|due| due > self.now_ns) {
             return Ok(());
         }
         let counters = &self.wires.shared.nodes[index];

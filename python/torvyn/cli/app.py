@@ -13,7 +13,13 @@ from torvyn.cli.screen import Screen
 from torvyn.errors import UsageError
 
 COMMANDS: Final[dict[str, str]] = {
+    "check": "Say everything that is wrong with a manifest.",
+    "link": "Show the plan of a flow without starting it.",
     "run": "Run a flow.",
+    "config": "Show the settings and where each came from.",
+    "schema": "Print the JSON Schema of Torvyn.toml.",
+    "doctor": "Look at this machine and say what is missing.",
+    "completions": "Print the completion script of a shell.",
 }
 """The commands and their first lines, here so that `--help` needs none of their modules."""
 

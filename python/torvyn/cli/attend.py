@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import sys
+import threading
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from types import FrameType, TracebackType
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 PATIENCE_S: Final = 2.0
 """How long a component may keep a cancelled flow before it is broken off."""
 
+_RUNNING: Final = ("instantiated", "running", "draining")
 _OVER: Final = ("completed", "cancelled", "failed")
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
@@ -72,11 +75,17 @@ class SignalWatch(AbstractContextManager["SignalWatch"]):
         self.caught: int | None = None
         self._flow = flow
         self._before: dict[int, Any] = {}
+        self._reading, self._writing = socket.socketpair()
+        self._wakeup_before = -1
+        self._waker = threading.Thread(target=self._wake, name="torvyn-signals", daemon=True)
 
     def __enter__(self) -> SignalWatch:
         for number in _SIGNALS:
             self._before[number] = signal.signal(number, self._on_signal)
         self._before[signal.SIGALRM] = signal.signal(signal.SIGALRM, self._on_patience_over)
+        self._writing.setblocking(False)
+        self._wakeup_before = signal.set_wakeup_fd(self._writing.fileno())
+        self._waker.start()
         return self
 
     def __exit__(
@@ -87,14 +96,25 @@ class SignalWatch(AbstractContextManager["SignalWatch"]):
     ) -> None:
         if self.caught is not None:
             signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.set_wakeup_fd(self._wakeup_before)
         for number, before in self._before.items():
             signal.signal(number, before)
+        self._writing.close()
+        self._waker.join()
+        self._reading.close()
+
+    def _wake(self) -> None:
+        # A signal that arrives as the main thread goes to sleep does not end its sleep, and the
+        # handlers run nowhere else: this thread hears of every signal and wakes the flow for them.
+        while self._reading.recv(16):
+            if self._flow.state in _RUNNING:
+                self._flow.cancel()
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         if self.caught is not None:
             os._exit(128 + number)
         self.caught = number
-        if self._flow.state in ("running", "draining"):
+        if self._flow.state in _RUNNING:
             self._flow.cancel()
             signal.setitimer(signal.ITIMER_REAL, PATIENCE_S)
         elif self._flow.state not in _OVER:

@@ -21,32 +21,33 @@ def command(name: str, *, example: str) -> Callable[[Callable[..., int | None]],
             screen = Screen(format, color, quiet, verbose)
             return exit_code_of(lambda: function(screen, **options), screen)
 
-        for option in reversed(_SHARED):
-            invoke = option(invoke)
-        return click.command(
+        made = click.command(
             name,
             epilog="\b\nExample:\n" + "\n".join(f"  {line}" for line in example.splitlines()),
             context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
         )(invoke)
+        made.params.extend(_shared())
+        return made
 
     return make
 
 
-_SHARED = (
-    click.option(
-        "--format",
-        type=click.Choice(["human", "json"]),
-        default="human",
-        help="Text for people, or JSON for programs.",
-    ),
-    click.option(
-        "--color",
-        type=click.Choice(["auto", "always", "never"]),
-        default="auto",
-        help="When to use colours; NO_COLOR is heard.",
-    ),
-    click.option("-q", "--quiet", is_flag=True, help="Only data and errors."),
-    click.option(
-        "-v", "--verbose", count=True, help="Say more: logs, and tracebacks of components."
-    ),
-)
+def _shared() -> list[click.Parameter]:
+    return [
+        click.Option(
+            ["--format"],
+            type=click.Choice(["human", "json"]),
+            default="human",
+            help="Text for people, or JSON for programs.",
+        ),
+        click.Option(
+            ["--color"],
+            type=click.Choice(["auto", "always", "never"]),
+            default="auto",
+            help="When to use colours; NO_COLOR is heard.",
+        ),
+        click.Option(["-q", "--quiet"], is_flag=True, help="Only data and errors."),
+        click.Option(
+            ["-v", "--verbose"], count=True, help="Say more: logs, and tracebacks of components."
+        ),
+    ]

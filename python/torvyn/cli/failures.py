@@ -14,7 +14,8 @@ import click
 
 import torvyn
 from torvyn.cli.screen import Screen
-from torvyn.errors import BugError, TorvynError, UsageError
+from torvyn.cli.usage import usage_error
+from torvyn.errors import BugError, TorvynError
 
 INTERRUPTED: Final = 130
 TERMINATED: Final = 143
@@ -69,24 +70,6 @@ def cause_text(error: TorvynError) -> str:
             link.stack = traceback.StackSummary.from_list(own)
             link = link.__cause__ or link.__context__
     return "".join(shown.format())
-
-
-def usage_error(error: click.ClickException) -> UsageError:
-    """What click says, in the form of all our errors."""
-    command = (
-        error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else "torvyn"
-    )
-    hint: str | None = f"see `{command} --help`"
-    code, message = "cli.bad-usage", error.format_message().rstrip(".")
-    if isinstance(error, click.NoSuchOption):
-        code, message = "cli.unknown-option", f"`{command}` has no option `{error.option_name}`"
-        near = error.possibilities or []
-        hint = f"did you mean `{sorted(near)[0]}`?" if near else hint
-    elif isinstance(error, click.MissingParameter):
-        code = "cli.missing-argument"
-    elif isinstance(error, click.BadParameter):
-        code = "cli.bad-value"
-    return UsageError(code, message[:1].lower() + message[1:], hint=hint)
 
 
 # Pipes

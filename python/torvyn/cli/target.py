@@ -28,6 +28,16 @@ def manifest_option(function: Function) -> Function:
     )(function)
 
 
+def set_option(function: Function) -> Function:
+    return click.option(
+        "--set",
+        "settings",
+        multiple=True,
+        metavar="SECTION.KEY=VALUE",
+        help="Change a setting, such as runtime.turn_time=50us. Repeatable.",
+    )(function)
+
+
 def flow_options(function: Function) -> Function:
     """The arguments of every command that is about one flow."""
     options = (
@@ -43,13 +53,7 @@ def flow_options(function: Function) -> Function:
             metavar="NODE.KEY=VALUE",
             help="Change a node's config; `NODE=TEXT` replaces all of it. Repeatable.",
         ),
-        click.option(
-            "--set",
-            "settings",
-            multiple=True,
-            metavar="SECTION.KEY=VALUE",
-            help="Change a setting, such as runtime.turn_time=50us. Repeatable.",
-        ),
+        set_option,
     )
     for option in reversed(options):
         function = option(function)
@@ -108,13 +112,18 @@ class Target:
             manifest_path(manifest),
             named or flow_name,
             _pairs(overrides, "--config", "NODE.KEY=VALUE"),
-            _pairs(settings, "--set", "SECTION.KEY=VALUE"),
+            setting_pairs(settings),
         )
 
     def plan(self) -> Plan:
         from torvyn.link import load_plan
 
         return load_plan(self.manifest, self.flow, overrides=self.overrides, flags=self.settings)
+
+
+def setting_pairs(given: tuple[str, ...]) -> dict[str, str]:
+    """What `--set` was given, as flags of the settings."""
+    return _pairs(given, "--set", "SECTION.KEY=VALUE")
 
 
 def _pairs(given: tuple[str, ...], option: str, form: str) -> dict[str, str]:

@@ -68,12 +68,12 @@ def _component_failure(plan: Plan, raw: dict[str, Any]) -> BaseException:
     on = "" if raw["sequence"] is None else f" on element {raw['sequence']}"
     where = f"node `{node.name}` failed in `{raw['method']}`{on}"
     if raw["error_kind"] == "contract":
-        known = isinstance(cause, TorvynError)
-        code = cause.code if known else "contract.wrong-result"
-        error: TorvynError = ContractError(code, f"{where}: {raw['message']}")
+        code = cause.code if isinstance(cause, TorvynError) else "contract.wrong-result"
+        error: ContractError | ComponentError = ContractError(code, f"{where}: {raw['message']}")
     else:
-        error = _BY_KIND[raw["error_kind"]](f"{where}: {_said(cause, raw['message'])}")
-        error.node, error.sequence = node.name, raw["sequence"]  # type: ignore[attr-defined]
+        failed = _BY_KIND[raw["error_kind"]](f"{where}: {_said(cause, raw['message'])}")
+        failed.node, failed.sequence = node.name, raw["sequence"]
+        error = failed
     error.__cause__ = cause
     hint = getattr(cause, "hint", None)
     if hint:

@@ -68,6 +68,7 @@ class Flow:
         self._lock = threading.Lock()
         self._ready: Callable[[], None] | None = None
         self._driven_by_loop = False
+        self._cancelled = False
         self._limit = 0
         self._trace_limit = 0
         self._trace: tuple[list[tuple[str, str, int, int, int, int, int]], int] = ([], 0)
@@ -257,11 +258,12 @@ class Flow:
 
     def cancel(self) -> None:
         """Ends the flow at once; what is inside is discarded and counted. From any thread."""
-        if self._native is None:
+        self._cancelled = True
+        if self._native is not None:
+            self._native.cancel()
+        elif self._state in ("created", "validated"):
             self._state = "cancelled"
             self._over.set()
-        else:
-            self._native.cancel()
 
     def drain(self) -> None:
         """Stops the sources; what is inside still reaches the sinks. From any thread."""
@@ -369,6 +371,8 @@ class Flow:
         if self._trace_limit:
             native.trace(self._trace_limit)
         self._native = native
+        if self._cancelled:
+            native.cancel()
         self._started_s = time.monotonic()
         launch.go()
         return native

@@ -131,6 +131,7 @@ class Launch:
             turn_elements=plan.runtime.turn_elements,
             turn_time_ns=int(plan.runtime.turn_time_s * 1e9),
             drain_timeout_ns=int(plan.runtime.drain_timeout_s * 1e9),
+            level=plan.observability,
             deadline_ns=None if plan.deadline_s is None else int(plan.deadline_s * 1e9),
             clock=self._clock,
         )
