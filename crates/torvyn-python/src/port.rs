@@ -165,11 +165,17 @@ impl Port {
         Ok(self.deliver(out, outcome.map(|()| Step::Done), false))
     }
 
-    /// The call for the oldest element failed; for a source or a flush there is none.
+    /// The call for the oldest element failed; for a source there is none.
     #[pyo3(signature = (error, consumed=true))]
     fn fail(&self, py: Python<'_>, error: Bound<'_, PyAny>, consumed: bool) -> bool {
         let error = raised(py, PyErr::from_value(error));
         self.deliver(Outbox::default(), Err(error), consumed)
+    }
+
+    /// The last word could not be said: a flush or a completion failed, or a whole stream did.
+    fn fail_last(&self, py: Python<'_>, error: Bound<'_, PyAny>) -> bool {
+        let error = raised(py, PyErr::from_value(error));
+        self.close(Outbox::default(), Err(error), None)
     }
 
     /// A source's item. Gives the seconds to wait for `PENDING.after`, -1 for `PENDING`, None otherwise.

@@ -204,9 +204,12 @@ class Launch:
         limit_s = self.plan.runtime.teardown_timeout_s
         for part in reversed(self.parts):
             if isinstance(part.runner, ThreadRunner):
-                self._report(part, part.runner.stop(limit_s) if part.runner.ready.is_set() else False)
+                if part.runner.is_started:
+                    # One that hangs in `init` has had its time.
+                    patience_s = limit_s if part.runner.ready.is_set() else 0
+                    self._report(part, part.runner.stop(patience_s))
             elif isinstance(part.runner, AsyncRunner):
-                if self._loop is not None and (part.initialised or part.runner._loop is not None):
+                if self._loop is not None and part.runner._loop is not None:
                     future = asyncio.run_coroutine_threadsafe(part.runner.stop(limit_s), self._loop)
                     self._report(part, future.result())
             elif part.initialised:
@@ -222,7 +225,7 @@ class Launch:
                 if part.runner._loop is not None:
                     self._report(part, await part.runner.stop(limit_s))
             elif isinstance(part.runner, ThreadRunner):
-                if part.runner.ready.is_set():
+                if part.runner.is_started:
                     self._report(part, await asyncio.to_thread(part.runner.stop, limit_s))
             elif part.initialised:
                 result = self._teardown_inline(part, limit_s)
