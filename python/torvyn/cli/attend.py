@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import signal
 import socket
-import sys
 import threading
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
 from torvyn.cli.failures import output_was_closed
+from torvyn.cli.screen import flush_stdout
 
 if TYPE_CHECKING:
     from torvyn.reactor import Flow, Statistics
@@ -52,8 +52,7 @@ def attend(flow: Flow) -> Outcome:
         try:
             flow.run()
             # A closed pipe must show up before the summary, not after it.
-            if sys.stdout is not None:
-                sys.stdout.flush()
+            flush_stdout()
         except KeyboardInterrupt:
             watch.caught = watch.caught or signal.SIGINT
         except Exception as raised:
