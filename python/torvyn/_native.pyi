@@ -1,6 +1,223 @@
 """The native module. Text that a person reads is never made there: errors carry fields."""
 
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Literal, final
+
+from torvyn.contract.element import Context
+from torvyn.contract.signals import End
+
+__all__ = [
+    "Element",
+    "FlowIterator",
+    "ManualClock",
+    "NativeFlow",
+    "NativeStage",
+    "NodeHandle",
+    "Port",
+    "SentenceSplitter",
+    "TomlError",
+    "Utf8Decoder",
+    "Waker",
+    "Workers",
+    "parse_toml",
+]
+
+# element.rs
+class Element:
+    """`torvyn.Element`: frozen, owns its data."""
+
+    def __new__(
+        cls,
+        data: str | bytes,
+        sequence: int = 0,
+        timestamp_ns: int = 0,
+        content_type: str | None = None,
+        attributes: Mapping[str, Any] | None = None,
+        context: Context | None = None,
+    ) -> Element: ...
+    @property
+    def text(self) -> str:
+        """The payload as text; raises `InvalidInput` when it is not UTF-8."""
+
+    def text_lossy(self) -> str:
+        """The payload as text, bad bytes replaced by U+FFFD."""
+
+    @property
+    def data(self) -> memoryview:
+        """The payload as a read-only view of bytes; no copy."""
+
+    @property
+    def sequence(self) -> int: ...
+    @property
+    def timestamp_ns(self) -> int: ...
+    @property
+    def content_type(self) -> str: ...
+    @property
+    def attributes(self) -> Mapping[str, Any]: ...
+    @property
+    def context(self) -> Context | None: ...
+    def __len__(self) -> int: ...
+
+# clock.rs
+@final
+class ManualClock:
+    """The hand-driven clock of the test kit."""
+
+    def __new__(cls, start_ns: int = 1_000_000_000) -> ManualClock: ...
+    @property
+    def now_ns(self) -> int: ...
+    def advance_ns(self, nanos: int) -> None: ...
+
+# waker.rs
+@final
+class Waker:
+    """One wake-up line for an event loop: a descriptor that becomes readable when somebody rings."""
+
+    def __new__(cls) -> Waker: ...
+    def fileno(self) -> int: ...
+    def take(self) -> list[int]:
+        """Who has rung since the last time."""
+
+# native.rs
+@final
+class NativeStage:
+    """A native part on its way into a flow; used once."""
+
+    def __new__(cls, kind: str, parameters: dict[str, object]) -> NativeStage: ...
+
+# port.rs
+@final
+class Port:
+    """The exchange of an offloaded stage, as its runner sees it."""
+
+    def __new__(cls, role: str, ports: list[str]) -> Port: ...
+    def notify(self, waker: Waker, token: int) -> None:
+        """Be told through `waker` under `token` when there is something to do."""
+
+    @property
+    def stopped(self) -> bool: ...
+    def take(self) -> list[tuple[str, Any]]:
+        """All tasks that are there: kind and value."""
+
+    def credit(self) -> int:
+        """How many elements may be made now."""
+
+    def wait(self, for_credit: bool = False, timeout_s: float = 3600.0) -> bool:
+        """Blocks until there is something to do. False when the flow wants no more."""
+
+    def answer(self, value: object) -> bool:
+        """The answer to the oldest element. False when nobody wants it any more."""
+
+    def emit(self, value: object) -> bool:
+        """Something made before the answer is known."""
+
+    def fail(self, error: BaseException, consumed: bool = True) -> bool:
+        """The call for the oldest element failed; for a source or a flush there is none."""
+
+    def pulled(self, value: object) -> float | None:
+        """A source's item. The seconds to wait after `PENDING.after`, -1 after `PENDING`, else None."""
+
+    def finish(self, value: object) -> None:
+        """The last word: what a flush made, a completion, or the end of a source."""
+
+# pool.rs
+@final
+class Workers:
+    """The worker threads."""
+
+    def __new__(cls, count: int, on_blocked: Callable[[int, int], None]) -> Workers: ...
+    @property
+    def count(self) -> int: ...
+    def stop(self, patience_s: float) -> int:
+        """Ends the workers; how many were left behind because a component blocks them."""
+
+# iterator.rs
+@final
+class NodeHandle:
+    """A node as its component may reach it, from any thread."""
+
+    def wake(self) -> None: ...
+    def resume(self) -> None: ...
+    def interrupt(self) -> None: ...
+
+@final
+class FlowIterator:
+    """Iterates over what leaves a flow, and drives it."""
+
+    def __iter__(self) -> Iterator[Any]: ...
+    def __next__(self) -> Any: ...
+
+# flow.rs
+@final
+class NativeFlow:
+    """The handle of a flow: build, drive, feed, ask, stop."""
+
+    def __new__(
+        cls,
+        nodes: list[tuple[Any, ...]],
+        edges: list[tuple[Any, ...]],
+        context: Context,
+        *,
+        quarter_weight: int,
+        turn_elements: int,
+        turn_time_ns: int,
+        drain_timeout_ns: int,
+        level: str,
+        deadline_ns: int | None = None,
+        clock: ManualClock | None = None,
+    ) -> NativeFlow: ...
+    def drive(self, until_output: bool = False, wait: bool = True) -> str:
+        """Runs turns here: gives `over`, `output`, `again` or `parked`."""
+
+    def turn_once(self) -> tuple[str, int | None]:
+        """One turn; with `parked`, the nanoseconds until the flow is due."""
+
+    def attend(self) -> None:
+        """From now on the calling thread drives, and is woken when it waits."""
+
+    def attend_loop(self, waker: Waker, token: int) -> None:
+        """From now on an event loop drives: `waker` rings `token`."""
+
+    def start(self, workers: Workers) -> None:
+        """From now on the workers drive."""
+
+    def on_over(self, callback: Callable[[], None]) -> None:
+        """Called once when the flow is over, on the thread that ran its last turn."""
+
+    def wake(self) -> None: ...
+    def cancel(self) -> None: ...
+    def drain(self) -> None: ...
+    def interrupt(self) -> None: ...
+    def limit(self, elements: int) -> None:
+        """Drain after so many elements of the sources."""
+
+    def node(self, index: int) -> NodeHandle: ...
+    @property
+    def state(self) -> str: ...
+    @property
+    def is_over(self) -> bool: ...
+    @property
+    def key(self) -> int: ...
+    @property
+    def now_ns(self) -> int: ...
+    def end(self) -> End | None: ...
+    def failure(self) -> dict[str, Any] | None: ...
+    def statistics(self) -> dict[str, Any]: ...
+    def memory(self) -> tuple[int, int]:
+        """Bytes of reactor state and of queue slots."""
+
+    def trace(self, limit: int) -> None: ...
+    def take_trace(self) -> tuple[list[tuple[int, str, int, int, int, int, int]], int]: ...
+    def outputs(self, most: int = ...) -> list[Any]:
+        """What has left the flow, without running it."""
+
+    def feed_room(self) -> int: ...
+    def feed(self, items: list[Any]) -> tuple[list[Any], int]:
+        """Feeds as far as there is room, runs what can run; what came out, and how many were taken."""
+
+    def finish_feed(self, end: End | None) -> list[Any]: ...
+    def iterate(self, on_end: Callable[[], None], text: bool = False) -> FlowIterator: ...
+    def close(self) -> None: ...
 
 # text.rs
 @final

@@ -1,17 +1,27 @@
 //! The hand-driven clock of the test kit.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use pyo3::prelude::*;
-use torvyn_reactor::Clock;
+use torvyn_reactor::{Clock, Flow};
 
-#[pyclass(frozen, module = "torvyn._native")]
-pub struct ManualClock(Arc<AtomicU64>);
+#[pyclass(frozen, subclass, module = "torvyn._native")]
+pub struct ManualClock {
+    hand: Arc<AtomicU64>,
+    /// Those who live by this clock: moving the hand wakes them, because nothing else would.
+    flows: Mutex<Vec<Weak<Flow>>>,
+}
 
 impl ManualClock {
     pub fn clock(&self) -> Clock {
-        Clock::manual(self.0.clone())
+        Clock::manual(self.hand.clone())
+    }
+
+    pub fn watch(&self, flow: &Arc<Flow>) {
+        let mut flows = self.flows.lock().unwrap_or_else(PoisonError::into_inner);
+        flows.retain(|flow| flow.strong_count() > 0);
+        flows.push(Arc::downgrade(flow));
     }
 }
 
@@ -20,15 +30,17 @@ impl ManualClock {
     #[new]
     #[pyo3(signature = (start_ns=1_000_000_000))]
     fn new(start_ns: u64) -> Self {
-        Self(Arc::new(AtomicU64::new(start_ns)))
+        Self { hand: Arc::new(AtomicU64::new(start_ns)), flows: Mutex::default() }
     }
 
     #[getter]
     fn now_ns(&self) -> u64 {
-        self.0.load(Ordering::Acquire)
+        self.hand.load(Ordering::Acquire)
     }
 
     fn advance_ns(&self, nanos: u64) {
-        self.0.fetch_add(nanos, Ordering::AcqRel);
+        self.hand.fetch_add(nanos, Ordering::AcqRel);
+        let flows = self.flows.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        flows.iter().filter_map(Weak::upgrade).for_each(|flow| flow.wake());
     }
 }

@@ -120,12 +120,7 @@ pub fn element_object<'py>(
     Ok(Bound::new(py, made)?.into_any())
 }
 
-fn make_element(
-    py: Python<'_>,
-    symbols: &Symbols,
-    element: &Element,
-    around: &Surroundings,
-) -> PyElement {
+fn make_element(py: Python<'_>, symbols: &Symbols, element: &Element, around: &Surroundings) -> PyElement {
     let data = match element.payload.foreign() {
         // SAFETY: payloads are exact or derived str and bytes objects.
         Some(held) => unsafe {
@@ -213,17 +208,34 @@ pub fn emission(
 
 #[inline]
 fn plain(value: &Bound<'_, PyAny>, content_type: ContentType) -> Result<Emission, StageError> {
-    let held = foreign(value.clone());
-    let Some(len) = held.view().map(|(bytes, _)| bytes.len()) else {
+    let Some(len) = encoded_len(value, content_type) else {
         return Err(StageError::new(
             ErrorKind::InvalidInput,
             "the text has half of a surrogate pair and cannot be encoded",
         ));
     };
+    let held = foreign(value.clone());
     let Ok(len) = u32::try_from(len) else {
         return Err(StageError::new(ErrorKind::InvalidInput, "an element is at most 4 GiB"));
     };
     Ok(Emission { payload: Payload::Foreign(held), len, content_type, companion: None, keep: false })
+}
+
+/// The bytes a str or bytes object has or would have; None for a str that cannot be encoded.
+#[inline]
+fn encoded_len(value: &Bound<'_, PyAny>, content_type: ContentType) -> Option<usize> {
+    // SAFETY: attached; the callers have looked at the type.
+    unsafe {
+        if content_type == ContentType::BINARY {
+            return Some(ffi::PyBytes_Size(value.as_ptr()) as usize);
+        }
+        let mut len = 0;
+        if ffi::PyUnicode_AsUTF8AndSize(value.as_ptr(), &mut len).is_null() {
+            ffi::PyErr_Clear();
+            return None;
+        }
+        Some(len as usize)
+    }
 }
 
 fn output(symbols: &Symbols, value: &Bound<'_, PyAny>) -> PyResult<Emission> {
@@ -242,9 +254,8 @@ fn output(symbols: &Symbols, value: &Bound<'_, PyAny>) -> PyResult<Emission> {
     let content_type = value.getattr("content_type")?;
     if !content_type.is_none() {
         let name: String = content_type.extract()?;
-        made.content_type = ContentType::intern(&name).ok_or_else(|| {
-            pyo3::exceptions::PyValueError::new_err("too many different content types")
-        })?;
+        made.content_type = ContentType::intern(&name)
+            .ok_or_else(|| pyo3::exceptions::PyValueError::new_err("too many different content types"))?;
     }
     let attributes = value.getattr("attributes")?;
     if !attributes.is_none() {
@@ -318,4 +329,3 @@ pub fn raised(py: Python<'_>, error: PyErr) -> StageError {
     let message = error.to_string();
     StageError { kind, message, object: Some(foreign(error.into_value(py).into_bound(py).into_any())) }
 }
-

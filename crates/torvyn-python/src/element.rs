@@ -68,9 +68,10 @@ impl PyElement {
     pub fn view(&self, py: Python<'_>) -> PyResult<&[u8]> {
         match &self.data {
             // SAFETY: the UTF-8 form is cached in the str, which this frozen object keeps alive.
-            Data::Text(text) => text.bind(py).to_str().map(|text| unsafe {
-                std::slice::from_raw_parts(text.as_ptr(), text.len())
-            }),
+            Data::Text(text) => text
+                .bind(py)
+                .to_str()
+                .map(|text| unsafe { std::slice::from_raw_parts(text.as_ptr(), text.len()) }),
             Data::Bytes(bytes) => Ok(bytes.as_bytes(py)),
             Data::Native(native) => Ok(native.bytes()),
         }
@@ -81,9 +82,7 @@ impl PyElement {
             Data::Text(text) => text.bind(py).clone().into_any(),
             Data::Bytes(bytes) => bytes.bind(py).clone().into_any(),
             Data::Native(native) => match std::str::from_utf8(native.bytes()) {
-                Ok(text) if self.content_type != ContentType::BINARY => {
-                    PyString::new(py, text).into_any()
-                }
+                Ok(text) if self.content_type != ContentType::BINARY => PyString::new(py, text).into_any(),
                 _ => PyBytes::new(py, native.bytes()).into_any(),
             },
         })

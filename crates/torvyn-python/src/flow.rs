@@ -1,19 +1,20 @@
 //! The handle of a flow in Python: build, drive, feed, ask, stop.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use torvyn_reactor::{
-    Blueprint, Clock, Driver, EdgeSpec, Flow, NodeSpec, Recovery, Role, Shared, Signal, Status, Work,
+    Blueprint, Clock, Driver, EdgeSpec, Flow, NodeSpec, Recovery, Role, Shared, Signal, Status, Timing, Work,
 };
 use torvyn_stream::{Element, End, Policy};
 
 use crate::clock::ManualClock;
 use crate::convert::{Surroundings, companion, emission, end_of, wrong};
+use crate::iterator::{FlowIterator, NodeHandle};
 use crate::native::NativeStage;
 use crate::pool::Workers;
 use crate::port::{Port, role_of};
@@ -56,6 +57,15 @@ fn recovery_of(name: &str) -> PyResult<Recovery> {
     })
 }
 
+fn timing_of(level: &str) -> PyResult<Timing> {
+    Ok(match level {
+        "off" => Timing::Off,
+        "production" => Timing::Sampled,
+        "diagnostic" => Timing::Every,
+        other => return Err(PyValueError::new_err(format!("no level `{other}`"))),
+    })
+}
+
 fn edge_of(edge: EdgeTuple) -> PyResult<EdgeSpec> {
     let (source, port, target, depth, bytes, policy, low_watermark) = edge;
     Ok(EdgeSpec {
@@ -70,8 +80,10 @@ fn edge_of(edge: EdgeTuple) -> PyResult<EdgeSpec> {
 
 #[pymethods]
 impl NativeFlow {
+    // Keyword arguments of one call in Python; a struct would only give them a second name.
+    #[allow(clippy::too_many_arguments)]
     #[new]
-    #[pyo3(signature = (nodes, edges, context, *, quarter_weight, turn_elements, turn_time_ns, drain_timeout_ns, deadline_ns=None, clock=None))]
+    #[pyo3(signature = (nodes, edges, context, *, quarter_weight, turn_elements, turn_time_ns, drain_timeout_ns, level, deadline_ns=None, clock=None))]
     fn new(
         py: Python<'_>,
         nodes: Vec<NodeTuple<'_>>,
@@ -81,14 +93,16 @@ impl NativeFlow {
         turn_elements: u32,
         turn_time_ns: u64,
         drain_timeout_ns: u64,
+        level: &str,
         deadline_ns: Option<u64>,
         clock: Option<&Bound<'_, ManualClock>>,
     ) -> PyResult<Self> {
         Symbols::get(py)?;
         let edges: Vec<EdgeSpec> = edges.into_iter().map(edge_of).collect::<PyResult<_>>()?;
         let open = edges.iter().any(|edge| edge.source.is_none());
-        let clock = match clock {
-            Some(manual) => manual.get().clock(),
+        let hand = clock.map(|clock| clock.get());
+        let clock = match hand {
+            Some(hand) => hand.clock(),
             None => Clock::monotonic(monotonic_ns(py)?),
         };
         let shared = Arc::new(Shared::new(nodes.len(), edges.len()));
@@ -136,9 +150,13 @@ impl NativeFlow {
             deadline_ns,
             hosted,
             annotate: Some(annotate),
+            timing: timing_of(level)?,
         };
         let exit = around(0);
         let flow = Flow::new(blueprint, shared.clone(), clock);
+        if let Some(hand) = hand {
+            hand.watch(&flow);
+        }
         Ok(Self { flow, signal: OnceLock::new(), around: exit })
     }
 
@@ -146,7 +164,7 @@ impl NativeFlow {
     ///
     /// Gives `over`, `output`, `again` or `parked`. With `wait`, parking is waited out and Ctrl-C is heard.
     #[pyo3(signature = (until_output=false, wait=true))]
-    fn drive(&self, py: Python<'_>, until_output: bool, wait: bool) -> PyResult<&'static str> {
+    pub fn drive(&self, py: Python<'_>, until_output: bool, wait: bool) -> PyResult<&'static str> {
         loop {
             let status = if self.flow.hosted {
                 self.flow.run_turn(false, until_output)
@@ -172,6 +190,8 @@ impl NativeFlow {
             Some(Status::Over) => Ok(("over", None)),
             Some(Status::Output) => Ok(("output", None)),
             Some(Status::Again) => Ok(("again", None)),
+            // A hand-driven clock does not run by itself: there is no time to wait for.
+            Some(Status::Parked(_)) if self.flow.clock().is_manual() => Ok(("parked", None)),
             Some(Status::Parked(due)) => {
                 Ok(("parked", due.map(|due| due.saturating_sub(self.flow.now_ns()))))
             }
@@ -228,7 +248,7 @@ impl NativeFlow {
     }
 
     fn node(&self, index: usize) -> NodeHandle {
-        NodeHandle { flow: Arc::downgrade(&self.flow), index }
+        NodeHandle::new(Arc::downgrade(&self.flow), index)
     }
 
     #[getter]
@@ -311,7 +331,11 @@ impl NativeFlow {
 
     /// Puts items into the entry as far as there is room, runs what can run, and gives what came out and how many
     /// items were taken.
-    fn feed<'py>(&self, py: Python<'py>, items: &Bound<'py, PyList>) -> PyResult<(Bound<'py, PyList>, usize)> {
+    fn feed<'py>(
+        &self,
+        py: Python<'py>,
+        items: &Bound<'py, PyList>,
+    ) -> PyResult<(Bound<'py, PyList>, usize)> {
         let symbols = Symbols::get(py)?;
         let out = PyList::empty(py);
         let mut fed = 0;
@@ -334,7 +358,11 @@ impl NativeFlow {
     }
 
     /// No more will be fed. What is ready is given; the rest follows by `outputs` when a stage is away.
-    fn finish_feed<'py>(&self, py: Python<'py>, end: Option<Bound<'py, PyAny>>) -> PyResult<Bound<'py, PyList>> {
+    fn finish_feed<'py>(
+        &self,
+        py: Python<'py>,
+        end: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyList>> {
         let symbols = Symbols::get(py)?;
         let end = end.and_then(|end| end_of(symbols, &end)).unwrap_or_else(|| End::because("stop"));
         self.flow.finish(end);
@@ -347,7 +375,7 @@ impl NativeFlow {
     #[pyo3(signature = (on_end, text=false))]
     fn iterate(slf: Bound<'_, Self>, on_end: Py<PyAny>, text: bool) -> PyResult<FlowIterator> {
         slf.get().signal()?;
-        Ok(FlowIterator { flow: slf.unbind(), ready: VecDeque::new(), on_end, text })
+        Ok(FlowIterator::new(slf.unbind(), on_end, text))
     }
 
     /// Lets go of components and queues.
@@ -404,75 +432,17 @@ impl NativeFlow {
         }
     }
 
-    fn to_python<'py>(&self, py: Python<'py>, element: &mut Element) -> PyResult<Bound<'py, PyAny>> {
+    pub fn to_python<'py>(&self, py: Python<'py>, element: &mut Element) -> PyResult<Bound<'py, PyAny>> {
         let pointer = companion(py, Symbols::get(py)?, element, &self.around)?;
         // SAFETY: a live object that the element's companion keeps.
         Ok(unsafe { Bound::from_borrowed_ptr(py, pointer) })
     }
 }
 
-/// Iterates over what leaves a flow. Takes what is ready in one go and hands it out one by one.
-#[pyclass(module = "torvyn._native")]
-pub struct FlowIterator {
-    flow: Py<NativeFlow>,
-    ready: VecDeque<Element>,
-    on_end: Py<PyAny>,
-    text: bool,
-}
-
-#[pymethods]
-impl FlowIterator {
-    fn __iter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
-        slf
-    }
-
-    fn __next__<'py>(&mut self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let flow = self.flow.get();
-        loop {
-            if let Some(mut element) = self.ready.pop_front() {
-                let object = flow.to_python(py, &mut element)?;
-                return if self.text { object.getattr("text").map(Some) } else { Ok(Some(object)) };
-            }
-            let status = flow.drive(py, true, true)?;
-            flow.flow.take_output(&mut self.ready, usize::MAX);
-            if status == "over" && self.ready.is_empty() {
-                self.on_end.call0(py)?;
-                return Ok(None);
-            }
-        }
-    }
-}
-
-/// A node as its component may reach it, from any thread. Does not keep the flow alive.
-#[pyclass(frozen, module = "torvyn._native")]
-pub struct NodeHandle {
-    flow: Weak<Flow>,
-    index: usize,
-}
-
-#[pymethods]
-impl NodeHandle {
-    fn wake(&self) {
-        if let Some(flow) = self.flow.upgrade() {
-            flow.wake_node(self.index);
-        }
-    }
-
-    fn resume(&self) {
-        if let Some(flow) = self.flow.upgrade() {
-            flow.resume_node(self.index);
-        }
-    }
-
-    fn interrupt(&self) {
-        if let Some(flow) = self.flow.upgrade() {
-            flow.interrupt_after(self.index);
-        }
-    }
-}
-
 fn busy() -> PyErr {
-    PyRuntimeError::new_err("the flow is being driven already: by workers, by another thread, or from inside a component")
+    PyRuntimeError::new_err(
+        "the flow is being driven already: by workers, by another thread, or from inside a component",
+    )
 }
 
 fn raise(py: Python<'_>, error: torvyn_stream::StageError) -> PyErr {

@@ -17,11 +17,7 @@ pub enum Answer<'py> {
 }
 
 #[inline]
-pub fn filter_step(
-    py: Python<'_>,
-    symbols: &Symbols,
-    value: &Bound<'_, PyAny>,
-) -> Result<Step, StageError> {
+pub fn filter_step(py: Python<'_>, symbols: &Symbols, value: &Bound<'_, PyAny>) -> Result<Step, StageError> {
     let pointer = value.as_ptr();
     // SAFETY: the two singletons are compared, not used.
     unsafe {
@@ -194,10 +190,8 @@ pub fn pull_step(
         return Ok(Pull::End(end));
     }
     if value.is_instance(symbols.pending_type.bind(py)).unwrap_or(false) {
-        let after: Option<f64> = value
-            .getattr("after_s")
-            .and_then(|after| after.extract())
-            .map_err(|error| raised(py, error))?;
+        let after: Option<f64> =
+            value.getattr("after_s").and_then(|after| after.extract()).map_err(|error| raised(py, error))?;
         return Ok(Pull::Pending(after.map(|after| now_ns + (after.max(0.0) * 1e9) as u64)));
     }
     Err(wrong(Role::Source, value))

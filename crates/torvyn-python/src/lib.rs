@@ -8,6 +8,7 @@ mod convert;
 mod element;
 mod flow;
 mod interpret;
+mod iterator;
 mod native;
 mod pool;
 mod port;
@@ -27,7 +28,9 @@ mod _native {
     #[pymodule_export]
     use super::element::PyElement;
     #[pymodule_export]
-    use super::flow::{FlowIterator, NativeFlow, NodeHandle};
+    use super::flow::NativeFlow;
+    #[pymodule_export]
+    use super::iterator::{FlowIterator, NodeHandle};
     #[pymodule_export]
     use super::native::NativeStage;
     #[pymodule_export]

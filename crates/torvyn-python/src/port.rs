@@ -102,6 +102,12 @@ impl Port {
         self.exchange.is_stopped()
     }
 
+    /// Whether the runner waits for the reactor, and the reactor for nothing of this port.
+    #[getter]
+    fn idle(&self) -> bool {
+        self.exchange.is_idle()
+    }
+
     /// All tasks that are there: `(kind, value)` with kind `element`, `flush`, `complete`, `pressure` or `interrupt`.
     fn take<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let symbols = Symbols::get(py)?;
@@ -113,9 +119,7 @@ impl Port {
                     ("element", element_object(py, symbols, &element, around)?).into_pyobject(py)?
                 }
                 Task::Flush => ("flush", py.None()).into_pyobject(py)?,
-                Task::Complete(end) => {
-                    ("complete", end_object(py, symbols, &end)?).into_pyobject(py)?
-                }
+                Task::Complete(end) => ("complete", end_object(py, symbols, &end)?).into_pyobject(py)?,
                 Task::Pressure(active) => {
                     let signal = if active { &symbols.pause } else { &symbols.ready };
                     ("pressure", signal.clone_ref(py)).into_pyobject(py)?

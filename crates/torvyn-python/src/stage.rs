@@ -19,7 +19,8 @@ pub struct PyStage {
     role: Role,
     /// `evaluate`, `process`, ...; for an iterated source its iterator.
     method: Option<Py<PyAny>>,
-    is_iterator: bool,
+    /// How the iterator is advanced; for sources that are iterated.
+    advance: Option<ffi::iternextfunc>,
     flush: Option<Py<PyAny>>,
     complete: Option<Py<PyAny>>,
     notify: Option<Py<PyAny>>,
@@ -93,13 +94,24 @@ enum Next<'py> {
     Stop(Option<Bound<'py, PyAny>>),
 }
 
-#[inline]
-fn next<'py>(py: Python<'py>, iterator: &Py<PyAny>) -> Result<Next<'py>, StageError> {
-    // SAFETY: attached; the object is an iterator, so its type has the slot.
+/// The slot by which an iterator is advanced. Called directly, it tells what a generator returned.
+fn advance_of(iterator: &Bound<'_, PyAny>) -> ffi::iternextfunc {
+    // SAFETY: attached; the object is an iterator, so its type has the slot, which is of this type.
     unsafe {
         let slot = ffi::PyType_GetSlot(ffi::Py_TYPE(iterator.as_ptr()), ffi::Py_tp_iternext);
-        let iternext: ffi::iternextfunc = std::mem::transmute(slot);
-        if let Some(item) = Bound::from_owned_ptr_or_opt(py, iternext(iterator.as_ptr())) {
+        std::mem::transmute::<*mut std::ffi::c_void, ffi::iternextfunc>(slot)
+    }
+}
+
+#[inline]
+fn next<'py>(
+    py: Python<'py>,
+    iterator: &Py<PyAny>,
+    advance: ffi::iternextfunc,
+) -> Result<Next<'py>, StageError> {
+    // SAFETY: attached; the slot is the iterator's own.
+    unsafe {
+        if let Some(item) = Bound::from_owned_ptr_or_opt(py, advance(iterator.as_ptr())) {
             return Ok(Next::Item(item));
         }
     }
@@ -121,14 +133,14 @@ impl PyStage {
     ) -> PyResult<Self> {
         let py = component.py();
         let symbols = Symbols::get(py)?;
-        let fetch = |name: &str| -> PyResult<Option<Py<PyAny>>> {
-            Ok(Some(component.getattr(name)?.unbind()))
-        };
-        let mut is_iterator = false;
+        let fetch =
+            |name: &str| -> PyResult<Option<Py<PyAny>>> { Ok(Some(component.getattr(name)?.unbind())) };
+        let mut advance = None;
         let method = match role {
             Role::Source if component.hasattr("__iter__")? => {
-                is_iterator = true;
-                Some(component.try_iter()?.into_any().unbind())
+                let iterator = component.try_iter()?.into_any();
+                advance = Some(advance_of(&iterator));
+                Some(iterator.unbind())
             }
             Role::Source => fetch("pull")?,
             Role::Processor => fetch("process")?,
@@ -141,7 +153,7 @@ impl PyStage {
         Ok(Self {
             role,
             method,
-            is_iterator,
+            advance,
             flush: if flushes { fetch("flush")? } else { None },
             complete: if role == Role::Sink { fetch("complete")? } else { None },
             notify: if role == Role::Source { fetch("notify_backpressure")? } else { None },
@@ -170,7 +182,7 @@ impl PyStage {
     /// One more item of the generator: the next is fetched when this one has left.
     fn go_on(&mut self, py: Python<'_>, out: &mut Outbox) -> Result<Step, StageError> {
         let Some(rest) = &self.rest else { return Ok(Step::Done) };
-        let fetched = next(py, rest);
+        let fetched = next(py, rest, advance_of(rest.bind(py)));
         match fetched {
             Ok(Next::Item(item)) => {
                 if item.is_none() {
@@ -191,7 +203,7 @@ impl PyStage {
     }
 
     fn let_go(&mut self, py: Python<'_>) {
-        let iterator = if self.is_iterator { self.method.take() } else { None };
+        let iterator = if self.advance.is_some() { self.method.take() } else { None };
         for left in [self.rest.take(), iterator].into_iter().flatten() {
             // A generator is closed so that its `finally` runs now and not when somebody collects it.
             if let Ok(close) = left.bind(py).getattr("close")
@@ -216,11 +228,11 @@ impl Stage for PyStage {
         // SAFETY: turns of flows with Python stages run attached.
         let py = unsafe { Python::assume_attached() };
         let method = self.method.as_ref().ok_or_else(over)?;
-        if !self.is_iterator {
+        let Some(advance) = self.advance else {
             let value = call_none(py, method)?;
             return pull_step(py, self.symbols, &value, call.now_ns);
-        }
-        match next(py, method)? {
+        };
+        match next(py, method, advance)? {
             Next::Item(value) => pull_step(py, self.symbols, &value, call.now_ns),
             Next::Stop(value) => {
                 let end = value.and_then(|value| end_of(self.symbols, &value));
@@ -238,8 +250,8 @@ impl Stage for PyStage {
     ) -> Result<Step, StageError> {
         // SAFETY: turns of flows with Python stages run attached.
         let py = unsafe { Python::assume_attached() };
-        let argument = companion(py, self.symbols, element, &self.around)
-            .map_err(|error| raised(py, error))?;
+        let argument =
+            companion(py, self.symbols, element, &self.around).map_err(|error| raised(py, error))?;
         let method = self.method.as_ref().ok_or_else(over)?;
         let value = call_one(py, method, argument)?;
         match self.role {

@@ -40,9 +40,7 @@ static SYMBOLS: PyOnceLock<Symbols> = PyOnceLock::new();
 impl Symbols {
     pub fn get(py: Python<'_>) -> PyResult<&'static Symbols> {
         // SAFETY: the cell is a static and never emptied, so the reference outlives every attachment.
-        SYMBOLS
-            .get_or_try_init(py, || Self::load(py))
-            .map(|symbols| unsafe { &*std::ptr::from_ref(symbols) })
+        SYMBOLS.get_or_try_init(py, || Self::load(py)).map(|symbols| unsafe { &*std::ptr::from_ref(symbols) })
     }
 
     fn load(py: Python<'_>) -> PyResult<Self> {

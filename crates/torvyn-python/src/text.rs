@@ -23,22 +23,14 @@ impl SentenceSplitter {
                 return Err(PyValueError::new_err(message));
             }
         };
-        let options = Options {
-            mode,
-            first_min,
-            min,
-            max,
-        };
-        Ok(Self {
-            splitter: Splitter::new(options),
-        })
+        let options = Options { mode, first_min, min, max };
+        Ok(Self { splitter: Splitter::new(options) })
     }
 
     /// Feeds a piece of text (in simple mode: one token); answers with the sentences it completes.
     fn put(&mut self, text: &str) -> Vec<String> {
         let mut sentences = Vec::new();
-        self.splitter
-            .put(text, |sentence| sentences.push(sentence.to_owned()));
+        self.splitter.put(text, |sentence| sentences.push(sentence.to_owned()));
         sentences
     }
 
@@ -74,9 +66,7 @@ pub struct Utf8Decoder {
 impl Utf8Decoder {
     #[new]
     fn new() -> Self {
-        Self {
-            decoder: torvyn_text::Utf8Decoder::new(),
-        }
+        Self { decoder: torvyn_text::Utf8Decoder::new() }
     }
 
     /// Every character that these bytes complete; a bad byte is U+FFFD.

@@ -53,6 +53,14 @@ pub struct EdgeSpec {
     pub low_watermark: f64,
 }
 
+/// How many calls are timed: two clock readings cost more than a native call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Timing {
+    Off,
+    Sampled,
+    Every,
+}
+
 /// Notes on an element why it failed, before it goes to the dead letters.
 pub type Annotate = fn(&mut Element, &StageError);
 
@@ -69,4 +77,5 @@ pub struct Blueprint {
     /// Whether turns must run attached to the host language.
     pub hosted: bool,
     pub annotate: Option<Annotate>,
+    pub timing: Timing,
 }

@@ -38,12 +38,7 @@ impl Core {
         }
     }
 
-    fn conclude_rare(
-        &mut self,
-        index: usize,
-        element: Option<Element>,
-        step: Step,
-    ) -> Result<(), Failure> {
+    fn conclude_rare(&mut self, index: usize, element: Option<Element>, step: Step) -> Result<(), Failure> {
         match (step, element) {
             (Step::Pause, element) => {
                 self.nodes[index].paused = true;
@@ -85,14 +80,13 @@ impl Core {
             note_stamp(node, element, self.outbox.made.is_empty());
         }
         let result = if self.outbox.made.len() <= 1 {
-            self.outbox.made.pop().map_or(Ok(()), |emission| {
-                send_one(&mut self.wires, node, index, emission, self.now_ns)
-            })
+            self.outbox
+                .made
+                .pop()
+                .map_or(Ok(()), |emission| send_one(&mut self.wires, node, index, emission, self.now_ns))
         } else {
             let mut made = self.outbox.made.drain(..);
-            made.try_for_each(|emission| {
-                send_one(&mut self.wires, node, index, emission, self.now_ns)
-            })
+            made.try_for_each(|emission| send_one(&mut self.wires, node, index, emission, self.now_ns))
         };
         if let Some(element) = element {
             self.wires.release(element);
@@ -240,7 +234,11 @@ impl Core {
 }
 
 fn within_budget(node: &Node, index: usize, used: u64) -> Result<(), Failure> {
-    if used <= node.budget_bytes { Ok(()) } else { Err(over_budget(index, node, used, method_name(node.role))) }
+    if used <= node.budget_bytes {
+        Ok(())
+    } else {
+        Err(over_budget(index, node, used, method_name(node.role)))
+    }
 }
 
 #[inline]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use torvyn_stream::{Element, Emission, End, Outbox, Queue};
 
-use crate::blueprint::{Annotate, Blueprint, NodeSpec, Work};
+use crate::blueprint::{Annotate, Blueprint, NodeSpec, Timing, Work};
 use crate::clock::Clock;
 use crate::node::{Node, OffloadState, Phase, Stamp, Worker};
 use crate::shared::{Failure, Shared};
@@ -43,6 +43,7 @@ pub struct Core {
     pub drain_timeout_ns: u64,
     pub drain_until: Option<u64>,
     pub pulled: u64,
+    pub timing: Timing,
     pub timed: bool,
     pub annotate: Option<Annotate>,
     pub tracer: Option<Box<Tracer>>,
@@ -77,6 +78,7 @@ impl Core {
             drain_timeout_ns: blueprint.drain_timeout_ns,
             drain_until: None,
             pulled: 0,
+            timing: blueprint.timing,
             timed: false,
             annotate: blueprint.annotate,
             tracer: None,

@@ -148,20 +148,18 @@ impl Core {
     }
 
     fn close_node(&mut self, index: usize, end: End) -> Result<bool, Failure> {
-        if let (Role::Sink, Worker::Inline(stage)) =
-            (self.nodes[index].role, &mut self.nodes[index].worker)
+        if let (Role::Sink, Worker::Inline(stage)) = (self.nodes[index].role, &mut self.nodes[index].worker)
+            && let Err(error) = stage.complete(&end)
         {
-            if let Err(error) = stage.complete(&end) {
-                self.wires.shared.nodes[index].errors.add(1);
-                return Err(Failure {
-                    kind: FailureKind::Component,
-                    node: Some(index),
-                    edge: None,
-                    sequence: None,
-                    method: "complete",
-                    error,
-                });
-            }
+            self.wires.shared.nodes[index].errors.add(1);
+            return Err(Failure {
+                kind: FailureKind::Component,
+                node: Some(index),
+                edge: None,
+                sequence: None,
+                method: "complete",
+                error,
+            });
         }
         self.finish_node(index, end);
         Ok(true)

@@ -25,8 +25,9 @@ impl Core {
         let node = &self.nodes[index];
         if node.phase == Phase::Running {
             let left = if limit == 0 { usize::MAX } else { (limit - self.pulled) as usize };
-            self.grant_credit(index, left);
+            // READY first: a source that is asked again has heard of it.
             self.tell_pressure(index);
+            self.grant_credit(index, left);
         }
         Ok(done)
     }

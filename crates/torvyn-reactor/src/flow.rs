@@ -181,8 +181,8 @@ impl Flow {
             return None;
         }
         let mut core = locked(&self.core).take()?;
-        let status = catch_unwind(AssertUnwindSafe(|| core.turn(paced, until_output)))
-            .unwrap_or_else(|panic| {
+        let status =
+            catch_unwind(AssertUnwindSafe(|| core.turn(paced, until_output))).unwrap_or_else(|panic| {
                 core.fail(panic_failure(&*panic));
                 Status::Over
             });

@@ -89,8 +89,8 @@ impl Offload {
             if let Some(credit) = credit {
                 exchange.credit = credit;
             }
-            let wanted = !exchange.tasks.is_empty()
-                || (exchange.waiting == Waiting::ForCredit && exchange.credit > 0);
+            let wanted =
+                !exchange.tasks.is_empty() || (exchange.waiting == Waiting::ForCredit && exchange.credit > 0);
             if exchange.waiting == Waiting::No || !wanted {
                 return;
             }
@@ -130,6 +130,17 @@ impl Offload {
         self.lock().stopped
     }
 
+    /// Whether the worker waits for the reactor and the reactor has nothing to fetch.
+    pub fn is_idle(&self) -> bool {
+        let exchange = self.lock();
+        let waits = match exchange.waiting {
+            Waiting::No => false,
+            Waiting::ForTasks => true,
+            Waiting::ForCredit => exchange.credit == 0,
+        };
+        exchange.stopped || (waits && exchange.tasks.is_empty() && exchange.results.is_empty())
+    }
+
     /// All tasks that are there, at once. Empty: there are none now, and the worker will be notified.
     pub fn take(&self) -> Vec<Task> {
         let mut exchange = self.lock();
@@ -151,9 +162,7 @@ impl Offload {
         let (exchange, _) = self
             .changed
             .wait_timeout_while(exchange, timeout, |exchange| {
-                !exchange.stopped
-                    && exchange.tasks.is_empty()
-                    && !(for_credit && exchange.credit > 0)
+                !exchange.stopped && exchange.tasks.is_empty() && !(for_credit && exchange.credit > 0)
             })
             .unwrap_or_else(PoisonError::into_inner);
         !exchange.stopped

@@ -175,13 +175,13 @@ impl Pool {
                 }
                 return Some(flow);
             }
-            let wait = run.timers.peek().zip(now_ns).map(|(timer, now)| {
-                Duration::from_nanos(timer.0.due_ns.saturating_sub(now).max(1_000))
-            });
+            let wait = run
+                .timers
+                .peek()
+                .zip(now_ns)
+                .map(|(timer, now)| Duration::from_nanos(timer.0.due_ns.saturating_sub(now).max(1_000)));
             run = match wait {
-                Some(wait) => {
-                    self.changed.wait_timeout(run, wait).unwrap_or_else(PoisonError::into_inner).0
-                }
+                Some(wait) => self.changed.wait_timeout(run, wait).unwrap_or_else(PoisonError::into_inner).0,
                 None => self.changed.wait(run).unwrap_or_else(PoisonError::into_inner),
             };
         }
@@ -221,7 +221,10 @@ impl Pool {
             }
             run.surplus += 1;
         }
-        if let Some(Status::Parked(Some(due_ns))) = status {
+        // A flow with a hand-driven clock is woken by the hand; its times mean nothing to the others.
+        if let Some(Status::Parked(Some(due_ns))) = status
+            && !flow.clock().is_manual()
+        {
             // One alarm at a time: a flow that parks a thousand times before its deadline sets one.
             let set = flow.alarm_ns.load(Ordering::Acquire);
             if set == 0 || due_ns < set {

@@ -1,7 +1,7 @@
 //! The part of a flow that anybody may touch at any time: requests to it, facts about it, and how it ended.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use torvyn_stream::{Counter, End, Ledger, QueueCounters, StageError};
 

@@ -65,8 +65,7 @@ impl Signal {
     pub fn wait(&self, timeout_ns: Option<u64>) -> Waited {
         let mut poll = libc::pollfd { fd: self.fd(), events: libc::POLLIN, revents: 0 };
         // Rounded up: waking early would spin until the time has come.
-        let milliseconds =
-            timeout_ns.map_or(-1, |ns| ns.div_ceil(1_000_000).min(i32::MAX as u64) as i32);
+        let milliseconds = timeout_ns.map_or(-1, |ns| ns.div_ceil(1_000_000).min(i32::MAX as u64) as i32);
         // SAFETY: one valid pollfd.
         match unsafe { libc::poll(&mut poll, 1, milliseconds) } {
             0 => Waited::TimedOut,

@@ -2,7 +2,7 @@
 
 use torvyn_stream::{Call, Pull, Step};
 
-use crate::blueprint::Role;
+use crate::blueprint::{Role, Timing};
 use crate::conclude::{note_stamp, send_one};
 use crate::core::{Core, Turn};
 use crate::node::{Phase, Worker};
@@ -13,13 +13,21 @@ use crate::trace::Event;
 /// Every so many turns the calls are timed: often enough for a mean, too seldom to cost anything.
 const SAMPLE_EVERY: u64 = 64;
 
+/// What a batch may take from its first element at the source to its last at the sink.
+const SWEEP_NS: u64 = 12_000;
+
 impl Core {
     /// Runs a turn. `paced` turns keep to the flow's share; the others go on until they must wait or, when
     /// `until_output`, until something has reached the exit.
     pub fn turn(&mut self, paced: bool, until_output: bool) -> Turn {
         self.now_ns = self.clock.now_ns();
         let turns = &self.wires.shared.turns;
-        self.timed = self.tracer.is_some() || turns.get() % SAMPLE_EVERY == 0;
+        self.timed = self.tracer.is_some()
+            || match self.timing {
+                Timing::Off => false,
+                Timing::Sampled => turns.get().is_multiple_of(SAMPLE_EVERY),
+                Timing::Every => true,
+            };
         turns.add(1);
         self.credit_elements = (self.credit_elements + self.quota_elements).min(self.quota_elements);
         self.credit_ns = (self.credit_ns + self.quota_ns).min(self.quota_ns);
@@ -74,11 +82,14 @@ impl Core {
         }
     }
 
-    /// A source that keeps up is asked for more at a time; one that waits is never read ahead of its token.
+    /// A source that keeps up is asked for more at a time, as long as the first of a batch need not wait long for the
+    /// last; one that blocks is never read ahead of its token.
     fn adapt_batch(&mut self, work: usize, spent_ns: u64) {
         if spent_ns > self.turn_time_ns {
             self.batch = 1;
-        } else if work >= self.batch as usize {
+        } else if spent_ns > 2 * SWEEP_NS {
+            self.batch = (self.batch / 2).max(1);
+        } else if work >= self.batch as usize && 2 * spent_ns <= SWEEP_NS {
             self.batch = (self.batch * 2).min(self.max_batch);
         }
     }
@@ -127,9 +138,17 @@ impl Core {
     }
 
     fn run_source(&mut self, index: usize) -> Result<usize, Failure> {
+        // What was drained since the last time may end the back-pressure.
+        self.tell_pressure(index);
         let mut done = 0;
         let batch = (self.batch as i64).min(self.credit_elements.max(1)) as usize;
-        while done < batch && self.may_pull(index) {
+        let mut room = 0;
+        while done < batch {
+            if room == 0 || !self.nodes[index].backlog.is_empty() {
+                room = if self.may_pull(index) { self.wires.room(&self.nodes[index]) } else { break };
+            }
+            // With a limit every pull is checked against it.
+            room = if self.wires.shared.limit.get() == 0 { room - 1 } else { 0 };
             let node = &mut self.nodes[index];
             let Worker::Inline(stage) = &mut node.worker else { break };
             let attempt = node.retry.take().map_or(0, |retry| retry.attempt);
@@ -150,9 +169,16 @@ impl Core {
                 Ok(Pull::Pending(until)) => {
                     self.nodes[index].pending = Some(until);
                     done -= 1;
+                    room = 0;
                 }
-                Ok(Pull::End(end)) => self.finish_node(index, end),
-                Err(error) => self.conclude(index, None, Err(error), attempt)?,
+                Ok(Pull::End(end)) => {
+                    self.finish_node(index, end);
+                    room = 0;
+                }
+                Err(error) => {
+                    self.conclude(index, None, Err(error), attempt)?;
+                    room = 0;
+                }
             }
         }
         self.tell_pressure(index);
@@ -292,7 +318,7 @@ impl Core {
         let node = &mut self.nodes[index];
         let room = self.wires.room(node);
         let Worker::Inline(stage) = &mut node.worker else { return Ok(()) };
-        if !stage.due().is_some_and(|due| due <= self.now_ns) || room == 0 {
+        if room == 0 || stage.due().is_none_or(|due| due > self.now_ns) {
             return Ok(());
         }
         let counters = &self.wires.shared.nodes[index];

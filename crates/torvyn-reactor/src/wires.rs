@@ -93,7 +93,14 @@ impl Wires {
     }
 
     /// Puts what the caller feeds into the entry; the node behind it pays. There is room: the caller has looked.
-    pub fn feed(&mut self, entry: usize, node: &Node, emission: Emission, sequence: u64, now_ns: u64) -> Result<(), Failure> {
+    pub fn feed(
+        &mut self,
+        entry: usize,
+        node: &Node,
+        emission: Emission,
+        sequence: u64,
+        now_ns: u64,
+    ) -> Result<(), Failure> {
         let owner = self.edges[entry].target.map_or(0, usize::from);
         self.charge(owner, node, emission.len)?;
         let element = Element::made(emission, owner as u16, sequence, now_ns);
@@ -142,7 +149,13 @@ impl Wires {
 
     /// Sends to every edge of a port; what does not fit yet goes to the node's backlog.
     #[inline(always)]
-    pub fn send(&mut self, node: &mut Node, index: usize, port: u16, element: Element) -> Result<(), Failure> {
+    pub fn send(
+        &mut self,
+        node: &mut Node,
+        index: usize,
+        port: u16,
+        element: Element,
+    ) -> Result<(), Failure> {
         self.shared.nodes[index].emitted.add(1);
         let count = node.ports[usize::from(port)].len();
         if count == 1 {

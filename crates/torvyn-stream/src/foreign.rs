@@ -63,8 +63,7 @@ impl Foreign {
     #[inline]
     pub fn inherit(&self) -> Option<Foreign> {
         // SAFETY: the pointer came with this table.
-        unsafe { (self.table.inherit)(self.pointer) }
-            .map(|pointer| Foreign { pointer, table: self.table })
+        unsafe { (self.table.inherit)(self.pointer) }.map(|pointer| Foreign { pointer, table: self.table })
     }
 }
 

@@ -142,12 +142,8 @@ pub trait Stage: Send {
     }
 
     /// One element, for every role but a source. The element may be given a companion, nothing else.
-    fn accept(
-        &mut self,
-        element: &mut Element,
-        call: Call<'_>,
-        out: &mut Outbox,
-    ) -> Result<Step, StageError>;
+    fn accept(&mut self, element: &mut Element, call: Call<'_>, out: &mut Outbox)
+    -> Result<Step, StageError>;
 
     /// Goes on after `Step::More`, when what was made before has left.
     fn resume(&mut self, call: Call<'_>, out: &mut Outbox) -> Result<Step, StageError> {

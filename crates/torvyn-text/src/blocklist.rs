@@ -21,13 +21,7 @@ impl Blocklist {
     pub fn new<W: AsRef<str>>(words: impl IntoIterator<Item = W>) -> Self {
         let words: HashSet<Box<[u8]>, RandomState> = words
             .into_iter()
-            .map(|word| {
-                word.as_ref()
-                    .trim()
-                    .to_ascii_lowercase()
-                    .into_bytes()
-                    .into_boxed_slice()
-            })
+            .map(|word| word.as_ref().trim().to_ascii_lowercase().into_bytes().into_boxed_slice())
             .filter(|word| !word.is_empty())
             .collect();
         let lengths = words.iter().fold(0, |seen, word| seen | length_bit(word.len()));
@@ -68,10 +62,10 @@ fn trim(token: &[u8]) -> &[u8] {
     // White space beyond ASCII can only stand at the edges of a token that has a byte beyond ASCII there.
     let beyond_ascii = |byte: Option<&u8>| byte.is_some_and(|byte| !byte.is_ascii());
     let core = trim_bytes(token);
-    if beyond_ascii(core.first()) || beyond_ascii(core.last()) {
-        if let Ok(text) = std::str::from_utf8(core) {
-            return text.trim().as_bytes();
-        }
+    if (beyond_ascii(core.first()) || beyond_ascii(core.last()))
+        && let Ok(text) = std::str::from_utf8(core)
+    {
+        return text.trim().as_bytes();
     }
     core
 }
@@ -81,10 +75,7 @@ fn trim_bytes(token: &[u8]) -> &[u8] {
     let Some(start) = token.iter().position(|byte| !is_space(byte)) else {
         return &[];
     };
-    let end = token
-        .iter()
-        .rposition(|byte| !is_space(byte))
-        .map_or(start, |last| last + 1);
+    let end = token.iter().rposition(|byte| !is_space(byte)).map_or(start, |last| last + 1);
     &token[start..end]
 }
 

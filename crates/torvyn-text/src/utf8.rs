@@ -128,12 +128,7 @@ mod tests {
 
     #[test]
     fn forbidden_forms_give_one_replacement_for_each_maximal_subpart() {
-        for form in [
-            &b"\xc0\xaf"[..],
-            b"\xed\xa0\x80",
-            b"\xf4\x90\x80\x80",
-            b"\xe0\x80\xaf",
-        ] {
+        for form in [&b"\xc0\xaf"[..], b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"\xe0\x80\xaf"] {
             let one_by_one: Vec<&[u8]> = form.chunks(1).collect();
             assert_eq!(decode(&one_by_one), String::from_utf8_lossy(form));
         }

@@ -55,10 +55,7 @@ pub fn parse(text: &str) -> Result<Node, Error> {
         }
     })?;
     let value = Value::Table(table_entries(document.as_table()));
-    Ok(Node {
-        span: 0..text.len(),
-        value,
-    })
+    Ok(Node { span: 0..text.len(), value })
 }
 
 fn table_entries(table: &Table) -> Vec<Entry> {
@@ -73,11 +70,7 @@ fn inline_entries(table: &InlineTable) -> Vec<Entry> {
 
 fn entry(key: &Key, item: &Item) -> Option<Entry> {
     let span = key.span().unwrap_or(0..0);
-    Some(Entry {
-        key: key.get().to_owned(),
-        node: item_node(item, &span)?,
-        span,
-    })
+    Some(Entry { key: key.get().to_owned(), node: item_node(item, &span)?, span })
 }
 
 /// `key` stands in for tables that have no text of their own, such as `a` in `[a.b]`.

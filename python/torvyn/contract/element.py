@@ -140,6 +140,7 @@ class PureElement:
         )
 
     if TYPE_CHECKING:
+        _data: str | bytes
         sequence: int
         timestamp_ns: int
         content_type: str

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from torvyn.contract import Element, Output
 from torvyn.errors import (
     BugError,
     ComponentError,
@@ -67,12 +68,12 @@ def _component_failure(plan: Plan, raw: dict[str, Any]) -> BaseException:
     on = "" if raw["sequence"] is None else f" on element {raw['sequence']}"
     where = f"node `{node.name}` failed in `{raw['method']}`{on}"
     if raw["error_kind"] == "contract":
-        known = isinstance(cause, TorvynError)
-        code = cause.code if known else "contract.wrong-result"
-        error: TorvynError = ContractError(code, f"{where}: {raw['message']}")
+        code = cause.code if isinstance(cause, TorvynError) else "contract.wrong-result"
+        error: ContractError | ComponentError = ContractError(code, f"{where}: {raw['message']}")
     else:
-        error = _BY_KIND[raw["error_kind"]](f"{where}: {_said(cause, raw['message'])}")
-        error.node, error.sequence = node.name, raw["sequence"]  # type: ignore[attr-defined]
+        failed = _BY_KIND[raw["error_kind"]](f"{where}: {_said(cause, raw['message'])}")
+        failed.node, failed.sequence = node.name, raw["sequence"]
+        error = failed
     error.__cause__ = cause
     hint = getattr(cause, "hint", None)
     if hint:
@@ -117,3 +118,14 @@ def init_timeout(plan: Plan, node: NodePlan) -> TorvynError:
         hint="raise the node's init_timeout",
     )
     return _at(error, plan, node)
+
+
+def refused(items: list[Any], message: str) -> TorvynError:
+    """What was fed could not be taken in."""
+    for item in items:
+        if not isinstance(item, (str, bytes, Output, Element)):
+            return ContractError(
+                "contract.wrong-result",
+                f"a flow is fed with str, bytes, Output or Element, not {type(item).__name__}",
+            )
+    return FlowError("reactor.memory-exceeded", f"the flow is fed too much: {message}")

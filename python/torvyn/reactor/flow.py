@@ -18,7 +18,7 @@ from torvyn.link import link_flow
 from torvyn.link.draft import EdgeDraft, FlowDraft, NodeDraft
 from torvyn.link.plan import Plan
 from torvyn.reactor import statistics
-from torvyn.reactor.failure import exception_of
+from torvyn.reactor.failure import exception_of, refused
 from torvyn.reactor.workers import watch, workers
 
 if TYPE_CHECKING:
@@ -197,7 +197,10 @@ class Flow:
         """
         native = self._feeding()
         batch = items if isinstance(items, list) else [items]
-        out, taken = native.feed(batch)
+        try:
+            out, taken = native.feed(batch)
+        except ValueError as error:
+            raise refused(batch, str(error)) from None
         if taken < len(batch) and self._error is None:
             error = FlowError(
                 "reactor.feed-full",

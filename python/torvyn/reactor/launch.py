@@ -131,6 +131,7 @@ class Launch:
             turn_elements=plan.runtime.turn_elements,
             turn_time_ns=int(plan.runtime.turn_time_s * 1e9),
             drain_timeout_ns=int(plan.runtime.drain_timeout_s * 1e9),
+            level=plan.observability,
             deadline_ns=None if plan.deadline_s is None else int(plan.deadline_s * 1e9),
             clock=self._clock,
         )
@@ -149,6 +150,11 @@ class Launch:
                 self._loop.call_soon_threadsafe(part.runner.go)
             elif part.runner is not None:
                 part.runner.go()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether every stage that runs elsewhere waits for something from outside."""
+        return all(part.runner is None or part.runner.is_idle for part in self.parts)
 
     def _node_tuple(self, part: Part) -> tuple[Any, ...]:
         node, policy = part.node, part.node.on_error

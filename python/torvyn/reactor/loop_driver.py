@@ -106,17 +106,23 @@ class LoopDriver(AsyncIterator[Element]):
 
 
 def call_when_ready(flow: Flow, callback: Callable[[], None]) -> None:
-    """Rings `callback` when the flow is woken: on the running loop, else on the background loop's thread."""
+    """Rings `callback` when the flow is woken: on the running loop, else on the background loop.
+
+    It is rung once at the start as well: the flow may have been woken before anybody listened.
+    """
     native = flow._feeding()
     try:
-        line = bridge(asyncio.get_running_loop())
-        native.attend_loop(line.waker, line.register(callback))
+        loop = asyncio.get_running_loop()
     except RuntimeError:
         loop = background_loop()
+        loop.call_soon_threadsafe(_listen, native, loop, callback)
+    else:
+        _listen(native, loop, callback)
 
-        def attend() -> None:
-            line = bridge(loop)
-            native.attend_loop(line.waker, line.register(callback))
-            native.wake()
 
-        loop.call_soon_threadsafe(attend)
+def _listen(
+    native: NativeFlow, loop: asyncio.AbstractEventLoop, callback: Callable[[], None]
+) -> None:
+    line = bridge(loop)
+    native.attend_loop(line.waker, line.register(callback))
+    loop.call_soon(callback)

@@ -46,11 +46,17 @@ class ThreadRunner:
         self.ready = threading.Event()
         self._go = threading.Event()
         self._rung = threading.Event()
+        self._resting = False
         self._thread = threading.Thread(
             target=self._run, name=f"torvyn-{type(component).__name__}", daemon=True
         )
         self.node = OffloadedNode(self._rung.set)
         component._node = self.node
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing moves here until the reactor or the component says so. From any thread."""
+        return self.port.idle or (self._resting and not self._rung.is_set())
 
     def start(self, timeout_s: float | None) -> bool:
         """Starts the thread and waits for `init`. False when it takes too long."""
@@ -67,6 +73,13 @@ class ThreadRunner:
         self._rung.set()
         self._thread.join(timeout_s)
         return not self._thread.is_alive()
+
+    def _rest(self, seconds: float | None = None) -> None:
+        """Until the component asks to go on, or for so long."""
+        self._resting = True
+        self._rung.wait(seconds)
+        self._resting = False
+        self._rung.clear()
 
     def _run(self) -> None:
         try:
@@ -109,8 +122,7 @@ class ThreadRunner:
         try:
             result = method(element)
             if self.role == "sink" and result is Signal.PAUSE:
-                self._rung.wait()
-                self._rung.clear()
+                self._rest()
                 result = None
         except BaseException as error:
             self.port.fail(error)
@@ -134,8 +146,10 @@ class ThreadRunner:
         items = iter(component) if hasattr(component, "__iter__") else None
         pull = component.pull if items is None else items.__next__
         while self.port.wait(True):
+            # The flow says READY before it grants: what is due is told before the source is asked.
+            granted = self.port.credit() > 0
             self._tell_pressure()
-            if self.port.credit() == 0:
+            if self.port.credit() == 0 or not granted:
                 continue
             try:
                 item = pull()
@@ -146,8 +160,7 @@ class ThreadRunner:
                 continue
             wait_s = self.port.pulled(item)
             if wait_s is not None:
-                self._rung.wait(None if wait_s < 0 else wait_s)
-                self._rung.clear()
+                self._rest(None if wait_s < 0 else wait_s)
         if items is not None and hasattr(items, "close"):
             items.close()
 

@@ -33,14 +33,22 @@ class AsyncRunner:
         self._token = 0
         self._ready = asyncio.Event()
         self._rung = asyncio.Event()
+        self._is_rung = False
+        self._resting = False
         self._task: asyncio.Task[None] | None = None
         self.node = OffloadedNode(self.ring)
         component._node = self.node
 
     def ring(self) -> None:
         """`resume()` or `wake()` of the component, from any thread."""
+        self._is_rung = True
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._rung.set)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing moves here until the reactor or the component says so. From any thread."""
+        return self.port.idle or (self._resting and not self._is_rung)
 
     async def init(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -112,8 +120,7 @@ class AsyncRunner:
             else:
                 result = await settle(result)
             if self.role == "sink" and result is Signal.PAUSE:
-                await self._rung.wait()
-                self._rung.clear()
+                await self._rest()
                 result = None
         except Exception as error:
             self.port.fail(error)
@@ -132,12 +139,32 @@ class AsyncRunner:
         else:
             self.port.finish(result)
 
-    async def _credit(self) -> None:
+    async def _credit(self, meanwhile: Callable[[], Awaitable[None]] | None = None) -> None:
         while True:
             self._ready.clear()
-            if self.port.credit() > 0:
+            granted = self.port.credit() > 0
+            if meanwhile is not None:
+                await meanwhile()
+            if self.port.credit() == 0:
+                await self._ready.wait()
+            elif granted:
                 return
-            await self._ready.wait()
+
+    async def _tell_pressure(self) -> None:
+        component: Any = self.component
+        for kind, signal in self.port.take():
+            if kind == "pressure":
+                await settle(component.notify_backpressure(signal))
+
+    async def _rest(self, seconds: float | None = None) -> None:
+        """Until the component asks to go on, or for so long."""
+        self._resting = True
+        try:
+            await asyncio.wait_for(self._rung.wait(), seconds)
+        except TimeoutError:
+            pass
+        self._resting = self._is_rung = False
+        self._rung.clear()
 
     async def _work_as_source(self) -> None:
         component: Any = self.component
@@ -146,10 +173,7 @@ class AsyncRunner:
         pull = component.pull if items is None else items.__anext__
         try:
             while not self.port.stopped:
-                await self._credit()
-                for kind, signal in self.port.take():
-                    if kind == "pressure":
-                        await settle(component.notify_backpressure(signal))
+                await self._credit(self._tell_pressure)
                 await self._pull(pull)
         finally:
             if items is not None and hasattr(items, "aclose"):
@@ -165,11 +189,7 @@ class AsyncRunner:
             return
         wait_s = self.port.pulled(item)
         if wait_s is not None:
-            try:
-                await asyncio.wait_for(self._rung.wait(), None if wait_s < 0 else wait_s)
-            except TimeoutError:
-                pass
-            self._rung.clear()
+            await self._rest(None if wait_s < 0 else wait_s)
 
     async def _work_as_stream(self) -> None:
         stream = self.component.stream_function(self._stream())  # type: ignore[attr-defined]

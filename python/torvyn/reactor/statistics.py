@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from torvyn.link.plan import Plan
@@ -142,8 +142,11 @@ def from_native(plan: Plan, wiring: list[tuple[str, str, str]], raw: dict[str, A
 
 def nothing_yet(plan: Plan, state: str) -> Statistics:
     """The statistics of a flow that has not started."""
+    zero = {field.name: 0 for field in fields(NodeStatistics) if field.type == "int"}
     nodes = {
-        node.name: NodeStatistics(node.name, node.role, node.unit, *([0] * 13), {}, 0, None)
+        node.name: NodeStatistics(
+            name=node.name, role=node.role, unit=node.unit, copies={}, mean_call_ns=None, **zero
+        )
         for node in plan.nodes
     }
     return Statistics(plan.name, state, 0.0, 0, nodes, ())

@@ -57,9 +57,7 @@ impl Atoms {
             State::Angle => self.leave(c, Place::TextAfterAngle),
             State::Tag { length } => self.in_tag(c, length),
             State::Opening { ticks } if c == '`' => {
-                self.state = State::Opening {
-                    ticks: ticks.saturating_add(1),
-                };
+                self.state = State::Opening { ticks: ticks.saturating_add(1) };
                 Place::Inside
             }
             State::Opening { ticks } => self.in_code(c, ticks, 0, 0),
@@ -101,11 +99,7 @@ impl Atoms {
     fn in_code(&mut self, c: char, ticks: u16, run: u16, length: u16) -> Place {
         let is_fence = ticks >= FENCE;
         if c == '`' {
-            self.state = State::Code {
-                ticks,
-                run: run.saturating_add(1),
-                length,
-            };
+            self.state = State::Code { ticks, run: run.saturating_add(1), length };
             return Place::Inside;
         }
         if is_fence && run >= ticks {
@@ -115,11 +109,7 @@ impl Atoms {
         if run == ticks || given_up {
             return self.leave(c, Place::Text);
         }
-        self.state = State::Code {
-            ticks,
-            run: 0,
-            length: length.saturating_add(1),
-        };
+        self.state = State::Code { ticks, run: 0, length: length.saturating_add(1) };
         Place::Inside
     }
 }
@@ -131,13 +121,7 @@ mod tests {
     fn inside(text: &str) -> String {
         let mut atoms = Atoms::default();
         text.chars()
-            .map(|c| {
-                if matches!(atoms.see(c), Place::Inside | Place::TagEnd) {
-                    'x'
-                } else {
-                    '-'
-                }
-            })
+            .map(|c| if matches!(atoms.see(c), Place::Inside | Place::TagEnd) { 'x' } else { '-' })
             .collect()
     }
 
@@ -152,10 +136,7 @@ mod tests {
     fn code_ends_at_a_run_of_its_own_length() {
         assert_eq!(inside("`a.` b"), "-xxx--");
         assert_eq!(inside("``a`b`` c"), "-xxxxxx--");
-        assert_eq!(
-            inside("```\na. `b`\n``` c"),
-            format!("-{}--", "x".repeat(13))
-        );
+        assert_eq!(inside("```\na. `b`\n``` c"), format!("-{}--", "x".repeat(13)));
     }
 
     #[test]

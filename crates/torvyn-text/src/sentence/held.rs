@@ -58,12 +58,7 @@ impl Held {
     }
 
     pub(super) fn here(&self) -> Cut {
-        Cut {
-            bytes: self.text.len(),
-            chars: self.chars,
-            content: self.content,
-            has_word: self.has_word,
-        }
+        Cut { bytes: self.text.len(), chars: self.chars, content: self.content, has_word: self.has_word }
     }
 
     /// After the last white space if anything stands before it, else right here.

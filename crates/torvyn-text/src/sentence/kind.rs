@@ -36,11 +36,7 @@ pub(super) struct Peek {
 
 impl Peek {
     pub(super) fn new(kind: Kind, newline: bool) -> Self {
-        Self {
-            kind,
-            newline,
-            letters: 0,
-        }
+        Self { kind, newline, letters: 0 }
     }
 
     /// Whether the boundary holds, if `c` after the characters in `word` settles it.
@@ -74,11 +70,7 @@ impl Peek {
         if self.letters == 0 && is_opener(c) {
             return None;
         }
-        let goes_on = if self.letters == 0 {
-            c.is_uppercase()
-        } else {
-            c.is_alphabetic()
-        };
+        let goes_on = if self.letters == 0 { c.is_uppercase() } else { c.is_alphabetic() };
         if goes_on && self.letters < LONGEST_STARTER {
             self.letters += 1;
             return None;

@@ -23,8 +23,8 @@ pub(super) fn mark(c: char) -> Mark {
         '…' => Mark::Ellipsis,
         '。' | '｡' => Mark::AtOnce,
         // full-width, Devanagari, Armenian, Arabic and Urdu, Ethiopic, Myanmar, Khmer, Mongolian, Lisu, Balinese
-        '！' | '？' | '．' | '।' | '॥' | '։' | '؟' | '۔' | '።' | '፧' | '፨' | '။' | '។' | '៕'
-        | '᠃' | '᠉' | '꓿' | '᭞' | '᭟' => Mark::Script,
+        '！' | '？' | '．' | '।' | '॥' | '։' | '؟' | '۔' | '።' | '፧' | '፨' | '။' | '។' | '៕' | '᠃' | '᠉'
+        | '꓿' | '᭞' | '᭟' => Mark::Script,
         _ => Mark::Other,
     }
 }
@@ -83,10 +83,7 @@ pub(super) fn is_opener(c: char) -> bool {
             | '《'
             | '〈'
             | '〔'
-    ) || matches!(
-        c,
-        '"' | '\'' | '«' | '»' | '“' | '”' | '‘' | '’' | '‹' | '›'
-    )
+    ) || matches!(c, '"' | '\'' | '«' | '»' | '“' | '”' | '‘' | '’' | '‹' | '›')
 }
 
 pub(super) fn is_dash(c: char) -> bool {
@@ -128,19 +125,13 @@ mod tests {
     #[test]
     fn no_character_is_both_a_stop_and_a_closer() {
         for c in (0..0x30000).filter_map(char::from_u32) {
-            assert!(
-                mark(c) == Mark::Other || !(is_closer(c) || is_opener(c) || is_comma(c)),
-                "{c:?}"
-            );
+            assert!(mark(c) == Mark::Other || !(is_closer(c) || is_opener(c) || is_comma(c)), "{c:?}");
         }
     }
 
     #[test]
     fn stops_are_never_white_space_or_letters() {
-        for c in (0..0x30000)
-            .filter_map(char::from_u32)
-            .filter(|&c| mark(c) != Mark::Other)
-        {
+        for c in (0..0x30000).filter_map(char::from_u32).filter(|&c| mark(c) != Mark::Other) {
             assert!(!c.is_whitespace() && !c.is_alphanumeric(), "{c:?}");
         }
     }

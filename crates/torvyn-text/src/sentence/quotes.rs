@@ -25,12 +25,7 @@ impl Quotes {
 
     pub(super) fn see(&mut self, c: char) {
         let Some(open) = &mut self.open else {
-            self.open = closer_of(c).map(|closer| Open {
-                opener: c,
-                closer,
-                depth: 1,
-                length: 0,
-            });
+            self.open = closer_of(c).map(|closer| Open { opener: c, closer, depth: 1, length: 0 });
             return;
         };
         open.length += 1;

@@ -60,19 +60,10 @@ impl Scan {
         if self.held.len() == 0 {
             return None;
         }
-        let (atoms, quotes) = (
-            std::mem::take(&mut self.atoms),
-            std::mem::take(&mut self.quotes),
-        );
+        let (atoms, quotes) = (std::mem::take(&mut self.atoms), std::mem::take(&mut self.quotes));
         let line_head = self.held.text().ends_with('\n');
         let held = std::mem::take(&mut self.held).into_text();
-        *self = Self {
-            emitted: true,
-            line_head,
-            atoms,
-            quotes,
-            ..Self::new(self.options)
-        };
+        *self = Self { emitted: true, line_head, atoms, quotes, ..Self::new(self.options) };
         Some(held)
     }
 
@@ -158,9 +149,8 @@ impl Scan {
     /// Whether a stop is final though `c` follows without white space.
     fn ends_before(&self, c: char, stop: Stop) -> bool {
         if stop.is_script() {
-            let goes_on = is_comma(c)
-                || (stop.closed() && is_hiragana(c))
-                || (stop.may_be_decimal() && c.is_numeric());
+            let goes_on =
+                is_comma(c) || (stop.closed() && is_hiragana(c)) || (stop.may_be_decimal() && c.is_numeric());
             return !self.quotes.is_open() && !goes_on;
         }
         is_cjk(c)
@@ -180,10 +170,7 @@ impl Scan {
             _ => 0,
         };
         self.line_head |= more > 0;
-        self.phase = Phase::Gap {
-            kind,
-            newlines: newlines.saturating_add(more),
-        };
+        self.phase = Phase::Gap { kind, newlines: newlines.saturating_add(more) };
         self.push(c);
     }
 

@@ -19,30 +19,17 @@ impl Stop {
     /// `core_end`: where the word before the stop ends in the held text.
     pub(super) fn new(c: char, core_end: usize) -> Self {
         let script = matches!(mark(c), Mark::Script | Mark::AtOnce);
-        let mut stop = Self {
-            core_end,
-            dots: 0,
-            bang: false,
-            script,
-            wide_dot: c == '．',
-            closed: false,
-            fence: false,
-        };
+        let mut stop =
+            Self {
+                core_end, dots: 0, bang: false, script, wide_dot: c == '．', closed: false, fence: false
+            };
         stop.extend(c);
         stop
     }
 
     /// The closing line of a fence, which ends its sentence as a stop does.
     pub(super) fn fence(core_end: usize) -> Self {
-        Self {
-            core_end,
-            dots: 0,
-            bang: false,
-            script: false,
-            wide_dot: false,
-            closed: false,
-            fence: true,
-        }
+        Self { core_end, dots: 0, bang: false, script: false, wide_dot: false, closed: false, fence: true }
     }
 
     pub(super) fn extend(&mut self, c: char) {
@@ -57,10 +44,7 @@ impl Stop {
 
     /// The same stop after `bytes` have left the held text.
     pub(super) fn moved(self, bytes: usize) -> Self {
-        Self {
-            core_end: self.core_end.saturating_sub(bytes),
-            ..self
-        }
+        Self { core_end: self.core_end.saturating_sub(bytes), ..self }
     }
 
     pub(super) fn core_end(self) -> usize {

@@ -8,27 +8,25 @@ const ROOM: usize = 16;
 
 /// Never the end of a sentence.
 const NEVER: &[&str] = &[
-    "approx", "bzw", "ca", "capt", "cf", "cmdr", "dr", "e.g", "eg", "esp", "evtl", "ggf", "i.e",
-    "ie", "incl", "lt", "messrs", "mme", "mr", "mrs", "ms", "mx", "prof", "resp", "sgt", "sra",
-    "srta", "v.a", "viz", "vs", "z.b",
+    "approx", "bzw", "ca", "capt", "cf", "cmdr", "dr", "e.g", "eg", "esp", "evtl", "ggf", "i.e", "ie",
+    "incl", "lt", "messrs", "mme", "mr", "mrs", "ms", "mx", "prof", "resp", "sgt", "sra", "srta", "v.a",
+    "viz", "vs", "z.b",
 ];
 
 /// Never the end of a sentence when written with a capital; otherwise words of their own.
-const NEVER_CAPITAL: &[&str] = &[
-    "adm", "col", "gen", "gov", "hon", "maj", "mlle", "pres", "rep", "rev", "sen", "supt",
-];
+const NEVER_CAPITAL: &[&str] =
+    &["adm", "col", "gen", "gov", "hon", "maj", "mlle", "pres", "rep", "rev", "sen", "supt"];
 
 /// The end of a sentence only if the next word usually begins one: `moved to Main St. The house`.
 const BEFORE_STARTER: &[&str] = &[
-    "al", "assn", "ave", "b.a", "b.sc", "blvd", "bros", "co", "corp", "d.phil", "dept", "dist",
-    "est", "ft", "hrs", "inc", "jr", "ltd", "m.a", "m.sc", "mfg", "mt", "mts", "ph.d", "rd", "sr",
-    "st", "tel", "univ",
+    "al", "assn", "ave", "b.a", "b.sc", "blvd", "bros", "co", "corp", "d.phil", "dept", "dist", "est", "ft",
+    "hrs", "inc", "jr", "ltd", "m.a", "m.sc", "mfg", "mt", "mts", "ph.d", "rd", "sr", "st", "tel", "univ",
 ];
 
 /// As above, when written with a capital: months and days.
 const BEFORE_STARTER_CAPITAL: &[&str] = &[
-    "apr", "aug", "dec", "feb", "fri", "jan", "jul", "jun", "mar", "mon", "nov", "oct", "sat",
-    "sep", "sept", "sun", "thu", "thur", "thurs", "tue", "tues", "wed",
+    "apr", "aug", "dec", "feb", "fri", "jan", "jul", "jun", "mar", "mon", "nov", "oct", "sat", "sep", "sept",
+    "sun", "thu", "thur", "thurs", "tue", "tues", "wed",
 ];
 
 /// The end of a sentence if a capital follows: `tea, milk, etc. Then`.
@@ -36,8 +34,8 @@ const BEFORE_CAPITAL: &[&str] = &["a.m", "etc", "p.m", "u.ä", "usf", "usw"];
 
 /// Words unless a number follows: `No. 5`, but `No. I will not.`
 const BEFORE_NUMBER: &[&str] = &[
-    "abs", "app", "art", "bd", "ch", "chap", "ed", "eq", "eqs", "ex", "fig", "figs", "max", "min",
-    "no", "nos", "nr", "op", "para", "pp", "pt", "ref", "sec", "sect", "vol", "vols",
+    "abs", "app", "art", "bd", "ch", "chap", "ed", "eq", "eqs", "ex", "fig", "figs", "max", "min", "no",
+    "nos", "nr", "op", "para", "pp", "pt", "ref", "sec", "sect", "vol", "vols",
 ];
 
 const STARTERS: &[&str] = &[
@@ -155,10 +153,7 @@ pub(super) fn kind_of(core: &str, line_head: bool) -> Kind {
         Kind::Capital
     } else if listed(BEFORE_NUMBER) {
         Kind::Number
-    } else if listed(BEFORE_STARTER)
-        || (is_capital && listed(BEFORE_STARTER_CAPITAL))
-        || is_initials(core)
-    {
+    } else if listed(BEFORE_STARTER) || (is_capital && listed(BEFORE_STARTER_CAPITAL)) || is_initials(core) {
         Kind::Starter
     } else {
         Kind::Plain
@@ -175,22 +170,16 @@ fn is_initials(core: &str) -> bool {
         && core != "I"
         && core.split('.').all(|part| {
             let mut letters = part.chars();
-            letters
-                .next()
-                .is_some_and(|c| c.is_uppercase() || c.is_lowercase())
-                && letters.next().is_none()
+            letters.next().is_some_and(|c| c.is_uppercase() || c.is_lowercase()) && letters.next().is_none()
         })
 }
 
 /// `1`, `12`, `3.1`, `a`, `IV`: what numbers the items of a list.
 fn is_list_number(core: &str) -> bool {
-    let is_number =
-        |part: &str| (1..=3).contains(&part.len()) && part.bytes().all(|b| b.is_ascii_digit());
+    let is_number = |part: &str| (1..=3).contains(&part.len()) && part.bytes().all(|b| b.is_ascii_digit());
     let is_roman = core.len() <= 5 && core.bytes().all(|b| matches!(b, b'I' | b'V' | b'X'));
     let is_letter = core.len() == 1 && core.bytes().all(|b| b.is_ascii_alphabetic());
-    core.len() <= ROOM
-        && !core.is_empty()
-        && (is_roman || is_letter || core.split('.').all(is_number))
+    core.len() <= ROOM && !core.is_empty() && (is_roman || is_letter || core.split('.').all(is_number))
 }
 
 fn contains(table: &[&str], word: &str) -> bool {
@@ -201,9 +190,7 @@ fn contains(table: &[&str], word: &str) -> bool {
     let lowered = &mut room[..word.len()];
     lowered.copy_from_slice(word.as_bytes());
     lowered.make_ascii_lowercase();
-    table
-        .binary_search_by(|entry| entry.as_bytes().cmp(lowered))
-        .is_ok()
+    table.binary_search_by(|entry| entry.as_bytes().cmp(lowered)).is_ok()
 }
 
 #[cfg(test)]
@@ -223,16 +210,9 @@ mod tests {
         ];
         for table in tables {
             assert!(table.windows(2).all(|pair| pair[0] < pair[1]), "{table:?}");
-            assert!(
-                table
-                    .iter()
-                    .all(|word| word.len() <= ROOM && *word == word.to_ascii_lowercase())
-            );
+            assert!(table.iter().all(|word| word.len() <= ROOM && *word == word.to_ascii_lowercase()));
         }
-        assert_eq!(
-            STARTERS.iter().map(|word| word.len()).max(),
-            Some(LONGEST_STARTER)
-        );
+        assert_eq!(STARTERS.iter().map(|word| word.len()).max(), Some(LONGEST_STARTER));
     }
 
     #[test]

@@ -46,9 +46,7 @@ fn months_and_days_are_abbreviations_only_with_a_capital() {
 #[test]
 fn etc_and_clock_times_end_a_sentence_before_a_capital() {
     check("Milk, eggs, etc. and bread, etc. |Then tea.");
-    check(
-        "At 5 p.m. EST we met at 6 p.m. on Monday, left at 7 p.m. |Bring food. |At 8 a.m. |I slept.",
-    );
+    check("At 5 p.m. EST we met at 6 p.m. on Monday, left at 7 p.m. |Bring food. |At 8 a.m. |I slept.");
 }
 
 #[test]

@@ -33,10 +33,7 @@ fn pieces<'a>(text: &'a str, sizes: &[usize]) -> Vec<&'a str> {
         if rest.is_empty() {
             break;
         }
-        let end = rest
-            .char_indices()
-            .nth(size)
-            .map_or(rest.len(), |(index, _)| index);
+        let end = rest.char_indices().nth(size).map_or(rest.len(), |(index, _)| index);
         pieces.push(&rest[..end]);
         rest = &rest[end..];
     }
@@ -116,30 +113,15 @@ const STEPS_A_CHARACTER: usize = 2;
 
 #[test]
 fn the_cost_of_a_character_is_flat_without_a_boundary() {
-    for token in [
-        "word ",
-        "a.b",
-        "....",
-        "<b",
-        "「",
-        "(",
-        "`x ",
-        "e.g. ",
-        "1\n",
-        "สวัสดี",
-        "\"a ",
-        "- ",
-    ] {
+    for token in ["word ", "a.b", "....", "<b", "「", "(", "`x ", "e.g. ", "1\n", "สวัสดี", "\"a ", "- "]
+    {
         let mut splitter = Splitter::new(Options::default());
         let mut characters = 0;
         for _ in 0..100_000 {
             let before = splitter.steps();
             splitter.put(token, |_| {});
             characters += token.chars().count();
-            assert!(
-                splitter.steps() - before <= STEPS_A_CHARACTER * token.chars().count(),
-                "{token:?}"
-            );
+            assert!(splitter.steps() - before <= STEPS_A_CHARACTER * token.chars().count(), "{token:?}");
         }
         assert!(splitter.steps() <= STEPS_A_CHARACTER * characters);
     }
@@ -153,10 +135,7 @@ fn a_cut_moves_each_character_once_at_most() {
         (7, "J. R. word ((((( 12. x".to_owned()),
     ] {
         let text = text.repeat(1_000);
-        let mut splitter = Splitter::new(Options {
-            max,
-            ..Options::default()
-        });
+        let mut splitter = Splitter::new(Options { max, ..Options::default() });
         let mut sentences = 0;
         splitter.put(&text, |_| sentences += 1);
         assert!(sentences >= 900);

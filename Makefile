@@ -1,0 +1,69 @@
+# Everything a person does here. `make` alone lists the targets.
+# The virtual environment is the set-up: it is made once and brought up to date when its inputs change.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+NATIVE_SOURCES := $(shell find crates -name '*.rs' -o -name 'Cargo.toml') Cargo.toml Cargo.lock pyproject.toml
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-deps lint format bench docs ci clean
+
+help: ## list the targets
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
+
+$(VENV)/.made:
+	@command -v cargo >/dev/null || { echo "torvyn needs cargo to build its native core: install Rust (rustup), then run make again" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check "maturin>=1.9,<2"
+	@touch $@
+
+# What the demo needs: the package, editable, with its native module.
+$(VENV)/.built: $(VENV)/.made $(NATIVE_SOURCES)
+	VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/maturin develop --release --quiet
+	@touch $@
+
+# What the tests and the linters need besides.
+$(VENV)/.dev: $(VENV)/.built pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
+		$$($(BIN)/python -c "import tomllib; print(*(repr(d) for d in tomllib.load(open('pyproject.toml','rb'))['project']['optional-dependencies']['dev']))" | tr -d "'")
+	@touch $@
+
+demo: $(VENV)/.built ## set everything up and run the token-streaming flow
+	@cd examples/token-streaming && $(abspath $(BIN))/torvyn run flow.main
+
+test: $(VENV)/.dev ## set everything up and run the whole suite
+	cargo test --release --quiet --workspace
+	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=$${CARGO_TARGET_DIR:-target}/loom cargo test --release --quiet -p torvyn-reactor --lib loom
+	$(BIN)/python -m pytest
+
+test-deps: ## install the system packages that some tests need
+	@echo "no system packages are needed yet"
+
+lint: $(VENV)/.dev ## ruff, mypy, stubtest, rustfmt, clippy
+	$(BIN)/ruff check python tests benches docs examples
+	$(BIN)/ruff format --check python tests benches docs examples
+	$(BIN)/mypy
+	$(BIN)/python -m mypy.stubtest torvyn._native --ignore-missing-stub --allowlist tests/stubtest-allowlist.txt
+	cargo fmt --all --check
+	cargo clippy --release --workspace --all-targets --quiet -- -D warnings
+
+format: $(VENV)/.dev ## format Python and Rust
+	$(BIN)/ruff check --fix --quiet python tests benches docs examples
+	$(BIN)/ruff format --quiet python tests benches docs examples
+	cargo fmt --all
+
+$(VENV)/.bench: $(VENV)/.dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check "langchain-core>=1.0" "bytewax>=0.21" "pipecat-ai>=1.0"
+	@touch $@
+
+bench: $(VENV)/.bench ## run the benchmarks and render benches/results
+	for question in token_streaming latency fairness many_flows startup; do $(BIN)/python -m benches.$$question || exit 1; done
+
+docs: $(VENV)/.dev ## write the generated pages of the reference
+	$(BIN)/python docs/generate.py
+
+ci: lint test ## what .ci/run calls
+
+clean: ## remove the environment and the build
+	rm -rf $(VENV) target python/torvyn/*.so

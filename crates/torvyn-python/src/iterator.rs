@@ -1,0 +1,82 @@
+//! What a flow hands to Python besides itself: an iterator over its outputs, and nodes for its components.
+
+use std::collections::VecDeque;
+use std::sync::Weak;
+
+use pyo3::prelude::*;
+use torvyn_reactor::Flow;
+use torvyn_stream::Element;
+
+use crate::flow::NativeFlow;
+
+/// Iterates over what leaves a flow. Takes what is ready in one go and hands it out one by one.
+#[pyclass(module = "torvyn._native")]
+pub struct FlowIterator {
+    flow: Py<NativeFlow>,
+    ready: VecDeque<Element>,
+    on_end: Py<PyAny>,
+    text: bool,
+}
+
+impl FlowIterator {
+    pub fn new(flow: Py<NativeFlow>, on_end: Py<PyAny>, text: bool) -> Self {
+        Self { flow, ready: VecDeque::new(), on_end, text }
+    }
+}
+
+#[pymethods]
+impl FlowIterator {
+    fn __iter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+        slf
+    }
+
+    fn __next__<'py>(&mut self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let flow = self.flow.get();
+        loop {
+            if let Some(mut element) = self.ready.pop_front() {
+                let object = flow.to_python(py, &mut element)?;
+                return if self.text { object.getattr("text").map(Some) } else { Ok(Some(object)) };
+            }
+            let status = flow.drive(py, true, true)?;
+            flow.flow.take_output(&mut self.ready, usize::MAX);
+            if status == "over" && self.ready.is_empty() {
+                self.on_end.call0(py)?;
+                return Ok(None);
+            }
+        }
+    }
+}
+
+/// A node as its component may reach it, from any thread. Does not keep the flow alive.
+#[pyclass(frozen, module = "torvyn._native")]
+pub struct NodeHandle {
+    flow: Weak<Flow>,
+    index: usize,
+}
+
+impl NodeHandle {
+    pub fn new(flow: Weak<Flow>, index: usize) -> Self {
+        Self { flow, index }
+    }
+}
+
+#[pymethods]
+impl NodeHandle {
+    fn wake(&self) {
+        if let Some(flow) = self.flow.upgrade() {
+            flow.wake_node(self.index);
+        }
+    }
+
+    fn resume(&self) {
+        if let Some(flow) = self.flow.upgrade() {
+            flow.resume_node(self.index);
+        }
+    }
+
+    fn interrupt(&self) {
+        if let Some(flow) = self.flow.upgrade() {
+            flow.interrupt_after(self.index);
+        }
+    }
+}
