@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import sys
 import threading
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from torvyn.cli.failures import output_was_closed
 from torvyn.cli.screen import flush_stdout
+from torvyn.errors import Internal
 
 if TYPE_CHECKING:
     from torvyn.reactor import Flow, Statistics
@@ -48,6 +50,8 @@ class Outcome:
 def attend(flow: Flow) -> Outcome:
     """Runs the flow to whatever end it has; raises nothing that the flow did."""
     error: BaseException | None = None
+    # A thread that waits for the interpreter gets it within half a millisecond, not five.
+    sys.setswitchinterval(0.0005)
     with SignalWatch(flow) as watch:
         try:
             flow.run()
@@ -57,6 +61,10 @@ def attend(flow: Flow) -> Outcome:
             watch.caught = watch.caught or signal.SIGINT
         except Exception as raised:
             error = raised
+        except BaseException as raised:
+            # `sys.exit()` in a component ends its flow, not our account of it.
+            error = Internal(f"a component raised {type(raised).__name__}: {raised}")
+            error.__cause__ = raised
     state = "completed"
     if watch.caught is not None:
         state = "terminated" if watch.caught == signal.SIGTERM else "interrupted"

@@ -67,8 +67,6 @@ def _measured(screen: Screen, plan: Any, settings: Any) -> dict[str, Any] | int:
     from torvyn.cli.measure import Stopped, measure
     from torvyn.cli.redirect import output_to_stderr
 
-    # As under `torvyn run`, so that what is measured is what runs.
-    sys.setswitchinterval(0.0005)
     try:
         with output_to_stderr(discard=True):
             return measure(plan, settings, _progress(screen))

@@ -121,6 +121,14 @@ def origins(plan: Plan) -> dict[str, str]:
     return {name: "+".join(sorted(found, key=order.index)) for name, found in numbered_by.items()}
 
 
-def untraced(plan: Plan) -> list[str]:
-    """Nodes whose calls are made on threads or loops of their own, which the trace does not see."""
-    return [node.name for node in plan.nodes if node.run != "inline"]
+def untraced(flow: Flow) -> list[str]:
+    """Nodes that worked out of the trace's sight: iterated sources and streams that run apart."""
+    seen = {call[0] for call in flow.take_trace()[0]}
+    facts = flow.statistics.nodes
+    return [
+        node.name
+        for node in flow.plan.nodes
+        if node.run != "inline"
+        and node.name not in seen
+        and (facts[node.name].received or facts[node.name].emitted)
+    ]

@@ -65,7 +65,7 @@ def _show_json(screen: Screen, flow: Flow, elements: list[ElementTrace], state: 
         "elements": [element.to_dict() for element in elements],
         "copies": flow.statistics.copies,
         "missed_calls": flow.take_trace()[1],
-        "untraced_nodes": untraced(flow.plan),
+        "untraced_nodes": untraced(flow),
     }
     screen.document(fields)
 
@@ -83,9 +83,9 @@ def _show(screen: Screen, flow: Flow, elements: list[ElementTrace], state: str) 
         f"[torvyn] {summary_line(statistics)}",
         f"[torvyn] {statistics.copies} copies of {copied} bytes",
     )
-    if untraced(flow.plan):
-        nodes = ", ".join(f"`{name}`" for name in untraced(flow.plan))
-        screen.say(f"[torvyn] Not traced, because they run on their own: {nodes}")
+    if untraced(flow):
+        nodes = ", ".join(f"`{name}`" for name in untraced(flow))
+        screen.say(f"[torvyn] Not traced, because they are iterated apart: {nodes}")
     if flow.take_trace()[1]:
         screen.say(f"[torvyn] {flow.take_trace()[1]} calls more were made than were kept.")
 
