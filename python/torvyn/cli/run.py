@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -61,8 +60,6 @@ def run_plan(screen: Screen, plan: Plan, limit: int | None) -> Outcome:
     from torvyn.observe.logs import show_logs
     from torvyn.reactor import Flow
 
-    # A thread that waits for the interpreter gets it within half a millisecond, not five.
-    sys.setswitchinterval(0.0005)
     flow = Flow.from_plan(plan)
     if limit is not None:
         flow.limit(limit)

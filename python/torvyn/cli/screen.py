@@ -9,11 +9,12 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import pairwise
 from typing import IO, Any, Final, TextIO
 
-from torvyn.errors import Diagnostic, TorvynError
+from torvyn.errors import Diagnostic, FlowError, TorvynError
 
 SCHEMA_VERSION: Final = 1
 REDACTED: Final = "[redacted]"
@@ -32,6 +33,7 @@ class Screen:
         self, format: str = "human", color: str = "auto", quiet: bool = False, verbose: int = 0
     ) -> None:
         self.is_json = format == "json"
+        self.format = format
         self.is_quiet = quiet
         self.verbose = verbose
         self.secrets: frozenset[str] = frozenset()
@@ -119,14 +121,46 @@ class Screen:
     def _write(self, stream: TextIO | None, text: str) -> None:
         if stream is None:
             return
-        if stream is not sys.stdout and sys.stdout is not None:
+        text = self.redact(text)
+        with output_errors():
+            if sys.stdout is not None:
+                sys.stdout.flush()
+            try:
+                stream.write(text)
+            except UnicodeEncodeError:
+                encoding = stream.encoding
+                stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
+            stream.flush()
+
+
+@contextmanager
+def output_errors() -> Iterator[None]:
+    """Turns what goes wrong with standard output into an error for people, said once.
+
+    A reader that has gone stays a `BrokenPipeError`: that is no error of anybody's.
+    """
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        discard_output()
+        reason = (error.strerror or str(error)).lower()
+        message = f"cannot write to standard output: {reason}"
+        raise FlowError("cli.output-failed", message) from error
+
+
+def flush_stdout() -> None:
+    with output_errors():
+        if sys.stdout is not None:
             sys.stdout.flush()
-        try:
-            stream.write(self.redact(text))
-        except UnicodeEncodeError:
-            encoding = stream.encoding
-            stream.write(self.redact(text).encode(encoding, "backslashreplace").decode(encoding))
-        stream.flush()
+
+
+def discard_output() -> None:
+    """What is written to standard output goes nowhere from now on, at the very end too."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
 
 
 def _json(fields: Any, indent: int | None = None) -> str:

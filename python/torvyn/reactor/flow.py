@@ -348,7 +348,7 @@ class Flow:
             self._must_be_new("start")
             self._state = "starting"
         try:
-            self._launch = NewLaunch(plan, self._clock)
+            self._launch = NewLaunch(plan, self._clock, self._trace_limit)
         except BaseException as error:
             self._fail_early(error)
             raise
@@ -400,7 +400,9 @@ class Flow:
         if self._trace_limit:
             events, missed = self._native.take_trace()
             names = [node.name for node in self.plan.nodes]
-            self._trace = [(names[node], *rest) for node, *rest in events], missed
+            elsewhere = self._launch.recording
+            calls = elsewhere.calls + [(names[event[0]], *event[1:]) for event in events]
+            self._trace = sorted(calls, key=lambda call: call[5]), missed + elsewhere.missed
 
     def _leave(self) -> None:
         """The caller goes away: cancel what still runs, and let go of the components."""

@@ -79,6 +79,8 @@ class ThreadRunner:
         self._leave.set()
         self._go.set()
         self._rung.set()
+        if getattr(self.component, "may_be_left", False):
+            return True
         self._thread.join(timeout_s)
         return not self._thread.is_alive()
 
