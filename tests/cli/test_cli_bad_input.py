@@ -133,6 +133,20 @@ def test_an_interrupt_does_not_wait_for_standard_input(start: Start, project: Pr
     )
 
 
+def test_nodes_that_were_not_started_yet_are_not_called_abandoned(
+    cli: Cli, project: Project
+) -> None:
+    lines = 'component = "lines"\nconfig = "absent.txt"'
+    extra = '[flow.main.nodes.late]\ncomponent = "lines"\n'
+    extra += '[[flow.main.edges]]\nfrom = "late"\nto = "sink"\n'
+
+    done = cli("run", cwd=project({"source": lines, "sink": NULL}, extra))
+
+    assert done.code == 3
+    assert "error[components.file-missing]" in done.err
+    assert "abandoned" not in done.err
+
+
 def test_a_manifest_that_is_a_folder_without_one_is_not_found(cli: Cli, tmp_path: Path) -> None:
     done = cli("run", "--manifest", tmp_path)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,6 +14,8 @@ from torvyn.cli.target import Target, end_options, flow_options, with_ends
 if TYPE_CHECKING:
     from torvyn.cli.attend import Outcome
     from torvyn.link.plan import Plan
+
+logger = logging.getLogger("torvyn.cli")
 
 EXAMPLE = """\
 torvyn run
@@ -65,13 +68,20 @@ def run_plan(screen: Screen, plan: Plan, limit: int | None) -> Outcome:
         flow.limit(limit)
     with show_logs("json" if screen.is_json else "human", screen.log_level, plan.secrets):
         screen.say(f"[torvyn] Running flow '{plan.name}'", "")
-        screen.event("flow.started", flow=plan.name)
+        _log(screen, "flow.started", f"running flow `{plan.name}`", flow=plan.name)
         outcome = attend(flow)
-    if outcome.state != "unread":
         line = summary_line(outcome.statistics)
+        message = f"flow `{plan.name}` {outcome.state}: {line}"
+        _log(screen, "flow.ended", message, flow=plan.name, state=outcome.state)
+    if outcome.state != "unread":
         screen.say("", f"[torvyn] Flow '{plan.name}' {outcome.state}.", f"[torvyn] {line}")
-        screen.event("flow.ended", flow=plan.name, state=outcome.state, summary=line)
     return outcome
+
+
+def _log(screen: Screen, event: str, message: str, **fields: str) -> None:
+    """What people read in the `[torvyn]` lines is a record for programs."""
+    if screen.is_json:
+        logger.info(message, extra={"event": event, **fields})
 
 
 def _show_statistics(screen: Screen, outcome: Outcome) -> None:

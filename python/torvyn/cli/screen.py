@@ -7,6 +7,7 @@ which things happened. Values known to be secret never pass.
 from __future__ import annotations
 
 import json
+import logging
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -50,8 +51,11 @@ class Screen:
 
     @property
     def log_level(self) -> int:
-        """Which log records are shown: errors, warnings, progress or everything."""
-        return 40 if self.is_quiet else (30, 20, 10)[min(self.verbose, 2)]
+        """Which log records are shown: errors, warnings, progress (as JSON always) or all."""
+        if self.is_quiet:
+            return logging.ERROR
+        levels = (logging.WARNING, logging.INFO, logging.DEBUG)
+        return levels[min(max(self.verbose, int(self.is_json)), 2)]
 
     # Talk
 
@@ -59,11 +63,6 @@ class Screen:
         """Talk, for people who watch; `-q` silences it."""
         if not self.is_quiet and not self.is_json:
             self._write(sys.stderr, "\n".join(lines) + "\n")
-
-    def event(self, name: str, **fields: Any) -> None:
-        """Talk, for programs that watch."""
-        if not self.is_quiet and self.is_json:
-            self._write(sys.stderr, _json({"event": name, **fields}) + "\n")
 
     def note(self, text: str) -> None:
         """Text on stderr that was asked for, `-q` or not."""
