@@ -9,7 +9,7 @@ import click
 
 from torvyn.cli.command import command as make_command
 from torvyn.cli.screen import Screen
-from torvyn.cli.target import Target, end_options, flow_options, with_ends
+from torvyn.cli.target import end_options, flow_options, planned
 
 if TYPE_CHECKING:
     from torvyn.cli.attend import Outcome
@@ -29,23 +29,14 @@ torvyn run --config filter.words=secret,private"""
 @click.option(
     "--stats", is_flag=True, help="Print what was counted, per node and edge, and the copies."
 )
-def command(
-    screen: Screen,
-    *,
-    input: str | None,
-    output: str | None,
-    limit: int | None,
-    timeout: str | None,
-    stats: bool,
-    **target: Any,
-) -> int:
+def command(screen: Screen, stats: bool, **options: Any) -> int:
     """Run a flow.
 
     What components print goes to standard output, the rest to standard error. Ctrl-C ends the flow
     in good order; a second one ends it at once. With `--format json` the statistics go to standard
     output, as the last line.
     """
-    plan = with_ends(Target.of(**target).plan(), input, output, timeout)
+    plan, limit = planned(options)
     screen.secrets = plan.secrets
     outcome = run_plan(screen, plan, limit)
     if stats:

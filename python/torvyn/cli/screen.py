@@ -27,6 +27,10 @@ _STYLES: Final = {
     "bold": "\x1b[1m",
 }
 _STYLES_OFF: Final = "\x1b[0m"
+_CONTROLS: Final = {
+    code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\t\n"
+}
+"""Shown, not obeyed: a message may quote what streamed through a flow."""
 
 
 class Screen:
@@ -93,7 +97,9 @@ class Screen:
             }
             self._write(sys.stderr, _json(fields) + "\n")
         else:
-            blocks = [self._paint_block(diagnostic.render()) for diagnostic in found]
+            blocks = [
+                self._paint_block(diagnostic.render().translate(_CONTROLS)) for diagnostic in found
+            ]
             self._write(sys.stderr, "\n\n".join(blocks) + "\n")
 
     def paint(self, text: str, style: str, stream: IO[str] | None = None) -> str:
@@ -106,11 +112,11 @@ class Screen:
         rest = rest.replace("\nhint:", f"\n{self.paint('hint', 'hint')}:")
         return self.paint(head + colon, style) + rest
 
-    def _has_color(self, stream: IO[str]) -> bool:
+    def _has_color(self, stream: IO[str] | None) -> bool:
         if self._color != "auto":
             return self._color == "always"
         plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
-        return not plain and stream.isatty()
+        return not plain and stream is not None and stream.isatty()
 
     def redact(self, text: str) -> str:
         for secret in sorted(self.secrets, key=len, reverse=True):
