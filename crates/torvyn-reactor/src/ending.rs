@@ -289,8 +289,13 @@ impl Core {
     }
 
     pub(crate) fn fail(&mut self, failure: Failure) {
+        let interrupted = failure.error.kind == ErrorKind::Interrupted;
         self.wires.shared.outcome().failure = Some(failure);
-        self.abandon(State::Failed, End::because("error"));
+        if interrupted {
+            self.abandon(State::Cancelled, End::because("cancelled"));
+        } else {
+            self.abandon(State::Failed, End::because("error"));
+        }
     }
 
     /// Whether all nodes are done; then the flow is.

@@ -66,7 +66,7 @@ class Flow:
         self._error: BaseException | None = None
         self._over = threading.Event()
         self._lock = threading.Lock()
-        self._ready: Callable[[], None] | None = None
+        self._stop_ringing: Callable[[], None] | None = None
         self._driven_by_loop = False
         self._cancelled = False
         self._limit = 0
@@ -238,8 +238,9 @@ class Flow:
         """Calls `callback` when a stage away from this thread has made progress: on the running loop, if there is one."""
         from torvyn.reactor.loop_driver import call_when_ready
 
-        self._ready = callback
-        call_when_ready(self, callback)
+        if self._stop_ringing is not None:
+            self._stop_ringing()
+        self._stop_ringing = call_when_ready(self, callback)
 
     def _feeding(self) -> NativeFlow:
         if self._native is None:
@@ -393,7 +394,7 @@ class Flow:
 
     def _keep_facts(self) -> None:
         assert self._native is not None and self._launch is not None
-        raw = self._native.failure()
+        raw = self._native.take_failure()
         if raw is not None:
             self._error = exception_of(self.plan, self._launch.wiring, raw)
         self._final = self.statistics
@@ -413,6 +414,9 @@ class Flow:
             native.cancel()
             native.drive(False, False)
         native.close()
+        if self._stop_ringing is not None:
+            self._stop_ringing()
+            self._stop_ringing = None
 
     def _raise_failure(self) -> None:
         if self._error is not None:

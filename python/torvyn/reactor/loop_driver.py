@@ -105,24 +105,43 @@ class LoopDriver(AsyncIterator[Element]):
             native.cancel()
 
 
-def call_when_ready(flow: Flow, callback: Callable[[], None]) -> None:
+def call_when_ready(flow: Flow, callback: Callable[[], None]) -> Callable[[], None]:
     """Rings `callback` when the flow is woken: on the running loop, else on the background loop.
 
     It is rung once at the start as well: the flow may have been woken before anybody listened.
+    Gives what ends it, to be called from any thread.
     """
-    native = flow._feeding()
+    bell = Bell(flow._feeding(), callback)
     try:
-        loop = asyncio.get_running_loop()
+        bell.hang(asyncio.get_running_loop())
     except RuntimeError:
         loop = background_loop()
-        loop.call_soon_threadsafe(_listen, native, loop, callback)
-    else:
-        _listen(native, loop, callback)
+        loop.call_soon_threadsafe(bell.hang, loop)
+    return bell.take_down
 
 
-def _listen(
-    native: NativeFlow, loop: asyncio.AbstractEventLoop, callback: Callable[[], None]
-) -> None:
-    line = bridge(loop)
-    native.attend_loop(line.waker, line.register(callback))
-    loop.call_soon(callback)
+class Bell:
+    """One callback on a loop's line."""
+
+    def __init__(self, native: NativeFlow, callback: Callable[[], None]) -> None:
+        self._native: NativeFlow | None = native
+        self._callback: Callable[[], None] | None = callback
+        self._line: LoopBridge | None = None
+        self._token = 0
+
+    def hang(self, loop: asyncio.AbstractEventLoop) -> None:
+        if self._native is not None:
+            self._line = bridge(loop)
+            self._token = self._line.register(self._ring)
+            self._native.attend_loop(self._line.waker, self._token)
+            loop.call_soon(self._ring)
+
+    def take_down(self) -> None:
+        self._native = self._callback = None
+        loop = self._line.loop if self._line is not None else None
+        if self._line is not None and loop is not None and not loop.is_closed():
+            loop.call_soon_threadsafe(self._line.unregister, self._token)
+
+    def _ring(self) -> None:
+        if self._callback is not None:
+            self._callback()
