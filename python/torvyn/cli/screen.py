@@ -7,6 +7,7 @@ which things happened. Values known to be secret never pass.
 from __future__ import annotations
 
 import json
+import logging
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -26,6 +27,10 @@ _STYLES: Final = {
     "bold": "\x1b[1m",
 }
 _STYLES_OFF: Final = "\x1b[0m"
+_CONTROLS: Final = {
+    code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\t\n"
+}
+"""Shown, not obeyed: a message may quote what streamed through a flow."""
 
 
 class Screen:
@@ -50,8 +55,11 @@ class Screen:
 
     @property
     def log_level(self) -> int:
-        """Which log records are shown: errors, warnings, progress or everything."""
-        return 40 if self.is_quiet else (30, 20, 10)[min(self.verbose, 2)]
+        """Which log records are shown: errors, warnings, progress (as JSON always) or all."""
+        if self.is_quiet:
+            return logging.ERROR
+        levels = (logging.WARNING, logging.INFO, logging.DEBUG)
+        return levels[min(max(self.verbose, int(self.is_json)), 2)]
 
     # Talk
 
@@ -59,11 +67,6 @@ class Screen:
         """Talk, for people who watch; `-q` silences it."""
         if not self.is_quiet and not self.is_json:
             self._write(sys.stderr, "\n".join(lines) + "\n")
-
-    def event(self, name: str, **fields: Any) -> None:
-        """Talk, for programs that watch."""
-        if not self.is_quiet and self.is_json:
-            self._write(sys.stderr, _json({"event": name, **fields}) + "\n")
 
     def note(self, text: str) -> None:
         """Text on stderr that was asked for, `-q` or not."""
@@ -94,7 +97,9 @@ class Screen:
             }
             self._write(sys.stderr, _json(fields) + "\n")
         else:
-            blocks = [self._paint_block(diagnostic.render()) for diagnostic in found]
+            blocks = [
+                self._paint_block(diagnostic.render().translate(_CONTROLS)) for diagnostic in found
+            ]
             self._write(sys.stderr, "\n\n".join(blocks) + "\n")
 
     def paint(self, text: str, style: str, stream: IO[str] | None = None) -> str:
@@ -107,11 +112,11 @@ class Screen:
         rest = rest.replace("\nhint:", f"\n{self.paint('hint', 'hint')}:")
         return self.paint(head + colon, style) + rest
 
-    def _has_color(self, stream: IO[str]) -> bool:
+    def _has_color(self, stream: IO[str] | None) -> bool:
         if self._color != "auto":
             return self._color == "always"
         plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
-        return not plain and stream.isatty()
+        return not plain and stream is not None and stream.isatty()
 
     def redact(self, text: str) -> str:
         for secret in sorted(self.secrets, key=len, reverse=True):
