@@ -183,8 +183,9 @@ class Flow(FlowBuilder):
         """What has become ready since the last call. For flows that are fed."""
         execution, native = self._fed()
         out = native.outputs()
-        if not execution.is_final:
-            native.drive(False, False)
+        # Until it parks: a wake-up that came while it ran is answered by running on.
+        while not execution.is_final and native.drive(False, False) != "parked":
+            out += native.outputs()
         return self._settle(execution, native, out)
 
     def on_ready(self, callback: Callable[[], None]) -> None:
