@@ -1,7 +1,8 @@
 """The flow in a program: build it, run it, iterate it, feed it, ask it.
 
-A flow runs once. Whoever iterates it drives it on their own thread; leaving the loop cancels the sources. A flow
-without a source is fed, one without a sink is iterated, one with both is run or started.
+A flow runs once. Whoever iterates it drives it on their own thread; leaving the loop cancels the
+sources. A flow without a source is fed, one without a sink is iterated, one with both is run or
+started.
 """
 
 from __future__ import annotations

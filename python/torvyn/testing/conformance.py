@@ -1,7 +1,9 @@
-"""Conformance: does a component keep the contract of its role? One check a role, for authors of components.
+"""Conformance: does a component keep the contract of its role? One check a role, for authors of
+components.
 
-A check runs the component in real flows: to the end, cancelled half-way, started and stopped without an element,
-and twice with one instance. It raises `AssertionError` with a sentence, and gives what left the component.
+A check runs the component in real flows: to the end, cancelled half-way, started and stopped
+without an element, and twice with one instance. It raises `AssertionError` with a sentence, and
+gives what left the component.
 """
 
 from __future__ import annotations
@@ -32,7 +34,8 @@ def check(component: type[Component] | Make, config: Any = "", **options: Any) -
 def check_source(
     component: type[Component] | Make, config: Any = "", *, most: int = 100
 ) -> list[Element]:
-    """A source: what `pull` gives is an element, an end or "nothing yet"; the first `most` elements are looked at."""
+    """A source: what `pull` gives is an element, an end or "nothing yet"; the first `most` elements
+    are looked at."""
     make = _make(component, config)
     _has_role(make, SourceRole)
     elements = _looked_at(make, lambda part: _source_flow(part, most))
@@ -75,7 +78,8 @@ def check_router(
 def check_aggregator(
     component: type[Component] | Make, config: Any = "", *, inputs: Sequence[Item] = SOME_TEXT
 ) -> list[Element]:
-    """An aggregator: every call gives none or one, `flush` gives the rest; what leaves is numbered anew."""
+    """An aggregator: every call gives none or one, `flush` gives the rest; what leaves is numbered
+    anew."""
     make = _make(component, config)
     _has_role(make, Aggregator)
     elements = _looked_at(make, lambda part: _chain(inputs, part))
@@ -87,7 +91,8 @@ def check_aggregator(
 def check_sink(
     component: type[Component] | Make, config: Any = "", *, inputs: Sequence[Item] = SOME_TEXT
 ) -> list[Element]:
-    """A sink: every call gives nothing or a signal, a pause is followed by `resume`, and the end is taken."""
+    """A sink: every call gives nothing or a signal, a pause is followed by `resume`, and the end is
+    taken."""
     make = _make(component, config)
     _has_role(make, Sink)
     _looked_at(make, lambda part: (Flow(ScriptedSource(inputs), part), []))
@@ -109,7 +114,7 @@ def _make(component: type[Component] | Make, config: Any) -> Make:
         return component
 
     def make() -> Component:
-        part = component()
+        part: Component = component()
         part.config = config
         return part
 
@@ -136,7 +141,9 @@ def _source_flow(part: Component, most: int) -> Built:
 
 
 def _router_flow(inputs: Sequence[Item], part: Component) -> Built:
-    flow = Flow().add("source", ScriptedSource(inputs)).add("router", part).connect("source", "router")
+    flow = (
+        Flow().add("source", ScriptedSource(inputs)).add("router", part).connect("source", "router")
+    )
     sinks = []
     for port in _ports(part):
         sinks.append(CollectingSink())
