@@ -18,7 +18,7 @@ from torvyn.link import link_flow
 from torvyn.link.draft import EdgeDraft, FlowDraft, NodeDraft
 from torvyn.link.plan import Plan
 from torvyn.reactor import statistics
-from torvyn.reactor.failure import exception_of, refused
+from torvyn.reactor.failure import busy, exception_of, refused
 from torvyn.reactor.workers import watch, workers
 
 if TYPE_CHECKING:
@@ -196,39 +196,52 @@ class Flow:
         With an async or thread stage in the flow more may follow: `on_ready` tells, `ready` gives.
         """
         native = self._feeding()
+        if self._over.is_set():
+            self._raise_failure()
+            self._must_be_new("feed")
         batch = items if isinstance(items, list) else [items]
         try:
             out, taken = native.feed(batch)
         except ValueError as error:
             raise refused(batch, str(error)) from None
-        if taken < len(batch) and self._error is None:
-            error = FlowError(
+        except RuntimeError:
+            raise busy(self.plan) from None
+        if self._over.is_set():
+            # It may have ended half-way, by a verdict: what came after is not wanted.
+            self._leave()
+            self._raise_failure()
+        elif taken < len(batch):
+            full = FlowError(
                 "reactor.feed-full",
                 f"the flow took {taken} of {len(batch)} items: a stage behind does not keep up",
                 hint="wait for `on_ready`, take what is `ready`, then feed the rest",
             )
-            error.taken, error.ready = taken, out  # type: ignore[attr-defined]
-            raise error
-        self._raise_failure()
+            full.taken, full.ready = taken, out  # type: ignore[attr-defined]
+            raise full
         return out
 
     def finish(self, end: End | None = None) -> list[Element]:
         """Says that no more will be fed; gives what was still inside and is ready."""
         native = self._feeding()
-        out = native.finish_feed(end)
-        if self._over.is_set():
-            out += native.outputs()
-            self._leave()
-            self._raise_failure()
-        return out
+        try:
+            out = native.finish_feed(end)
+        except RuntimeError:
+            raise busy(self.plan) from None
+        return self._unless_over(native, out)
 
     def ready(self) -> list[Element]:
         """What has become ready since the last call. For flows that are fed."""
         native = self._feeding() if self._native is None else self._native
         out = native.outputs()
         if self._final is None:
-            native.drive(False, False)
-            out += native.outputs()
+            try:
+                native.drive(False, False)
+            except RuntimeError:
+                raise busy(self.plan) from None
+        return self._unless_over(native, out)
+
+    def _unless_over(self, native: NativeFlow, out: list[Element]) -> list[Element]:
+        out += native.outputs()
         if self._over.is_set():
             self._leave()
             self._raise_failure()
