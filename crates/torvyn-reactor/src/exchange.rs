@@ -20,6 +20,9 @@ impl Core {
 
     pub(crate) fn run_offloaded_source(&mut self, index: usize) -> Result<usize, Failure> {
         let done = self.take_results(index)?;
+        if self.nodes[index].phase == Phase::Flushing {
+            return Ok(done + usize::from(self.finish_if_ended(index)?));
+        }
         let limit = self.wires.shared.limit.get();
         if limit != 0 && self.pulled >= limit {
             self.stop_sources();

@@ -129,13 +129,18 @@ impl Offload {
 
     /// No more work will come: the worker ends, and what it still delivers is ignored.
     pub(crate) fn stop(&self) {
+        self.stop_after(&mut VecDeque::new());
+    }
+
+    /// The same; what was delivered until now goes to `results`.
+    pub(crate) fn stop_after(&self, results: &mut VecDeque<Finished>) {
         let (worker, left) = {
             let mut exchange = self.lock();
             exchange.stopped = true;
+            results.extend(exchange.results.drain(..));
             exchange.flow = None;
             self.changed.notify_all();
-            let left = (std::mem::take(&mut exchange.tasks), std::mem::take(&mut exchange.results));
-            (exchange.worker.take(), left)
+            (exchange.worker.take(), std::mem::take(&mut exchange.tasks))
         };
         // Dropped outside the lock: what they hold may run code of the host.
         drop(left);

@@ -138,6 +138,9 @@ impl Core {
     }
 
     fn run_source(&mut self, index: usize) -> Result<usize, Failure> {
+        if self.nodes[index].phase == Phase::Flushing {
+            return self.finish_if_ended(index).map(usize::from);
+        }
         // What was drained since the last time may end the back-pressure.
         self.tell_pressure(index);
         let mut done = 0;
