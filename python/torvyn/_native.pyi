@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Literal, final
 
+from typing_extensions import disjoint_base
+
 from torvyn.contract.element import Context
 from torvyn.contract.signals import End
 
@@ -23,6 +25,7 @@ __all__ = [
 ]
 
 # element.rs
+@disjoint_base
 class Element:
     """`torvyn.Element`: frozen, owns its data."""
 
@@ -59,6 +62,7 @@ class Element:
     def __len__(self) -> int: ...
 
 # clock.rs
+@disjoint_base
 class ManualClock:
     """The hand-driven clock of the test kit."""
 
