@@ -34,7 +34,9 @@ def run_with(run_flow, stage, on_error, **options):
 def test_fail_fast_is_the_default_and_names_node_and_element(run_flow):
     sink = CollectingSink()
 
-    with pytest.raises(Unavailable, match="node `processor` failed in `process` on element 1: gone"):
+    with pytest.raises(
+        Unavailable, match="node `processor` failed in `process` on element 1: gone"
+    ):
         run_flow(ScriptedSource(SCRIPT), Failing(Unavailable("gone")), sink)
 
     assert sink.end is None

@@ -136,8 +136,7 @@ impl Core {
 
     fn interrupt_hands(&mut self, index: usize, gone: &mut Vec<Element>) {
         let node = &mut self.nodes[index];
-        let (keep, drop): (Vec<_>, Vec<_>) =
-            node.backlog.drain(..).partition(|(_, element)| element.keep());
+        let (keep, drop): (Vec<_>, Vec<_>) = node.backlog.drain(..).partition(|(_, element)| element.keep());
         node.backlog = keep.into();
         gone.extend(drop.into_iter().map(|(_, element)| element));
         let (keep, drop): (Vec<_>, Vec<_>) = node.held.drain(..).partition(Element::keep);

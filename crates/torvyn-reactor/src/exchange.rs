@@ -111,7 +111,8 @@ impl Core {
     pub(crate) fn recall(&mut self, index: usize, gone: &mut Vec<Element>) {
         let Some(state) = self.offload(index) else { return };
         let begun = state.exchange.recall(state.in_hand.len(), &mut state.results);
-        let (kept, dropped): (Vec<_>, Vec<_>) = state.in_hand.split_off(begun).into_iter().partition(Element::keep);
+        let (kept, dropped): (Vec<_>, Vec<_>) =
+            state.in_hand.split_off(begun).into_iter().partition(Element::keep);
         let mut elements = state.in_hand.iter();
         for finished in &mut state.results {
             finished.made.retain(|emission| emission.keep);

@@ -201,7 +201,9 @@ impl Offload {
                 return false;
             }
             let wanted = !(finished.consumed && std::mem::take(&mut exchange.recalled));
-            exchange.credit = exchange.credit.saturating_sub(finished.made.len());
+            // A failure or an end of a source takes its place as well, or it could be repeated for ever.
+            let used = finished.made.len().max(usize::from(!finished.consumed));
+            exchange.credit = exchange.credit.saturating_sub(used);
             exchange.results.push_back(finished);
             (exchange.flow.clone(), wanted)
         };

@@ -39,7 +39,7 @@ def exception_of(
         return FlowError(
             "reactor.queue-full",
             f"the queue from `{source}:{port}` to `{target}` is full and its policy is `error`",
-            hint="raise queue_depth, or choose backpressure = \"block\"",
+            hint='raise queue_depth, or choose backpressure = "block"',
         )
     if kind == "memory-exceeded":
         node = plan.nodes[raw["node"]]

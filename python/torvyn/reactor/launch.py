@@ -24,6 +24,7 @@ from torvyn.reactor.failure import init_failure, init_timeout
 from torvyn.reactor.loops import background_loop
 from torvyn.reactor.offload import ThreadRunner
 from torvyn.reactor.offload_async import AsyncRunner, settle
+from torvyn.reactor.recording import Recording
 
 logger = logging.getLogger("torvyn.reactor")
 
@@ -42,12 +43,17 @@ class Part:
 
 
 class Launch:
-    def __init__(self, plan: Plan, clock: ManualClock | None = None) -> None:
+    def __init__(self, plan: Plan, clock: ManualClock | None = None, trace_limit: int = 0) -> None:
         self.plan = plan
         self._clock = clock
         self._loop: asyncio.AbstractEventLoop | None = None
         self.wiring: list[tuple[str, str, str]] = []
+        self.recording = Recording(trace_limit)
         self.parts = [self._part(node) for node in plan.nodes]
+        if trace_limit:
+            for part in self.parts:
+                if part.runner is not None:
+                    self.recording.watch(part.node.name, part.node.role, part.component)
         self.context = Context(
             flow_id=os.urandom(8).hex(),
             flow_name=plan.name,
@@ -179,7 +185,9 @@ class Launch:
 
     def _edge_tuples(self) -> list[tuple[Any, ...]]:
         index = {node.name: position for position, node in enumerate(self.plan.nodes)}
-        port = {node.name: {name: at for at, name in enumerate(node.ports)} for node in self.plan.nodes}
+        port = {
+            node.name: {name: at for at, name in enumerate(node.ports)} for node in self.plan.nodes
+        }
         tuples: list[tuple[Any, ...]] = []
         for edge in self.plan.edges:
             limits = (edge.depth, edge.bytes, edge.backpressure, edge.low_watermark)

@@ -36,7 +36,9 @@ class OffloadedNode:
 class ThreadRunner:
     """Runs a component on a daemon thread, so that one that never returns cannot keep the program alive."""
 
-    def __init__(self, component: Component, role: str, ports: tuple[str, ...], config: str) -> None:
+    def __init__(
+        self, component: Component, role: str, ports: tuple[str, ...], config: str
+    ) -> None:
         self.component = component
         self.role = role
         self.port = Port(role, list(ports))
@@ -79,6 +81,8 @@ class ThreadRunner:
         self._leave.set()
         self._go.set()
         self._rung.set()
+        if getattr(self.component, "may_be_left", False):
+            return True
         self._thread.join(timeout_s)
         return not self._thread.is_alive()
 

@@ -22,7 +22,9 @@ async def settle(value: Any) -> Any:
 class AsyncRunner:
     """Runs a component on a loop. All methods but `ring` belong to the loop's thread."""
 
-    def __init__(self, component: Component, role: str, ports: tuple[str, ...], config: str) -> None:
+    def __init__(
+        self, component: Component, role: str, ports: tuple[str, ...], config: str
+    ) -> None:
         self.component = component
         self.role = role
         self.port = Port(role, list(ports))

@@ -142,7 +142,9 @@ def _source_flow(part: Component, most: int) -> Built:
 
 
 def _router_flow(inputs: Sequence[Item], part: Component) -> Built:
-    flow = Flow().add("source", ScriptedSource(inputs)).add("router", part).connect("source", "router")
+    flow = (
+        Flow().add("source", ScriptedSource(inputs)).add("router", part).connect("source", "router")
+    )
     sinks = []
     for port in _ports(part):
         sinks.append(CollectingSink())
