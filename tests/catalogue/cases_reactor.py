@@ -106,6 +106,10 @@ def _no_source(_folder: Path) -> None:
     torvyn.Flow(torvyn.filter(_yes), CollectingSink()).run()
 
 
+def _not_started(_folder: Path) -> None:
+    _flow().wait()
+
+
 def _panic(_folder: Path) -> None:
     raise exception_of(_flow().plan, [], {"kind": "panic", "message": "index out of bounds"})
 
@@ -139,6 +143,7 @@ CASES: dict[str, Callable[[Path], object]] = {
     "reactor.name-taken": _name_taken,
     "reactor.no-sink": _no_sink,
     "reactor.no-source": _no_source,
+    "reactor.not-started": _not_started,
     "reactor.panic": _panic,
     "reactor.queue-full": _queue_full,
     "contract.not-a-component": _not_a_component,

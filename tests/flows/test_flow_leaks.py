@@ -10,8 +10,16 @@ import pytest
 
 import torvyn
 from torvyn.errors import Internal
-from torvyn.testing import PARTS, CollectingSink, CountingSource, ScriptedSource, StallingSink
-from torvyn.testing import as_parts, idle, run_flow
+from torvyn.testing import (
+    PARTS,
+    CollectingSink,
+    CountingSource,
+    ScriptedSource,
+    StallingSink,
+    as_parts,
+    idle,
+    run_flow,
+)
 
 
 def gone(references):

@@ -50,7 +50,9 @@ def test_cancelled_at_any_sentence_nothing_is_alive(parts):
             run.cancel()
             assert run.state == "cancelled"
             assert run.statistics.live == 0
-            assert all(node.live_bytes == node.held_bytes == 0 for node in run.statistics.nodes.values())
+            assert all(
+                node.live_bytes == node.held_bytes == 0 for node in run.statistics.nodes.values()
+            )
 
 
 def test_cancelled_at_any_token_nothing_is_alive():
@@ -108,7 +110,9 @@ def test_native_bytes_read_by_python_are_copied_once_and_counted():
     def read(element):
         return bool(element.text and element.text)
 
-    flow = torvyn.Flow(Scripted({"tokens": ["hello", "you"]}), torvyn.filter(read), CollectingSink())
+    flow = torvyn.Flow(
+        Scripted({"tokens": ["hello", "you"]}), torvyn.filter(read), CollectingSink()
+    )
     statistics = flow.run()
 
     assert statistics.nodes["filter"].copies["native-to-host"] == 2

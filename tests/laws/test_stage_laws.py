@@ -113,9 +113,7 @@ class Reversing(torvyn.Aggregator):
 
 
 @LAW
-@given(
-    st.text("abc", max_size=40), st.integers(1, 7), st.integers(1, 4), st.sampled_from(MODES)
-)
+@given(st.text("abc", max_size=40), st.integers(1, 7), st.integers(1, 4), st.sampled_from(MODES))
 def test_an_aggregator_flushes_exactly_the_rest(text, size, depth, mode):
     run = run_flow(list(text), Reversing(size), capacity=depth, parts=mode)
 

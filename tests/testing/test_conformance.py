@@ -5,8 +5,8 @@ import pytest
 import torvyn
 from torvyn import testing
 from torvyn.components import BUILTINS
-from torvyn.link.plan import ComponentRef
 from torvyn.link import instantiate
+from torvyn.link.plan import ComponentRef
 from torvyn.testing import check
 
 FITTING = {

@@ -28,7 +28,8 @@ impl Core {
             self.stop_sources();
         }
         let node = &self.nodes[index];
-        if node.phase == Phase::Running {
+        let waits = node.retry.as_ref().is_some_and(|retry| retry.at_ns > self.now_ns);
+        if node.phase == Phase::Running && !waits {
             let left = if limit == 0 { usize::MAX } else { (limit - self.pulled) as usize };
             // READY first: a source that is asked again has heard of it.
             self.tell_pressure(index);

@@ -89,7 +89,8 @@ impl Offload {
             let mut exchange = self.lock();
             exchange.tasks.extend(tasks);
             if let Some(credit) = credit {
-                exchange.credit = credit;
+                let has_failed = exchange.results.iter().any(|finished| finished.outcome.is_err());
+                exchange.credit = if has_failed { 0 } else { credit };
             }
             let wanted =
                 !exchange.tasks.is_empty() || (exchange.waiting == Waiting::ForCredit && exchange.credit > 0);
@@ -205,6 +206,14 @@ impl Offload {
             // A failure or an end of a source takes its place as well, or it could be repeated for ever.
             let used = finished.made.len().max(usize::from(!finished.consumed));
             exchange.credit = exchange.credit.saturating_sub(used);
+            if finished.last {
+                // The worker has nothing more to make; what it waits for now is to be stopped.
+                exchange.waiting = Waiting::ForTasks;
+            }
+            if finished.outcome.is_err() {
+                // What follows a failure is for the reactor to say: it may have to wait before it is tried again.
+                exchange.credit = 0;
+            }
             exchange.results.push_back(finished);
             (exchange.flow.clone(), wanted)
         };

@@ -171,9 +171,8 @@ class Flow(FlowBuilder):
             raise busy(self.plan) from None
         if execution.over.is_set():
             # It may have ended half-way, by a verdict: what came after is not wanted.
-            execution.leave()
-            execution.raise_failure()
-        elif taken < len(batch):
+            return self._settle(execution, native, out)
+        if taken < len(batch):
             full = FlowError(
                 "reactor.feed-full",
                 f"the flow took {taken} of {len(batch)} items: a stage behind does not keep up",

@@ -179,6 +179,8 @@ class ThreadRunner:
             wait_s = self.port.pulled(item)
             if wait_s is not None:
                 self._rest(None if wait_s < 0 else wait_s)
+            if item is None or isinstance(item, End):
+                break
         if items is not None and hasattr(items, "close"):
             items.close()
 

@@ -94,7 +94,7 @@ def run_flow(
     until: Until = done,
     clock: Clock | None = None,
     parts: str | None = None,
-    patience_s: float = 20.0,
+    patience_s: float = 10.0,
     **options: Any,
 ) -> Run:
     """Runs the stages as a chain, or a `Flow` that was built before.
