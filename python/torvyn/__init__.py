@@ -6,44 +6,43 @@
     observe    statistics, logs               testing    the test kit
     cli        the `torvyn` command           errors     the exception tree
 
-Only the contract is loaded by `import torvyn`; `Flow` and `load` bring the native module when they are first used.
+A name's room is loaded when the name is first used: `torvyn --help` needs none of them.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from torvyn.contract import (
-    PENDING,
-    Aggregator,
-    Element,
-    End,
-    Filter,
-    Output,
-    Processor,
-    Router,
-    Signal,
-    Sink,
-    Source,
-    Verdict,
-    aggregator,
-    filter,
-    processor,
-    router,
-    sink,
-    source,
-    stream,
-)
-from torvyn.errors import (
-    DeadlineExceeded,
-    Fatal,
-    Internal,
-    InvalidInput,
-    TorvynError,
-    Unavailable,
-)
-
 if TYPE_CHECKING:
+    from torvyn.contract import (
+        PENDING,
+        Aggregator,
+        Element,
+        End,
+        Filter,
+        Output,
+        Processor,
+        Router,
+        Signal,
+        Sink,
+        Source,
+        Verdict,
+        aggregator,
+        filter,
+        processor,
+        router,
+        sink,
+        source,
+        stream,
+    )
+    from torvyn.errors import (
+        DeadlineExceeded,
+        Fatal,
+        Internal,
+        InvalidInput,
+        TorvynError,
+        Unavailable,
+    )
     from torvyn.reactor import Flow, load
 
 __version__ = "0.1.0"
@@ -79,9 +78,21 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name in ("Flow", "load"):
-        from torvyn import reactor
+_LATE = {"Flow": "reactor", "load": "reactor"} | dict.fromkeys(
+    ("DeadlineExceeded", "Fatal", "Internal", "InvalidInput", "TorvynError", "Unavailable"),
+    "errors",
+)
 
-        return getattr(reactor, name)
-    raise AttributeError(f"module 'torvyn' has no attribute {name!r}")
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module 'torvyn' has no attribute {name!r}")
+    from importlib import import_module
+
+    room = import_module(f"torvyn.{_LATE.get(name, 'contract')}")
+    value = globals()[name] = getattr(room, name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

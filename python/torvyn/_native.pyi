@@ -96,6 +96,10 @@ class Port:
 
     @property
     def stopped(self) -> bool: ...
+    @property
+    def idle(self) -> bool:
+        """Whether the runner waits for the reactor, and the reactor for nothing of this port."""
+
     def take(self) -> list[tuple[str, Any]]:
         """All tasks that are there: kind and value."""
 
@@ -106,13 +110,16 @@ class Port:
         """Blocks until there is something to do. False when the flow wants no more."""
 
     def answer(self, value: object) -> bool:
-        """The answer to the oldest element. False when nobody wants it any more."""
+        """The answer to the oldest element. False when those taken with it are not wanted any more."""
 
     def emit(self, value: object) -> bool:
         """Something made before the answer is known."""
 
     def fail(self, error: BaseException, consumed: bool = True) -> bool:
-        """The call for the oldest element failed; for a source or a flush there is none."""
+        """The call for the oldest element failed; for a source there is none."""
+
+    def fail_last(self, error: BaseException) -> bool:
+        """The last word could not be said: a flush, a completion or a whole stream failed."""
 
     def pulled(self, value: object) -> float | None:
         """A source's item. The seconds to wait after `PENDING.after`, -1 after `PENDING`, else None."""
@@ -201,7 +208,9 @@ class NativeFlow:
     @property
     def now_ns(self) -> int: ...
     def end(self) -> End | None: ...
-    def failure(self) -> dict[str, Any] | None: ...
+    def take_failure(self) -> dict[str, Any] | None:
+        """How the flow failed; given once."""
+
     def statistics(self) -> dict[str, Any]: ...
     def memory(self) -> tuple[int, int]:
         """Bytes of reactor state and of queue slots."""

@@ -78,10 +78,16 @@ CATALOGUE: Final[dict[str, str]] = {
     # cli: the command line
     "cli.bad-usage": "The command line is not one that the command takes.",
     "cli.bad-value": "An option or argument has a value that it may not have.",
+    "cli.baseline-unreadable": "The file that `bench --compare` names cannot be read.",
+    "cli.baseline-unusable": "The file that `bench --compare` names is no result of this flow.",
     "cli.bug": "Something failed inside torvyn that should not have.",
+    "cli.file-exists": "`init` would have to overwrite a file, and does not.",
+    "cli.file-unwritable": "A file that a command makes cannot be written.",
     "cli.missing-argument": "An option or argument that the command needs is not there.",
     "cli.no-such-end": "`--input` or `--output` was given to a flow it does not fit.",
+    "cli.nothing-measured": "The flow that `bench` runs produced nothing.",
     "cli.output-failed": "Standard output cannot be written, for instance because a disk is full.",
+    "cli.regressed": "`bench --compare` found the flow slower than the threshold allows.",
     "cli.unknown-command": "There is no command of that name.",
     "cli.unknown-option": "The command has no option of that name.",
 }

@@ -145,10 +145,13 @@ class BugError(TorvynError):
 
 
 class FlowError(TorvynError):
-    """A flow failed. `node`, `element` and `method` say where, `__cause__` says why, when known."""
+    """A flow failed. `node` and `sequence` say where, `__cause__` says why, when known."""
 
     node: str | None = None
     sequence: int | None = None
+    taken: int | None = None
+    ready: Sequence[Any] = ()
+    """For `reactor.feed-full`: how many items were taken, and what came out meanwhile."""
 
 
 class ComponentError(FlowError):

@@ -17,7 +17,7 @@ from torvyn.errors import TorvynError
 
 Case = Callable[[Path], object]
 
-COVERED_ROOMS = ("manifest", "link")
+COVERED_ROOMS = ("manifest", "link", "cli")
 """Rooms of which every code must have a case."""
 
 

@@ -18,7 +18,7 @@ use crate::iterator::{FlowIterator, NodeHandle};
 use crate::native::NativeStage;
 use crate::pool::Workers;
 use crate::port::{Port, role_of};
-use crate::report::{annotate, failure_dict, statistics_dict};
+use crate::report::{annotate, statistics_dict, take_failure};
 use crate::stage::PyStage;
 use crate::symbols::Symbols;
 use crate::waker::PyWaker;
@@ -277,8 +277,9 @@ impl NativeFlow {
         end.map(|end| crate::convert::end_object(py, Symbols::get(py)?, &end)).transpose()
     }
 
-    fn failure<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
-        failure_dict(py, &self.flow.shared)
+    /// How the flow failed; gives it once.
+    fn take_failure<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
+        take_failure(py, &self.flow.shared)
     }
 
     fn statistics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {

@@ -1,6 +1,7 @@
 //! The exchange of an offloaded stage as its Python runner sees it: take tasks, give results, wait for credit.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use pyo3::exceptions::PyValueError;
@@ -20,6 +21,8 @@ pub struct Port {
     role: Role,
     ports: PortNames,
     around: std::sync::OnceLock<Surroundings>,
+    /// The last word has been said.
+    ended: AtomicBool,
 }
 
 pub fn role_of(name: &str) -> PyResult<Role> {
@@ -89,6 +92,7 @@ impl Port {
             role: role_of(role)?,
             ports: PortNames(names),
             around: std::sync::OnceLock::new(),
+            ended: AtomicBool::new(false),
         })
     }
 
@@ -97,9 +101,10 @@ impl Port {
         self.exchange.set_worker(waker.get().notifier(token));
     }
 
+    /// Nothing more is wanted, or nothing more will come.
     #[getter]
     fn stopped(&self) -> bool {
-        self.exchange.is_stopped()
+        self.ended.load(Ordering::Acquire) || self.exchange.is_stopped()
     }
 
     /// Whether the runner waits for the reactor, and the reactor for nothing of this port.
@@ -139,6 +144,9 @@ impl Port {
     /// Blocks until there is something to do. False when the flow wants no more.
     #[pyo3(signature = (for_credit=false, timeout_s=3600.0))]
     fn wait(&self, py: Python<'_>, for_credit: bool, timeout_s: f64) -> bool {
+        if self.stopped() {
+            return false;
+        }
         let exchange = self.exchange.clone();
         py.detach(move || exchange.wait(for_credit, Duration::from_secs_f64(timeout_s)))
     }
@@ -157,11 +165,17 @@ impl Port {
         Ok(self.deliver(out, outcome.map(|()| Step::Done), false))
     }
 
-    /// The call for the oldest element failed; for a source or a flush there is none.
+    /// The call for the oldest element failed; for a source there is none.
     #[pyo3(signature = (error, consumed=true))]
     fn fail(&self, py: Python<'_>, error: Bound<'_, PyAny>, consumed: bool) -> bool {
         let error = raised(py, PyErr::from_value(error));
         self.deliver(Outbox::default(), Err(error), consumed)
+    }
+
+    /// The last word could not be said: a flush or a completion failed, or a whole stream did.
+    fn fail_last(&self, py: Python<'_>, error: Bound<'_, PyAny>) -> bool {
+        let error = raised(py, PyErr::from_value(error));
+        self.close(Outbox::default(), Err(error), None)
     }
 
     /// A source's item. Gives the seconds to wait for `PENDING.after`, -1 for `PENDING`, None otherwise.
@@ -198,6 +212,7 @@ impl Port {
 
 impl Port {
     fn close(&self, out: Outbox, outcome: Result<Step, StageError>, end: Option<End>) -> bool {
+        self.ended.store(true, Ordering::Release);
         self.exchange.give(Finished {
             consumed: false,
             made: out.made,

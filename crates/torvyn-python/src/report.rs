@@ -15,12 +15,14 @@ fn kind_name(kind: ErrorKind) -> &'static str {
         ErrorKind::DeadlineExceeded => "deadline-exceeded",
         ErrorKind::Fatal => "fatal",
         ErrorKind::Contract => "contract",
+        ErrorKind::Interrupted => "interrupted",
     }
 }
 
-pub fn failure_dict<'py>(py: Python<'py>, shared: &Shared) -> PyResult<Option<Bound<'py, PyDict>>> {
-    let outcome = shared.outcome();
-    let Some(failure) = &outcome.failure else { return Ok(None) };
+/// How the flow failed, given once: an exception kept here would keep its frames, and with them the flow, alive.
+pub fn take_failure<'py>(py: Python<'py>, shared: &Shared) -> PyResult<Option<Bound<'py, PyDict>>> {
+    let taken = shared.outcome().failure.take();
+    let Some(failure) = taken else { return Ok(None) };
     let dict = PyDict::new(py);
     let kind = match failure.kind {
         FailureKind::Component => "component",

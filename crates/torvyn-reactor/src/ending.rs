@@ -1,6 +1,6 @@
 //! How streams and flows end: in order, drained, interrupted, cancelled or failed. Every element is accounted for.
 
-use torvyn_stream::{End, ErrorKind, StageError, Step};
+use torvyn_stream::{Element, End, ErrorKind, StageError, Step};
 
 use crate::blueprint::Role;
 use crate::core::Core;
@@ -22,7 +22,7 @@ impl Core {
             }
         }
         if asked & request::INTERRUPT != 0 {
-            self.interrupt(0..self.nodes.len());
+            self.interrupt(|_| true);
         }
         if asked & (request::DRAIN | request::FINISH) != 0 {
             if asked & request::DRAIN != 0 {
@@ -43,9 +43,21 @@ impl Core {
             node.paused = false;
         }
         if asked & node_request::INTERRUPT != 0 {
-            self.interrupt(index + 1..self.nodes.len());
+            self.interrupt_after(index);
         }
         Ok(())
+    }
+
+    /// A source that has asked for an interrupt inside `pull` means what it sent before.
+    pub(crate) fn obey_source(&mut self, index: usize) {
+        let asked = self.wires.shared.nodes[index].take_requests();
+        if asked & node_request::INTERRUPT != 0 {
+            self.interrupt_after(index);
+        }
+        let rest = asked & !node_request::INTERRUPT;
+        if rest != 0 {
+            self.wires.shared.request_node(index, rest);
+        }
     }
 
     /// Sources end here; what is already inside goes on to the sinks.
@@ -55,12 +67,27 @@ impl Core {
         }
         for index in 0..self.nodes.len() {
             if self.nodes[index].role == Role::Source && self.nodes[index].phase == Phase::Running {
-                self.finish_node(index, End::because("stop"));
+                self.stop_source(index);
             }
         }
         if let Some(entry) = self.entry {
             let edge = &mut self.wires.edges[usize::from(entry)];
             edge.closed.get_or_insert_with(|| Box::new(End::because("stop")));
+        }
+    }
+
+    /// What a source has made and could not send yet still leaves; then it is finished.
+    fn stop_source(&mut self, index: usize) {
+        let node = &mut self.nodes[index];
+        node.retry = None;
+        if let Worker::Offloaded(state) = &mut node.worker {
+            state.exchange.stop_after(&mut state.results);
+        }
+        if node.is_busy() {
+            node.phase = Phase::Flushing;
+            node.end = Some(Box::new(End::because("stop")));
+        } else {
+            self.finish_node(index, End::because("stop"));
         }
     }
 
@@ -71,32 +98,62 @@ impl Core {
         }
     }
 
-    /// Drops what waits on the edges into `nodes` and in their hands, unless it is marked to be kept.
-    fn interrupt(&mut self, nodes: std::ops::Range<usize>) {
+    /// Drops what waits after a node, in its hands and further down; what is marked to be kept stays.
+    pub(crate) fn interrupt_after(&mut self, index: usize) {
+        let mut reached = vec![false; self.nodes.len()];
+        reached[index] = true;
+        // Nodes are in topological order: one pass finds all that is downstream.
+        for at in index..self.nodes.len() {
+            if reached[at] {
+                for &edge in self.nodes[at].ports.iter().flatten() {
+                    if let Some(target) = self.wires.edges[usize::from(edge)].target {
+                        reached[usize::from(target)] = true;
+                    }
+                }
+            }
+        }
+        self.interrupt(|node| node.is_some_and(|node| reached[usize::from(node)]));
+    }
+
+    /// Drops what waits on the edges from the nodes that are `meant`, and in their hands, unless it is to be kept.
+    fn interrupt(&mut self, meant: impl Fn(Option<u16>) -> bool) {
         let mut gone = Vec::new();
-        for index in 0..self.wires.edges.len() {
-            let edge = &mut self.wires.edges[index];
-            if edge.target.is_none_or(|target| nodes.contains(&usize::from(target))) {
+        for edge in &mut self.wires.edges {
+            if meant(edge.source) {
                 gone.extend(edge.queue.interrupt());
             }
         }
-        for index in nodes {
-            let node = &mut self.nodes[index];
-            let (keep, drop): (Vec<_>, Vec<_>) =
-                node.backlog.drain(..).partition(|(_, element)| element.keep());
-            node.backlog = keep.into();
-            gone.extend(drop.into_iter().map(|(_, element)| element));
-            gone.extend(node.held.drain(..));
-            self.wires.shared.nodes[index].ledger.hold(0);
-            match &mut node.worker {
-                Worker::Inline(stage) => {
-                    node.more = false;
-                    stage.interrupt();
-                }
-                Worker::Offloaded(state) => state.exchange.hand_over([Task::Interrupt], None),
+        for index in 0..self.nodes.len() {
+            if meant(Some(index as u16)) {
+                let before = gone.len();
+                self.interrupt_hands(index, &mut gone);
+                let counters = &self.wires.shared.nodes[index];
+                counters.discarded.add((gone.len() - before) as u64);
             }
         }
         gone.into_iter().for_each(|element| self.wires.release(element));
+    }
+
+    fn interrupt_hands(&mut self, index: usize, gone: &mut Vec<Element>) {
+        let node = &mut self.nodes[index];
+        let (keep, drop): (Vec<_>, Vec<_>) = node.backlog.drain(..).partition(|(_, element)| element.keep());
+        node.backlog = keep.into();
+        gone.extend(drop.into_iter().map(|(_, element)| element));
+        let (keep, drop): (Vec<_>, Vec<_>) = node.held.drain(..).partition(Element::keep);
+        let held = keep.iter().map(|element| u64::from(element.len)).sum();
+        node.held = keep.into();
+        gone.extend(drop);
+        self.wires.shared.nodes[index].ledger.hold(held);
+        if node.retry.as_ref().and_then(|retry| retry.element.as_ref()).is_some_and(|one| !one.keep()) {
+            gone.extend(node.retry.take().and_then(|retry| retry.element));
+        }
+        match &mut node.worker {
+            Worker::Inline(stage) => {
+                node.more = false;
+                stage.interrupt();
+            }
+            Worker::Offloaded(_) => self.recall(index, gone),
+        }
     }
 
     /// Deadlines of the flow. True when they ended it.
@@ -247,8 +304,13 @@ impl Core {
     }
 
     pub(crate) fn fail(&mut self, failure: Failure) {
+        let interrupted = failure.error.kind == ErrorKind::Interrupted;
         self.wires.shared.outcome().failure = Some(failure);
-        self.abandon(State::Failed, End::because("error"));
+        if interrupted {
+            self.abandon(State::Cancelled, End::because("cancelled"));
+        } else {
+            self.abandon(State::Failed, End::because("error"));
+        }
     }
 
     /// Whether all nodes are done; then the flow is.

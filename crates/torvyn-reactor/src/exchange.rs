@@ -1,6 +1,8 @@
 //! The reactor's side of offloaded stages: batches out, results in, credit kept honest.
 
-use crate::blueprint::Role;
+use torvyn_stream::{Element, StageError, Step};
+
+use crate::blueprint::{Recovery, Role};
 use crate::core::Core;
 use crate::node::{OffloadState, Phase, Worker};
 use crate::offload::Task;
@@ -18,6 +20,9 @@ impl Core {
 
     pub(crate) fn run_offloaded_source(&mut self, index: usize) -> Result<usize, Failure> {
         let done = self.take_results(index)?;
+        if self.nodes[index].phase == Phase::Flushing {
+            return Ok(done + usize::from(self.finish_if_ended(index)?));
+        }
         let limit = self.wires.shared.limit.get();
         if limit != 0 && self.pulled >= limit {
             self.stop_sources();
@@ -67,11 +72,16 @@ impl Core {
             if self.nodes[index].role == Role::Source {
                 self.pulled += finished.made.len() as u64;
             }
+            if finished.consumed && attempt == 0 {
+                self.wires.shared.nodes[index].received.add(1);
+            }
             self.outbox.made.extend(finished.made);
             self.outbox.ports.extend(finished.ports);
             let outcome = finished.outcome;
-            self.conclude(index, element, outcome, if finished.last { u32::MAX } else { attempt })?;
-            if finished.last {
+            if !finished.last {
+                self.conclude(index, element, outcome, attempt)?;
+            } else {
+                self.conclude_last(index, outcome)?;
                 let end = finished.end.or_else(|| self.nodes[index].end.take().map(|end| *end));
                 self.finish_when_empty(index, end);
             }
@@ -80,6 +90,42 @@ impl Core {
             self.settle_loan(index);
         }
         Ok(done)
+    }
+
+    /// A flush, a completion or a source's end. No policy speaks of a completion: there is no element to skip.
+    fn conclude_last(&mut self, index: usize, outcome: Result<Step, StageError>) -> Result<(), Failure> {
+        let method = match self.nodes[index].role {
+            Role::Sink => "complete",
+            Role::Source => "pull",
+            _ => "flush",
+        };
+        if method == "complete" {
+            self.nodes[index].recovery = Recovery::FailFast;
+        }
+        let concluded = self.conclude(index, None, outcome, u32::MAX);
+        concluded.map_err(|failure| Failure { method, ..failure })
+    }
+
+    /// Drops what an offloaded stage has not begun, unless it is marked to be kept, and what its answers were
+    /// about to send.
+    pub(crate) fn recall(&mut self, index: usize, gone: &mut Vec<Element>) {
+        let Some(state) = self.offload(index) else { return };
+        let begun = state.exchange.recall(state.in_hand.len(), &mut state.results);
+        let (kept, dropped): (Vec<_>, Vec<_>) =
+            state.in_hand.split_off(begun).into_iter().partition(Element::keep);
+        let mut elements = state.in_hand.iter();
+        for finished in &mut state.results {
+            finished.made.retain(|emission| emission.keep);
+            let about = if finished.consumed { elements.next() } else { None };
+            if matches!(finished.outcome, Ok(Step::Forward)) && !about.is_some_and(Element::keep) {
+                finished.outcome = Ok(Step::Done);
+            }
+        }
+        let tasks: Vec<_> = kept.iter().map(|element| Task::Accept(element.detached())).collect();
+        state.in_hand.extend(kept);
+        state.exchange.hand_over(tasks.into_iter().chain([Task::Interrupt]), None);
+        gone.extend(dropped);
+        self.settle_loan(index);
     }
 
     /// All of a batch but the element being worked on still counts as waiting in the queue it came from.
@@ -134,7 +180,6 @@ impl Core {
         let queue = &mut self.wires.edges[edge].queue;
         let batch: Vec<_> = std::iter::from_fn(|| queue.pop()).take(most).collect();
         let taken = batch.len();
-        self.wires.shared.nodes[index].received.add(taken as u64);
         let Some(state) = self.offload(index) else { return 0 };
         state.lender = lender as u16;
         let tasks: Vec<_> = batch.iter().map(|element| Task::Accept(element.detached())).collect();

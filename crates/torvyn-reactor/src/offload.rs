@@ -55,6 +55,8 @@ struct Exchange {
     credit: usize,
     waiting: Waiting,
     stopped: bool,
+    /// What the worker has taken and not begun is to be dropped: it is told with its next answer.
+    recalled: bool,
     worker: Option<Arc<dyn Notify>>,
     flow: Option<Arc<dyn Notify>>,
 }
@@ -107,15 +109,38 @@ impl Offload {
         into.extend(self.lock().results.drain(..));
     }
 
+    /// Takes back what the worker has not begun of the `handed` elements; results come along. Gives how many
+    /// elements from the oldest on are done or begun.
+    pub(crate) fn recall(&self, handed: usize, results: &mut VecDeque<Finished>) -> usize {
+        let mut exchange = self.lock();
+        results.extend(exchange.results.drain(..));
+        let answered = results.iter().filter(|finished| finished.consumed).count();
+        let tasks = std::mem::take(&mut exchange.tasks);
+        let (elements, others): (Vec<_>, Vec<_>) =
+            tasks.into_iter().partition(|task| matches!(task, Task::Accept(_)));
+        exchange.tasks = others.into();
+        let taken = handed.saturating_sub(elements.len() + answered);
+        exchange.recalled = taken > 0;
+        drop(exchange);
+        // Dropped outside the lock: what they hold may run code of the host.
+        drop(elements);
+        answered + usize::from(taken > 0)
+    }
+
     /// No more work will come: the worker ends, and what it still delivers is ignored.
     pub(crate) fn stop(&self) {
+        self.stop_after(&mut VecDeque::new());
+    }
+
+    /// The same; what was delivered until now goes to `results`.
+    pub(crate) fn stop_after(&self, results: &mut VecDeque<Finished>) {
         let (worker, left) = {
             let mut exchange = self.lock();
             exchange.stopped = true;
+            results.extend(exchange.results.drain(..));
             exchange.flow = None;
             self.changed.notify_all();
-            let left = (std::mem::take(&mut exchange.tasks), std::mem::take(&mut exchange.results));
-            (exchange.worker.take(), left)
+            (exchange.worker.take(), std::mem::take(&mut exchange.tasks))
         };
         // Dropped outside the lock: what they hold may run code of the host.
         drop(left);
@@ -168,21 +193,24 @@ impl Offload {
         !exchange.stopped
     }
 
-    /// Delivers a result. False when nobody wants it any more.
+    /// Delivers a result. False when nobody wants it any more, or wants no more of what was taken with it.
     pub fn give(&self, finished: Finished) -> bool {
-        let flow = {
+        let (flow, wanted) = {
             let mut exchange = self.lock();
             if exchange.stopped {
                 return false;
             }
-            exchange.credit = exchange.credit.saturating_sub(finished.made.len());
+            let wanted = !(finished.consumed && std::mem::take(&mut exchange.recalled));
+            // A failure or an end of a source takes its place as well, or it could be repeated for ever.
+            let used = finished.made.len().max(usize::from(!finished.consumed));
+            exchange.credit = exchange.credit.saturating_sub(used);
             exchange.results.push_back(finished);
-            exchange.flow.clone()
+            (exchange.flow.clone(), wanted)
         };
         if let Some(flow) = flow {
             flow.notify();
         }
-        true
+        wanted
     }
 }
 
@@ -198,6 +226,46 @@ mod tests {
         assert!(offload.take().is_empty());
         assert!(!offload.wait(false, Duration::from_secs(60)));
         assert!(offload.is_stopped());
+    }
+
+    fn answer() -> Finished {
+        Finished {
+            consumed: true,
+            made: vec![],
+            ports: vec![],
+            outcome: Ok(Step::Forward),
+            last: false,
+            end: None,
+        }
+    }
+
+    fn element() -> Task {
+        let made = Emission::text("a");
+        Task::Accept(Element::new(made.payload, made.len, made.content_type, 0))
+    }
+
+    #[test]
+    fn what_was_never_taken_is_recalled_without_a_word() {
+        let offload = Offload::default();
+        offload.hand_over([element(), element()], None);
+        assert_eq!(offload.recall(2, &mut VecDeque::new()), 0);
+        assert!(offload.take().is_empty());
+        offload.hand_over([element()], None);
+        assert_eq!(offload.take().len(), 1);
+        assert!(offload.give(answer()));
+    }
+
+    #[test]
+    fn a_worker_hears_of_a_recall_with_its_next_answer() {
+        let offload = Offload::default();
+        offload.hand_over([element(), element(), element()], None);
+        assert_eq!(offload.take().len(), 3);
+        assert!(offload.give(answer()));
+        let mut results = VecDeque::new();
+        assert_eq!(offload.recall(3, &mut results), 2);
+        assert_eq!(results.len(), 1);
+        assert!(!offload.give(answer()));
+        assert!(offload.give(answer()));
     }
 
     #[test]

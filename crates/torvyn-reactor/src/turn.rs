@@ -138,6 +138,9 @@ impl Core {
     }
 
     fn run_source(&mut self, index: usize) -> Result<usize, Failure> {
+        if self.nodes[index].phase == Phase::Flushing {
+            return self.finish_if_ended(index).map(usize::from);
+        }
         // What was drained since the last time may end the back-pressure.
         self.tell_pressure(index);
         let mut done = 0;
@@ -164,7 +167,16 @@ impl Core {
             match pulled {
                 Ok(Pull::Ready(emission)) => {
                     self.pulled += 1;
-                    send_one(&mut self.wires, &mut self.nodes[index], index, emission, self.now_ns)?;
+                    if self.wires.shared.has_requests() {
+                        self.obey_source(index);
+                        room = 0;
+                    }
+                    let node = &mut self.nodes[index];
+                    send_one(&mut self.wires, node, index, emission, self.now_ns)?;
+                    // There was room in elements, but not in bytes.
+                    if !node.backlog.is_empty() {
+                        room = 0;
+                    }
                 }
                 Ok(Pull::Pending(until)) => {
                     self.nodes[index].pending = Some(until);
@@ -307,11 +319,12 @@ impl Core {
         let Worker::Inline(stage) = &mut self.nodes[index].worker else { return Ok(()) };
         let counters = &self.wires.shared.nodes[index];
         let call = Call { ledger: &counters.ledger, now_ns: self.now_ns };
-        let outcome = match what {
-            Step::More => stage.resume(call, &mut self.outbox),
-            _ => stage.flush(call, &mut self.outbox),
+        let (outcome, method) = match what {
+            Step::More => (stage.resume(call, &mut self.outbox), None),
+            _ => (stage.flush(call, &mut self.outbox), Some("flush")),
         };
-        self.conclude(index, None, outcome, u32::MAX)
+        let concluded = self.conclude(index, None, outcome, u32::MAX);
+        concluded.map_err(|failure| Failure { method: method.unwrap_or(failure.method), ..failure })
     }
 
     fn tick(&mut self, index: usize) -> Result<(), Failure> {

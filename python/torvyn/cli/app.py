@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 from collections.abc import Sequence
 from typing import Any, Final, NoReturn
 
@@ -13,9 +14,12 @@ from torvyn.cli.screen import Screen
 from torvyn.errors import UsageError
 
 COMMANDS: Final[dict[str, str]] = {
+    "init": "Start a project from a template.",
     "check": "Say everything that is wrong with a manifest.",
     "link": "Show the plan of a flow without starting it.",
     "run": "Run a flow.",
+    "trace": "Run a flow and show what happened to each element.",
+    "bench": "Measure a flow.",
     "config": "Show the settings and where each came from.",
     "schema": "Print the JSON Schema of Torvyn.toml.",
     "doctor": "Look at this machine and say what is missing.",
@@ -23,10 +27,14 @@ COMMANDS: Final[dict[str, str]] = {
 }
 """The commands and their first lines, here so that `--help` needs none of their modules."""
 
+COMPLETE: Final = "_TORVYN_COMPLETE"
+"""Set by the completion scripts, which call the command without arguments."""
+
 EPILOG: Final = """\b
 Examples:
+  torvyn init hello && cd hello && torvyn run
   torvyn run flow.main --stats
-  torvyn run --help
+  torvyn check --format json
 """
 
 
@@ -80,5 +88,8 @@ def run(arguments: Sequence[str]) -> int:
         return group.main(list(arguments), prog_name="torvyn", standalone_mode=False)
 
     # Commands handle their own errors; what arrives here is about the command line itself.
-    code = exit_code_of(call, Screen.guessed(arguments))
-    return flush_output(code)
+    screen = Screen.guessed(arguments)
+    if not arguments and COMPLETE not in os.environ:
+        screen.note(group.make_context("torvyn", ["--"], resilient_parsing=True).get_help())
+        return UsageError.exit_code
+    return flush_output(exit_code_of(call, screen), screen)

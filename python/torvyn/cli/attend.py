@@ -18,6 +18,8 @@ from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
 from torvyn.cli.failures import output_was_closed
+from torvyn.cli.screen import flush_stdout
+from torvyn.errors import Internal
 
 if TYPE_CHECKING:
     from torvyn.reactor import Flow, Statistics
@@ -48,16 +50,21 @@ class Outcome:
 def attend(flow: Flow) -> Outcome:
     """Runs the flow to whatever end it has; raises nothing that the flow did."""
     error: BaseException | None = None
+    # A thread that waits for the interpreter gets it within half a millisecond, not five.
+    sys.setswitchinterval(0.0005)
     with SignalWatch(flow) as watch:
         try:
             flow.run()
             # A closed pipe must show up before the summary, not after it.
-            if sys.stdout is not None:
-                sys.stdout.flush()
+            flush_stdout()
         except KeyboardInterrupt:
             watch.caught = watch.caught or signal.SIGINT
         except Exception as raised:
             error = raised
+        except BaseException as raised:
+            # `sys.exit()` in a component ends its flow, not our account of it.
+            error = Internal(f"a component raised {type(raised).__name__}: {raised}")
+            error.__cause__ = raised
     state = "completed"
     if watch.caught is not None:
         state = "terminated" if watch.caught == signal.SIGTERM else "interrupted"

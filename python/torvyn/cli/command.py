@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import click
@@ -12,7 +12,9 @@ from torvyn.cli.failures import exit_code_of
 from torvyn.cli.screen import Screen
 
 
-def command(name: str, *, example: str) -> Callable[[Callable[..., int | None]], click.Command]:
+def command(
+    name: str, *, example: str, formats: Sequence[str] = ("human", "json")
+) -> Callable[[Callable[..., int | None]], click.Command]:
     """Makes a command of a function of a `Screen` and options; its docstring is the help."""
 
     def make(function: Callable[..., int | None]) -> click.Command:
@@ -26,17 +28,17 @@ def command(name: str, *, example: str) -> Callable[[Callable[..., int | None]],
             epilog="\b\nExample:\n" + "\n".join(f"  {line}" for line in example.splitlines()),
             context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
         )(invoke)
-        made.params.extend(_shared())
+        made.params.extend(_shared(formats))
         return made
 
     return make
 
 
-def _shared() -> list[click.Parameter]:
+def _shared(formats: Sequence[str]) -> list[click.Parameter]:
     return [
         click.Option(
             ["--format"],
-            type=click.Choice(["human", "json"]),
+            type=click.Choice(formats),
             default="human",
             help="Text for people, or JSON for programs.",
         ),

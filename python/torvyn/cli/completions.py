@@ -22,12 +22,12 @@ def command(screen: Screen, shell: str) -> int:
     """
     from click.shell_completion import get_completion_class
 
-    from torvyn.cli.app import group
+    from torvyn.cli.app import COMPLETE, group
 
     found = get_completion_class(shell)
     assert found is not None
     # Only the text: `source()` would also look for a bash on the path, and complain of an old one.
-    completion = found(group, {}, "torvyn", "_TORVYN_COMPLETE")
+    completion = found(group, {}, "torvyn", COMPLETE)
     script = completion.source_template % completion.source_vars()
     if screen.is_json:
         screen.document({"shell": shell, "script": script})

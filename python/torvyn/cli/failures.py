@@ -13,9 +13,9 @@ from typing import Any, Final
 import click
 
 import torvyn
-from torvyn.cli.screen import Screen
+from torvyn.cli.screen import Screen, discard_output, flush_stdout
 from torvyn.cli.usage import usage_error
-from torvyn.errors import BugError, TorvynError
+from torvyn.errors import BugError, FlowError, TorvynError
 
 INTERRUPTED: Final = 130
 TERMINATED: Final = 143
@@ -37,7 +37,7 @@ def exit_code_of(action: Callable[[], Any], screen: Screen) -> int:
     except TorvynError as error:
         return 0 if output_was_closed(error) else _fail(error, screen)
     except Exception as error:
-        return 0 if output_was_closed(error) else _fail(_bug(error), screen)
+        return 0 if output_was_closed(error) else _fail(bug(error), screen)
     return answer if isinstance(answer, int) else 0
 
 
@@ -48,7 +48,7 @@ def _fail(error: TorvynError, screen: Screen) -> int:
     return error.exit_code
 
 
-def _bug(cause: Exception) -> BugError:
+def bug(cause: Exception) -> BugError:
     error = BugError(
         "cli.bug",
         f"torvyn failed: {type(cause).__name__}: {cause}",
@@ -96,25 +96,12 @@ def reader_is_gone() -> bool:
     return any(event & (select.POLLERR | select.POLLHUP) for _, event in events)
 
 
-def discard_output() -> None:
-    """What is written to standard output goes nowhere from now on, at the very end too."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
-    os.close(nowhere)
-
-
-def flush_output(code: int) -> int:
+def flush_output(code: int, screen: Screen) -> int:
     """What is still in the buffer must leave before the process does."""
     try:
-        if sys.stdout is not None:
-            sys.stdout.flush()
+        flush_stdout()
     except BrokenPipeError:
         discard_output()
-    except OSError as error:
-        print(
-            f"error[cli.output-failed]: cannot write to standard output: {error.strerror}",
-            file=sys.stderr,
-        )
-        discard_output()
-        return code or 1
+    except FlowError as error:
+        return code or _fail(error, screen)
     return code

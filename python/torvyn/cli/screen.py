@@ -7,13 +7,15 @@ which things happened. Values known to be secret never pass.
 from __future__ import annotations
 
 import json
+import logging
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import pairwise
 from typing import IO, Any, Final, TextIO
 
-from torvyn.errors import Diagnostic, TorvynError
+from torvyn.errors import Diagnostic, FlowError, TorvynError
 
 SCHEMA_VERSION: Final = 1
 REDACTED: Final = "[redacted]"
@@ -25,6 +27,10 @@ _STYLES: Final = {
     "bold": "\x1b[1m",
 }
 _STYLES_OFF: Final = "\x1b[0m"
+_CONTROLS: Final = {
+    code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\t\n"
+}
+"""Shown, not obeyed: a message may quote what streamed through a flow."""
 
 
 class Screen:
@@ -32,6 +38,7 @@ class Screen:
         self, format: str = "human", color: str = "auto", quiet: bool = False, verbose: int = 0
     ) -> None:
         self.is_json = format == "json"
+        self.format = format
         self.is_quiet = quiet
         self.verbose = verbose
         self.secrets: frozenset[str] = frozenset()
@@ -48,8 +55,11 @@ class Screen:
 
     @property
     def log_level(self) -> int:
-        """Which log records are shown: errors, warnings, progress or everything."""
-        return 40 if self.is_quiet else (30, 20, 10)[min(self.verbose, 2)]
+        """Which log records are shown: errors, warnings, progress (as JSON always) or all."""
+        if self.is_quiet:
+            return logging.ERROR
+        levels = (logging.WARNING, logging.INFO, logging.DEBUG)
+        return levels[min(max(self.verbose, int(self.is_json)), 2)]
 
     # Talk
 
@@ -57,11 +67,6 @@ class Screen:
         """Talk, for people who watch; `-q` silences it."""
         if not self.is_quiet and not self.is_json:
             self._write(sys.stderr, "\n".join(lines) + "\n")
-
-    def event(self, name: str, **fields: Any) -> None:
-        """Talk, for programs that watch."""
-        if not self.is_quiet and self.is_json:
-            self._write(sys.stderr, _json({"event": name, **fields}) + "\n")
 
     def note(self, text: str) -> None:
         """Text on stderr that was asked for, `-q` or not."""
@@ -92,7 +97,9 @@ class Screen:
             }
             self._write(sys.stderr, _json(fields) + "\n")
         else:
-            blocks = [self._paint_block(diagnostic.render()) for diagnostic in found]
+            blocks = [
+                self._paint_block(diagnostic.render().translate(_CONTROLS)) for diagnostic in found
+            ]
             self._write(sys.stderr, "\n\n".join(blocks) + "\n")
 
     def paint(self, text: str, style: str, stream: IO[str] | None = None) -> str:
@@ -105,11 +112,11 @@ class Screen:
         rest = rest.replace("\nhint:", f"\n{self.paint('hint', 'hint')}:")
         return self.paint(head + colon, style) + rest
 
-    def _has_color(self, stream: IO[str]) -> bool:
+    def _has_color(self, stream: IO[str] | None) -> bool:
         if self._color != "auto":
             return self._color == "always"
         plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
-        return not plain and stream.isatty()
+        return not plain and stream is not None and stream.isatty()
 
     def redact(self, text: str) -> str:
         for secret in sorted(self.secrets, key=len, reverse=True):
@@ -119,14 +126,46 @@ class Screen:
     def _write(self, stream: TextIO | None, text: str) -> None:
         if stream is None:
             return
-        if stream is not sys.stdout and sys.stdout is not None:
+        text = self.redact(text)
+        with output_errors():
+            if sys.stdout is not None:
+                sys.stdout.flush()
+            try:
+                stream.write(text)
+            except UnicodeEncodeError:
+                encoding = stream.encoding
+                stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
+            stream.flush()
+
+
+@contextmanager
+def output_errors() -> Iterator[None]:
+    """Turns what goes wrong with standard output into an error for people, said once.
+
+    A reader that has gone stays a `BrokenPipeError`: that is no error of anybody's.
+    """
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        discard_output()
+        reason = (error.strerror or str(error)).lower()
+        message = f"cannot write to standard output: {reason}"
+        raise FlowError("cli.output-failed", message) from error
+
+
+def flush_stdout() -> None:
+    with output_errors():
+        if sys.stdout is not None:
             sys.stdout.flush()
-        try:
-            stream.write(self.redact(text))
-        except UnicodeEncodeError:
-            encoding = stream.encoding
-            stream.write(self.redact(text).encode(encoding, "backslashreplace").decode(encoding))
-        stream.flush()
+
+
+def discard_output() -> None:
+    """What is written to standard output goes nowhere from now on, at the very end too."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
 
 
 def _json(fields: Any, indent: int | None = None) -> str:

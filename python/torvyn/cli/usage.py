@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from difflib import get_close_matches
 
 import click
@@ -35,6 +36,7 @@ def _name(param: click.Parameter) -> str:
 
 
 def _wrong(message: str) -> str:
+    message = re.sub(r"is not in the range x>=(\S+?)\.?$", r"is less than \1", message)
     return message.rstrip(".").replace("integer range", "whole number").replace("integer", "number")
 
 

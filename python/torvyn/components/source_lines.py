@@ -74,6 +74,11 @@ class Lines(Source):
                 return None
             return line
 
+    @property
+    def may_be_left(self) -> bool:
+        """Whether a read is waiting that only the other end of standard input can finish."""
+        return not self._is_ours and self._busy.locked()
+
     def teardown(self) -> None:
         # A read that is blocked holds its stream, and closing it now would block as well: then the
         # reader closes it when it comes back.

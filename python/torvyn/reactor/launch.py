@@ -24,6 +24,7 @@ from torvyn.reactor.failure import init_failure, init_timeout
 from torvyn.reactor.loops import background_loop
 from torvyn.reactor.offload import ThreadRunner
 from torvyn.reactor.offload_async import AsyncRunner, settle
+from torvyn.reactor.recording import Recording
 
 logger = logging.getLogger("torvyn.reactor")
 
@@ -42,12 +43,19 @@ class Part:
 
 
 class Launch:
-    def __init__(self, plan: Plan, clock: ManualClock | None = None) -> None:
+    def __init__(
+        self, plan: Plan, clock: ManualClock | None = None, trace_limit: int = 0
+    ) -> None:
         self.plan = plan
         self._clock = clock
         self._loop: asyncio.AbstractEventLoop | None = None
         self.wiring: list[tuple[str, str, str]] = []
+        self.recording = Recording(trace_limit)
         self.parts = [self._part(node) for node in plan.nodes]
+        if trace_limit:
+            for part in self.parts:
+                if part.runner is not None:
+                    self.recording.watch(part.node.name, part.node.role, part.component)
         self.context = Context(
             flow_id=os.urandom(8).hex(),
             flow_name=plan.name,
@@ -204,9 +212,12 @@ class Launch:
         limit_s = self.plan.runtime.teardown_timeout_s
         for part in reversed(self.parts):
             if isinstance(part.runner, ThreadRunner):
-                self._report(part, part.runner.stop(limit_s) if part.runner.ready.is_set() else False)
+                if part.runner.is_started:
+                    # One that hangs in `init` has had its time.
+                    patience_s = limit_s if part.runner.ready.is_set() else 0
+                    self._report(part, part.runner.stop(patience_s))
             elif isinstance(part.runner, AsyncRunner):
-                if self._loop is not None and (part.initialised or part.runner._loop is not None):
+                if self._loop is not None and part.runner._loop is not None:
                     future = asyncio.run_coroutine_threadsafe(part.runner.stop(limit_s), self._loop)
                     self._report(part, future.result())
             elif part.initialised:
@@ -222,7 +233,7 @@ class Launch:
                 if part.runner._loop is not None:
                     self._report(part, await part.runner.stop(limit_s))
             elif isinstance(part.runner, ThreadRunner):
-                if part.runner.ready.is_set():
+                if part.runner.is_started:
                     self._report(part, await asyncio.to_thread(part.runner.stop, limit_s))
             elif part.initialised:
                 result = self._teardown_inline(part, limit_s)

@@ -45,6 +45,8 @@ class ThreadRunner:
         self.teardown_error: BaseException | None = None
         self.ready = threading.Event()
         self._go = threading.Event()
+        self._runs = False
+        self._leave = threading.Event()
         self._rung = threading.Event()
         self._resting = False
         self._thread = threading.Thread(
@@ -58,6 +60,10 @@ class ThreadRunner:
         """Whether nothing moves here until the reactor or the component says so. From any thread."""
         return self.port.idle or (self._resting and not self._rung.is_set())
 
+    @property
+    def is_started(self) -> bool:
+        return self._thread.ident is not None
+
     def start(self, timeout_s: float | None) -> bool:
         """Starts the thread and waits for `init`. False when it takes too long."""
         self._thread.start()
@@ -65,12 +71,16 @@ class ThreadRunner:
 
     def go(self) -> None:
         """The flow runs: work may begin."""
+        self._runs = True
         self._go.set()
 
     def stop(self, timeout_s: float) -> bool:
-        """Waits for the thread to end. False: it will not, and is abandoned."""
+        """Tears down and waits for the thread to end. False: it will not, and is abandoned."""
+        self._leave.set()
         self._go.set()
         self._rung.set()
+        if getattr(self.component, "may_be_left", False):
+            return True
         self._thread.join(timeout_s)
         return not self._thread.is_alive()
 
@@ -91,9 +101,11 @@ class ThreadRunner:
         self.ready.set()
         self._go.wait()
         try:
-            if not self.port.stopped:
+            if self._runs:
                 self._work()
         finally:
+            # Teardown goes from the last stage to the first: each waits for its turn.
+            self._leave.wait()
             try:
                 self.component.teardown()
             except BaseException as error:
@@ -110,24 +122,25 @@ class ThreadRunner:
     def _work_on_elements(self) -> None:
         method = getattr(self.component, METHODS[self.role])
         while self.port.wait():
+            wanted = True
             for kind, value in self.port.take():
                 if kind == "element":
-                    self._answer(method, value)
+                    wanted = wanted and self._answer(method, value)
                 elif kind in ("flush", "complete"):
                     self._finish(kind, value)
                 if self.port.stopped:
                     return
 
-    def _answer(self, method: Callable[[Any], Any], element: Any) -> None:
+    def _answer(self, method: Callable[[Any], Any], element: Any) -> bool:
+        """False: an interrupt has dropped the others that were taken with this one."""
         try:
             result = method(element)
             if self.role == "sink" and result is Signal.PAUSE:
                 self._rest()
                 result = None
         except BaseException as error:
-            self.port.fail(error)
-        else:
-            self.port.answer(result)
+            return self.port.fail(error)
+        return self.port.answer(result)
 
     def _finish(self, kind: str, value: Any) -> None:
         try:
@@ -137,7 +150,7 @@ class ThreadRunner:
                 result = getattr(self.component, "flush", lambda: None)()
                 result = list(result) if result is not None and not _is_one(result) else result
         except BaseException as error:
-            self.port.fail(error, False)
+            self.port.fail_last(error)
         else:
             self.port.finish(result)
 
@@ -183,7 +196,7 @@ class ThreadRunner:
                         return
                 self.port.emit(item)
         except BaseException as error:
-            self.port.fail(error, False)
+            self.port.fail_last(error)
         else:
             self.port.finish(None)
         finally:
@@ -191,12 +204,13 @@ class ThreadRunner:
 
     def _stream(self) -> Iterator[Any]:
         while self.port.wait():
+            wanted = True
             for kind, value in self.port.take():
                 if kind == "flush":
                     return
-                if kind == "element":
+                if kind == "element" and wanted:
                     yield value
-                    self.port.answer(None)
+                    wanted = self.port.answer(None)
 
 
 def _is_one(result: Any) -> bool:

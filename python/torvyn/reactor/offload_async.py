@@ -35,6 +35,7 @@ class AsyncRunner:
         self._rung = asyncio.Event()
         self._is_rung = False
         self._resting = False
+        self._is_initialised = False
         self._task: asyncio.Task[None] | None = None
         self.node = OffloadedNode(self.ring)
         component._node = self.node
@@ -56,6 +57,7 @@ class AsyncRunner:
         self._token = self._bridge.register(self._on_ring)
         self.port.notify(self._bridge.waker, self._token)
         await settle(self.component.init(self.config))
+        self._is_initialised = True
 
     def go(self) -> None:
         assert self._loop is not None
@@ -70,7 +72,8 @@ class AsyncRunner:
             _, pending = await asyncio.wait([task], timeout=timeout_s)
             ended = not pending
         try:
-            await asyncio.wait_for(settle(self.component.teardown()), timeout_s)
+            if self._is_initialised:
+                await asyncio.wait_for(settle(self.component.teardown()), timeout_s)
         except TimeoutError:
             ended = False
         except Exception as error:
@@ -103,13 +106,15 @@ class AsyncRunner:
     async def _work_on_elements(self) -> None:
         method = getattr(self.component, METHODS[self.role])
         while tasks := await self._tasks():
+            wanted = True
             for kind, value in tasks:
                 if kind == "element":
-                    await self._answer(method, value)
+                    wanted = wanted and await self._answer(method, value)
                 elif kind in ("flush", "complete"):
                     await self._finish(kind, value)
 
-    async def _answer(self, method: Callable[[Any], Awaitable[Any]], element: Any) -> None:
+    async def _answer(self, method: Callable[[Any], Awaitable[Any]], element: Any) -> bool:
+        """False: an interrupt has dropped the others that were taken with this one."""
         try:
             result = method(element)
             if inspect.isasyncgen(result):
@@ -123,9 +128,8 @@ class AsyncRunner:
                 await self._rest()
                 result = None
         except Exception as error:
-            self.port.fail(error)
-        else:
-            self.port.answer(result)
+            return self.port.fail(error)
+        return self.port.answer(result)
 
     async def _finish(self, kind: str, value: Any) -> None:
         component: Any = self.component
@@ -135,7 +139,7 @@ class AsyncRunner:
             else:
                 result = await settle(getattr(component, "flush", lambda: None)())
         except Exception as error:
-            self.port.fail(error, False)
+            self.port.fail_last(error)
         else:
             self.port.finish(result)
 
@@ -201,7 +205,7 @@ class AsyncRunner:
                 await self._credit()
                 self.port.emit(item)
         except Exception as error:
-            self.port.fail(error, False)
+            self.port.fail_last(error)
         else:
             self.port.finish(None)
         finally:
@@ -209,9 +213,10 @@ class AsyncRunner:
 
     async def _stream(self) -> AsyncIterator[Any]:
         while tasks := await self._tasks():
+            wanted = True
             for kind, value in tasks:
                 if kind == "flush":
                     return
-                if kind == "element":
+                if kind == "element" and wanted:
                     yield value
-                    self.port.answer(None)
+                    wanted = self.port.answer(None)

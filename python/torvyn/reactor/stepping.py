@@ -22,7 +22,8 @@ class Stepper:
     def __init__(self, flow: Flow) -> None:
         self.flow = flow
         self.outputs: list[Element] = []
-        self._native = flow._start_native()
+        self._execution = flow._execute()
+        self._native = self._execution.start()
         self._waker = Waker()
         self._native.attend_loop(self._waker, 1)
 
@@ -37,7 +38,7 @@ class Stepper:
             status, due_ns = self._native.turn_once()
             self.outputs += self._native.outputs()
             if status == "over":
-                self.flow._leave()
+                self._execution.leave()
                 return True
             if status == "parked":
                 if until_idle and self._is_idle():
@@ -48,11 +49,10 @@ class Stepper:
 
     def close(self) -> None:
         """Cancels what still runs and tears the components down."""
-        self.flow._leave()
+        self._execution.leave()
 
     def _is_idle(self) -> bool:
-        launch = self.flow._launch
-        return launch is not None and launch.is_idle
+        return self._execution.launch.is_idle
 
     def _wait(self, due_ns: int | None, until_idle: bool, give_up_s: float) -> None:
         wait_s = max(give_up_s - time.monotonic(), 0.0)

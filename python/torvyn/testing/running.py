@@ -41,9 +41,11 @@ class Run:
     def go(self, until: Until = done) -> Run:
         """Runs on."""
         if not self._stepper.go(until_idle=until is idle, patience_s=self._patience_s):
-            raise AssertionError(
-                f"the flow was not {until.value} after {self._patience_s:g} s: {self.statistics.to_dict()}"
-            )
+            facts = self.statistics.to_dict()
+            raise AssertionError(f"not {until.value} after {self._patience_s:g} s: {facts}")
+        if self._stepper.is_over:
+            # Nothing left to close; and the error's frames would keep this object for good.
+            self._close.detach()
         if self.flow.error is not None:
             raise self.flow.error
         return self

@@ -1,0 +1,39 @@
+"""Standard output of components, led elsewhere while a command needs its own for data.
+
+On the level of the descriptor as well, so that what child processes write goes along.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from torvyn.cli.screen import flush_stdout
+
+
+@contextmanager
+def output_to_stderr(discard: bool = False) -> Iterator[None]:
+    """What is printed goes to standard error, or nowhere."""
+    flush_stdout()
+    ours, our_stream = _copy(1), sys.stdout
+    target = None if discard else _copy(2)
+    with open(os.devnull if target is None else target, "w", encoding="utf-8") as other:
+        os.dup2(other.fileno(), 1)
+        sys.stdout = other
+        try:
+            yield
+        finally:
+            sys.stdout = our_stream
+            if ours is not None:
+                os.dup2(ours, 1)
+                os.close(ours)
+
+
+def _copy(descriptor: int) -> int | None:
+    """Another descriptor of the same; None when it is closed."""
+    try:
+        return os.dup(descriptor)
+    except OSError:
+        return None

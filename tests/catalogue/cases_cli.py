@@ -1,0 +1,101 @@
+"""Every `cli.*` code, provoked at the place that raises it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import redirect_stdout
+from pathlib import Path
+
+import click
+
+from torvyn.cli import compare, failures, init, measure, screen, target
+from torvyn.cli.app import group
+from torvyn.cli.usage import usage_error
+from torvyn.link import link
+from torvyn.link.plan import Plan
+from torvyn.manifest import parse
+
+MANIFEST = """
+[torvyn]
+name = "x"
+version = "0.1.0"
+contract_version = "0.1.0"
+[flow.main.nodes.a]
+component = "lines"
+config = "empty.txt"
+[flow.main.nodes.b]
+component = "null"
+[[flow.main.edges]]
+from = "a"
+to = "b"
+"""
+
+
+def line(*arguments: str) -> Callable[[Path], object]:
+    """A command line that is wrong in itself."""
+
+    def run(_: Path) -> object:
+        try:
+            return group.main([*arguments], prog_name="torvyn", standalone_mode=False)
+        except click.ClickException as error:
+            raise usage_error(error) from error
+
+    return run
+
+
+def plan() -> Plan:
+    return link(parse(MANIFEST))
+
+
+def nothing_measured(folder: Path) -> None:
+    (folder / "empty.txt").write_text("")
+    measure.measure(plan(), measure.Settings(0, 1, None, None))
+
+
+def file_exists(folder: Path) -> None:
+    (folder / "README.md").write_text("mine")
+    init.write_files(folder, {"README.md": "yours"})
+
+
+def file_unwritable(folder: Path) -> None:
+    (folder / "taken").write_text("")
+    init.write_files(folder / "taken", {"README.md": ""})
+
+
+def unusable(folder: Path) -> None:
+    (folder / "x.json").write_text("[1]")
+    compare.read_result("x.json", "main")
+
+
+def regressed(_: Path) -> None:
+    before = {"throughput": {"median": 100.0}, "components": {}}
+    now = {"throughput": {"median": 80.0}, "components": {}}
+    compare.raise_if_regressed(compare.compare(now, before, 10.0), "x.json")
+
+
+def full_disk(_: Path) -> None:
+    with open("/dev/full", "w") as full, redirect_stdout(full):
+        print("x")
+        screen.flush_stdout()
+
+
+def a_bug(_: Path) -> None:
+    raise failures.bug(KeyError("x"))
+
+
+CASES: dict[str, Callable[[Path], object]] = {
+    "cli.bad-usage": line("run", "flow.a", "flow.b"),
+    "cli.bad-value": line("run", "--limit", "many"),
+    "cli.baseline-unreadable": lambda _: compare.read_result("absent.json", "main"),
+    "cli.baseline-unusable": unusable,
+    "cli.bug": a_bug,
+    "cli.file-exists": file_exists,
+    "cli.file-unwritable": file_unwritable,
+    "cli.missing-argument": line("completions"),
+    "cli.no-such-end": lambda _: target.with_ends(plan(), None, "out.txt"),
+    "cli.nothing-measured": nothing_measured,
+    "cli.output-failed": full_disk,
+    "cli.regressed": regressed,
+    "cli.unknown-command": line("rnu"),
+    "cli.unknown-option": line("run", "--inptu", "x"),
+}

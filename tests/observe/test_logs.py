@@ -1,0 +1,95 @@
+"""Logs of the `torvyn` logger: two formats, no secrets, and nothing left behind."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+
+import pytest
+
+from torvyn.observe.logs import Redactor, show_logs
+
+LOGGER = logging.getLogger("torvyn.reactor")
+
+
+def logged(format: str, level: int = logging.INFO, secrets: tuple[str, ...] = ()) -> str:
+    """What three records of different kinds look like."""
+    stream = io.StringIO()
+    with show_logs(format, level, secrets, stream):
+        LOGGER.info("begun", extra={"flow": "main", "event": "flow.started"})
+        LOGGER.warning("key is %s", "hunter2", extra={"api_key": "sk-1", "node": "sink"})
+        try:
+            raise ValueError("no hunter2")
+        except ValueError:
+            LOGGER.exception("failed")
+    return stream.getvalue()
+
+
+def test_people_read_a_line_a_record() -> None:
+    assert logged("human", logging.WARNING) == (
+        "[torvyn] warning: key is hunter2\n[torvyn] error: failed: ValueError: no hunter2\n"
+    )
+
+
+def test_people_who_ask_for_more_get_tracebacks() -> None:
+    text = logged("human", logging.INFO)
+
+    assert text.startswith("[torvyn] info: begun\n")
+    assert "Traceback (most recent call last)" in text
+
+
+def test_programs_read_json_with_the_extra_fields() -> None:
+    begun, warned, failed = map(json.loads, logged("json").splitlines())
+
+    assert begun["level"] == "info"
+    assert (begun["message"], begun["flow"], begun["event"]) == ("begun", "main", "flow.started")
+    assert warned["node"] == "sink"
+    assert "ValueError" in failed["exception"]
+
+
+@pytest.mark.parametrize("format", ["human", "json"])
+def test_a_secret_is_in_no_part_of_a_record(format: str) -> None:
+    text = logged(format, secrets=("hunter2",))
+
+    assert "hunter2" not in text
+    assert "sk-1" not in text
+    assert "[redacted]" in text
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("password=x1 user=me", "password=[redacted] user=me"),
+        ("Authorization: Bearer abc.def", "Authorization: [redacted]"),
+        ('{"api_key": "x1"}', '{"api_key": "x1"}'),
+        ("OPENAI_API_KEY=x1", "OPENAI_API_KEY=[redacted]"),
+        ("a token passed", "a token passed"),
+        ("20 tokens: 3 sentences", "20 tokens: 3 sentences"),
+    ],
+)
+def test_what_a_name_calls_secret_is_redacted(text: str, shown: str) -> None:
+    assert Redactor().text(text) == shown
+
+
+def test_the_longest_secret_goes_first() -> None:
+    assert Redactor(["pass", "passphrase"]).text("the passphrase") == "the [redacted]"
+
+
+def test_fields_are_redacted_in_depth() -> None:
+    fields = {"headers": {"authorization": "x1"}, "hosts": ["a", "x2"], "port": 80}
+
+    assert Redactor(["x2"]).field("request", fields) == {
+        "headers": {"authorization": "[redacted]"},
+        "hosts": ["a", "[redacted]"],
+        "port": 80,
+    }
+
+
+def test_the_logger_is_afterwards_as_it_was() -> None:
+    root = logging.getLogger("torvyn")
+    before = (root.level, root.propagate, [*root.handlers])
+
+    logged("json")
+
+    assert (root.level, root.propagate, [*root.handlers]) == before
