@@ -59,7 +59,6 @@ class Element:
     def __len__(self) -> int: ...
 
 # clock.rs
-@final
 class ManualClock:
     """The hand-driven clock of the test kit."""
 
@@ -71,7 +70,8 @@ class ManualClock:
 # waker.rs
 @final
 class Waker:
-    """One wake-up line for an event loop: a descriptor that becomes readable when somebody rings."""
+    """One wake-up line for an event loop: a descriptor that becomes readable when somebody
+    rings."""
 
     def __new__(cls) -> Waker: ...
     def fileno(self) -> int: ...
@@ -110,7 +110,8 @@ class Port:
         """Blocks until there is something to do. False when the flow wants no more."""
 
     def answer(self, value: object) -> bool:
-        """The answer to the oldest element. False when those taken with it are not wanted any more."""
+        """The answer to the oldest element. False when those taken with it are not wanted any
+        more."""
 
     def emit(self, value: object) -> bool:
         """Something made before the answer is known."""
@@ -122,7 +123,8 @@ class Port:
         """The last word could not be said: a flush, a completion or a whole stream failed."""
 
     def pulled(self, value: object) -> float | None:
-        """A source's item. The seconds to wait after `PENDING.after`, -1 after `PENDING`, else None."""
+        """A source's item. The seconds to wait after `PENDING.after`, -1 after `PENDING`, else
+        None."""
 
     def finish(self, value: object) -> None:
         """The last word: what a flush made, a completion, or the end of a source."""
@@ -222,7 +224,8 @@ class NativeFlow:
 
     def feed_room(self) -> int: ...
     def feed(self, items: list[Any]) -> tuple[list[Any], int]:
-        """Feeds as far as there is room, runs what can run; what came out, and how many were taken."""
+        """Feeds as far as there is room, runs what can run; what came out, and how many were
+        taken."""
 
     def finish_feed(self, end: End | None) -> list[Any]: ...
     def iterate(self, on_end: Callable[[], None], text: bool = False) -> FlowIterator: ...

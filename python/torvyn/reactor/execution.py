@@ -1,7 +1,7 @@
 """The execution: one run of a Plan, from launch to the last fact.
 
-It owns the native flow and the components for the time of the run. When the last turn has run, on whatever thread,
-it keeps the facts, tears down and tells those who wait.
+It owns the native flow and the components for the time of the run. When the last turn has run, on
+whatever thread, it keeps the facts, tears down and tells those who wait.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from torvyn.reactor.failure import exception_of
 from torvyn.reactor.launch import Launch
 
 Call = tuple[str, str, int, int, int, int, int]
-"""Node, outcome, made, bytes the node had copied by then, sequence, start and duration in nanoseconds."""
+"""Node, outcome, made, bytes the node had copied by then, sequence, start and duration in
+nanoseconds."""
 
 
 class Execution:
@@ -28,7 +29,8 @@ class Execution:
         self.error: BaseException | None = None
         self.over = threading.Event()
         self.is_on_loop = False
-        """An event loop drives: the teardown may have to be awaited, so the loop's driver does it."""
+        """An event loop drives: the teardown may have to be awaited, so the loop's driver does
+        it."""
         self.stop_ringing: Callable[[], None] | None = None
         self.trace: tuple[list[Call], int] = ([], 0)
         self._limit = limit

@@ -39,7 +39,7 @@ def exception_of(
         return FlowError(
             "reactor.queue-full",
             f"the queue from `{source}:{port}` to `{target}` is full and its policy is `error`",
-            hint="raise queue_depth, or choose backpressure = \"block\"",
+            hint='raise queue_depth, or choose backpressure = "block"',
         )
     if kind == "memory-exceeded":
         node = plan.nodes[raw["node"]]
@@ -129,3 +129,13 @@ def refused(items: list[Any], message: str) -> TorvynError:
                 f"a flow is fed with str, bytes, Output or Element, not {type(item).__name__}",
             )
     return FlowError("reactor.memory-exceeded", f"the flow is fed too much: {message}")
+
+
+def busy(plan: Plan) -> TorvynError:
+    """Two want to run the turns of one flow."""
+    return FlowError(
+        "reactor.busy",
+        f"flow `{plan.name}` is being driven already",
+        hint="a flow is driven by one at a time: its workers, one thread, or one event loop, "
+        "and never from inside its own components",
+    )

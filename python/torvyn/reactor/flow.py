@@ -1,7 +1,8 @@
 """The flow in a program: build it, run it, iterate it, feed it, ask it.
 
-A flow runs once. Whoever iterates it drives it on their own thread; leaving the loop cancels the sources. A flow
-without a source is fed, one without a sink is iterated, one with both is run or started.
+A flow runs once. Whoever iterates it drives it on their own thread; leaving the loop cancels the
+sources. A flow without a source is fed, one without a sink is iterated, one with both is run or
+started.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from torvyn.errors import FlowError
 from torvyn.link.draft import FlowDraft
 from torvyn.link.plan import Plan
 from torvyn.reactor.builder import FlowBuilder
-from torvyn.reactor.failure import refused
+from torvyn.reactor.failure import busy, refused
 from torvyn.reactor.statistics import Statistics, nothing_yet
 
 if TYPE_CHECKING:
@@ -158,12 +159,21 @@ class Flow(FlowBuilder):
         With an async or thread stage in the flow more may follow: `on_ready` tells, `ready` gives.
         """
         execution, native = self._fed()
+        if execution.over.is_set():
+            execution.raise_failure()
+            self._raise_already_ran("feed")
         batch = items if isinstance(items, list) else [items]
         try:
             out, taken = native.feed(batch)
         except ValueError as error:
             raise refused(batch, str(error)) from None
-        if taken < len(batch) and execution.error is None:
+        except RuntimeError:
+            raise busy(self.plan) from None
+        if execution.over.is_set():
+            # It may have ended half-way, by a verdict: what came after is not wanted.
+            execution.leave()
+            execution.raise_failure()
+        elif taken < len(batch):
             full = FlowError(
                 "reactor.feed-full",
                 f"the flow took {taken} of {len(batch)} items: a stage behind does not keep up",
@@ -171,20 +181,27 @@ class Flow(FlowBuilder):
             )
             full.taken, full.ready = taken, out
             raise full
-        execution.raise_failure()
         return out
 
     def finish(self, end: End | None = None) -> list[Element]:
         """Says that no more will be fed; gives what was still inside and is ready."""
         execution, native = self._fed()
-        return self._settle(execution, native, native.finish_feed(end))
+        try:
+            out = native.finish_feed(end)
+        except RuntimeError:
+            raise busy(self.plan) from None
+        return self._settle(execution, native, out)
 
     def ready(self) -> list[Element]:
         """What has become ready since the last call. For flows that are fed."""
         execution, native = self._fed()
         out = native.outputs()
-        if not execution.is_final:
-            native.drive(False, False)
+        try:
+            # Until it parks: a wake-up that came while it ran is answered by running on.
+            while not execution.is_final and native.drive(False, False) != "parked":
+                out += native.outputs()
+        except RuntimeError:
+            raise busy(self.plan) from None
         return self._settle(execution, native, out)
 
     def on_ready(self, callback: Callable[[], None]) -> None:
@@ -195,6 +212,8 @@ class Flow(FlowBuilder):
         from torvyn.reactor.loop_driver import call_when_ready
 
         execution, native = self._fed()
+        if execution.stop_ringing is not None:
+            execution.stop_ringing()
         execution.stop_ringing = call_when_ready(native, callback)
 
     def _fed(self) -> tuple[Execution, NativeFlow]:

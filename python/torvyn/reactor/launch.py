@@ -1,7 +1,7 @@
 """Launch: the components of one flow, from instantiation to teardown.
 
-Everything here happens once a flow. `init` runs in topological order and is undone in reverse when one fails, so
-whatever was initialised is torn down.
+Everything here happens once a flow. `init` runs in topological order and is undone in reverse when
+one fails, so whatever was initialised is torn down.
 """
 
 from __future__ import annotations
@@ -43,9 +43,7 @@ class Part:
 
 
 class Launch:
-    def __init__(
-        self, plan: Plan, clock: ManualClock | None = None, trace_limit: int = 0
-    ) -> None:
+    def __init__(self, plan: Plan, clock: ManualClock | None = None, trace_limit: int = 0) -> None:
         self.plan = plan
         self._clock = clock
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -187,7 +185,9 @@ class Launch:
 
     def _edge_tuples(self) -> list[tuple[Any, ...]]:
         index = {node.name: position for position, node in enumerate(self.plan.nodes)}
-        port = {node.name: {name: at for at, name in enumerate(node.ports)} for node in self.plan.nodes}
+        port = {
+            node.name: {name: at for at, name in enumerate(node.ports)} for node in self.plan.nodes
+        }
         tuples: list[tuple[Any, ...]] = []
         for edge in self.plan.edges:
             limits = (edge.depth, edge.bytes, edge.backpressure, edge.low_watermark)
@@ -208,7 +208,8 @@ class Launch:
     # End
 
     def teardown(self) -> None:
-        """Tears down what was initialised, last first. Failures are reported, never raised: the flow is over."""
+        """Tears down what was initialised, last first. Failures are reported, never raised: the
+        flow is over."""
         limit_s = self.plan.runtime.teardown_timeout_s
         for part in reversed(self.parts):
             if isinstance(part.runner, ThreadRunner):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
@@ -22,7 +23,9 @@ async def settle(value: Any) -> Any:
 class AsyncRunner:
     """Runs a component on a loop. All methods but `ring` belong to the loop's thread."""
 
-    def __init__(self, component: Component, role: str, ports: tuple[str, ...], config: str) -> None:
+    def __init__(
+        self, component: Component, role: str, ports: tuple[str, ...], config: str
+    ) -> None:
         self.component = component
         self.role = role
         self.port = Port(role, list(ports))
@@ -48,7 +51,8 @@ class AsyncRunner:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing moves here until the reactor or the component says so. From any thread."""
+        """Whether nothing moves here until the reactor or the component says so. From any
+        thread."""
         return self.port.idle or (self._resting and not self._is_rung)
 
     async def init(self) -> None:
@@ -113,7 +117,7 @@ class AsyncRunner:
                 elif kind in ("flush", "complete"):
                     await self._finish(kind, value)
 
-    async def _answer(self, method: Callable[[Any], Awaitable[Any]], element: Any) -> bool:
+    async def _answer(self, method: Callable[[Any], Any], element: Any) -> bool:
         """False: an interrupt has dropped the others that were taken with this one."""
         try:
             result = method(element)
@@ -163,10 +167,8 @@ class AsyncRunner:
     async def _rest(self, seconds: float | None = None) -> None:
         """Until the component asks to go on, or for so long."""
         self._resting = True
-        try:
+        with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._rung.wait(), seconds)
-        except TimeoutError:
-            pass
         self._resting = self._is_rung = False
         self._rung.clear()
 

@@ -1,4 +1,5 @@
-"""`run_flow`: runs a flow on the calling thread until it is done or can only wait, and gives it back."""
+"""`run_flow`: runs a flow on the calling thread until it is done or can only wait, and gives it
+back."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ class Until(enum.Enum):
 done: Final = Until.DONE
 """Until the flow is over; what made it fail is raised."""
 idle: Final = Until.IDLE
-"""Until nothing moves any more: every stage waits for another, for the clock or for the world outside."""
+"""Until nothing moves any more: every stage waits for another, for the clock or for the world
+outside."""
 
 
 class Run:
