@@ -102,7 +102,8 @@ def _call(name: str, thing: Any) -> str:
 
 
 def _parameter(parameter: inspect.Parameter) -> str:
-    stars = {parameter.VAR_POSITIONAL: "*", parameter.VAR_KEYWORD: "**"}.get(parameter.kind, "")
+    kinds = {str(parameter.VAR_POSITIONAL): "*", str(parameter.VAR_KEYWORD): "**"}
+    stars = kinds.get(str(parameter.kind), "")
     text = f"{stars}{parameter.name}"
     if isinstance(parameter.annotation, str) and parameter.annotation != "Any":
         text += f": {parameter.annotation}"
@@ -149,7 +150,7 @@ def _field_docs(cls: type) -> Iterator[tuple[str, str]]:
         for field, doc in pairwise(body if isinstance(body, list) else []):
             if not (isinstance(field, ast.AnnAssign) and isinstance(doc, ast.Expr)):
                 continue
-            name = getattr(field.target, "attr", None) or getattr(field.target, "id", "")
+            name = str(getattr(field.target, "attr", "") or getattr(field.target, "id", "_"))
             if isinstance(doc.value, ast.Constant) and not name.startswith("_"):
                 yield name, str(doc.value.value)
 

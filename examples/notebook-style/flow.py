@@ -63,8 +63,6 @@ for element in flow.finish():
 
 # %% Every flow counts what it did.
 print("statistics:")
-statistics = flow.statistics
-print(
-    f"  {flow.state}: {len(TOKENS)} fed, {statistics.filtered} filtered, {statistics.emitted} out"
-)
-print(f"  {statistics.allocations} payloads made, {statistics.copies} copies")
+counts = flow.statistics
+print(f"  {flow.state}: {len(TOKENS)} fed, {counts.filtered} filtered, {counts.emitted} out")
+print(f"  {counts.allocations} payloads made, {counts.live} still alive")

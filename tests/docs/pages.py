@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -80,9 +81,9 @@ def steps_of(page: Path) -> list[Step]:
     return steps
 
 
-def _body(lines: object) -> list[str]:
-    body = []
-    for _, line in lines:  # type: ignore[attr-defined]
+def _body(lines: Iterator[tuple[int, str]]) -> list[str]:
+    body: list[str] = []
+    for _, line in lines:
         if line.strip() == "```":
             return body
         body.append(line)

@@ -25,7 +25,7 @@ def prose(page: Path) -> str:
 
 
 def test_the_reference_is_up_to_date() -> None:
-    command = [sys.executable, DOCS / "generate.py", "--check"]
+    command = [sys.executable, str(DOCS / "generate.py"), "--check"]
 
     done = subprocess.run(command, capture_output=True, text=True, check=False)
 

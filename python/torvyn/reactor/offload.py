@@ -183,9 +183,6 @@ class ThreadRunner:
                 self._rest(None if wait_s < 0 else wait_s)
         if items is not None and hasattr(items, "close"):
             items.close()
-        # A source that has ended is not asked again; its teardown waits for its turn.
-        while self.port.wait():
-            self.port.take()
 
     def _tell_pressure(self) -> None:
         for kind, signal in self.port.take():
