@@ -177,8 +177,6 @@ class ThreadRunner:
                 self.port.fail(error, False)
                 continue
             wait_s = self.port.pulled(item)
-            if item is None or isinstance(item, End):
-                break
             if wait_s is not None:
                 self._rest(None if wait_s < 0 else wait_s)
         if items is not None and hasattr(items, "close"):

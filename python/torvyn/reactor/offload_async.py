@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 from torvyn._native import Port
-from torvyn.contract import Component, End, Signal
+from torvyn.contract import Component, Signal
 from torvyn.contract.roles import METHODS
 from torvyn.reactor.loops import LoopBridge, bridge
 from torvyn.reactor.offload import OffloadedNode
@@ -180,25 +180,22 @@ class AsyncRunner:
         try:
             while not self.port.stopped:
                 await self._credit(self._tell_pressure)
-                if not await self._pull(pull):
-                    return
+                await self._pull(pull)
         finally:
             if items is not None and hasattr(items, "aclose"):
                 await items.aclose()
 
-    async def _pull(self, pull: Callable[[], Awaitable[Any]]) -> bool:
-        """Asks the source once. False when it has ended: it is not asked again."""
+    async def _pull(self, pull: Callable[[], Awaitable[Any]]) -> None:
         try:
             item = await settle(pull())
         except StopAsyncIteration:
             item = None
         except Exception as error:
             self.port.fail(error, False)
-            return True
+            return
         wait_s = self.port.pulled(item)
         if wait_s is not None:
             await self._rest(None if wait_s < 0 else wait_s)
-        return item is not None and not isinstance(item, End)
 
     async def _work_as_stream(self) -> None:
         stream = self.component.stream_function(self._stream())  # type: ignore[attr-defined]
