@@ -140,8 +140,8 @@ def command_line_page() -> str:
         "`--format json`, whose documents carry `schema_version`.",
         "",
         "Exit codes: 0 done; 1 the flow failed; 2 the command, the manifest or a component's",
-        "contract is wrong; 3 something outside is missing; 70 a bug in torvyn; 130 interrupted;",
-        "143 terminated.",
+        "contract is wrong; 3 something outside is missing, or a benchmark regressed; 70 a bug in",
+        "torvyn; 130 interrupted; 143 terminated.",
         "",
         *_help(),
     ]

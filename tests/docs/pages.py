@@ -18,7 +18,7 @@ from typing import Final
 ROOT: Final = Path(__file__).parents[2]
 PAGES: Final = sorted(
     path
-    for pattern in ("README.md", "docs/**/*.md", "examples/*/README.md", "benches/README.md")
+    for pattern in ("*.md", "docs/**/*.md", "examples/*/README.md", "benches/README.md")
     for path in ROOT.glob(pattern)
 )
 
