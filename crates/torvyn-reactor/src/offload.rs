@@ -155,10 +155,11 @@ impl Offload {
         self.lock().stopped
     }
 
-    /// Whether the worker waits for the reactor and the reactor has nothing to fetch.
-    pub fn is_idle(&self) -> bool {
+    /// Whether the worker waits for the reactor, or has said its last word, and the reactor has nothing to fetch.
+    pub fn is_idle(&self, has_ended: bool) -> bool {
         let exchange = self.lock();
         let waits = match exchange.waiting {
+            _ if has_ended => return exchange.stopped || exchange.results.is_empty(),
             Waiting::No => false,
             Waiting::ForTasks => true,
             Waiting::ForCredit => exchange.credit == 0,
