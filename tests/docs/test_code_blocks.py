@@ -19,8 +19,10 @@ from pages import PAGES, ROOT, Block, Folder, blocks_of, name_of, steps_of
 from torvyn import manifest
 from torvyn.errors import ManifestError
 
+PICTURE = ("picture", None)
 HEAD = '[torvyn]\nname = "page"\nversion = "0.1.0"\ncontract_version = "0.1.0"\n'
-MAX_NOT_RUN = 2
+MAX_NOT_RUN = 0
+"""Raise it when a block really cannot be run, and say why in its mark."""
 
 
 class Reader:
@@ -170,6 +172,13 @@ def test_hardly_a_block_is_left_out() -> None:
 
     assert len(left_out) <= MAX_NOT_RUN, [block.place for block in left_out]
     assert all(block.mark and block.mark[1] for block in left_out), "say why"
+
+
+def test_only_drawings_are_marked_as_pictures() -> None:
+    pictures = [block for page in PAGES for block in blocks_of(page) if block.mark == PICTURE]
+
+    assert {block.language for block in pictures} <= {"text"}
+    assert not [block.place for block in pictures if "$ " in block.text]
 
 
 def test_a_wrong_block_would_be_seen(
