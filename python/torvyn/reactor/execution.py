@@ -10,6 +10,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
+from dataclasses import replace
 
 from torvyn._native import ManualClock, NativeFlow
 from torvyn.contract import End
@@ -133,10 +134,17 @@ class Execution:
         if not self.over.is_set():
             native.cancel()
             native.drive(False, False)
+        self._count_last_outputs()
         native.close()
         if self.stop_ringing is not None:
             self.stop_ringing()
             self.stop_ringing = None
+
+    def _count_last_outputs(self) -> None:
+        """What a flush sent to the caller was still waiting for him when the facts were kept."""
+        if self._final is not None and self.plan.tail is not None:
+            elapsed_s, self._final = self._final.elapsed_s, None
+            self._final = replace(self.statistics, elapsed_s=elapsed_s)
 
     async def leave_loop(self) -> None:
         """The same on the loop that drives."""
