@@ -251,7 +251,7 @@ mod tests {
 
     fn element() -> Task {
         let made = Emission::text("a");
-        Task::Accept(Element::new(made.payload, made.len, made.content_type, 0))
+        Task::Accept(Element::made(made, 0, 0, 0))
     }
 
     #[test]
