@@ -128,7 +128,7 @@ def test_python_text_stays_where_it_is_between_python_stages():
 def test_the_aggregators_peak_is_at_most_twice_the_longest_sentence():
     random.seed(7)
     words = [" word", " a", " streaming", " of", " considerable", " é"]
-    sentences = [random.choices(words, k=random.randrange(1, 40)) + ["."] for _ in range(500)]
+    sentences = [[*random.choices(words, k=random.randrange(1, 40)), "."] for _ in range(500)]
     tokens = [token for sentence in sentences for token in sentence]
     repeat = 1_000_000 // len(tokens) + 1
     flow = torvyn.Flow()

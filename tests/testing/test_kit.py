@@ -104,7 +104,7 @@ def test_a_flow_that_never_ends_fails_the_test_and_is_cancelled():
         def teardown(self):
             torn_down.set()
 
-    with pytest.raises(AssertionError, match="not done after 0.01 s"):
+    with pytest.raises(AssertionError, match=r"not done after 0\.01 s"):
         run_flow(Waiting([PENDING]), patience_s=0.01)
 
     assert torn_down.wait(20)
