@@ -1,4 +1,4 @@
-"""Flows and the life of their process: Ctrl-C, exit, threads that will not end, forks."""
+"""Flows and the life of their process: Ctrl-C, exit with flows that run, stuck threads, forks."""
 
 import os
 import signal
@@ -169,8 +169,9 @@ def test_a_forked_child_runs_flows_of_its_own():
         def run():
             async def later(element):
                 return True
-            sink = torvyn.sink(lambda e: None)
-            flow = torvyn.Flow(["a", "b"], torvyn.filter(later), sink).start()
+            def print_none(element):
+                return None
+            flow = torvyn.Flow(["a", "b"], torvyn.filter(later), torvyn.sink(print_none)).start()
             assert flow.wait(20)
             return flow.statistics.emitted
 

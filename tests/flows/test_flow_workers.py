@@ -1,4 +1,4 @@
-"""Flows on the worker threads: many at once, shares by weight, a component that blocks."""
+"""Flows on the workers: many at once, shares by weight, and a component that blocks its worker."""
 
 import logging
 import threading

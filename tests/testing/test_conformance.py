@@ -1,4 +1,4 @@
-"""The conformance checks: every built-in keeps its contract, and a broken one is found out."""
+"""The checks: every built-in component keeps its contract, and a broken one is found out."""
 
 import pytest
 

@@ -54,12 +54,16 @@ impl Core {
         Ok(done.max(handed) + usize::from(self.finish_if_ended(index)?))
     }
 
-    /// Settles the results that are there, as far as there is room for what they made.
-    fn take_results(&mut self, index: usize) -> Result<usize, Failure> {
-        if let Some(state) = self.offload(index) {
-            let OffloadState { exchange, results, .. } = state;
+    /// Fetches what an offloaded stage has delivered; it is settled when there is room.
+    pub(crate) fn collect_results(&mut self, index: usize) {
+        if let Some(OffloadState { exchange, results, .. }) = self.offload(index) {
             exchange.collect(results);
         }
+    }
+
+    /// Settles the results that are there, as far as there is room for what they made.
+    fn take_results(&mut self, index: usize) -> Result<usize, Failure> {
+        self.collect_results(index);
         let mut done = 0;
         loop {
             if self.nodes[index].phase == Phase::Finished || self.wires.room(&self.nodes[index]) == 0 {

@@ -55,6 +55,8 @@ struct Exchange {
     credit: usize,
     waiting: Waiting,
     stopped: bool,
+    /// The worker has said its last word: it makes nothing more and hears nothing any more.
+    ended: bool,
     /// What the worker has taken and not begun is to be dropped: it is told with its next answer.
     recalled: bool,
     worker: Option<Arc<dyn Notify>>,
@@ -165,7 +167,8 @@ impl Offload {
             Waiting::ForTasks => true,
             Waiting::ForCredit => exchange.credit == 0,
         };
-        exchange.stopped || (waits && exchange.tasks.is_empty() && exchange.results.is_empty())
+        let rests = exchange.ended || (waits && exchange.tasks.is_empty());
+        exchange.stopped || (rests && exchange.results.is_empty())
     }
 
     /// All tasks that are there, at once. Empty: there are none now, and the worker will be notified.
@@ -206,10 +209,7 @@ impl Offload {
             // A failure or an end of a source takes its place as well, or it could be repeated for ever.
             let used = finished.made.len().max(usize::from(!finished.consumed));
             exchange.credit = exchange.credit.saturating_sub(used);
-            if finished.last {
-                // The worker has nothing more to make; what it waits for now is to be stopped.
-                exchange.waiting = Waiting::ForTasks;
-            }
+            exchange.ended |= finished.last;
             if finished.outcome.is_err() {
                 // What follows a failure is for the reactor to say: it may have to wait before it is tried again.
                 exchange.credit = 0;

@@ -125,6 +125,7 @@ impl Core {
             let empty = self.wires.drain_backlog(node)?;
             moved = waiting - node.backlog.len();
             if !empty {
+                self.collect_results(index);
                 return Ok(moved);
             }
         }
