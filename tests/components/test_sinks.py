@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from torvyn import Element, End, Unavailable
+from torvyn import Element, End, Fatal, Unavailable
 from torvyn.components.sink_collect import Collect
 from torvyn.components.sink_console import Console
 from torvyn.components.sink_null import Null

@@ -260,7 +260,10 @@ class Launch:
     ) -> None:
         """An error that the node's policy lives with. Told at the first, second, fourth..."""
         node = self.plan.nodes[index]
-        logger.warning(
+        # A dead letter says itself why it failed; of what was skipped nothing else is left.
+        kept = "dead-letter" in (node.on_error.policy, node.on_error.then)
+        logger.log(
+            logging.INFO if kept else logging.WARNING,
             "node `%s` failed (%d so far, policy `%s`): %s",
             node.name,
             count,
