@@ -63,6 +63,7 @@ pub fn statistics_dict<'py>(py: Python<'py>, shared: &Shared) -> PyResult<Bound<
             ("live_bytes", ledger.live_bytes.get()),
             ("held_bytes", ledger.held_bytes.get()),
             ("peak_bytes", ledger.peak_bytes.get()),
+            ("peak_held_bytes", ledger.peak_held_bytes.get()),
             ("copied_bytes", ledger.copied_bytes()),
         ] {
             node.set_item(name, value)?;

@@ -30,6 +30,7 @@ pub struct Ledger {
     /// What a component says it holds inside, such as an aggregator's unfinished sentence.
     pub held_bytes: Counter,
     pub peak_bytes: Counter,
+    pub peak_held_bytes: Counter,
     copies: [Counter; 2],
     copied_bytes: Counter,
 }
@@ -51,6 +52,7 @@ impl Ledger {
     #[inline]
     pub fn hold(&self, bytes: u64) {
         self.held_bytes.set(bytes);
+        self.peak_held_bytes.raise_to(bytes);
         self.peak_bytes.raise_to(self.live_bytes.get() + bytes);
     }
 

@@ -70,7 +70,8 @@ class Launch:
         if node.run == "thread":
             part.runner = ThreadRunner(component, node.role, node.ports, config)
         elif node.run == "async":
-            part.runner = AsyncRunner(component, node.role, node.ports, config)
+            limit_s = node.call_timeout_s
+            part.runner = AsyncRunner(component, node.role, node.ports, config, limit_s)
         return part
 
     # Start

@@ -11,6 +11,8 @@ from typing import Any
 from torvyn._native import Port
 from torvyn.contract import Component, End, Signal
 from torvyn.contract.roles import METHODS
+from torvyn.errors import DeadlineExceeded
+from torvyn.reactor.call_clock import CallClock
 from torvyn.reactor.loops import LoopBridge, bridge
 from torvyn.reactor.offload import OffloadedNode
 
@@ -24,7 +26,7 @@ class AsyncRunner:
     """Runs a component on a loop. All methods but `ring` belong to the loop's thread."""
 
     def __init__(
-        self, component: Component, role: str, ports: tuple[str, ...], config: str
+        self, component: Component, role: str, ports: tuple[str, ...], config: str, limit_s: float
     ) -> None:
         self.component = component
         self.role = role
@@ -40,6 +42,7 @@ class AsyncRunner:
         self._resting = False
         self._is_initialised = False
         self._task: asyncio.Task[None] | None = None
+        self._clock = CallClock(limit_s)
         self.node = OffloadedNode(self.ring)
         component._node = self.node
 
@@ -66,10 +69,12 @@ class AsyncRunner:
     def go(self) -> None:
         assert self._loop is not None
         self._task = self._loop.create_task(self._work(), name=f"torvyn-{self.role}")
+        self._clock.attach(self._task)
 
     async def stop(self, timeout_s: float) -> bool:
         """Ends the task and tears the component down. False: it would not end in time."""
         task, ended = self._task, True
+        self._clock.stop()
         if task is not None:
             if not task.done():
                 task.cancel()
@@ -126,13 +131,22 @@ class AsyncRunner:
                     await self._credit()
                     self.port.emit(item)
                 result = None
-            else:
-                result = await settle(result)
+            elif inspect.isawaitable(result):
+                self._clock.begin()
+                result = await result
             if self.role == "sink" and result is Signal.PAUSE:
+                self._clock.end()
                 await self._rest()
                 result = None
+        except asyncio.CancelledError:
+            if not self._clock.has_cut():
+                raise
+            late = DeadlineExceeded(f"no answer within {self._clock.limit_s:g} s")
+            return self.port.fail(late)
         except Exception as error:
             return self.port.fail(error)
+        finally:
+            self._clock.end()
         return self.port.answer(result)
 
     async def _finish(self, kind: str, value: Any) -> None:

@@ -26,6 +26,8 @@ class NodeStatistics:
     live_bytes: int
     held_bytes: int
     peak_bytes: int
+    peak_held_bytes: int
+    """The most that waited inside the component: an unfinished sentence, held elements."""
     copies: dict[str, int]
     copied_bytes: int
     mean_call_ns: float | None
