@@ -59,7 +59,6 @@ class Element:
     def __len__(self) -> int: ...
 
 # clock.rs
-@final
 class ManualClock:
     """The hand-driven clock of the test kit."""
 

@@ -55,17 +55,19 @@ def test_cancelled_at_any_sentence_nothing_is_alive(parts):
             )
 
 
-def test_cancelled_at_any_token_nothing_is_alive():
-    for at in range(TOKENS):
-        flow = torvyn.Flow(
-            Scripted(),
-            torvyn.filter(lambda e, at=at: e.sequence != at or flow.cancel() or True),
-            Sentence({"mode": "simple"}),
-            CollectingSink(),
-        )
-        flow.run()
-        assert flow.state == "cancelled"
-        assert flow.statistics.live == 0
+@pytest.mark.parametrize("at", range(TOKENS))
+def test_cancelled_at_any_token_nothing_is_alive(at):
+    def cancel(element):
+        if element.sequence == at:
+            flow.cancel()
+        return True
+
+    sentence = Sentence({"mode": "simple"})
+    flow = torvyn.Flow(Scripted(), torvyn.filter(cancel), sentence, CollectingSink())
+    flow.run()
+
+    assert flow.state == "cancelled"
+    assert flow.statistics.live == 0
 
 
 @pytest.mark.parametrize("role", ["filter", "aggregator"])

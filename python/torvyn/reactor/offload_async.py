@@ -115,7 +115,7 @@ class AsyncRunner:
                 elif kind in ("flush", "complete"):
                     await self._finish(kind, value)
 
-    async def _answer(self, method: Callable[[Any], Awaitable[Any]], element: Any) -> bool:
+    async def _answer(self, method: Callable[[Any], Any], element: Any) -> bool:
         """False: an interrupt has dropped the others that were taken with this one."""
         try:
             result = method(element)

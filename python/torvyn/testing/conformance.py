@@ -115,7 +115,7 @@ def _make(component: type[Component] | Make, config: Any) -> Make:
         return component
 
     def make() -> Component:
-        part = component()
+        part: Component = component()
         part.config = config
         return part
 
