@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Literal, final
 
+from typing_extensions import disjoint_base
+
 from torvyn.contract.element import Context
 from torvyn.contract.signals import End
 
@@ -23,6 +25,7 @@ __all__ = [
 ]
 
 # element.rs
+@disjoint_base
 class Element:
     """`torvyn.Element`: frozen, owns its data."""
 
@@ -59,6 +62,7 @@ class Element:
     def __len__(self) -> int: ...
 
 # clock.rs
+@disjoint_base
 class ManualClock:
     """The hand-driven clock of the test kit."""
 
@@ -70,7 +74,8 @@ class ManualClock:
 # waker.rs
 @final
 class Waker:
-    """One wake-up line for an event loop: a descriptor that becomes readable when somebody rings."""
+    """One wake-up line for an event loop: a descriptor that becomes readable when somebody
+    rings."""
 
     def __new__(cls) -> Waker: ...
     def fileno(self) -> int: ...
@@ -109,7 +114,8 @@ class Port:
         """Blocks until there is something to do. False when the flow wants no more."""
 
     def answer(self, value: object) -> bool:
-        """The answer to the oldest element. False when those taken with it are not wanted any more."""
+        """The answer to the oldest element. False when those taken with it are not wanted any
+        more."""
 
     def emit(self, value: object) -> bool:
         """Something made before the answer is known."""
@@ -121,7 +127,8 @@ class Port:
         """The last word could not be said: a flush, a completion or a whole stream failed."""
 
     def pulled(self, value: object) -> float | None:
-        """A source's item. The seconds to wait after `PENDING.after`, -1 after `PENDING`, else None."""
+        """A source's item. The seconds to wait after `PENDING.after`, -1 after `PENDING`, else
+        None."""
 
     def finish(self, value: object) -> None:
         """The last word: what a flush made, a completion, or the end of a source."""
@@ -169,6 +176,7 @@ class NativeFlow:
         turn_time_ns: int,
         drain_timeout_ns: int,
         level: str,
+        on_error: Callable[[int, str, str, int, BaseException | None], None],
         deadline_ns: int | None = None,
         clock: ManualClock | None = None,
     ) -> NativeFlow: ...
@@ -221,7 +229,8 @@ class NativeFlow:
 
     def feed_room(self) -> int: ...
     def feed(self, items: list[Any]) -> tuple[list[Any], int]:
-        """Feeds as far as there is room, runs what can run; what came out, and how many were taken."""
+        """Feeds as far as there is room, runs what can run; what came out, and how many were
+        taken."""
 
     def finish_feed(self, end: End | None) -> list[Any]: ...
     def iterate(self, on_end: Callable[[], None], text: bool = False) -> FlowIterator: ...

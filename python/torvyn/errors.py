@@ -15,8 +15,8 @@
     |       +-- Fatal              the component cannot go on; always stops the flow
     +-- BugError               torvyn is wrong                      exit 70
 
-Every error has a code of the form `room.kebab-words`; `torvyn.catalogue` explains each. An error may carry several
-diagnostics: a manifest's problems are reported in one run.
+Every error has a code of the form `room.kebab-words`; `torvyn.catalogue` explains each. An error
+may carry several diagnostics: a manifest's problems are reported in one run.
 """
 
 from __future__ import annotations

@@ -158,10 +158,11 @@ impl Offload {
         self.lock().stopped
     }
 
-    /// Whether the worker waits for the reactor and the reactor has nothing to fetch.
-    pub fn is_idle(&self) -> bool {
+    /// Whether the worker waits for the reactor, or has said its last word, and the reactor has nothing to fetch.
+    pub fn is_idle(&self, has_ended: bool) -> bool {
         let exchange = self.lock();
         let waits = match exchange.waiting {
+            _ if has_ended => return exchange.stopped || exchange.results.is_empty(),
             Waiting::No => false,
             Waiting::ForTasks => true,
             Waiting::ForCredit => exchange.credit == 0,
@@ -250,7 +251,7 @@ mod tests {
 
     fn element() -> Task {
         let made = Emission::text("a");
-        Task::Accept(Element::new(made.payload, made.len, made.content_type, 0))
+        Task::Accept(Element::made(made, 0, 0, 0))
     }
 
     #[test]

@@ -1,7 +1,8 @@
 """The screen: data goes to stdout, talk and errors to stderr, in words or as JSON.
 
 Standard output is flushed before anything is said, so both streams merged read in the order in
-which things happened. Values known to be secret never pass.
+which things happened. Messages of errors are redacted; counts and names are not, or a variable that
+holds a `2` would blacken every figure.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ import logging
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from itertools import pairwise
 from typing import IO, Any, Final, TextIO
 
@@ -87,7 +89,8 @@ class Screen:
         self.problems(error.diagnostics, exit_code=error.exit_code)
 
     def problems(self, found: Iterable[Diagnostic], exit_code: int) -> None:
-        """All problems, a block each."""
+        """All problems, a block each, without secrets."""
+        found = [self._redacted(diagnostic) for diagnostic in found]
         if self.is_json:
             problems = [diagnostic.to_dict() for diagnostic in found]
             fields = {
@@ -119,17 +122,20 @@ class Screen:
         return not plain and stream is not None and stream.isatty()
 
     def redact(self, text: str) -> str:
-        for secret in sorted(self.secrets, key=len, reverse=True):
+        for secret in sorted(filter(None, self.secrets), key=len, reverse=True):
             text = text.replace(secret, REDACTED)
         return text
+
+    def _redacted(self, diagnostic: Diagnostic) -> Diagnostic:
+        hint = diagnostic.hint and self.redact(diagnostic.hint)
+        return replace(diagnostic, message=self.redact(diagnostic.message), hint=hint)
 
     def _write(self, stream: TextIO | None, text: str) -> None:
         if stream is None:
             return
-        text = self.redact(text)
-        with output_errors():
-            if sys.stdout is not None:
-                sys.stdout.flush()
+        flush_stdout()
+        # What cannot be said is not said: work does not stop because nobody listens to talk.
+        with output_errors() if stream is sys.stdout else suppress(OSError):
             try:
                 stream.write(text)
             except UnicodeEncodeError:

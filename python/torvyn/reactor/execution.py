@@ -1,7 +1,7 @@
 """The execution: one run of a Plan, from launch to the last fact.
 
-It owns the native flow and the components for the time of the run. When the last turn has run, on whatever thread,
-it keeps the facts, tears down and tells those who wait.
+It owns the native flow and the components for the time of the run. When the last turn has run, on
+whatever thread, it keeps the facts, tears down and tells those who wait.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
+from dataclasses import replace
 
 from torvyn._native import ManualClock, NativeFlow
 from torvyn.contract import End
@@ -19,7 +20,8 @@ from torvyn.reactor.failure import exception_of
 from torvyn.reactor.launch import Launch
 
 Call = tuple[str, str, int, int, int, int, int]
-"""Node, outcome, made, bytes the node had copied by then, sequence, start and duration in nanoseconds."""
+"""Node, outcome, made, bytes the node had copied by then, sequence, start and duration in
+nanoseconds."""
 
 
 class Execution:
@@ -28,7 +30,8 @@ class Execution:
         self.error: BaseException | None = None
         self.over = threading.Event()
         self.is_on_loop = False
-        """An event loop drives: the teardown may have to be awaited, so the loop's driver does it."""
+        """An event loop drives: the teardown may have to be awaited, so the loop's driver does
+        it."""
         self.stop_ringing: Callable[[], None] | None = None
         self.trace: tuple[list[Call], int] = ([], 0)
         self._limit = limit
@@ -131,10 +134,17 @@ class Execution:
         if not self.over.is_set():
             native.cancel()
             native.drive(False, False)
+        self._count_last_outputs()
         native.close()
         if self.stop_ringing is not None:
             self.stop_ringing()
             self.stop_ringing = None
+
+    def _count_last_outputs(self) -> None:
+        """What a flush sent to the caller was still waiting for him when the facts were kept."""
+        if self._final is not None and self.plan.tail is not None:
+            elapsed_s, self._final = self._final.elapsed_s, None
+            self._final = replace(self.statistics, elapsed_s=elapsed_s)
 
     async def leave_loop(self) -> None:
         """The same on the loop that drives."""

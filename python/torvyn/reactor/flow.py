@@ -1,7 +1,8 @@
 """The flow in a program: build it, run it, iterate it, feed it, ask it.
 
-A flow runs once. Whoever iterates it drives it on their own thread; leaving the loop cancels the sources. A flow
-without a source is fed, one without a sink is iterated, one with both is run or started.
+A flow runs once. Whoever iterates it drives it on their own thread; leaving the loop cancels the
+sources. A flow without a source is fed, one without a sink is iterated, one with both is run or
+started.
 """
 
 from __future__ import annotations
@@ -194,11 +195,12 @@ class Flow(FlowBuilder):
         """What has become ready since the last call. For flows that are fed."""
         execution, native = self._fed()
         out = native.outputs()
-        if not execution.is_final:
-            try:
-                native.drive(False, False)
-            except RuntimeError:
-                raise busy(self.plan) from None
+        try:
+            # Until it parks: a wake-up that came while it ran is answered by running on.
+            while not execution.is_final and native.drive(False, False) != "parked":
+                out += native.outputs()
+        except RuntimeError:
+            raise busy(self.plan) from None
         return self._settle(execution, native, out)
 
     def on_ready(self, callback: Callable[[], None]) -> None:

@@ -1,11 +1,13 @@
 """Flows driven by an event loop: turns run on the loop's thread, waiting is awaiting.
 
-The loop gets its turn after every turn of the flow, and is rung when a parked flow has something to do.
+The loop gets its turn after every turn of the flow, and is rung when a parked flow has something to
+do.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from typing import TYPE_CHECKING
 
@@ -27,10 +29,8 @@ class Attendance:
         native.attend_loop(self._bridge.waker, self._token)
 
     async def wait(self, due_ns: int | None) -> None:
-        try:
+        with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._woken.wait(), None if due_ns is None else due_ns / 1e9)
-        except TimeoutError:
-            pass
         self._woken.clear()
 
     def close(self) -> None:
@@ -59,7 +59,8 @@ async def outputs_on_loop(execution: Execution) -> AsyncGenerator[Element, None]
 
 
 class LoopDriver(AsyncIterator[Element]):
-    """`async for element in flow`. Dropped half-way it cancels the flow; teardown follows on the loop."""
+    """`async for element in flow`. Dropped half-way it cancels the flow; teardown follows on the
+    loop."""
 
     def __init__(self, execute: Callable[[], Execution]) -> None:
         self._execute = execute

@@ -1,4 +1,5 @@
-"""Event loops: one wake-up line for each loop that runs flows or async stages, and a background loop for the rest.
+"""Event loops: one wake-up line for each loop that runs flows or async stages, and a background
+loop for the rest.
 
 The line is one file descriptor a loop, however many flows and stages ring it.
 """

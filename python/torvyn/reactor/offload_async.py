@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
@@ -50,7 +51,8 @@ class AsyncRunner:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing moves here until the reactor or the component says so. From any thread."""
+        """Whether nothing moves here until the reactor or the component says so. From any
+        thread."""
         return self.port.idle or (self._resting and not self._is_rung)
 
     async def init(self) -> None:
@@ -165,10 +167,8 @@ class AsyncRunner:
     async def _rest(self, seconds: float | None = None) -> None:
         """Until the component asks to go on, or for so long."""
         self._resting = True
-        try:
+        with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._rung.wait(), seconds)
-        except TimeoutError:
-            pass
         self._resting = self._is_rung = False
         self._rung.clear()
 
