@@ -19,9 +19,9 @@ def run_blocked(code):
     done = subprocess.run(
         [sys.executable, "-c", BLOCKED + code],
         capture_output=True,
+        check=False,
         text=True,
         timeout=60,
-        check=False,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()

@@ -1,4 +1,4 @@
-"""How flows end before their source does: drained, cancelled, interrupted, by limit, deadline."""
+"""How flows end before their source does: drained, cancelled, by limit and by deadline."""
 
 import pytest
 

@@ -69,8 +69,7 @@ def test_an_exception_in_the_loops_body_cancels_the_source():
     tracked = Tracked()
 
     with pytest.raises(ZeroDivisionError):
-        for _ in torvyn.Flow(torvyn.source(tracked), YES):
-            _ = 1 / 0
+        [1 / 0 for _ in torvyn.Flow(torvyn.source(tracked), YES)]
     gc.collect()
 
     assert tracked.closed == 1
@@ -123,8 +122,7 @@ def test_a_failure_is_raised_after_what_came_before_it():
 
     got = []
     with pytest.raises(torvyn.InvalidInput, match="no c"):
-        for text in torvyn.Flow(list("abcd"), torvyn.filter(broken)).text():
-            got.append(text)
+        got.extend(torvyn.Flow(list("abcd"), torvyn.filter(broken)).text())
     assert got == ["a", "b"]
 
 

@@ -189,7 +189,9 @@ NODE: Final = Table(
         ),
         Key("config", "config", "A string, or a table that is handed over as JSON.", default=""),
         _size("max_memory", "Memory it may hold.", words="`max_memory_per_component`"),
-        _duration("call_timeout", "How long one call of an async node may take.", words="the runtime's"),
+        _duration(
+            "call_timeout", "How long a call of an async node may take.", words="the runtime's"
+        ),
         _duration("init_timeout", "How long `init` may take.", words="the runtime's"),
         Key(
             "run",
@@ -274,7 +276,7 @@ RUNTIME: Final = Table(
         Key("turn_elements", "integer", "Elements of a turn.", default=32, minimum=1),
         _duration("turn_time", "Time of a turn.", 100e-6),
         _size("max_memory_per_component", "Memory a component may hold.", 64 * MiB),
-        _duration("call_timeout", "How long one call of an async node may take.", 5.0),
+        _duration("call_timeout", "How long a call of an async node may take.", 5.0),
         _duration("init_timeout", "How long `init` may take.", 60.0),
         _duration("teardown_timeout", "How long `teardown` may take.", 2.0),
         _duration("drain_timeout", "How long a flow may drain.", 5.0),

@@ -44,7 +44,8 @@ class CallClock:
         return cut
 
     def _look(self) -> None:
-        assert self._loop is not None and self._task is not None
+        assert self._loop is not None
+        assert self._task is not None
         self._alarm = None
         if self._since_s is None:
             return

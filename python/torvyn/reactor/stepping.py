@@ -1,7 +1,7 @@
 """A flow driven by hand: turn by turn on the caller's thread, as far as it goes. For the test kit.
 
-Unlike `Flow.run` it comes back when the flow can only wait, so that a test may look, move the clock
-and go on.
+Unlike `Flow.run` it comes back when the flow can only wait, so that a test may look, move the
+clock and go on.
 """
 
 from __future__ import annotations
@@ -33,8 +33,7 @@ class Stepper:
         return self._native.is_over
 
     def go(self, *, until_idle: bool, patience_s: float) -> bool:
-        """Runs on until the flow is over or, when asked, idle. False when that does not happen in
-        time."""
+        """Runs on until the flow is over or, when asked, idle. False: not in time."""
         give_up_s = time.monotonic() + patience_s
         while True:
             status, due_ns = self._native.turn_once()

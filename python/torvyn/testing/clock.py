@@ -21,8 +21,7 @@ class Clock(ManualClock):
         return self.now_s
 
     def advance(self, seconds: float) -> None:
-        """Moves the hand and wakes the flows. A flow that nobody drives goes on when somebody
-        does."""
+        """Moves the hand and wakes the flows; one that nobody drives goes on when driven."""
         if seconds < 0:
             raise ValueError("time does not run backwards")
         self.advance_ns(round(seconds * 1e9))

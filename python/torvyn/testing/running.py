@@ -1,5 +1,4 @@
-"""`run_flow`: runs a flow on the calling thread until it is done or can only wait, and gives it
-back."""
+"""`run_flow`: runs a flow on the calling thread until it is done, or can only wait."""
 
 from __future__ import annotations
 
@@ -25,8 +24,7 @@ class Until(enum.Enum):
 done: Final = Until.DONE
 """Until the flow is over; what made it fail is raised."""
 idle: Final = Until.IDLE
-"""Until nothing moves any more: every stage waits for another, for the clock or for the world
-outside."""
+"""Until nothing moves: every stage waits for another, the clock or the world outside."""
 
 
 class Run:

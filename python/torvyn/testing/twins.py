@@ -29,8 +29,9 @@ def as_parts(component: Component, parts: str) -> Component:
         return component
     if parts == "async":
         is_iterated = component.role == "source" and hasattr(component, "__iter__")
-        twin: type[Component] = _ITERATED if is_iterated else _ASYNC[component.role]
-        return twin(component)
+        twin = _ITERATED if is_iterated else _ASYNC[component.role]
+        made: Component = twin(component)
+        return made
     component.native_stage = None  # type: ignore[attr-defined]
     if parts == "thread":
         component.run = "thread"
