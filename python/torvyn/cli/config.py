@@ -44,7 +44,9 @@ def command(screen: Screen, manifest: str, settings: tuple[str, ...]) -> int:
 
 def _origin(setting: Setting) -> str:
     place = setting.location
-    return setting.origin if place is None else f"{setting.origin}, {place}"
+    if place is None:
+        return setting.origin
+    return str(place) if place.file == setting.origin else f"{setting.origin}, {place}"
 
 
 def _fields(screen: Screen, setting: Setting) -> dict[str, Any]:

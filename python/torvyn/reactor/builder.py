@@ -38,7 +38,7 @@ class FlowBuilder:
 
         Options are those of `[flow.N.nodes.X]`.
         """
-        self._must_be_new("add a node to")
+        self._must_be_new()
         if name in self._draft.nodes:
             raise FlowError("reactor.name-taken", f"the flow has a node `{name}` already")
         thing = component if isinstance(component, str) else as_component(component)
@@ -48,7 +48,7 @@ class FlowBuilder:
 
     def connect(self, source: str, target: str, **options: Any) -> Self:
         """Adds an edge, `"node"` or `"node:port"`. Options are those of `[[flow.N.edges]]`."""
-        self._must_be_new("add an edge to")
+        self._must_be_new()
         from_node, _, port = source.partition(":")
         to_node, _, target_port = target.partition(":")
         edge = EdgeDraft(from_node, to_node, port or None, target_port or None, **options)
@@ -71,7 +71,7 @@ class FlowBuilder:
             number += 1
         return f"{role}-{number}"
 
-    def _must_be_new(self, what: str) -> None:
+    def _must_be_new(self) -> None:
         raise NotImplementedError
 
     # What a flow can be used for follows from its ends.

@@ -161,7 +161,7 @@ class Flow(FlowBuilder):
         execution, native = self._fed()
         if execution.over.is_set():
             execution.raise_failure()
-            self._raise_already_ran("feed")
+            self._raise_already_ran()
         batch = items if isinstance(items, list) else [items]
         try:
             out, taken = native.feed(batch)
@@ -223,7 +223,7 @@ class Flow(FlowBuilder):
             execution.start().attend()
         native = execution.native
         if native is None:
-            self._raise_already_ran("feed")
+            self._raise_already_ran()
         return execution, native
 
     def _settle(
@@ -303,20 +303,20 @@ class Flow(FlowBuilder):
 
         plan = self.plan
         with self._lock:
-            self._must_be_new("start")
+            self._must_be_new()
             execution = NewExecution(plan, self._clock, self._limit, self._trace_limit)
             self._execution = execution
         return execution.prepare()
 
-    def _must_be_new(self, what: str) -> None:
+    def _must_be_new(self) -> None:
         if self._execution is not None or self._is_cancelled:
-            self._raise_already_ran(what)
+            self._raise_already_ran()
 
-    def _raise_already_ran(self, what: str) -> NoReturn:
+    def _raise_already_ran(self) -> NoReturn:
         raise FlowError(
             "reactor.already-ran",
             f"flow `{self.name}` has been started; a flow runs once",
-            hint=f"make a new flow to {what} it",
+            hint="make a new flow",
         )
 
     def _raise_not_started(self, what: str) -> NoReturn:
