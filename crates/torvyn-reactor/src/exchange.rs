@@ -5,7 +5,7 @@ use torvyn_stream::{Element, StageError, Step};
 use crate::blueprint::{Recovery, Role};
 use crate::core::Core;
 use crate::node::{OffloadState, Phase, Worker};
-use crate::offload::Task;
+use crate::offload::{Credit, Finished, Task};
 use crate::shared::Failure;
 
 const MAX_BATCH: usize = 64;
@@ -30,7 +30,7 @@ impl Core {
         let node = &self.nodes[index];
         let waits = node.retry.as_ref().is_some_and(|retry| retry.at_ns > self.now_ns);
         if node.phase == Phase::Running && !waits {
-            let left = if limit == 0 { usize::MAX } else { (limit - self.pulled) as usize };
+            let left = if limit == 0 { usize::MAX } else { self.left_of(limit, index) };
             // READY first: a source that is asked again has heard of it.
             self.tell_pressure(index);
             self.grant_credit(index, left);
@@ -38,12 +38,31 @@ impl Core {
         Ok(done)
     }
 
+    /// What is left of a limit for one source, with what the others have been granted set aside.
+    fn left_of(&self, limit: u64, index: usize) -> usize {
+        let others =
+            self.nodes.iter().enumerate().filter(|(at, node)| *at != index && node.role == Role::Source);
+        let granted = others.map(|(_, node)| match &node.worker {
+            Worker::Offloaded(state) if node.phase == Phase::Running => {
+                state.exchange.outstanding() + state.results.len()
+            }
+            _ => 0,
+        });
+        ((limit - self.pulled) as usize).saturating_sub(granted.sum())
+    }
+
     /// What the component may make before it must ask again: the room behind it, less what is on its way.
     fn grant_credit(&mut self, index: usize, most: usize) {
-        let room = self.wires.room(&self.nodes[index]);
+        let node = &self.nodes[index];
+        let room = self.wires.room(node).min(most).min(MAX_BATCH);
+        let byte_room = self.wires.byte_room(node);
         if let Some(state) = self.offload(index) {
-            let credit = room.min(most).min(MAX_BATCH).saturating_sub(state.results.len());
-            state.exchange.hand_over([], Some(credit));
+            let waiting = state.results.iter().map(Finished::used);
+            let waiting = waiting.fold((0, 0), |(e, b), used| (e + used.elements, b + used.bytes));
+            let elements = room.saturating_sub(waiting.0);
+            let bytes = byte_room.saturating_sub(waiting.1);
+            let elements = if bytes == 0 { 0 } else { elements };
+            state.exchange.hand_over([], Some(Credit { elements, bytes }));
         }
     }
 

@@ -53,6 +53,8 @@ struct Exchange {
     results: VecDeque<Finished>,
     /// How many more elements may be made.
     credit: usize,
+    /// How many more bytes; the element that uses up the last may be larger.
+    byte_credit: usize,
     waiting: Waiting,
     stopped: bool,
     /// The worker has said its last word: it makes nothing more and hears nothing any more.
@@ -61,6 +63,42 @@ struct Exchange {
     recalled: bool,
     worker: Option<Arc<dyn Notify>>,
     flow: Option<Arc<dyn Notify>>,
+}
+
+/// What a component may make before it must ask again.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Credit {
+    pub elements: usize,
+    pub bytes: usize,
+}
+
+impl Finished {
+    /// The credit it used. A failure or an end takes a place as well, or it could be repeated for ever.
+    pub(crate) fn used(&self) -> Credit {
+        let elements = self.made.len().max(usize::from(!self.consumed));
+        let bytes = self.made.iter().map(|emission| emission.len as usize).sum();
+        Credit { elements, bytes }
+    }
+}
+
+impl Exchange {
+    fn grant(&mut self, credit: Credit) {
+        self.credit = credit.elements;
+        self.byte_credit = credit.bytes;
+        for at in 0..self.results.len() {
+            let (used, has_failed) = (self.results[at].used(), self.results[at].outcome.is_err());
+            self.spend(used, has_failed);
+        }
+    }
+
+    fn spend(&mut self, used: Credit, has_failed: bool) {
+        self.credit = self.credit.saturating_sub(used.elements);
+        self.byte_credit = self.byte_credit.saturating_sub(used.bytes);
+        // What follows a failure is for the reactor to say: it may have to wait before it is tried again.
+        if self.byte_credit == 0 || has_failed {
+            self.credit = 0;
+        }
+    }
 }
 
 #[derive(Default)]
@@ -86,13 +124,12 @@ impl Offload {
 
     // The reactor's side.
 
-    pub(crate) fn hand_over(&self, tasks: impl IntoIterator<Item = Task>, credit: Option<usize>) {
+    pub(crate) fn hand_over(&self, tasks: impl IntoIterator<Item = Task>, credit: Option<Credit>) {
         let worker = {
             let mut exchange = self.lock();
             exchange.tasks.extend(tasks);
             if let Some(credit) = credit {
-                let has_failed = exchange.results.iter().any(|finished| finished.outcome.is_err());
-                exchange.credit = if has_failed { 0 } else { credit };
+                exchange.grant(credit);
             }
             let wanted =
                 !exchange.tasks.is_empty() || (exchange.waiting == Waiting::ForCredit && exchange.credit > 0);
@@ -106,6 +143,12 @@ impl Offload {
         if let Some(worker) = worker {
             worker.notify();
         }
+    }
+
+    /// What was granted and not fetched back yet.
+    pub(crate) fn outstanding(&self) -> usize {
+        let exchange = self.lock();
+        exchange.credit + exchange.results.len()
     }
 
     pub(crate) fn collect(&self, into: &mut VecDeque<Finished>) {
@@ -206,14 +249,8 @@ impl Offload {
                 return false;
             }
             let wanted = !(finished.consumed && std::mem::take(&mut exchange.recalled));
-            // A failure or an end of a source takes its place as well, or it could be repeated for ever.
-            let used = finished.made.len().max(usize::from(!finished.consumed));
-            exchange.credit = exchange.credit.saturating_sub(used);
+            exchange.spend(finished.used(), finished.outcome.is_err());
             exchange.ended |= finished.last;
-            if finished.outcome.is_err() {
-                // What follows a failure is for the reactor to say: it may have to wait before it is tried again.
-                exchange.credit = 0;
-            }
             exchange.results.push_back(finished);
             (exchange.flow.clone(), wanted)
         };
@@ -281,7 +318,7 @@ mod tests {
     #[test]
     fn credit_is_used_up_by_what_is_made() {
         let offload = Offload::default();
-        offload.hand_over([], Some(2));
+        offload.hand_over([], Some(Credit { elements: 2, bytes: 100 }));
         let made = vec![Emission::text("a"), Emission::text("b")];
         offload.give(Finished {
             consumed: false,
@@ -291,6 +328,11 @@ mod tests {
             last: false,
             end: None,
         });
+        assert_eq!(offload.credit(), 0);
+        // What was delivered and not fetched yet still uses what is granted.
+        offload.hand_over([], Some(Credit { elements: 3, bytes: 100 }));
+        assert_eq!(offload.credit(), 1);
+        offload.hand_over([], Some(Credit { elements: 3, bytes: 2 }));
         assert_eq!(offload.credit(), 0);
     }
 }

@@ -42,6 +42,15 @@ impl Wires {
         edges.filter(|edge| !edge.dead).map(|edge| edge.queue.room()).min().unwrap_or(usize::MAX)
     }
 
+    /// How many bytes may be made before a queue that blocks is full.
+    pub fn byte_room(&self, node: &Node) -> usize {
+        if node.role == Role::Router {
+            return usize::MAX;
+        }
+        let edges = node.ports.first().into_iter().flatten().map(|&edge| &self.edges[usize::from(edge)]);
+        edges.filter(|edge| !edge.dead).map(|edge| edge.queue.byte_room()).min().unwrap_or(usize::MAX)
+    }
+
     pub fn is_pressured(&self, node: &Node) -> bool {
         node.ports.iter().flatten().any(|&edge| {
             let edge = &self.edges[usize::from(edge)];

@@ -134,6 +134,14 @@ impl Queue {
         self.depth_limit.saturating_sub(self.slots.len() + self.lent)
     }
 
+    /// How many bytes may be offered before the queue is full.
+    pub fn byte_room(&self) -> usize {
+        if self.policy != Policy::Block {
+            return usize::MAX;
+        }
+        self.byte_limit.saturating_sub(self.bytes + self.lent_bytes)
+    }
+
     #[inline]
     fn fits(&self, len: usize) -> bool {
         let depth = self.slots.len() + self.lent;
