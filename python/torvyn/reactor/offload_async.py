@@ -114,11 +114,25 @@ class AsyncRunner:
 
     async def _work_on_elements(self) -> None:
         method = getattr(self.component, METHODS[self.role])
+        # A coroutine that cannot pause the flow needs no look at what it gave back before it is
+        # answered.
+        is_plain = inspect.iscoroutinefunction(method) and self.role != "sink"
+        clock, answer = self._clock, self.port.answer
         while tasks := await self._tasks():
             wanted = True
             for kind, value in tasks:
                 if kind == "element":
-                    wanted = wanted and await self._answer(method, value)
+                    if not wanted:
+                        continue
+                    if not is_plain:
+                        wanted = await self._answer(method, value)
+                        continue
+                    clock.begin()
+                    try:
+                        wanted = answer(await method(value))
+                    except (Exception, asyncio.CancelledError) as error:
+                        wanted = self._fail(error)
+                    clock.end()
                 elif kind in ("flush", "complete"):
                     await self._finish(kind, value)
 
@@ -138,16 +152,19 @@ class AsyncRunner:
                 self._clock.end()
                 await self._rest()
                 result = None
-        except asyncio.CancelledError:
-            if not self._clock.has_cut():
-                raise
-            late = DeadlineExceeded(f"no answer within {self._clock.limit_s:g} s")
-            return self.port.fail(late)
-        except Exception as error:
-            return self.port.fail(error)
+        except (Exception, asyncio.CancelledError) as error:
+            return self._fail(error)
         finally:
             self._clock.end()
         return self.port.answer(result)
+
+    def _fail(self, error: BaseException) -> bool:
+        """The call failed, or was cut by our clock; any other cancellation is for the task."""
+        if isinstance(error, asyncio.CancelledError):
+            if not self._clock.has_cut():
+                raise error
+            error = DeadlineExceeded(f"no answer within {self._clock.limit_s:g} s")
+        return self.port.fail(error)
 
     async def _finish(self, kind: str, value: Any) -> None:
         component: Any = self.component
