@@ -1,0 +1,1 @@
+//! Sandboxed components: WebAssembly guests as stages of a flow.
