@@ -20,7 +20,7 @@ pub struct Description {
     pub world: Option<String>,
     pub imports: Vec<Item>,
     pub exports: Vec<Item>,
-    /// What the component says of itself: the texts of its sections `torvyn:NAME`, by name.
+    /// What the component says of itself: the texts of its sections `torvyn.NAME`, by name.
     pub notes: Vec<(String, String)>,
     pub size_bytes: usize,
     pub sizes: Sizes,
@@ -107,9 +107,9 @@ fn survey(bytes: &[u8]) -> Result<(Sizes, Vec<(String, String)>), Error> {
     Ok((sizes, notes))
 }
 
-/// `unit` and `tokens` of a section `torvyn:unit` that holds `tokens`, with or without C's zero at the end.
+/// `unit` and `tokens` of a section `torvyn.unit` that holds `tokens`.
 fn note(section: &str, data: &[u8]) -> Option<(String, String)> {
     let name = section.strip_prefix(NOTE_PREFIX)?;
     let text = str::from_utf8(data).ok()?;
-    Some((name.to_owned(), text.trim_end_matches('\0').to_owned()))
+    Some((name.to_owned(), text.to_owned()))
 }

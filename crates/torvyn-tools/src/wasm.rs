@@ -10,7 +10,7 @@ use wit_parser::{CloneMaps, Resolve, Span, WorldId};
 use crate::wit::{Contracts, interface_of};
 
 /// What the names of sections begin with in which a component speaks of itself.
-pub(crate) const NOTE_PREFIX: &str = "torvyn:";
+pub(crate) const NOTE_PREFIX: &str = "torvyn.";
 
 /// Magic number and version.
 const HEADER_BYTES: usize = 8;

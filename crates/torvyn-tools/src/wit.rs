@@ -61,11 +61,13 @@ impl Contracts {
         named.ok_or_else(|| Error::WorldUnknown { world: name.to_owned(), known: self.names() })
     }
 
-    /// The name of the world that exports exactly these interfaces.
+    /// The name of the world that exports exactly these of our interfaces, whatever else is exported besides.
     pub fn world_exporting(&self, interfaces: &[String]) -> Option<&str> {
+        let ours = |name: &&String| name.starts_with("torvyn:");
+        let count = interfaces.iter().filter(ours).count();
         let found = self.worlds().find(|id| {
             let exports = &self.resolve.worlds[*id].exports;
-            exports.len() == interfaces.len()
+            exports.len() == count
                 && exports.keys().all(|key| interfaces.contains(&self.resolve.name_world_key(key)))
         });
         found.map(|id| self.resolve.worlds[id].name.as_str())

@@ -89,7 +89,7 @@ fn a_module_that_prints_by_wasi_of_either_preview_is_encoded() {
 
 #[test]
 fn notes_are_read_from_every_depth() {
-    let said = FILTER.replacen("(memory", r#"(@custom "torvyn:unit" "tokens\00") (memory"#, 1);
+    let said = FILTER.replacen("(memory", r#"(@custom "torvyn.unit" "tokens") (memory"#, 1);
     let component = encode(&module(&said), "content-filter").unwrap();
 
     let noted = annotate(&component, "ports", "short,long");
