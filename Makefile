@@ -44,7 +44,7 @@ lint: $(VENV)/.dev ## ruff, mypy, stubtest, rustfmt, clippy
 	$(BIN)/ruff check python tests benches docs examples
 	$(BIN)/ruff format --check python tests benches docs examples
 	$(BIN)/mypy
-	$(BIN)/python -m mypy.stubtest torvyn._native --ignore-missing-stub --allowlist tests/stubtest-allowlist.txt
+	$(BIN)/python -m mypy.stubtest torvyn._native --ignore-missing-stub
 	cargo fmt --all --check
 	cargo clippy --release --workspace --all-targets --quiet -- -D warnings
 

@@ -89,11 +89,10 @@ def _contend(
 
 
 def _native(priority: str) -> Contender:
+    import torvyn
     from torvyn.components.filter_blocklist import Blocklist
     from torvyn.components.sink_null import Null
     from torvyn.components.source_scripted import Scripted
-
-    import torvyn
 
     endless = Scripted({"tokens": list(work.SEED_TOKENS), "repeat": 1_000_000_000})
     filters = [Blocklist("absent_word") for _ in range(NATIVE_FILTERS)]

@@ -85,12 +85,11 @@ def _python_flow(tokens: list[str], filtered: bool) -> Any:
 
 
 def _native_flow(tokens: list[str], filtered: bool) -> Any:
+    import torvyn
     from torvyn.components.aggregator_sentence import Sentence
     from torvyn.components.filter_blocklist import Blocklist
     from torvyn.components.sink_null import Null
     from torvyn.components.source_scripted import Scripted
-
-    import torvyn
 
     seed = tokens[: len(work.SEED_TOKENS)]
     script = {"tokens": seed, "repeat": len(tokens) // len(seed)}
@@ -114,12 +113,11 @@ def _emission(report: Report, saturated: int, paced: int) -> None:
 
 
 def _waits_ns(kind: str, tokens: list[str], gap_s: float) -> list[int]:
-    from torvyn.components.aggregator_sentence import Sentence
-    from torvyn.components.filter_blocklist import Blocklist
-
     import torvyn
     from benches.timed_components import StampingSink, StampingSource
     from benches.torvyn_components import ContentFilter, SentenceAggregator
+    from torvyn.components.aggregator_sentence import Sentence
+    from torvyn.components.filter_blocklist import Blocklist
 
     stamps: list[int] = []
     sink = StampingSink()

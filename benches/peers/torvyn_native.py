@@ -31,11 +31,10 @@ def script(tokens: list[str]) -> dict[str, Any]:
 
 
 def _flow(tokens: list[str], sink: Any) -> Any:
+    import torvyn
     from torvyn.components.aggregator_sentence import Sentence
     from torvyn.components.filter_blocklist import Blocklist
     from torvyn.components.source_scripted import Scripted
-
-    import torvyn
 
     return torvyn.Flow(
         Scripted(script(tokens)), Blocklist(BLOCKED), Sentence({"mode": "simple"}), sink

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Literal, final
 
+from typing_extensions import disjoint_base
+
 from torvyn.contract.element import Context
 from torvyn.contract.signals import End
 
@@ -28,6 +30,7 @@ __all__ = [
 ]
 
 # element.rs
+@disjoint_base
 class Element:
     """`torvyn.Element`: frozen, owns its data."""
 
@@ -64,7 +67,7 @@ class Element:
     def __len__(self) -> int: ...
 
 # clock.rs
-@final
+@disjoint_base
 class ManualClock:
     """The hand-driven clock of the test kit."""
 
@@ -76,7 +79,8 @@ class ManualClock:
 # waker.rs
 @final
 class Waker:
-    """One wake-up line for an event loop: a descriptor that becomes readable when somebody rings."""
+    """One wake-up line for an event loop: a descriptor that becomes readable when somebody
+    rings."""
 
     def __new__(cls) -> Waker: ...
     def fileno(self) -> int: ...
@@ -101,6 +105,10 @@ class Port:
 
     @property
     def stopped(self) -> bool: ...
+    @property
+    def idle(self) -> bool:
+        """Whether the runner waits for the reactor, and the reactor for nothing of this port."""
+
     def take(self) -> list[tuple[str, Any]]:
         """All tasks that are there: kind and value."""
 
@@ -111,16 +119,21 @@ class Port:
         """Blocks until there is something to do. False when the flow wants no more."""
 
     def answer(self, value: object) -> bool:
-        """The answer to the oldest element. False when nobody wants it any more."""
+        """The answer to the oldest element. False when those taken with it are not wanted any
+        more."""
 
     def emit(self, value: object) -> bool:
         """Something made before the answer is known."""
 
     def fail(self, error: BaseException, consumed: bool = True) -> bool:
-        """The call for the oldest element failed; for a source or a flush there is none."""
+        """The call for the oldest element failed; for a source there is none."""
+
+    def fail_last(self, error: BaseException) -> bool:
+        """The last word could not be said: a flush, a completion or a whole stream failed."""
 
     def pulled(self, value: object) -> float | None:
-        """A source's item. The seconds to wait after `PENDING.after`, -1 after `PENDING`, else None."""
+        """A source's item. The seconds to wait after `PENDING.after`, -1 after `PENDING`, else
+        None."""
 
     def finish(self, value: object) -> None:
         """The last word: what a flush made, a completion, or the end of a source."""
@@ -168,6 +181,7 @@ class NativeFlow:
         turn_time_ns: int,
         drain_timeout_ns: int,
         level: str,
+        on_error: Callable[[int, str, str, int, BaseException | None], None],
         deadline_ns: int | None = None,
         clock: ManualClock | None = None,
     ) -> NativeFlow: ...
@@ -206,7 +220,9 @@ class NativeFlow:
     @property
     def now_ns(self) -> int: ...
     def end(self) -> End | None: ...
-    def failure(self) -> dict[str, Any] | None: ...
+    def take_failure(self) -> dict[str, Any] | None:
+        """How the flow failed; given once."""
+
     def statistics(self) -> dict[str, Any]: ...
     def memory(self) -> tuple[int, int]:
         """Bytes of reactor state and of queue slots."""
@@ -218,7 +234,8 @@ class NativeFlow:
 
     def feed_room(self) -> int: ...
     def feed(self, items: list[Any]) -> tuple[list[Any], int]:
-        """Feeds as far as there is room, runs what can run; what came out, and how many were taken."""
+        """Feeds as far as there is room, runs what can run; what came out, and how many were
+        taken."""
 
     def finish_feed(self, end: End | None) -> list[Any]: ...
     def iterate(self, on_end: Callable[[], None], text: bool = False) -> FlowIterator: ...

@@ -15,8 +15,8 @@
     |       +-- Fatal              the component cannot go on; always stops the flow
     +-- BugError               torvyn is wrong                      exit 70
 
-Every error has a code of the form `room.kebab-words`; `torvyn.catalogue` explains each. An error may carry several
-diagnostics: a manifest's problems are reported in one run.
+Every error has a code of the form `room.kebab-words`; `torvyn.catalogue` explains each. An error
+may carry several diagnostics: a manifest's problems are reported in one run.
 """
 
 from __future__ import annotations
@@ -145,10 +145,13 @@ class BugError(TorvynError):
 
 
 class FlowError(TorvynError):
-    """A flow failed. `node`, `element` and `method` say where, `__cause__` says why, when known."""
+    """A flow failed. `node` and `sequence` say where, `__cause__` says why, when known."""
 
     node: str | None = None
     sequence: int | None = None
+    taken: int | None = None
+    ready: Sequence[Any] = ()
+    """For `reactor.feed-full`: how many items were taken, and what came out meanwhile."""
 
 
 class ComponentError(FlowError):

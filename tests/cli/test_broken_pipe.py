@@ -45,6 +45,28 @@ def test_a_reader_that_was_never_there_is_no_error_either(start: Start) -> None:
     assert process.stderr.read() == ""
 
 
+def test_nobody_who_listens_to_talk_is_no_reason_to_stop(start: Start) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    process = start("run", cwd=EXAMPLE, stderr=writing)
+    os.close(writing)
+
+    assert process.communicate()[0].endswith("Stream complete.\n")
+    assert process.returncode == 0
+
+
+def test_both_streams_in_one_closed_pipe_end_quietly(
+    start: Start, project: Callable[..., Path]
+) -> None:
+    nodes = {"source": SOURCE, "sink": 'component = "console"'}
+    process = start("run", cwd=project(nodes), stderr=subprocess.STDOUT)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "[torvyn] Running flow 'main'\n"
+    process.stdout.close()
+
+    assert process.wait() == 0
+
+
 def test_a_closed_pipe_of_the_components_own_is_an_error(
     start: Start, project: Callable[..., Path]
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import resource
 import signal
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -133,11 +134,49 @@ def test_an_interrupt_does_not_wait_for_standard_input(start: Start, project: Pr
     )
 
 
+def test_nodes_that_were_not_started_yet_are_not_called_abandoned(
+    cli: Cli, project: Project
+) -> None:
+    lines = 'component = "lines"\nconfig = "absent.txt"'
+    extra = '[flow.main.nodes.late]\ncomponent = "lines"\n'
+    extra += '[[flow.main.edges]]\nfrom = "late"\nto = "sink"\n'
+
+    done = cli("run", cwd=project({"source": lines, "sink": NULL}, extra))
+
+    assert done.code == 3
+    assert "error[components.file-missing]" in done.err
+    assert "abandoned" not in done.err
+
+
 def test_a_manifest_that_is_a_folder_without_one_is_not_found(cli: Cli, tmp_path: Path) -> None:
     done = cli("run", "--manifest", tmp_path)
 
     assert done.code == 2
     assert done.err.startswith("error[manifest.not-found]")
+
+
+@pytest.mark.parametrize("command", ["run", "trace", "bench"])
+def test_streams_that_are_closed_are_no_failure(command: str, project: Project) -> None:
+    line = f"{sys.executable} -m torvyn {command} --limit 1 <&- >&- 2>&-"
+    folder = project({"source": SOURCE, "sink": NULL})
+
+    assert subprocess.run(line, shell=True, cwd=folder, check=False).returncode == 0
+
+
+def test_control_characters_in_a_message_are_shown_and_not_obeyed(
+    cli: Cli, project: Project
+) -> None:
+    part = """
+        class Failing(torvyn.Source):
+            def pull(self):
+                raise ValueError("\\x1b[2J")
+    """
+    folder = project({"source": 'component = "part"', "sink": NULL}, part=part)
+
+    err = cli("run", cwd=folder).err
+
+    assert "ValueError: \\x1b[2J" in err
+    assert "\x1b" not in err
 
 
 def test_standard_input_that_is_closed_is_an_empty_one(start: Start, project: Project) -> None:

@@ -211,6 +211,17 @@ def test_a_flow_that_takes_too_long_fails(cli: Cli, project: Callable[..., Path]
     assert "error[reactor.deadline-exceeded]: flow `main` was not done within 0.001 s" in done.err
 
 
+def test_a_variable_that_holds_a_figure_does_not_blacken_the_summary(
+    cli: Cli, project: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TIMES", "2")
+    source = 'component = "scripted"\nconfig = { tokens = "x", repeat = "${TIMES}" }'
+
+    done = cli("run", cwd=project({"source": source, "sink": LINES["sink"]}))
+
+    assert done.err.endswith("[torvyn] 2 tokens produced | 2 elements emitted\n")
+
+
 def test_secrets_of_the_environment_are_not_in_errors(
     cli: Cli, project: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:

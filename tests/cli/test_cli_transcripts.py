@@ -23,6 +23,7 @@ FILES = sorted((Path(__file__).parent / "transcripts").glob("*.txt"))
 
 FIGURES = r'"(\w*_ns|elapsed_s|median|lowest|highest)": [\d.e+-]+'
 MASKS = (
+    (r'"time": "[^"]*"', '"time": <time of day>'),
     (FIGURES, r'"\1": <n>'),
     (r"\+?\b\d+(\.\d+)?(e\+\d+)? (ns|us|ms|s)\b", "<time>"),
     (r"[\d,]+ elements/s \(median of (\d+); [\d,]+ to [\d,]+\)", r"<rate> (median of \1)"),

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from torvyn import Element, End, Unavailable
+from torvyn import Element, End, Fatal, Unavailable
 from torvyn.components.sink_collect import Collect
 from torvyn.components.sink_console import Console
 from torvyn.components.sink_null import Null
@@ -59,13 +59,14 @@ def test_console_escapes_what_the_encoding_of_the_output_lacks(start, monkeypatc
     assert raw.getvalue() == b"\\xe9\n"
 
 
-def test_console_lets_a_closed_pipe_through(start, monkeypatch):
+def test_console_stops_the_flow_when_nobody_reads(start, monkeypatch):
     reader, writer = os.pipe()
     os.close(reader)
     stream = os.fdopen(writer, "w")
     monkeypatch.setattr(sys, "stdout", stream)
-    with pytest.raises(BrokenPipeError):
+    with pytest.raises(Fatal) as caught:
         start(Console).push(Element("a"))
+    assert isinstance(caught.value.__cause__, BrokenPipeError)
     with pytest.raises(BrokenPipeError):
         stream.close()
 

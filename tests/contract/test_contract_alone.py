@@ -17,7 +17,11 @@ sys.meta_path.insert(0, Blocker())
 
 def run_blocked(code):
     done = subprocess.run(
-        [sys.executable, "-c", BLOCKED + code], capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", BLOCKED + code],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()

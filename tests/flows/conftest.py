@@ -4,7 +4,8 @@ import weakref
 
 import pytest
 
-from torvyn.testing import PARTS, Clock, run_flow as run_flow_once
+from torvyn.testing import PARTS, Clock
+from torvyn.testing import run_flow as run_flow_once
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Fan-out, fan-in and routers: one buffer for all, a fair share for each, and no port that was not declared."""
+"""Fan-out, fan-in and routers: one buffer for all, a fair share for each, declared ports only."""
 
 from collections import Counter
 

@@ -1,4 +1,4 @@
-"""How flows end before their source does: drained, cancelled, interrupted, by limit and by deadline."""
+"""How flows end before their source does: drained, cancelled, interrupted, by limit, deadline."""
 
 import pytest
 

@@ -180,3 +180,35 @@ def test_a_cancelled_feed_lets_everything_go():
     assert flow.ready() == []
     assert flow.state == "cancelled"
     assert flow.statistics.live == 0
+
+
+def test_a_verdict_may_end_a_fed_flow_half_way():
+    def judge(element):
+        return torvyn.Verdict.block("rude") if element.text == "bad" else True
+
+    flow = torvyn.Flow(torvyn.filter(judge))
+
+    out = flow.feed(["a"] * 100 + ["bad"] + ["b"] * 100)
+
+    assert texts(out) == ["a"] * 100
+    assert flow.end.finish_reason == "content_filter"
+    with pytest.raises(FlowError) as caught:
+        flow.feed("c")
+    assert caught.value.code == "reactor.already-ran"
+
+
+def test_a_flow_is_not_fed_from_inside_its_own_component():
+    refusals = []
+
+    def greedy(element):
+        try:
+            flow.feed("b")
+        except FlowError as error:
+            refusals.append(error.code)
+        return element.text
+
+    flow = torvyn.Flow(torvyn.processor(greedy))
+
+    assert texts(flow.feed("a")) == ["a"]
+    assert refusals == ["reactor.busy"]
+    flow.finish()

@@ -50,7 +50,9 @@ def test_cancelled_at_any_sentence_nothing_is_alive(parts):
             run.cancel()
             assert run.state == "cancelled"
             assert run.statistics.live == 0
-            assert all(node.live_bytes == node.held_bytes == 0 for node in run.statistics.nodes.values())
+            assert all(
+                node.live_bytes == node.held_bytes == 0 for node in run.statistics.nodes.values()
+            )
 
 
 def test_cancelled_at_any_token_nothing_is_alive():
@@ -108,7 +110,9 @@ def test_native_bytes_read_by_python_are_copied_once_and_counted():
     def read(element):
         return bool(element.text and element.text)
 
-    flow = torvyn.Flow(Scripted({"tokens": ["hello", "you"]}), torvyn.filter(read), CollectingSink())
+    flow = torvyn.Flow(
+        Scripted({"tokens": ["hello", "you"]}), torvyn.filter(read), CollectingSink()
+    )
     statistics = flow.run()
 
     assert statistics.nodes["filter"].copies["native-to-host"] == 2
@@ -124,7 +128,7 @@ def test_python_text_stays_where_it_is_between_python_stages():
 def test_the_aggregators_peak_is_at_most_twice_the_longest_sentence():
     random.seed(7)
     words = [" word", " a", " streaming", " of", " considerable", " é"]
-    sentences = [random.choices(words, k=random.randrange(1, 40)) + ["."] for _ in range(500)]
+    sentences = [[*random.choices(words, k=random.randrange(1, 40)), "."] for _ in range(500)]
     tokens = [token for sentence in sentences for token in sentence]
     repeat = 1_000_000 // len(tokens) + 1
     flow = torvyn.Flow()

@@ -65,7 +65,9 @@ def test_init_goes_down_the_stream_and_teardown_comes_back_up(run_flow):
 def test_an_init_that_fails_undoes_what_was_initialised(run_flow):
     log = []
 
-    with pytest.raises(FlowError, match="`sink` failed in `init`: RuntimeError: sink cannot") as caught:
+    with pytest.raises(
+        FlowError, match="`sink` failed in `init`: RuntimeError: sink cannot"
+    ) as caught:
         run_flow(*noted(log, sink="init"))
 
     assert caught.value.code == "reactor.init-failed"

@@ -34,7 +34,9 @@ def run_with(run_flow, stage, on_error, **options):
 def test_fail_fast_is_the_default_and_names_node_and_element(run_flow):
     sink = CollectingSink()
 
-    with pytest.raises(Unavailable, match="node `processor` failed in `process` on element 1: gone"):
+    with pytest.raises(
+        Unavailable, match="node `processor` failed in `process` on element 1: gone"
+    ):
         run_flow(ScriptedSource(SCRIPT), Failing(Unavailable("gone")), sink)
 
     assert sink.end is None
@@ -276,3 +278,18 @@ def test_failing_at_any_element_leaves_nothing_alive(run_flow, at):
 
     assert flow.statistics.live == 0
     assert len(sink.elements) <= at
+
+
+@pytest.mark.parametrize("parts", ["python", "thread", "async"])
+def test_a_source_waits_before_it_is_tried_again(run, clock, parts):
+    source = ScriptedSource(["a", Unavailable("hiccup"), Unavailable("again"), "b"])
+    policy = {"policy": "retry", "max": 2, "backoff": "1s"}
+    ran = run(source, on_error=policy, clock=clock, parts=parts, until=idle)
+    played = [source.sent]
+    for wait_s in (0.9, 0.1, 1.9, 0.1):
+        clock.advance(wait_s)
+        ran.go(until=idle)
+        played.append(source.sent)
+
+    assert played == [2, 2, 3, 3, 4]
+    assert ran.texts == ["a", "b"]

@@ -1,4 +1,4 @@
-"""Queues: bounded in elements and in bytes, four policies for when they are full, and two watermarks."""
+"""Queues: bounded in elements and bytes, four policies for when they are full, two watermarks."""
 
 import pytest
 

@@ -5,7 +5,7 @@ import pytest
 import torvyn
 from torvyn import End, Output
 from torvyn.errors import ContractError, Internal
-from torvyn.testing import CollectingSink, ScriptedSource, idle
+from torvyn.testing import CollectingSink, ScriptedSource, StallingSink, idle
 
 ABC = ("a", "b", "c")
 
@@ -239,3 +239,19 @@ def test_any_other_exception_is_internal_and_keeps_its_traceback(run_flow):
         names.append(trace.tb_frame.f_code.co_name)
         trace = trace.tb_next
     assert "broken" in names
+
+
+def test_a_source_is_not_asked_again_after_its_end(run_flow):
+    class Once(torvyn.Source):
+        asked = 0
+
+        def pull(self):
+            self.asked += 1
+            return "a" if self.asked == 1 else None
+
+    source, sink = Once(), StallingSink(after=0)
+    run = run_flow(source, sink, capacity=1, until=idle)
+    sink.release()
+    run.go()
+
+    assert source.asked == 2

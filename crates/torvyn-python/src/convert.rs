@@ -312,7 +312,9 @@ pub fn end_object<'py>(py: Python<'py>, symbols: &Symbols, end: &End) -> PyResul
 pub fn raised(py: Python<'_>, error: PyErr) -> StageError {
     let kind = Symbols::get(py).map_or(ErrorKind::Internal, |symbols| {
         let is = |class: &Py<pyo3::types::PyType>| error.is_instance(py, class.bind(py));
-        if !error.is_instance_of::<pyo3::exceptions::PyException>(py) || is(&symbols.fatal) {
+        if !error.is_instance_of::<pyo3::exceptions::PyException>(py) {
+            ErrorKind::Interrupted
+        } else if is(&symbols.fatal) {
             ErrorKind::Fatal
         } else if is(&symbols.invalid_input) {
             ErrorKind::InvalidInput

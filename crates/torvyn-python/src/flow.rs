@@ -18,7 +18,7 @@ use crate::iterator::{FlowIterator, NodeHandle};
 use crate::native::NativeStage;
 use crate::pool::Workers;
 use crate::port::{Port, role_of};
-use crate::report::{annotate, failure_dict, statistics_dict};
+use crate::report::{annotate, report_to, statistics_dict, take_failure};
 use crate::stage::PyStage;
 use crate::symbols::Symbols;
 use crate::waker::PyWaker;
@@ -83,7 +83,7 @@ impl NativeFlow {
     // Keyword arguments of one call in Python; a struct would only give them a second name.
     #[allow(clippy::too_many_arguments)]
     #[new]
-    #[pyo3(signature = (nodes, edges, context, *, quarter_weight, turn_elements, turn_time_ns, drain_timeout_ns, level, deadline_ns=None, clock=None))]
+    #[pyo3(signature = (nodes, edges, context, *, quarter_weight, turn_elements, turn_time_ns, drain_timeout_ns, level, on_error, deadline_ns=None, clock=None))]
     fn new(
         py: Python<'_>,
         nodes: Vec<NodeTuple<'_>>,
@@ -94,6 +94,7 @@ impl NativeFlow {
         turn_time_ns: u64,
         drain_timeout_ns: u64,
         level: &str,
+        on_error: Py<PyAny>,
         deadline_ns: Option<u64>,
         clock: Option<&Bound<'_, ManualClock>>,
     ) -> PyResult<Self> {
@@ -151,6 +152,7 @@ impl NativeFlow {
             hosted,
             annotate: Some(annotate),
             timing: timing_of(level)?,
+            on_error: Some(report_to(on_error)),
         };
         let exit = around(0);
         let flow = Flow::new(blueprint, shared.clone(), clock);
@@ -277,8 +279,9 @@ impl NativeFlow {
         end.map(|end| crate::convert::end_object(py, Symbols::get(py)?, &end)).transpose()
     }
 
-    fn failure<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
-        failure_dict(py, &self.flow.shared)
+    /// How the flow failed; gives it once.
+    fn take_failure<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
+        take_failure(py, &self.flow.shared)
     }
 
     fn statistics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
@@ -413,7 +416,14 @@ impl NativeFlow {
             Some(due) if !clock.is_manual() => Some(due.saturating_sub(self.flow.now_ns())),
             _ => None,
         };
-        py.detach(|| signal.wait(left));
+        let mut heard = Ok(());
+        py.detach(|| {
+            signal.wait(left, || {
+                heard = Python::attach(|py| py.check_signals());
+                heard.is_err()
+            })
+        });
+        heard?;
         py.check_signals()
     }
 

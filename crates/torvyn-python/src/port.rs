@@ -110,7 +110,7 @@ impl Port {
     /// Whether the runner waits for the reactor, and the reactor for nothing of this port.
     #[getter]
     fn idle(&self) -> bool {
-        self.exchange.is_idle()
+        self.exchange.is_idle(self.ended.load(Ordering::Acquire))
     }
 
     /// All tasks that are there: `(kind, value)` with kind `element`, `flush`, `complete`, `pressure` or `interrupt`.

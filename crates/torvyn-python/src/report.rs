@@ -2,7 +2,7 @@
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
-use torvyn_reactor::{FailureKind, Shared};
+use torvyn_reactor::{FailureKind, OnError, Shared};
 use torvyn_stream::{CopyReason, Element, ErrorKind, StageError};
 
 use crate::convert::{foreign, object};
@@ -15,12 +15,14 @@ fn kind_name(kind: ErrorKind) -> &'static str {
         ErrorKind::DeadlineExceeded => "deadline-exceeded",
         ErrorKind::Fatal => "fatal",
         ErrorKind::Contract => "contract",
+        ErrorKind::Interrupted => "interrupted",
     }
 }
 
-pub fn failure_dict<'py>(py: Python<'py>, shared: &Shared) -> PyResult<Option<Bound<'py, PyDict>>> {
-    let outcome = shared.outcome();
-    let Some(failure) = &outcome.failure else { return Ok(None) };
+/// How the flow failed, given once: an exception kept here would keep its frames, and with them the flow, alive.
+pub fn take_failure<'py>(py: Python<'py>, shared: &Shared) -> PyResult<Option<Bound<'py, PyDict>>> {
+    let taken = shared.outcome().failure.take();
+    let Some(failure) = taken else { return Ok(None) };
     let dict = PyDict::new(py);
     let kind = match failure.kind {
         FailureKind::Component => "component",
@@ -114,4 +116,17 @@ pub fn annotate(element: &mut Element, error: &StageError) {
     let _ = facts.set_item("message", &error.message);
     let _ = attributes.set_item("error", facts);
     element.companion = Some(foreign(attributes.into_any()));
+}
+
+/// Tells Python of errors that a node's policy lives with: `callback(node, kind, message, count, exception)`.
+pub fn report_to(callback: Py<PyAny>) -> OnError {
+    Box::new(move |node, error, count| {
+        Python::attach(|py| {
+            let exception = error.object.as_ref().map(|held| object(py, held));
+            let told = callback.call1(py, (node, kind_name(error.kind), &error.message, count, exception));
+            if let Err(error) = told {
+                error.write_unraisable(py, Some(callback.bind(py)));
+            }
+        });
+    })
 }

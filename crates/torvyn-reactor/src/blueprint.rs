@@ -64,6 +64,9 @@ pub enum Timing {
 /// Notes on an element why it failed, before it goes to the dead letters.
 pub type Annotate = fn(&mut Element, &StageError);
 
+/// Told of errors that a policy lives with: the node, the error, and how many it has had.
+pub type OnError = Box<dyn Fn(usize, &StageError, u64) + Send>;
+
 /// Nodes are in topological order.
 pub struct Blueprint {
     pub nodes: Vec<NodeSpec>,
@@ -78,4 +81,5 @@ pub struct Blueprint {
     pub hosted: bool,
     pub annotate: Option<Annotate>,
     pub timing: Timing,
+    pub on_error: Option<OnError>,
 }

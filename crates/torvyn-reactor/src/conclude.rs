@@ -213,6 +213,13 @@ impl Core {
                 error,
             });
         }
+        let errors = counters.errors.get();
+        // Told at 1, 2, 4, 8...: enough to know why, too seldom to drown in.
+        if errors.is_power_of_two()
+            && let Some(tell) = &self.on_error
+        {
+            tell(index, &error, errors);
+        }
         match (element, node.recovery) {
             (Some(mut element), Recovery::DeadLetter) => {
                 counters.dead_lettered.add(1);

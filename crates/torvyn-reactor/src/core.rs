@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use torvyn_stream::{Element, Emission, End, Outbox, Queue};
 
-use crate::blueprint::{Annotate, Blueprint, NodeSpec, Timing, Work};
+use crate::blueprint::{Annotate, Blueprint, NodeSpec, OnError, Timing, Work};
 use crate::clock::Clock;
 use crate::node::{Node, OffloadState, Phase, Stamp, Worker};
 use crate::shared::{Failure, Shared};
@@ -46,6 +46,7 @@ pub struct Core {
     pub timing: Timing,
     pub timed: bool,
     pub annotate: Option<Annotate>,
+    pub on_error: Option<OnError>,
     pub tracer: Option<Box<Tracer>>,
 }
 
@@ -81,6 +82,7 @@ impl Core {
             timing: blueprint.timing,
             timed: false,
             annotate: blueprint.annotate,
+            on_error: blueprint.on_error,
             tracer: None,
         }
     }

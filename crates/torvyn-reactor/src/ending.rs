@@ -67,12 +67,27 @@ impl Core {
         }
         for index in 0..self.nodes.len() {
             if self.nodes[index].role == Role::Source && self.nodes[index].phase == Phase::Running {
-                self.finish_node(index, End::because("stop"));
+                self.stop_source(index);
             }
         }
         if let Some(entry) = self.entry {
             let edge = &mut self.wires.edges[usize::from(entry)];
             edge.closed.get_or_insert_with(|| Box::new(End::because("stop")));
+        }
+    }
+
+    /// What a source has made and could not send yet still leaves; then it is finished.
+    fn stop_source(&mut self, index: usize) {
+        let node = &mut self.nodes[index];
+        node.retry = None;
+        if let Worker::Offloaded(state) = &mut node.worker {
+            state.exchange.stop_after(&mut state.results);
+        }
+        if node.is_busy() {
+            node.phase = Phase::Flushing;
+            node.end = Some(Box::new(End::because("stop")));
+        } else {
+            self.finish_node(index, End::because("stop"));
         }
     }
 
@@ -289,8 +304,13 @@ impl Core {
     }
 
     pub(crate) fn fail(&mut self, failure: Failure) {
+        let interrupted = failure.error.kind == ErrorKind::Interrupted;
         self.wires.shared.outcome().failure = Some(failure);
-        self.abandon(State::Failed, End::because("error"));
+        if interrupted {
+            self.abandon(State::Cancelled, End::because("cancelled"));
+        } else {
+            self.abandon(State::Failed, End::because("error"));
+        }
     }
 
     /// Whether all nodes are done; then the flow is.

@@ -20,12 +20,16 @@ impl Core {
 
     pub(crate) fn run_offloaded_source(&mut self, index: usize) -> Result<usize, Failure> {
         let done = self.take_results(index)?;
+        if self.nodes[index].phase == Phase::Flushing {
+            return Ok(done + usize::from(self.finish_if_ended(index)?));
+        }
         let limit = self.wires.shared.limit.get();
         if limit != 0 && self.pulled >= limit {
             self.stop_sources();
         }
         let node = &self.nodes[index];
-        if node.phase == Phase::Running {
+        let waits = node.retry.as_ref().is_some_and(|retry| retry.at_ns > self.now_ns);
+        if node.phase == Phase::Running && !waits {
             let left = if limit == 0 { usize::MAX } else { (limit - self.pulled) as usize };
             // READY first: a source that is asked again has heard of it.
             self.tell_pressure(index);
@@ -50,12 +54,16 @@ impl Core {
         Ok(done.max(handed) + usize::from(self.finish_if_ended(index)?))
     }
 
-    /// Settles the results that are there, as far as there is room for what they made.
-    fn take_results(&mut self, index: usize) -> Result<usize, Failure> {
-        if let Some(state) = self.offload(index) {
-            let OffloadState { exchange, results, .. } = state;
+    /// Fetches what an offloaded stage has delivered; it is settled when there is room.
+    pub(crate) fn collect_results(&mut self, index: usize) {
+        if let Some(OffloadState { exchange, results, .. }) = self.offload(index) {
             exchange.collect(results);
         }
+    }
+
+    /// Settles the results that are there, as far as there is room for what they made.
+    fn take_results(&mut self, index: usize) -> Result<usize, Failure> {
+        self.collect_results(index);
         let mut done = 0;
         loop {
             if self.nodes[index].phase == Phase::Finished || self.wires.room(&self.nodes[index]) == 0 {

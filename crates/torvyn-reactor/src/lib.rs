@@ -21,7 +21,7 @@ pub mod trace;
 mod turn;
 mod wires;
 
-pub use blueprint::{Blueprint, EdgeSpec, NodeSpec, Recovery, Role, Timing, Work};
+pub use blueprint::{Blueprint, EdgeSpec, NodeSpec, OnError, Recovery, Role, Timing, Work};
 pub use clock::Clock;
 pub use flow::{Driver, Flow, Status};
 pub use offload::{Finished, Offload, Task};

@@ -55,6 +55,8 @@ struct Exchange {
     credit: usize,
     waiting: Waiting,
     stopped: bool,
+    /// The worker has said its last word: it makes nothing more and hears nothing any more.
+    ended: bool,
     /// What the worker has taken and not begun is to be dropped: it is told with its next answer.
     recalled: bool,
     worker: Option<Arc<dyn Notify>>,
@@ -89,7 +91,8 @@ impl Offload {
             let mut exchange = self.lock();
             exchange.tasks.extend(tasks);
             if let Some(credit) = credit {
-                exchange.credit = credit;
+                let has_failed = exchange.results.iter().any(|finished| finished.outcome.is_err());
+                exchange.credit = if has_failed { 0 } else { credit };
             }
             let wanted =
                 !exchange.tasks.is_empty() || (exchange.waiting == Waiting::ForCredit && exchange.credit > 0);
@@ -129,13 +132,18 @@ impl Offload {
 
     /// No more work will come: the worker ends, and what it still delivers is ignored.
     pub(crate) fn stop(&self) {
+        self.stop_after(&mut VecDeque::new());
+    }
+
+    /// The same; what was delivered until now goes to `results`.
+    pub(crate) fn stop_after(&self, results: &mut VecDeque<Finished>) {
         let (worker, left) = {
             let mut exchange = self.lock();
             exchange.stopped = true;
+            results.extend(exchange.results.drain(..));
             exchange.flow = None;
             self.changed.notify_all();
-            let left = (std::mem::take(&mut exchange.tasks), std::mem::take(&mut exchange.results));
-            (exchange.worker.take(), left)
+            (exchange.worker.take(), std::mem::take(&mut exchange.tasks))
         };
         // Dropped outside the lock: what they hold may run code of the host.
         drop(left);
@@ -150,15 +158,17 @@ impl Offload {
         self.lock().stopped
     }
 
-    /// Whether the worker waits for the reactor and the reactor has nothing to fetch.
-    pub fn is_idle(&self) -> bool {
+    /// Whether the worker waits for the reactor, or has said its last word, and the reactor has nothing to fetch.
+    pub fn is_idle(&self, has_ended: bool) -> bool {
         let exchange = self.lock();
         let waits = match exchange.waiting {
+            _ if has_ended => return exchange.stopped || exchange.results.is_empty(),
             Waiting::No => false,
             Waiting::ForTasks => true,
             Waiting::ForCredit => exchange.credit == 0,
         };
-        exchange.stopped || (waits && exchange.tasks.is_empty() && exchange.results.is_empty())
+        let rests = exchange.ended || (waits && exchange.tasks.is_empty());
+        exchange.stopped || (rests && exchange.results.is_empty())
     }
 
     /// All tasks that are there, at once. Empty: there are none now, and the worker will be notified.
@@ -199,6 +209,11 @@ impl Offload {
             // A failure or an end of a source takes its place as well, or it could be repeated for ever.
             let used = finished.made.len().max(usize::from(!finished.consumed));
             exchange.credit = exchange.credit.saturating_sub(used);
+            exchange.ended |= finished.last;
+            if finished.outcome.is_err() {
+                // What follows a failure is for the reactor to say: it may have to wait before it is tried again.
+                exchange.credit = 0;
+            }
             exchange.results.push_back(finished);
             (exchange.flow.clone(), wanted)
         };
@@ -236,7 +251,7 @@ mod tests {
 
     fn element() -> Task {
         let made = Emission::text("a");
-        Task::Accept(Element::new(made.payload, made.len, made.content_type, 0))
+        Task::Accept(Element::made(made, 0, 0, 0))
     }
 
     #[test]

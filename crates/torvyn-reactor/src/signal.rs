@@ -62,12 +62,14 @@ impl Signal {
         self.raised.swap(false, Ordering::AcqRel);
     }
 
-    pub fn wait(&self, timeout_ns: Option<u64>) -> Waited {
-        let mut poll = libc::pollfd { fd: self.fd(), events: libc::POLLIN, revents: 0 };
-        // Rounded up: waking early would spin until the time has come.
-        let milliseconds = timeout_ns.map_or(-1, |ns| ns.div_ceil(1_000_000).min(i32::MAX as u64) as i32);
-        // SAFETY: one valid pollfd.
-        match unsafe { libc::poll(&mut poll, 1, milliseconds) } {
+    /// Waits for a notification. `is_interrupted` is asked when signals are already held back, so one that arrives
+    /// before the wait is seen by it and one that arrives later ends the wait: none is slept through.
+    pub fn wait(&self, timeout_ns: Option<u64>, is_interrupted: impl FnOnce() -> bool) -> Waited {
+        let held = HeldSignals::hold();
+        if is_interrupted() {
+            return Waited::Interrupted;
+        }
+        match self.poll(timeout_ns, &held.before) {
             0 => Waited::TimedOut,
             1 => {
                 self.clear();
@@ -75,6 +77,54 @@ impl Signal {
             }
             _ => Waited::Interrupted,
         }
+    }
+
+    #[cfg(target_os = "linux")]
+    fn poll(&self, timeout_ns: Option<u64>, mask: &libc::sigset_t) -> i32 {
+        let mut poll = libc::pollfd { fd: self.fd(), events: libc::POLLIN, revents: 0 };
+        let time = timeout_ns.map(|ns| libc::timespec {
+            tv_sec: (ns / 1_000_000_000) as libc::time_t,
+            tv_nsec: (ns % 1_000_000_000) as libc::c_long,
+        });
+        let time = time.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+        // SAFETY: one valid pollfd; time and mask live through the call.
+        unsafe { libc::ppoll(&mut poll, 1, time, mask) }
+    }
+
+    /// Without `ppoll` the wait is cut into pieces, so that a signal is heard a little late and never lost.
+    #[cfg(not(target_os = "linux"))]
+    fn poll(&self, timeout_ns: Option<u64>, mask: &libc::sigset_t) -> i32 {
+        let mut poll = libc::pollfd { fd: self.fd(), events: libc::POLLIN, revents: 0 };
+        let milliseconds = timeout_ns.map_or(100, |ns| ns.div_ceil(1_000_000).min(100) as i32);
+        // SAFETY: a valid mask and one valid pollfd.
+        unsafe {
+            libc::pthread_sigmask(libc::SIG_SETMASK, mask, std::ptr::null_mut());
+            libc::poll(&mut poll, 1, milliseconds)
+        }
+    }
+}
+
+/// Signals of this thread are held back while it lives.
+struct HeldSignals {
+    before: libc::sigset_t,
+}
+
+impl HeldSignals {
+    fn hold() -> Self {
+        // SAFETY: both sets are filled by the calls before they are read.
+        unsafe {
+            let (mut all, mut before): (libc::sigset_t, libc::sigset_t) = std::mem::zeroed();
+            libc::sigfillset(&mut all);
+            libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before);
+            Self { before }
+        }
+    }
+}
+
+impl Drop for HeldSignals {
+    fn drop(&mut self) {
+        // SAFETY: puts back the mask that was there.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &self.before, std::ptr::null_mut()) };
     }
 }
 
@@ -104,9 +154,10 @@ mod tests {
         for _ in 0..100_000 {
             signal.notify();
         }
-        assert_eq!(signal.wait(Some(0)), Waited::Notified);
-        assert_eq!(signal.wait(Some(0)), Waited::TimedOut);
+        assert_eq!(signal.wait(Some(0), || false), Waited::Notified);
+        assert_eq!(signal.wait(Some(0), || false), Waited::TimedOut);
+        assert_eq!(signal.wait(None, || true), Waited::Interrupted);
         signal.notify();
-        assert_eq!(signal.wait(None), Waited::Notified);
+        assert_eq!(signal.wait(None, || false), Waited::Notified);
     }
 }

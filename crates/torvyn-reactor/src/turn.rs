@@ -125,6 +125,7 @@ impl Core {
             let empty = self.wires.drain_backlog(node)?;
             moved = waiting - node.backlog.len();
             if !empty {
+                self.collect_results(index);
                 return Ok(moved);
             }
         }
@@ -138,6 +139,9 @@ impl Core {
     }
 
     fn run_source(&mut self, index: usize) -> Result<usize, Failure> {
+        if self.nodes[index].phase == Phase::Flushing {
+            return self.finish_if_ended(index).map(usize::from);
+        }
         // What was drained since the last time may end the back-pressure.
         self.tell_pressure(index);
         let mut done = 0;
@@ -333,6 +337,8 @@ impl Core {
         }
         let counters = &self.wires.shared.nodes[index];
         let call = Call { ledger: &counters.ledger, now_ns: self.now_ns };
+        // A stage that paused with an alarm has nobody else to resume it.
+        node.paused = false;
         let outcome = stage.tick(call, &mut self.outbox).map(|()| Step::Done);
         self.conclude(index, None, outcome, u32::MAX)
     }

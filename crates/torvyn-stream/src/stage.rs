@@ -56,6 +56,8 @@ pub enum ErrorKind {
     Fatal,
     /// The component broke its role's contract: stops the flow like `Fatal`.
     Contract,
+    /// Nobody is at fault: the person at the keyboard wants to stop. The flow is cancelled.
+    Interrupted,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -73,7 +75,7 @@ impl StageError {
     }
 
     pub fn stops_the_flow(&self) -> bool {
-        matches!(self.kind, ErrorKind::Fatal | ErrorKind::Contract)
+        matches!(self.kind, ErrorKind::Fatal | ErrorKind::Contract | ErrorKind::Interrupted)
     }
 
     pub fn may_be_retried(&self) -> bool {
@@ -160,7 +162,7 @@ pub trait Stage: Send {
         Ok(())
     }
 
-    /// When the stage wants `tick`, in the flow's time.
+    /// When the stage wants `tick`, in the flow's time. The tick ends a pause.
     fn due(&self) -> Option<u64> {
         None
     }

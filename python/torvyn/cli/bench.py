@@ -10,7 +10,7 @@ import click
 
 from torvyn.cli.command import command as make_command
 from torvyn.cli.screen import Screen
-from torvyn.cli.target import Target, duration_s, end_options, flow_options, with_ends
+from torvyn.cli.target import duration_s, end_options, flow_options, planned
 
 EXAMPLE = """\
 torvyn bench --rounds 10
@@ -39,16 +39,11 @@ def command(screen: Screen, **options: Any) -> int:
     from torvyn.cli.compare import compare, raise_if_regressed, read_result
     from torvyn.cli.measure import Settings
 
-    limit, threshold, path = (options.pop(name) for name in ("limit", "threshold", "compare"))
-    span = options.pop("duration")
-    settings = Settings(
-        options.pop("warmup"),
-        options.pop("rounds"),
-        None if span is None else duration_s("--duration", span),
-        limit,
-    )
-    ends = {name: options.pop(name) for name in ("input", "output", "timeout")}
-    plan = with_ends(Target.of(**options).plan(), **ends)
+    own = ("warmup", "rounds", "duration", "compare", "threshold")
+    warmup, rounds, span, path, threshold = (options.pop(name) for name in own)
+    span_s = None if span is None else duration_s("--duration", span)
+    plan, limit = planned(options)
+    settings = Settings(warmup, rounds, span_s, limit)
     screen.secrets = plan.secrets
     before = None if path is None else read_result(path, plan.name)
     result = _measured(screen, plan, settings)
@@ -81,7 +76,7 @@ def _measured(screen: Screen, plan: Any, settings: Any) -> dict[str, Any] | int:
 
 def _progress(screen: Screen) -> Callable[[str], None]:
     """One line that is written over, on a terminal only."""
-    if screen.is_quiet or not sys.stderr.isatty():
+    if screen.is_quiet or sys.stderr is None or not sys.stderr.isatty():
         return lambda text: None
 
     def show(text: str) -> None:

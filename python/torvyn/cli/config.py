@@ -33,11 +33,11 @@ def command(screen: Screen, manifest: str, settings: tuple[str, ...]) -> int:
     found = resolve(record, flags=setting_pairs(settings))
     screen.secrets = found.secrets
     if screen.is_json:
-        screen.document({"settings": [_fields(setting) for setting in found]})
+        screen.document({"settings": [_fields(screen, setting) for setting in found]})
         return 0
     from torvyn.cli.summary import table
 
-    rows = [(setting.name, setting.text, _origin(setting)) for setting in found]
+    rows = [(setting.name, screen.redact(setting.text), _origin(setting)) for setting in found]
     screen.data(table(("setting", "value", "from"), rows))
     return 0
 
@@ -47,12 +47,12 @@ def _origin(setting: Setting) -> str:
     return setting.origin if place is None else f"{setting.origin}, {place}"
 
 
-def _fields(setting: Setting) -> dict[str, Any]:
-    place = setting.location
+def _fields(screen: Screen, setting: Setting) -> dict[str, Any]:
+    place, text = setting.location, screen.redact(setting.text)
     return {
         "name": setting.name,
-        "value": setting.value,
-        "text": setting.text,
+        "value": setting.value if text == setting.text else text,
+        "text": text,
         "origin": setting.origin,
         "location": None if place is None else str(place),
     }

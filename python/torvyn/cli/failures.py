@@ -44,7 +44,7 @@ def exit_code_of(action: Callable[[], Any], screen: Screen) -> int:
 def _fail(error: TorvynError, screen: Screen) -> int:
     screen.fail(error)
     if screen.verbose and error.__cause__ is not None:
-        screen.note("\n" + cause_text(error))
+        screen.note("\n" + screen.redact(cause_text(error)))
     return error.exit_code
 
 

@@ -17,13 +17,23 @@ from torvyn.cli.screen import flush_stdout
 def output_to_stderr(discard: bool = False) -> Iterator[None]:
     """What is printed goes to standard error, or nowhere."""
     flush_stdout()
-    ours, our_stream = os.dup(1), sys.stdout
-    with open(os.devnull if discard else os.dup(2), "w", encoding="utf-8") as other:
+    ours, our_stream = _copy(1), sys.stdout
+    target = None if discard else _copy(2)
+    with open(os.devnull if target is None else target, "w", encoding="utf-8") as other:
         os.dup2(other.fileno(), 1)
         sys.stdout = other
         try:
             yield
         finally:
             sys.stdout = our_stream
-            os.dup2(ours, 1)
-            os.close(ours)
+            if ours is not None:
+                os.dup2(ours, 1)
+                os.close(ours)
+
+
+def _copy(descriptor: int) -> int | None:
+    """Another descriptor of the same; None when it is closed."""
+    try:
+        return os.dup(descriptor)
+    except OSError:
+        return None

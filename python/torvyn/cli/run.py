@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from torvyn.cli.command import command as make_command
 from torvyn.cli.screen import Screen
-from torvyn.cli.target import Target, end_options, flow_options, with_ends
+from torvyn.cli.target import end_options, flow_options, planned
 
 if TYPE_CHECKING:
     from torvyn.cli.attend import Outcome
     from torvyn.link.plan import Plan
+
+logger = logging.getLogger("torvyn.cli")
 
 EXAMPLE = """\
 torvyn run
@@ -26,23 +29,14 @@ torvyn run --config filter.words=secret,private"""
 @click.option(
     "--stats", is_flag=True, help="Print what was counted, per node and edge, and the copies."
 )
-def command(
-    screen: Screen,
-    *,
-    input: str | None,
-    output: str | None,
-    limit: int | None,
-    timeout: str | None,
-    stats: bool,
-    **target: Any,
-) -> int:
+def command(screen: Screen, stats: bool, **options: Any) -> int:
     """Run a flow.
 
     What components print goes to standard output, the rest to standard error. Ctrl-C ends the flow
     in good order; a second one ends it at once. With `--format json` the statistics go to standard
     output, as the last line.
     """
-    plan = with_ends(Target.of(**target).plan(), input, output, timeout)
+    plan, limit = planned(options)
     screen.secrets = plan.secrets
     outcome = run_plan(screen, plan, limit)
     if stats:
@@ -65,13 +59,20 @@ def run_plan(screen: Screen, plan: Plan, limit: int | None) -> Outcome:
         flow.limit(limit)
     with show_logs("json" if screen.is_json else "human", screen.log_level, plan.secrets):
         screen.say(f"[torvyn] Running flow '{plan.name}'", "")
-        screen.event("flow.started", flow=plan.name)
+        _log(screen, "flow.started", f"running flow `{plan.name}`", flow=plan.name)
         outcome = attend(flow)
-    if outcome.state != "unread":
         line = summary_line(outcome.statistics)
+        message = f"flow `{plan.name}` {outcome.state}: {line}"
+        _log(screen, "flow.ended", message, flow=plan.name, state=outcome.state)
+    if outcome.state != "unread":
         screen.say("", f"[torvyn] Flow '{plan.name}' {outcome.state}.", f"[torvyn] {line}")
-        screen.event("flow.ended", flow=plan.name, state=outcome.state, summary=line)
     return outcome
+
+
+def _log(screen: Screen, event: str, message: str, **fields: str) -> None:
+    """What people read in the `[torvyn]` lines is a record for programs."""
+    if screen.is_json:
+        logger.info(message, extra={"event": event, **fields})
 
 
 def _show_statistics(screen: Screen, outcome: Outcome) -> None:

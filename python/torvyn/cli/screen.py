@@ -1,16 +1,19 @@
 """The screen: data goes to stdout, talk and errors to stderr, in words or as JSON.
 
 Standard output is flushed before anything is said, so both streams merged read in the order in
-which things happened. Values known to be secret never pass.
+which things happened. Messages of errors are redacted; counts and names are not, or a variable that
+holds a `2` would blacken every figure.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from itertools import pairwise
 from typing import IO, Any, Final, TextIO
 
@@ -26,6 +29,10 @@ _STYLES: Final = {
     "bold": "\x1b[1m",
 }
 _STYLES_OFF: Final = "\x1b[0m"
+_CONTROLS: Final = {
+    code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\t\n"
+}
+"""Shown, not obeyed: a message may quote what streamed through a flow."""
 
 
 class Screen:
@@ -50,8 +57,11 @@ class Screen:
 
     @property
     def log_level(self) -> int:
-        """Which log records are shown: errors, warnings, progress or everything."""
-        return 40 if self.is_quiet else (30, 20, 10)[min(self.verbose, 2)]
+        """Which log records are shown: errors, warnings, progress (as JSON always) or all."""
+        if self.is_quiet:
+            return logging.ERROR
+        levels = (logging.WARNING, logging.INFO, logging.DEBUG)
+        return levels[min(max(self.verbose, int(self.is_json)), 2)]
 
     # Talk
 
@@ -59,11 +69,6 @@ class Screen:
         """Talk, for people who watch; `-q` silences it."""
         if not self.is_quiet and not self.is_json:
             self._write(sys.stderr, "\n".join(lines) + "\n")
-
-    def event(self, name: str, **fields: Any) -> None:
-        """Talk, for programs that watch."""
-        if not self.is_quiet and self.is_json:
-            self._write(sys.stderr, _json({"event": name, **fields}) + "\n")
 
     def note(self, text: str) -> None:
         """Text on stderr that was asked for, `-q` or not."""
@@ -84,7 +89,8 @@ class Screen:
         self.problems(error.diagnostics, exit_code=error.exit_code)
 
     def problems(self, found: Iterable[Diagnostic], exit_code: int) -> None:
-        """All problems, a block each."""
+        """All problems, a block each, without secrets."""
+        found = [self._redacted(diagnostic) for diagnostic in found]
         if self.is_json:
             problems = [diagnostic.to_dict() for diagnostic in found]
             fields = {
@@ -94,7 +100,9 @@ class Screen:
             }
             self._write(sys.stderr, _json(fields) + "\n")
         else:
-            blocks = [self._paint_block(diagnostic.render()) for diagnostic in found]
+            blocks = [
+                self._paint_block(diagnostic.render().translate(_CONTROLS)) for diagnostic in found
+            ]
             self._write(sys.stderr, "\n\n".join(blocks) + "\n")
 
     def paint(self, text: str, style: str, stream: IO[str] | None = None) -> str:
@@ -107,24 +115,27 @@ class Screen:
         rest = rest.replace("\nhint:", f"\n{self.paint('hint', 'hint')}:")
         return self.paint(head + colon, style) + rest
 
-    def _has_color(self, stream: IO[str]) -> bool:
+    def _has_color(self, stream: IO[str] | None) -> bool:
         if self._color != "auto":
             return self._color == "always"
         plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
-        return not plain and stream.isatty()
+        return not plain and stream is not None and stream.isatty()
 
     def redact(self, text: str) -> str:
-        for secret in sorted(self.secrets, key=len, reverse=True):
+        for secret in sorted(filter(None, self.secrets), key=len, reverse=True):
             text = text.replace(secret, REDACTED)
         return text
+
+    def _redacted(self, diagnostic: Diagnostic) -> Diagnostic:
+        hint = diagnostic.hint and self.redact(diagnostic.hint)
+        return replace(diagnostic, message=self.redact(diagnostic.message), hint=hint)
 
     def _write(self, stream: TextIO | None, text: str) -> None:
         if stream is None:
             return
-        text = self.redact(text)
-        with output_errors():
-            if sys.stdout is not None:
-                sys.stdout.flush()
+        flush_stdout()
+        # What cannot be said is not said: work does not stop because nobody listens to talk.
+        with output_errors() if stream is sys.stdout else suppress(OSError):
             try:
                 stream.write(text)
             except UnicodeEncodeError:

@@ -138,6 +138,13 @@ def _pairs(given: tuple[str, ...], option: str, form: str) -> dict[str, str]:
     return pairs
 
 
+def planned(options: dict[str, Any]) -> tuple[Plan, int | None]:
+    """What `flow_options` and `end_options` were given: the plan they ask for, and the limit."""
+    ends = {name: options.pop(name) for name in ("input", "output", "timeout")}
+    limit = options.pop("limit")
+    return with_ends(Target.of(**options).plan(), **ends), limit
+
+
 # Changes to a plan
 
 

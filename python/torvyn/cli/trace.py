@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from torvyn.cli.command import command as make_command
 from torvyn.cli.screen import Screen
-from torvyn.cli.target import Target, end_options, flow_options, with_ends
+from torvyn.cli.target import end_options, flow_options, planned
 
 if TYPE_CHECKING:
     from torvyn.cli.timeline import Call, ElementTrace
@@ -20,15 +20,7 @@ torvyn trace flow.main --format json > trace.json"""
 @make_command("trace", example=EXAMPLE)
 @flow_options
 @end_options
-def command(
-    screen: Screen,
-    *,
-    input: str | None,
-    output: str | None,
-    limit: int | None,
-    timeout: str | None,
-    **target: Any,
-) -> int:
+def command(screen: Screen, **options: Any) -> int:
     """Run a flow and show what happened to each element.
 
     Every call is timed and every copy counted, which slows the flow: for looking, not for
@@ -39,7 +31,7 @@ def command(
     from torvyn.cli.timeline import timelines
     from torvyn.reactor import Flow
 
-    plan = with_ends(Target.of(**target).plan(), input, output, timeout)
+    plan, limit = planned(options)
     screen.secrets = plan.secrets
     flow = Flow.from_plan(plan).trace()
     if limit is not None:

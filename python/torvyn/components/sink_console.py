@@ -13,7 +13,7 @@ from typing import ClassVar, Final, TextIO
 from torvyn.components.config import parse_config
 from torvyn.components.spec import Option, Spec
 from torvyn.contract import Element, Sink
-from torvyn.errors import Unavailable
+from torvyn.errors import Fatal, Unavailable
 
 SPEC = Spec(
     name="console",
@@ -52,7 +52,13 @@ class Console(Sink):
         text = element.text_lossy()
         if self._is_terminal:
             text = text.translate(_CONTROLS)
-        text = f"{self._prefix}{text}{self._end}"
+        try:
+            self._print(f"{self._prefix}{text}{self._end}")
+        except BrokenPipeError as error:
+            # Under every policy: a sink that nobody reads would run for ever.
+            raise Fatal("nobody reads the output any more") from error
+
+    def _print(self, text: str) -> None:
         try:
             self._stream.write(text)
         except UnicodeEncodeError:

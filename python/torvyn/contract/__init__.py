@@ -1,7 +1,8 @@
 """The contract: what a component is, what flows through it and what it may answer.
 
-Pure data and base classes, no I/O. Nothing here needs the native module, because the same files run inside a
-WebAssembly guest. Every other room builds on this one; this one imports only `torvyn.errors`.
+Pure data and base classes, no I/O. Nothing here needs the native module, because the same files run
+inside a WebAssembly guest. Every other room builds on this one; this one imports only
+`torvyn.errors`.
 """
 
 from torvyn.contract.element import Context, Element, Output

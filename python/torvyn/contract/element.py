@@ -1,7 +1,8 @@
 """The element: one token, one reading, one sentence on its way through a flow.
 
-The native `Element` is the one a running flow hands out. The class below it is the same thing in Python for places
-without the native module, such as a WebAssembly guest; one test suite runs over both.
+The native `Element` is the one a running flow hands out. The class below it is the same thing in
+Python for places without the native module, such as a WebAssembly guest; one test suite runs over
+both.
 """
 
 from __future__ import annotations

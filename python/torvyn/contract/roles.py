@@ -1,7 +1,8 @@
 """Roles: the six kinds of component, and what each is asked.
 
-A component subclasses one role and overrides its method, sync or `async def`. The reactor fetches the bound methods
-once, when the flow starts. `init` is called before the first element and `teardown` after the last, whatever happened.
+A component subclasses one role and overrides its method, sync or `async def`. The reactor fetches
+the bound methods once, when the flow starts. `init` is called before the first element and
+`teardown` after the last, whatever happened.
 """
 
 from __future__ import annotations
@@ -46,8 +47,9 @@ class Source(Component):
     role = "source"
     interface = "torvyn:streaming/source"
 
-    def pull(self) -> Emission | Pending | End | None | Any:
-        """The next element; `None` or `End` when there is none left; `PENDING` when there is none yet."""
+    def pull(self) -> Emission | Pending | End | Any | None:
+        """The next element; `None` or `End` when there is none left; `PENDING` when there is none
+        yet."""
         raise NotImplementedError(f"{type(self).__name__} has neither `pull` nor `__iter__`")
 
     def notify_backpressure(self, signal: Signal) -> None:
@@ -70,10 +72,10 @@ class Processor(Component):
     role = "processor"
     interface = "torvyn:streaming/processor"
 
-    def process(self, element: Element) -> Emission | Iterable[Emission] | None | Any:
+    def process(self, element: Element) -> Emission | Iterable[Emission] | Any | None:
         raise NotImplementedError
 
-    def flush(self) -> Iterable[Emission] | None | Any:
+    def flush(self) -> Iterable[Emission] | Any | None:
         """What is still to be sent when the input has ended."""
 
 
@@ -104,7 +106,7 @@ class Aggregator(Component):
     role = "aggregator"
     interface = "torvyn:aggregation/aggregator"
 
-    def ingest(self, element: Element) -> Emission | None | Any:
+    def ingest(self, element: Element) -> Emission | Any | None:
         raise NotImplementedError
 
     def flush(self) -> Iterable[Emission] | Any:
@@ -118,12 +120,13 @@ class Sink(Component):
     role = "sink"
     interface = "torvyn:streaming/sink"
 
-    def push(self, element: Element) -> Signal | None | Any:
+    def push(self, element: Element) -> Signal | Any | None:
         """Deliver one element. `Signal.PAUSE` stops pushes until `self.resume()`."""
         raise NotImplementedError
 
     def complete(self, end: End) -> Any:
-        """The stream has ended and everything was pushed. Not called when a flow fails or is cancelled."""
+        """The stream has ended and everything was pushed. Not called when a flow fails or is
+        cancelled."""
 
     def resume(self) -> None:
         """Take elements again after `Signal.PAUSE`. May be called from any thread."""
@@ -144,5 +147,3 @@ METHODS: Final[dict[str, str]] = {
     "aggregator": "ingest",
     "sink": "push",
 }
-
-

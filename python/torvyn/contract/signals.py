@@ -19,7 +19,8 @@ class Signal(enum.Enum):
 
 
 class Pending:
-    """A source's "nothing yet": the flow parks until `Source.wake()` is called or `after_s` has passed."""
+    """A source's "nothing yet": the flow parks until `Source.wake()` is called or `after_s` has
+    passed."""
 
     __slots__ = ("after_s",)
 

@@ -10,8 +10,9 @@ Kind = Literal["pass", "drop", "replace", "block", "hold"]
 class Verdict:
     """A filter's judgement.
 
-    Held elements stay in order: the next `PASS` releases them, `DROP` discards them with the current one,
-    `replace` puts one text in the place of them all, and the end of the stream releases them.
+    Held elements stay in order: the next `PASS` releases them, `DROP` discards them with the
+    current one, `replace` puts one text in the place of them all, and the end of the stream
+    releases them.
     """
 
     __slots__ = ("kind", "reason", "text")

@@ -1,7 +1,8 @@
 """The reactor: a Plan becomes a running Flow.
 
-Takes what `link` made, instantiates the components, drives their calls through the native core, and gives the
-elements, the statistics and the end. Flows are driven by their caller or, once started, by worker threads.
+Takes what `link` made, instantiates the components, drives their calls through the native core, and
+gives the elements, the statistics and the end. Flows are driven by their caller or, once started,
+by worker threads.
 """
 
 from torvyn.reactor.flow import Flow

@@ -39,7 +39,7 @@ def exception_of(
         return FlowError(
             "reactor.queue-full",
             f"the queue from `{source}:{port}` to `{target}` is full and its policy is `error`",
-            hint="raise queue_depth, or choose backpressure = \"block\"",
+            hint='raise queue_depth, or choose backpressure = "block"',
         )
     if kind == "memory-exceeded":
         node = plan.nodes[raw["node"]]
@@ -71,7 +71,7 @@ def _component_failure(plan: Plan, raw: dict[str, Any]) -> BaseException:
         code = cause.code if isinstance(cause, TorvynError) else "contract.wrong-result"
         error: ContractError | ComponentError = ContractError(code, f"{where}: {raw['message']}")
     else:
-        failed = _BY_KIND[raw["error_kind"]](f"{where}: {_said(cause, raw['message'])}")
+        failed = _BY_KIND[raw["error_kind"]](f"{where}: {said(cause, raw['message'])}")
         failed.node, failed.sequence = node.name, raw["sequence"]
         error = failed
     error.__cause__ = cause
@@ -82,7 +82,8 @@ def _component_failure(plan: Plan, raw: dict[str, Any]) -> BaseException:
     return _at(error, plan, node)
 
 
-def _said(cause: BaseException | None, message: str) -> str:
+def said(cause: BaseException | None, message: str) -> str:
+    """What went wrong, in the exception's words."""
     if cause is None or isinstance(cause, TorvynError):
         return str(cause) if cause is not None else message
     return f"{type(cause).__name__}: {cause}" if str(cause) else type(cause).__name__
@@ -103,7 +104,7 @@ def init_failure(plan: Plan, node: NodePlan, cause: BaseException) -> BaseExcept
         return _at(cause, plan, node)
     error = FlowError(
         "reactor.init-failed",
-        f"node `{node.name}` failed in `init`: {_said(cause, str(cause))}",
+        f"node `{node.name}` failed in `init`: {said(cause, str(cause))}",
         hint=getattr(cause, "hint", None),
     )
     error.node = node.name
@@ -129,3 +130,13 @@ def refused(items: list[Any], message: str) -> TorvynError:
                 f"a flow is fed with str, bytes, Output or Element, not {type(item).__name__}",
             )
     return FlowError("reactor.memory-exceeded", f"the flow is fed too much: {message}")
+
+
+def busy(plan: Plan) -> TorvynError:
+    """Two want to run the turns of one flow."""
+    return FlowError(
+        "reactor.busy",
+        f"flow `{plan.name}` is being driven already",
+        hint="a flow is driven by one at a time: its workers, one thread, or one event loop, "
+        "and never from inside its own components",
+    )

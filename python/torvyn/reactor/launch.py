@@ -1,7 +1,7 @@
 """Launch: the components of one flow, from instantiation to teardown.
 
-Everything here happens once a flow. `init` runs in topological order and is undone in reverse when one fails, so
-whatever was initialised is torn down.
+Everything here happens once a flow. `init` runs in topological order and is undone in reverse when
+one fails, so whatever was initialised is torn down.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from torvyn.contract import Component, Context
 from torvyn.errors import TorvynError
 from torvyn.link import instantiate
 from torvyn.link.plan import NodePlan, Plan
-from torvyn.reactor.failure import init_failure, init_timeout
+from torvyn.reactor.failure import init_failure, init_timeout, said
 from torvyn.reactor.loops import background_loop
 from torvyn.reactor.offload import ThreadRunner
 from torvyn.reactor.offload_async import AsyncRunner, settle
@@ -43,9 +43,7 @@ class Part:
 
 
 class Launch:
-    def __init__(
-        self, plan: Plan, clock: ManualClock | None = None, trace_limit: int = 0
-    ) -> None:
+    def __init__(self, plan: Plan, clock: ManualClock | None = None, trace_limit: int = 0) -> None:
         self.plan = plan
         self._clock = clock
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -140,6 +138,7 @@ class Launch:
             turn_time_ns=int(plan.runtime.turn_time_s * 1e9),
             drain_timeout_ns=int(plan.runtime.drain_timeout_s * 1e9),
             level=plan.observability,
+            on_error=self._report_error,
             deadline_ns=None if plan.deadline_s is None else int(plan.deadline_s * 1e9),
             clock=self._clock,
         )
@@ -187,7 +186,9 @@ class Launch:
 
     def _edge_tuples(self) -> list[tuple[Any, ...]]:
         index = {node.name: position for position, node in enumerate(self.plan.nodes)}
-        port = {node.name: {name: at for at, name in enumerate(node.ports)} for node in self.plan.nodes}
+        port = {
+            node.name: {name: at for at, name in enumerate(node.ports)} for node in self.plan.nodes
+        }
         tuples: list[tuple[Any, ...]] = []
         for edge in self.plan.edges:
             limits = (edge.depth, edge.bytes, edge.backpressure, edge.low_watermark)
@@ -208,7 +209,8 @@ class Launch:
     # End
 
     def teardown(self) -> None:
-        """Tears down what was initialised, last first. Failures are reported, never raised: the flow is over."""
+        """Tears down what was initialised, last first. Failures are reported, never raised: the
+        flow is over."""
         limit_s = self.plan.runtime.teardown_timeout_s
         for part in reversed(self.parts):
             if isinstance(part.runner, ThreadRunner):
@@ -252,6 +254,24 @@ class Launch:
         if time.monotonic() - started > limit_s:
             logger.warning("node `%s` took long to tear down", part.node.name)
         return result
+
+    def _report_error(
+        self, index: int, kind: str, message: str, count: int, cause: BaseException | None
+    ) -> None:
+        """An error that the node's policy lives with. Told at the first, second, fourth..."""
+        node = self.plan.nodes[index]
+        # A dead letter says itself why it failed; of what was skipped nothing else is left.
+        kept = "dead-letter" in (node.on_error.policy, node.on_error.then)
+        logger.log(
+            logging.INFO if kept else logging.WARNING,
+            "node `%s` failed (%d so far, policy `%s`): %s",
+            node.name,
+            count,
+            node.on_error.policy,
+            self.plan.redact(said(cause, message)),
+            exc_info=cause if logger.isEnabledFor(logging.DEBUG) else None,
+            extra={"node": node.name, "kind": kind, "count": count, "event": "node.error"},
+        )
 
     def _report(self, part: Part, ended: bool) -> None:
         error = part.runner.teardown_error if part.runner is not None else None

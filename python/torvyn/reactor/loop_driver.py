@@ -1,12 +1,14 @@
 """Flows driven by an event loop: turns run on the loop's thread, waiting is awaiting.
 
-The loop gets its turn after every turn of the flow, and is rung when a parked flow has something to do.
+The loop gets its turn after every turn of the flow, and is rung when a parked flow has something to
+do.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+import contextlib
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from torvyn.contract import Element
@@ -14,7 +16,7 @@ from torvyn.reactor.loops import LoopBridge, background_loop, bridge
 
 if TYPE_CHECKING:
     from torvyn._native import NativeFlow
-    from torvyn.reactor.flow import Flow
+    from torvyn.reactor.execution import Execution
 
 
 class Attendance:
@@ -27,42 +29,17 @@ class Attendance:
         native.attend_loop(self._bridge.waker, self._token)
 
     async def wait(self, due_ns: int | None) -> None:
-        try:
+        with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._woken.wait(), None if due_ns is None else due_ns / 1e9)
-        except TimeoutError:
-            pass
         self._woken.clear()
 
     def close(self) -> None:
         self._bridge.unregister(self._token)
 
 
-async def begin_on_loop(flow: Flow) -> NativeFlow:
-    launch = flow._prepare()
-    flow._driven_by_loop = True
-    try:
-        await launch.init_async()
-    except BaseException as error:
-        flow._fail_early(error)
-        raise
-    return flow._begin(launch)
-
-
-async def end_on_loop(flow: Flow) -> None:
-    """Cancels what still runs, then tears down."""
-    native, launch = flow._native, flow._launch
-    if native is None or launch is None:
-        return
-    if not native.is_over:
-        native.cancel()
-        native.drive(False, False)
-    await launch.teardown_async()
-    native.close()
-    flow._over.set()
-
-
-async def outputs_on_loop(flow: Flow) -> AsyncGenerator[Element, None]:
-    native = await begin_on_loop(flow)
+async def outputs_on_loop(execution: Execution) -> AsyncGenerator[Element, None]:
+    """Drives on the running loop and gives what leaves; raises what made the flow fail."""
+    native = await execution.start_on_loop()
     attendance = Attendance(native)
     try:
         while True:
@@ -77,52 +54,72 @@ async def outputs_on_loop(flow: Flow) -> AsyncGenerator[Element, None]:
                 await asyncio.sleep(0)
     finally:
         attendance.close()
-        await end_on_loop(flow)
-    flow._raise_failure()
-
-
-async def run_on_loop(flow: Flow) -> None:
-    async for _ in outputs_on_loop(flow):
-        pass
+        await execution.leave_loop()
+    execution.raise_failure()
 
 
 class LoopDriver(AsyncIterator[Element]):
-    """`async for element in flow`. Dropped half-way it cancels the flow at once, teardown follows on the loop."""
+    """`async for element in flow`. Dropped half-way it cancels the flow; teardown follows on the
+    loop."""
 
-    def __init__(self, flow: Flow) -> None:
-        self._flow = flow
-        self._outputs = outputs_on_loop(flow)
+    def __init__(self, execute: Callable[[], Execution]) -> None:
+        self._execute = execute
+        self._execution: Execution | None = None
+        self._outputs: AsyncGenerator[Element, None] | None = None
 
-    def __anext__(self):  # type: ignore[no-untyped-def]
+    def __anext__(self) -> Awaitable[Element]:
+        if self._outputs is None:
+            self._execution = self._execute()
+            self._outputs = outputs_on_loop(self._execution)
         return self._outputs.__anext__()
 
     async def aclose(self) -> None:
-        await self._outputs.aclose()
+        if self._outputs is not None:
+            await self._outputs.aclose()
 
     def __del__(self) -> None:
-        native = self._flow._native
-        if native is not None and not native.is_over:
-            native.cancel()
+        execution = self._execution
+        if execution is not None and not execution.is_final:
+            execution.cancel()
 
 
-def call_when_ready(flow: Flow, callback: Callable[[], None]) -> None:
+def call_when_ready(native: NativeFlow, callback: Callable[[], None]) -> Callable[[], None]:
     """Rings `callback` when the flow is woken: on the running loop, else on the background loop.
 
     It is rung once at the start as well: the flow may have been woken before anybody listened.
+    Gives what ends it, to be called from any thread.
     """
-    native = flow._feeding()
+    bell = Bell(native, callback)
     try:
-        loop = asyncio.get_running_loop()
+        bell.hang(asyncio.get_running_loop())
     except RuntimeError:
         loop = background_loop()
-        loop.call_soon_threadsafe(_listen, native, loop, callback)
-    else:
-        _listen(native, loop, callback)
+        loop.call_soon_threadsafe(bell.hang, loop)
+    return bell.take_down
 
 
-def _listen(
-    native: NativeFlow, loop: asyncio.AbstractEventLoop, callback: Callable[[], None]
-) -> None:
-    line = bridge(loop)
-    native.attend_loop(line.waker, line.register(callback))
-    loop.call_soon(callback)
+class Bell:
+    """One callback on a loop's line."""
+
+    def __init__(self, native: NativeFlow, callback: Callable[[], None]) -> None:
+        self._native: NativeFlow | None = native
+        self._callback: Callable[[], None] | None = callback
+        self._line: LoopBridge | None = None
+        self._token = 0
+
+    def hang(self, loop: asyncio.AbstractEventLoop) -> None:
+        if self._native is not None:
+            self._line = bridge(loop)
+            self._token = self._line.register(self._ring)
+            self._native.attend_loop(self._line.waker, self._token)
+            loop.call_soon(self._ring)
+
+    def take_down(self) -> None:
+        self._native = self._callback = None
+        loop = self._line.loop if self._line is not None else None
+        if self._line is not None and loop is not None and not loop.is_closed():
+            loop.call_soon_threadsafe(self._line.unregister, self._token)
+
+    def _ring(self) -> None:
+        if self._callback is not None:
+            self._callback()

@@ -1,4 +1,5 @@
-"""Event loops: one wake-up line for each loop that runs flows or async stages, and a background loop for the rest.
+"""Event loops: one wake-up line for each loop that runs flows or async stages, and a background
+loop for the rest.
 
 The line is one file descriptor a loop, however many flows and stages ring it.
 """
@@ -18,23 +19,30 @@ class LoopBridge:
     """Rings callbacks on a loop from any thread."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self.loop = loop
+        # Weakly, or the table of bridges would keep every loop, and its descriptors, for good.
+        self._loop = weakref.ref(loop)
         self.waker = Waker()
         self._callbacks: dict[int, Callable[[], None]] = {}
         self._next = 0
 
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop | None:
+        return self._loop()
+
     def register(self, callback: Callable[[], None]) -> int:
         """A token; ringing it calls `callback` on the loop. The loop's thread only."""
-        if not self._callbacks:
-            self.loop.add_reader(self.waker.fileno(), self._ring)
+        loop = self._loop()
+        if loop is not None and not self._callbacks:
+            loop.add_reader(self.waker.fileno(), self._ring)
         self._next += 1
         self._callbacks[self._next] = callback
         return self._next
 
     def unregister(self, token: int) -> None:
         self._callbacks.pop(token, None)
-        if not self._callbacks and not self.loop.is_closed():
-            self.loop.remove_reader(self.waker.fileno())
+        loop = self._loop()
+        if loop is not None and not self._callbacks and not loop.is_closed():
+            loop.remove_reader(self.waker.fileno())
 
     def _ring(self) -> None:
         for token in dict.fromkeys(self.waker.take()):

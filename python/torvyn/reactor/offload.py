@@ -1,7 +1,7 @@
 """Runners of stages that do not run inside a turn: blocking code on a thread, coroutines on a loop.
 
-A runner takes tasks from its native port and gives results back; it never touches a queue. It owns its component
-from `init` to `teardown`: both are called where the component's other methods are.
+A runner takes tasks from its native port and gives results back; it never touches a queue. It owns
+its component from `init` to `teardown`: both are called where the component's other methods are.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from torvyn.contract.roles import METHODS
 
 
 class OffloadedNode:
-    """`Component._node` for a stage with a runner of its own: its pauses and waits are the runner's."""
+    """`Component._node` for a stage with a runner of its own: its pauses and waits are the
+    runner's."""
 
     def __init__(self, ring: Callable[[], None]) -> None:
         self._ring = ring
@@ -34,9 +35,12 @@ class OffloadedNode:
 
 
 class ThreadRunner:
-    """Runs a component on a daemon thread, so that one that never returns cannot keep the program alive."""
+    """Runs a component on a daemon thread, so that one that never returns cannot keep the program
+    alive."""
 
-    def __init__(self, component: Component, role: str, ports: tuple[str, ...], config: str) -> None:
+    def __init__(
+        self, component: Component, role: str, ports: tuple[str, ...], config: str
+    ) -> None:
         self.component = component
         self.role = role
         self.port = Port(role, list(ports))
@@ -57,7 +61,8 @@ class ThreadRunner:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing moves here until the reactor or the component says so. From any thread."""
+        """Whether nothing moves here until the reactor or the component says so. From any
+        thread."""
         return self.port.idle or (self._resting and not self._rung.is_set())
 
     @property
@@ -174,6 +179,8 @@ class ThreadRunner:
             wait_s = self.port.pulled(item)
             if wait_s is not None:
                 self._rest(None if wait_s < 0 else wait_s)
+            if item is None or isinstance(item, End):
+                break
         if items is not None and hasattr(items, "close"):
             items.close()
 

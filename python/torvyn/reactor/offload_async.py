@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 from torvyn._native import Port
-from torvyn.contract import Component, Signal
+from torvyn.contract import Component, End, Signal
 from torvyn.contract.roles import METHODS
 from torvyn.reactor.loops import LoopBridge, bridge
 from torvyn.reactor.offload import OffloadedNode
@@ -22,7 +23,9 @@ async def settle(value: Any) -> Any:
 class AsyncRunner:
     """Runs a component on a loop. All methods but `ring` belong to the loop's thread."""
 
-    def __init__(self, component: Component, role: str, ports: tuple[str, ...], config: str) -> None:
+    def __init__(
+        self, component: Component, role: str, ports: tuple[str, ...], config: str
+    ) -> None:
         self.component = component
         self.role = role
         self.port = Port(role, list(ports))
@@ -48,7 +51,8 @@ class AsyncRunner:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing moves here until the reactor or the component says so. From any thread."""
+        """Whether nothing moves here until the reactor or the component says so. From any
+        thread."""
         return self.port.idle or (self._resting and not self._is_rung)
 
     async def init(self) -> None:
@@ -113,7 +117,7 @@ class AsyncRunner:
                 elif kind in ("flush", "complete"):
                     await self._finish(kind, value)
 
-    async def _answer(self, method: Callable[[Any], Awaitable[Any]], element: Any) -> bool:
+    async def _answer(self, method: Callable[[Any], Any], element: Any) -> bool:
         """False: an interrupt has dropped the others that were taken with this one."""
         try:
             result = method(element)
@@ -163,10 +167,8 @@ class AsyncRunner:
     async def _rest(self, seconds: float | None = None) -> None:
         """Until the component asks to go on, or for so long."""
         self._resting = True
-        try:
+        with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._rung.wait(), seconds)
-        except TimeoutError:
-            pass
         self._resting = self._is_rung = False
         self._rung.clear()
 
@@ -176,24 +178,27 @@ class AsyncRunner:
         items = iterate() if iterate is not None else None
         pull = component.pull if items is None else items.__anext__
         try:
-            while not self.port.stopped:
+            has_more = True
+            while has_more and not self.port.stopped:
                 await self._credit(self._tell_pressure)
-                await self._pull(pull)
+                has_more = await self._pull(pull)
         finally:
             if items is not None and hasattr(items, "aclose"):
                 await items.aclose()
 
-    async def _pull(self, pull: Callable[[], Awaitable[Any]]) -> None:
+    async def _pull(self, pull: Callable[[], Awaitable[Any]]) -> bool:
+        """False: that was the end."""
         try:
             item = await settle(pull())
         except StopAsyncIteration:
             item = None
         except Exception as error:
             self.port.fail(error, False)
-            return
+            return True
         wait_s = self.port.pulled(item)
         if wait_s is not None:
             await self._rest(None if wait_s < 0 else wait_s)
+        return item is not None and not isinstance(item, End)
 
     async def _work_as_stream(self) -> None:
         stream = self.component.stream_function(self._stream())  # type: ignore[attr-defined]

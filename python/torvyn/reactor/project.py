@@ -17,7 +17,8 @@ class Project:
         self.path = Path(path)
 
     def plan(self, name: str | None = None, *, config: Mapping[str, str] | None = None) -> Plan:
-        """The linked plan of a flow; without a name, of the only one. `config` overrides `node.key`."""
+        """The linked plan of a flow; without a name, of the only one. `config` overrides
+        `node.key`."""
         return load_plan(self.path, name, overrides=config)
 
     def flow(self, name: str | None = None, *, config: Mapping[str, str] | None = None) -> Flow:

@@ -121,7 +121,9 @@ class Statistics:
         }
 
 
-def from_native(plan: Plan, wiring: list[tuple[str, str, str]], raw: dict[str, Any], elapsed_s: float) -> Statistics:
+def from_native(
+    plan: Plan, wiring: list[tuple[str, str, str]], raw: dict[str, Any], elapsed_s: float
+) -> Statistics:
     """Names put to the numbers. `wiring` names the edges in native order; "" is the caller."""
     nodes = {}
     for node, counters in zip(plan.nodes, raw["nodes"], strict=True):

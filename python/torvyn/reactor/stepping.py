@@ -1,6 +1,7 @@
 """A flow driven by hand: turn by turn on the caller's thread, as far as it goes. For the test kit.
 
-Unlike `Flow.run` it comes back when the flow can only wait, so that a test may look, move the clock and go on.
+Unlike `Flow.run` it comes back when the flow can only wait, so that a test may look, move the clock
+and go on.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ class Stepper:
     def __init__(self, flow: Flow) -> None:
         self.flow = flow
         self.outputs: list[Element] = []
-        self._native = flow._start_native()
+        self._execution = flow._execute()
+        self._native = self._execution.start()
         self._waker = Waker()
         self._native.attend_loop(self._waker, 1)
 
@@ -31,13 +33,14 @@ class Stepper:
         return self._native.is_over
 
     def go(self, *, until_idle: bool, patience_s: float) -> bool:
-        """Runs on until the flow is over or, when asked, idle. False when that does not happen in time."""
+        """Runs on until the flow is over or, when asked, idle. False when that does not happen in
+        time."""
         give_up_s = time.monotonic() + patience_s
         while True:
             status, due_ns = self._native.turn_once()
             self.outputs += self._native.outputs()
             if status == "over":
-                self.flow._leave()
+                self._execution.leave()
                 return True
             if status == "parked":
                 if until_idle and self._is_idle():
@@ -48,11 +51,10 @@ class Stepper:
 
     def close(self) -> None:
         """Cancels what still runs and tears the components down."""
-        self.flow._leave()
+        self._execution.leave()
 
     def _is_idle(self) -> bool:
-        launch = self.flow._launch
-        return launch is not None and launch.is_idle
+        return self._execution.launch.is_idle
 
     def _wait(self, due_ns: int | None, until_idle: bool, give_up_s: float) -> None:
         wait_s = max(give_up_s - time.monotonic(), 0.0)

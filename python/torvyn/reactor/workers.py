@@ -1,4 +1,5 @@
-"""The process's worker threads: started with the first flow that needs them, joined before the interpreter ends.
+"""The process's worker threads: started with the first flow that needs them, joined before the
+interpreter ends.
 
 No thread exists at import, nor after a fork: a child process starts its own when it needs them.
 """
@@ -28,7 +29,8 @@ _STOP_PATIENCE_S = 2.0
 
 
 def workers(count: int = 0) -> Workers:
-    """The workers of this process. The first caller decides how many there are; 0 means one a core."""
+    """The workers of this process. The first caller decides how many there are; 0 means one a
+    core."""
     global _workers, _started_in
     from torvyn._native import Workers as NativeWorkers
 

@@ -1,4 +1,5 @@
-"""The test kit: small parts, a clock moved by hand, and `run_flow`, which runs flows as far as they go.
+"""The test kit: small parts, a clock moved by hand, and `run_flow`, which runs flows as far as they
+go.
 
     def test_slow_sink_stops_the_source():
         source, sink = CountingSource(), StallingSink(after=100)
@@ -8,7 +9,8 @@
         # 100 taken by the sink, 16 waiting in the queue, 1 in the sink's hand.
         assert source.sent == 100 + 16 + 1
 
-Nothing here sleeps, and nothing is faked: the flows run in the reactor that runs them in production.
+Nothing here sleeps, and nothing is faked: the flows run in the reactor that runs them in
+production.
 """
 
 from torvyn.testing.clock import Clock

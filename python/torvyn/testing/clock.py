@@ -8,8 +8,8 @@ from torvyn._native import ManualClock
 class Clock(ManualClock):
     """Time by hand: `torvyn.Flow(..., clock=clock)`, `run_flow(..., clock=clock)`.
 
-    Deadlines, retries, drains and `PENDING.after` of inline sources follow it. What a stage on a thread or a loop of
-    its own waits for is real time.
+    Deadlines, retries, drains and `PENDING.after` of inline sources follow it. What a stage on a
+    thread or a loop of its own waits for is real time.
     """
 
     @property
@@ -21,7 +21,8 @@ class Clock(ManualClock):
         return self.now_s
 
     def advance(self, seconds: float) -> None:
-        """Moves the hand and wakes the flows. A flow that nobody drives goes on when somebody does."""
+        """Moves the hand and wakes the flows. A flow that nobody drives goes on when somebody
+        does."""
         if seconds < 0:
             raise ValueError("time does not run backwards")
         self.advance_ns(round(seconds * 1e9))

@@ -1,15 +1,17 @@
-"""Conformance: does a component keep the contract of its role? One check a role, for authors of components.
+"""Conformance: does a component keep the contract of its role? One check a role.
 
-A check runs the component in real flows: to the end, cancelled half-way, started and stopped without an element,
-and twice with one instance. It raises `AssertionError` with a sentence, and gives what left the component.
+A check runs the component in real flows: to the end, cancelled half-way, started and stopped
+without an element, and twice with one instance. It raises `AssertionError` with a sentence, and
+gives what left the component.
 """
 
 from __future__ import annotations
 
-import copy
+import inspect
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from torvyn.components.config import config_text
 from torvyn.contract import ROLES, Aggregator, Component, Element, Filter, Processor, Router, Sink
 from torvyn.contract import Source as SourceRole
 from torvyn.errors import TorvynError
@@ -32,7 +34,7 @@ def check(component: type[Component] | Make, config: Any = "", **options: Any) -
 def check_source(
     component: type[Component] | Make, config: Any = "", *, most: int = 100
 ) -> list[Element]:
-    """A source: what `pull` gives is an element, an end or "nothing yet"; the first `most` elements are looked at."""
+    """A source: `pull` gives an element, an end or "nothing yet". Looks at the first `most`."""
     make = _make(component, config)
     _has_role(make, SourceRole)
     elements = _looked_at(make, lambda part: _source_flow(part, most))
@@ -75,7 +77,7 @@ def check_router(
 def check_aggregator(
     component: type[Component] | Make, config: Any = "", *, inputs: Sequence[Item] = SOME_TEXT
 ) -> list[Element]:
-    """An aggregator: every call gives none or one, `flush` gives the rest; what leaves is numbered anew."""
+    """An aggregator: every call gives none or one, `flush` the rest; outputs are numbered anew."""
     make = _make(component, config)
     _has_role(make, Aggregator)
     elements = _looked_at(make, lambda part: _chain(inputs, part))
@@ -85,12 +87,16 @@ def check_aggregator(
 
 
 def check_sink(
-    component: type[Component] | Make, config: Any = "", *, inputs: Sequence[Item] = SOME_TEXT
+    component: type[Component] | Make,
+    config: Any = "",
+    *,
+    inputs: Sequence[Item] = SOME_TEXT,
+    patience_s: float = 20.0,
 ) -> list[Element]:
-    """A sink: every call gives nothing or a signal, a pause is followed by `resume`, and the end is taken."""
+    """A sink: every call gives nothing or a signal, and a pause is followed by `resume`."""
     make = _make(component, config)
     _has_role(make, Sink)
-    _looked_at(make, lambda part: (Flow(ScriptedSource(inputs), part), []))
+    _looked_at(make, lambda part: (Flow(ScriptedSource(inputs), part), []), patience_s)
     return []
 
 
@@ -109,7 +115,7 @@ def _make(component: type[Component] | Make, config: Any) -> Make:
         return component
 
     def make() -> Component:
-        part = component()
+        part: Component = component()
         part.config = config
         return part
 
@@ -136,7 +142,9 @@ def _source_flow(part: Component, most: int) -> Built:
 
 
 def _router_flow(inputs: Sequence[Item], part: Component) -> Built:
-    flow = Flow().add("source", ScriptedSource(inputs)).add("router", part).connect("source", "router")
+    flow = (
+        Flow().add("source", ScriptedSource(inputs)).add("router", part).connect("source", "router")
+    )
     sinks = []
     for port in _ports(part):
         sinks.append(CollectingSink())
@@ -151,10 +159,12 @@ def _ports(part: Any) -> Iterable[str]:
     return ports
 
 
-def _looked_at(make: Make, build: Callable[[Component], Built]) -> list[Element]:
+def _looked_at(
+    make: Make, build: Callable[[Component], Built], patience_s: float = 20.0
+) -> list[Element]:
     """Runs the component in every way a flow may end; gives what left it in a whole run."""
     flow, sinks = build(make())
-    run = _run(flow)
+    run = _run(flow, patience_s)
     assert run.state == "completed", f"the flow ended as {run.state}"
     _nothing_is_left(run)
     _ends_without_an_element(make)
@@ -163,9 +173,9 @@ def _looked_at(make: Make, build: Callable[[Component], Built]) -> list[Element]
     return [element for sink in sinks for element in sink.elements]
 
 
-def _run(flow: Flow) -> Run:
+def _run(flow: Flow, patience_s: float = 20.0) -> Run:
     try:
-        return run_flow(flow)
+        return run_flow(flow, patience_s=patience_s)
     except TorvynError as error:
         raise AssertionError(error.render()) from error
 
@@ -178,7 +188,7 @@ def _ends_without_an_element(make: Make) -> None:
     """A flow may fail before its first element: `teardown` follows `init` at once."""
     part = make()
     if not any(map(_is_async, (part.init, part.teardown))):
-        part.init(_text(part))
+        part.init(config_text(part.config))
         part.teardown()
 
 
@@ -206,12 +216,4 @@ def _starts_anew(part: Component, build: Callable[[Component], Built]) -> None:
 
 
 def _is_async(method: Any) -> bool:
-    import inspect
-
     return inspect.iscoroutinefunction(method)
-
-
-def _text(part: Component) -> str:
-    from torvyn.components.config import config_text
-
-    return config_text(copy.copy(part.config))

@@ -74,7 +74,8 @@ class CollectingSink(Sink):
         super().__init__()
         self.elements: list[Element] = []
         self.end: End | None = None
-        """How the stream ended; None as long as it has not, and when the flow failed or was cancelled."""
+        """How the stream ended; None as long as it has not, and when the flow failed or was
+        cancelled."""
 
     def init(self, config: str) -> None:
         self.elements.clear()
@@ -93,7 +94,8 @@ class CollectingSink(Sink):
 
 
 class StallingSink(CollectingSink):
-    """Takes `after` elements, then pauses with the next one in its hand until it is told to `release`."""
+    """Takes `after` elements, then pauses with the next one in its hand until it is told to
+    `release`."""
 
     def __init__(self, after: int = 0) -> None:
         super().__init__()

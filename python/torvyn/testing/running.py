@@ -1,4 +1,5 @@
-"""`run_flow`: runs a flow on the calling thread until it is done or can only wait, and gives it back."""
+"""`run_flow`: runs a flow on the calling thread until it is done or can only wait, and gives it
+back."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ class Until(enum.Enum):
 done: Final = Until.DONE
 """Until the flow is over; what made it fail is raised."""
 idle: Final = Until.IDLE
-"""Until nothing moves any more: every stage waits for another, for the clock or for the world outside."""
+"""Until nothing moves any more: every stage waits for another, for the clock or for the world
+outside."""
 
 
 class Run:
@@ -41,9 +43,11 @@ class Run:
     def go(self, until: Until = done) -> Run:
         """Runs on."""
         if not self._stepper.go(until_idle=until is idle, patience_s=self._patience_s):
-            raise AssertionError(
-                f"the flow was not {until.value} after {self._patience_s:g} s: {self.statistics.to_dict()}"
-            )
+            facts = self.statistics.to_dict()
+            raise AssertionError(f"not {until.value} after {self._patience_s:g} s: {facts}")
+        if self._stepper.is_over:
+            # Nothing left to close; and the error's frames would keep this object for good.
+            self._close.detach()
         if self.flow.error is not None:
             raise self.flow.error
         return self
@@ -90,7 +94,7 @@ def run_flow(
     until: Until = done,
     clock: Clock | None = None,
     parts: str | None = None,
-    patience_s: float = 20.0,
+    patience_s: float = 10.0,
     **options: Any,
 ) -> Run:
     """Runs the stages as a chain, or a `Flow` that was built before.

@@ -6,7 +6,7 @@ A test that runs over all `PARTS` shows that a stage does the same wherever it r
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Generator
 from typing import Any, Final
 
 from torvyn.contract import ROLES, Component, End
@@ -29,7 +29,7 @@ def as_parts(component: Component, parts: str) -> Component:
         return component
     if parts == "async":
         is_iterated = component.role == "source" and hasattr(component, "__iter__")
-        twin = _ITERATED if is_iterated else _ASYNC[component.role]
+        twin: type[Component] = _ITERATED if is_iterated else _ASYNC[component.role]
         return twin(component)
     component.native_stage = None  # type: ignore[attr-defined]
     if parts == "thread":
@@ -91,7 +91,7 @@ def _twin(role: str) -> type[Component]:
 
 
 def _iterated(self: Any) -> Any:
-    def with_end() -> Iterator[Any]:
+    def with_end() -> Generator[Any, None, None]:
         # An async generator cannot return its end, so it sends it.
         end = yield from self.original
         if isinstance(end, End):

@@ -1,0 +1,59 @@
+"""Writes the pages of docs/reference from the code; `--check` says which are out of date.
+
+A page here is a view of a table that the program itself uses, so that it cannot say anything else.
+Nothing in docs/reference is edited by hand.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import reference_python
+import reference_tables
+
+FOLDER: Final = Path(__file__).parent / "reference"
+
+PAGES: Final[dict[str, Callable[[], str]]] = {
+    "manifest.md": reference_tables.manifest_page,
+    "components.md": reference_tables.components_page,
+    "errors.md": reference_tables.errors_page,
+    "command-line.md": reference_tables.command_line_page,
+    "python.md": reference_python.python_page,
+    "testing.md": reference_python.testing_page,
+}
+
+
+def render() -> dict[str, str]:
+    """Every page as it should be, by file name."""
+    return {name: page().rstrip("\n") + "\n" for name, page in PAGES.items()}
+
+
+def stale() -> list[str]:
+    """The pages that are not what the code says, or that the code does not know."""
+    wanted = render()
+    known = {path.name: path.read_text() for path in FOLDER.glob("*.md")}
+    return sorted(name for name in {*wanted, *known} if wanted.get(name) != known.get(name))
+
+
+def main(arguments: Sequence[str]) -> int:
+    if list(arguments) == ["--check"]:
+        names = stale()
+        for name in names:
+            print(f"docs/reference/{name} is out of date: run `make docs`", file=sys.stderr)
+        return 1 if names else 0
+    if arguments:
+        print("usage: python docs/generate.py [--check]", file=sys.stderr)
+        return 2
+    FOLDER.mkdir(exist_ok=True)
+    for name, text in render().items():
+        (FOLDER / name).write_text(text)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

@@ -1,0 +1,28 @@
+"""Stops after every hundredth element for ten milliseconds, as a client with a bad line would."""
+
+import threading
+
+import torvyn
+
+STOP_S = 0.010
+
+
+class SlowSink(torvyn.Sink):
+    unit = "numbers"
+
+    def init(self, config: str) -> None:
+        self.received = 0
+        self.in_order = True
+
+    def push(self, element: torvyn.Element) -> torvyn.Signal:
+        self.in_order &= element.text == str(self.received)
+        self.received += 1
+        if self.received % 100:
+            return torvyn.Signal.READY
+        # The flow parks at once: nobody sleeps, and the queue fills up behind this element.
+        threading.Timer(STOP_S, self.resume).start()
+        return torvyn.Signal.PAUSE
+
+    def complete(self, end: torvyn.End) -> None:
+        order = "in order" if self.in_order else "OUT OF ORDER"
+        print(f"[slow-sink] {self.received} delivered, {order}")

@@ -1,0 +1,24 @@
+"""Adds to each event what a table knows about its device."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torvyn
+
+
+class Enrich(torvyn.Processor):
+    unit = "events"
+
+    def init(self, config: str) -> None:
+        options: dict[str, str] = json.loads(config)
+        self.field = options["field"]
+        self.table: dict[str, dict[str, Any]] = json.loads(Path(options["table"]).read_text())
+
+    def process(self, element: torvyn.Element) -> torvyn.Output:
+        event = json.loads(element.text)
+        known = self.table.get(event.get(self.field))
+        if known is None:
+            # The event is at fault, not this component: `on_error` decides what becomes of it.
+            raise torvyn.InvalidInput(f"no device {event.get(self.field)!r} in the table")
+        return torvyn.Output(json.dumps(event | known), content_type="application/json")

@@ -1,0 +1,109 @@
+"""Building a flow in a program: nodes, edges, and the Plan they make.
+
+Drafts go through the same `link` as a manifest, so both are judged by the same rules.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from torvyn.contract import as_component
+from torvyn.errors import FlowError
+from torvyn.link import link_flow
+from torvyn.link.draft import EdgeDraft, FlowDraft, NodeDraft
+from torvyn.link.plan import Plan
+
+
+class FlowBuilder:
+    """The part of a `Flow` that exists before it runs."""
+
+    def __init__(self, draft: FlowDraft, stages: tuple[Any, ...]) -> None:
+        self._draft = draft
+        self._plan: Plan | None = None
+        previous = None
+        for stage in stages:
+            component = as_component(stage)
+            name = self._free_name(component.role)
+            self.add(name, component)
+            if previous is not None:
+                self.connect(previous, name)
+            previous = name
+
+    @property
+    def name(self) -> str:
+        return self._draft.name
+
+    def add(self, name: str, component: Any, **options: Any) -> Self:
+        """Adds a node: a component, or the name of a built-in.
+
+        Options are those of `[flow.N.nodes.X]`.
+        """
+        self._must_be_new("add a node to")
+        if name in self._draft.nodes:
+            raise FlowError("reactor.name-taken", f"the flow has a node `{name}` already")
+        thing = component if isinstance(component, str) else as_component(component)
+        self._draft.nodes[name] = NodeDraft(name, thing, **options)
+        self._plan = None
+        return self
+
+    def connect(self, source: str, target: str, **options: Any) -> Self:
+        """Adds an edge, `"node"` or `"node:port"`. Options are those of `[[flow.N.edges]]`."""
+        self._must_be_new("add an edge to")
+        from_node, _, port = source.partition(":")
+        to_node, _, target_port = target.partition(":")
+        edge = EdgeDraft(from_node, to_node, port or None, target_port or None, **options)
+        self._draft.edges.append(edge)
+        self._plan = None
+        return self
+
+    @property
+    def plan(self) -> Plan:
+        """The linked plan; raises `LinkError` when the flow is not one."""
+        if self._plan is None:
+            self._plan = link_flow(self._draft, open_start=True, open_end=True)
+        return self._plan
+
+    def _free_name(self, role: str) -> str:
+        taken, number = self._draft.nodes, 2
+        if role not in taken:
+            return role
+        while f"{role}-{number}" in taken:
+            number += 1
+        return f"{role}-{number}"
+
+    def _must_be_new(self, what: str) -> None:
+        raise NotImplementedError
+
+    # What a flow can be used for follows from its ends.
+
+    def _must_be_closed(self, what: str) -> None:
+        if self.plan.tail is not None:
+            raise FlowError(
+                "reactor.no-sink",
+                f"flow `{self.name}` has no sink to {what} it into",
+                hint="add a sink, or iterate the flow: `for element in flow`",
+            )
+        if self.plan.head is not None:
+            raise FlowError(
+                "reactor.no-source",
+                f"flow `{self.name}` has no source",
+                hint="add a source, or feed the flow: `flow.feed(item)`",
+            )
+
+    def _must_be_open(self, what: str) -> None:
+        if self.plan.tail is None:
+            sinks = [node.name for node in self.plan.nodes if node.role == "sink"]
+            raise FlowError(
+                "reactor.has-sink",
+                f"flow `{self.name}` ends in a sink, `{sinks[0]}`: there is nothing to {what}",
+                hint="use flow.run(), or leave the sink out",
+            )
+
+    def _must_be_fed(self) -> None:
+        if self.plan.head is None:
+            sources = [node.name for node in self.plan.nodes if node.role == "source"]
+            raise FlowError(
+                "reactor.has-source",
+                f"the flow has a source, `{sources[0]}`, and cannot be fed",
+                hint="leave the source out: a flow without one is fed by its caller",
+            )

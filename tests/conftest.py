@@ -1,0 +1,64 @@
+"""What the tests of examples and docs share: a person's shell, and output with gaps."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+Shell = Callable[[str, Path], str]
+
+
+@pytest.fixture(scope="session")
+def shell() -> Shell:
+    """Runs a command line in a folder; gives both streams merged, as a terminal shows them."""
+    kept = {key: value for key, value in os.environ.items() if not key.startswith("TORVYN_")}
+    path = os.pathsep.join((str(Path(sys.executable).parent), kept.get("PATH", "")))
+    # 80 columns, no colours and nobody's own settings, whatever the terminal of the tests is.
+    env = {**kept, "PATH": path, "COLUMNS": "80", "NO_COLOR": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+
+    def run(command: str, folder: Path) -> str:
+        done = subprocess.run(
+            command,
+            check=False,
+            shell=True,
+            cwd=folder,
+            env={**env, "HOME": str(folder), "XDG_CONFIG_HOME": str(folder)},
+            text=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=50,
+        )
+        return done.stdout
+
+    return run
+
+
+def pattern(expected: str) -> re.Pattern[str]:
+    """`...` stands for anything within a line; alone on a line, for any lines."""
+    lines = []
+    for line in expected.splitlines():
+        if line.strip() == "...":
+            lines.append(r"(?:.*\n)*?")
+        else:
+            lines.append(re.escape(line).replace(re.escape("..."), ".*") + "\n")
+    return re.compile("".join(lines))
+
+
+@pytest.fixture(scope="session")
+def same() -> Callable[[str, str], None]:
+    """Asserts that output is what was expected, gaps aside."""
+
+    def compare(got: str, expected: str) -> None:
+        got, expected = got.rstrip("\n") + "\n", expected.rstrip("\n") + "\n"
+        if not pattern(expected).fullmatch(got):
+            # Reached only when they differ, and then pytest shows how.
+            assert got == expected
+
+    return compare

@@ -1,0 +1,64 @@
+"""Every example has a page, and prints and writes what it says it does."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+NAMES = sorted(path.parent.name for path in EXAMPLES.glob("*/README.md"))
+
+COMMANDS = {
+    "backpressure-demo": "torvyn run --stats",
+    "fan-out": "torvyn run --stats",
+    "notebook-style": "python flow.py",
+    "token-streaming": "torvyn run flow.main",
+}
+
+SEED = """\
+[torvyn] Running flow 'main'
+
+[output-sink] sentence 0: The quick brown fox jumped over the lazy dog.
+[output-sink] sentence 1: The was filtered.
+[output-sink] sentence 2: Torvyn handles streaming tokens.
+[output-sink] Stream complete.
+
+[torvyn] Flow 'main' completed.
+[torvyn] 20 tokens produced | 1 filtered | 3 sentences emitted
+"""
+
+
+def test_there_are_the_examples_that_the_docs_speak_of() -> None:
+    assert NAMES == [
+        "backpressure-demo",
+        "event-enrichment",
+        "fan-out",
+        "hello-world",
+        "notebook-style",
+        "stream-transform",
+        "token-streaming",
+    ]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_example_prints_and_writes_what_is_expected(
+    name: str,
+    shell: Callable[[str, Path], str],
+    same: Callable[[str, str], None],
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / name
+    shutil.copytree(EXAMPLES / name, folder)
+
+    printed = shell(COMMANDS.get(name, "torvyn run"), folder)
+
+    same(printed, (folder / "expected.txt").read_text())
+    for expected in (folder / "expected").glob("*"):
+        assert (folder / expected.name).read_text() == expected.read_text()
+
+
+def test_the_transcript_of_token_streaming_is_kept_to_the_letter() -> None:
+    assert (EXAMPLES / "token-streaming" / "expected.txt").read_text() == SEED

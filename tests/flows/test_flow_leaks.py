@@ -1,0 +1,163 @@
+"""Nothing leaks: not components, not threads, not descriptors, not callbacks on a loop."""
+
+import asyncio
+import gc
+import os
+import threading
+import weakref
+
+import pytest
+
+import torvyn
+from torvyn.errors import Internal
+from torvyn.testing import (
+    PARTS,
+    CollectingSink,
+    CountingSource,
+    ScriptedSource,
+    StallingSink,
+    as_parts,
+    idle,
+    run_flow,
+)
+
+
+def gone(references):
+    gc.collect()
+    return all(reference() is None for reference in references)
+
+
+@pytest.mark.parametrize("parts", PARTS)
+@pytest.mark.parametrize("how", ["completed", "cancelled", "failed"])
+def test_components_die_with_their_flow(parts, how):
+    def judge(element):
+        if how == "failed" and element.text == "5":
+            raise Internal("no")
+        return True
+
+    sink = StallingSink(after=3) if how == "cancelled" else CollectingSink()
+    stages = [CountingSource(10), torvyn.filter(judge), sink]
+    references = [weakref.ref(stage) for stage in stages]
+    try:
+        run = run_flow(*stages, parts=parts, until=idle)
+        run.close()
+        assert run.state == how
+        del run
+    except Internal:
+        pass
+    del stages, sink
+
+    assert gone(references)
+
+
+def test_components_of_a_flow_on_the_workers_die_with_it():
+    stages = [CountingSource(10), torvyn.filter(lambda e: True), CollectingSink()]
+    references = [weakref.ref(stage) for stage in stages]
+    flow = torvyn.Flow(*stages).start()
+    assert flow.wait(20)
+    del stages, flow
+
+    assert gone(references)
+
+
+def test_a_finished_flow_that_is_kept_lets_its_elements_go():
+    class Big(str):
+        pass
+
+    payload = Big("x" * 1000)
+    reference = weakref.ref(payload)
+    flow = torvyn.Flow(iter([payload]), torvyn.filter(lambda e: True), torvyn.sink(lambda e: None))
+    flow.run()
+    del payload
+
+    assert gone([reference])
+
+
+def test_an_iterator_that_is_dropped_unfinished_takes_its_flow_along():
+    source = CountingSource()
+    reference = weakref.ref(source)
+    elements = iter(torvyn.Flow(source, torvyn.filter(lambda e: True)))
+    next(elements)
+    del elements, source
+
+    assert gone([reference])
+
+
+def test_a_flow_that_never_started_is_collected():
+    source = CountingSource()
+    reference = weakref.ref(source)
+    flow = torvyn.Flow(source, CollectingSink())
+    assert flow.plan.nodes
+    del flow, source
+
+    assert gone([reference])
+
+
+def test_threads_end_with_their_flow():
+    before = threading.active_count()
+    for _ in range(5):
+        run_flow(ScriptedSource("abc"), torvyn.filter(lambda e: True), parts="thread")
+
+    assert threading.active_count() == before
+
+
+def descriptors():
+    gc.collect()
+    return len(os.listdir("/proc/self/fd"))
+
+
+def test_flows_give_their_descriptors_back():
+    def once():
+        list(torvyn.Flow(["a"], torvyn.filter(lambda e: True)))
+
+    once()
+    before = descriptors()
+    for _ in range(50):
+        once()
+
+    assert descriptors() <= before
+
+
+def test_loops_give_their_descriptors_back():
+    async def once():
+        return [e async for e in torvyn.Flow(["a"], torvyn.filter(lambda e: True))]
+
+    asyncio.run(once())
+    before = descriptors()
+    for _ in range(50):
+        asyncio.run(once())
+
+    assert descriptors() <= before
+
+
+def test_a_fed_flow_leaves_no_callback_behind():
+    class Bell:
+        def ring(self):
+            pass
+
+    async def main():
+        bell = Bell()
+        flow = torvyn.Flow(torvyn.filter(lambda e: True))
+        flow.on_ready(bell.ring)
+        flow.feed("a")
+        flow.finish()
+        await asyncio.sleep(0)
+        reference = weakref.ref(bell)
+        del bell, flow
+        await asyncio.sleep(0)
+        return gone([reference])
+
+    assert asyncio.run(main())
+
+
+@pytest.mark.parametrize("parts", ["thread", "async"])
+def test_a_flow_that_is_fed_and_forgotten_is_collected(parts):
+    stage = as_parts(torvyn.filter(lambda e: True), parts)
+    reference = weakref.ref(stage)
+    flow = torvyn.Flow(stage)
+    flow.feed("a")
+    flow.cancel()
+    flow.ready()
+    del flow, stage
+
+    assert gone([reference])

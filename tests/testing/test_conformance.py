@@ -1,0 +1,120 @@
+"""The checks: every built-in component keeps its contract, and a broken one is found out."""
+
+import pytest
+
+import torvyn
+from torvyn import testing
+from torvyn.components import BUILTINS
+from torvyn.link import instantiate
+from torvyn.link.plan import ComponentRef
+from torvyn.testing import check
+
+FITTING = {
+    "lines": {"config": "input.txt"},
+    "timer": {"config": {"interval": "1ms"}, "most": 2},
+    "rate-limit": {"config": {"rate": 1000}},
+    "json-map": {"config": {"pick": ["n"]}, "inputs": ['{"n": 1}', '{"n": 2, "x": 3}']},
+    "by-field": {
+        "config": {"field": "kind", "routes": {"a": "left"}, "default": "right"},
+        "inputs": ['{"kind": "a"}', '{"kind": "b"}', "{}"],
+    },
+    "batch": {"config": {"size": 3}},
+    "window": {"config": {"size": 3}},
+    "file": {"config": "output.txt"},
+}
+
+
+@pytest.mark.parametrize("name", BUILTINS)
+def test_every_built_in_component_keeps_its_contract(name, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "input.txt").write_text("one\ntwo\n")
+    options = dict(FITTING.get(name, {}))
+    component = instantiate(ComponentRef("builtin", name, BUILTINS[name]))
+
+    check(type(component), options.pop("config", ""), **options)
+
+
+def test_a_check_gives_what_left_the_component():
+    class Shout(torvyn.Processor):
+        def process(self, element):
+            return element.text.upper()
+
+    elements = testing.check_processor(Shout, inputs=["a", "b"])
+
+    assert [element.text for element in elements] == ["A", "B"]
+
+
+class WrongAnswer(torvyn.Filter):
+    def evaluate(self, element):
+        return "yes"
+
+
+class NeedsInit(torvyn.Aggregator):
+    """Begins anew only when it is made, not when it is initialised."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = True
+
+    def ingest(self, element):
+        once, self.first = self.first, False
+        return "first" if once else None
+
+
+class BreaksInTeardown(torvyn.Processor):
+    def process(self, element):
+        self.seen = True
+
+    def teardown(self):
+        assert self.seen
+
+
+class UndeclaredPort(torvyn.Router):
+    ports = ("left",)
+
+    def route(self, element):
+        return ["right"]
+
+
+class NeverResumes(torvyn.Sink):
+    def push(self, element):
+        return torvyn.Signal.PAUSE
+
+
+@pytest.mark.parametrize(
+    ("component", "complaint"),
+    [
+        (WrongAnswer, "answered str"),
+        (NeedsInit, "`init` must begin anew"),
+        (UndeclaredPort, "right"),
+    ],
+)
+def test_a_component_that_breaks_its_contract_is_found_out(component, complaint):
+    with pytest.raises(AssertionError, match=complaint):
+        check(component)
+
+
+def test_a_teardown_that_needs_an_element_is_found_out():
+    with pytest.raises(AttributeError, match="seen"):
+        check(BreaksInTeardown)
+
+
+def test_a_sink_that_never_resumes_is_found_out():
+    with pytest.raises(AssertionError, match="not done"):
+        testing.check_sink(NeverResumes, patience_s=0.05)
+
+
+def test_a_component_of_another_role_is_refused():
+    with pytest.raises(AssertionError, match="WrongAnswer is not a sink"):
+        testing.check_sink(WrongAnswer)
+
+
+def test_async_components_are_checked_as_well():
+    class Later(torvyn.Filter):
+        async def init(self, config):
+            self.ready = True
+
+        async def evaluate(self, element):
+            return self.ready
+
+    assert len(testing.check_filter(Later, inputs=["a"])) == 1
