@@ -14,6 +14,12 @@ from wit_world.imports import types  # type: ignore[import-not-found]
 from torvyn import errors
 from torvyn.contract.element import BINARY, TEXT, Context, Output, PureElement
 
+try:
+    from wit_world.imports import buffer_allocator
+except ImportError:
+    # The worlds of sinks and routers have none: they make no elements.
+    buffer_allocator = None
+
 Answer = TypeVar("Answer")
 
 make: Callable[[], Any] = object
@@ -78,7 +84,7 @@ def _context(lent: Any) -> Context:
 
 
 def start(config: str) -> None:
-    global component  # noqa: PLW0603
+    global component
     # Lines leave when they are complete, as they do in-process.
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
     component = make()
@@ -152,8 +158,6 @@ def output(item: Any) -> Any:
 
 
 def _buffer(data: bytes) -> Any:
-    from wit_world.imports import buffer_allocator
-
     try:
         with buffer_allocator.allocate(len(data)) as buffer:
             if data:

@@ -17,7 +17,7 @@ _items: Iterator[Any] | None = None
 
 
 def pull() -> Any:
-    global _items  # noqa: PLW0603
+    global _items
     source = adapter.component
     if hasattr(type(source), "__iter__"):
         _items = iter(source) if _items is None else _items
