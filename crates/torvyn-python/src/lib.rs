@@ -13,6 +13,8 @@ mod native;
 mod pool;
 mod port;
 mod report;
+#[cfg(feature = "sandbox")]
+mod sandbox;
 mod stage;
 mod symbols;
 mod text;
@@ -38,6 +40,9 @@ mod _native {
     use super::pool::Workers;
     #[pymodule_export]
     use super::port::Port;
+    #[cfg(feature = "sandbox")]
+    #[pymodule_export]
+    use super::sandbox::{CompiledComponent, SandboxError, SandboxGuest, capability_covers};
     #[pymodule_export]
     use super::text::{SentenceSplitter, Utf8Decoder};
     #[pymodule_export]

@@ -6,7 +6,7 @@ use pyo3::create_exception;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
-use torvyn_tools::describe::{Item, describe};
+use torvyn_tools::describe::{Item, describe, notes};
 use torvyn_tools::wasm::{Error, annotate, encode, world_of};
 use torvyn_tools::wit::FILES;
 
@@ -53,6 +53,13 @@ pub fn describe_component<'py>(py: Python<'py>, component: &[u8]) -> PyResult<Bo
     fields.set_item("custom_bytes", found.sizes.custom_bytes)?;
     fields.set_item("memory_bytes", found.sizes.memory_bytes)?;
     Ok(fields)
+}
+
+/// What a component says of itself.
+#[pyfunction]
+pub fn component_notes(component: &[u8]) -> PyResult<BTreeMap<String, String>> {
+    let found = notes(component).map_err(|error| raised(&error))?;
+    Ok(found.into_iter().collect())
 }
 
 /// The component with one more note on itself, such as `unit` and `tokens`.

@@ -54,15 +54,23 @@ impl Cache {
         self.folder.join(name.finalize().to_hex().as_str())
     }
 
+    /// Whether there is an entry that this cache wrote.
+    pub fn has(&self, engine: &Engine, wasm: &[u8]) -> bool {
+        fs::read(self.entry(engine, wasm)).is_ok_and(|entry| self.code(engine, wasm, &entry).is_some())
+    }
+
+    /// The compiled code of an entry, if this cache wrote it.
+    fn code<'a>(&self, engine: &Engine, wasm: &[u8], entry: &'a [u8]) -> Option<&'a [u8]> {
+        let (seal, code) = entry.split_at_checked(SEAL_BYTES)?;
+        let seal = <[u8; SEAL_BYTES]>::try_from(seal).ok()?;
+        // This comparison takes the same time wherever the difference is.
+        (self.seal(engine, wasm, code) == blake3::Hash::from_bytes(seal)).then_some(code)
+    }
+
     /// The compiled component; `None` when there is none, or none to be trusted.
     pub fn load(&self, engine: &Engine, wasm: &[u8]) -> (Option<Component>, Outcome) {
         let Ok(entry) = fs::read(self.entry(engine, wasm)) else { return (None, Outcome::Miss) };
-        let Some((seal, code)) = entry.split_at_checked(SEAL_BYTES) else { return (None, Outcome::Refused) };
-        let Ok(seal) = <[u8; SEAL_BYTES]>::try_from(seal) else { return (None, Outcome::Refused) };
-        // This comparison takes the same time wherever the difference is.
-        if self.seal(engine, wasm, code) != blake3::Hash::from_bytes(seal) {
-            return (None, Outcome::Refused);
-        }
+        let Some(code) = self.code(engine, wasm, &entry) else { return (None, Outcome::Refused) };
         // SAFETY: the seal says that these bytes came from `Component::serialize` of an engine of this version.
         match unsafe { Component::deserialize(engine, code) } {
             Ok(component) => (Some(component), Outcome::Hit),

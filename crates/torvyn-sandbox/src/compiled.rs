@@ -83,6 +83,29 @@ pub fn precompile(sandbox: &Sandbox, wasm: &[u8], counts_fuel: bool) -> Result<V
     engine.precompile_component(wasm).map_err(|error| SandboxError::Invalid(format!("{error:#}")))
 }
 
+/// Whether the cache in `folder` has code for this wasm that it would load.
+pub fn is_cached(
+    sandbox: &Sandbox,
+    wasm: &[u8],
+    folder: &Path,
+    counts_fuel: bool,
+) -> Result<bool, SandboxError> {
+    let engine = &sandbox.workshop(counts_fuel)?.engine;
+    Ok(Cache::open(folder)?.has(engine, wasm))
+}
+
+/// Puts what `precompile` made of this wasm into the cache in `folder`.
+pub fn remember(
+    sandbox: &Sandbox,
+    wasm: &[u8],
+    code: &[u8],
+    folder: &Path,
+    counts_fuel: bool,
+) -> Result<(), SandboxError> {
+    let engine = &sandbox.workshop(counts_fuel)?.engine;
+    Ok(Cache::open(folder)?.store(engine, wasm, code)?)
+}
+
 fn make(
     workshop: &Workshop,
     wasm: &[u8],

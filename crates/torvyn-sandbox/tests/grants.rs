@@ -5,53 +5,9 @@ mod guests;
 
 use std::time::{Duration, Instant};
 
-use guests::{Bench, limits};
+use guests::{Bench, PRINT_IMPORTS, PRINTING, PRINTS, limits};
 use torvyn_sandbox::{Channel, Limits};
 use torvyn_stream::{ErrorKind, Step};
-
-/// As much of WASI as these guests use.
-const PRINTING: &str = r#"
-package test:printing;
-world guest {
-    include torvyn:filtering/content-filter@0.1.0;
-    import wasi:cli/stdout@0.2.0;
-    import wasi:io/streams@0.2.0;
-}
-package wasi:io@0.2.0 {
-    interface error { resource error; }
-    interface streams {
-        use error.{error};
-        variant stream-error { last-operation-failed(error), closed }
-        resource output-stream {
-            blocking-write-and-flush: func(contents: list<u8>) -> result<_, stream-error>;
-        }
-    }
-}
-package wasi:cli@0.2.0 {
-    interface stdout {
-        use wasi:io/streams@0.2.0.{output-stream};
-        get-stdout: func() -> output-stream;
-    }
-}
-"#;
-
-const PRINTS: &str = r#"
-  (data (i32.const 512) "hello\nwor")
-  (func (export "torvyn:filtering/filter@0.1.0#evaluate") (param i64 i64 i32 i32 i32 i32) (result i32)
-    (local $out i32)
-    (local.set $out (call $get_stdout))
-    (call $write (local.get $out) (i32.const 512) (i32.const 9) (i32.const 600))
-    (call $drop_stream (local.get $out))
-    (i32.store8 (i32.const 32) (i32.const 0)) (i32.store8 (i32.const 36) (i32.const 1))
-    (call $drop_buffer (local.get 4)) (call $drop_context (local.get 5))
-    (i32.const 32))
-"#;
-
-const PRINT_IMPORTS: &str = r#"
-  (import "wasi:cli/stdout@0.2.0" "get-stdout" (func $get_stdout (result i32)))
-  (import "wasi:io/streams@0.2.0" "[method]output-stream.blocking-write-and-flush" (func $write (param i32 i32 i32 i32)))
-  (import "wasi:io/streams@0.2.0" "[resource-drop]output-stream" (func $drop_stream (param i32)))
-"#;
 
 fn printed(grants: &[&str]) -> Vec<(String, bool)> {
     let wasm = guests::filter_with(PRINTING, PRINT_IMPORTS, PRINTS);

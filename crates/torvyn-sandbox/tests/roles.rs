@@ -3,7 +3,7 @@
 
 mod guests;
 
-use guests::{Bench, FILTER, METADATA_FILTER, POLLED_SOURCE, PROCESSOR, SINK, SOURCE};
+use guests::{Bench, FILTER, METADATA_FILTER, POLLED_SOURCE, PROCESSOR, ROUTER, SINK, SOURCE};
 use torvyn_sandbox::Role;
 use torvyn_stream::{Call, CopyReason, Pull, Stage, Step};
 
@@ -69,6 +69,15 @@ fn a_sink_that_asks_for_a_pause_is_woken_by_time() {
     let call = Call { ledger: &bench.ledger, now_ns: 10_000_000 };
     bench.stage.tick(call, &mut bench.out).unwrap();
     assert_eq!(bench.stage.due(), None);
+}
+
+#[test]
+fn a_router_names_ports() {
+    let mut bench = Bench::new(&guests::router(ROUTER));
+    assert!(matches!(bench.accept("x"), Ok(Step::Route)));
+    assert_eq!(std::mem::take(&mut bench.out.ports), [0]);
+    assert!(matches!(bench.accept("both"), Ok(Step::Route)));
+    assert_eq!(bench.out.ports, [0, 1]);
 }
 
 #[test]

@@ -58,6 +58,11 @@ pub fn describe(bytes: &[u8]) -> Result<Description, Error> {
     })
 }
 
+/// What a component says of itself; the rest of it is not looked at.
+pub fn notes(bytes: &[u8]) -> Result<Vec<(String, String)>, Error> {
+    survey(bytes).map(|(_, notes)| notes)
+}
+
 fn items(resolve: &Resolve, world: WorldId, imported: bool) -> Vec<Item> {
     let world = &resolve.worlds[world];
     let all = if imported { &world.imports } else { &world.exports };

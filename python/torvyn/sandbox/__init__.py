@@ -1,4 +1,5 @@
-"""Wasm seen from Python: guests are built and described here.
+"""Wasm seen from Python: guests are built, compiled, described and made into parts of flows here.
 
-Toolchains are extras and only needed to build. Nothing here runs a component.
+What a guest may take and reach is said by link; the calls themselves are native. Toolchains are
+extras, and only needed to build.
 """

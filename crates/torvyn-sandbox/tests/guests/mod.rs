@@ -129,6 +129,66 @@ pub const SINK: &str = r#"
     (i32.store8 (i32.const 32) (i32.const 0)) (i32.const 32))
 "#;
 
+/// To port `a`, and to `b` as well when the payload begins with `b`.
+pub const ROUTER: &str = r#"
+  (data (i32.const 512) "ab")
+  (func (export "torvyn:filtering/router@0.1.0#route") (param i64 i64 i32 i32 i32 i32) (result i32)
+    (call $read_all (local.get 4) (i32.const 16))
+    (i32.store8 (i32.const 32) (i32.const 0))
+    (i32.store (i32.const 36) (i32.const 48))
+    (i32.store (i32.const 40) (i32.add (i32.const 1)
+      (i32.eq (i32.load8_u (i32.load (i32.const 16))) (i32.const 98))))
+    (i32.store (i32.const 48) (i32.const 512)) (i32.store (i32.const 52) (i32.const 1))
+    (i32.store (i32.const 56) (i32.const 513)) (i32.store (i32.const 60) (i32.const 1))
+    (call $drop_buffer (local.get 4)) (call $drop_context (local.get 5))
+    (global.set $at (i32.const 4096))
+    (i32.const 32))
+"#;
+
+/// As much of WASI as a guest that prints uses.
+pub const PRINTING: &str = r#"
+package test:printing;
+world guest {
+    include torvyn:filtering/content-filter@0.1.0;
+    import wasi:cli/stdout@0.2.0;
+    import wasi:io/streams@0.2.0;
+}
+package wasi:io@0.2.0 {
+    interface error { resource error; }
+    interface streams {
+        use error.{error};
+        variant stream-error { last-operation-failed(error), closed }
+        resource output-stream {
+            blocking-write-and-flush: func(contents: list<u8>) -> result<_, stream-error>;
+        }
+    }
+}
+package wasi:cli@0.2.0 {
+    interface stdout {
+        use wasi:io/streams@0.2.0.{output-stream};
+        get-stdout: func() -> output-stream;
+    }
+}
+"#;
+
+pub const PRINTS: &str = r#"
+  (data (i32.const 512) "hello\nwor")
+  (func (export "torvyn:filtering/filter@0.1.0#evaluate") (param i64 i64 i32 i32 i32 i32) (result i32)
+    (local $out i32)
+    (local.set $out (call $get_stdout))
+    (call $write (local.get $out) (i32.const 512) (i32.const 9) (i32.const 600))
+    (call $drop_stream (local.get $out))
+    (i32.store8 (i32.const 32) (i32.const 0)) (i32.store8 (i32.const 36) (i32.const 1))
+    (call $drop_buffer (local.get 4)) (call $drop_context (local.get 5))
+    (i32.const 32))
+"#;
+
+pub const PRINT_IMPORTS: &str = r#"
+  (import "wasi:cli/stdout@0.2.0" "get-stdout" (func $get_stdout (result i32)))
+  (import "wasi:io/streams@0.2.0" "[method]output-stream.blocking-write-and-flush" (func $write (param i32 i32 i32 i32)))
+  (import "wasi:io/streams@0.2.0" "[resource-drop]output-stream" (func $drop_stream (param i32)))
+"#;
+
 /// Does what the first byte of the payload says: t(rap), d(ivide), l(oop), m(emory bomb), h(andle bomb), s(tack),
 /// o(ut of bounds), e(rror); passes the rest.
 pub const CHAOS: &str = r#"
@@ -189,6 +249,10 @@ pub fn encode(folder: &str, extra: Option<&str>, world: &str, body: &str) -> Vec
 
 pub fn content_filter(body: &str) -> Vec<u8> {
     encode(".", None, "content-filter", &format!("{READS}{PRELUDE}{LIFECYCLE}{body}"))
+}
+
+pub fn router(body: &str) -> Vec<u8> {
+    encode(".", None, "content-router", &format!("{READS}{PRELUDE}{LIFECYCLE}{body}"))
 }
 
 pub fn processor(body: &str) -> Vec<u8> {
