@@ -24,6 +24,7 @@ ROOMS = {
     "components": "The built-in parts.",
     "manifest": "The text of Torvyn.toml.",
     "link": "The graph that a manifest or a program describes.",
+    "sandbox": "WebAssembly components.",
     "reactor": "Flows that run.",
     "cli": "The command line.",
 }

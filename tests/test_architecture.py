@@ -16,6 +16,7 @@ ORDER = (
     ("text",),
     ("components",),
     ("manifest",),
+    ("sandbox",),
     ("link",),
     ("reactor",),
     ("observe",),
@@ -25,7 +26,16 @@ ORDER = (
 RANK = {room: rank for rank, rooms in enumerate(ORDER) for room in rooms}
 
 # `torvyn.contract` itself runs without the native module; its elements use it when it is there.
-NATIVE = ("manifest", "reactor", "text", "components", "contract.element", "testing")
+NATIVE = (
+    "manifest",
+    "sandbox",
+    "link.grants",
+    "reactor",
+    "text",
+    "components",
+    "contract.element",
+    "testing",
+)
 
 FILES = sorted(PACKAGE.rglob("*.py"))
 

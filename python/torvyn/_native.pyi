@@ -1,6 +1,7 @@
 """The native module. Text that a person reads is never made there: errors carry fields."""
 
 from collections.abc import Callable, Iterator, Mapping
+from os import PathLike
 from typing import Any, Literal, final
 
 from typing_extensions import disjoint_base
@@ -9,6 +10,7 @@ from torvyn.contract.element import Context
 from torvyn.contract.signals import End
 
 __all__ = [
+    "CompiledComponent",
     "Element",
     "FlowIterator",
     "ManualClock",
@@ -16,12 +18,21 @@ __all__ = [
     "NativeStage",
     "NodeHandle",
     "Port",
+    "SandboxError",
+    "SandboxGuest",
     "SentenceSplitter",
     "TomlError",
     "Utf8Decoder",
     "Waker",
+    "WasmError",
     "Workers",
+    "annotate_component",
+    "capability_covers",
+    "component_notes",
+    "describe_component",
+    "encode_component",
     "parse_toml",
+    "wit_files",
 ]
 
 # element.rs
@@ -236,6 +247,78 @@ class NativeFlow:
     def iterate(self, on_end: Callable[[], None], text: bool = False) -> FlowIterator: ...
     def close(self) -> None: ...
 
+# sandbox.rs
+class SandboxError(Exception):
+    """A component cannot be compiled or linked, or a guest failed. `args`: a kind and words."""
+
+@final
+class CompiledComponent:
+    """A sandboxed component: compiled, checked against the contract and linked."""
+
+    def __new__(
+        cls, wasm: bytes, cache_dir: str | PathLike[str] | None = None, counts_fuel: bool = False
+    ) -> CompiledComponent: ...
+    @staticmethod
+    def precompile(wasm: bytes, counts_fuel: bool = False) -> bytes:
+        """Compiled code, for `remember`."""
+
+    @staticmethod
+    def is_cached(wasm: bytes, cache_dir: str | PathLike[str], counts_fuel: bool) -> bool: ...
+    @staticmethod
+    def remember(
+        wasm: bytes, code: bytes, cache_dir: str | PathLike[str], counts_fuel: bool
+    ) -> None:
+        """Puts compiled code into the cache. It will be run as it is: trust who made it."""
+
+    @property
+    def role(self) -> str: ...
+    @property
+    def interface(self) -> str: ...
+    @property
+    def world(self) -> str: ...
+    @property
+    def imports(self) -> list[str]: ...
+    @property
+    def exports(self) -> list[str]: ...
+    @property
+    def capabilities(self) -> list[str]:
+        """What its imports are there for."""
+
+    @property
+    def cache(self) -> Literal["hit", "miss", "refused"]: ...
+    @property
+    def compile_s(self) -> float: ...
+    def start(
+        self,
+        config: str,
+        *,
+        max_memory_bytes: int,
+        call_timeout_s: float,
+        init_timeout_s: float,
+        fuel: int | None,
+        grants: list[str],
+        printer: Callable[[str, str, bool], object],
+    ) -> SandboxGuest:
+        """Instantiates and calls `init`; `printer(channel, line, is_granted)` gets its prints."""
+
+@final
+class SandboxGuest:
+    """A guest that was started."""
+
+    def stage(
+        self, ports: list[str], flow_id: str, trace_id: str, deadline_s: float | None
+    ) -> NativeStage: ...
+    def teardown(self, timeout_s: float) -> None: ...
+    @property
+    def traps(self) -> int: ...
+    @property
+    def replaced(self) -> int: ...
+    @property
+    def refused(self) -> int: ...
+
+def capability_covers(grant: str, asked: str, folder: str | PathLike[str]) -> bool:
+    """Whether having one capability means having another; `ValueError` for what is none."""
+
 # text.rs
 @final
 class SentenceSplitter:
@@ -297,3 +380,26 @@ class TomlError(ValueError):
 
 def parse_toml(text: str) -> tuple[str, int, int, Any]:
     """A tree of `(kind, start, end, value)`; a table's value is `[(key, start, end, node)]`."""
+
+# Components of WebAssembly
+
+class WasmError(ValueError):
+    """Bytes that are no component. `args`: a kind, words of the tool, names it speaks of.
+
+    The kinds are `malformed`, `no-world`, `world-unknown`, `unfit` and `contract`.
+    """
+
+def encode_component(core: bytes, world: str | None = None) -> tuple[bytes, str]:
+    """The component of a core module, and its world: the given one or that of its exports."""
+
+def describe_component(component: bytes) -> dict[str, Any]:
+    """World, imports, exports, notes and sizes of a component; nothing is compiled."""
+
+def component_notes(component: bytes) -> dict[str, str]:
+    """What a component says of itself, such as its `unit` and `ports`."""
+
+def annotate_component(component: bytes, name: str, text: str) -> bytes:
+    """The component with one more note on itself, such as `unit` and `tokens`."""
+
+def wit_files() -> list[tuple[str, str]]:
+    """The built-in contracts: paths and texts."""

@@ -48,6 +48,8 @@ CATALOGUE: Final[dict[str, str]] = {
     "link.bad-ports": "A router has no ports, or ports that are not names.",
     "link.bad-run": "A node cannot run the way it is told to.",
     "link.bad-value": "A flow made in a program has a value that its key may not have.",
+    "link.capability-bad": "A text is no capability.",
+    "link.capability-denied": "A component asks for a capability that it is not granted.",
     "link.component-construct": "A component's `__init__` needs arguments or failed.",
     "link.component-import": "The file of a component cannot be imported.",
     "link.component-many-classes": "A component's file has several classes with a role.",
@@ -74,6 +76,11 @@ CATALOGUE: Final[dict[str, str]] = {
     "link.source-has-input": "An edge leads to a source.",
     "link.too-many-edges": "A port has more than 16 edges.",
     "link.unreachable": "A node cannot be reached from a source.",
+    # sandbox: WebAssembly components
+    "sandbox.cache": "The folder of compiled components is not safe to use.",
+    "sandbox.contract": "A component's exports are not those of one role of the contract.",
+    "sandbox.import": "A component imports something that the host does not have.",
+    "sandbox.invalid": "A file is no valid WebAssembly component.",
     # reactor: flows that run
     "reactor.already-ran": "A flow was started or changed after its start, or fed after its end.",
     "reactor.busy": "A flow was driven by two at once, or from inside one of its components.",

@@ -32,6 +32,14 @@ def chain(*components: str, extra: str = "", flow: str | None = None) -> Callabl
     return project(dict(zip(names, components, strict=True)), edges, extra, flow)
 
 
+def guest(capabilities: str) -> Callable[[Path], object]:
+    """A chain with a sandboxed component that asks for capabilities."""
+    path = Path(__file__).parents[1] / "sandbox" / "guests" / "filter.wasm"
+    declared = f'[[component]]\nname = "part"\npath = "{path}"\ncapabilities = {capabilities}\n'
+    declared += '[runtime]\ncache_dir = "cache"\n'
+    return chain(SOURCE, '"part"', SINK, extra=declared)
+
+
 def component(source: str, entry: str = "") -> Callable[[Path], object]:
     """A chain with a component of the project whose file is `source`."""
 
@@ -95,6 +103,8 @@ CASES: dict[str, Callable[[Path], object]] = {
     "link.bad-ports": router_without_ports,
     "link.bad-run": chain(SOURCE, FILTER + '\nrun = "async"', SINK),
     "link.bad-value": zero_depth,
+    "link.capability-bad": guest('["disk:read"]'),
+    "link.capability-denied": guest('["stdio:stdout"]'),
     "link.component-construct": component(
         FULL + "    def __init__(self, words): super().__init__()\n"
     ),
@@ -105,7 +115,7 @@ CASES: dict[str, Callable[[Path], object]] = {
     ),
     "link.component-no-class": component("x = 1\n"),
     "link.component-unknown": chain(SOURCE, '"bloklist"', SINK),
-    "link.component-unsupported": chain(SOURCE, '"guard.wasm"', SINK),
+    "link.component-unsupported": chain(SOURCE, '"oci://example.org/guard:1"', SINK),
     "link.cycle": project(
         {"a": SOURCE, "b": FILTER, "c": FILTER, "d": SINK},
         [("a", "b"), ("b", "c"), ("c", "b"), ("c", "d")],

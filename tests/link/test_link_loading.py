@@ -68,18 +68,28 @@ def test_a_path_may_be_a_file(tmp_path: Path) -> None:
     assert find("own", library)[0] == "project"
 
 
-@pytest.mark.parametrize("name", ["guard.wasm", "oci://example.org/guard:1"])
-def test_webassembly_is_refused_in_plain_words(name: str) -> None:
+def test_a_registry_is_refused_in_plain_words() -> None:
     problems = Problems()
 
-    assert Library().find(name, None, problems) is None
-    assert "which this build does not run" in problems.diagnostics()[0].message
+    assert Library().find("oci://example.org/guard:1", None, problems) is None
+    assert "which this build does not read" in problems.diagnostics()[0].message
 
 
-def test_a_declared_webassembly_file_is_refused_too() -> None:
-    library = Library({"guard": ComponentRecord(name="guard", path="guard.wasm")})
+@pytest.mark.parametrize(
+    ("record", "hint"),
+    [
+        (ComponentRecord(name="guard", path="guard.wasm"), None),
+        (ComponentRecord(name="guard", path="guard", language="c"), "`torvyn build` makes it"),
+        (ComponentRecord(name="guard", path="g", isolation="wasm"), "`torvyn build` makes it"),
+        (ComponentRecord(name="guard", path="guard", language="wasm"), None),
+    ],
+)
+def test_a_sandboxed_component_that_is_not_there_is_missed(
+    record: ComponentRecord, hint: str | None, tmp_path: Path
+) -> None:
+    found = find("guard", Library({"guard": record}, tmp_path))
 
-    assert find("guard", library)[0] == "link.component-unsupported"
+    assert found == ("link.component-missing", hint or "")
 
 
 def test_several_classes_are_listed(tmp_path: Path) -> None:

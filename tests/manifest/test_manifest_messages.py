@@ -51,7 +51,7 @@ error[manifest.wrong-type]: `version` is an integer, not a string
 error[manifest.unsupported]: `language = "rust"` is not supported by this build
   at flows/Torvyn.toml:9:12, component[0].language
 
-hint: this build runs `python`
+hint: this build runs `python`, `c` and `wasm`
 
 error[manifest.unknown-key]: there is no key `priorty` in `[flow.NAME]`
   at flows/Torvyn.toml:12:1, flow.main.priorty

@@ -13,10 +13,13 @@ mod native;
 mod pool;
 mod port;
 mod report;
+#[cfg(feature = "sandbox")]
+mod sandbox;
 mod stage;
 mod symbols;
 mod text;
 mod toml;
+mod tools;
 mod waker;
 
 use pyo3::prelude::*;
@@ -37,10 +40,15 @@ mod _native {
     use super::pool::Workers;
     #[pymodule_export]
     use super::port::Port;
+    #[cfg(feature = "sandbox")]
+    #[pymodule_export]
+    use super::sandbox::{CompiledComponent, SandboxError, SandboxGuest, capability_covers};
     #[pymodule_export]
     use super::text::{SentenceSplitter, Utf8Decoder};
     #[pymodule_export]
     use super::toml::{TomlError, parse_toml};
+    #[pymodule_export]
+    use super::tools::{WasmError, annotate_component, describe_component, encode_component, wit_files};
     #[pymodule_export]
     use super::waker::PyWaker;
 }

@@ -7,7 +7,7 @@ use torvyn_stream::{CopyReason, Element, ErrorKind, StageError};
 
 use crate::convert::{foreign, object};
 
-fn kind_name(kind: ErrorKind) -> &'static str {
+pub fn kind_name(kind: ErrorKind) -> &'static str {
     match kind {
         ErrorKind::InvalidInput => "invalid-input",
         ErrorKind::Unavailable => "unavailable",

@@ -337,6 +337,8 @@ impl Core {
         }
         let counters = &self.wires.shared.nodes[index];
         let call = Call { ledger: &counters.ledger, now_ns: self.now_ns };
+        // A stage that paused with an alarm has nobody else to resume it.
+        node.paused = false;
         let outcome = stage.tick(call, &mut self.outbox).map(|()| Step::Done);
         self.conclude(index, None, outcome, u32::MAX)
     }

@@ -9,15 +9,26 @@ pub enum CopyReason {
     HostToNative = 0,
     /// A host component read native bytes.
     NativeToHost = 1,
+    /// A sandboxed component read a payload into its own memory.
+    HostToGuest = 2,
+    /// A sandboxed component wrote a payload out of its own memory.
+    GuestToHost = 3,
 }
 
 impl CopyReason {
-    pub const ALL: [CopyReason; 2] = [CopyReason::HostToNative, CopyReason::NativeToHost];
+    pub const ALL: [CopyReason; 4] = [
+        CopyReason::HostToNative,
+        CopyReason::NativeToHost,
+        CopyReason::HostToGuest,
+        CopyReason::GuestToHost,
+    ];
 
     pub fn name(self) -> &'static str {
         match self {
             CopyReason::HostToNative => "host-to-native",
             CopyReason::NativeToHost => "native-to-host",
+            CopyReason::HostToGuest => "host-to-guest",
+            CopyReason::GuestToHost => "guest-to-host",
         }
     }
 }
@@ -31,7 +42,7 @@ pub struct Ledger {
     pub held_bytes: Counter,
     pub peak_bytes: Counter,
     pub peak_held_bytes: Counter,
-    copies: [Counter; 2],
+    copies: [Counter; CopyReason::ALL.len()],
     copied_bytes: Counter,
 }
 
@@ -59,6 +70,13 @@ impl Ledger {
     #[inline]
     pub fn copy(&self, reason: CopyReason, bytes: u64) {
         self.copies[reason as usize].add(1);
+        self.copied_bytes.add(bytes);
+    }
+
+    /// Several copies at once, as a sandboxed call made them.
+    #[inline]
+    pub fn copy_many(&self, reason: CopyReason, copies: u64, bytes: u64) {
+        self.copies[reason as usize].add(copies);
         self.copied_bytes.add(bytes);
     }
 

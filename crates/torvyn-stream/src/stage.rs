@@ -162,7 +162,7 @@ pub trait Stage: Send {
         Ok(())
     }
 
-    /// When the stage wants `tick`, in the flow's time.
+    /// When the stage wants `tick`, in the flow's time. The tick ends a pause.
     fn due(&self) -> Option<u64> {
         None
     }

@@ -20,6 +20,7 @@ COMMANDS: Final[dict[str, str]] = {
     "run": "Run a flow.",
     "trace": "Run a flow and show what happened to each element.",
     "bench": "Measure a flow.",
+    "inspect": "Show what a WebAssembly component is.",
     "config": "Show the settings and where each came from.",
     "schema": "Print the JSON Schema of Torvyn.toml.",
     "doctor": "Look at this machine and say what is missing.",

@@ -23,6 +23,7 @@ class NodeDraft:
     max_memory_bytes: int | None = None
     call_timeout_s: float | None = None
     init_timeout_s: float | None = None
+    fuel: int | None = None
     run: str | None = None
     on_error: str | dict[str, Any] | None = None
     unit: str | None = None

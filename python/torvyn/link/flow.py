@@ -77,7 +77,10 @@ class FlowLinker:
         self._hidden: dict[str, NodePlan] = {}
         self._is_whole = is_whole
         """Whether every edge found its nodes; if not, what can be reached is not known."""
-        self._node_linker = NodeLinker(draft.name, library, _limits(settings))
+        origin = settings.values["runtime.init_timeout"].origin
+        self._node_linker = NodeLinker(
+            draft.name, library, _limits(settings), init_is_default=origin == "default"
+        )
 
     def link(self, overrides: Mapping[str, str], *, open_start: bool, open_end: bool) -> Plan:
         draft = self._draft

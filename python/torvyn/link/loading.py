@@ -20,7 +20,7 @@ from torvyn.errors import LinkError, Location
 from torvyn.link.isolate import open_folder
 from torvyn.link.plan import ComponentRef
 from torvyn.manifest.problems import Problems, quoted, suggestion
-from torvyn.manifest.record import ComponentRecord
+from torvyn.manifest.record import ComponentRecord, GrantRecord
 
 GROUP = "torvyn.components"
 
@@ -40,18 +40,21 @@ class Library:
     declared: Mapping[str, ComponentRecord] = field(default_factory=dict)
     folder: Path = Path()
     """What the declared paths are relative to."""
+    grants: Mapping[str, GrantRecord] = field(default_factory=dict)
+    cache_dir: Path | None = None
+    """Where compiled components are kept; None: in the user's cache."""
 
     def find(self, name: str, place: Location | None, problems: Problems) -> Found | None:
         """The component of that name, or None and a problem."""
         record = self.declared.get(name)
-        for what in (name, record.path if record else ""):
-            if what.startswith("oci://") or what.endswith(".wasm"):
-                message = f"`{what}` is a WebAssembly component, which this build does not run"
-                hint = "name a component written in Python"
-                problems.add("link.component-unsupported", message, place, hint)
-                return None
+        if name.startswith("oci://"):
+            message = f"`{name}` lies in a registry, which this build does not read"
+            problems.add("link.component-unsupported", message, place, "name a `.wasm` file")
+            return None
         if record is not None:
             return self._find_declared(record, problems)
+        if name.endswith(".wasm"):
+            return self._find_guest(Path(name).stem, self.folder / name, place, problems)
         if name in BUILTINS:
             return _find(ComponentRef("builtin", name, BUILTINS[name]), place, problems)
         third_party = installed()
@@ -63,8 +66,25 @@ class Library:
         problems.add("link.component-unknown", message, place, advice)
         return None
 
+    def _find_guest(
+        self, name: str, path: Path, place: Location | None, problems: Problems
+    ) -> Found | None:
+        ref = ComponentRef("wasm", name, str(path.resolve()), cache_dir=self._cached())
+        return _find(ref, place, problems)
+
+    def _cached(self) -> str:
+        return str(self.cache_dir.resolve()) if self.cache_dir else ""
+
     def _find_declared(self, record: ComponentRecord, problems: Problems) -> Found | None:
         place = record.at("entry" if record.entry else "path")
+        guest = wasm_of(record, self.folder)
+        if guest is not None:
+            if not guest.is_file():
+                message = f"component `{record.name}` has no file `{shown(str(guest))}`"
+                hint = "`torvyn build` makes it" if guest.parent.name == "build" else None
+                problems.add("link.component-missing", message, record.at("path"), hint)
+                return None
+            return self._find_guest(record.name, guest, place, problems)
         target = _declared_target(record, self.folder / record.path, problems)
         if target is None:
             return None
@@ -73,6 +93,20 @@ class Library:
             return found
         named = f"{target.rpartition(':')[0]}:{found.component.__name__}"
         return Found(ComponentRef("project", record.name, named), found.component)
+
+
+def wasm_of(record: ComponentRecord, folder: Path) -> Path | None:
+    """The `.wasm` of a component that runs in the sandbox: given, or made by a build."""
+    path = folder / record.path
+    if path.suffix == ".wasm":
+        return path
+    language = record.language or ("c" if os.path.isfile(path / "component.c") else "python")
+    if language == "wasm":
+        found = sorted(path.glob("*.wasm"))
+        return found[0] if len(found) == 1 else path / f"{record.name}.wasm"
+    if language != "python" or record.isolation == "wasm":
+        return path / "build" / f"{record.name}.wasm"
+    return None
 
 
 def _declared_target(record: ComponentRecord, path: Path, problems: Problems) -> str | None:
@@ -107,6 +141,12 @@ def _find(ref: ComponentRef, place: Location | None, problems: Problems) -> Foun
 
 def load_class(ref: ComponentRef) -> type[Component]:
     """The class a ref names; raises `LinkError`."""
+    if ref.kind == "wasm":
+        # The engine is large; flows without guests never load it.
+        from torvyn.sandbox.component import guest_class
+
+        cache_dir = Path(ref.cache_dir) if ref.cache_dir else None
+        return guest_class(Path(ref.target), ref.name, cache_dir)
     target, _, name = ref.target.rpartition(":")
     try:
         module = _import(ref, target)

@@ -13,6 +13,7 @@ from torvyn.contract.roles import METHODS
 from torvyn.errors import ContractError, Location
 from torvyn.link.checked import FIELDS, config_text, place_of, value_of
 from torvyn.link.draft import NodeDraft
+from torvyn.link.grants import granted
 from torvyn.link.loading import Found, Library
 from torvyn.link.plan import ComponentRef, NodePlan
 from torvyn.link.policy import Handling
@@ -22,13 +23,24 @@ from torvyn.manifest.schema import NODE, RUN_MODES
 
 Part = type[Component] | Component
 
+GUEST_INIT_S = 5.0
+"""How long a guest's `init` may take when nothing is said."""
+
 
 class NodeLinker:
     """Links the nodes of one flow."""
 
-    def __init__(self, flow: str, library: Library, defaults: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        flow: str,
+        library: Library,
+        defaults: Mapping[str, Any],
+        *,
+        init_is_default: bool = True,
+    ) -> None:
         self._flow = flow
         self._library = library
+        self._init_is_default = init_is_default
         self._defaults = defaults
         """`max_memory`, `call_timeout` and `init_timeout` of nodes that say nothing."""
 
@@ -55,13 +67,34 @@ class NodeLinker:
             ports=(*ports, ERROR) if handling.keeps_letters else ports,
             on_error=handling.policy,
             location=draft.location,
-            **self._limits(draft, path, problems),
+            **self._limits(draft, found.ref.kind == "wasm", path, problems),
+            **self._sandboxed(draft, found, path, problems),
         )
 
-    def _limits(self, draft: NodeDraft, path: str, problems: Problems) -> dict[str, Any]:
+    def _sandboxed(
+        self, draft: NodeDraft, found: Found, path: str, problems: Problems
+    ) -> dict[str, Any]:
+        """What only guests have: fuel, grants, and less time to start."""
+        fuel = value_of(NODE, "fuel", draft, path, problems)
+        if found.ref.kind != "wasm":
+            if fuel is not None:
+                place = place_of(draft, "fuel", f"{path}.fuel")
+                message = f"`{title(found.component)}` is not sandboxed and has no `fuel`"
+                problems.add("link.bad-value", message, place, "take it out")
+            return {}
+        place = place_of(draft, "component", f"{path}.component")
+        grants = granted(found.ref.name, self._library, place, problems)
+        return {"fuel": fuel, "grants": grants}
+
+    def _limits(
+        self, draft: NodeDraft, is_guest: bool, path: str, problems: Problems
+    ) -> dict[str, Any]:
+        defaults = dict(self._defaults)
+        if is_guest and self._init_is_default:
+            defaults["init_timeout"] = GUEST_INIT_S
         return {
             FIELDS[name]: value_of(NODE, name, draft, path, problems) or default
-            for name, default in self._defaults.items()
+            for name, default in defaults.items()
         }
 
     def _find(self, draft: NodeDraft, place: Location, problems: Problems) -> Found | None:

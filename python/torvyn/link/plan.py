@@ -18,14 +18,17 @@ from torvyn.manifest.problems import redact
 class ComponentRef:
     """How to make a component: `kind` says where it is found.
 
-    `target` is `module:Class`, or for a component of a project `folder/file.py:Class`.
+    `target` is `module:Class`, for a component of a project `folder/file.py:Class`, and for a
+    sandboxed one the path of its `.wasm`.
     """
 
     kind: str
-    """`builtin`, `project`, `entry-point` or `object`."""
+    """`builtin`, `project`, `entry-point`, `wasm` or `object`."""
     name: str
     target: str
     instance: Any = field(default=None, compare=False, repr=False)
+    cache_dir: str = ""
+    """Where a sandboxed component's compiled code is kept; empty: in the user's cache."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +59,10 @@ class NodePlan:
     max_memory_bytes: int = 64 * 1024 * 1024
     call_timeout_s: float = 5.0
     init_timeout_s: float | None = 60.0
+    fuel: int | None = None
+    """Instructions a sandboxed call may execute; None: as many as its time allows."""
+    grants: tuple[str, ...] = ()
+    """The capabilities of a sandboxed component, their paths absolute."""
     location: Location | None = field(default=None, compare=False)
 
 
@@ -128,6 +135,8 @@ class Plan:
         del plain["secrets"]
         for node in plain["nodes"]:
             del node["component"]["instance"], node["location"]
+            if not node["component"]["cache_dir"]:
+                del node["component"]["cache_dir"]
         for edge in plain["edges"]:
             del edge["location"]
         redacted: dict[str, Any] = self._without_secrets(plain)

@@ -9,7 +9,7 @@ from typing import Any
 
 from torvyn.errors import Diagnostic, LinkError, Location, ManifestError
 from torvyn.link.draft import EdgeDraft, FlowDraft, NodeDraft
-from torvyn.link.flow import FlowLinker, link_flow
+from torvyn.link.flow import FlowLinker
 from torvyn.link.loading import Library
 from torvyn.link.plan import Plan
 from torvyn.manifest import (
@@ -41,14 +41,12 @@ def link(
     if flow is None:
         raise LinkError.of(problems.diagnostics())
     settings = settings or resolve(manifest)
-    return link_flow(
-        draft_of(flow),
-        components=manifest.components,
-        folder=Path(manifest.file).parent,
-        settings=settings,
-        overrides=overrides,
-        secrets=manifest.secrets | settings.secrets,
-    )
+    problems.secrets |= manifest.secrets | settings.secrets
+    linker = FlowLinker(draft_of(flow), library_of(manifest, settings), settings, problems)
+    plan = linker.link(overrides or {}, open_start=False, open_end=False)
+    if problems:
+        raise LinkError.of(problems.diagnostics()) from problems.cause
+    return replace(plan, secrets=manifest.secrets | settings.secrets)
 
 
 def load_plan(
@@ -80,7 +78,7 @@ def check(
     manifest, settings = _read(path, problems, flags, environ)
     for flow in manifest.flows.values():
         _link_into(manifest, flow, settings, problems)
-    _check_unused(manifest, problems)
+    _check_unused(manifest, settings, problems)
     return problems.diagnostics()
 
 
@@ -106,19 +104,26 @@ def _link_into(
 ) -> Plan:
     draft = draft_of(flow)
     is_whole = len(draft.edges) == len(flow.edges)
-    library = _library(manifest)
+    library = library_of(manifest, settings)
     linker = FlowLinker(draft, library, settings, problems, is_whole=is_whole)
     return linker.link(overrides or {}, open_start=False, open_end=False)
 
 
-def _library(manifest: Manifest) -> Library:
+def library_of(manifest: Manifest, settings: Settings) -> Library:
     declared = {record.name: record for record in manifest.components}
-    return Library(declared, Path(manifest.file).parent)
+    folder = Path(manifest.file).parent
+    cache_dir = settings["runtime.cache_dir"]
+    return Library(
+        declared,
+        folder,
+        grants=manifest.security.grants,
+        cache_dir=folder / cache_dir if cache_dir else None,
+    )
 
 
-def _check_unused(manifest: Manifest, problems: Problems) -> None:
+def _check_unused(manifest: Manifest, settings: Settings, problems: Problems) -> None:
     """Components that no flow uses are loaded too: a broken one is better found now."""
-    library = _library(manifest)
+    library = library_of(manifest, settings)
     used = {node.component for flow in manifest.flows.values() for node in flow.nodes.values()}
     for record in manifest.components:
         if record.name not in used and record.path:
@@ -178,6 +183,7 @@ def _node(node: NodeRecord) -> NodeDraft:
         max_memory_bytes=node.max_memory,
         call_timeout_s=node.call_timeout,
         init_timeout_s=node.init_timeout,
+        fuel=node.fuel,
         run=node.run,
         on_error=_policy(node.on_error),
         unit=node.unit,

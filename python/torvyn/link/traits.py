@@ -19,6 +19,8 @@ def title(component: type[Component] | Component) -> str:
 
 def calls_async(component: type[Component] | Component) -> bool | None:
     """Whether its role's method is `async`; None when it has no such method at all."""
+    if getattr(component, "is_guest", False):
+        return False
     streaming = getattr(component, "stream_function", None)
     if streaming is not None:
         return _is_async(streaming)

@@ -25,6 +25,9 @@ def json_schema() -> dict[str, Any]:
         "flow": {**_names(flow), "minProperties": 1},
     }
     properties |= {name: _table(table) for name, table in schema.SETTINGS.items()}
+    security = _table(schema.SECURITY)
+    security["properties"]["grants"] = _names(_table(schema.GRANT))
+    properties["security"] = security
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Torvyn.toml",

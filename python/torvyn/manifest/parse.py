@@ -21,9 +21,11 @@ from torvyn.manifest.record import (
     EndRecord,
     ErrorRecord,
     FlowRecord,
+    GrantRecord,
     Manifest,
     NodeRecord,
     Record,
+    SecurityRecord,
 )
 from torvyn.manifest.schema import Key, Table
 from torvyn.manifest.substitute import Variables
@@ -193,6 +195,8 @@ class _Parser(Reader):
         for name, table in schema.SETTINGS.items():
             if name in root.value:
                 parts[name] = self.record(table, root.value[name].node, table.record)
+        if "security" in root.value:
+            parts["security"] = self._security(root.value["security"])
         return Manifest(
             **parts,
             file=file,
@@ -256,6 +260,14 @@ class _Parser(Reader):
             edges = self._edges(inside["edges"])
         extra = {"name": entry.key, "nodes": nodes, "edges": edges}
         return self.record(schema.FLOW, entry.node, FlowRecord, **extra)
+
+    def _security(self, entry: Entry) -> SecurityRecord:
+        inside = entry.node.value if entry.node.kind == "table" else {}
+        grants: dict[str, GrantRecord] = {}
+        if "grants" in inside:
+            for held in self._named(inside["grants"], "grants"):
+                grants[held.key] = self.record(schema.GRANT, held.node, GrantRecord, name=held.key)
+        return self.record(schema.SECURITY, entry.node, SecurityRecord, grants=grants)
 
     def _edges(self, entry: Entry) -> tuple[EdgeRecord, ...]:
         if entry.node.kind != "array":

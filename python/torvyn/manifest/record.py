@@ -42,6 +42,7 @@ class ComponentRecord(Record):
     language: str | None = None
     isolation: str | None = None
     entry: str | None = None
+    capabilities: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,6 +65,7 @@ class NodeRecord(Record):
     max_memory: int | None = None
     call_timeout: float | None = None
     init_timeout: float | None = None
+    fuel: int | None = None
     run: str | None = None
     on_error: ErrorRecord | None = None
     unit: str | None = None
@@ -111,11 +113,26 @@ class RuntimeRecord(Record):
     init_timeout: float | None = None
     teardown_timeout: float | None = None
     drain_timeout: float | None = None
+    cache_dir: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class ObservabilityRecord(Record):
     level: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class GrantRecord(Record):
+    """What one component may do beyond computing."""
+
+    name: str = ""
+    capabilities: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SecurityRecord(Record):
+    default_capability_policy: str | None = None
+    grants: dict[str, GrantRecord] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,6 +144,7 @@ class Manifest(Record):
     flows: dict[str, FlowRecord] = field(default_factory=dict)
     runtime: RuntimeRecord = RuntimeRecord()
     observability: ObservabilityRecord = ObservabilityRecord()
+    security: SecurityRecord = SecurityRecord()
     file: str = field(default="Torvyn.toml", compare=False)
     """As the user gave it; component paths are relative to its folder."""
     secrets: frozenset[str] = field(default=frozenset(), compare=False, repr=False)

@@ -129,28 +129,37 @@ COMPONENT: Final = Table(
     "A component of the project, for nodes to name.",
     (
         Key("name", "name", "What nodes call it.", required=True),
-        Key("path", "string", "Its folder, relative to Torvyn.toml.", required=True),
+        Key(
+            "path",
+            "string",
+            "Its folder or its `.wasm`, relative to Torvyn.toml.",
+            required=True,
+        ),
         Key(
             "language",
             "string",
-            "What it is written in.",
-            default="python",
-            choices=("python",),
-            unsupported=("c", "zig", "js", "rust", "go", "wasm"),
+            "What it is written in; `wasm`: a component that is built already.",
+            choices=("python", "c", "wasm"),
+            unsupported=("zig", "js", "rust", "go"),
+            default_doc="found from the folder",
         ),
         Key(
             "isolation",
             "string",
-            "Where it runs.",
-            default="in-process",
-            choices=("in-process",),
-            unsupported=("wasm",),
+            "Where it runs: in this process, trusted, or in the sandbox.",
+            choices=("in-process", "wasm"),
+            default_doc="`in-process` for Python, `wasm` for all others",
         ),
         Key(
             "entry",
             "string",
             "A file of the folder, or `module:Class`.",
             default_doc="the only class with a role in `component.py`",
+        ),
+        Key(
+            "capabilities",
+            "strings",
+            "What it asks for, in the sandbox; with a leading `?`, what it can do without.",
         ),
     ),
     record.ComponentRecord,
@@ -190,9 +199,19 @@ NODE: Final = Table(
         Key("config", "config", "A string, or a table that is handed over as JSON.", default=""),
         _size("max_memory", "Memory it may hold.", words="`max_memory_per_component`"),
         _duration(
-            "call_timeout", "How long a call of an async node may take.", words="the runtime's"
+            "call_timeout",
+            "How long a call of an async or sandboxed node may take.",
+            words="the runtime's",
         ),
         _duration("init_timeout", "How long `init` may take.", words="the runtime's"),
+        Key(
+            "fuel",
+            "integer",
+            "Instructions that one call may execute, in the sandbox.",
+            minimum=1,
+            maximum=2**62,
+            default_doc="as many as its time allows",
+        ),
         Key(
             "run",
             "string",
@@ -276,10 +295,19 @@ RUNTIME: Final = Table(
         Key("turn_elements", "integer", "Elements of a turn.", default=32, minimum=1),
         _duration("turn_time", "Time of a turn.", 100e-6),
         _size("max_memory_per_component", "Memory a component may hold.", 64 * MiB),
-        _duration("call_timeout", "How long a call of an async node may take.", 5.0),
-        _duration("init_timeout", "How long `init` may take.", 60.0),
+        _duration("call_timeout", "How long a call of an async or sandboxed node may take.", 5.0),
+        _duration(
+            "init_timeout", "How long `init` may take; in the sandbox 5s unless it is set.", 60.0
+        ),
         _duration("teardown_timeout", "How long `teardown` may take.", 2.0),
         _duration("drain_timeout", "How long a flow may drain.", 5.0),
+        Key(
+            "cache_dir",
+            "string",
+            "Where compiled components are kept; nobody else may write there.",
+            default="",
+            default_doc="a folder of the user's cache",
+        ),
     ),
     record.RuntimeRecord,
 )
@@ -289,8 +317,32 @@ OBSERVABILITY: Final = Table(
     (Key("level", "string", "How much.", default="production", choices=LEVELS),),
     record.ObservabilityRecord,
 )
+SECURITY: Final = Table(
+    "[security]",
+    "What sandboxed components may reach.",
+    (
+        Key(
+            "default_capability_policy",
+            "string",
+            "What a component may do that nothing is granted to.",
+            default="deny-all",
+            choices=("deny-all",),
+        ),
+    ),
+    record.SecurityRecord,
+    tables=("grants",),
+)
+GRANT: Final = Table(
+    "[security.grants.COMPONENT]",
+    "What is granted to one component.",
+    (Key("capabilities", "strings", "What it may do.", required=True),),
+    record.GrantRecord,
+)
 
 SETTINGS: Final = {"runtime": RUNTIME, "observability": OBSERVABILITY}
 """The tables that flags, the environment and the user's config may override."""
-TOP_LEVEL: Final = ("torvyn", "component", "flow", *SETTINGS)
-ALL: Final = (PROJECT, COMPONENT, FLOW, NODE, EDGE, END, ON_ERROR, RUNTIME, OBSERVABILITY)
+TOP_LEVEL: Final = ("torvyn", "component", "flow", *SETTINGS, "security")
+ALL: Final = (
+    *(PROJECT, COMPONENT, FLOW, NODE, EDGE, END, ON_ERROR),
+    *(RUNTIME, OBSERVABILITY, SECURITY, GRANT),
+)

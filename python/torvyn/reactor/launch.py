@@ -25,6 +25,7 @@ from torvyn.reactor.loops import background_loop
 from torvyn.reactor.offload import ThreadRunner
 from torvyn.reactor.offload_async import AsyncRunner, settle
 from torvyn.reactor.recording import Recording
+from torvyn.sandbox.component import Allowance, GuestComponent
 
 logger = logging.getLogger("torvyn.reactor")
 
@@ -65,6 +66,8 @@ class Launch:
 
     def _part(self, node: NodePlan) -> Part:
         component = instantiate(node.component)
+        if isinstance(component, GuestComponent):
+            component.allow(self._allowance(node))
         config = node.config or config_text(component.config)
         part = Part(node, component, config)
         if node.run == "thread":
@@ -73,6 +76,18 @@ class Launch:
             limit_s = node.call_timeout_s
             part.runner = AsyncRunner(component, node.role, node.ports, config, limit_s)
         return part
+
+    def _allowance(self, node: NodePlan) -> Allowance:
+        init_timeout_s = node.init_timeout_s
+        return Allowance(
+            node.name,
+            max_memory_bytes=node.max_memory_bytes,
+            call_timeout_s=node.call_timeout_s,
+            init_timeout_s=Allowance.DEFAULT_INIT_S if init_timeout_s is None else init_timeout_s,
+            teardown_timeout_s=self.plan.runtime.teardown_timeout_s,
+            fuel=node.fuel,
+            grants=node.grants,
+        )
 
     # Start
 
@@ -181,6 +196,8 @@ class Launch:
     def _work(self, part: Part) -> Any:
         if part.runner is not None:
             return part.runner.port
+        if isinstance(part.component, GuestComponent):
+            return part.component.stage(part.node.ports, self.context)
         make_native = getattr(part.component, "native_stage", None)
         native = make_native(part.config) if make_native is not None else None
         return part.component if native is None else NativeStage(*native)

@@ -1,0 +1,280 @@
+//! The border of `torvyn_sandbox`: wasm in, descriptions and stages out. One sandbox serves the process.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use pyo3::create_exception;
+use pyo3::exceptions::{PyException, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use torvyn_sandbox::cache::Outcome;
+use torvyn_sandbox::{
+    Capability, Channel, Compiled, FlowFacts, Grants, GuestStage, Health, Instance, Limits, Line, Printer,
+    Sandbox, SandboxError as Refusal, Seat, Setup,
+};
+use torvyn_stream::StageError;
+
+use crate::native::NativeStage;
+use crate::report::kind_name;
+
+create_exception!(
+    torvyn._native,
+    SandboxError,
+    PyException,
+    "A component cannot be compiled or linked, or a guest failed. `args` are the kind and what happened."
+);
+
+static SANDBOX: LazyLock<Arc<Sandbox>> = LazyLock::new(Sandbox::new);
+
+fn refused(error: &Refusal) -> PyErr {
+    let kind = match error {
+        Refusal::Engine(_) => "engine",
+        Refusal::Invalid(_) => "invalid",
+        Refusal::CoreModule => "core-module",
+        Refusal::NoRole { .. } | Refusal::SeveralRoles { .. } => "role",
+        Refusal::Import { .. } => "import",
+        Refusal::Contract { .. } => "contract",
+        Refusal::Grant(_) => "grant",
+        Refusal::Cache(_) => "cache",
+    };
+    SandboxError::new_err((kind, error.to_string()))
+}
+
+fn failed(error: StageError) -> PyErr {
+    SandboxError::new_err((kind_name(error.kind), error.message))
+}
+
+/// A component, compiled and linked.
+#[pyclass(frozen, module = "torvyn._native")]
+pub struct CompiledComponent(Arc<Compiled>);
+
+#[pymethods]
+impl CompiledComponent {
+    /// Compiles, or loads what was compiled before from the cache in `cache_dir`.
+    #[new]
+    #[pyo3(signature = (wasm, cache_dir=None, counts_fuel=false))]
+    fn new(py: Python<'_>, wasm: &[u8], cache_dir: Option<PathBuf>, counts_fuel: bool) -> PyResult<Self> {
+        let made = py.detach(|| Compiled::new(&SANDBOX, wasm, cache_dir.as_deref(), counts_fuel));
+        made.map(|compiled| Self(Arc::new(compiled))).map_err(|error| refused(&error))
+    }
+
+    /// Compiled code as bytes, without linking it: the work of a process with limits.
+    #[staticmethod]
+    #[pyo3(signature = (wasm, counts_fuel=false))]
+    fn precompile<'py>(py: Python<'py>, wasm: &[u8], counts_fuel: bool) -> PyResult<Bound<'py, PyBytes>> {
+        let made = py.detach(|| torvyn_sandbox::precompile(&SANDBOX, wasm, counts_fuel));
+        made.map(|code| PyBytes::new(py, &code)).map_err(|error| refused(&error))
+    }
+
+    /// Whether the cache has something to load, be it to be trusted or not.
+    #[staticmethod]
+    fn is_cached(py: Python<'_>, wasm: &[u8], cache_dir: PathBuf, counts_fuel: bool) -> PyResult<bool> {
+        let look = || torvyn_sandbox::is_cached(&SANDBOX, wasm, &cache_dir, counts_fuel);
+        py.detach(look).map_err(|error| refused(&error))
+    }
+
+    /// Puts what `precompile` made into the cache.
+    #[staticmethod]
+    fn remember(
+        py: Python<'_>,
+        wasm: &[u8],
+        code: &[u8],
+        cache_dir: PathBuf,
+        counts_fuel: bool,
+    ) -> PyResult<()> {
+        let write = || torvyn_sandbox::remember(&SANDBOX, wasm, code, &cache_dir, counts_fuel);
+        py.detach(write).map_err(|error| refused(&error))
+    }
+
+    #[getter]
+    fn role(&self) -> &'static str {
+        self.0.description.role.name()
+    }
+
+    /// The role's interface, with its version.
+    #[getter]
+    fn interface(&self) -> &'static str {
+        self.0.description.role.interface()
+    }
+
+    #[getter]
+    fn world(&self) -> &'static str {
+        self.0.description.world()
+    }
+
+    #[getter]
+    fn imports(&self) -> Vec<String> {
+        self.0.description.imports.clone()
+    }
+
+    #[getter]
+    fn exports(&self) -> Vec<String> {
+        self.0.description.exports.clone()
+    }
+
+    /// What its imports are there for.
+    #[getter]
+    fn capabilities(&self) -> Vec<&'static str> {
+        self.0.description.capabilities()
+    }
+
+    /// `hit`, `miss`, or `refused` when an entry of the cache was not to be trusted.
+    #[getter]
+    fn cache(&self) -> &'static str {
+        match self.0.outcome {
+            Outcome::Hit => "hit",
+            Outcome::Miss => "miss",
+            Outcome::Refused => "refused",
+        }
+    }
+
+    #[getter]
+    fn compile_s(&self) -> f64 {
+        self.0.compile_time.as_secs_f64()
+    }
+
+    /// Instantiates and calls `init`. `printer(channel, text, is_granted)` gets every line the guest prints.
+    #[pyo3(signature = (config, *, max_memory_bytes, call_timeout_s, init_timeout_s, fuel, grants, printer))]
+    #[allow(clippy::too_many_arguments)]
+    fn start(
+        &self,
+        py: Python<'_>,
+        config: String,
+        max_memory_bytes: u64,
+        call_timeout_s: f64,
+        init_timeout_s: f64,
+        fuel: Option<u64>,
+        grants: Vec<String>,
+        printer: Py<PyAny>,
+    ) -> PyResult<SandboxGuest> {
+        let capabilities = grants.iter().map(|text| capability(text)).collect::<PyResult<_>>()?;
+        let guest = SandboxGuest {
+            compiled: self.0.clone(),
+            config,
+            limits: Limits {
+                memory_bytes: max_memory_bytes,
+                call_timeout: seconds(call_timeout_s)?,
+                init_timeout: seconds(init_timeout_s)?,
+                fuel,
+                ..Limits::default()
+            },
+            grants: Arc::new(Grants { capabilities }),
+            printer: printing(printer),
+            seat: Seat::default(),
+            health: Arc::default(),
+        };
+        let setup = guest.setup(FlowFacts::default());
+        let instance = py.detach(|| Instance::start(&setup)).map_err(failed)?;
+        *guest.seat.lock().unwrap_or_else(PoisonError::into_inner) = Some(instance);
+        Ok(guest)
+    }
+}
+
+fn seconds(value: f64) -> PyResult<Duration> {
+    Duration::try_from_secs_f64(value).map_err(|error| PyValueError::new_err(error.to_string()))
+}
+
+/// A guest that was started. Its instance goes into the flow with `stage` and comes back when the flow is over.
+#[pyclass(frozen, module = "torvyn._native")]
+pub struct SandboxGuest {
+    compiled: Arc<Compiled>,
+    config: String,
+    limits: Limits,
+    grants: Arc<Grants>,
+    printer: Printer,
+    seat: Seat,
+    health: Arc<Health>,
+}
+
+impl SandboxGuest {
+    fn setup(&self, facts: FlowFacts) -> Setup {
+        Setup {
+            compiled: self.compiled.clone(),
+            config: self.config.clone(),
+            limits: self.limits.clone(),
+            grants: self.grants.clone(),
+            facts,
+            printer: self.printer.clone(),
+        }
+    }
+}
+
+#[pymethods]
+impl SandboxGuest {
+    /// The guest as a stage of one flow. `deadline_s` is what is left of the flow's time.
+    fn stage(
+        &self,
+        ports: Vec<String>,
+        flow_id: String,
+        trace_id: String,
+        deadline_s: Option<f64>,
+    ) -> PyResult<NativeStage> {
+        let deadline = deadline_s.map(|left| seconds(left.max(0.0))).transpose()?;
+        let facts = FlowFacts {
+            flow_id,
+            trace_id,
+            span_id: String::new(),
+            deadline: deadline.map(|left| Instant::now() + left),
+        };
+        let mut stage =
+            GuestStage::new(self.setup(facts.clone()), ports, self.seat.clone(), self.health.clone());
+        stage.set_facts(facts);
+        Ok(NativeStage(Mutex::new(Some(Box::new(stage)))))
+    }
+
+    /// Calls the guest's `teardown`, if its instance has come back, and lets go of it.
+    fn teardown(&self, py: Python<'_>, timeout_s: f64) -> PyResult<()> {
+        let instance = self.seat.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(instance) = instance else { return Ok(()) };
+        let timeout = seconds(timeout_s)?;
+        py.detach(|| instance.teardown(&self.printer, timeout)).map_err(failed)
+    }
+
+    /// Calls that did not come back.
+    #[getter]
+    fn traps(&self) -> u64 {
+        self.health.traps.load(Ordering::Relaxed)
+    }
+
+    /// Instances that took the place of one that trapped, and so lost what it held.
+    #[getter]
+    fn replaced(&self) -> u64 {
+        self.health.replaced.load(Ordering::Relaxed)
+    }
+
+    /// Calls refused to a guest that trapped too often.
+    #[getter]
+    fn refused(&self) -> u64 {
+        self.health.refused.load(Ordering::Relaxed)
+    }
+}
+
+/// Runs after the guest's call, inside the flow's turn, like a Python stage would.
+fn printing(printer: Py<PyAny>) -> Printer {
+    Arc::new(move |line: Line| {
+        let channel = match line.channel {
+            Channel::Stdout => "stdout",
+            Channel::Stderr => "stderr",
+        };
+        Python::attach(|py| {
+            if let Err(error) = printer.call1(py, (channel, line.text, line.granted)) {
+                error.write_unraisable(py, None);
+            }
+        });
+    })
+}
+
+/// Paths of capabilities are absolute here; the manifest's are made so before.
+fn capability(text: &str) -> PyResult<Capability> {
+    Capability::parse(text, Path::new("/")).map_err(|error| PyValueError::new_err(error.reason))
+}
+
+/// Whether having `grant` means having `asked`; relative paths lie under `folder`. Raises `ValueError` for what is
+/// no capability.
+#[pyfunction]
+pub fn capability_covers(grant: &str, asked: &str, folder: PathBuf) -> PyResult<bool> {
+    let parse = |text| Capability::parse(text, &folder).map_err(|error| PyValueError::new_err(error.reason));
+    Ok(parse(grant)?.covers(&parse(asked)?))
+}

@@ -1,0 +1,150 @@
+//! Compiled code on disk. An entry is loaded only if a keyed hash says that this cache wrote it.
+//!
+//! Compiled code is run as it is, so whoever can write an entry runs what they like: the key lies in the folder, readable
+//! by its owner alone, and covers the wasm's digest, the engine's version and the code. This is the crate's only unsafe code.
+#![allow(unsafe_code)]
+
+use std::fs::{self, File, OpenOptions};
+use std::hash::{Hash, Hasher};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use wasmtime::Engine;
+use wasmtime::component::Component;
+
+const KEY_BYTES: usize = 32;
+const SEAL_BYTES: usize = 32;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// Loaded as it was compiled before.
+    Hit,
+    /// Compiled now.
+    Miss,
+    /// An entry was there and is not ours, or is broken: compiled now, and the entry replaced.
+    Refused,
+}
+
+pub struct Cache {
+    folder: PathBuf,
+    key: [u8; KEY_BYTES],
+}
+
+static TEMPORARY: AtomicU64 = AtomicU64::new(0);
+
+impl Cache {
+    /// Opens the folder, or makes it with a new key.
+    pub fn open(folder: &Path) -> io::Result<Self> {
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+        let path = folder.join("key");
+        let key = match read_key(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => make_key(folder, &path)?,
+            read => read?,
+        };
+        Ok(Self { folder: folder.to_owned(), key })
+    }
+
+    /// The entry's file, for this wasm and this engine.
+    pub fn entry(&self, engine: &Engine, wasm: &[u8]) -> PathBuf {
+        let mut name = blake3::Hasher::new();
+        name.update(blake3::hash(wasm).as_bytes());
+        name.update(&version(engine));
+        self.folder.join(name.finalize().to_hex().as_str())
+    }
+
+    /// Whether there is an entry that this cache wrote.
+    pub fn has(&self, engine: &Engine, wasm: &[u8]) -> bool {
+        fs::read(self.entry(engine, wasm)).is_ok_and(|entry| self.code(engine, wasm, &entry).is_some())
+    }
+
+    /// The compiled code of an entry, if this cache wrote it.
+    fn code<'a>(&self, engine: &Engine, wasm: &[u8], entry: &'a [u8]) -> Option<&'a [u8]> {
+        let (seal, code) = entry.split_at_checked(SEAL_BYTES)?;
+        let seal = <[u8; SEAL_BYTES]>::try_from(seal).ok()?;
+        // This comparison takes the same time wherever the difference is.
+        (self.seal(engine, wasm, code) == blake3::Hash::from_bytes(seal)).then_some(code)
+    }
+
+    /// The compiled component; `None` when there is none, or none to be trusted.
+    pub fn load(&self, engine: &Engine, wasm: &[u8]) -> (Option<Component>, Outcome) {
+        let Ok(entry) = fs::read(self.entry(engine, wasm)) else { return (None, Outcome::Miss) };
+        let Some(code) = self.code(engine, wasm, &entry) else { return (None, Outcome::Refused) };
+        // SAFETY: the seal says that these bytes came from `Component::serialize` of an engine of this version.
+        match unsafe { Component::deserialize(engine, code) } {
+            Ok(component) => (Some(component), Outcome::Hit),
+            Err(_) => (None, Outcome::Refused),
+        }
+    }
+
+    /// Writes the entry whole or not at all.
+    pub fn store(&self, engine: &Engine, wasm: &[u8], code: &[u8]) -> io::Result<()> {
+        let serial = TEMPORARY.fetch_add(1, Ordering::Relaxed);
+        let temporary = self.folder.join(format!("new-{}-{serial}", std::process::id()));
+        let mut file = private(&temporary)?;
+        let written = file
+            .write_all(self.seal(engine, wasm, code).as_bytes())
+            .and_then(|()| file.write_all(code))
+            .and_then(|()| fs::rename(&temporary, self.entry(engine, wasm)));
+        if written.is_err() {
+            let _ = fs::remove_file(&temporary);
+        }
+        written
+    }
+
+    fn seal(&self, engine: &Engine, wasm: &[u8], code: &[u8]) -> blake3::Hash {
+        let mut seal = blake3::Hasher::new_keyed(&self.key);
+        seal.update(blake3::hash(wasm).as_bytes());
+        seal.update(&version(engine));
+        seal.update(code);
+        seal.finalize()
+    }
+}
+
+/// All that compiled code depends on: wasmtime's version, its settings, the machine.
+fn version(engine: &Engine) -> [u8; 32] {
+    struct Digest(blake3::Hasher);
+    impl Hasher for Digest {
+        fn write(&mut self, bytes: &[u8]) {
+            self.0.update(bytes);
+        }
+        fn finish(&self) -> u64 {
+            0
+        }
+    }
+    let mut digest = Digest(blake3::Hasher::new());
+    engine.precompile_compatibility_hash().hash(&mut digest);
+    *digest.0.finalize().as_bytes()
+}
+
+fn private(path: &Path) -> io::Result<File> {
+    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
+}
+
+fn read_key(path: &Path) -> io::Result<[u8; KEY_BYTES]> {
+    let mut file = File::open(path)?;
+    let facts = file.metadata()?;
+    if facts.mode() & 0o077 != 0 {
+        let message = format!("`{}` can be read by others than its owner", path.display());
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, message));
+    }
+    let mut key = [0; KEY_BYTES];
+    file.read_exact(&mut key)?;
+    Ok(key)
+}
+
+/// Makes a key unless somebody else was quicker: then theirs is the key.
+fn make_key(folder: &Path, path: &Path) -> io::Result<[u8; KEY_BYTES]> {
+    let mut key = [0; KEY_BYTES];
+    getrandom::fill(&mut key).map_err(io::Error::other)?;
+    let serial = TEMPORARY.fetch_add(1, Ordering::Relaxed);
+    let temporary = folder.join(format!("key-{}-{serial}", std::process::id()));
+    private(&temporary)?.write_all(&key)?;
+    let linked = fs::hard_link(&temporary, path);
+    fs::remove_file(&temporary)?;
+    match linked {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+        _ => read_key(path),
+    }
+}

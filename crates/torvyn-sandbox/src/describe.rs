@@ -1,0 +1,81 @@
+//! What a component says of itself: its role, its world, what it imports and exports. Nothing is run.
+
+use wasmtime::Engine;
+use wasmtime::component::Component;
+use wasmtime::component::types::ComponentItem;
+
+use crate::contract::{LIFECYCLE, Role};
+use crate::fault::SandboxError;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Description {
+    pub role: Role,
+    pub has_lifecycle: bool,
+    pub imports: Vec<String>,
+    pub exports: Vec<String>,
+}
+
+/// Imports through which a guest can wait in the host.
+const WAITING: [&str; 3] = ["wasi:io/poll@", "wasi:sockets/", "wasi:filesystem/"];
+
+/// Which import serves which capability.
+const SERVES: [(&str, &str); 9] = [
+    ("wasi:cli/stdout@", "stdio:stdout"),
+    ("wasi:cli/stderr@", "stdio:stderr"),
+    ("wasi:cli/environment@", "environment:read"),
+    ("wasi:filesystem/preopens@", "filesystem"),
+    ("wasi:sockets/tcp-create-socket@", "network:tcp-connect"),
+    ("wasi:clocks/wall-clock@", "clock:wall"),
+    ("wasi:clocks/monotonic-clock@", "clock:monotonic"),
+    ("wasi:random/random@", "random:crypto"),
+    ("wasi:random/insecure@", "random:insecure"),
+];
+
+impl Description {
+    pub fn of(engine: &Engine, component: &Component) -> Result<Self, SandboxError> {
+        let kind = component.component_type();
+        let exports: Vec<String> = kind.exports(engine).map(|(name, _)| name.to_owned()).collect();
+        let imports = kind
+            .imports(engine)
+            .filter(|(_, item)| !matches!(item.ty, ComponentItem::Type(_)))
+            .map(|(name, _)| name.to_owned())
+            .collect();
+        let roles: Vec<Role> = Role::ALL
+            .into_iter()
+            .filter(|role| exports.iter().any(|name| name == role.interface()))
+            .collect();
+        let role = match roles[..] {
+            [role] => role,
+            [] => return Err(SandboxError::NoRole { exports: listed(&exports) }),
+            _ => {
+                let names: Vec<String> = roles.iter().map(|role| role.interface().to_owned()).collect();
+                return Err(SandboxError::SeveralRoles { roles: listed(&names) });
+            }
+        };
+        let has_lifecycle = exports.iter().any(|name| name == LIFECYCLE);
+        Ok(Self { role, has_lifecycle, imports, exports })
+    }
+
+    pub fn world(&self) -> &'static str {
+        self.role.world(self.has_lifecycle)
+    }
+
+    pub fn imports_wasi(&self) -> bool {
+        self.imports.iter().any(|name| name.starts_with("wasi:"))
+    }
+
+    /// Whether a call may wait in the host, where no epoch reaches it.
+    pub fn may_wait(&self) -> bool {
+        self.imports.iter().any(|name| WAITING.iter().any(|prefix| name.starts_with(prefix)))
+    }
+
+    /// The capabilities that the imports are there for.
+    pub fn capabilities(&self) -> Vec<&'static str> {
+        let imported = |prefix: &str| self.imports.iter().any(|name| name.starts_with(prefix));
+        SERVES.into_iter().filter(|(prefix, _)| imported(prefix)).map(|(_, name)| name).collect()
+    }
+}
+
+fn listed(names: &[String]) -> String {
+    if names.is_empty() { "nothing".to_owned() } else { names.join(", ") }
+}

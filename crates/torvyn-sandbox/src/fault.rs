@@ -1,0 +1,105 @@
+//! Faults: what went wrong in a guest, in words. The function, the cause and the guest's own backtrace.
+
+use std::time::Duration;
+
+use torvyn_stream::{ErrorKind, StageError};
+use wasmtime::{Error, Trap, WasmBacktrace};
+
+use crate::contract::ProcessError;
+
+/// The host cut a call that waited in the host.
+#[derive(Debug, thiserror::Error)]
+#[error("the call waited in the host")]
+pub struct Overdue;
+
+/// A guest's own answer that it failed.
+pub fn answered(error: ProcessError) -> StageError {
+    let (kind, message) = match error {
+        ProcessError::InvalidInput(message) => (ErrorKind::InvalidInput, message),
+        ProcessError::Unavailable(message) => (ErrorKind::Unavailable, message),
+        ProcessError::Internal(message) => (ErrorKind::Internal, message),
+        ProcessError::DeadlineExceeded => (ErrorKind::DeadlineExceeded, "there was not enough time".into()),
+        ProcessError::Fatal(message) => (ErrorKind::Fatal, message),
+    };
+    StageError::new(kind, message)
+}
+
+/// A call that did not come back. `refused` is what the limiter said no to before.
+pub fn trapped(function: &str, error: &Error, refused: Option<&str>, limit: Duration) -> StageError {
+    let (kind, mut message) = match cause(error) {
+        Cause::Overdue => {
+            let limit_s = limit.as_secs_f64();
+            (
+                ErrorKind::DeadlineExceeded,
+                format!("`{function}` took longer than {limit_s} s and was stopped"),
+            )
+        }
+        Cause::Fuel => (ErrorKind::DeadlineExceeded, format!("`{function}` used up its fuel")),
+        Cause::Trap(what) => (ErrorKind::Internal, format!("`{function}` trapped: {what}")),
+    };
+    if let Some(refused) = refused {
+        message.push_str(&format!("; it was refused {refused}"));
+    }
+    if let Some(backtrace) = error.downcast_ref::<WasmBacktrace>() {
+        message.push_str(&frames(backtrace));
+    }
+    StageError::new(kind, message)
+}
+
+enum Cause {
+    Overdue,
+    Fuel,
+    Trap(String),
+}
+
+fn cause(error: &Error) -> Cause {
+    if error.downcast_ref::<Overdue>().is_some() {
+        return Cause::Overdue;
+    }
+    match error.downcast_ref::<Trap>() {
+        Some(Trap::Interrupt) => Cause::Overdue,
+        Some(Trap::OutOfFuel) => Cause::Fuel,
+        Some(trap) => Cause::Trap(trap.to_string().trim_start_matches("wasm trap: ").to_owned()),
+        None => Cause::Trap(error.root_cause().to_string()),
+    }
+}
+
+/// Innermost first, as wasmtime counts them.
+fn frames(backtrace: &WasmBacktrace) -> String {
+    let mut text = String::from("\nguest backtrace:");
+    for (at, frame) in backtrace.frames().iter().enumerate() {
+        let name = match frame.func_name() {
+            Some(name) => name.to_owned(),
+            None => format!("function {}", frame.func_index()),
+        };
+        text.push_str(&format!("\n  {at}: {name}"));
+        let place = frame.symbols().first().and_then(|symbol| Some((symbol.file()?, symbol.line()?)));
+        if let Some((file, line)) = place {
+            text.push_str(&format!(" at {file}:{line}"));
+        }
+    }
+    text
+}
+
+/// Why a guest cannot be made, before it was asked anything.
+#[derive(Debug, thiserror::Error)]
+pub enum SandboxError {
+    #[error("the sandbox cannot be set up: {0}")]
+    Engine(String),
+    #[error("it is no valid WebAssembly component: {0}")]
+    Invalid(String),
+    #[error("it is a core module, not a component")]
+    CoreModule,
+    #[error("it exports no role of torvyn: {exports}")]
+    NoRole { exports: String },
+    #[error("it exports several roles: {roles}")]
+    SeveralRoles { roles: String },
+    #[error("it imports what this host does not have: {import}")]
+    Import { import: String },
+    #[error("its interface `{interface}` is not that of the contract: {reason}")]
+    Contract { interface: String, reason: String },
+    #[error("a grant cannot be opened: {0}")]
+    Grant(String),
+    #[error("the cache cannot be used: {0}")]
+    Cache(#[from] std::io::Error),
+}

@@ -1,0 +1,157 @@
+//! The host: what one instance's store holds. Payloads, counts, the flow's facts, grants and what the guest printed.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use torvyn_stream::{CopyReason, Ledger};
+use wasmtime::component::ResourceTable;
+use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
+
+use crate::grants::Grants;
+use crate::limits::{Limiter, Limits, PAYLOAD_MAX};
+use crate::print::Printed;
+use crate::slab::{Readable, Slab, Slot};
+
+/// The flow, as its components may know it.
+#[derive(Debug, Clone, Default)]
+pub struct FlowFacts {
+    pub flow_id: String,
+    pub trace_id: String,
+    pub span_id: String,
+    pub deadline: Option<Instant>,
+}
+
+/// Copies made since the last call's accounts were closed.
+#[derive(Default)]
+pub struct Tally {
+    pub to_guest: (u64, u64),
+    pub to_host: (u64, u64),
+    pub to_native: (u64, u64),
+}
+
+impl Tally {
+    #[inline]
+    pub fn note(count: &mut (u64, u64), bytes: u64) {
+        count.0 += 1;
+        count.1 += bytes;
+    }
+
+    #[inline]
+    fn post(&mut self, ledger: &Ledger) {
+        for (reason, (copies, bytes)) in [
+            (CopyReason::HostToGuest, self.to_guest),
+            (CopyReason::GuestToHost, self.to_host),
+            (CopyReason::HostToNative, self.to_native),
+        ] {
+            if copies > 0 {
+                ledger.copy_many(reason, copies, bytes);
+            }
+        }
+        *self = Tally::default();
+    }
+}
+
+struct Wasi {
+    ctx: WasiCtx,
+    table: ResourceTable,
+}
+
+pub struct Host {
+    pub slab: Slab,
+    pub tally: Tally,
+    pub limiter: Limiter,
+    pub facts: FlowFacts,
+    pub grants: Arc<Grants>,
+    pub printed: Printed,
+    /// Bytes of payloads that the guest made and has not handed over.
+    pub made_bytes: u64,
+    wasi: Option<Box<Wasi>>,
+}
+
+/// How many WASI handles a guest may hold.
+const WASI_HANDLES: usize = 1024;
+
+impl Host {
+    pub fn new(limits: Limits, grants: Arc<Grants>, facts: FlowFacts) -> Self {
+        Self {
+            slab: Slab::new(limits.handles),
+            tally: Tally::default(),
+            limiter: Limiter::new(limits),
+            facts,
+            grants,
+            printed: Printed::default(),
+            made_bytes: 0,
+            wasi: None,
+        }
+    }
+
+    /// Opens what is granted. Only for guests that import WASI.
+    pub fn open_wasi(&mut self) -> wasmtime::Result<()> {
+        let ctx = self.grants.open(&self.printed)?;
+        self.wasi = Some(Box::new(wasi(ctx)));
+        Ok(())
+    }
+
+    /// Whether `bytes` more may be written; the reason when not.
+    #[inline]
+    pub fn may_make(&mut self, bytes: u64) -> Result<(), String> {
+        let budget = self.limiter.limits().memory_bytes;
+        if bytes > PAYLOAD_MAX || self.made_bytes + bytes > budget {
+            let refused = format!("{bytes} bytes of payload, where {budget} are granted");
+            self.limiter.refused = Some(refused.clone());
+            return Err(refused);
+        }
+        Ok(())
+    }
+
+    /// A handle for a slot; the reason when the guest holds too many.
+    #[inline]
+    pub fn hand_out(&mut self, slot: Slot) -> Result<u32, String> {
+        self.slab.insert(slot).ok_or_else(|| {
+            let refused = format!("more than {} payload handles", self.limiter.limits().handles);
+            self.limiter.refused = Some(refused.clone());
+            refused
+        })
+    }
+
+    /// Takes a payload that the guest has handed over.
+    #[inline]
+    pub fn take(&mut self, handle: u32) -> Option<Readable> {
+        match self.slab.remove(handle)? {
+            Slot::Readable(readable) => {
+                self.made_bytes = self.made_bytes.saturating_sub(u64::from(readable.len));
+                Some(readable)
+            }
+            Slot::Writing(_) | Slot::UsedUp => None,
+        }
+    }
+
+    /// The guest has let go of a handle.
+    pub fn let_go(&mut self, handle: u32) {
+        let bytes = match self.slab.remove(handle) {
+            Some(Slot::Readable(readable)) => u64::from(readable.len),
+            Some(Slot::Writing(writing)) => writing.len(),
+            Some(Slot::UsedUp) | None => 0,
+        };
+        self.made_bytes = self.made_bytes.saturating_sub(bytes);
+    }
+
+    #[inline]
+    pub fn post(&mut self, ledger: &Ledger) {
+        self.tally.post(ledger);
+    }
+}
+
+fn wasi(ctx: WasiCtx) -> Wasi {
+    let mut table = ResourceTable::new();
+    table.set_max_capacity(WASI_HANDLES);
+    Wasi { ctx, table }
+}
+
+impl WasiView for Host {
+    fn ctx(&mut self) -> WasiCtxView<'_> {
+        // A guest that reaches this without `open_wasi` gets a world in which nothing is granted.
+        let held = self.wasi.get_or_insert_with(|| Box::new(wasi(WasiCtx::builder().build())));
+        WasiCtxView { ctx: &mut held.ctx, table: &mut held.table }
+    }
+}

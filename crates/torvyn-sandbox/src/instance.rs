@@ -1,0 +1,283 @@
+//! One instance: a store, its guest, and the typed calls into it. A trap ends it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use torvyn_stream::{ErrorKind, StageError};
+use wasmtime::component::{
+    ComponentExportIndex, ComponentNamedList, Instance as Guest, Lift, Lower, TypedFunc,
+};
+use wasmtime::{Engine, Error, Store};
+
+use crate::compiled::{Compiled, functions};
+use crate::contract::{
+    BackpressureSignal, LIFECYCLE, OutputElement, Polled, ProcessError, ProcessResult, Role, StreamElement,
+    Verdict,
+};
+use crate::fault::{Overdue, SandboxError, answered, trapped};
+use crate::grants::Grants;
+use crate::host::{FlowFacts, Host};
+use crate::limits::Limits;
+use crate::print::Printer;
+use crate::ticker::Ticker;
+
+pub(crate) type Answer<T> = (Result<T, ProcessError>,);
+pub(crate) type Element = (StreamElement,);
+
+/// The role's functions, typed.
+#[derive(Clone)]
+pub(crate) enum Calls {
+    Source {
+        pull: TypedFunc<(), Answer<Option<OutputElement>>>,
+        notify: TypedFunc<(BackpressureSignal,), ()>,
+    },
+    PolledSource {
+        pull: TypedFunc<(), Answer<Polled>>,
+        notify: TypedFunc<(BackpressureSignal,), ()>,
+    },
+    Processor {
+        process: TypedFunc<Element, Answer<ProcessResult>>,
+    },
+    Filter {
+        evaluate: TypedFunc<Element, Answer<bool>>,
+    },
+    Guard {
+        evaluate: TypedFunc<Element, Answer<Verdict>>,
+    },
+    Router {
+        route: TypedFunc<Element, Answer<Vec<String>>>,
+    },
+    Aggregator {
+        ingest: TypedFunc<Element, Answer<Option<OutputElement>>>,
+        flush: TypedFunc<(), Answer<Vec<OutputElement>>>,
+    },
+    Sink {
+        push: TypedFunc<Element, Answer<BackpressureSignal>>,
+        complete: TypedFunc<(), Answer<()>>,
+    },
+}
+
+/// Everything that instances of one node share.
+pub struct Setup {
+    pub compiled: Arc<Compiled>,
+    pub config: String,
+    pub limits: Limits,
+    pub grants: Arc<Grants>,
+    pub facts: FlowFacts,
+    pub printer: Printer,
+}
+
+/// `init` and `teardown`.
+type Lifecycle = (TypedFunc<(String,), Answer<()>>, TypedFunc<(), ()>);
+
+pub struct Instance {
+    pub(crate) store: Store<Host>,
+    pub(crate) calls: Calls,
+    lifecycle: Option<Lifecycle>,
+    compiled: Arc<Compiled>,
+    ticker: Arc<Ticker>,
+    waits: bool,
+    fuel: Option<u64>,
+    call_ticks: u64,
+    limits: Limits,
+}
+
+impl Instance {
+    /// Instantiates the guest and calls its `init`.
+    pub fn start(setup: &Setup) -> Result<Self, StageError> {
+        let mut instance = Self::instantiate(setup)?;
+        let outcome = instance.init(&setup.config);
+        instance.deliver(&setup.printer, outcome.is_err());
+        outcome.map(|()| instance)
+    }
+
+    fn instantiate(setup: &Setup) -> Result<Self, StageError> {
+        let compiled = setup.compiled.clone();
+        let workshop = compiled.workshop().map_err(contract)?;
+        let (ticker, counts_fuel) = (workshop.ticker.clone(), workshop.counts_fuel);
+        ticker.start().map_err(|error| contract(SandboxError::Engine(error.to_string())))?;
+        let mut store = open_store(setup, &workshop.engine, counts_fuel).map_err(contract)?;
+        let waits = compiled.description.may_wait();
+        let made = {
+            let _in_flight = ticker.enter();
+            if waits {
+                let pending = compiled.pre.instantiate_async(&mut store);
+                timed(&compiled, setup.limits.init_timeout, pending)
+            } else {
+                compiled.pre.instantiate(&mut store)
+            }
+        };
+        let guest = made.map_err(|error| {
+            trapped("instantiate", &error, store.data().limiter.refused.as_deref(), setup.limits.init_timeout)
+        })?;
+        let calls = Calls::of(&guest, &mut store, &compiled).map_err(contract)?;
+        let lifecycle = lifecycle(&guest, &mut store, &compiled).map_err(contract)?;
+        let limits = setup.limits.clone();
+        let fuel = limits.fuel.filter(|_| counts_fuel);
+        let call_ticks = Ticker::ticks(limits.call_timeout);
+        Ok(Self { store, calls, lifecycle, compiled, ticker, waits, fuel, call_ticks, limits })
+    }
+
+    fn init(&mut self, config: &str) -> Result<(), StageError> {
+        let Some((init, _)) = self.lifecycle.clone() else { return Ok(()) };
+        let timeout = self.limits.init_timeout;
+        let (ticks, fuel) = (Ticker::ticks(timeout), self.fuel.map(|fuel| fuel.saturating_mul(100)));
+        let called = self.call_within(&init, (config.to_owned(),), timeout, ticks, fuel);
+        let (answer,) = called.map_err(|error| self.trap("init", &error, timeout))?;
+        answer.map_err(answered)
+    }
+
+    /// The guest's `teardown`. The instance is over, whatever comes of it.
+    pub fn teardown(mut self, printer: &Printer, timeout: Duration) -> Result<(), StageError> {
+        let outcome = match self.lifecycle.clone() {
+            Some((_, teardown)) => {
+                let called = self.call_within(&teardown, (), timeout, Ticker::ticks(timeout), self.fuel);
+                called.map_err(|error| self.trap("teardown", &error, timeout))
+            }
+            None => Ok(()),
+        };
+        self.deliver(printer, true);
+        outcome
+    }
+
+    #[inline]
+    pub(crate) fn call<P, R>(&mut self, function: &TypedFunc<P, R>, params: P) -> wasmtime::Result<R>
+    where
+        P: ComponentNamedList + Lower + Send + Sync,
+        R: ComponentNamedList + Lift + Send + Sync + 'static,
+    {
+        self.call_within(function, params, self.limits.call_timeout, self.call_ticks, self.fuel)
+    }
+
+    #[inline]
+    fn call_within<P, R>(
+        &mut self,
+        function: &TypedFunc<P, R>,
+        params: P,
+        timeout: Duration,
+        ticks: u64,
+        fuel: Option<u64>,
+    ) -> wasmtime::Result<R>
+    where
+        P: ComponentNamedList + Lower + Send + Sync,
+        R: ComponentNamedList + Lift + Send + Sync + 'static,
+    {
+        self.store.set_epoch_deadline(ticks);
+        if let Some(fuel) = fuel {
+            self.store.set_fuel(fuel)?;
+        }
+        let _in_flight = self.ticker.enter();
+        if self.waits {
+            return timed(&self.compiled, timeout, function.call_async(&mut self.store, params));
+        }
+        function.call(&mut self.store, params)
+    }
+
+    /// The words for a call that did not come back.
+    pub(crate) fn trap(&self, function: &str, error: &Error, timeout: Duration) -> StageError {
+        trapped(function, error, self.store.data().limiter.refused.as_deref(), timeout)
+    }
+
+    pub(crate) fn call_timeout(&self) -> Duration {
+        self.limits.call_timeout
+    }
+
+    #[inline]
+    pub(crate) fn deliver(&self, printer: &Printer, last: bool) {
+        self.store.data().printed.deliver(printer, last);
+    }
+
+    /// Linear memory that the guest has now.
+    pub fn memory_bytes(&self) -> u64 {
+        self.store.data().limiter.memory_bytes()
+    }
+}
+
+fn contract(error: SandboxError) -> StageError {
+    StageError::new(ErrorKind::Contract, error.to_string())
+}
+
+/// Runs a call that may wait in the host. An epoch stops a guest that computes, the timer one that waits.
+fn timed<T>(
+    compiled: &Compiled,
+    timeout: Duration,
+    pending: impl Future<Output = wasmtime::Result<T>>,
+) -> wasmtime::Result<T> {
+    let timers = compiled.sandbox.timers().map_err(|error| Error::msg(error.to_string()))?;
+    let outcome = timers.block_on(async { tokio::time::timeout(timeout, pending).await });
+    outcome.unwrap_or_else(|_| Err(Error::new(Overdue)))
+}
+
+/// Lists and strings that one host call may lift: no more than the guest could hold.
+const LIFT_MAX: u64 = 32 << 20;
+
+fn open_store(setup: &Setup, engine: &Engine, counts_fuel: bool) -> Result<Store<Host>, SandboxError> {
+    let limits = &setup.limits;
+    let host = Host::new(limits.clone(), setup.grants.clone(), setup.facts.clone());
+    let mut store = Store::new(engine, host);
+    store.limiter(|host| &mut host.limiter);
+    store.set_hostcall_fuel(limits.memory_bytes.min(LIFT_MAX) as usize);
+    if setup.compiled.description.imports_wasi() {
+        let opened = store.data_mut().open_wasi();
+        opened.map_err(|error| SandboxError::Grant(format!("{error:#}")))?;
+    }
+    store.set_epoch_deadline(Ticker::ticks(limits.init_timeout));
+    if counts_fuel {
+        // Instantiation runs start functions; the deadline bounds them.
+        store.set_fuel(u64::MAX).map_err(|error| SandboxError::Engine(error.to_string()))?;
+    }
+    Ok(store)
+}
+
+/// Finds functions in a guest and checks their types.
+struct Finder<'a> {
+    guest: &'a Guest,
+    interface: &'static str,
+    names: &'static [&'static str],
+    indices: &'a [ComponentExportIndex],
+}
+
+impl Finder<'_> {
+    fn get<P, R>(&self, store: &mut Store<Host>, at: usize) -> Result<TypedFunc<P, R>, SandboxError>
+    where
+        P: ComponentNamedList + Lower,
+        R: ComponentNamedList + Lift,
+    {
+        self.guest.get_typed_func(store, self.indices[at]).map_err(|error| SandboxError::Contract {
+            interface: self.interface.to_owned(),
+            reason: format!("`{}`: {error:#}", self.names[at]),
+        })
+    }
+}
+
+fn lifecycle(
+    guest: &Guest,
+    store: &mut Store<Host>,
+    compiled: &Compiled,
+) -> Result<Option<Lifecycle>, SandboxError> {
+    let Some(indices) = &compiled.exports.lifecycle else { return Ok(None) };
+    let finder = Finder { guest, interface: LIFECYCLE, names: &["init", "teardown"], indices };
+    Ok(Some((finder.get(store, 0)?, finder.get(store, 1)?)))
+}
+
+impl Calls {
+    fn of(guest: &Guest, store: &mut Store<Host>, compiled: &Compiled) -> Result<Self, SandboxError> {
+        let role = compiled.description.role;
+        let (interface, names) = (role.interface(), functions(role));
+        let finder = Finder { guest, interface, names, indices: &compiled.exports.role };
+        Ok(match role {
+            Role::Source => Self::Source { pull: finder.get(store, 0)?, notify: finder.get(store, 1)? },
+            Role::PolledSource => {
+                Self::PolledSource { pull: finder.get(store, 0)?, notify: finder.get(store, 1)? }
+            }
+            Role::Processor => Self::Processor { process: finder.get(store, 0)? },
+            Role::Filter => Self::Filter { evaluate: finder.get(store, 0)? },
+            Role::Guard => Self::Guard { evaluate: finder.get(store, 0)? },
+            Role::Router => Self::Router { route: finder.get(store, 0)? },
+            Role::Aggregator => {
+                Self::Aggregator { ingest: finder.get(store, 0)?, flush: finder.get(store, 1)? }
+            }
+            Role::Sink => Self::Sink { push: finder.get(store, 0)?, complete: finder.get(store, 1)? },
+        })
+    }
+}

@@ -1,0 +1,35 @@
+//! Sandboxed components: WebAssembly guests as stages of a flow.
+//!
+//! `Sandbox` -> `Compiled` (checked, linked, cached) -> `Instance` (a store and its guest) -> `GuestStage`. A guest sees
+//! the WIT contract and what it was granted, nothing else; it may take time, memory and handles up to its limits.
+#![deny(unsafe_code)]
+
+pub mod cache;
+pub mod capability;
+mod compiled;
+mod contract;
+mod describe;
+mod engine;
+mod fault;
+mod grants;
+mod host;
+mod imports;
+mod instance;
+mod limits;
+mod print;
+mod slab;
+mod stage;
+mod ticker;
+
+pub use capability::{BadCapability, Capability};
+pub use compiled::{Compiled, is_cached, precompile, remember};
+pub use contract::Role;
+pub use describe::Description;
+pub use engine::Sandbox;
+pub use fault::SandboxError;
+pub use grants::Grants;
+pub use host::FlowFacts;
+pub use instance::{Instance, Setup};
+pub use limits::Limits;
+pub use print::{Channel, Line, Printer};
+pub use stage::{GuestStage, Health, Seat};

@@ -1,0 +1,374 @@
+//! A guest as a stage of a flow.
+//!
+//! A trap costs the element it happened on and what the guest held inside: the next call gets a new instance, made from
+//! the same code and config. A guest that traps on every call is left alone for longer and longer.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use torvyn_stream::{
+    Call, ContentType, Element, Emission, End, ErrorKind, Outbox, Pull, Stage, StageError, Step,
+};
+use wasmtime::component::{ComponentNamedList, Lift, Lower, Resource, TypedFunc};
+
+use crate::contract::{
+    BackpressureSignal, FlowContext, MetaIn, OutputElement, Polled, ProcessResult, StreamElement, Verdict,
+};
+use crate::fault::answered;
+use crate::host::FlowFacts;
+use crate::imports::{CONTEXT, content_type};
+use crate::instance::{Answer, Calls, Instance, Setup};
+use crate::slab::{Readable, Slot};
+
+/// A source that has nothing yet, or a sink that asked for a pause, is asked again after this time.
+const PATIENCE_NS: u64 = 10_000_000;
+
+/// What happened to a node's instances.
+#[derive(Debug, Default)]
+pub struct Health {
+    /// Calls that did not come back.
+    pub traps: AtomicU64,
+    /// Instances made to replace one that trapped; each lost what the one before held.
+    pub replaced: AtomicU64,
+    /// Calls refused while the breaker was open.
+    pub refused: AtomicU64,
+}
+
+/// Where an instance waits before its flow starts and after it has ended.
+pub type Seat = Arc<Mutex<Option<Instance>>>;
+
+pub struct GuestStage {
+    setup: Setup,
+    instance: Option<Instance>,
+    ports: Vec<String>,
+    seat: Seat,
+    health: Arc<Health>,
+    breaker: Breaker,
+    wake_ns: Option<u64>,
+}
+
+/// Opens after several traps in a row, for a time that doubles.
+#[derive(Default)]
+struct Breaker {
+    in_a_row: u32,
+    open_until: Option<Instant>,
+}
+
+const TRAPS_IN_A_ROW: u32 = 5;
+const FIRST_REST: Duration = Duration::from_millis(100);
+const LONGEST_REST: Duration = Duration::from_secs(10);
+
+impl Breaker {
+    fn trapped(&mut self) {
+        self.in_a_row += 1;
+        if self.in_a_row >= TRAPS_IN_A_ROW {
+            let doubled = FIRST_REST * (1 << (self.in_a_row - TRAPS_IN_A_ROW).min(10));
+            self.open_until = Some(Instant::now() + doubled.min(LONGEST_REST));
+        }
+    }
+
+    /// How long it stays open.
+    fn rest(&self) -> Option<Duration> {
+        let left = self.open_until?.saturating_duration_since(Instant::now());
+        (!left.is_zero()).then_some(left)
+    }
+}
+
+impl GuestStage {
+    /// A stage over the instance that waits in `seat`; without one it makes its own at the first call.
+    pub fn new(setup: Setup, ports: Vec<String>, seat: Seat, health: Arc<Health>) -> Self {
+        let instance = seat.lock().unwrap_or_else(PoisonError::into_inner).take();
+        Self { setup, instance, ports, seat, health, breaker: Breaker::default(), wake_ns: None }
+    }
+
+    /// The instance, or a new one in the place of one that trapped.
+    #[inline]
+    fn instance(&mut self) -> Result<&mut Instance, StageError> {
+        if self.instance.is_none() {
+            self.replace()?;
+        }
+        self.instance.as_mut().ok_or_else(|| StageError::new(ErrorKind::Internal, "there is no instance"))
+    }
+
+    #[cold]
+    fn replace(&mut self) -> Result<(), StageError> {
+        if let Some(rest) = self.breaker.rest() {
+            self.health.refused.fetch_add(1, Ordering::Relaxed);
+            let message = format!(
+                "the component trapped {} times in a row and rests for {} ms",
+                self.breaker.in_a_row,
+                rest.as_millis()
+            );
+            return Err(StageError::new(ErrorKind::Unavailable, message));
+        }
+        match Instance::start(&self.setup) {
+            Ok(instance) => {
+                if self.breaker.in_a_row > 0 {
+                    self.health.replaced.fetch_add(1, Ordering::Relaxed);
+                }
+                self.instance = Some(instance);
+                Ok(())
+            }
+            Err(error) => {
+                self.breaker.trapped();
+                Err(error)
+            }
+        }
+    }
+
+    /// Calls the guest and closes the call's accounts, however it ended.
+    #[inline]
+    fn ask<P, R>(
+        &mut self,
+        name: &str,
+        function: &TypedFunc<P, R>,
+        params: P,
+        call: Option<Call<'_>>,
+    ) -> Result<R, StageError>
+    where
+        P: ComponentNamedList + Lower + Send + Sync,
+        R: ComponentNamedList + Lift + Send + Sync + 'static,
+    {
+        let Some(instance) = self.instance.as_mut() else {
+            return Err(StageError::new(ErrorKind::Internal, "there is no instance"));
+        };
+        let outcome = instance.call(function, params);
+        if let Some(call) = call {
+            instance.store.data_mut().post(call.ledger);
+        }
+        match outcome {
+            Ok(answer) => {
+                if self.setup.compiled.description.imports_wasi() {
+                    instance.deliver(&self.setup.printer, false);
+                }
+                self.breaker.in_a_row = 0;
+                Ok(answer)
+            }
+            Err(error) => {
+                let fault = instance.trap(name, &error, instance.call_timeout());
+                Err(self.lose(fault))
+            }
+        }
+    }
+
+    /// Lets an instance go that cannot be called again.
+    #[cold]
+    fn lose(&mut self, fault: StageError) -> StageError {
+        if let Some(lost) = self.instance.take() {
+            lost.deliver(&self.setup.printer, true);
+        }
+        self.health.traps.fetch_add(1, Ordering::Relaxed);
+        self.breaker.trapped();
+        fault
+    }
+
+    /// Calls the guest with an element that is lent for the length of the call.
+    #[inline]
+    fn ask_about<T: 'static>(
+        &mut self,
+        name: &str,
+        function: &TypedFunc<(StreamElement,), Answer<T>>,
+        element: &Element,
+        call: Call<'_>,
+    ) -> Result<T, StageError>
+    where
+        Answer<T>: ComponentNamedList + Lift + Send + Sync,
+    {
+        let lent = Slot::Readable(Readable {
+            payload: element.payload.clone(),
+            len: element.len,
+            content_type: Some(element.content_type),
+        });
+        let host = self.instance()?.store.data_mut();
+        let handle = host.hand_out(lent).map_err(|refused| StageError::new(ErrorKind::Internal, refused))?;
+        let params = StreamElement {
+            meta: MetaIn {
+                sequence: element.sequence,
+                timestamp_ns: element.timestamp_ns,
+                content_type: element.content_type.label(),
+            },
+            payload: Resource::new_borrow(handle),
+            context: Resource::<FlowContext>::new_borrow(CONTEXT),
+        };
+        let answer = self.ask(name, function, (params,), Some(call));
+        if let Some(instance) = &mut self.instance {
+            instance.store.data_mut().slab.remove(handle);
+        }
+        answer?.0.map_err(answered)
+    }
+
+    /// What the guest gave away, as something to send.
+    fn take(&mut self, output: OutputElement) -> Result<Emission, StageError> {
+        let broken = |message: &str| StageError::new(ErrorKind::Contract, message);
+        let host = self.instance()?.store.data_mut();
+        let readable =
+            host.take(output.payload.rep()).ok_or_else(|| broken("the output's payload is no buffer"))?;
+        let named = match readable.content_type {
+            Some(kind) => Some(kind),
+            None => content_type(&output.meta.content_type).map_err(|error| broken(&error.to_string()))?,
+        };
+        Ok(Emission {
+            payload: readable.payload,
+            len: readable.len,
+            content_type: named.unwrap_or(ContentType::BINARY),
+            companion: None,
+            keep: false,
+        })
+    }
+
+    /// The functions of the instance that there is now.
+    #[inline]
+    fn calls(&mut self) -> Result<Calls, StageError> {
+        Ok(self.instance()?.calls.clone())
+    }
+
+    fn judge(&mut self, verdict: Verdict) -> Result<Step, StageError> {
+        Ok(match verdict {
+            Verdict::Pass => Step::Forward,
+            Verdict::Drop => Step::Drop,
+            Verdict::Replace(output) => Step::Replace(self.take(output)?),
+            Verdict::Block(reason) => Step::Block(reason),
+            Verdict::Hold => Step::Hold,
+        })
+    }
+
+    fn direct(&mut self, names: Vec<String>, out: &mut Outbox) -> Result<Step, StageError> {
+        for name in names {
+            let Some(port) = self.ports.iter().position(|known| *known == name) else {
+                out.ports.clear();
+                let message = format!("`route` named a port `{name}`; there are {}", self.ports.join(", "));
+                return Err(StageError::new(ErrorKind::Contract, message));
+            };
+            out.ports.push(port as u16);
+        }
+        Ok(Step::Route)
+    }
+
+    /// What is told to guests from now on.
+    pub fn set_facts(&mut self, facts: FlowFacts) {
+        if let Some(instance) = &mut self.instance {
+            instance.store.data_mut().facts = facts.clone();
+        }
+        self.setup.facts = facts;
+    }
+}
+
+fn no_such_call(what: &str) -> StageError {
+    StageError::new(ErrorKind::Contract, format!("the component's role has no `{what}`"))
+}
+
+impl Stage for GuestStage {
+    fn pull(&mut self, call: Call<'_>) -> Result<Pull, StageError> {
+        match self.calls()? {
+            Calls::Source { pull, .. } => {
+                let (answer,) = self.ask("pull", &pull, (), Some(call))?;
+                match answer.map_err(answered)? {
+                    Some(output) => Ok(Pull::Ready(self.take(output)?)),
+                    None => Ok(Pull::End(End::because("stop"))),
+                }
+            }
+            Calls::PolledSource { pull, .. } => {
+                let (answer,) = self.ask("pull", &pull, (), Some(call))?;
+                match answer.map_err(answered)? {
+                    Polled::Element(output) => Ok(Pull::Ready(self.take(output)?)),
+                    Polled::Pending => Ok(Pull::Pending(Some(call.now_ns + PATIENCE_NS))),
+                    Polled::End => Ok(Pull::End(End::because("stop"))),
+                }
+            }
+            _ => Err(no_such_call("pull")),
+        }
+    }
+
+    fn accept(
+        &mut self,
+        element: &mut Element,
+        call: Call<'_>,
+        out: &mut Outbox,
+    ) -> Result<Step, StageError> {
+        match self.calls()? {
+            Calls::Filter { evaluate } => {
+                let passes = self.ask_about("evaluate", &evaluate, element, call)?;
+                Ok(if passes { Step::Forward } else { Step::Drop })
+            }
+            Calls::Guard { evaluate } => {
+                let verdict = self.ask_about("evaluate", &evaluate, element, call)?;
+                self.judge(verdict)
+            }
+            Calls::Processor { process } => {
+                if let ProcessResult::Emit(output) = self.ask_about("process", &process, element, call)? {
+                    out.emit(self.take(output)?);
+                }
+                Ok(Step::Done)
+            }
+            Calls::Aggregator { ingest, .. } => {
+                if let Some(output) = self.ask_about("ingest", &ingest, element, call)? {
+                    out.emit(self.take(output)?);
+                }
+                Ok(Step::Done)
+            }
+            Calls::Router { route } => {
+                let names = self.ask_about("route", &route, element, call)?;
+                self.direct(names, out)
+            }
+            Calls::Sink { push, .. } => match self.ask_about("push", &push, element, call)? {
+                BackpressureSignal::Ready => Ok(Step::Done),
+                BackpressureSignal::Pause => {
+                    self.wake_ns = Some(call.now_ns + PATIENCE_NS);
+                    Ok(Step::Pause)
+                }
+            },
+            Calls::Source { .. } | Calls::PolledSource { .. } => Err(no_such_call("accept")),
+        }
+    }
+
+    fn flush(&mut self, call: Call<'_>, out: &mut Outbox) -> Result<Step, StageError> {
+        if let Calls::Aggregator { flush, .. } = self.calls()? {
+            let (answer,) = self.ask("flush", &flush, (), Some(call))?;
+            for output in answer.map_err(answered)? {
+                out.emit(self.take(output)?);
+            }
+        }
+        Ok(Step::Done)
+    }
+
+    fn complete(&mut self, _end: &End) -> Result<(), StageError> {
+        if let Calls::Sink { complete, .. } = self.calls()? {
+            let (answer,) = self.ask("complete", &complete, (), None)?;
+            answer.map_err(answered)?;
+        }
+        Ok(())
+    }
+
+    fn due(&self) -> Option<u64> {
+        self.wake_ns
+    }
+
+    fn tick(&mut self, _call: Call<'_>, _out: &mut Outbox) -> Result<(), StageError> {
+        self.wake_ns = None;
+        Ok(())
+    }
+
+    fn pressure(&mut self, active: bool) {
+        let signal = if active { BackpressureSignal::Pause } else { BackpressureSignal::Ready };
+        let Some(instance) = &self.instance else { return };
+        let notify = match &instance.calls {
+            Calls::Source { notify, .. } | Calls::PolledSource { notify, .. } => notify.clone(),
+            _ => return,
+        };
+        // A guest that traps here is replaced like any other; there is no element to blame.
+        let _ = self.ask("notify-backpressure", &notify, (signal,), None);
+    }
+
+    fn close(&mut self) {
+        if let Some(instance) = self.instance.take() {
+            *self.seat.lock().unwrap_or_else(PoisonError::into_inner) = Some(instance);
+        }
+    }
+}
+
+impl Drop for GuestStage {
+    fn drop(&mut self) {
+        self.close();
+    }
+}

@@ -1,0 +1,61 @@
+"""`torvyn inspect`: what a WebAssembly component is and what it needs; nothing of it is run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from torvyn.cli.command import command as make_command
+from torvyn.cli.screen import Screen
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+EXAMPLE = """\
+torvyn inspect guard.wasm
+torvyn inspect guard.wasm --format json"""
+
+
+@make_command("inspect", example=EXAMPLE)
+@click.argument("file", type=click.Path())
+def command(screen: Screen, file: str) -> int:
+    """Show what a WebAssembly component is.
+
+    Its world and role, what it imports and exports, the capabilities its imports are there for,
+    and its size. The component is compiled and linked as a flow would do it, and not started.
+    """
+    from pathlib import Path
+
+    facts = _facts(Path(file))
+    if screen.is_json:
+        screen.document(facts)
+    else:
+        screen.data("\n".join(_lines(facts)))
+    return 0
+
+
+def _facts(path: Path) -> dict[str, Any]:
+    from torvyn.sandbox.compiling import compile_component
+
+    compiled = compile_component(path, path.stem)
+    return {
+        "file": str(path),
+        "size_bytes": path.stat().st_size,
+        "role": compiled.role,
+        "world": compiled.world,
+        "interface": compiled.interface,
+        "imports": compiled.imports,
+        "exports": compiled.exports,
+        "capabilities": compiled.capabilities,
+    }
+
+
+def _lines(facts: dict[str, Any]) -> list[str]:
+    lines = [
+        f"{facts['file']}: {facts['role']}, world {facts['world']}, {facts['size_bytes']} bytes"
+    ]
+    for name in ("imports", "exports", "capabilities"):
+        lines.append(f"{name}:")
+        lines += [f"  {item}" for item in facts[name]] or ["  none"]
+    return lines

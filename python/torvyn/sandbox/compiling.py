@@ -1,0 +1,101 @@
+"""Wasm -> compiled code: from the cache, or made by a child process that has limits of its own.
+
+Hands on a `CompiledComponent`; raises `LinkError` with a `sandbox.*` code for what cannot be one.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from functools import lru_cache
+from pathlib import Path
+from typing import Final
+
+from torvyn._native import CompiledComponent, SandboxError
+from torvyn.errors import LinkError
+
+_CODES: Final = {
+    "invalid": "sandbox.invalid",
+    "core-module": "sandbox.invalid",
+    "engine": "sandbox.invalid",
+    "role": "sandbox.contract",
+    "contract": "sandbox.contract",
+    "import": "sandbox.import",
+    "cache": "sandbox.cache",
+}
+_HINTS: Final = {
+    "core-module": "make a component of it, with `torvyn build` or with `wasm-tools component new`",
+    "role": "it exports one of the interfaces of `wit/`, such as `torvyn:streaming/source@0.1.0`",
+    "contract": "build it against the contracts in `wit/`",
+    "import": "a guest may import the contracts in `wit/` and the second preview of WASI",
+    "cache": "make the folder yours alone (`chmod -R go= FOLDER`), or remove it",
+}
+
+SMALL_BYTES: Final = 256 * 1024
+"""Smaller files are compiled in this process: not even a hostile one takes long."""
+_BASE_S, _S_PER_MIB = 10, 5
+_BASE_BYTES, _BYTES_PER_BYTE = 1 << 30, 128
+
+
+def refusal(error: SandboxError, name: str) -> LinkError:
+    """What the native sandbox said, as something a person reads."""
+    kind, message = error.args
+    code = _CODES.get(kind, "sandbox.invalid")
+    return LinkError(code, f"component `{name}`: {message}", hint=_HINTS.get(kind))
+
+
+def default_cache_dir() -> Path:
+    """Where compiled code is kept when nothing else is said."""
+    root = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    return Path(root) / "torvyn" / "compiled"
+
+
+def compile_component(
+    path: Path, name: str, cache_dir: Path | None = None, *, counts_fuel: bool = False
+) -> CompiledComponent:
+    """The component in a file; within a process, the same file is compiled once."""
+    try:
+        facts = path.stat()
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        message = f"component `{name}`: `{path}` cannot be read: {reason}"
+        raise LinkError("link.component-missing", message) from error
+    stamp = (facts.st_mtime_ns, facts.st_size, facts.st_ino)
+    try:
+        return _compiled(path, stamp, cache_dir or default_cache_dir(), counts_fuel)
+    except SandboxError as error:
+        raise refusal(error, name) from error
+
+
+@lru_cache(maxsize=64)
+def _compiled(
+    path: Path, stamp: tuple[int, ...], cache_dir: Path, counts_fuel: bool
+) -> CompiledComponent:
+    wasm = path.read_bytes()
+    if len(wasm) > SMALL_BYTES and not CompiledComponent.is_cached(wasm, cache_dir, counts_fuel):
+        code = _compile_apart(path, len(wasm), counts_fuel)
+        CompiledComponent.remember(wasm, code, cache_dir, counts_fuel)
+    return CompiledComponent(wasm, cache_dir, counts_fuel)
+
+
+def _compile_apart(path: Path, size_bytes: int, counts_fuel: bool) -> bytes:
+    """Compiles in a child whose time and memory grow with the file, so that a bomb harms nobody."""
+    time_s = _BASE_S + _S_PER_MIB * size_bytes // (1 << 20)
+    memory_bytes = _BASE_BYTES + _BYTES_PER_BYTE * size_bytes
+    command = [sys.executable, "-m", "torvyn.sandbox.child"]
+    arguments = [str(path), str(time_s), str(memory_bytes), str(int(counts_fuel))]
+    try:
+        done = subprocess.run(
+            [*command, *arguments], capture_output=True, timeout=4 * time_s, check=False
+        )
+    except subprocess.TimeoutExpired:
+        raise SandboxError("invalid", f"it takes more than {4 * time_s} s to compile") from None
+    if done.returncode == 0:
+        return done.stdout
+    said = done.stderr.decode(errors="replace").strip().splitlines()
+    if done.returncode == 2 and said:
+        kind, _, message = said[-1].partition(" ")
+        raise SandboxError(kind, message)
+    limits = f"{time_s} s and {memory_bytes >> 20} MiB"
+    raise SandboxError("invalid", f"it cannot be compiled within {limits}")

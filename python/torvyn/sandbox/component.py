@@ -1,0 +1,152 @@
+"""A guest as a component: what link looks at and the reactor starts, with the role of its exports.
+
+The class carries no method of its role: calls go from the native core straight into the guest.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, ClassVar
+
+from torvyn._native import (
+    CompiledComponent,
+    NativeStage,
+    SandboxError,
+    SandboxGuest,
+    component_notes,
+)
+from torvyn.contract import ROLES, Component, Context
+from torvyn.errors import (
+    ComponentError,
+    ContractError,
+    DeadlineExceeded,
+    Fatal,
+    Internal,
+    InvalidInput,
+    Unavailable,
+)
+from torvyn.sandbox.compiling import compile_component, refusal
+
+logger = logging.getLogger("torvyn.sandbox")
+
+_BY_KIND: dict[str, type[ComponentError]] = {
+    cls.default_code.partition(".")[2]: cls
+    for cls in (InvalidInput, Unavailable, Internal, DeadlineExceeded, Fatal)
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Allowance:
+    """What one node's guest may take and reach."""
+
+    node: str
+    max_memory_bytes: int = 64 << 20
+    call_timeout_s: float = 5.0
+    init_timeout_s: float = 5.0
+    teardown_timeout_s: float = 2.0
+    fuel: int | None = None
+    grants: tuple[str, ...] = ()
+    """Capabilities, their paths absolute."""
+
+    DEFAULT_INIT_S: ClassVar[float] = 5.0
+
+
+class GuestComponent(Component):
+    """What the guests of all roles share; `guest_class` mixes a role in."""
+
+    is_guest: ClassVar[bool] = True
+    path: ClassVar[Path]
+    name: ClassVar[str]
+    cache_dir: ClassVar[Path | None]
+    compiled: ClassVar[CompiledComponent]
+
+    allowance: Allowance | None = None
+    _guest: SandboxGuest | None = None
+
+    def allow(self, allowance: Allowance) -> None:
+        """Said by the reactor before `init`."""
+        self.allowance = allowance
+
+    def init(self, config: str) -> None:
+        allowed = self.allowance or Allowance(self.name)
+        compiled = self.compiled
+        if allowed.fuel is not None:
+            compiled = compile_component(self.path, self.name, self.cache_dir, counts_fuel=True)
+        try:
+            self._guest = compiled.start(
+                config,
+                max_memory_bytes=allowed.max_memory_bytes,
+                call_timeout_s=allowed.call_timeout_s,
+                init_timeout_s=allowed.init_timeout_s,
+                fuel=allowed.fuel,
+                grants=list(allowed.grants),
+                printer=partial(_print, allowed.node),
+            )
+        except SandboxError as error:
+            raise _failure(error, self.name) from None
+
+    def stage(self, ports: tuple[str, ...], context: Context) -> NativeStage:
+        """The guest on its way into a flow."""
+        assert self._guest is not None
+        left_s = None
+        if context.deadline_ns is not None:
+            left_s = (context.deadline_ns - time.monotonic_ns()) / 1e9
+        return self._guest.stage(list(ports), context.flow_id, context.trace_id, left_s)
+
+    def teardown(self) -> None:
+        guest, self._guest = self._guest, None
+        allowed = self.allowance or Allowance(self.name)
+        if guest is None:
+            return
+        if guest.traps:
+            logger.warning(
+                "node `%s` trapped %d times; %d new instances began without its state",
+                allowed.node,
+                guest.traps,
+                guest.replaced,
+                extra={"node": allowed.node, "event": "guest.trapped"},
+            )
+        try:
+            guest.teardown(allowed.teardown_timeout_s)
+        except SandboxError as error:
+            raise _failure(error, self.name) from None
+
+
+def _failure(error: SandboxError, name: str) -> Exception:
+    kind, message = error.args
+    if kind in _BY_KIND:
+        return _BY_KIND[kind](message)
+    if kind == "contract":
+        return ContractError("sandbox.contract", f"component `{name}`: {message}")
+    return refusal(error, name)
+
+
+def _print(node: str, channel: str, text: str, is_granted: bool) -> None:
+    """A line that a guest printed: to the host's own channel with a grant, else to the log."""
+    if is_granted:
+        print(text, file=sys.stdout if channel == "stdout" else sys.stderr)
+    else:
+        logger.info("%s: %s", node, text, extra={"node": node, "event": f"guest.{channel}"})
+
+
+def guest_class(path: Path, name: str, cache_dir: Path | None = None) -> type[GuestComponent]:
+    """The class of the component in a file. Raises `LinkError` for what is none."""
+    compiled = compile_component(path, name, cache_dir)
+    role: Any = ROLES[compiled.role]
+    facts = {"path": path, "name": name, "cache_dir": cache_dir, "compiled": compiled}
+    made: Any = type(name, (GuestComponent, role), {**facts, **_said(path)})
+    return made  # type: ignore[no-any-return]
+
+
+def _said(path: Path) -> dict[str, Any]:
+    """What the guest says of itself where a class would have attributes."""
+    notes = component_notes(path.read_bytes())
+    said: dict[str, Any] = {"unit": notes["unit"]} if notes.get("unit") else {}
+    if notes.get("ports"):
+        said["ports"] = tuple(port.strip() for port in notes["ports"].split(","))
+    return said
