@@ -24,9 +24,15 @@ __all__ = [
     "TomlError",
     "Utf8Decoder",
     "Waker",
+    "WasmError",
     "Workers",
+    "annotate_component",
     "capability_covers",
+    "component_notes",
+    "describe_component",
+    "encode_component",
     "parse_toml",
+    "wit_files",
 ]
 
 # element.rs
@@ -374,3 +380,26 @@ class TomlError(ValueError):
 
 def parse_toml(text: str) -> tuple[str, int, int, Any]:
     """A tree of `(kind, start, end, value)`; a table's value is `[(key, start, end, node)]`."""
+
+# Components of WebAssembly
+
+class WasmError(ValueError):
+    """Bytes that are no component. `args`: a kind, words of the tool, names it speaks of.
+
+    The kinds are `malformed`, `no-world`, `world-unknown`, `unfit` and `contract`.
+    """
+
+def encode_component(core: bytes, world: str | None = None) -> tuple[bytes, str]:
+    """The component of a core module, and its world: the given one or that of its exports."""
+
+def describe_component(component: bytes) -> dict[str, Any]:
+    """World, imports, exports, notes and sizes of a component; nothing is compiled."""
+
+def component_notes(component: bytes) -> dict[str, str]:
+    """What a component says of itself, such as its `unit` and `ports`."""
+
+def annotate_component(component: bytes, name: str, text: str) -> bytes:
+    """The component with one more note on itself, such as `unit` and `tokens`."""
+
+def wit_files() -> list[tuple[str, str]]:
+    """The built-in contracts: paths and texts."""

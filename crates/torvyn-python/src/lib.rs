@@ -19,6 +19,7 @@ mod stage;
 mod symbols;
 mod text;
 mod toml;
+mod tools;
 mod waker;
 
 use pyo3::prelude::*;
@@ -46,6 +47,8 @@ mod _native {
     use super::text::{SentenceSplitter, Utf8Decoder};
     #[pymodule_export]
     use super::toml::{TomlError, parse_toml};
+    #[pymodule_export]
+    use super::tools::{WasmError, annotate_component, describe_component, encode_component, wit_files};
     #[pymodule_export]
     use super::waker::PyWaker;
 }

@@ -1,7 +1,10 @@
-//! Tools that run once per project, never per element: reading TOML with the place of everything in it.
+//! Tools that run once per project, never per element: TOML with the place of everything in it, WIT, components.
 //!
-//! Knows nothing of Python or of what the keys mean.
+//! Knows nothing of Python or of what the manifest's keys mean.
 
 #![forbid(unsafe_code)]
 
+pub mod describe;
 pub mod toml;
+pub mod wasm;
+pub mod wit;

@@ -1,4 +1,5 @@
-"""Wasm seen from Python: components are compiled, described and made into parts of flows here.
+"""Wasm seen from Python: guests are built, compiled, described and made into parts of flows here.
 
-What a guest may take and reach is said by link; the calls themselves are native.
+What a guest may take and reach is said by link; the calls themselves are native. Toolchains are
+extras, and only needed to build.
 """

@@ -13,7 +13,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
-from torvyn._native import CompiledComponent, NativeStage, SandboxError, SandboxGuest
+from torvyn._native import (
+    CompiledComponent,
+    NativeStage,
+    SandboxError,
+    SandboxGuest,
+    component_notes,
+)
 from torvyn.contract import ROLES, Component, Context
 from torvyn.errors import (
     ComponentError,
@@ -133,5 +139,14 @@ def guest_class(path: Path, name: str, cache_dir: Path | None = None) -> type[Gu
     compiled = compile_component(path, name, cache_dir)
     role: Any = ROLES[compiled.role]
     facts = {"path": path, "name": name, "cache_dir": cache_dir, "compiled": compiled}
-    made: Any = type(name, (GuestComponent, role), facts)
+    made: Any = type(name, (GuestComponent, role), {**facts, **_said(path)})
     return made  # type: ignore[no-any-return]
+
+
+def _said(path: Path) -> dict[str, Any]:
+    """What the guest says of itself where a class would have attributes."""
+    notes = component_notes(path.read_bytes())
+    said: dict[str, Any] = {"unit": notes["unit"]} if notes.get("unit") else {}
+    if notes.get("ports"):
+        said["ports"] = tuple(port.strip() for port in notes["ports"].split(","))
+    return said

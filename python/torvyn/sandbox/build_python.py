@@ -1,0 +1,147 @@
+"""Guests in Python: the files that run in-process, with `torvyn.contract` and an adapter.
+
+componentize-py makes components of them; that takes seconds, and 18 MB, most of it the interpreter.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from torvyn import _native
+from torvyn.errors import ContractError
+from torvyn.sandbox.class_source import ClassSource, imported, read_class
+from torvyn.sandbox.guests import Guest, Made, toolchain_missing
+
+PACKAGE: Final = Path(__file__).parents[1]
+
+CONTRACT: Final = ("__init__.py", "errors.py", "contract", "sandbox/__init__.py", "sandbox/guest")
+"""What of this package a guest holds."""
+
+APP: Final = "torvyn_app"
+
+WORLDS: Final = {
+    "source": "polled-data-source",
+    "processor": "managed-transform",
+    "filter": "content-guard",
+    "router": "content-router",
+    "aggregator": "stream-aggregator",
+    "sink": "data-sink",
+}
+
+_LATER: Final = ("polled-data-source", "content-guard")
+"""Worlds of 0.2: all that a Python source or filter may answer fits into them."""
+
+
+def toolchain(guest: Guest) -> str:
+    if importlib.util.find_spec("componentize_py") is None:
+        raise toolchain_missing(guest, "componentize-py", "python-guest")
+    return f"componentize-py {importlib.metadata.version('componentize-py')}"
+
+
+def inputs(guest: Guest) -> list[Path]:
+    """Every file that may go into the component."""
+    return [*_contract_files(), *_files(guest)]
+
+
+def make(guest: Guest) -> Made:
+    found = read_class(guest)
+    with tempfile.TemporaryDirectory(prefix="torvyn-build-") as folder:
+        root = Path(folder)
+        _stage(guest, found, root / "app")
+        _write_contracts(root / "wit")
+        component = _componentize(guest, root, WORLDS[found.role])
+    for name, text in (("unit", found.unit), ("ports", ",".join(found.ports))):
+        if text:
+            component = _native.annotate_component(component, name, text)
+    return Made(component, WORLDS[found.role])
+
+
+def _files(guest: Guest) -> list[Path]:
+    """The files of the component; a test or a build beside it is none."""
+    skipped = {"build", "tests", "__pycache__"}
+    found = (path for path in guest.folder.rglob("*.py"))
+    return sorted(p for p in found if not skipped & set(p.relative_to(guest.folder).parts[:-1]))
+
+
+def _contract_files() -> list[Path]:
+    found: list[Path] = []
+    for name in CONTRACT:
+        path = PACKAGE / name
+        found += path.glob("*.py") if path.is_dir() else [path]
+    return sorted(found)
+
+
+def _stage(guest: Guest, found: ClassSource, app: Path) -> None:
+    for base, files in ((guest.folder, _files(guest)), (PACKAGE.parent, _contract_files())):
+        for file in files:
+            target = app / file.relative_to(base)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(file, target)
+    (app / f"{APP}.py").write_text(_app(found, imported(_files(guest))), encoding="utf-8")
+
+
+def _app(found: ClassSource, modules: set[str]) -> str:
+    """The module to begin with. What it imports is all that the guest will ever have."""
+    lines = ["import contextlib"]
+    for module in sorted(modules):
+        lines += ["with contextlib.suppress(ImportError):", f"    import {module}"]
+    return "\n".join(
+        [
+            *lines,
+            f"from {found.module} import {found.name}",
+            "from torvyn.sandbox.guest import adapter",
+            f"from torvyn.sandbox.guest.as_{found.role} import *",
+            f"adapter.make = {found.name}",
+            "",
+        ]
+    )
+
+
+def _write_contracts(folder: Path) -> None:
+    """The built-in WIT as folders that resolve alone: 0.2 needs the streaming of 0.1 as well."""
+    for path, text in _native.wit_files():
+        targets = [folder / path]
+        if path.startswith("deps/torvyn-streaming/"):
+            targets.append(folder / "0.2" / path)
+        for target in targets:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(text, encoding="utf-8")
+
+
+def _componentize(guest: Guest, root: Path, world: str) -> bytes:
+    target = root / "component.wasm"
+    wit = root / "wit" / "0.2" if world in _LATER else root / "wit"
+    script = "import sys, componentize_py; sys.exit(componentize_py.script())"
+    command = [sys.executable, "-c", script, "--quiet", "-d", str(wit), "-w", world]
+    command += ["componentize", "-p", str(root / "app"), APP, "-o", str(target)]
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+        env={**os.environ, "NO_COLOR": "1"},
+    )
+    if done.returncode != 0 or not target.is_file():
+        raise _failed(guest, done.stdout + done.stderr)
+    return target.read_bytes()
+
+
+def _failed(guest: Guest, text: str) -> ContractError:
+    """The last line of a traceback says most."""
+    reasons = re.findall(r"^\s*(\w+(?:Error|Exception)\b.*)$", text, re.MULTILINE)
+    why = reasons[-1] if reasons else text.strip() or "no word why"
+    return ContractError(
+        "sandbox.compile-failed",
+        f"component `{guest.name}` cannot be built: {why}",
+        hint="all that it imports must be there when it is built, in pure Python",
+    )

@@ -1,0 +1,44 @@
+/* What the files of the glue share. Not for components. */
+#ifndef TORVYN_INTERNAL_H
+#define TORVYN_INTERNAL_H
+
+#include "torvyn.h"
+
+#define TYPES "torvyn:streaming/types@0.1.0"
+#define ALLOCATOR "torvyn:streaming/buffer-allocator@0.1.0"
+#define IMPORT(module, name) __attribute__((import_module(module), import_name(name)))
+
+/* An `output-element` as the canonical ABI lays it out. */
+typedef struct {
+    uint64_t sequence;
+    uint64_t timestamp_ns;
+    torvyn_bytes content_type;
+    int32_t payload;
+} torvyn__output;
+
+/* What the call that is running has answered so far. */
+typedef struct {
+    torvyn__output *outputs;
+    size_t output_count;
+    size_t output_capacity;
+    torvyn_bytes *ports;
+    size_t port_count;
+    size_t port_capacity;
+    torvyn_bytes reason;
+    torvyn_bytes payload;
+    bool has_read;
+    bool has_failed;
+    torvyn_error error;
+    torvyn_bytes message;
+} torvyn__call;
+
+extern torvyn__call torvyn__now;
+
+IMPORT(TYPES, "[resource-drop]buffer") void torvyn__drop_buffer(int32_t buffer);
+
+void torvyn__forget_scratch(void);
+/* Memory of the call is over: the next thing that wants some begins anew. */
+void torvyn__end_call(void);
+torvyn_bytes torvyn__of(const char *text);
+
+#endif

@@ -1,0 +1,177 @@
+"""The component inside the guest: made when the flow starts, called, its answers sent."""
+
+from __future__ import annotations
+
+import sys
+import time
+import traceback
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+from componentize_py_types import Err  # type: ignore[import-not-found]
+from wit_world.imports import types  # type: ignore[import-not-found]
+
+from torvyn import errors
+from torvyn.contract.element import BINARY, TEXT, Context, Output, PureElement
+
+try:
+    from wit_world.imports import buffer_allocator
+except ImportError:
+    # The worlds of sinks and routers have none: they make no elements.
+    buffer_allocator = None
+
+Answer = TypeVar("Answer")
+
+make: Callable[[], Any] = object
+"""The component's class, set by the app that componentize-py builds."""
+
+component: Any = None
+
+_CASES: tuple[tuple[type[errors.ComponentError], str], ...] = (
+    (errors.InvalidInput, "InvalidInput"),
+    (errors.Unavailable, "Unavailable"),
+    (errors.Fatal, "Fatal"),
+)
+
+
+def _alone() -> int:
+    thing = object()
+    return sys.getrefcount(thing)
+
+
+_ALONE = _alone()
+"""What is counted of an object that only one local name holds; it differs between interpreters."""
+
+
+class LentElement(PureElement):
+    """An element whose payload and context stay with the host until somebody asks for them."""
+
+    __slots__ = ("_lent",)
+
+    def __init__(self, lent: Any) -> None:
+        put = object.__setattr__
+        put(self, "_lent", lent)
+        put(self, "sequence", lent.meta.sequence)
+        put(self, "timestamp_ns", lent.meta.timestamp_ns)
+        put(self, "content_type", lent.meta.content_type)
+        put(self, "attributes", {})
+
+    def __getattr__(self, name: str) -> Any:
+        # Slots that are still empty; what is set never comes here.
+        if name == "_data":
+            value: Any = self._lent.payload.read_all()
+        elif name == "context":
+            value = _context(self._lent.context)
+        else:
+            raise AttributeError(name)
+        object.__setattr__(self, name, value)
+        return value
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (PureElement, super().__reduce__()[1])
+
+    def keep(self) -> None:
+        """The loan ends: a component that still holds the element has its bytes."""
+        _ = self._data, self.context
+        object.__setattr__(self, "_lent", None)
+
+
+def _context(lent: Any) -> Context:
+    left_ns = lent.deadline_ns()
+    name = lent.flow_id()
+    deadline_ns = time.monotonic_ns() + left_ns if left_ns else None
+    return Context(name, name, lent.trace_id(), deadline_ns)
+
+
+def start(config: str) -> None:
+    global component
+    # Lines leave when they are complete, as they do in-process.
+    sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
+    component = make()
+    component.init(config)
+
+
+def stop() -> None:
+    component.teardown()
+    sys.stdout.flush()
+
+
+def guarded(call: Callable[..., Answer], *arguments: Any) -> Answer:
+    """Calls; what it raises becomes an error of the contract."""
+    try:
+        return call(*arguments)
+    except Exception as error:
+        raise Err(_process_error(error)) from error
+
+
+def lend(call: Callable[[PureElement], Answer], lent: Any) -> Answer:
+    """Calls with an element that is the component's for the length of the call."""
+    element = LentElement(lent)
+    answer = guarded(call, element)
+    if sys.getrefcount(element) > _ALONE:
+        element.keep()
+    return answer
+
+
+def _process_error(error: Exception) -> Any:
+    for kind, case in _CASES:
+        if isinstance(error, kind):
+            return getattr(types, f"ProcessError_{case}")(error.message)
+    if isinstance(error, errors.DeadlineExceeded):
+        return types.ProcessError_DeadlineExceeded()
+    if isinstance(error, errors.Internal):
+        return types.ProcessError_Internal(error.message)
+    traceback.print_exception(error)
+    return types.ProcessError_Internal(f"{type(error).__name__}: {error}")
+
+
+def outputs(answer: Any) -> list[Any]:
+    """Nothing, one or several, as `output-element`s."""
+    if answer is None:
+        return []
+    if isinstance(answer, (str, bytes, Output, PureElement)):
+        return [output(answer)]
+    if isinstance(answer, Iterable):
+        return [output(item) for item in answer]
+    raise errors.Internal(f"{type(answer).__name__} is nothing that a component may emit")
+
+
+def one_output(answer: Any) -> Any:
+    """Nothing or one: more do not fit into the answer of a sandboxed component."""
+    found = outputs(answer)
+    if len(found) > 1:
+        raise errors.Internal(f"{len(found)} elements at once; a sandboxed component emits one")
+    return found[0] if found else None
+
+
+def output(item: Any) -> Any:
+    data, content_type = item, None
+    if isinstance(item, Output):
+        data, content_type = item.data, item.content_type
+    elif isinstance(item, PureElement):
+        data, content_type = bytes(item.data), item.content_type
+    if not isinstance(data, (str, bytes)):
+        raise errors.Internal(f"{type(data).__name__} is nothing that a component may emit")
+    content_type = content_type or (TEXT if isinstance(data, str) else BINARY)
+    payload = _buffer(data.encode() if isinstance(data, str) else data)
+    return types.OutputElement(types.ElementMeta(0, 0, content_type), payload)
+
+
+def _buffer(data: bytes) -> Any:
+    try:
+        with buffer_allocator.allocate(len(data)) as buffer:
+            if data:
+                buffer.append(data)
+            return buffer.freeze()
+    except Err as error:
+        raise errors.Internal(f"no buffer of {len(data)} bytes: {error.value}") from error
+
+
+class Lifecycle:
+    """The interface `torvyn:streaming/lifecycle`."""
+
+    def init(self, config: str) -> None:
+        guarded(start, config)
+
+    def teardown(self) -> None:
+        stop()

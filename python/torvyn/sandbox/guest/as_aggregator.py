@@ -1,0 +1,26 @@
+"""A Python aggregator as `torvyn:aggregation/aggregator`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torvyn.sandbox.guest import adapter
+from torvyn.sandbox.guest.adapter import Lifecycle
+
+__all__ = ["Aggregator", "Lifecycle"]
+
+
+def ingest(element: Any) -> Any:
+    return adapter.one_output(adapter.component.ingest(element))
+
+
+def flush() -> list[Any]:
+    return adapter.outputs(adapter.component.flush())
+
+
+class Aggregator:
+    def ingest(self, element: Any) -> Any:
+        return adapter.lend(ingest, element)
+
+    def flush(self) -> list[Any]:
+        return adapter.guarded(flush)

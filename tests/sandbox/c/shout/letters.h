@@ -1,0 +1,3 @@
+#include <torvyn.h>
+
+void enlarge(char *to, torvyn_bytes from);
