@@ -7,9 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from toolchains import needs_zig
 
 from torvyn._native import component_notes, describe_component
+from torvyn.cli.app import group
+from torvyn.cli.templates import TEMPLATES
 from torvyn.errors import TorvynError
 from torvyn.sandbox.build import build
 from torvyn.sandbox.guests import Guest
@@ -154,3 +157,17 @@ def test_a_filter_that_emits_is_told_that_it_cannot(write: Write) -> None:
 
     assert found.code == "sandbox.unfit"
     assert found.hint == "a filter cannot emit elements"
+
+
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_a_template_in_c_prints_what_the_one_in_python_does(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for arguments in (["init", "--name", "made", "--template", name, "--language", "c"], ["build"]):
+        done = CliRunner().invoke(group, arguments, standalone_mode=False)
+        assert done.return_value == 0, done.output
+
+    done = CliRunner().invoke(group, ["run", "-q"], standalone_mode=False)
+
+    assert (done.return_value, done.output) == (0, TEMPLATES[name].prints)
