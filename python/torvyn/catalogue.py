@@ -81,6 +81,7 @@ CATALOGUE: Final[dict[str, str]] = {
     "sandbox.contract": "A component's exports are not those of one role of the contract.",
     "sandbox.import": "A component imports something that the host does not have.",
     "sandbox.invalid": "A file is no valid WebAssembly component.",
+    "sandbox.wit-invalid": "The WIT of a project or a component does not resolve.",
     # reactor: flows that run
     "reactor.already-ran": "A flow was started or changed after its start, or fed after its end.",
     "reactor.busy": "A flow was driven by two at once, or from inside one of its components.",

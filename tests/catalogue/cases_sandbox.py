@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from torvyn.errors import LinkError
 from torvyn.sandbox.compiling import compile_component
+from torvyn.sandbox.contracts import check_wit
 
 GUESTS = Path(__file__).parents[1] / "sandbox" / "guests"
 EMPTY = b"\0asm\x0d\0\1\0"
@@ -31,7 +33,16 @@ def open_key(folder: Path) -> object:
     return compile_component(GUESTS / "sink.wasm", "sink", folder / "cache")
 
 
+def bad_wit(folder: Path) -> object:
+    (folder / "wit").mkdir()
+    (folder / "wit" / "own.wit").write_text(
+        "package mine:thing;\nworld w {\n  import nowhere;\n}\n"
+    )
+    raise LinkError.of(check_wit([folder]))
+
+
 CASES = {
+    "sandbox.wit-invalid": bad_wit,
     "sandbox.invalid": file(b"not wasm"),
     "sandbox.contract": file(EMPTY),
     "sandbox.import": renamed(b"wasi:cli/stdout@0.2.0", b"wasi:cli/stduot@0.2.0"),

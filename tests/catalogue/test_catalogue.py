@@ -17,7 +17,16 @@ from torvyn.errors import TorvynError
 
 Case = Callable[[Path], object]
 
-COVERED_ROOMS = ("contract", "component", "components", "manifest", "link", "sandbox", "reactor", "cli")
+COVERED_ROOMS = (
+    "contract",
+    "component",
+    "components",
+    "manifest",
+    "link",
+    "sandbox",
+    "reactor",
+    "cli",
+)
 """Rooms of which every code must have a case."""
 
 

@@ -48,7 +48,10 @@ mod _native {
     #[pymodule_export]
     use super::toml::{TomlError, parse_toml};
     #[pymodule_export]
-    use super::tools::{WasmError, annotate_component, describe_component, encode_component, wit_files};
+    use super::tools::{
+        WasmError, annotate_component, component_notes, describe_component, encode_component, wit_files,
+        wit_worlds,
+    };
     #[pymodule_export]
     use super::waker::PyWaker;
 }

@@ -1,4 +1,5 @@
 //! Modules written as text become components that wasmparser accepts and that are recognised again.
+#![allow(clippy::unwrap_used)]
 
 use torvyn_tools::describe::describe;
 use torvyn_tools::wasm::{Error, annotate, encode, world_of};

@@ -110,7 +110,6 @@ def _unknown(name: str, known: list[str], manifest: Path) -> UsageError:
 
 def _say(screen: Screen, guest: Guest) -> None:
     screen.say(f"building {guest.name} ({guest.language}) ...")
-    screen.event("building", component=guest.name, language=guest.language)
 
 
 def _fields(built: Built) -> dict[str, Any]:
