@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from torvyn.cli import compare, failures, init, measure, screen, target
+from torvyn.cli import build, compare, failures, init, measure, screen, target
 from torvyn.cli.app import group
 from torvyn.cli.usage import usage_error
 from torvyn.link import link
@@ -52,6 +52,11 @@ def nothing_measured(folder: Path) -> None:
     measure.measure(plan(), measure.Settings(0, 1, None, None))
 
 
+def unknown_component(folder: Path) -> None:
+    (folder / "Torvyn.toml").write_text(MANIFEST)
+    build._guests(("content-filtre",), folder / "Torvyn.toml")
+
+
 def file_exists(folder: Path) -> None:
     (folder / "README.md").write_text("mine")
     init.write_files(folder, {"README.md": "yours"})
@@ -89,6 +94,7 @@ CASES: dict[str, Callable[[Path], object]] = {
     "cli.baseline-unreadable": lambda _: compare.read_result("absent.json", "main"),
     "cli.baseline-unusable": unusable,
     "cli.bug": a_bug,
+    "cli.component-unknown": unknown_component,
     "cli.file-exists": file_exists,
     "cli.file-unwritable": file_unwritable,
     "cli.missing-argument": line("completions"),

@@ -5,9 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from torvyn._native import WasmError
 from torvyn.errors import LinkError
+from torvyn.sandbox.build import _write, build
+from torvyn.sandbox.build_c import _unfit
+from torvyn.sandbox.class_source import read_class
 from torvyn.sandbox.compiling import compile_component
 from torvyn.sandbox.contracts import check_wit
+from torvyn.sandbox.guests import Guest, toolchain_missing
 
 GUESTS = Path(__file__).parents[1] / "sandbox" / "guests"
 EMPTY = b"\0asm\x0d\0\1\0"
@@ -41,8 +46,43 @@ def bad_wit(folder: Path) -> object:
     raise LinkError.of(check_wit([folder]))
 
 
+def source(language: str, name: str = "", text: str = "") -> Callable[[Path], object]:
+    """The build of a folder with this one file."""
+
+    def run(folder: Path) -> object:
+        if name:
+            (folder / name).write_text(text)
+        guest = Guest("guest", folder, language)
+        return read_class(guest) if language == "python" else build(guest)
+
+    return run
+
+
+def unwritable(folder: Path) -> None:
+    (folder / "build").write_text("in the way")
+    _write(Guest("guest", folder, "c").target, b"")
+
+
+def missing(_: Path) -> None:
+    raise toolchain_missing(Guest("guest", Path(), "c"), "ziglang", "c")
+
+
+def unfit(_: Path) -> None:
+    words = "module requires an import interface named `torvyn:streaming/buffer-allocator@0.1.0`"
+    raise _unfit(Guest("guest", Path(), "c"), WasmError("unfit", words, ["content-filter"]))
+
+
+PROCESSOR = "import torvyn\nclass A(torvyn.Processor):\n    def flush(self): ...\n"
+
 CASES = {
     "sandbox.wit-invalid": bad_wit,
+    "sandbox.compile-failed": source("python", "component.py", "def ("),
+    "sandbox.file-unwritable": unwritable,
+    "sandbox.method-unsupported": source("python", "component.py", PROCESSOR),
+    "sandbox.no-role": source("python", "component.py", "class A: ..."),
+    "sandbox.source-missing": source(""),
+    "sandbox.toolchain-missing": missing,
+    "sandbox.unfit": unfit,
     "sandbox.invalid": file(b"not wasm"),
     "sandbox.contract": file(EMPTY),
     "sandbox.import": renamed(b"wasi:cli/stdout@0.2.0", b"wasi:cli/stduot@0.2.0"),

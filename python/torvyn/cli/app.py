@@ -17,6 +17,7 @@ COMMANDS: Final[dict[str, str]] = {
     "init": "Start a project from a template.",
     "check": "Say everything that is wrong with a manifest.",
     "link": "Show the plan of a flow without starting it.",
+    "build": "Build components that run in a sandbox.",
     "run": "Run a flow.",
     "trace": "Run a flow and show what happened to each element.",
     "bench": "Measure a flow.",

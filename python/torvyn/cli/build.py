@@ -46,6 +46,9 @@ def command(screen: Screen, components: tuple[str, ...], manifest: str, force: b
     if screen.is_json:
         screen.document({"components": [_fields(built) for built in found]})
         return 0
+    if not found:
+        screen.say("nothing to build: no component of the manifest runs in a sandbox")
+        return 0
     for built in found:
         screen.data(f"{_shown(built.path)}  {built.world}  {_size(built.size_bytes)}")
     fresh = sum(built.is_fresh for built in found)

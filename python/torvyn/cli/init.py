@@ -9,12 +9,13 @@ import click
 
 from torvyn.cli.command import command as make_command
 from torvyn.cli.screen import Screen
-from torvyn.cli.templates import TEMPLATES, files_of
+from torvyn.cli.templates import LANGUAGES, TEMPLATES, files_of
 from torvyn.errors import MissingError, UsageError
 
 EXAMPLE = """\
 torvyn init hello
-torvyn init guard --template filter --name content-guard"""
+torvyn init guard --template filter --name content-guard
+torvyn init fast --language c"""
 
 
 @make_command("init", example=EXAMPLE)
@@ -26,8 +27,15 @@ torvyn init guard --template filter --name content-guard"""
     show_default=True,
     help="A whole pipeline, or one component of a role with built-in parts around it.",
 )
+@click.option(
+    "--language",
+    type=click.Choice(LANGUAGES),
+    default="python",
+    show_default=True,
+    help="What the components are written in; those in C run in the sandbox.",
+)
 @click.option("--name", help="The project's name; without it, that of the folder.")
-def command(screen: Screen, path: str, template: str, name: str | None) -> int:
+def command(screen: Screen, path: str, template: str, language: str, name: str | None) -> int:
     """Start a project from a template.
 
     Writes a manifest, components, a test and a README into PATH. A file that is there already is
@@ -35,7 +43,7 @@ def command(screen: Screen, path: str, template: str, name: str | None) -> int:
     """
     folder = Path(path)
     name = checked_name(folder.resolve().name if name is None else name)
-    files = files_of(TEMPLATES[template], name)
+    files = files_of(TEMPLATES[template], name, language)
     write_files(folder, files)
     if screen.is_json:
         fields = {"name": name, "template": template, "path": str(folder), "files": [*files]}
@@ -43,7 +51,8 @@ def command(screen: Screen, path: str, template: str, name: str | None) -> int:
         return 0
     screen.data("\n".join(str(folder / file) for file in files))
     into = "" if folder.resolve() == Path.cwd() else f"cd {path} && "
-    screen.say("", f"`{name}` is ready: {into}torvyn run")
+    build = "torvyn build && " if language == "c" else ""
+    screen.say("", f"`{name}` is ready: {into}{build}torvyn run")
     return 0
 
 

@@ -11,6 +11,8 @@ from itertools import pairwise
 from textwrap import dedent
 from typing import Final
 
+from torvyn.cli import templates_c
+
 
 @dataclass(frozen=True)
 class Template:
@@ -218,13 +220,29 @@ TEMPLATES: Final[dict[str, Template]] = {
 }
 
 
-def files_of(template: Template, name: str) -> dict[str, str]:
+LANGUAGES: Final = ("python", "c")
+
+
+def files_of(template: Template, name: str, language: str = "python") -> dict[str, str]:
     """Every file of the project: its path and its text."""
-    files = {"Torvyn.toml": _manifest(template, name), "README.md": _readme(template, name)}
+    is_c = language == "c"
+    manifest = _manifest(template, name) + (_grants(template) if is_c else "")
+    files = {"Torvyn.toml": manifest, "README.md": _readme(template, name, is_c)}
     for component, text in template.components.items():
-        files[f"components/{component}/component.py"] = text
+        if is_c:
+            files[f"components/{component}/component.c"] = templates_c.COMPONENTS[component]
+        else:
+            files[f"components/{component}/component.py"] = text
+    if is_c:
+        files[".gitignore"] = "build/\n"
     files["tests/test_flow.py"] = _test(template)
     return files
+
+
+def _grants(template: Template) -> str:
+    printing = [name for name in template.components if name in templates_c.PRINTING]
+    grant = 'capabilities = ["stdio:stdout"]'
+    return "".join(f"\n[security.grants.{name}]\n{grant}\n" for name in printing)
 
 
 def _manifest(template: Template, name: str) -> str:
@@ -257,10 +275,14 @@ def _quote(text: str) -> str:
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
 
 
-def _readme(template: Template, name: str) -> str:
+_BUILD: Final = "    torvyn build     # compile the components: pip install 'torvyn[c]'\n"
+
+
+def _readme(template: Template, name: str, is_c: bool) -> str:
     nodes = "\n".join(f"- `{component}`" for component in template.components)
     return (
         f"# {name}\n\nA Torvyn project: a flow with {template.summary}.\n\n"
+        f"{_BUILD if is_c else ''}"
         "    torvyn check     # is the manifest right?\n"
         "    torvyn run       # run the flow\n"
         "    python -m pytest # run the test\n\n"

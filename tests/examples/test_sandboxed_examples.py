@@ -1,0 +1,46 @@
+"""The token-streaming flow in C, in sandboxed Python and mixed prints the same as in-process."""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from torvyn.cli.app import group
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+EXPECTED = (EXAMPLES / "token-streaming" / "expected.txt").read_text()
+
+MODULES = {"c": ("ziglang",), "wasm": ("componentize_py",)}
+MODULES["mixed"] = (*MODULES["c"], *MODULES["wasm"])
+
+
+@pytest.fixture
+def examples(tmp_path: Path) -> Path:
+    """A copy without anything that was built before."""
+    for path in EXAMPLES.glob("token-streaming*"):
+        ignored = shutil.ignore_patterns("build", "__pycache__")
+        shutil.copytree(path, tmp_path / path.name, ignore=ignored)
+    return tmp_path
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("form", ["c", "mixed", "wasm"])
+def test_a_sandboxed_form_prints_the_same(
+    form: str, examples: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in MODULES[form]:
+        if importlib.util.find_spec(module) is None:
+            pytest.skip(f"NOT TESTED: example token-streaming-{form}, for want of {module}")
+    monkeypatch.chdir(examples / f"token-streaming-{form}")
+    built = CliRunner().invoke(group, ["build"], standalone_mode=False)
+    assert built.return_value == 0, built.output
+    monkeypatch.setenv("XDG_CACHE_HOME", str(examples / "cache"))
+
+    done = CliRunner().invoke(group, ["run", "flow.main"], standalone_mode=False)
+
+    assert done.return_value == 0, done.output
+    assert done.output.rstrip() == EXPECTED.rstrip()

@@ -1,0 +1,110 @@
+"""Guests in Python: what is read from their text, what is refused, and one real build."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from toolchains import needs_componentize_py
+
+from torvyn._native import component_notes, describe_component
+from torvyn.errors import TorvynError
+from torvyn.sandbox.build import build
+from torvyn.sandbox.class_source import ClassSource, imported, read_class
+from torvyn.sandbox.guests import Guest
+
+ROUTER = """
+import torvyn
+
+class Base(torvyn.Router):
+    unit = "words"
+
+class ByLength(Base):
+    ports = ("short", "long")
+
+    def route(self, element):
+        import base64  # late, as people do
+        return ["short" if len(base64.b64encode(element.data)) < 8 else "long"]
+"""
+
+Write = Callable[..., Guest]
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    def make(text: str, entry: str | None = None) -> Guest:
+        (tmp_path / "component.py").write_text(text)
+        return Guest("mine", tmp_path, "python", entry)
+
+    return make
+
+
+def refused(guest: Guest) -> TorvynError:
+    with pytest.raises(TorvynError) as caught:
+        read_class(guest)
+    return caught.value
+
+
+def test_a_class_is_found_with_its_role_and_its_ports(write: Write) -> None:
+    found = read_class(write(ROUTER, "component:ByLength"))
+
+    assert found == ClassSource("component", "ByLength", "router", None, ("short", "long"))
+
+
+def test_reading_a_class_runs_nothing_of_it(write: Write) -> None:
+    text = "import torvyn\nraise SystemExit\nclass A(torvyn.Sink):\n    unit = 'lines'\n"
+
+    assert read_class(write(text)).unit == "lines"
+
+
+def test_several_classes_need_an_entry(write: Write) -> None:
+    found = refused(write(ROUTER))
+
+    assert found.code == "sandbox.no-role"
+    assert "2 classes have a role: Base, ByLength" in found.message
+
+
+def test_a_file_without_a_role_is_refused(write: Write) -> None:
+    assert refused(write("class A: pass\n")).code == "sandbox.no-role"
+
+
+def test_a_syntax_error_is_shown_at_its_place(write: Write) -> None:
+    found = refused(write("import torvyn\ndef (\n"))
+
+    assert found.code == "sandbox.compile-failed"
+    assert found.location is not None
+    assert found.location.line == 2
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        "class A(torvyn.Filter):\n    async def evaluate(self, element): ...\n",
+        "class A(torvyn.Processor):\n    def flush(self): ...\n",
+    ],
+)
+def test_a_method_that_a_sandbox_cannot_call_is_refused(write: Write, method: str) -> None:
+    found = refused(write("import torvyn\n" + method))
+
+    assert found.code == "sandbox.method-unsupported"
+    assert found.location is not None
+    assert found.location.line == 3
+
+
+def test_imports_inside_functions_are_seen(write: Write) -> None:
+    guest = write(ROUTER)
+
+    assert imported([guest.folder / "component.py"]) == {"torvyn", "base64"}
+
+
+@needs_componentize_py
+@pytest.mark.timeout(300)
+def test_the_same_file_becomes_a_component(write: Write) -> None:
+    guest = write(ROUTER, "component:ByLength")
+
+    component = build(guest).path.read_bytes()
+
+    assert describe_component(component)["world"] == "content-router"
+    assert component_notes(component) == {"ports": "short,long"}
+    assert not build(guest).is_fresh
