@@ -83,6 +83,7 @@ CATALOGUE: Final[dict[str, str]] = {
     "sandbox.file-unwritable": "What a build makes cannot be written.",
     "sandbox.import": "A component imports something that the host does not have.",
     "sandbox.invalid": "A file is no valid WebAssembly component.",
+    "sandbox.wit-invalid": "The WIT of a project or a component does not resolve.",
     "sandbox.method-unsupported": "A Python component has a method that a sandbox cannot call.",
     "sandbox.no-role": "The source of a component does not say one role.",
     "sandbox.source-missing": "The folder of a component holds nothing to build.",

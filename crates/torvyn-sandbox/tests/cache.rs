@@ -23,8 +23,8 @@ impl Folder {
 
     /// The one compiled entry.
     fn entry(&self) -> PathBuf {
-        let names = fs::read_dir(&self.0).unwrap().map(|entry| entry.unwrap().path());
-        names.filter(|path| path.file_name().unwrap() != "key").next().unwrap()
+        let mut names = fs::read_dir(&self.0).unwrap().map(|entry| entry.unwrap().path());
+        names.find(|path| path.file_name().unwrap() != "key").unwrap()
     }
 }
 

@@ -3,7 +3,7 @@
 //! `cargo bench -p torvyn-sandbox --bench calls` prints one JSON object of nanoseconds, medians of interleaved rounds.
 #![allow(clippy::unwrap_used)]
 
-#[path = "../tests/guests/mod.rs"]
+#[path = "../../tests/guests/mod.rs"]
 mod guests;
 mod raw;
 
