@@ -33,6 +33,7 @@ __all__ = [
     "encode_component",
     "parse_toml",
     "wit_files",
+    "wit_worlds",
 ]
 
 # element.rs
@@ -400,6 +401,9 @@ def component_notes(component: bytes) -> dict[str, str]:
 
 def annotate_component(component: bytes, name: str, text: str) -> bytes:
     """The component with one more note on itself, such as `unit` and `tokens`."""
+
+def wit_worlds(folder: str | PathLike[str]) -> list[str]:
+    """The worlds of a project's own WIT; raises `WasmError` when it does not resolve."""
 
 def wit_files() -> list[tuple[str, str]]:
     """The built-in contracts: paths and texts."""

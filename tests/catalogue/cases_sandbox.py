@@ -6,10 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from torvyn._native import WasmError
+from torvyn.errors import LinkError
 from torvyn.sandbox.build import _write, build
 from torvyn.sandbox.build_c import _unfit
 from torvyn.sandbox.class_source import read_class
 from torvyn.sandbox.compiling import compile_component
+from torvyn.sandbox.contracts import check_wit
 from torvyn.sandbox.guests import Guest, toolchain_missing
 
 GUESTS = Path(__file__).parents[1] / "sandbox" / "guests"
@@ -34,6 +36,14 @@ def open_key(folder: Path) -> object:
     file((GUESTS / "filter.wasm").read_bytes())(folder)
     (folder / "cache" / "key").chmod(0o644)
     return compile_component(GUESTS / "sink.wasm", "sink", folder / "cache")
+
+
+def bad_wit(folder: Path) -> object:
+    (folder / "wit").mkdir()
+    (folder / "wit" / "own.wit").write_text(
+        "package mine:thing;\nworld w {\n  import nowhere;\n}\n"
+    )
+    raise LinkError.of(check_wit([folder]))
 
 
 def source(language: str, name: str = "", text: str = "") -> Callable[[Path], object]:
@@ -72,6 +82,7 @@ CASES = {
     "sandbox.source-missing": source(""),
     "sandbox.toolchain-missing": missing,
     "sandbox.unfit": unfit,
+    "sandbox.wit-invalid": bad_wit,
     "sandbox.invalid": file(b"not wasm"),
     "sandbox.contract": file(EMPTY),
     "sandbox.import": renamed(b"wasi:cli/stdout@0.2.0", b"wasi:cli/stduot@0.2.0"),

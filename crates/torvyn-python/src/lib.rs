@@ -50,6 +50,7 @@ mod _native {
     #[pymodule_export]
     use super::tools::{
         WasmError, annotate_component, component_notes, describe_component, encode_component, wit_files,
+        wit_worlds,
     };
     #[pymodule_export]
     use super::waker::PyWaker;

@@ -73,6 +73,12 @@ pub fn annotate_component<'py>(
     PyBytes::new(py, &annotate(component, name, text))
 }
 
+/// The worlds of a project's own WIT; raises `WasmError` of the kind `malformed` when it does not resolve.
+#[pyfunction]
+pub fn wit_worlds(py: Python<'_>, folder: std::path::PathBuf) -> PyResult<Vec<String>> {
+    py.detach(|| torvyn_tools::wit_folder::worlds(&folder)).map_err(|error| raised(&error))
+}
+
 /// The built-in WIT files: path and text.
 #[pyfunction]
 pub fn wit_files() -> Vec<(&'static str, &'static str)> {

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use wasmtime::component::{Component, ComponentExportIndex, InstancePre};
+use wasmtime::component::{Component, ComponentExportIndex, InstancePre, Linker};
 
 use crate::cache::{Cache, Outcome};
 use crate::contract::{LIFECYCLE, Role};
@@ -18,7 +18,9 @@ pub struct Compiled {
     pub outcome: Outcome,
     pub compile_time: Duration,
     pub(crate) sandbox: Arc<Sandbox>,
-    pub(crate) pre: InstancePre<Host>,
+    /// For guests that can only call functions that return at once, and for those that may wait in the host.
+    prompt: InstancePre<Host>,
+    patient: InstancePre<Host>,
     pub(crate) exports: Exports,
     counts_fuel: bool,
 }
@@ -55,20 +57,26 @@ impl Compiled {
         let cache = folder.map(Cache::open).transpose()?;
         let (component, outcome) = make(workshop, wasm, cache.as_ref())?;
         let description = Description::of(&workshop.engine, &component)?;
-        let linker = if description.may_wait() { &workshop.patient } else { &workshop.prompt };
-        let pre = linker
-            .instantiate_pre(&component)
-            .map_err(|error| SandboxError::Import { import: format!("{error:#}") })?;
+        let prelink = |linker: &Linker<Host>| {
+            let linked = linker.instantiate_pre(&component);
+            linked.map_err(|error| SandboxError::Import { import: format!("{error:#}") })
+        };
+        let (prompt, patient) = (prelink(&workshop.prompt)?, prelink(&workshop.patient)?);
         let exports = Exports::of(&component, &description)?;
         Ok(Self {
             description,
             outcome,
             compile_time: started.elapsed(),
             sandbox: sandbox.clone(),
-            pre,
+            prompt,
+            patient,
             exports,
             counts_fuel,
         })
+    }
+
+    pub(crate) fn pre(&self, waits: bool) -> &InstancePre<Host> {
+        if waits { &self.patient } else { &self.prompt }
     }
 
     pub(crate) fn workshop(&self) -> Result<&Workshop, SandboxError> {

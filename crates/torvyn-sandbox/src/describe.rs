@@ -6,6 +6,7 @@ use wasmtime::component::types::ComponentItem;
 
 use crate::contract::{LIFECYCLE, Role};
 use crate::fault::SandboxError;
+use crate::grants::Grants;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Description {
@@ -14,9 +15,6 @@ pub struct Description {
     pub imports: Vec<String>,
     pub exports: Vec<String>,
 }
-
-/// Imports through which a guest can wait in the host.
-const WAITING: [&str; 3] = ["wasi:io/poll@", "wasi:sockets/", "wasi:filesystem/"];
 
 /// Which import serves which capability.
 const SERVES: [(&str, &str); 9] = [
@@ -61,18 +59,24 @@ impl Description {
     }
 
     pub fn imports_wasi(&self) -> bool {
-        self.imports.iter().any(|name| name.starts_with("wasi:"))
+        self.imports("wasi:")
     }
 
-    /// Whether a call may wait in the host, where no epoch reaches it.
-    pub fn may_wait(&self) -> bool {
-        self.imports.iter().any(|name| WAITING.iter().any(|prefix| name.starts_with(prefix)))
+    /// Whether a call may wait in the host, where no epoch reaches it: by sleeping, or on what it was granted.
+    pub fn may_wait(&self, grants: &Grants) -> bool {
+        let sleeps = self.imports("wasi:io/poll@") && self.imports("wasi:clocks/monotonic-clock@");
+        sleeps
+            || (grants.open_files() && self.imports("wasi:filesystem/"))
+            || (grants.open_sockets() && self.imports("wasi:sockets/"))
+    }
+
+    fn imports(&self, prefix: &str) -> bool {
+        self.imports.iter().any(|name| name.starts_with(prefix))
     }
 
     /// The capabilities that the imports are there for.
     pub fn capabilities(&self) -> Vec<&'static str> {
-        let imported = |prefix: &str| self.imports.iter().any(|name| name.starts_with(prefix));
-        SERVES.into_iter().filter(|(prefix, _)| imported(prefix)).map(|(_, name)| name).collect()
+        SERVES.into_iter().filter(|(prefix, _)| self.imports(prefix)).map(|(_, name)| name).collect()
     }
 }
 

@@ -29,6 +29,14 @@ impl Grants {
         harmless || self.capabilities.iter().any(|grant| grant.covers(asked))
     }
 
+    pub fn open_files(&self) -> bool {
+        self.capabilities.iter().any(|grant| matches!(grant, Capability::Filesystem { .. }))
+    }
+
+    pub fn open_sockets(&self) -> bool {
+        self.capabilities.iter().any(|grant| matches!(grant, Capability::Network { .. }))
+    }
+
     /// The guest's world: empty but for what is granted.
     pub(crate) fn open(&self, printed: &Printed) -> wasmtime::Result<WasiCtx> {
         let mut wasi = WasiCtx::builder();
@@ -61,7 +69,7 @@ impl Grants {
     /// Connections to the addresses that the granted hosts have now, on the granted ports. A name that later points
     /// elsewhere does not help: addresses are compared, not names.
     fn open_network(&self, wasi: &mut WasiCtxBuilder) {
-        let mut open: Vec<(Option<HashSet<IpAddr>>, Vec<(u16, u16)>)> = Vec::new();
+        let mut open: Vec<Reach> = Vec::new();
         for capability in &self.capabilities {
             if let Capability::Network { http: false, hosts, ports } = capability {
                 let everywhere = hosts.iter().any(|host| host == "*");
@@ -87,6 +95,9 @@ impl Grants {
         });
     }
 }
+
+/// Addresses, or all of them, and the ports on them.
+type Reach = (Option<HashSet<IpAddr>>, Vec<(u16, u16)>);
 
 fn addresses(hosts: &[String]) -> HashSet<IpAddr> {
     let found = |host: &String| (host.as_str(), 0).to_socket_addrs().ok();

@@ -25,7 +25,7 @@ pub(crate) type Answer<T> = (Result<T, ProcessError>,);
 pub(crate) type Element = (StreamElement,);
 
 /// The role's functions, typed.
-#[derive(Clone)]
+#[derive(Clone, Copy)]
 pub(crate) enum Calls {
     Source {
         pull: TypedFunc<(), Answer<Option<OutputElement>>>,
@@ -97,14 +97,14 @@ impl Instance {
         let (ticker, counts_fuel) = (workshop.ticker.clone(), workshop.counts_fuel);
         ticker.start().map_err(|error| contract(SandboxError::Engine(error.to_string())))?;
         let mut store = open_store(setup, &workshop.engine, counts_fuel).map_err(contract)?;
-        let waits = compiled.description.may_wait();
+        let waits = compiled.description.may_wait(&setup.grants);
         let made = {
             let _in_flight = ticker.enter();
             if waits {
-                let pending = compiled.pre.instantiate_async(&mut store);
+                let pending = compiled.pre(true).instantiate_async(&mut store);
                 timed(&compiled, setup.limits.init_timeout, pending)
             } else {
-                compiled.pre.instantiate(&mut store)
+                compiled.pre(false).instantiate(&mut store)
             }
         };
         let guest = made.map_err(|error| {
@@ -119,7 +119,7 @@ impl Instance {
     }
 
     fn init(&mut self, config: &str) -> Result<(), StageError> {
-        let Some((init, _)) = self.lifecycle.clone() else { return Ok(()) };
+        let Some((init, _)) = self.lifecycle else { return Ok(()) };
         let timeout = self.limits.init_timeout;
         let (ticks, fuel) = (Ticker::ticks(timeout), self.fuel.map(|fuel| fuel.saturating_mul(100)));
         let called = self.call_within(&init, (config.to_owned(),), timeout, ticks, fuel);
@@ -129,7 +129,7 @@ impl Instance {
 
     /// The guest's `teardown`. The instance is over, whatever comes of it.
     pub fn teardown(mut self, printer: &Printer, timeout: Duration) -> Result<(), StageError> {
-        let outcome = match self.lifecycle.clone() {
+        let outcome = match self.lifecycle {
             Some((_, teardown)) => {
                 let called = self.call_within(&teardown, (), timeout, Ticker::ticks(timeout), self.fuel);
                 called.map_err(|error| self.trap("teardown", &error, timeout))

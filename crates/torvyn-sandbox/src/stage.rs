@@ -220,7 +220,7 @@ impl GuestStage {
     /// The functions of the instance that there is now.
     #[inline]
     fn calls(&mut self) -> Result<Calls, StageError> {
-        Ok(self.instance()?.calls.clone())
+        Ok(self.instance()?.calls)
     }
 
     fn judge(&mut self, verdict: Verdict) -> Result<Step, StageError> {
@@ -353,7 +353,7 @@ impl Stage for GuestStage {
         let signal = if active { BackpressureSignal::Pause } else { BackpressureSignal::Ready };
         let Some(instance) = &self.instance else { return };
         let notify = match &instance.calls {
-            Calls::Source { notify, .. } | Calls::PolledSource { notify, .. } => notify.clone(),
+            Calls::Source { notify, .. } | Calls::PolledSource { notify, .. } => *notify,
             _ => return,
         };
         // A guest that traps here is replaced like any other; there is no element to blame.

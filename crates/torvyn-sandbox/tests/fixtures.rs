@@ -14,6 +14,8 @@ fn the_files_are_what_the_texts_make() {
         ("filter", guests::content_filter(guests::FILTER)),
         ("processor", guests::processor(guests::PROCESSOR)),
         ("source", guests::source(guests::SOURCE)),
+        // A source that goes on for a while, for the benchmark.
+        ("stream", guests::source(&guests::SOURCE.replace("(i32.const 3)", "(i32.const 100000)"))),
         ("sink", guests::sink(guests::SINK)),
         ("chaos", guests::chaos()),
         ("printer", guests::filter_with(guests::PRINTING, guests::PRINT_IMPORTS, guests::PRINTS)),

@@ -86,7 +86,7 @@ fn a_component_says_what_it_is() {
     let found = &compiled.description;
     assert_eq!((found.role, found.world()), (Role::Processor, "managed-transform"));
     assert_eq!(found.imports, ["torvyn:streaming/types@0.1.0", "torvyn:streaming/buffer-allocator@0.1.0"]);
-    assert!(found.capabilities().is_empty() && !found.may_wait());
+    assert!(found.capabilities().is_empty() && !found.may_wait(&Default::default()));
 }
 
 #[test]

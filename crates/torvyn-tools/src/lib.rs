@@ -8,3 +8,4 @@ pub mod describe;
 pub mod toml;
 pub mod wasm;
 pub mod wit;
+pub mod wit_folder;

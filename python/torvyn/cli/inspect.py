@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from torvyn.cli.command import command as make_command
 from torvyn.cli.screen import Screen
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 EXAMPLE = """\
 torvyn inspect guard.wasm
@@ -27,7 +24,9 @@ def command(screen: Screen, file: str) -> int:
     """
     from pathlib import Path
 
-    facts = _facts(Path(file))
+    from torvyn.sandbox.describing import describe
+
+    facts = describe(Path(file))
     if screen.is_json:
         screen.document(facts)
     else:
@@ -35,25 +34,12 @@ def command(screen: Screen, file: str) -> int:
     return 0
 
 
-def _facts(path: Path) -> dict[str, Any]:
-    from torvyn.sandbox.compiling import compile_component
-
-    compiled = compile_component(path, path.stem)
-    return {
-        "file": str(path),
-        "size_bytes": path.stat().st_size,
-        "role": compiled.role,
-        "world": compiled.world,
-        "interface": compiled.interface,
-        "imports": compiled.imports,
-        "exports": compiled.exports,
-        "capabilities": compiled.capabilities,
-    }
-
-
 def _lines(facts: dict[str, Any]) -> list[str]:
     lines = [
-        f"{facts['file']}: {facts['role']}, world {facts['world']}, {facts['size_bytes']} bytes"
+        f"{facts['file']}: {facts['role']}, world {facts['world']}, {facts['size_bytes']} bytes",
+        f"{facts['functions']} functions in {facts['modules']} modules, "
+        f"{facts['code_bytes']} bytes of code, {facts['data_bytes']} of data, "
+        f"{facts['memory_bytes']} of memory at the start",
     ]
     for name in ("imports", "exports", "capabilities"):
         lines.append(f"{name}:")

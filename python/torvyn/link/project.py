@@ -26,6 +26,7 @@ from torvyn.manifest import (
 from torvyn.manifest.problems import Problems, quoted, suggestion
 from torvyn.manifest.schema import ON_ERROR
 from torvyn.manifest.settings import resolve_leniently
+from torvyn.sandbox.contracts import check_wit
 
 
 def link(
@@ -79,6 +80,9 @@ def check(
     for flow in manifest.flows.values():
         _link_into(manifest, flow, settings, problems)
     _check_unused(manifest, settings, problems)
+    folder = Path(manifest.file).parent
+    parts = (folder / record.path for record in manifest.components if record.path)
+    problems.extend(check_wit((folder, *parts)))
     return problems.diagnostics()
 
 

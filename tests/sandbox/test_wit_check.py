@@ -1,0 +1,32 @@
+"""`torvyn check` and a project's own WIT."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+from torvyn.link import check
+
+Project = Callable[..., Path]
+
+CONTRACTS = Path(__file__).parents[2] / "wit"
+
+
+def test_wit_that_resolves_is_fine(project: Project) -> None:
+    file = project('component = "source.wasm"', 'component = "sink.wasm"')
+    shutil.copytree(CONTRACTS, file.parent / "wit")
+
+    assert check(file) == ()
+
+
+def test_wit_that_does_not_resolve_is_told_with_its_place(project: Project) -> None:
+    file = project('component = "source.wasm"', 'component = "sink.wasm"')
+    (file.parent / "wit").mkdir()
+    (file.parent / "wit" / "own.wit").write_text("package mine:thing;\n\nworld w { import no; }\n")
+
+    (found,) = check(file)
+
+    assert found.code == "sandbox.wit-invalid"
+    assert found.location is not None
+    assert (found.location.line, found.location.column) == (3, 18)
