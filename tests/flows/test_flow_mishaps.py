@@ -8,7 +8,7 @@ import pytest
 
 import torvyn
 from torvyn import PENDING
-from torvyn.errors import Internal, Unavailable
+from torvyn.errors import ContractError, Internal, Unavailable
 from torvyn.testing import CollectingSink, CountingSource
 
 AWAY = pytest.mark.parametrize("run", ["inline", "thread"])
@@ -295,6 +295,15 @@ def test_large_items_that_fit_one_by_one_are_all_taken():
 
     assert [element.text for element in flow.feed(items)] == items
     assert flow.statistics.live == 0
+
+
+def test_of_a_batch_with_a_wrong_item_nothing_is_taken():
+    flow = torvyn.Flow(torvyn.filter(lambda element: True))
+
+    with pytest.raises(ContractError):
+        flow.feed(["a", 5])
+
+    assert [element.text for element in flow.feed(["a", "b"])] == ["a", "b"]
 
 
 def test_what_a_failed_flow_sent_to_a_loop_is_released():

@@ -341,23 +341,31 @@ impl NativeFlow {
     ) -> PyResult<(Bound<'py, PyList>, usize)> {
         let symbols = Symbols::get(py)?;
         let out = PyList::empty(py);
+        // All or nothing is refused: who is told of a wrong item may feed the batch again.
+        let mut waiting = VecDeque::with_capacity(items.len());
+        for item in items {
+            let made = emission(py, symbols, &item).map_err(|error| raise(py, error))?;
+            waiting.push_back(made.ok_or_else(|| raise(py, wrong(Role::Source, &item)))?);
+        }
         let mut fed = 0;
         let mut has_driven = false;
         loop {
             let before = fed;
-            while fed < items.len() && self.flow.feed_room() > 0 {
-                let item = items.get_item(fed)?;
-                let made = emission(py, symbols, &item).map_err(|error| raise(py, error))?;
-                let made = made.ok_or_else(|| raise(py, wrong(Role::Source, &item)))?;
+            while self.flow.feed_room() > 0
+                && let Some(made) = waiting.pop_front()
+            {
                 match self.flow.feed(made) {
                     Ok(None) => fed += 1,
                     // There was room in elements, but not in bytes.
-                    Ok(Some(_)) => break,
+                    Ok(Some(back)) => {
+                        waiting.push_front(back);
+                        break;
+                    }
                     Err(failure) => return Err(raise(py, failure.error)),
                 }
             }
             let status = self.drive_ready(py, &out)?;
-            if status == "over" || fed == items.len() || (fed == before && has_driven) {
+            if status == "over" || waiting.is_empty() || (fed == before && has_driven) {
                 return Ok((out, fed));
             }
             has_driven = true;
