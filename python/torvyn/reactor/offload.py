@@ -173,9 +173,8 @@ class ThreadRunner:
             for item in items:
                 if item is None:
                     continue
-                if not self._may_emit():
+                if not (self._may_emit() and self.port.emit(item)):
                     return False
-                self.port.emit(item)
         finally:
             if hasattr(items, "close"):
                 items.close()
@@ -238,9 +237,8 @@ class ThreadRunner:
         stream = self.component.stream_function(self._stream())  # type: ignore[attr-defined]
         try:
             for item in stream:
-                if not self._may_emit():
+                if not (self._may_emit() and self.port.emit(item)):
                     return
-                self.port.emit(item)
         except BaseException as error:
             self.port.fail_last(error)
         else:

@@ -125,6 +125,8 @@ class AsyncRunner:
     @property
     def _is_to_end(self) -> bool:
         """Somebody has cancelled the task itself: the flow, or the loop that goes down."""
+        # A cut that the component has caught itself is no reason to end.
+        self._clock.has_cut()
         return self._task is not None and self._task.cancelling() > 0
 
     async def _work(self) -> None:
@@ -152,11 +154,25 @@ class AsyncRunner:
 
     async def _work_on_elements(self) -> None:
         method = getattr(self.component, METHODS[self.role])
+        # A coroutine that cannot pause the flow needs no look at what it gave back before it is
+        # answered.
+        is_plain = inspect.iscoroutinefunction(method) and self.role != "sink"
+        clock, answer = self._clock, self.port.answer
         while tasks := await self._tasks():
             wanted = True
             for kind, value in tasks:
                 if kind == "element":
-                    wanted = wanted and await self._answer(method, value)
+                    if not wanted:
+                        continue
+                    if not is_plain:
+                        wanted = await self._answer(method, value)
+                        continue
+                    clock.begin()
+                    try:
+                        wanted = answer(await method(value))
+                    except FAILURES as error:
+                        wanted = self._fail(error)
+                    clock.end()
                 elif kind in ("flush", "complete"):
                     await self._finish(kind, value)
 
@@ -177,14 +193,18 @@ class AsyncRunner:
                 await self._rest()
                 result = None
         except FAILURES as error:
-            if self._clock.has_cut() and isinstance(error, asyncio.CancelledError):
-                error = DeadlineExceeded(f"no answer within {self._clock.limit_s:g} s")
-            elif self._is_to_end:
-                raise
-            return self.port.fail(_told(error))
+            return self._fail(error)
         finally:
             self._clock.end()
         return self.port.answer(result)
+
+    def _fail(self, error: BaseException) -> bool:
+        """The call failed, or was cut by our clock; a cancellation of the task is for the task."""
+        if self._clock.has_cut() and isinstance(error, asyncio.CancelledError):
+            error = DeadlineExceeded(f"no answer within {self._clock.limit_s:g} s")
+        elif self._is_to_end:
+            raise error
+        return self.port.fail(_told(error))
 
     async def _finish(self, kind: str, value: Any) -> None:
         component: Any = self.component
