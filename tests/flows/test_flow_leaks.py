@@ -161,3 +161,36 @@ def test_a_flow_that_is_fed_and_forgotten_is_collected(parts):
     del flow, stage
 
     assert gone([reference])
+
+
+@pytest.mark.parametrize("run", ["thread", "async"])
+def test_a_loop_that_ends_right_after_it_was_left_lets_go_of_the_stages(run):
+    async def later(element):
+        await asyncio.sleep(0)
+        return True
+
+    def now(element):
+        return True
+
+    async def main(stages):
+        flow = torvyn.Flow().add("source", CountingSource())
+        flow.add("stage", stages.pop(), run=run).connect("source", "stage")
+        async for element in flow:
+            if element.text == "3":
+                break
+
+    references = []
+    before = threading.active_count(), len(os.listdir("/proc/self/fd"))
+    for _ in range(5):
+        stages = [torvyn.filter(later if run == "async" else now)]
+        references.append(weakref.ref(stages[0]))
+        asyncio.run(main(stages))
+    for thread in threading.enumerate():
+        if thread.name.startswith("torvyn-") and thread.name != "torvyn-loop":
+            thread.join(20)
+    # What an execution lets go of while it is collected goes with the next collection.
+    gc.collect()
+
+    assert gone(references)
+    assert threading.active_count() <= before[0]
+    assert len(os.listdir("/proc/self/fd")) <= before[1]

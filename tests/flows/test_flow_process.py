@@ -199,3 +199,27 @@ def test_importing_torvyn_starts_no_thread():
 
     assert finish(process)[1] == "1\n"
     assert os.path.isdir("/proc/self/task")
+
+
+@pytest.mark.parametrize("where", ["worker", "daemon"])
+def test_a_thread_that_is_still_busy_at_exit_does_not_crash_the_program(where):
+    process = start(
+        f"""
+        class Stuck(torvyn.Filter):
+            def evaluate(self, element):
+                began.set()
+                while True:
+                    time.sleep(0.0005)
+
+        began = threading.Event()
+        flow = torvyn.Flow(["a"], Stuck(), torvyn.sink(lambda e: None))
+        if {where == "worker"}:
+            flow.start()
+        else:
+            threading.Thread(target=flow.run, daemon=True).start()
+        began.wait(20)
+        """
+    )
+
+    code, _, err = finish(process)
+    assert code == 0, err

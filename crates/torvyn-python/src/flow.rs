@@ -8,7 +8,8 @@ use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use torvyn_reactor::{
-    Blueprint, Clock, Driver, EdgeSpec, Flow, NodeSpec, Recovery, Role, Shared, Signal, Status, Timing, Work,
+    Blueprint, Clock, Driver, EdgeSpec, Flow, NodeSpec, Recovery, Role, Shared, Signal, Status, StayOnExit,
+    Timing, Work,
 };
 use torvyn_stream::{Element, End, Policy};
 
@@ -213,8 +214,7 @@ impl NativeFlow {
 
     /// From now on the workers drive.
     fn start(&self, workers: &Bound<'_, Workers>) {
-        self.flow.set_driver(Driver::Pool(workers.get().pool.clone()));
-        self.flow.wake();
+        self.flow.start(workers.get().pool.clone());
     }
 
     /// Called once when the flow is over, on the thread that ran its last turn.
@@ -341,22 +341,34 @@ impl NativeFlow {
     ) -> PyResult<(Bound<'py, PyList>, usize)> {
         let symbols = Symbols::get(py)?;
         let out = PyList::empty(py);
+        // All or nothing is refused: who is told of a wrong item may feed the batch again.
+        let mut waiting = VecDeque::with_capacity(items.len());
+        for item in items {
+            let made = emission(py, symbols, &item).map_err(|error| raise(py, error))?;
+            waiting.push_back(made.ok_or_else(|| raise(py, wrong(Role::Source, &item)))?);
+        }
         let mut fed = 0;
+        let mut has_driven = false;
         loop {
             let before = fed;
-            while fed < items.len() && self.flow.feed_room() > 0 {
-                let item = items.get_item(fed)?;
-                let made = emission(py, symbols, &item).map_err(|error| raise(py, error))?;
-                let made = made.ok_or_else(|| raise(py, wrong(Role::Source, &item)))?;
-                if let Err(failure) = self.flow.feed(made) {
-                    return Err(raise(py, failure.error));
+            while self.flow.feed_room() > 0
+                && let Some(made) = waiting.pop_front()
+            {
+                match self.flow.feed(made) {
+                    Ok(None) => fed += 1,
+                    // There was room in elements, but not in bytes.
+                    Ok(Some(back)) => {
+                        waiting.push_front(back);
+                        break;
+                    }
+                    Err(failure) => return Err(raise(py, failure.error)),
                 }
-                fed += 1;
             }
             let status = self.drive_ready(py, &out)?;
-            if status == "over" || fed == items.len() || (fed == before && self.flow.feed_room() == 0) {
+            if status == "over" || waiting.is_empty() || (fed == before && has_driven) {
                 return Ok((out, fed));
             }
+            has_driven = true;
         }
     }
 
@@ -417,10 +429,12 @@ impl NativeFlow {
             _ => None,
         };
         let mut heard = Ok(());
-        py.detach(|| {
-            signal.wait(left, || {
-                heard = Python::attach(|py| py.check_signals());
-                heard.is_err()
+        StayOnExit::around(|| {
+            py.detach(|| {
+                signal.wait(left, || {
+                    heard = Python::attach(|py| py.check_signals());
+                    heard.is_err()
+                })
             })
         });
         heard?;

@@ -192,7 +192,7 @@ pub fn pull_step(
     if value.is_instance(symbols.pending_type.bind(py)).unwrap_or(false) {
         let after: Option<f64> =
             value.getattr("after_s").and_then(|after| after.extract()).map_err(|error| raised(py, error))?;
-        return Ok(Pull::Pending(after.map(|after| now_ns + (after.max(0.0) * 1e9) as u64)));
+        return Ok(Pull::Pending(after.map(|after| now_ns.saturating_add((after.max(0.0) * 1e9) as u64))));
     }
     Err(wrong(Role::Source, value))
 }

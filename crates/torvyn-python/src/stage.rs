@@ -182,12 +182,13 @@ impl PyStage {
     /// One more item of the generator: the next is fetched when this one has left.
     fn go_on(&mut self, py: Python<'_>, out: &mut Outbox) -> Result<Step, StageError> {
         let Some(rest) = &self.rest else { return Ok(Step::Done) };
-        let fetched = next(py, rest, advance_of(rest.bind(py)));
+        let advance = advance_of(rest.bind(py));
+        let mut fetched = next(py, rest, advance);
+        while matches!(&fetched, Ok(Next::Item(item)) if item.is_none()) {
+            fetched = next(py, rest, advance);
+        }
         match fetched {
             Ok(Next::Item(item)) => {
-                if item.is_none() {
-                    return self.go_on(py, out);
-                }
                 emit_item(py, self.symbols, self.role, &item, out)?;
                 Ok(Step::More)
             }

@@ -111,13 +111,14 @@ impl Core {
         }
     }
 
-    /// Puts an element into the entry. The node behind it pays for it.
-    pub fn feed(&mut self, emission: Emission) -> Result<(), Failure> {
-        let Some(entry) = self.entry.map(usize::from) else { return Ok(()) };
+    /// Puts an element into the entry; it comes back when it does not fit. The node behind it pays for it.
+    pub fn feed(&mut self, emission: Emission) -> Result<Option<Emission>, Failure> {
+        let Some(entry) = self.entry.map(usize::from) else { return Ok(Some(emission)) };
         let node = self.wires.edges[entry].target.map_or(0, usize::from);
-        let sequence = self.pulled;
-        self.pulled += 1;
-        self.wires.feed(entry, &self.nodes[node], emission, sequence, self.clock.now_ns())
+        let now_ns = self.clock.now_ns();
+        let back = self.wires.feed(entry, &self.nodes[node], emission, self.pulled, now_ns)?;
+        self.pulled += u64::from(back.is_none());
+        Ok(back)
     }
 
     pub fn has_output(&self) -> bool {

@@ -26,7 +26,9 @@ impl Core {
         }
         if asked & (request::DRAIN | request::FINISH) != 0 {
             if asked & request::DRAIN != 0 {
-                self.drain_until = Some(self.now_ns.saturating_add(self.drain_timeout_ns));
+                // Asked twice, the first time counts.
+                let until = self.now_ns.saturating_add(self.drain_timeout_ns);
+                self.drain_until.get_or_insert(until);
             }
             self.stop_sources();
         }

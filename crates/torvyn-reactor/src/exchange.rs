@@ -91,7 +91,10 @@ impl Core {
             let Some(state) = self.offload(index) else { break };
             let Some(finished) = state.results.pop_front() else { break };
             let element = if finished.consumed { state.in_hand.pop_front() } else { None };
-            let attempt = self.nodes[index].retry.take().map_or(0, |retry| retry.attempt);
+            // What is made before the answer is known does not end the attempt.
+            let is_answer = finished.consumed || finished.last || self.nodes[index].role == Role::Source;
+            let retry = if is_answer { self.nodes[index].retry.take() } else { None };
+            let attempt = retry.map_or(0, |retry| retry.attempt);
             done += 1;
             if self.nodes[index].role == Role::Source {
                 self.pulled += finished.made.len() as u64;

@@ -92,6 +92,14 @@ impl Flow {
         *locked(&self.driver) = driver;
     }
 
+    /// Hands the flow to the workers. It is scheduled even if a wake-up came before there was anybody to hear it: that
+    /// one has used up the gate's. Twice in the run queue does no harm, the gate lets one in.
+    pub fn start(self: &Arc<Self>, pool: Arc<Pool>) {
+        self.set_driver(Driver::Pool(pool));
+        self.gate.wake();
+        self.schedule();
+    }
+
     /// Called once when the flow is over, by whoever ran its last turn.
     pub fn set_on_over(&self, hook: Hook) {
         *locked(&self.on_over) = Some(hook);
@@ -181,8 +189,8 @@ impl Flow {
             return None;
         }
         let mut core = locked(&self.core).take()?;
-        let status =
-            catch_unwind(AssertUnwindSafe(|| core.turn(paced, until_output))).unwrap_or_else(|panic| {
+        let status = catch_unwind(AssertUnwindSafe(|| StayOnExit::around(|| core.turn(paced, until_output))))
+            .unwrap_or_else(|panic| {
                 core.fail(panic_failure(&*panic));
                 Status::Over
             });
@@ -218,9 +226,12 @@ impl Flow {
         self.with_core(|core| core.feed_room()).unwrap_or(0)
     }
 
-    /// Puts an element into the entry; it comes back when there is no room.
-    pub fn feed(&self, emission: Emission) -> Result<(), Failure> {
-        self.with_core(|core| core.feed(emission)).unwrap_or(Ok(()))
+    /// Puts an element into the entry; it comes back when there is no room, or when somebody runs a turn.
+    pub fn feed(&self, emission: Emission) -> Result<Option<Emission>, Failure> {
+        match locked(&self.core).as_deref_mut() {
+            Some(core) => core.feed(emission),
+            None => Ok(Some(emission)),
+        }
     }
 
     /// No more will be fed.
@@ -247,6 +258,27 @@ impl Flow {
     pub fn close(&self) {
         let core = locked(&self.core).take();
         drop(core);
+    }
+}
+
+/// A host that is going away ends the threads that come back to it, by an unwinding that is no panic and that Rust may
+/// not catch: the process would abort. Such a thread stays where it is instead, until the process is gone.
+pub struct StayOnExit(());
+
+impl StayOnExit {
+    pub fn around<T>(act: impl FnOnce() -> T) -> T {
+        let guard = Self(());
+        let result = act();
+        std::mem::forget(guard);
+        result
+    }
+}
+
+impl Drop for StayOnExit {
+    fn drop(&mut self) {
+        while !std::thread::panicking() {
+            std::thread::park();
+        }
     }
 }
 

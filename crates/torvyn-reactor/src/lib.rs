@@ -23,7 +23,7 @@ mod wires;
 
 pub use blueprint::{Blueprint, EdgeSpec, NodeSpec, OnError, Recovery, Role, Timing, Work};
 pub use clock::Clock;
-pub use flow::{Driver, Flow, Status};
+pub use flow::{Driver, Flow, Status, StayOnExit};
 pub use offload::{Finished, Offload, Task};
 pub use pool::{Host, Pool};
 pub use shared::{Failure, FailureKind, Shared, State};

@@ -69,7 +69,8 @@ struct Run {
     timers: BinaryHeap<Reverse<Timer>>,
     busy: usize,
     workers: usize,
-    surplus: usize,
+    /// How many there should be: those asked for, and one more for each that a component blocks.
+    wanted: usize,
     stopping: bool,
 }
 
@@ -86,7 +87,7 @@ pub struct Pool {
 impl Pool {
     pub fn start(workers: usize, host: Arc<dyn Host>) -> Arc<Self> {
         let pool = Arc::new(Self {
-            run: Mutex::new(Run { hosted_allowed: 1, ..Run::default() }),
+            run: Mutex::new(Run { hosted_allowed: 1, wanted: workers.max(1), ..Run::default() }),
             changed: Condvar::new(),
             watch: Condvar::new(),
             host,
@@ -106,25 +107,39 @@ impl Pool {
         self.run.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn spawn(&self, name: &str, body: impl FnMut() + Send + 'static) {
+    /// False when the system has no thread to give.
+    fn spawn(&self, name: &str, body: impl FnMut() + Send + 'static) -> bool {
         let host = self.host.clone();
         let mut body = body;
         let thread = thread::Builder::new().name(name.to_owned()).spawn(move || {
             block_signals();
             host.thread(&mut body);
         });
-        if let Ok(thread) = thread {
-            let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
-            threads.push(thread);
-        }
+        let Ok(thread) = thread else { return false };
+        let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        // A thread that has ended keeps its stack until somebody joins it or lets go of it.
+        threads.retain(|thread| !thread.is_finished());
+        threads.push(thread);
+        true
     }
 
     fn add_worker(self: &Arc<Self>) {
         let desk = Arc::new(Desk::default());
-        self.desks.lock().unwrap_or_else(PoisonError::into_inner).push(desk.clone());
+        self.desks().push(desk.clone());
         self.lock().workers += 1;
-        let pool = self.clone();
-        self.spawn("torvyn-worker", move || pool.work(&desk));
+        let (pool, at) = (self.clone(), desk.clone());
+        if !self.spawn("torvyn-worker", move || pool.work(&at)) {
+            self.lock().workers -= 1;
+            self.remove(&desk);
+        }
+    }
+
+    fn desks(&self) -> MutexGuard<'_, Vec<Arc<Desk>>> {
+        self.desks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn remove(&self, desk: &Arc<Desk>) {
+        self.desks().retain(|known| !Arc::ptr_eq(known, desk));
     }
 
     /// Puts a flow at the end of the run queue. Its gate makes sure that it is there once.
@@ -135,7 +150,7 @@ impl Pool {
         self.changed.notify_one();
     }
 
-    fn work(self: &Arc<Self>, desk: &Desk) {
+    fn work(self: &Arc<Self>, desk: &Arc<Desk>) {
         desk.thread.store(thread_id(), Ordering::Release);
         while let Some(flow) = self.next() {
             desk.begin(&flow, self.started);
@@ -154,13 +169,13 @@ impl Pool {
                 self.host.attached(&mut || drop(flow.take()));
             }
         }
+        self.remove(desk);
     }
 
     fn next(&self) -> Option<Arc<Flow>> {
         let mut run = self.lock();
         loop {
-            if run.stopping || run.surplus > 0 {
-                run.surplus = run.surplus.saturating_sub(1);
+            if run.stopping || run.workers > run.wanted {
                 run.workers -= 1;
                 return None;
             }
@@ -219,7 +234,7 @@ impl Pool {
             if flow.hosted {
                 run.hosted_allowed -= 1;
             }
-            run.surplus += 1;
+            run.wanted -= 1;
         }
         // A flow with a hand-driven clock is woken by the hand; its times mean nothing to the others.
         if let Some(Status::Parked(Some(due_ns))) = status
@@ -253,12 +268,13 @@ impl Pool {
     }
 
     fn help_blocked(self: &Arc<Self>) {
-        let desks = self.desks.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let desks = self.desks().clone();
         for desk in desks {
             let Some(flow) = desk.blocked_for(self.started, BLOCKED_AFTER) else { continue };
-            if flow.hosted {
-                self.lock().hosted_allowed += 1;
-            }
+            let mut run = self.lock();
+            run.hosted_allowed += usize::from(flow.hosted);
+            run.wanted += 1;
+            drop(run);
             self.add_worker();
             self.host.blocked(&flow, desk.thread.load(Ordering::Acquire));
             let mut flow = Some(flow);
@@ -327,27 +343,31 @@ impl Run {
 
 impl Desk {
     fn begin(&self, flow: &Arc<Flow>, origin: Instant) {
-        *self.flow.lock().unwrap_or_else(PoisonError::into_inner) = Some(flow.clone());
+        let mut current = self.flow.lock().unwrap_or_else(PoisonError::into_inner);
+        *current = Some(flow.clone());
         self.reported.store(false, Ordering::Release);
         self.since_us.store(origin.elapsed().as_micros() as u64 + 1, Ordering::Release);
     }
 
     /// Whether the turn was reported as blocked.
     fn end(&self) -> bool {
+        // Held to the last line: the watchdog reports a turn that lasts, or not at all.
+        let mut current = self.flow.lock().unwrap_or_else(PoisonError::into_inner);
         self.since_us.store(0, Ordering::Release);
         // Never the last reference: the worker holds one as well.
-        self.flow.lock().unwrap_or_else(PoisonError::into_inner).take();
+        current.take();
         self.reported.swap(false, Ordering::AcqRel)
     }
 
     fn blocked_for(&self, origin: Instant, limit: Duration) -> Option<Arc<Flow>> {
+        let current = self.flow.lock().unwrap_or_else(PoisonError::into_inner);
         let since_us = self.since_us.load(Ordering::Acquire);
         let now_us = origin.elapsed().as_micros() as u64 + 1;
         let too_long = since_us != 0 && now_us.saturating_sub(since_us) > limit.as_micros() as u64;
         if !too_long || self.reported.load(Ordering::Acquire) {
             return None;
         }
-        let flow = self.flow.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let flow = current.clone();
         if flow.is_some() {
             self.reported.store(true, Ordering::Release);
         }

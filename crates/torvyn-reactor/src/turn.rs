@@ -182,7 +182,8 @@ impl Core {
                 Ok(Pull::Pending(until)) => {
                     self.nodes[index].pending = Some(until);
                     done -= 1;
-                    room = 0;
+                    // Even if its time has come already: requests to the flow are heard before it is asked again.
+                    break;
                 }
                 Ok(Pull::End(end)) => {
                     self.finish_node(index, end);

@@ -101,7 +101,7 @@ impl Wires {
         self.send(node, index, 0, element)
     }
 
-    /// Puts what the caller feeds into the entry; the node behind it pays. There is room: the caller has looked.
+    /// Puts what the caller feeds into the entry; the node behind it pays. What does not fit now comes back.
     pub fn feed(
         &mut self,
         entry: usize,
@@ -109,7 +109,10 @@ impl Wires {
         emission: Emission,
         sequence: u64,
         now_ns: u64,
-    ) -> Result<(), Failure> {
+    ) -> Result<Option<Emission>, Failure> {
+        if !self.edges[entry].queue.fits(emission.len as usize) {
+            return Ok(Some(emission));
+        }
         let owner = self.edges[entry].target.map_or(0, usize::from);
         self.charge(owner, node, emission.len)?;
         let element = Element::made(emission, owner as u16, sequence, now_ns);
@@ -118,7 +121,7 @@ impl Wires {
             Offer::Full(element) => self.release(element),
             Offer::Dropped(gone) => gone.into_iter().for_each(|old| self.release(old)),
         }
-        Ok(())
+        Ok(None)
     }
 
     /// The element's last use in this flow.

@@ -142,8 +142,9 @@ impl Queue {
         self.byte_limit.saturating_sub(self.bytes + self.lent_bytes)
     }
 
+    /// Whether an element of so many bytes would be taken as it is.
     #[inline]
-    fn fits(&self, len: usize) -> bool {
+    pub fn fits(&self, len: usize) -> bool {
         let depth = self.slots.len() + self.lent;
         let bytes = self.bytes + self.lent_bytes;
         depth < self.depth_limit && (bytes + len <= self.byte_limit || depth == 0)

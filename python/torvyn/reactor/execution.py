@@ -6,6 +6,7 @@ whatever thread, it keeps the facts, tears down and tells those who wait.
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 import weakref
@@ -33,6 +34,7 @@ class Execution:
         """An event loop drives: the teardown may have to be awaited, so the loop's driver does
         it."""
         self.stop_ringing: Callable[[], None] | None = None
+        self.on_end: Callable[[], None] | None = None
         self.trace: tuple[list[Call], int] = ([], 0)
         self._limit = limit
         self._trace_limit = trace_limit
@@ -105,13 +107,20 @@ class Execution:
     def _on_over(self) -> None:
         if self._final is not None or self._native is None:
             return
-        self._keep_facts(self._native)
-        if self.is_on_loop:
-            return
-        self.launch.teardown()
-        if self.plan.tail is None:
-            self._native.close()
-        self.over.set()
+        try:
+            self._keep_facts(self._native)
+            if self.is_on_loop:
+                return
+            self.launch.teardown()
+            if self.plan.tail is None:
+                self._native.close()
+        finally:
+            # Whatever a component raises from its teardown: those who wait hear of the end.
+            if not self.is_on_loop:
+                self.over.set()
+            if self.on_end is not None:
+                self.on_end()
+                self.on_end = None
 
     def _keep_facts(self, native: NativeFlow) -> None:
         raw = native.take_failure()
@@ -140,6 +149,16 @@ class Execution:
             self.stop_ringing()
             self.stop_ringing = None
 
+    def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
+        # Fed and then dropped, or its loop went down first: stages elsewhere would wait for ever.
+        if self._native is None or self.over.is_set() or is_finalizing():
+            return
+        self.leave()
+        # The flow's own hook finds nobody any more.
+        self._on_over()
+        if self.is_on_loop:
+            self.launch.let_go()
+
     def _count_last_outputs(self) -> None:
         """What a flush sent to the caller was still waiting for him when the facts were kept."""
         if self._final is not None and self.plan.tail is not None:
@@ -154,9 +173,16 @@ class Execution:
         if not native.is_over:
             native.cancel()
             native.drive(False, False)
-        await self.launch.teardown_async()
-        native.close()
-        self.over.set()
+        try:
+            await self.launch.teardown_async()
+        except BaseException:
+            # Cancelled, or dropped with its loop.
+            self.launch.let_go()
+            raise
+        finally:
+            self._count_last_outputs()
+            native.close()
+            self.over.set()
 
     def cancel(self) -> None:
         self._is_cancelled = True

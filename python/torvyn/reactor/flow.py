@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from torvyn.contract import Element, End
@@ -107,13 +108,15 @@ class Flow(FlowBuilder):
         return execution.statistics
 
     def start(self) -> Flow:
-        """Hands the flow to the worker threads and returns."""
-        from torvyn.reactor.workers import watch, workers
+        """Hands the flow to the worker threads, which keep it until it is over, and returns."""
+        from torvyn.reactor.workers import unwatch, watch, workers
 
         self._must_be_closed("start")
         pool = workers(self.plan.runtime.worker_threads)
-        native = self._execute().start()
+        execution = self._execute()
+        native = execution.start()
         watch(native.key, self)
+        execution.on_end = partial(unwatch, native.key)
         native.start(pool)
         return self
 

@@ -238,12 +238,20 @@ class Launch:
                     self._report(part, part.runner.stop(patience_s))
             elif isinstance(part.runner, AsyncRunner):
                 if self._loop is not None and part.runner._loop is not None:
-                    future = asyncio.run_coroutine_threadsafe(part.runner.stop(limit_s), self._loop)
-                    self._report(part, future.result())
+                    self._stop_on_loop(part, self._loop, limit_s)
             elif part.initialised:
                 self._teardown_inline(part, limit_s)
             part.component._node = None
             part.initialised = False
+
+    def _stop_on_loop(self, part: Part, loop: asyncio.AbstractEventLoop, limit_s: float) -> None:
+        assert isinstance(part.runner, AsyncRunner)
+        future = asyncio.run_coroutine_threadsafe(part.runner.stop(limit_s), loop)
+        if asyncio._get_running_loop() is loop:
+            # The flow ended on the loop's own thread, which cannot wait for itself.
+            future.add_done_callback(lambda done: self._report(part, done.result()))
+        else:
+            self._report(part, future.result())
 
     async def teardown_async(self) -> None:
         """The same, on the running loop."""
@@ -262,12 +270,24 @@ class Launch:
             part.component._node = None
             part.initialised = False
 
+    def let_go(self) -> None:
+        """The last resort, when the loop cannot do it any more: nothing is awaited, all freed."""
+        for part in reversed(self.parts):
+            if part.runner is not None:
+                part.runner.let_go()
+            elif part.initialised:
+                result = self._teardown_inline(part, self.plan.runtime.teardown_timeout_s)
+                if inspect.iscoroutine(result):
+                    result.close()
+            part.component._node = None
+            part.initialised = False
+
     def _teardown_inline(self, part: Part, limit_s: float) -> Any:
         started = time.monotonic()
         result = None
         try:
             result = part.component.teardown()
-        except Exception:
+        except (Exception, SystemExit):
             logger.warning("node `%s` failed in `teardown`", part.node.name, exc_info=True)
         if time.monotonic() - started > limit_s:
             logger.warning("node `%s` took long to tear down", part.node.name)

@@ -36,6 +36,9 @@ class Attendance:
     def close(self) -> None:
         self._bridge.unregister(self._token)
 
+    # A loop that goes down may drop its driver unfinished: what is registered would keep the loop.
+    __del__ = close
+
 
 async def outputs_on_loop(execution: Execution) -> AsyncGenerator[Element, None]:
     """Drives on the running loop and gives what leaves; raises what made the flow fail."""

@@ -7,6 +7,7 @@ The line is one file descriptor a loop, however many flows and stages ring it.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import threading
 import weakref
@@ -48,7 +49,17 @@ class LoopBridge:
         for token in dict.fromkeys(self.waker.take()):
             callback = self._callbacks.get(token)
             if callback is not None:
-                callback()
+                self._call(callback)
+
+    def _call(self, callback: Callable[[], None]) -> None:
+        try:
+            callback()
+        except Exception as error:
+            # The others that were rung with it must hear all the same.
+            loop = self._loop()
+            if loop is not None:
+                context = {"message": "a wake-up callback failed", "exception": error}
+                loop.call_exception_handler(context)
 
 
 _bridges: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, LoopBridge] = (
@@ -69,12 +80,19 @@ _background: asyncio.AbstractEventLoop | None = None
 _background_pid: int | None = None
 
 
+def _run_on(loop: asyncio.AbstractEventLoop) -> None:
+    """For ever: a component that asks the program to end must not end the loop for all others."""
+    while True:
+        with contextlib.suppress(SystemExit, KeyboardInterrupt):
+            loop.run_forever()
+
+
 def background_loop() -> asyncio.AbstractEventLoop:
     """A loop on a daemon thread, for async stages of flows that no loop drives."""
     global _background, _background_pid
     with _lock:
         if _background is None or _background_pid != os.getpid():
             loop = asyncio.new_event_loop()
-            threading.Thread(target=loop.run_forever, name="torvyn-loop", daemon=True).start()
+            threading.Thread(target=_run_on, args=(loop,), name="torvyn-loop", daemon=True).start()
             _background, _background_pid = loop, os.getpid()
         return _background

@@ -6,6 +6,7 @@ its component from `init` to `teardown`: both are called where the component's o
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -13,6 +14,8 @@ from typing import Any
 from torvyn._native import NodeHandle, Port
 from torvyn.contract import Component, End, Signal
 from torvyn.contract.roles import METHODS
+
+logger = logging.getLogger("torvyn.reactor")
 
 
 class OffloadedNode:
@@ -81,18 +84,25 @@ class ThreadRunner:
 
     def stop(self, timeout_s: float) -> bool:
         """Tears down and waits for the thread to end. False: it will not, and is abandoned."""
-        self._leave.set()
-        self._go.set()
-        self._rung.set()
+        self.let_go()
         if getattr(self.component, "may_be_left", False):
+            return True
+        if threading.current_thread() is self._thread:
+            # The component itself has driven the flow to its end: its thread ends when it returns.
             return True
         self._thread.join(timeout_s)
         return not self._thread.is_alive()
 
+    def let_go(self) -> None:
+        """The thread may tear down and end; nobody waits for it."""
+        self._leave.set()
+        self._go.set()
+        self._rung.set()
+
     def _rest(self, seconds: float | None = None) -> None:
         """Until the component asks to go on, or for so long."""
         self._resting = True
-        self._rung.wait(seconds)
+        self._rung.wait(None if seconds is None else min(seconds, threading.TIMEOUT_MAX))
         self._resting = False
         self._rung.clear()
 
@@ -108,6 +118,12 @@ class ThreadRunner:
         try:
             if self._runs:
                 self._work()
+        except BaseException as error:
+            # Outside of a call that is answered: a notice, `iter()`, a stream. Unsaid, the flow
+            # would wait for ever.
+            if self.port.stopped:
+                raise
+            self.port.fail_last(error)
         finally:
             # Teardown goes from the last stage to the first: each waits for its turn.
             self._leave.wait()
@@ -143,9 +159,33 @@ class ThreadRunner:
             if self.role == "sink" and result is Signal.PAUSE:
                 self._rest()
                 result = None
+            elif self.role == "processor" and isinstance(result, Iterator):
+                if not self._emit_all(result):
+                    return False
+                result = None
         except BaseException as error:
             return self.port.fail(error)
         return self.port.answer(result)
+
+    def _emit_all(self, items: Iterator[Any]) -> bool:
+        """One by one, as there is room behind. False: the flow wants no more."""
+        try:
+            for item in items:
+                if item is None:
+                    continue
+                if not (self._may_emit() and self.port.emit(item)):
+                    return False
+        finally:
+            if hasattr(items, "close"):
+                items.close()
+        return True
+
+    def _may_emit(self) -> bool:
+        """Waits for credit. False: the flow wants no more."""
+        while self.port.credit() == 0:
+            if not self.port.wait(True):
+                return False
+        return True
 
     def _finish(self, kind: str, value: Any) -> None:
         try:
@@ -187,16 +227,18 @@ class ThreadRunner:
     def _tell_pressure(self) -> None:
         for kind, signal in self.port.take():
             if kind == "pressure":
-                self.component.notify_backpressure(signal)  # type: ignore[attr-defined]
+                try:
+                    self.component.notify_backpressure(signal)  # type: ignore[attr-defined]
+                except Exception:
+                    # A notice has no answer: its failure is told, and the stream goes on.
+                    logger.warning("a source failed in `notify_backpressure`", exc_info=True)
 
     def _work_as_stream(self) -> None:
         stream = self.component.stream_function(self._stream())  # type: ignore[attr-defined]
         try:
             for item in stream:
-                while self.port.credit() == 0:
-                    if not self.port.wait(True):
-                        return
-                self.port.emit(item)
+                if not (self._may_emit() and self.port.emit(item)):
+                    return
         except BaseException as error:
             self.port.fail_last(error)
         else:

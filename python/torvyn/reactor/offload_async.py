@@ -5,16 +5,32 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import inspect
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 from torvyn._native import Port
 from torvyn.contract import Component, End, Signal
 from torvyn.contract.roles import METHODS
-from torvyn.errors import DeadlineExceeded
+from torvyn.errors import DeadlineExceeded, Internal
 from torvyn.reactor.call_clock import CallClock
 from torvyn.reactor.loops import LoopBridge, bridge
 from torvyn.reactor.offload import OffloadedNode
+
+logger = logging.getLogger("torvyn.reactor")
+
+FAILURES = (Exception, asyncio.CancelledError, KeyboardInterrupt, SystemExit)
+"""What a component may raise: whatever of it reached the loop would end the loop, or the task, and
+nobody would hear."""
+
+
+def _told(error: BaseException) -> BaseException:
+    """A cancellation that nobody asked the runner for is a failure of the component's own."""
+    if not isinstance(error, asyncio.CancelledError):
+        return error
+    failure = Internal("something it awaited was cancelled")
+    failure.__cause__ = error
+    return failure
 
 
 async def settle(value: Any) -> Any:
@@ -42,6 +58,7 @@ class AsyncRunner:
         self._resting = False
         self._is_initialised = False
         self._task: asyncio.Task[None] | None = None
+        self._is_cancelled = False
         self._clock = CallClock(limit_s)
         self.node = OffloadedNode(self.ring)
         component._node = self.node
@@ -76,8 +93,7 @@ class AsyncRunner:
         task, ended = self._task, True
         self._clock.stop()
         if task is not None:
-            if not task.done():
-                task.cancel()
+            self._cancel()
             _, pending = await asyncio.wait([task], timeout=timeout_s)
             ended = not pending
         try:
@@ -85,24 +101,48 @@ class AsyncRunner:
                 await asyncio.wait_for(settle(self.component.teardown()), timeout_s)
         except TimeoutError:
             ended = False
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             self.teardown_error = error
-        if self._bridge is not None:
-            self._bridge.unregister(self._token)
+        self.let_go()
         return ended
 
+    def let_go(self) -> None:
+        """Nothing of this stays with the loop."""
+        if self._bridge is not None:
+            self._bridge.unregister(self._token)
+
     def _on_ring(self) -> None:
-        if self.port.stopped and self._task is not None:
-            self._task.cancel()
+        if self.port.stopped:
+            self._cancel()
         self._ready.set()
 
+    def _cancel(self) -> None:
+        """Once: a second cancellation would cut the clean-up that the first has begun."""
+        if self._task is not None and not self._is_cancelled:
+            self._is_cancelled = True
+            self._task.cancel()
+
+    @property
+    def _is_to_end(self) -> bool:
+        """Somebody has cancelled the task itself: the flow, or the loop that goes down."""
+        # A cut that the component has caught itself is no reason to end.
+        self._clock.has_cut()
+        return self._task is not None and self._task.cancelling() > 0
+
     async def _work(self) -> None:
-        if self.role == "source":
-            await self._work_as_source()
-        elif hasattr(self.component, "stream_function"):
-            await self._work_as_stream()
-        else:
-            await self._work_on_elements()
+        try:
+            if self.role == "source":
+                await self._work_as_source()
+            elif hasattr(self.component, "stream_function"):
+                await self._work_as_stream()
+            else:
+                await self._work_on_elements()
+        except FAILURES as error:
+            # Outside of a call that is answered: a notice, `aiter()`, a stream. Unsaid, the flow
+            # would wait for ever.
+            if self._is_to_end or self.port.stopped:
+                raise
+            self.port.fail_last(_told(error))
 
     async def _tasks(self) -> list[tuple[str, Any]]:
         while True:
@@ -130,7 +170,7 @@ class AsyncRunner:
                     clock.begin()
                     try:
                         wanted = answer(await method(value))
-                    except (Exception, asyncio.CancelledError) as error:
+                    except FAILURES as error:
                         wanted = self._fail(error)
                     clock.end()
                 elif kind in ("flush", "complete"):
@@ -152,19 +192,19 @@ class AsyncRunner:
                 self._clock.end()
                 await self._rest()
                 result = None
-        except (Exception, asyncio.CancelledError) as error:
+        except FAILURES as error:
             return self._fail(error)
         finally:
             self._clock.end()
         return self.port.answer(result)
 
     def _fail(self, error: BaseException) -> bool:
-        """The call failed, or was cut by our clock; any other cancellation is for the task."""
-        if isinstance(error, asyncio.CancelledError):
-            if not self._clock.has_cut():
-                raise error
+        """The call failed, or was cut by our clock; a cancellation of the task is for the task."""
+        if self._clock.has_cut() and isinstance(error, asyncio.CancelledError):
             error = DeadlineExceeded(f"no answer within {self._clock.limit_s:g} s")
-        return self.port.fail(error)
+        elif self._is_to_end:
+            raise error
+        return self.port.fail(_told(error))
 
     async def _finish(self, kind: str, value: Any) -> None:
         component: Any = self.component
@@ -173,8 +213,10 @@ class AsyncRunner:
                 result = await settle(component.complete(value))
             else:
                 result = await settle(getattr(component, "flush", lambda: None)())
-        except Exception as error:
-            self.port.fail_last(error)
+        except FAILURES as error:
+            if self._is_to_end:
+                raise
+            self.port.fail_last(_told(error))
         else:
             self.port.finish(result)
 
@@ -193,7 +235,11 @@ class AsyncRunner:
         component: Any = self.component
         for kind, signal in self.port.take():
             if kind == "pressure":
-                await settle(component.notify_backpressure(signal))
+                try:
+                    await settle(component.notify_backpressure(signal))
+                except Exception:
+                    # A notice has no answer: its failure is told, and the stream goes on.
+                    logger.warning("a source failed in `notify_backpressure`", exc_info=True)
 
     async def _rest(self, seconds: float | None = None) -> None:
         """Until the component asks to go on, or for so long."""
@@ -223,8 +269,10 @@ class AsyncRunner:
             item = await settle(pull())
         except StopAsyncIteration:
             item = None
-        except Exception as error:
-            self.port.fail(error, False)
+        except FAILURES as error:
+            if self._is_to_end:
+                raise
+            self.port.fail(_told(error), False)
             return True
         wait_s = self.port.pulled(item)
         if wait_s is not None:
@@ -237,8 +285,10 @@ class AsyncRunner:
             async for item in stream:
                 await self._credit()
                 self.port.emit(item)
-        except Exception as error:
-            self.port.fail_last(error)
+        except FAILURES as error:
+            if self._is_to_end:
+                raise
+            self.port.fail_last(_told(error))
         else:
             self.port.finish(None)
         finally:

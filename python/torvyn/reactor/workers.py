@@ -12,7 +12,6 @@ import os
 import sys
 import threading
 import traceback
-import weakref
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -23,7 +22,8 @@ logger = logging.getLogger("torvyn.reactor")
 _lock = threading.Lock()
 _workers: Workers | None = None
 _started_in: int | None = None
-_names: weakref.WeakValueDictionary[int, object] = weakref.WeakValueDictionary()
+_started: dict[int, object] = {}
+"""The flows the workers run: kept, or one that nobody else keeps would vanish when it waits."""
 
 _STOP_PATIENCE_S = 2.0
 
@@ -55,12 +55,16 @@ def stop_workers() -> None:
 
 
 def watch(key: int, flow: object) -> None:
-    """Remembers the flow behind a native key, for reports."""
-    _names[key] = flow
+    """Keeps the flow behind a native key until it is over."""
+    _started[key] = flow
+
+
+def unwatch(key: int) -> None:
+    _started.pop(key, None)
 
 
 def _blocked(key: int, thread_id: int) -> None:
-    flow = _names.get(key)
+    flow = _started.get(key)
     frame = sys._current_frames().get(thread_id)
     stack = "".join(traceback.format_stack(frame)) if frame is not None else ""
     logger.warning(
