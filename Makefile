@@ -37,8 +37,8 @@ test: $(VENV)/.dev ## set everything up and run the whole suite
 	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=$${CARGO_TARGET_DIR:-target}/loom cargo test --release --quiet -p torvyn-reactor --lib loom
 	$(BIN)/python -m pytest
 
-test-deps: ## install the system packages that some tests need
-	@echo "no system packages are needed yet"
+test-deps: $(VENV)/.made ## install what some tests need besides: they are skipped without it
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check "componentize-py>=0.19"
 
 lint: $(VENV)/.dev ## ruff, mypy, stubtest, rustfmt, clippy
 	$(BIN)/ruff check python tests benches docs examples

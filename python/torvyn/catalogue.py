@@ -89,7 +89,6 @@ CATALOGUE: Final[dict[str, str]] = {
     "sandbox.source-missing": "The folder of a component holds nothing to build.",
     "sandbox.toolchain-missing": "What builds components of a language is not installed.",
     "sandbox.unfit": "A component uses what its role does not have.",
-    "sandbox.wit-invalid": "The WIT of a project or a component does not resolve.",
     # reactor: flows that run
     "reactor.already-ran": "A flow was started or changed after its start, or fed after its end.",
     "reactor.busy": "A flow was driven by two at once, or from inside one of its components.",

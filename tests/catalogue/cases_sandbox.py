@@ -83,7 +83,6 @@ CASES = {
     "sandbox.source-missing": source(""),
     "sandbox.toolchain-missing": missing,
     "sandbox.unfit": unfit,
-    "sandbox.wit-invalid": bad_wit,
     "sandbox.invalid": file(b"not wasm"),
     "sandbox.contract": file(EMPTY),
     "sandbox.import": renamed(b"wasi:cli/stdout@0.2.0", b"wasi:cli/stduot@0.2.0"),
