@@ -15,7 +15,10 @@ from benches.work import STOPS
 
 
 class StampingSource(torvyn.Source):
-    """Sends tokens, at once or `gap_s` apart; stamps each that ends a sentence as it leaves."""
+    """Sends tokens, at once or `gap_s` apart; stamps each that ends a sentence as it leaves.
+
+    A negative gap is spent spinning: the machine stays awake.
+    """
 
     def __init__(self, tokens: Sequence[str], stamps: list[int], gap_s: float = 0.0) -> None:
         super().__init__()
@@ -30,7 +33,11 @@ class StampingSource(torvyn.Source):
         index = self.index
         if index == len(self.tokens):
             return None
-        if self.gap_s and not self.rested:
+        if self.gap_s < 0:
+            spin_until_ns = time.perf_counter_ns() + int(-self.gap_s * 1e9)
+            while time.perf_counter_ns() < spin_until_ns:
+                pass
+        elif self.gap_s and not self.rested:
             self.rested = True
             return torvyn.PENDING.after(self.gap_s)
         self.rested = False

@@ -14,7 +14,7 @@ use crate::trace::Event;
 const SAMPLE_EVERY: u64 = 64;
 
 /// What a batch may take from its first element at the source to its last at the sink.
-const SWEEP_NS: u64 = 12_000;
+const SWEEP_NS: u64 = 10_000;
 
 impl Core {
     /// Runs a turn. `paced` turns keep to the flow's share; the others go on until they must wait or, when
