@@ -1,82 +1,32 @@
 //! The handle of a flow in Python: build, drive, feed, ask, stop.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
-use torvyn_reactor::{
-    Blueprint, Clock, Driver, EdgeSpec, Flow, NodeSpec, Recovery, Role, Shared, Signal, Status, StayOnExit,
-    Timing, Work,
-};
-use torvyn_stream::{Element, End, Policy};
+use torvyn_reactor::{Blueprint, Clock, Driver, EdgeSpec, Flow, Role, Shared, Signal, Status, StayOnExit};
+use torvyn_stream::{Element, End};
 
+use crate::blueprint::{EdgeTuple, NodeTuple, edge_of, make_nodes, timing_of};
 use crate::clock::ManualClock;
 use crate::convert::{Surroundings, companion, emission, end_of, wrong};
 use crate::iterator::{FlowIterator, NodeHandle};
-use crate::native::NativeStage;
 use crate::pool::Workers;
-use crate::port::{Port, role_of};
 use crate::report::{annotate, report_to, statistics_dict, take_failure};
-use crate::stage::PyStage;
 use crate::symbols::Symbols;
 use crate::waker::PyWaker;
 
 /// Native flows run detached this long before signals are looked at again.
 const DETACHED_SLICE: Duration = Duration::from_millis(5);
 
-/// `(role, work, ports, retries, backoff_ns, recovery, budget_bytes)`
-type NodeTuple<'py> = (String, Bound<'py, PyAny>, Vec<String>, u32, u64, String, u64);
-/// `(source, port, target, depth, bytes, policy, low_watermark)`; -1 for the flow's entry or exit
-type EdgeTuple = (i64, usize, i64, usize, usize, String, f64);
-
 #[pyclass(frozen, module = "torvyn._native")]
 pub struct NativeFlow {
     pub flow: Arc<Flow>,
     signal: OnceLock<Arc<Signal>>,
     around: Surroundings,
-}
-
-fn policy_of(name: &str) -> PyResult<Policy> {
-    Ok(match name {
-        "block" => Policy::Block,
-        "drop-oldest" => Policy::DropOldest,
-        "drop-newest" => Policy::DropNewest,
-        "error" => Policy::Error,
-        other => return Err(PyValueError::new_err(format!("no policy `{other}`"))),
-    })
-}
-
-fn recovery_of(name: &str) -> PyResult<Recovery> {
-    Ok(match name {
-        "fail-fast" => Recovery::FailFast,
-        "skip" => Recovery::Skip,
-        "dead-letter" => Recovery::DeadLetter,
-        other => return Err(PyValueError::new_err(format!("no recovery `{other}`"))),
-    })
-}
-
-fn timing_of(level: &str) -> PyResult<Timing> {
-    Ok(match level {
-        "off" => Timing::Off,
-        "production" => Timing::Sampled,
-        "diagnostic" => Timing::Every,
-        other => return Err(PyValueError::new_err(format!("no level `{other}`"))),
-    })
-}
-
-fn edge_of(edge: EdgeTuple) -> PyResult<EdgeSpec> {
-    let (source, port, target, depth, bytes, policy, low_watermark) = edge;
-    Ok(EdgeSpec {
-        source: usize::try_from(source).ok().map(|source| (source, port)),
-        target: usize::try_from(target).ok(),
-        depth,
-        bytes,
-        policy: policy_of(&policy)?,
-        low_watermark,
-    })
 }
 
 #[pymethods]
@@ -113,44 +63,16 @@ impl NativeFlow {
             shared: shared.clone(),
             node: node as u16,
         };
-        let mut hosted = open;
-        let mut specs = Vec::with_capacity(nodes.len());
-        for (index, (role, object, ports, retries, backoff_ns, recovery, budget_bytes)) in
-            nodes.into_iter().enumerate()
-        {
-            let role = role_of(&role)?;
-            // Dead letters get their attributes as Python objects.
-            hosted |= recovery == "dead-letter";
-            let work = if let Ok(port) = object.cast::<Port>() {
-                hosted = true;
-                port.get().set_surroundings(around(index));
-                Work::Offloaded(port.get().exchange.clone())
-            } else if let Ok(native) = object.cast::<NativeStage>() {
-                let stage = native.get().0.lock().unwrap_or_else(PoisonError::into_inner).take();
-                Work::Inline(stage.ok_or_else(|| PyValueError::new_err("a native stage is used once"))?)
-            } else {
-                hosted = true;
-                Work::Inline(Box::new(PyStage::new(&object, role, &ports, around(index))?))
-            };
-            specs.push(NodeSpec {
-                role,
-                work,
-                ports: ports.len(),
-                retries,
-                backoff_ns,
-                recovery: recovery_of(&recovery)?,
-                budget_bytes,
-            });
-        }
+        let made = make_nodes(nodes, around)?;
         let blueprint = Blueprint {
-            nodes: specs,
+            nodes: made.specs,
             edges,
             quarter_weight,
             turn_elements,
             turn_time_ns,
             drain_timeout_ns,
             deadline_ns,
-            hosted,
+            hosted: open || made.needs_python,
             annotate: Some(annotate),
             timing: timing_of(level)?,
             on_error: Some(report_to(on_error)),

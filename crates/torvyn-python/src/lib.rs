@@ -3,6 +3,7 @@
 //! A linked plan comes in as tuples, a `NativeFlow` goes out. Elements cross under one attachment a turn, and no
 //! Python code runs while a native lock is held.
 
+mod blueprint;
 mod clock;
 mod convert;
 mod element;
