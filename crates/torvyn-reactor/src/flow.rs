@@ -20,7 +20,7 @@ use crate::trace::Tracer;
 pub use crate::core::Turn as Status;
 
 /// Who runs the flow's turns, and so who is told when there is something to do.
-#[derive(Default)]
+#[derive(Default, Clone)]
 pub enum Driver {
     #[default]
     Nobody,
@@ -113,10 +113,6 @@ impl Flow {
         &self.clock
     }
 
-    pub fn is_running(&self) -> bool {
-        self.gate.is_running()
-    }
-
     /// Makes sure that a turn follows. From any thread, at any time.
     pub fn wake(self: &Arc<Self>) {
         if self.gate.wake() {
@@ -130,23 +126,13 @@ impl Flow {
     }
 
     fn schedule(self: &Arc<Self>) {
-        enum Call {
-            Nobody,
-            Signal(Arc<Signal>),
-            Notify(Arc<dyn Notify>),
-            Pool(Arc<Pool>),
-        }
-        let call = match &*locked(&self.driver) {
-            Driver::Nobody => Call::Nobody,
-            Driver::Caller(signal) => Call::Signal(signal.clone()),
-            Driver::Notify(notify) => Call::Notify(notify.clone()),
-            Driver::Pool(pool) => Call::Pool(pool.clone()),
-        };
-        match call {
-            Call::Nobody => {}
-            Call::Signal(signal) => signal.notify(),
-            Call::Notify(notify) => notify.notify(),
-            Call::Pool(pool) => pool.schedule(self.clone()),
+        // Copied out, so that nobody is told of anything under the lock.
+        let driver = locked(&self.driver).clone();
+        match driver {
+            Driver::Nobody => {}
+            Driver::Caller(signal) => signal.notify(),
+            Driver::Notify(notify) => notify.notify(),
+            Driver::Pool(pool) => pool.schedule(self.clone()),
         }
     }
 

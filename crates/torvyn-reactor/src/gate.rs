@@ -72,10 +72,6 @@ impl Gate {
     pub fn close(&self) {
         self.0.store(CLOSED, Ordering::Release);
     }
-
-    pub fn is_running(&self) -> bool {
-        matches!(self.0.load(Ordering::Acquire), RUNNING | NOTIFIED)
-    }
 }
 
 #[cfg(all(test, loom))]
