@@ -1,0 +1,151 @@
+"""One request on an engine, driven by whoever awaits it.
+
+No task and no queue of its own: the consumer's `await` is the engine's, so a slow consumer slows
+the engine and a cancelled one cancels it. An abort from elsewhere interrupts that `await`, the way
+`asyncio.timeout` does, and is never seen as a cancellation of the consumer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from torvyn.engine.delta import Delta
+from torvyn.engine.request import Request
+from torvyn.engine.response import Response
+from torvyn.engine.step import Step
+from torvyn.engine.timing import Clock, Timing
+from torvyn.errors import Internal, TorvynError
+from torvyn.protocol.frames import FinishReason
+
+if TYPE_CHECKING:
+    from torvyn.engine.engine import Engine
+
+_BREATH: Final = 64
+"""Steps after which the loop is let in, should the engine never wait for anything."""
+
+
+class Run:
+    """`deltas()` once. Only `interrupt` may be called from other threads than the loop's."""
+
+    def __init__(self, engine: Engine, request: Request, clock: Clock = time.perf_counter) -> None:
+        self.request = request
+        self.timing = Timing(clock)
+        self.response = Response(request, engine.vocabulary, is_limited=engine.limits_tokens)
+        self.is_interrupted = False
+        self.is_over = False
+        self._engine = engine
+        self._steps: AsyncIterator[Step] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._task: asyncio.Task[Any] | None = None
+        """Who waits for the engine now; None while the consumer has the word."""
+        self._cancelling = 0
+        self._closing: asyncio.Task[None] | None = None
+
+    async def deltas(self, delivered: Callable[[], None]) -> AsyncGenerator[Delta, None]:
+        """Everything, to the usage at the end. What the engine raises comes after the deltas that
+        close its choices. `delivered` is called before each delta with something to show."""
+        steps, response = self._begin(), self.response
+        taken, current_task = 0, asyncio.current_task
+        reason: FinishReason = "stop"
+        failure: Exception | None = None
+        is_left = True
+        try:
+            self._task = current_task()
+            async for step in steps:
+                deltas = response.take(step)
+                if response.is_cut:
+                    await self._close_steps()
+                for delta in deltas:
+                    if delta.delta_text or delta.call is not None:
+                        delivered()
+                    self._task = None
+                    yield delta
+                    self._task = current_task()
+                if self.is_interrupted or response.is_cut:
+                    break
+                taken += 1
+                if not taken % _BREATH:
+                    await asyncio.sleep(0)
+            is_left = False
+        except asyncio.CancelledError:
+            is_left = not self._was_interrupted()
+            if is_left:
+                raise
+        except Exception as error:
+            failure, reason, is_left = _told(error), "error", False
+        finally:
+            self._task = None
+            # Whoever leaves the loop comes past here too, and nothing may be left behind.
+            if is_left:
+                self._end("cancelled")
+            await self._close_steps()
+        for delta in self._end("cancelled" if self.is_interrupted and not failure else reason):
+            yield delta
+        if failure is not None:
+            raise failure
+
+    def interrupt(self) -> None:
+        """Ends it as `cancelled`. From any thread, at any time, as often as one likes."""
+        self.is_interrupted = True
+        loop = self._loop
+        if loop is not None and not self.is_over:
+            with contextlib.suppress(RuntimeError):  # the loop is closed, and all it ran with it
+                loop.call_soon_threadsafe(self._interrupt_here)
+
+    def _begin(self) -> AsyncIterator[Step]:
+        self._loop = asyncio.get_running_loop()
+        self._engine._enter(self)
+        self.timing.started()
+        is_empty = self.request.max_tokens == 0 or self.is_interrupted
+        self._steps = _nothing() if is_empty else aiter(self._engine.steps(self.request))
+        return self._steps
+
+    def _interrupt_here(self) -> None:
+        if self.is_over:
+            return
+        if self._task is None:
+            # The engine hears of it now, the consumer when it comes back.
+            assert self._loop is not None
+            self._closing = self._loop.create_task(self._close_steps(), name="torvyn-abort")
+        elif self._task is not asyncio.current_task():
+            self._cancelling = self._task.cancelling()
+            self._task.cancel()
+
+    def _was_interrupted(self) -> bool:
+        """Whether a cancellation was ours, and nobody else's besides."""
+        task = self._task
+        return self.is_interrupted and task is not None and task.uncancel() <= self._cancelling
+
+    async def _close_steps(self) -> None:
+        steps = self._steps
+        if isinstance(steps, AsyncGenerator):
+            # What an engine cannot clean up is no failure of the request.
+            with contextlib.suppress(Exception):
+                await steps.aclose()
+
+    def _end(self, reason: FinishReason) -> list[Delta]:
+        if self.request.max_tokens == 0 and reason == "stop":
+            reason = "length"
+        self.is_over = True
+        self.timing.ended()
+        self._engine._leave(self)
+        return self.response.end(reason)
+
+
+async def _nothing() -> AsyncGenerator[Step, None]:
+    """No token was asked for."""
+    return
+    yield
+
+
+def _told(error: Exception) -> Exception:
+    """An engine raises typed errors; anything else is its own fault."""
+    if isinstance(error, TorvynError):
+        return error
+    failed = Internal(f"the engine failed: {type(error).__name__}: {error}", code="engine.failed")
+    failed.__cause__ = error
+    return failed
