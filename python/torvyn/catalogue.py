@@ -24,7 +24,16 @@ CATALOGUE: Final[dict[str, str]] = {
     "components.file-unreadable": "A file to be read is there, but it cannot be opened.",
     "components.file-unwritable": "A file cannot be opened for writing.",
     # engine: what is asked of engines, and how they fail
+    "engine.already-read": "A generation was iterated a second time.",
+    "engine.bad-option": "An engine was opened with an option that it does not have or take.",
+    "engine.closed": "A request was made of an engine that is closed.",
+    "engine.failed": "An engine failed in a way that it does not know itself.",
     "engine.request-invalid": "A request to an engine has options that do not fit.",
+    "engine.request-running": "A request has the id of one that is still running.",
+    "engine.scripted-failure": "The script of a scripted engine fails here.",
+    "engine.step-invalid": "An engine made a step that no request can have asked for.",
+    "engine.unknown": "There is no engine of that name.",
+    "engine.would-block": "A `for` loop over an answer would block the loop that makes it.",
     # manifest: the text of Torvyn.toml
     "manifest.bad-duration": "A value is not a duration such as `100us`, `5s` or `1.5h`.",
     "manifest.bad-name": "A name holds something else than letters, digits, `_` and `-`.",

@@ -24,3 +24,8 @@ BUILTINS: Final[dict[str, str]] = {
     "collect": "torvyn.components.sink_collect:Collect",
 }
 """Name -> `module:Class`. A manifest's node names one in `component`."""
+
+ENGINES: Final[dict[str, str]] = {
+    "engine:scripted": "torvyn.engine.source_scripted:ScriptedSource",
+}
+"""The same for engines as sources. Their room comes after this one, so it is only named here."""

@@ -110,6 +110,8 @@ def _convert(option: Option, raw: Any) -> Any:
             return _quantity(option, raw)
         case "words" | "tokens":
             return _list(option, raw)
+        case "list":
+            return _tables(option, raw)
         case _:
             return _mapping(option, raw)
 
@@ -154,6 +156,12 @@ def _list(option: Option, raw: Any) -> tuple[str, ...]:
     if option.kind == "tokens":
         return tuple(parts)
     return tuple(word for word in (part.strip() for part in parts) if word)
+
+
+def _tables(option: Option, raw: Any) -> tuple[dict[str, Any], ...]:
+    if not isinstance(raw, (list, tuple)) or not all(isinstance(item, Mapping) for item in raw):
+        raise _mismatch(option, raw)
+    return tuple(dict(item) for item in raw)
 
 
 def _mapping(option: Option, raw: Any) -> dict[str, Any]:

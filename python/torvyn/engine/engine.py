@@ -10,7 +10,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Mapping, Sequence
 from types import TracebackType
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from torvyn.engine.delta import Completion
 from torvyn.engine.generation import Generation
@@ -18,6 +18,9 @@ from torvyn.engine.request import Message, Request
 from torvyn.engine.running import Run
 from torvyn.engine.step import Step
 from torvyn.errors import InvalidInput, Unavailable
+
+if TYPE_CHECKING:
+    from torvyn.engine.source import EngineSource
 
 Asked = str | Sequence[Message] | Request
 
@@ -63,6 +66,13 @@ class Engine(ABC):
 
     async def acomplete(self, asked: Asked, **options: Any) -> Completion:
         return await self.generate(asked, **options).acomplete()
+
+    def source(self, asked: Asked, **options: Any) -> EngineSource:
+        """The answer as the source of a flow: `torvyn.Flow(engine.source("Hello"), ...)`."""
+        # It stands on components, which many programs with an engine never need.
+        from torvyn.engine.source import EngineSource
+
+        return EngineSource(self, Request.make(asked, **options))
 
     def abort(self, request_id: str) -> bool:
         """Ends that request as `cancelled`, from any thread. False: there is none of that id."""

@@ -44,7 +44,7 @@ def engine_class(name: str) -> type[Engine]:
     try:
         found = getattr(import_module(module), attribute, None)
     except ModuleNotFoundError as error:
-        if error.name != module:
+        if not f"{module}.".startswith(f"{error.name}."):
             raise
         found = None
     if not (isinstance(found, type) and issubclass(found, Engine)):

@@ -10,8 +10,8 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections.abc import AsyncGenerator, Mapping
-from dataclasses import asdict
+from collections.abc import AsyncGenerator, Generator, Mapping
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -48,10 +48,12 @@ REQUEST_OPTIONS = (
 _ASKED = frozenset(option.name for option in REQUEST_OPTIONS) - {"prompt", "messages", "path"}
 
 
-def spec_of(name: str, summary: str, options: tuple[Option, ...], example: str) -> Spec:
-    return Spec(
-        f"engine:{name}", "source", summary, (*options, *REQUEST_OPTIONS), example, "prompt"
-    )
+def spec_of(
+    name: str, summary: str, options: tuple[Option, ...], example: str, prompt: str | None = None
+) -> Spec:
+    """The spec of an engine's source: the engine's own options, then those of requests."""
+    asked = (replace(REQUEST_OPTIONS[0], default=prompt), *REQUEST_OPTIONS[1:])
+    return Spec(f"engine:{name}", "source", summary, (*options, *asked), example, "prompt")
 
 
 class EngineSource(Source):
@@ -71,16 +73,20 @@ class EngineSource(Source):
         self._request = request
         self._handover: Handover[Output | End] | None = None
         self._generation: Generation | None = None
+        self.loop: asyncio.AbstractEventLoop | None = None
+        """The loop that drives the flow; None when a thread does."""
 
-    def init(self, config: str) -> None:
+    def init(self, config: str) -> _Driver:
         if self._is_ours:
             given = parse_config(self.spec, config)
             self._request = self._asked(given)
             self._engine = self.open_engine(given)
+        return _Driver(self)
 
     def open_engine(self, given: Mapping[str, Any]) -> Engine:
         name = self.spec.name.partition(":")[2]
-        names = [option.name for option in self.spec.options if option not in REQUEST_OPTIONS]
+        asked = {option.name for option in REQUEST_OPTIONS}
+        names = [option.name for option in self.spec.options if option.name not in asked]
         return open_engine(name, **{key: given[key] for key in names if given[key] is not None})
 
     def pull(self) -> Output | End | Pending | None:
@@ -106,7 +112,7 @@ class EngineSource(Source):
     def _begin(self) -> Handover[Output | End]:
         assert self._engine is not None
         assert self._request is not None
-        loop = asyncio._get_running_loop() or background_loop()
+        loop = self.loop or background_loop()
         self._generation = self._engine.generate(self._request)
         self._handover = Handover(loop, self.wake)
         self._handover.begin(_outputs(self._generation))
@@ -130,6 +136,19 @@ class EngineSource(Source):
         if given["path"] is not None or prompt is None:
             prompt = _read(self.spec, given["path"])
         return Request.make(prompt, **options)
+
+
+class _Driver:
+    """What `init` gives back. Only a loop that drives the flow awaits it, which is how the source
+    learns of it: a loop that runs while a `for` loop blocks it would never run the engine."""
+
+    def __init__(self, source: EngineSource) -> None:
+        self._source = source
+
+    def __await__(self) -> Generator[None, None, None]:
+        self._source.loop = asyncio.get_running_loop()
+        return
+        yield
 
 
 async def _outputs(generation: Generation) -> AsyncGenerator[Output | End, None]:

@@ -1,8 +1,8 @@
 """Timing of one request: when its text was delivered, and what follows from that.
 
 The clock starts when the request is received and the first usable text stops it for TTFT: a role,
-a heartbeat or held text does not. Of many gaps every second, fourth, ... is kept, so memory does not
-grow.
+a heartbeat or held text does not. Of many gaps every second, fourth, ... is kept, so that memory
+does not grow.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class Timing:
             return known
         known["ttft_s"] = max(0.0, self._first_s - self._received_s)
         if tokens > 1:
-            known["inter_token_s"] = (self._last_s - self._first_s) / (tokens - 1)
+            known["inter_token_s"] = max(0.0, self._last_s - self._first_s) / (tokens - 1)
             known["time_per_output_token_s"] = max(0.0, end_s - self._first_s) / (tokens - 1)
         if self._gaps:
             known["gap_p50_s"] = self._gap(0.50)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from torvyn.components import ENGINES
 from torvyn.components.config import parse_config
 from torvyn.components.spec import Spec
 from torvyn.contract import INTERFACES, Component
@@ -67,7 +68,7 @@ class NodeLinker:
             ports=(*ports, ERROR) if handling.keeps_letters else ports,
             on_error=handling.policy,
             location=draft.location,
-            **self._limits(draft, found.ref.kind == "wasm", path, problems),
+            **self._limits(draft, found.ref, path, problems),
             **self._sandboxed(draft, found, path, problems),
         )
 
@@ -87,11 +88,14 @@ class NodeLinker:
         return {"fuel": fuel, "grants": grants}
 
     def _limits(
-        self, draft: NodeDraft, is_guest: bool, path: str, problems: Problems
+        self, draft: NodeDraft, ref: ComponentRef, path: str, problems: Problems
     ) -> dict[str, Any]:
         defaults = dict(self._defaults)
-        if is_guest and self._init_is_default:
+        if ref.kind == "wasm" and self._init_is_default:
             defaults["init_timeout"] = GUEST_INIT_S
+        elif ref.name in ENGINES and self._init_is_default:
+            # Nobody can say how long a model takes to load.
+            defaults["init_timeout"] = None
         return {
             FIELDS[name]: value_of(NODE, name, draft, path, problems) or default
             for name, default in defaults.items()
