@@ -25,6 +25,11 @@ CATALOGUE: Final[dict[str, str]] = {
     "components.file-unwritable": "A file cannot be opened for writing.",
     # engine: what is asked of engines, and how they fail
     "engine.request-invalid": "A request to an engine has options that do not fit.",
+    # protocol: what comes over a wire
+    "protocol.bad-chunk": "An upstream sent a chunk that is no JSON or has no known shape.",
+    "protocol.event-too-large": "The data of one event of a stream passes the limit.",
+    "protocol.line-too-long": "One line of a stream passes the limit.",
+    "protocol.stream-cut": "A stream ended before its answer did.",
     # manifest: the text of Torvyn.toml
     "manifest.bad-duration": "A value is not a duration such as `100us`, `5s` or `1.5h`.",
     "manifest.bad-name": "A name holds something else than letters, digits, `_` and `-`.",
