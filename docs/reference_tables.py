@@ -27,6 +27,7 @@ ROOMS = {
     "sandbox": "WebAssembly components.",
     "reactor": "Flows that run.",
     "engine": "Engines and what is asked of them.",
+    "protocol": "What comes over a wire.",
     "cli": "The command line.",
 }
 
