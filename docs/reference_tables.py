@@ -26,6 +26,8 @@ ROOMS = {
     "link": "The graph that a manifest or a program describes.",
     "sandbox": "WebAssembly components.",
     "reactor": "Flows that run.",
+    "engine": "Engines and what is asked of them.",
+    "protocol": "What comes over a wire.",
     "cli": "The command line.",
 }
 

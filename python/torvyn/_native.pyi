@@ -10,8 +10,10 @@ from torvyn.contract.element import Context
 from torvyn.contract.signals import End
 
 __all__ = [
+    "ChunkParser",
     "CompiledComponent",
     "Element",
+    "EventParser",
     "FlowIterator",
     "ManualClock",
     "NativeFlow",
@@ -21,6 +23,7 @@ __all__ = [
     "SandboxError",
     "SandboxGuest",
     "SentenceSplitter",
+    "ServerEvent",
     "TomlError",
     "Utf8Decoder",
     "Waker",
@@ -407,3 +410,62 @@ def wit_worlds(folder: str | PathLike[str]) -> list[str]:
 
 def wit_files() -> list[tuple[str, str]]:
     """The built-in contracts: paths and texts."""
+
+# events.rs
+@final
+class ServerEvent:
+    """One event of a stream."""
+
+    @property
+    def event(self) -> str:
+        """Its type; `message` unless the stream says otherwise."""
+
+    @property
+    def data(self) -> str: ...
+    @property
+    def id(self) -> str:
+        """The last id the stream has given."""
+
+@final
+class EventParser:
+    """Bytes of an event stream to events."""
+
+    def __new__(cls, *, line_limit: int = 1048576, event_limit: int = 8388608) -> EventParser: ...
+    def put(self, data: bytes) -> list[ServerEvent]:
+        """Every event that these bytes complete. What came before a failure is given first, the
+        failure next time."""
+
+    def finish(self) -> None:
+        """The input is over: raises what stopped the parser. A half event is dropped, as the
+        standard says."""
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of an event that has not ended."""
+
+    @property
+    def last_event_id(self) -> str:
+        """What to send as `Last-Event-ID` when coming back."""
+
+    @property
+    def retry_ms(self) -> int | None:
+        """How long to wait before coming back, when the stream said so."""
+
+@final
+class ChunkParser:
+    """Bytes of an OpenAI stream: `(index, text)` for the common chunk, a `ServerEvent` for every
+    other."""
+
+    def __new__(
+        cls, dialect: str, *, line_limit: int = 1048576, event_limit: int = 8388608
+    ) -> ChunkParser: ...
+    def put(self, data: bytes) -> list[tuple[int, str] | ServerEvent]:
+        """What these bytes complete. What came before a failure is given first, the failure next
+        time."""
+
+    def finish(self) -> None:
+        """The input is over: raises what stopped the parser."""
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of an event that has not ended."""

@@ -34,6 +34,11 @@ CATALOGUE: Final[dict[str, str]] = {
     "engine.step-invalid": "An engine made a step that no request can have asked for.",
     "engine.unknown": "There is no engine of that name.",
     "engine.would-block": "A `for` loop over an answer would block the loop that makes it.",
+    # protocol: what comes over a wire
+    "protocol.bad-chunk": "An upstream sent a chunk that is no JSON or has no known shape.",
+    "protocol.event-too-large": "The data of one event of a stream passes the limit.",
+    "protocol.line-too-long": "One line of a stream passes the limit.",
+    "protocol.stream-cut": "A stream ended before its answer did.",
     # manifest: the text of Torvyn.toml
     "manifest.bad-duration": "A value is not a duration such as `100us`, `5s` or `1.5h`.",
     "manifest.bad-name": "A name holds something else than letters, digits, `_` and `-`.",

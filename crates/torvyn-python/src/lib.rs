@@ -7,6 +7,7 @@ mod blueprint;
 mod clock;
 mod convert;
 mod element;
+mod events;
 mod flow;
 mod interpret;
 mod iterator;
@@ -31,6 +32,8 @@ mod _native {
     use super::clock::ManualClock;
     #[pymodule_export]
     use super::element::PyElement;
+    #[pymodule_export]
+    use super::events::{ChunkParser, EventParser, ServerEvent};
     #[pymodule_export]
     use super::flow::NativeFlow;
     #[pymodule_export]

@@ -1,0 +1,301 @@
+"""Upstreams: streams in the shapes of real providers, and what is wrong with others."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from torvyn.errors import InvalidInput
+from torvyn.protocol import DONE, ChunkDecoder, Delta, Error, Finish, Start, ToolCall, Usage
+
+STREAMS = Path(__file__).parent / "streams"
+NAMES = sorted(path.stem for path in STREAMS.glob("*.txt"))
+
+
+def decode(name: str, size: int = 1 << 20, choices: int = 1) -> list[Any]:
+    decoder = ChunkDecoder(
+        "openai-completions" if "completions" in name else "openai-chat", choices=choices
+    )
+    data = (STREAMS / f"{name}.txt").read_bytes()
+    pieces = [data[at : at + size] for at in range(0, len(data), size)]
+    return [item for piece in pieces for item in decoder.put(piece)] + decoder.finish()
+
+
+def put(*chunks: Any, dialect: Any = "openai-chat") -> list[Any]:
+    """What chunks say, after a first one that begins choice 0."""
+    decoder = ChunkDecoder(dialect)
+    decoder.put(b'data: {"id":"x","choices":[{"index":0,"delta":{},"text":""}]}\n\n')
+    events = (f"data: {json.dumps(chunk)}\n\n".encode() for chunk in chunks)
+    return [item for event in events for item in decoder.put(event)]
+
+
+def content(text: Any, **more: Any) -> dict[str, Any]:
+    return {"choices": [{"index": 0, "delta": {"content": text}, **more}]}
+
+
+def said(items: list[Any], index: int = 0, kind: str = "text") -> str:
+    deltas = (item for item in items if isinstance(item, Delta))
+    return "".join(item.text for item in deltas if (item.index, item.kind) == (index, kind))
+
+
+def of(items: list[Any], kind: type) -> list[Any]:
+    return [item for item in items if isinstance(item, kind)]
+
+
+HELLO = [name for name in NAMES if name.partition("_")[2] in ("", "cpp")]
+
+
+@pytest.mark.parametrize("name", HELLO)
+def test_the_text_is_found_in_the_shape_of_each_provider(name: str) -> None:
+    items = decode(name, choices=2 if name == "vllm" else 1)
+
+    assert said(items) == "Hello world"
+    assert items[-1] is DONE
+    assert of(items, Start) == items[:1]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_stream_cut_anywhere_says_the_same(name: str) -> None:
+    choices = 2 if name == "vllm" else 1
+    whole = decode(name, choices=choices)
+
+    assert decode(name, 1, choices) == whole
+    assert decode(name, 7, choices) == whole
+
+
+def test_the_start_is_the_first_chunk_that_names_its_answer() -> None:
+    assert decode("azure")[0] == Start("chatcmpl-az", "gpt-4o-2024-05-13", 1741570005)
+    assert decode("openai")[0] == Start("chatcmpl-B1", "gpt-4o-2024-08-06", 1741569952)
+
+
+FINISHES = {
+    "openai": [Finish(0, "stop")],
+    "vllm": [Finish(0, "stop", "END"), Finish(1, "stop")],
+    "sglang": [Finish(0, "stop", "###")],
+    "azure": [Finish(0, "content_filter")],
+    "mlc": [Finish(0, "length")],
+    "ollama": [Finish(0, "tool_calls")],
+    "openrouter": [Finish(0, "stop")],
+    "openrouter_error": [Finish(0, "error")],
+    "openai_completions": [Finish(0, "length")],
+}
+
+
+@pytest.mark.parametrize("name", FINISHES)
+def test_each_choice_finishes_once(name: str) -> None:
+    assert of(decode(name, choices=len(FINISHES[name])), Finish) == FINISHES[name]
+
+
+USAGES = {
+    "openai": Usage(19, 2, cached_tokens=3, reasoning_tokens=1),
+    "vllm": Usage(30, 3),
+    "llama_cpp": Usage(12, 2),
+    "mlc": Usage(5, 2),
+    "mistral": Usage(8, 4),
+    "deepseek": Usage(11, 9, cached_tokens=4, reasoning_tokens=5),
+    "groq": Usage(40, 2),
+    "openrouter": Usage(14, 3),
+}
+
+
+@pytest.mark.parametrize("name", USAGES)
+def test_usage_is_found_wherever_it_is_kept(name: str) -> None:
+    assert of(decode(name, choices=2 if name == "vllm" else 1), Usage) == [USAGES[name]]
+
+
+@pytest.mark.parametrize("name", ["deepseek", "sglang", "mistral", "openrouter"])
+def test_reasoning_is_never_mixed_with_text(name: str) -> None:
+    assert said(decode(name), kind="reasoning") == "Hm."
+
+
+def test_pieces_of_calls_keep_their_places() -> None:
+    calls = [delta.call for delta in of(decode("openai_tools"), Delta)]
+
+    assert calls == [
+        ToolCall(0, "call_a", "get_weather", ""),
+        ToolCall(0, arguments='{"city":'),
+        ToolCall(0, arguments='"Paris"}'),
+        ToolCall(1, "call_b", "now", "{}"),
+    ]
+
+
+def test_calls_without_an_index_are_told_apart_by_their_ids() -> None:
+    calls = [delta.call for delta in of(decode("mistral"), Delta) if delta.call]
+
+    assert calls == [ToolCall(0, "a1", "f", "{}"), ToolCall(1, "a2", "g", "[]")]
+
+
+def test_logprobs_of_both_dialects_have_one_form() -> None:
+    (chat,) = of(decode("openai_logprobs"), Delta)
+    words = of(decode("openai_completions"), Delta)
+
+    assert chat.logprobs is not None
+    assert chat.logprobs[0]["token"] == "Hi"
+    tops = [{"token": "One", "logprob": -0.5}, {"token": "Two", "logprob": -1.5}]
+    assert words[0].logprobs == ({"token": "One", "logprob": -0.5, "top_logprobs": tops},)
+    assert said(words) == "One two"
+
+
+@pytest.mark.parametrize(
+    ("chunk", "error"),
+    [
+        (
+            {"error": {"message": "m", "type": "server_error", "code": None}},
+            Error(1, "server_error", "m", retryable=True),
+        ),
+        ({"error": {"message": "m", "code": 429}}, Error(1, "429", "m", retryable=True)),
+        ({"error": {"message": "m", "code": "bad_key"}}, Error(1, "bad_key", "m")),
+        ({"error": "model not found"}, Error(1, "error", "model not found")),
+        (
+            {"object": "error", "message": "m", "type": "BadRequestError", "code": 400},
+            Error(1, "400", "m"),
+        ),
+    ],
+)
+def test_an_error_is_told_in_any_form(chunk: Any, error: Error) -> None:
+    assert put(chunk) == [error]
+
+
+def test_an_error_event_is_an_error_whatever_it_holds() -> None:
+    items = ChunkDecoder().put(b"event: error\ndata: overloaded\n\n")
+
+    assert items == [Error(1, "error", "overloaded")]
+
+
+def test_a_stream_that_fails_may_end_without_done() -> None:
+    decoder = ChunkDecoder()
+
+    decoder.put(b'data: {"error":{"message":"m"}}\n\n')
+    assert decoder.finish() == [DONE]
+
+
+def test_done_may_be_left_out_after_all_choices_have_finished() -> None:
+    decoder = ChunkDecoder()
+
+    decoder.put(b'data: {"id":"x","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\n')
+    assert decoder.finish() == [DONE]
+    assert decoder.finish() == []
+
+
+@pytest.mark.parametrize(
+    "stream",
+    [
+        b"",
+        b": ping\n\n",
+        b'data: {"id":"x","choices":[{"index":0,"delta":{"content":"a"}}]}\n\n',
+        b'data: {"id":"x","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\ndata: [D',
+    ],
+)
+def test_a_stream_that_was_cut_is_never_taken_for_whole(stream: bytes) -> None:
+    decoder = ChunkDecoder()
+    decoder.put(stream)
+
+    with pytest.raises(InvalidInput) as caught:
+        decoder.finish()
+    assert caught.value.code == "protocol.stream-cut"
+
+
+def test_a_choice_that_was_asked_for_and_never_came_is_missed() -> None:
+    with pytest.raises(InvalidInput, match="choice 1 was"):
+        decoder = ChunkDecoder(choices=2)
+        decoder.put(
+            b'data: {"id":"x","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\n'
+        )
+        decoder.finish()
+
+
+@pytest.mark.parametrize(
+    "chunk",
+    [
+        [],
+        7,
+        {"choices": {}},
+        {"choices": [3]},
+        content(5),
+        {"choices": [{"index": "0", "delta": {}}]},
+        {"choices": [{"index": 0, "delta": []}]},
+        content("a", logprobs={"content": [1]}),
+        {"choices": [{"index": 0, "delta": {"tool_calls": {"a": 1}}}]},
+        {"choices": [], "usage": {"prompt_tokens": "3"}},
+    ],
+)
+def test_a_chunk_of_another_shape_is_refused(chunk: Any) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        put(chunk)
+    assert caught.value.code == "protocol.bad-chunk"
+
+
+def test_a_very_deep_chunk_is_refused() -> None:
+    with pytest.raises(InvalidInput):
+        ChunkDecoder().put(b"data: " + b"[" * 100_000 + b"\n\n")
+
+
+def test_halves_of_a_surrogate_pair_are_joined_over_chunks() -> None:
+    assert said(put(content("a\ud83d"), content("\ude00b"), content("c"))) == "a\U0001f600bc"
+
+
+def test_a_half_that_stays_alone_is_replaced() -> None:
+    end = {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}
+
+    assert said(put(content("a\ud83d"), content("b"))) == "a\ufffdb"
+    assert said(put(content("\ude00"), content("\ud83d"), end)) == "\ufffd\ufffd"
+
+
+@given(st.lists(st.text(), max_size=8))
+def test_any_text_arrives_as_it_was_sent(texts: list[str]) -> None:
+    assert said(put(*map(content, texts))) == "".join(texts)
+
+
+@given(st.text(min_size=1), st.booleans(), st.integers(0, 99))
+def test_the_quick_way_says_what_the_full_one_says(text: str, escaped: bool, index: int) -> None:
+    chunk = {"id": "x", "choices": [{"delta": {"content": text}, "index": index}]}
+    quick, full = ChunkDecoder(), ChunkDecoder()
+    begin = b'data: {"id":"x","choices":[{"index":0,"delta":{}}]}\n\n'
+    quick.put(begin), full.put(begin)
+    line = f"data: {json.dumps(chunk, ensure_ascii=escaped)}\n\n".encode()
+
+    # A field that nobody knows keeps the native part from taking it.
+    strange = line.replace(b'{"id"', b'{"strange":{"a":1},"id"', 1)
+    assert quick.put(line) == full.put(strange)
+
+
+_ANY = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: (
+        st.lists(inner)
+        | st.dictionaries(
+            st.sampled_from(
+                [
+                    "choices",
+                    "delta",
+                    "content",
+                    "index",
+                    "usage",
+                    "error",
+                    "logprobs",
+                    "tool_calls",
+                    "function",
+                    "finish_reason",
+                    "id",
+                    "message",
+                    "text",
+                    "reasoning",
+                ]
+            ),
+            inner,
+        )
+    ),
+    max_leaves=12,
+)
+
+
+@given(_ANY)
+def test_no_json_makes_the_decoder_fail_otherwise_than_by_its_own_error(value: Any) -> None:
+    with suppress(InvalidInput):
+        put(value)
