@@ -236,3 +236,7 @@ fn replace(bytes: usize, each: bool, out: &mut String) {
         out.push(char::REPLACEMENT_CHARACTER);
     }
 }
+
+#[cfg(test)]
+#[path = "streamer_tests.rs"]
+mod tests;
