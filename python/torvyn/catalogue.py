@@ -39,6 +39,16 @@ CATALOGUE: Final[dict[str, str]] = {
     "protocol.event-too-large": "The data of one event of a stream passes the limit.",
     "protocol.line-too-long": "One line of a stream passes the limit.",
     "protocol.stream-cut": "A stream ended before its answer did.",
+    # text: token ids, bytes and the files of tokenizers
+    "text.bytes-invalid": "A streamer that takes no bad bytes was given some.",
+    "text.no-vocabulary": "A streamer without a vocabulary was given a token id.",
+    "text.tail-unfinished": "A text ended within a character, and the policy is `error`.",
+    "text.token-unknown": "A token id is not in the vocabulary.",
+    "text.vocabulary-invalid": "A file is no tokenizer, or a damaged one.",
+    "text.vocabulary-missing": "The file of a tokenizer is not there.",
+    "text.vocabulary-too-large": "A tokenizer's file claims or holds more than is read.",
+    "text.vocabulary-unreadable": "The file of a tokenizer is there but cannot be read.",
+    "text.vocabulary-unsupported": "A tokenizer decodes in a way that does not go token by token.",
     # manifest: the text of Torvyn.toml
     "manifest.bad-duration": "A value is not a duration such as `100us`, `5s` or `1.5h`.",
     "manifest.bad-name": "A name holds something else than letters, digits, `_` and `-`.",
