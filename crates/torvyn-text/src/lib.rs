@@ -5,11 +5,15 @@
 #![forbid(unsafe_code)]
 
 pub mod blocklist;
+pub mod guard;
+pub mod holdback;
 pub mod sentence;
 pub mod stages;
 pub mod utf8;
 
 pub use blocklist::Blocklist;
+pub use guard::GuardStage;
+pub use holdback::StopStrings;
 pub use sentence::{Mode, Options, Splitter};
 pub use stages::{BlocklistStage, SentenceStage};
 pub use utf8::Utf8Decoder;
