@@ -9,6 +9,7 @@ mod convert;
 mod element;
 mod events;
 mod flow;
+mod guard;
 mod interpret;
 mod iterator;
 mod native;
@@ -18,6 +19,7 @@ mod report;
 #[cfg(feature = "sandbox")]
 mod sandbox;
 mod stage;
+mod stops;
 mod streamer;
 mod symbols;
 mod text;
@@ -39,6 +41,8 @@ mod _native {
     #[pymodule_export]
     use super::flow::NativeFlow;
     #[pymodule_export]
+    use super::guard::TextGuard;
+    #[pymodule_export]
     use super::iterator::{FlowIterator, NodeHandle};
     #[pymodule_export]
     use super::native::NativeStage;
@@ -49,6 +53,8 @@ mod _native {
     #[cfg(feature = "sandbox")]
     #[pymodule_export]
     use super::sandbox::{CompiledComponent, SandboxError, SandboxGuest, capability_covers};
+    #[pymodule_export]
+    use super::stops::StopStrings;
     #[pymodule_export]
     use super::streamer::TextStreamer;
     #[pymodule_export]

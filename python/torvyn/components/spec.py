@@ -20,6 +20,7 @@ KINDS: Final[dict[str, str]] = {
     "words": "a list of text, or text with commas; each word is trimmed",
     "tokens": "a list of text, or text cut at its commas; nothing is trimmed",
     "list": "a list of tables",
+    "texts": "a list of text, or one text; nothing is cut or trimmed",
     "table": "a table",
     "text table": "a table of text",
 }
