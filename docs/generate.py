@@ -24,6 +24,7 @@ PAGES: Final[dict[str, Callable[[], str]]] = {
     "errors.md": reference_tables.errors_page,
     "command-line.md": reference_tables.command_line_page,
     "python.md": reference_python.python_page,
+    "engine.md": reference_python.engine_page,
     "testing.md": reference_python.testing_page,
 }
 

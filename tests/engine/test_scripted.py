@@ -31,6 +31,17 @@ def test_characters_cut_over_tokens_arrive_whole():
     assert choice.text == "👨‍👩‍👧 漢字 é"
 
 
+def test_token_ids_say_the_same_as_bytes():
+    script = ["Grüße", b" \xe6\xbc", b"\xa2", ("reasoning", "Hm"), "!"]
+    as_bytes, as_ids = Scripted(script), Scripted(script, uses_ids=True)
+
+    deltas = [delta for delta in as_ids.generate("x") if delta.delta_text]
+
+    assert as_ids.complete("x").choices == as_bytes.complete("x").choices
+    assert [list(delta.token_ids) for delta in deltas] == [[0], [1], [2], [3], [4]]
+    assert as_ids.vocabulary[0] == "Grüße".encode()
+
+
 def test_choices_differ_and_the_seed_decides_which():
     engine = Scripted(answers=ANSWERS)
 

@@ -29,5 +29,7 @@ BUILTINS: Final[dict[str, str]] = {
 
 ENGINES: Final[dict[str, str]] = {
     "engine:scripted": "torvyn.engine.source_scripted:ScriptedSource",
+    "engine:openai": "torvyn.engine.source_openai:OpenAISource",
+    "engine:mlc": "torvyn.engine.source_mlc:MLCSource",
 }
 """The same for engines as sources. Their room comes after this one, so it is only named here."""

@@ -22,7 +22,6 @@ from torvyn.engine.running import Run
 from torvyn.engine.timing import Clock
 from torvyn.errors import InvalidInput
 from torvyn.protocol.frames import FinishReason, Usage
-from torvyn.reactor.loops import background_loop
 
 if TYPE_CHECKING:
     from torvyn.engine.engine import Engine
@@ -60,6 +59,9 @@ class Generation:
         return self._run.deltas(self._run.timing.delivered)
 
     def __iter__(self) -> Deltas:
+        # The reactor is large; who only awaits never needs it.
+        from torvyn.reactor.loops import background_loop
+
         self._take()
         loop = background_loop()
         if asyncio._get_running_loop() is loop:

@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from torvyn.engine.delta import Delta
-from torvyn.engine.interim import StopStrings, TextStreamer
 from torvyn.engine.request import Request
 from torvyn.engine.step import ChoiceStep, Step
 from torvyn.errors import Internal
 from torvyn.protocol.frames import FinishReason, Kind, Usage
+from torvyn.text import StopStrings, TextStreamer
 
 
 class ChoiceText:
@@ -45,7 +45,7 @@ class ChoiceText:
         self._vocabulary = vocabulary
         self._limit = limit
         self._streamer: TextStreamer | None = None
-        self._stops = StopStrings(request.stop, request.include_stop) if request.stop else None
+        self._stops = StopStrings([*request.stop], request.include_stop) if request.stop else None
         self._kind: Kind = "text"
         self._ids: list[int] = []
         self._logprobs: list[Mapping[str, Any]] | None = [] if request.logprobs else None

@@ -11,7 +11,8 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
-from typing import TYPE_CHECKING, Any, Final
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from torvyn.engine.delta import Delta
 from torvyn.engine.request import Request
@@ -42,18 +43,16 @@ class Run:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._task: asyncio.Task[Any] | None = None
         """Who waits for the engine now; None while the consumer has the word."""
+        self._has_cancelled = False
         self._cancelling = 0
         self._closing: asyncio.Task[None] | None = None
 
     async def deltas(self, delivered: Callable[[], None]) -> AsyncGenerator[Delta, None]:
         """Everything, to the usage at the end. What the engine raises comes after the deltas that
         close its choices. `delivered` is called before each delta with something to show."""
-        steps, response = self._begin(), self.response
-        taken, current_task = 0, asyncio.current_task
-        reason: FinishReason = "stop"
-        failure: Exception | None = None
-        is_left = True
-        try:
+        steps, response, taken = self._begin(), self.response, 0
+        current_task = asyncio.current_task
+        async with _Outcome(self) as outcome:
             self._task = current_task()
             async for step in steps:
                 deltas = response.take(step)
@@ -70,23 +69,10 @@ class Run:
                 taken += 1
                 if not taken % _BREATH:
                     await asyncio.sleep(0)
-            is_left = False
-        except asyncio.CancelledError:
-            is_left = not self._was_interrupted()
-            if is_left:
-                raise
-        except Exception as error:
-            failure, reason, is_left = _told(error), "error", False
-        finally:
-            self._task = None
-            # Whoever leaves the loop comes past here too, and nothing may be left behind.
-            if is_left:
-                self._end("cancelled")
-            await self._close_steps()
-        for delta in self._end("cancelled" if self.is_interrupted and not failure else reason):
+        for delta in outcome.deltas:
             yield delta
-        if failure is not None:
-            raise failure
+        if outcome.failure is not None:
+            raise outcome.failure
 
     def interrupt(self) -> None:
         """Ends it as `cancelled`. From any thread, at any time, as often as one likes."""
@@ -111,14 +97,16 @@ class Run:
             # The engine hears of it now, the consumer when it comes back.
             assert self._loop is not None
             self._closing = self._loop.create_task(self._close_steps(), name="torvyn-abort")
-        elif self._task is not asyncio.current_task():
+        elif self._task is not asyncio.current_task() and not self._has_cancelled:
+            # Once: each cancellation of a task has to be taken back.
+            self._has_cancelled = True
             self._cancelling = self._task.cancelling()
             self._task.cancel()
 
     def _was_interrupted(self) -> bool:
         """Whether a cancellation was ours, and nobody else's besides."""
         task = self._task
-        return self.is_interrupted and task is not None and task.uncancel() <= self._cancelling
+        return self._has_cancelled and task is not None and task.uncancel() <= self._cancelling
 
     async def _close_steps(self) -> None:
         steps = self._steps
@@ -134,6 +122,37 @@ class Run:
         self.timing.ended()
         self._engine._leave(self)
         return self.response.end(reason)
+
+
+class _Outcome:
+    """What a run ends with, however it ends. Whoever leaves its loop comes past here too, so that
+    nothing is left behind."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self.deltas: list[Delta] = []
+        self.failure: Exception | None = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> bool:
+        run = self._run
+        reason: FinishReason = "stop"
+        is_ours = isinstance(error, asyncio.CancelledError) and run._was_interrupted()
+        run._task = None
+        if isinstance(error, Exception):
+            self.failure, reason = _told(error), "error"
+        elif error is not None or run.is_interrupted:
+            reason = "cancelled"
+        self.deltas = run._end(reason)
+        await run._close_steps()
+        return error is None or self.failure is not None or is_ours
 
 
 async def _nothing() -> AsyncGenerator[Step, None]:

@@ -8,17 +8,21 @@ as it is with real models.
 from __future__ import annotations
 
 import asyncio
+import functools
 import random
 import re
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from torvyn.engine.engine import Engine
 from torvyn.engine.request import Request
 from torvyn.engine.step import ChoiceStep, Step
 from torvyn.errors import InvalidInput
-from torvyn.protocol.frames import FINISH_REASONS, FinishReason, ToolCall, Usage
+from torvyn.protocol.frames import FINISH_REASONS, FinishReason, Kind, ToolCall, Usage
+
+if TYPE_CHECKING:
+    from torvyn.text import Vocabulary
 
 Item = str | bytes | float | ToolCall | tuple[str, str] | Exception
 """A token; a pause in seconds; a piece of a tool call; `("reasoning", token)`; or a failure."""
@@ -47,12 +51,14 @@ class Scripted(Engine):
         first_delay_s: float = 0.0,
         finish_reason: FinishReason = "stop",
         token_bytes: int | None = None,
+        uses_ids: bool = False,
         step_tokens: int = 1,
         fail_at: int | None = None,
         error: Exception | None = None,
         sleep: Callable[[float], Any] = asyncio.sleep,
     ) -> None:
-        """`token_bytes` cuts the text into tokens of that many bytes, characters or not;
+        """`token_bytes` cuts the text into tokens of that many bytes, characters or not; with
+        `uses_ids` they are ids of a vocabulary that is made of the script, in place of bytes;
         `fail_at` raises `error` in place of that token; `step_tokens` go into one step."""
         super().__init__()
         if script is not None and answers:
@@ -74,8 +80,16 @@ class Scripted(Engine):
         self._fail_at = fail_at
         self._error = error
         self._sleep = sleep
+        self._ids = self._numbered() if uses_ids else None
         self.aborted: list[str] = []
         """The ids of requests that were ended before their script was, in order."""
+
+    @functools.cached_property
+    def vocabulary(self) -> Vocabulary | None:
+        """The tokens of its script, when it uses ids."""
+        from torvyn.text import Vocabulary
+
+        return None if self._ids is None else Vocabulary(list(self._ids))
 
     def describe(self) -> Mapping[str, Any]:
         return {"engine": self.name, "answers": len(self._answers), "replayable": True}
@@ -112,7 +126,16 @@ class Scripted(Engine):
         items = list(self._items(script(request, index) if callable(script) else script))
         if self._fail_at is not None:
             items[self._fail_at :] = [self._error or _scripted_failure()]
-        return _Voice(request, index, items, self._finish_reason)
+        return _Voice(request, index, items, self._finish_reason, self._ids)
+
+    def _numbered(self) -> dict[bytes, int]:
+        """Every token that any answer may use, with its id."""
+        if any(callable(answer) for answer in self._answers):
+            raise _wrong("`uses_ids` needs a script that is known beforehand")
+        items = [item for answer in self._answers for item in self._items(answer)]  # type: ignore[arg-type]
+        texts = [item[1] if isinstance(item, tuple) else item for item in items]
+        tokens = [_encoded(text) for text in texts if isinstance(text, (str, bytes))]
+        return {token: id for id, token in enumerate(dict.fromkeys(tokens))}
 
     def _items(self, script: str | Iterable[Item]) -> Iterator[Item]:
         items: Iterable[Item] = words(script) if isinstance(script, str) else script
@@ -130,17 +153,23 @@ class _Voice:
     """One choice: what it has to say."""
 
     def __init__(
-        self, request: Request, index: int, items: list[Item], finish_reason: FinishReason
+        self,
+        request: Request,
+        index: int,
+        items: list[Item],
+        finish_reason: FinishReason,
+        ids: Mapping[bytes, int] | None,
     ) -> None:
         self._request = request
         self._index = index
         self._items = items
         self._finish_reason = finish_reason
+        self._ids = ids
         self.tokens = self.reasoning_tokens = 0
 
     def __iter__(self) -> Iterator[ChoiceStep | float]:
         """What it says, and the pauses it makes."""
-        index, is_plain = self._index, not self._request.logprobs
+        index, is_plain = self._index, not self._request.logprobs and self._ids is None
         for item in self._items:
             if isinstance(item, str) and is_plain:
                 self.tokens += 1
@@ -157,12 +186,14 @@ class _Voice:
         self.tokens += 1
         if isinstance(item, ToolCall):
             return ChoiceStep(self._index, kind="tool_call", call=item)
-        if isinstance(item, tuple):
-            self.reasoning_tokens += 1
-            return ChoiceStep(self._index, data=_encoded(item[1]), kind="reasoning")
-        data = _encoded(item)
+        is_thought = isinstance(item, tuple)
+        self.reasoning_tokens += is_thought
+        data = _encoded(item[1] if isinstance(item, tuple) else item)
         logprobs = (self._logprob(data),) if self._request.logprobs else None
-        return ChoiceStep(self._index, data=data, logprobs=logprobs)
+        kind: Kind = "reasoning" if is_thought else "text"
+        if self._ids is not None:
+            return ChoiceStep(self._index, [self._ids[data]], kind=kind, logprobs=logprobs)
+        return ChoiceStep(self._index, data=data, kind=kind, logprobs=logprobs)
 
     def _logprob(self, data: bytes) -> Mapping[str, Any]:
         """A likelihood that follows from seed, choice and place."""

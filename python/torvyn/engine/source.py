@@ -26,7 +26,6 @@ from torvyn.engine.handover import BUFFER, Handover
 from torvyn.engine.registry import open as open_engine
 from torvyn.engine.request import Request
 from torvyn.errors import MissingError
-from torvyn.reactor.loops import background_loop
 
 REQUEST_OPTIONS = (
     Option("prompt", "text", None, "What is asked. Without it and `messages`, `path` is read."),
@@ -36,7 +35,7 @@ REQUEST_OPTIONS = (
     Option("temperature", "number", None, "How much chance decides, from 0 to 2.", minimum=0),
     Option("top_p", "number", None, "The share of likely tokens to choose from.", minimum=0),
     Option("seed", "integer", None, "The same seed, the same chance."),
-    Option("stop", "tokens", (), "Texts at which the answer ends."),
+    Option("stop", "texts", (), "Texts at which the answer ends."),
     Option("include_stop", "boolean", False, "Whether the text that ended it belongs to it."),
     Option(
         "n", "integer", 1, "How many answers; the attribute `choice` tells them apart.", minimum=1
@@ -112,6 +111,8 @@ class EngineSource(Source):
     def _begin(self) -> Handover[Output | End]:
         assert self._engine is not None
         assert self._request is not None
+        from torvyn.reactor.loops import background_loop
+
         loop = self.loop or background_loop()
         self._generation = self._engine.generate(self._request)
         self._handover = Handover(loop, self.wake)
