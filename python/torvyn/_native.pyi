@@ -21,6 +21,8 @@ __all__ = [
     "SandboxError",
     "SandboxGuest",
     "SentenceSplitter",
+    "StopStrings",
+    "TextGuard",
     "TomlError",
     "Utf8Decoder",
     "Waker",
@@ -163,6 +165,7 @@ class NodeHandle:
 
     def wake(self) -> None: ...
     def resume(self) -> None: ...
+    def note_findings(self, matches: int, exposed_chars: int) -> None: ...
     def interrupt(self) -> None: ...
 
 @final
@@ -319,6 +322,43 @@ class SandboxGuest:
 
 def capability_covers(grant: str, asked: str, folder: str | PathLike[str]) -> bool:
     """Whether having one capability means having another; `ValueError` for what is none."""
+
+# stops.rs
+@final
+class StopStrings:
+    """Text up to the first stop string that completes; of several, the first of the list."""
+
+    def __new__(cls, stops: list[str], include: bool = False) -> StopStrings: ...
+    def put(self, text: str) -> str:
+        """What can no longer be part of a stop. After a match, nothing."""
+    def finish(self) -> str:
+        """The input is over: the text that waited."""
+    def replace(self, stops: list[str]) -> str:
+        """Other stops for what has not left; what leaves by it."""
+    @property
+    def matched(self) -> str | None: ...
+    @property
+    def held_bytes(self) -> int: ...
+
+# guard.rs
+@final
+class TextGuard:
+    """One guarded stream of text. `parameters` are those of the native stage `guard`."""
+
+    def __new__(cls, parameters: dict[str, Any]) -> TextGuard: ...
+    def fork(self) -> TextGuard:
+        """Another stream under the same rules."""
+    def put(self, text: str) -> str:
+        """What may leave."""
+    def finish(self) -> str:
+        """The input is over: everything is decided."""
+    def clear(self) -> None: ...
+    def take_findings(self) -> list[tuple[int, int, int, int]]:
+        """What was found since the last time: rule, position, length, exposed characters."""
+    @property
+    def blocked(self) -> bool: ...
+    @property
+    def held_bytes(self) -> int: ...
 
 # text.rs
 @final

@@ -8,6 +8,7 @@ mod clock;
 mod convert;
 mod element;
 mod flow;
+mod guard;
 mod interpret;
 mod iterator;
 mod native;
@@ -17,6 +18,7 @@ mod report;
 #[cfg(feature = "sandbox")]
 mod sandbox;
 mod stage;
+mod stops;
 mod symbols;
 mod text;
 mod toml;
@@ -34,6 +36,8 @@ mod _native {
     #[pymodule_export]
     use super::flow::NativeFlow;
     #[pymodule_export]
+    use super::guard::TextGuard;
+    #[pymodule_export]
     use super::iterator::{FlowIterator, NodeHandle};
     #[pymodule_export]
     use super::native::NativeStage;
@@ -44,6 +48,8 @@ mod _native {
     #[cfg(feature = "sandbox")]
     #[pymodule_export]
     use super::sandbox::{CompiledComponent, SandboxError, SandboxGuest, capability_covers};
+    #[pymodule_export]
+    use super::stops::StopStrings;
     #[pymodule_export]
     use super::text::{SentenceSplitter, Utf8Decoder};
     #[pymodule_export]

@@ -13,7 +13,7 @@ use torvyn_text::{Blocklist, BlocklistStage, Mode, Options, SentenceStage, Split
 #[pyclass(frozen, module = "torvyn._native")]
 pub struct NativeStage(pub Mutex<Option<Box<dyn Stage>>>);
 
-fn need<'py, T>(parameters: &Bound<'py, PyDict>, name: &str) -> PyResult<T>
+pub fn need<'py, T>(parameters: &Bound<'py, PyDict>, name: &str) -> PyResult<T>
 where
     T: for<'a> FromPyObject<'a, 'py, Error: Into<PyErr>>,
 {
@@ -36,6 +36,7 @@ impl NativeStage {
                 let words: Vec<String> = need(parameters, "words")?;
                 Box::new(BlocklistStage(Blocklist::new(words)))
             }
+            "guard" => crate::guard::stage(parameters)?,
             "sentence" => sentence(parameters)?,
             "null" => Box::new(Null),
             other => return Err(PyValueError::new_err(format!("no native part `{other}`"))),

@@ -12,6 +12,8 @@ BUILTINS: Final[dict[str, str]] = {
     "scripted": "torvyn.components.source_scripted:Scripted",
     "timer": "torvyn.components.source_timer:Timer",
     "blocklist": "torvyn.components.filter_blocklist:Blocklist",
+    "pattern": "torvyn.components.filter_pattern:Pattern",
+    "redact": "torvyn.components.filter_redact:Redact",
     "rate-limit": "torvyn.components.filter_rate_limit:RateLimit",
     "json-map": "torvyn.components.processor_json_map:JsonMap",
     "by-field": "torvyn.components.router_by_field:ByField",

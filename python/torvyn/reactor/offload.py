@@ -258,6 +258,6 @@ class ThreadRunner:
 
 
 def _is_one(result: Any) -> bool:
-    from torvyn.contract import Element, Output
+    from torvyn.contract import Element, Output, Verdict
 
-    return isinstance(result, (str, bytes, Output, Element))
+    return isinstance(result, (str, bytes, Output, Element, Verdict))

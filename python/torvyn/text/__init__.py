@@ -1,7 +1,8 @@
-"""Token bytes to text, text to sentences: `Utf8Decoder` and `SentenceSplitter`, thin over native.
+"""Token bytes to text, text to sentences, text up to a stop, thin over native.
 
-Both are fed pieces of any size and answer the same however the input was cut. Importing this room
-does not need the native module; the first use of a name does.
+`Utf8Decoder`, `SentenceSplitter` and `StopStrings` are fed pieces of any size and answer the same
+however the input was cut. Importing this room does not need the native module; the first use of a
+name does.
 """
 
 from __future__ import annotations
@@ -9,9 +10,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from torvyn._native import SentenceSplitter, Utf8Decoder
+    from torvyn._native import SentenceSplitter, StopStrings, Utf8Decoder
 
-__all__ = ["SentenceSplitter", "Utf8Decoder"]
+__all__ = ["SentenceSplitter", "StopStrings", "Utf8Decoder"]
 
 
 def __getattr__(name: str) -> Any:

@@ -186,4 +186,9 @@ impl Stage for GuardStage {
     fn held_bytes(&self) -> usize {
         self.held
     }
+
+    fn close(&mut self) {
+        self.lanes.clear();
+        self.audit = None;
+    }
 }
