@@ -37,7 +37,7 @@ def test_a_word_that_is_split_over_tokens_does_not_leak(form):
 
 def test_what_cannot_become_a_match_does_not_wait():
     texts, _ = ran(Blocklist(STREAM), ["the big", " sec", "tion", " se"])
-    assert texts == ["the big", " ", "sec", "tion", " ", "se"] or "".join(texts[:2]) == "the big "
+    assert texts == ["the big", " ", "sec", "tion", " ", "se"]
 
 
 @both
@@ -64,7 +64,7 @@ def test_block_at_the_very_end_is_told_too(form):
 def test_optimistic_passes_text_at_once_and_counts_what_it_exposed(form):
     guard = form(Blocklist)({**STREAM, "match": "substring", "policy": "optimistic"})
     texts, flow = ran(guard, ["my sec", "ret is"])
-    assert texts == ["my sec", "*** is"] or "".join(texts) == "my sec*** is"
+    assert (texts[0], "".join(texts[1:])) == ("my sec", "*** is")
     assert sum(node.exposed_chars for node in flow.statistics.nodes.values()) == 3
 
 
