@@ -65,7 +65,7 @@ def test_ids_and_bytes_come_in_many_forms(tokens: Any) -> None:
 
 @pytest.mark.parametrize("wrong", ["text", 1.5, [1.5], ["a"], None, object()])
 def test_what_is_no_token_is_a_type_error(wrong: Any) -> None:
-    with pytest.raises(TypeError, match="float|text|str|NoneType|object"):
+    with pytest.raises(TypeError, match=r"float|text|str|NoneType|object"):
         TextStreamer(VOCABULARY).put(wrong)
 
 
