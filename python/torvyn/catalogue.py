@@ -33,6 +33,8 @@ CATALOGUE: Final[dict[str, str]] = {
     "text.vocabulary-too-large": "A tokenizer's file claims or holds more than is read.",
     "text.vocabulary-unreadable": "The file of a tokenizer is there but cannot be read.",
     "text.vocabulary-unsupported": "A tokenizer decodes in a way that does not go token by token.",
+    # engine: what is asked of engines, and how they fail
+    "engine.request-invalid": "A request to an engine has options that do not fit.",
     # manifest: the text of Torvyn.toml
     "manifest.bad-duration": "A value is not a duration such as `100us`, `5s` or `1.5h`.",
     "manifest.bad-name": "A name holds something else than letters, digits, `_` and `-`.",
