@@ -15,6 +15,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import reference_python
 import reference_tables
+import reference_text
 
 FOLDER: Final = Path(__file__).parent / "reference"
 
@@ -26,6 +27,7 @@ PAGES: Final[dict[str, Callable[[], str]]] = {
     "python.md": reference_python.python_page,
     "engine.md": reference_python.engine_page,
     "testing.md": reference_python.testing_page,
+    "text.md": reference_text.text_page,
 }
 
 

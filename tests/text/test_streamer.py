@@ -63,14 +63,10 @@ def test_ids_and_bytes_come_in_many_forms(tokens: Any) -> None:
     assert TextStreamer(VOCABULARY).put(tokens) == "Hello world"
 
 
-@pytest.mark.parametrize("wrong", ["text", 1.5, [1.5], ["a"], None, True, object()])
+@pytest.mark.parametrize("wrong", ["text", 1.5, [1.5], ["a"], None, object()])
 def test_what_is_no_token_is_a_type_error(wrong: Any) -> None:
-    streamer = TextStreamer(VOCABULARY)
-    if wrong is True:  # a bool is an int in Python, and is taken as one
-        assert streamer.put(wrong) == "\x01"
-        return
-    with pytest.raises(TypeError):
-        streamer.put(wrong)
+    with pytest.raises(TypeError, match=r"float|text|str|NoneType|object"):
+        TextStreamer(VOCABULARY).put(wrong)
 
 
 def test_special_tokens_are_skipped_or_shown() -> None:

@@ -124,3 +124,13 @@ def test_a_file_without_permission_is_unreadable(tmp_path: Path) -> None:
 def test_a_folder_without_a_tokenizer_is_missing(tmp_path: Path) -> None:
     assert refused(tmp_path).code == "text.vocabulary-missing"
     assert refused(tmp_path / "absent.json").exit_code == 3
+
+
+def test_a_format_and_special_tokens_have_to_fit_the_file(tmp_path: Path) -> None:
+    file = made.tokenizer_json(tmp_path / "tokenizer.json", ["a"], None)
+    with pytest.raises(ValueError, match="special_tokens belongs to tiktoken files"):
+        Vocabulary.load(file, special_tokens={"<end>": 1})
+    with pytest.raises(ValueError, match="format is one of"):
+        Vocabulary.load(file, format="onnx")  # type: ignore[arg-type]
+    with pytest.raises(TorvynError, match="this is no tokenizer"):
+        Vocabulary.load(file, format="gguf")

@@ -2,8 +2,6 @@
 //!
 //! One call takes one id, many ids or bytes; nothing is allocated for a call but the text it answers with.
 
-use std::borrow::Cow;
-
 use pyo3::buffer::{Element, PyBuffer};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::intern;
@@ -112,7 +110,7 @@ impl TextStreamer {
     }
 
     /// Fills `ids`, or answers with bytes when that is what a buffer holds.
-    fn collect(&mut self, tokens: &Bound<'_, PyAny>) -> PyResult<Option<Cow<'static, [u8]>>> {
+    fn collect(&mut self, tokens: &Bound<'_, PyAny>) -> PyResult<Option<Vec<u8>>> {
         if let Ok(list) = tokens.cast::<PyList>() {
             for item in list {
                 self.ids.push(item.extract()?);
@@ -127,7 +125,7 @@ impl TextStreamer {
             return Ok(None);
         }
         if let Ok(buffer) = PyBuffer::<u8>::get(tokens) {
-            return buffer.to_vec(tokens.py()).map(Cow::Owned).map(Some);
+            return buffer.to_vec(tokens.py()).map(Some);
         }
         if self.from_buffer::<i64>(tokens, |id| id)?
             || self.from_buffer::<i32>(tokens, i64::from)?
@@ -137,7 +135,11 @@ impl TextStreamer {
         {
             return Ok(None);
         }
-        for item in tokens.try_iter()? {
+        let Ok(items) = tokens.try_iter() else {
+            let name = tokens.get_type().name()?;
+            return Err(PyTypeError::new_err(format!("put takes a token id, ids or bytes, not {name}")));
+        };
+        for item in items {
             self.ids.push(item?.extract()?);
         }
         Ok(None)

@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterable, Mapping
 from os import PathLike
 from pathlib import Path
-from typing import Any, Final, Literal, Self
+from typing import Any, Final, Literal, Self, get_args
 
 from torvyn._native import TokenTable
 from torvyn.errors import Location, TextError
@@ -55,6 +55,8 @@ class Vocabulary(TokenTable):
         A folder is searched for the first three. `special_tokens` belongs to tiktoken files, which
         do not name theirs.
         """
+        if format not in (None, *get_args(Format)):
+            raise ValueError(f"format is one of {', '.join(get_args(Format))}, not {format!r}")
         file = _find(Path(path))
         try:
             return cls._of(_spell(file, format, special_tokens or {}))
@@ -90,15 +92,26 @@ def _spell(file: Path, format: Format | None, special_tokens: Mapping[str, int])
 
     with file.open("rb") as stream:
         head = stream.read(64)
-    if format == "gguf" or (format is None and head.startswith(b"GGUF")):
+    kind = format or _format(file, head)
+    if special_tokens and kind != "tiktoken":
+        raise ValueError(f"special_tokens belongs to tiktoken files; this one is {kind}")
+    if kind == "gguf":
         return model_files.spell_gguf(file)
     data = _read(file)
-    if format == "tiktoken" or (format is None and file.suffix == ".tiktoken"):
+    if kind == "tiktoken":
         return ranked.spell_tiktoken(data, special_tokens)
-    is_json = head.lstrip().startswith(b"{")
-    if format == "sentencepiece" or (format is None and not is_json):
+    if kind == "sentencepiece":
         return model_files.spell_sentencepiece(data)
     return _spell_json(_parse(data))
+
+
+def _format(file: Path, head: bytes) -> Format:
+    """What a file is, by how it begins; only tiktoken's has to be told by its name."""
+    if head.startswith(b"GGUF"):
+        return "gguf"
+    if file.suffix == ".tiktoken":
+        return "tiktoken"
+    return "tokenizer.json" if head.lstrip().startswith(b"{") else "sentencepiece"
 
 
 def _spell_json(data: dict[str, Any]) -> Spelled:
