@@ -163,7 +163,7 @@ class Deltas:
         handover = self._handover
         if not self._is_begun:
             self._is_begun = True
-            handover.begin(self._run.deltas(_not_yet))
+            handover.begin(self._run.deltas(_not_yet), _same)
         while not handover.items:
             if handover.is_over:
                 return self._last()
@@ -179,6 +179,10 @@ class Deltas:
         if error is not None:
             raise error
         raise StopIteration
+
+
+def _same(delta: Delta | None) -> Delta | None:
+    return delta
 
 
 def _not_yet() -> None:

@@ -12,7 +12,9 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable
 from typing import Any, Final, Generic, TypeVar
 
+Given = TypeVar("Given")
 Item = TypeVar("Item")
+Make = Callable[[Given | None], Item | None]
 BUFFER: Final = 256
 
 
@@ -30,9 +32,10 @@ class Handover(Generic[Item]):
         self._is_closed = False
         self._room = asyncio.Event()
 
-    def begin(self, stream: AsyncIterator[Item]) -> None:
-        """From any thread."""
-        pump = self._pump(stream)
+    def begin(self, stream: AsyncIterator[Given], make: Make[Given, Item]) -> None:
+        """From any thread. `make` makes an item of what the stream gives, or nothing; it gets None
+        when the stream has come to its end without a failure."""
+        pump = self._pump(stream, make)
         self._loop.call_soon_threadsafe(self._loop.create_task, pump)
 
     def want(self) -> bool:
@@ -52,15 +55,20 @@ class Handover(Generic[Item]):
         if not self.is_over and not self._loop.is_closed():
             self.make_room()
 
-    async def _pump(self, stream: AsyncIterator[Item]) -> None:
+    async def _pump(self, stream: AsyncIterator[Given], make: Make[Given, Item]) -> None:
         items = self.items
         try:
-            async for item in stream:
+            async for given in stream:
+                item = make(given)
+                if item is None:
+                    continue
                 items.append(item)
                 if self._is_waited_for:
                     self._ring()
                 if len(items) >= BUFFER:
                     await self._wait_for_room()
+            if (item := make(None)) is not None:
+                items.append(item)
         except BaseException as error:
             self.error = error
         finally:

@@ -102,7 +102,14 @@ class Scripted(Engine):
             voices = [self._voice(request, index) for index in range(request.n)]
             usage = Usage(prompt_tokens=prompt_tokens(request))
             yield Step((), usage)
-            said = [iter(voice) for voice in voices]
+            if len(voices) == self._step_tokens == 1 and not self._delay_s:
+                # Nothing to merge and nothing to wait for: what benchmarks and replays run.
+                for part in voices[0]:
+                    if isinstance(part, ChoiceStep):
+                        yield Step((part,))
+                    else:
+                        await self._sleep(part)
+            said = [iter(voice) for voice in voices if not voice.is_over]
             while parts := [part for one in said for part in islice(one, self._step_tokens)]:
                 step = Step([part for part in parts if isinstance(part, ChoiceStep)])
                 if len(step.choices) < len(parts):
@@ -166,6 +173,7 @@ class _Voice:
         self._finish_reason = finish_reason
         self._ids = ids
         self.tokens = self.reasoning_tokens = 0
+        self.is_over = False
 
     def __iter__(self) -> Iterator[ChoiceStep | float]:
         """What it says, and the pauses it makes."""
@@ -178,6 +186,7 @@ class _Voice:
                 yield float(item)
             else:
                 yield self._part(item)
+        self.is_over = True
         yield ChoiceStep(index, tokens=0, finish_reason=self._finish_reason)
 
     def _part(self, item: Any) -> ChoiceStep:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections.abc import AsyncGenerator, Generator, Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -116,7 +116,7 @@ class EngineSource(Source):
         loop = self.loop or background_loop()
         self._generation = self._engine.generate(self._request)
         self._handover = Handover(loop, self.wake)
-        self._handover.begin(_outputs(self._generation))
+        self._handover.begin(aiter(self._generation), _Outputs(self._generation))
         return self._handover
 
     def _pull_nothing(self, handover: Handover[Output | End]) -> Output | End | Pending | None:
@@ -152,28 +152,40 @@ class _Driver:
         yield
 
 
-async def _outputs(generation: Generation) -> AsyncGenerator[Output | End, None]:
-    finish, matched = "stop", None
-    async for delta in generation:
-        if delta.delta_text or delta.call is not None:
-            yield output_of(delta)
+class _Outputs:
+    """Deltas -> elements, and after the last one the end."""
+
+    def __init__(self, generation: Generation) -> None:
+        self._generation = generation
+        self._finish: str = "stop"
+        self._matched: str | None = None
+        # Most elements have nothing of their own to say; those of a choice share their attributes.
+        choices = range(generation.request.n)
+        self._plain: list[Mapping[str, Any]] = [{"choice": at, "kind": "text"} for at in choices]
+
+    def __call__(self, delta: Delta | None) -> Output | End | None:
+        if delta is None:
+            usage = self._generation.usage
+            counts = {**asdict(usage), "total_tokens": usage.total_tokens}
+            return End(self._finish, counts, self._matched)
         if delta.finish_reason is not None and delta.index == 0:
-            finish, matched = delta.finish_reason, delta.matched_stop
-    usage = {**asdict(generation.usage), "total_tokens": generation.usage.total_tokens}
-    yield End(finish, usage, matched)
+            self._finish, self._matched = delta.finish_reason, delta.matched_stop
+        if delta.call is not None:
+            data = json.dumps(asdict(delta.call), ensure_ascii=False)
+            return Output(data, content_type="application/json", attributes=self._own(delta))
+        if not delta.delta_text:
+            return None
+        is_plain = delta.kind == "text" and not delta.token_ids and delta.logprobs is None
+        attributes = self._plain[delta.index] if is_plain else self._own(delta)
+        return Output(delta.delta_text, attributes=attributes)
 
-
-def output_of(delta: Delta) -> Output:
-    """A delta as an element: a call of a tool is JSON, all else is text."""
-    attributes: dict[str, Any] = {"choice": delta.index, "kind": delta.kind}
-    if delta.token_ids:
-        attributes["token_ids"] = delta.token_ids
-    if delta.logprobs is not None:
-        attributes["logprobs"] = delta.logprobs
-    if delta.call is not None:
-        data = json.dumps(asdict(delta.call), ensure_ascii=False)
-        return Output(data, content_type="application/json", attributes=attributes)
-    return Output(delta.delta_text, attributes=attributes)
+    def _own(self, delta: Delta) -> dict[str, Any]:
+        attributes: dict[str, Any] = {"choice": delta.index, "kind": delta.kind}
+        if delta.token_ids:
+            attributes["token_ids"] = delta.token_ids
+        if delta.logprobs is not None:
+            attributes["logprobs"] = delta.logprobs
+        return attributes
 
 
 def _read(spec: Spec, path: str | None) -> str:
