@@ -15,7 +15,7 @@ class Delta:
     """What is new in one choice.
 
     The last one of a request carries its usage and no text. `finish_reason` comes once a choice.
-    To be read only; not frozen, because one is made for every token and that would cost 2 us.
+    To be read only; not frozen, because one is made for every token and freezing costs most of it.
     """
 
     index: int = 0

@@ -55,11 +55,12 @@ class Scripted(Engine):
         step_tokens: int = 1,
         fail_at: int | None = None,
         error: Exception | None = None,
-        sleep: Callable[[float], Any] = asyncio.sleep,
+        sleep: Callable[[float], Any] | None = None,
     ) -> None:
         """`token_bytes` cuts the text into tokens of that many bytes, characters or not; with
         `uses_ids` they are ids of a vocabulary that is made of the script, in place of bytes;
-        `fail_at` raises `error` in place of that token; `step_tokens` go into one step."""
+        `fail_at` raises `error` in place of that token; `step_tokens` go into one step; `sleep` is
+        what it waits with, for tests."""
         super().__init__()
         if script is not None and answers:
             raise _wrong("`script` and `answers` are two ways to say the same; give one")
@@ -79,7 +80,7 @@ class Scripted(Engine):
         self._step_tokens = step_tokens
         self._fail_at = fail_at
         self._error = error
-        self._sleep = sleep
+        self._sleep = sleep or asyncio.sleep
         self._ids = self._numbered() if uses_ids else None
         self.aborted: list[str] = []
         """The ids of requests that were ended before their script was, in order."""
