@@ -27,7 +27,10 @@ CATALOGUE: Final[dict[str, str]] = {
     "engine.request-invalid": "A request to an engine has options that do not fit.",
     # protocol: what comes over a wire
     "protocol.bad-chunk": "An upstream sent a chunk that is no JSON or has no known shape.",
+    "protocol.bad-frame": "A peer sent what is no frame of ours.",
+    "protocol.bad-json": "A text that should become JSON cannot, or ends too early.",
     "protocol.event-too-large": "The data of one event of a stream passes the limit.",
+    "protocol.json-too-deep": "JSON of a tool call is nested too deeply.",
     "protocol.line-too-long": "One line of a stream passes the limit.",
     "protocol.stream-cut": "A stream ended before its answer did.",
     # manifest: the text of Torvyn.toml

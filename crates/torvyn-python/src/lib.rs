@@ -9,9 +9,12 @@ mod convert;
 mod element;
 mod events;
 mod flow;
+mod frame_stage;
+mod frames;
 mod interpret;
 mod iterator;
 mod native;
+mod partial;
 mod pool;
 mod port;
 mod report;
@@ -37,9 +40,13 @@ mod _native {
     #[pymodule_export]
     use super::flow::NativeFlow;
     #[pymodule_export]
+    use super::frames::FrameEncoder;
+    #[pymodule_export]
     use super::iterator::{FlowIterator, NodeHandle};
     #[pymodule_export]
     use super::native::NativeStage;
+    #[pymodule_export]
+    use super::partial::PartialJson;
     #[pymodule_export]
     use super::pool::Workers;
     #[pymodule_export]
