@@ -15,10 +15,12 @@ __all__ = [
     "Element",
     "EventParser",
     "FlowIterator",
+    "FrameEncoder",
     "ManualClock",
     "NativeFlow",
     "NativeStage",
     "NodeHandle",
+    "PartialJson",
     "Port",
     "SandboxError",
     "SandboxGuest",
@@ -584,3 +586,89 @@ class ChunkParser:
     @property
     def held_bytes(self) -> int:
         """Bytes of an event that has not ended."""
+
+# frames.rs
+@disjoint_base
+class FrameEncoder:
+    """Frames into bytes. JSON is given as text; without `seq` a frame gets the next number."""
+
+    def __new__(
+        cls,
+        dialect: str,
+        framing: str,
+        *,
+        id: str,
+        flow: str,
+        created: int,
+        epoch: str,
+        choices: int = 1,
+        include_usage: bool = False,
+        stream_id: str | None = None,
+    ) -> Self: ...
+    @property
+    def seq(self) -> int:
+        """The number of the last frame; deltas count from 1."""
+
+    @property
+    def choices(self) -> int:
+        """How many choices the answer has."""
+
+    def start(self) -> bytes: ...
+    def text(
+        self,
+        text: str,
+        index: int = 0,
+        kind: str = "text",
+        logprobs: str | None = None,
+        seq: int | None = None,
+    ) -> bytes:
+        """New text of a choice. `logprobs` is JSON in the dialect's form."""
+
+    def call(
+        self,
+        call: tuple[int, str | None, str | None, str],
+        index: int = 0,
+        logprobs: str | None = None,
+        seq: int | None = None,
+    ) -> bytes:
+        """A piece of a call: `call` is its index, id, name and arguments."""
+
+    def meta(self, data: str, seq: int | None = None) -> bytes: ...
+    def error(
+        self, code: str, message: str, retryable: bool = False, seq: int | None = None
+    ) -> bytes: ...
+    def end(
+        self,
+        finish: list[tuple[int, str, str | None, str | None]],
+        usage: tuple[int, int, int, int] | None = None,
+        timing: str | None = None,
+        seq: int | None = None,
+    ) -> bytes:
+        """`finish` has index, reason, matched stop and who stopped it; `usage` prompt, completion,
+        cached and reasoning tokens."""
+
+    def heartbeat(self) -> bytes: ...
+
+# partial.rs
+@final
+class PartialJson:
+    """Tool arguments and other JSON, while it arrives."""
+
+    def __new__(cls, *, depth_limit: int = 128) -> PartialJson: ...
+    def put(self, text: str) -> None:
+        """Feeds a piece of the text; every character is looked at once."""
+
+    def finish(self) -> Any:
+        """The input is over: the whole value. Raises when it is not whole."""
+
+    @property
+    def value(self) -> Any:
+        """What is known: whole keys, numbers and literals, and texts as far as they have come.
+
+        None before the first. Containers are not copied: they grow. A text that is open is copied
+        each time it has grown.
+        """
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the value is whole."""

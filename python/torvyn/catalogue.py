@@ -48,7 +48,10 @@ CATALOGUE: Final[dict[str, str]] = {
     "engine.would-block": "A `for` loop over an answer would block the loop that makes it.",
     # protocol: what comes over a wire
     "protocol.bad-chunk": "An upstream sent a chunk that is no JSON or has no known shape.",
+    "protocol.bad-frame": "A peer sent what is no frame of ours.",
+    "protocol.bad-json": "A text that should become JSON cannot, or ends too early.",
     "protocol.event-too-large": "The data of one event of a stream passes the limit.",
+    "protocol.json-too-deep": "JSON of a tool call is nested too deeply.",
     "protocol.line-too-long": "One line of a stream passes the limit.",
     "protocol.stream-cut": "A stream ended before its answer did.",
     # text: token ids, bytes and the files of tokenizers

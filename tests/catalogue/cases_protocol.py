@@ -3,12 +3,23 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from torvyn.protocol import EventParser
-from torvyn.protocol.chunks import ChunkDecoder
+from torvyn.protocol import ChunkDecoder, Decoder, EventParser, PartialJson
 
 
 def _bad_chunk(_folder: Path) -> None:
     ChunkDecoder().put(b"data: {oops\n\n")
+
+
+def _bad_frame(_folder: Path) -> None:
+    Decoder("torvyn").put(b'data: {"type":"delta"}\n\n')
+
+
+def _bad_json(_folder: Path) -> None:
+    PartialJson().put('{"a":]')
+
+
+def _json_too_deep(_folder: Path) -> None:
+    PartialJson(depth_limit=4).put("[[[[[")
 
 
 def _event_too_large(_folder: Path) -> None:
@@ -27,6 +38,9 @@ def _stream_cut(_folder: Path) -> None:
 
 CASES: dict[str, Callable[[Path], None]] = {
     "protocol.bad-chunk": _bad_chunk,
+    "protocol.bad-frame": _bad_frame,
+    "protocol.bad-json": _bad_json,
+    "protocol.json-too-deep": _json_too_deep,
     "protocol.event-too-large": _event_too_large,
     "protocol.line-too-long": _line_too_long,
     "protocol.stream-cut": _stream_cut,

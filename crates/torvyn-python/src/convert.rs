@@ -191,7 +191,7 @@ fn make_element(py: Python<'_>, symbols: &Symbols, element: &Element, around: &S
     }
 }
 
-fn attributes_of(py: Python<'_>, symbols: &Symbols, held: &Foreign) -> Option<Py<PyDict>> {
+pub fn attributes_of(py: Python<'_>, symbols: &Symbols, held: &Foreign) -> Option<Py<PyDict>> {
     let held = object(py, held);
     // SAFETY: only the type pointer is read.
     if unsafe { ffi::Py_TYPE(held.as_ptr()) } == symbols.dict_type {

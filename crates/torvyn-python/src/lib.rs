@@ -9,10 +9,13 @@ mod convert;
 mod element;
 mod events;
 mod flow;
+mod frame_stage;
+mod frames;
 mod guard;
 mod interpret;
 mod iterator;
 mod native;
+mod partial;
 mod pool;
 mod port;
 mod report;
@@ -41,11 +44,15 @@ mod _native {
     #[pymodule_export]
     use super::flow::NativeFlow;
     #[pymodule_export]
+    use super::frames::FrameEncoder;
+    #[pymodule_export]
     use super::guard::TextGuard;
     #[pymodule_export]
     use super::iterator::{FlowIterator, NodeHandle};
     #[pymodule_export]
     use super::native::NativeStage;
+    #[pymodule_export]
+    use super::partial::PartialJson;
     #[pymodule_export]
     use super::pool::Workers;
     #[pymodule_export]

@@ -9,6 +9,9 @@ use torvyn_reactor::parts::{Null, Scripted};
 use torvyn_stream::Stage;
 use torvyn_text::{Blocklist, BlocklistStage, Mode, Options, SentenceStage, Splitter};
 
+use crate::frame_stage::FrameStage;
+use crate::frames::FrameEncoder;
+
 /// A stage on its way into a flow; used once.
 #[pyclass(frozen, module = "torvyn._native")]
 pub struct NativeStage(pub Mutex<Option<Box<dyn Stage>>>);
@@ -38,11 +41,17 @@ impl NativeStage {
             }
             "guard" => crate::guard::stage(parameters)?,
             "sentence" => sentence(parameters)?,
+            "frames" => frames(parameters)?,
             "null" => Box::new(Null),
             other => return Err(PyValueError::new_err(format!("no native part `{other}`"))),
         };
         Ok(Self(Mutex::new(Some(stage))))
     }
+}
+
+fn frames(parameters: &Bound<'_, PyDict>) -> PyResult<Box<dyn Stage>> {
+    let encoder: Bound<'_, FrameEncoder> = need(parameters, "encoder")?;
+    Ok(Box::new(FrameStage::new(&encoder, need(parameters, "index")?)?))
 }
 
 fn sentence(parameters: &Bound<'_, PyDict>) -> PyResult<Box<dyn Stage>> {

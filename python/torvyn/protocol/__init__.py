@@ -1,6 +1,9 @@
 """Frames of a streamed answer and the dialects in which they travel: data and bytes, no I/O.
 
     Start, Delta, Meta, Error, End, Heartbeat    what a stream is made of
+    Encoder, Decoder                             frames <-> bytes, by dialect and framing
+    Frames                                       the last stage of a flow: elements -> frames
+    PartialJson                                  tool arguments as far as they have come
     EventParser                                  bytes of an event stream -> events
     ChunkDecoder                                 bytes of an OpenAI-compatible upstream -> items
 
@@ -15,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from torvyn.protocol.frames import (
     FINISH_REASONS,
     KINDS,
+    VERSION,
     Delta,
     End,
     Error,
@@ -30,24 +34,32 @@ from torvyn.protocol.frames import (
 )
 
 if TYPE_CHECKING:
-    from torvyn._native import EventParser, ServerEvent
+    from torvyn._native import EventParser, PartialJson, ServerEvent
     from torvyn.protocol.chunks import DONE, ChunkDecoder
+    from torvyn.protocol.decoder import Decoder
+    from torvyn.protocol.encoder import Encoder
+    from torvyn.protocol.stage import Frames
 
 __all__ = [
     "DONE",
     "FINISH_REASONS",
     "KINDS",
+    "VERSION",
     "ChunkDecoder",
+    "Decoder",
     "Delta",
+    "Encoder",
     "End",
     "Error",
     "EventParser",
     "Finish",
     "FinishReason",
     "Frame",
+    "Frames",
     "Heartbeat",
     "Kind",
     "Meta",
+    "PartialJson",
     "ServerEvent",
     "Start",
     "ToolCall",
@@ -57,7 +69,11 @@ __all__ = [
 _LATER: Final = {
     "DONE": "torvyn.protocol.chunks",
     "ChunkDecoder": "torvyn.protocol.chunks",
+    "Decoder": "torvyn.protocol.decoder",
+    "Encoder": "torvyn.protocol.encoder",
     "EventParser": "torvyn._native",
+    "Frames": "torvyn.protocol.stage",
+    "PartialJson": "torvyn._native",
     "ServerEvent": "torvyn._native",
 }
 

@@ -56,12 +56,13 @@ def finish_reason(choice: Json, path: str) -> FinishReason | None:
     return _REASONS.get(reason, "stop") if reason else None
 
 
-def matched_stop(choice: Json) -> str | None:
-    """vLLM says `stop_reason`, SGLang `matched_stop`; both also give token ids."""
-    for name in ("stop_reason", "matched_stop"):
-        if isinstance(value := choice.get(name), str):
-            return value
-    return None
+def who_stopped(choice: Json) -> tuple[str | None, str | None]:
+    """The stop string and who stopped it. vLLM says `stop_reason`, SGLang `matched_stop`; both
+    also give token ids there, which are no stop strings."""
+    stops = (choice.get(name) for name in ("stop_reason", "matched_stop"))
+    matched = next((stop for stop in stops if isinstance(stop, str)), None)
+    by = choice.get("stopped_by")
+    return matched, by if isinstance(by, str) else None
 
 
 def spoken(delta: Json, path: str) -> Iterator[tuple[Kind, str]]:

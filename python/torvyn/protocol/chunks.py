@@ -75,7 +75,7 @@ class ChunkReader:
 
     def __init__(self, choices: int = 1) -> None:
         self.is_done = False
-        self._is_begun = False
+        self.is_begun = False
         self._has_failed = False
         self._seq = 0
         self._halves = Halves()
@@ -121,7 +121,7 @@ class ChunkReader:
         if self.is_done:
             return []
         waiting = sorted(self._open - self._finished)
-        if (waiting and not self._has_failed) or held_bytes or not self._is_begun:
+        if (waiting and not self._has_failed) or held_bytes or not self.is_begun:
             raise cut(waiting, held_bytes)
         return list(self._end())
 
@@ -136,7 +136,7 @@ class ChunkReader:
         if failure is not None:
             # OpenRouter puts the error beside a last choice; what that has to say still counts.
             yield failure
-        elif not self._is_begun and (chunk.get("id") or chunk.get("choices")):
+        elif not self.is_begun and (chunk.get("id") or chunk.get("choices")):
             yield self._start(chunk)
         for index, choice, path in fields.choices(chunk):
             self._see(index)
@@ -145,7 +145,7 @@ class ChunkReader:
             if reason is not None and index not in self._finished:
                 self._finished.add(index)
                 yield from self._release(index)
-                yield Finish(index, reason, fields.matched_stop(choice))
+                yield Finish(index, reason, *fields.who_stopped(choice))
         if (usage := fields.usage(chunk)) is not None:
             yield usage
 
@@ -153,11 +153,11 @@ class ChunkReader:
         failure = fields.error(chunk, self._seq + 1, is_error_event=is_error_event)
         if failure is not None:
             self._seq += 1
-            self._has_failed = self._is_begun = True
+            self._has_failed = self.is_begun = True
         return failure
 
     def _start(self, chunk: dict[str, Any]) -> Start:
-        self._is_begun = True
+        self.is_begun = True
         return Start(
             id=fields.member(chunk, "id", str, "") or "",
             flow=fields.member(chunk, "model", str, "") or "",

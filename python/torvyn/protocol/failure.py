@@ -9,12 +9,16 @@ from torvyn.errors import InvalidInput
 _WIRE: Final[dict[str, tuple[str, str]]] = {
     "line-too-long": (
         "protocol.line-too-long",
-        "a line of the event stream has more than {0} bytes",
+        "a line of the stream has more than {0} bytes",
     ),
     "event-too-large": (
         "protocol.event-too-large",
         "the data of an event has more than {0} bytes",
     ),
+    "json-malformed": ("protocol.bad-json", "the text is not JSON from byte {0} on"),
+    "json-unfinished": ("protocol.bad-json", "the JSON ends too early, after {0} bytes"),
+    "json-too-deep": ("protocol.json-too-deep", "the JSON is nested more than {0} deep"),
+    "number-too-long": ("protocol.bad-json", "a number of the JSON has {0} digits"),
 }
 _SHOWN: Final = 80
 
@@ -25,10 +29,19 @@ def wire_failure(kind: str, number: int) -> InvalidInput:
     return InvalidInput(words.format(number), code=code)
 
 
+def line_too_long(limit: int) -> InvalidInput:
+    return wire_failure("line-too-long", limit)
+
+
+def bad_frame(why: str, data: str) -> InvalidInput:
+    """A peer sent what is no frame of ours."""
+    return InvalidInput(f"a frame is wrong: {why}: {_shown(data)}", code="protocol.bad-frame")
+
+
 def bad_chunk(why: str, data: str) -> InvalidInput:
     """An upstream sent what no dialect of OpenAI has."""
-    shown = ascii(data[:_SHOWN]) + ("..." if len(data) > _SHOWN else "")
-    return InvalidInput(f"a chunk of the upstream is wrong: {why}: {shown}", code=BAD_CHUNK)
+    message = f"a chunk of the upstream is wrong: {why}: {_shown(data)}"
+    return InvalidInput(message, code="protocol.bad-chunk")
 
 
 def cut(open_choices: list[int], held_bytes: int) -> InvalidInput:
@@ -39,4 +52,5 @@ def cut(open_choices: list[int], held_bytes: int) -> InvalidInput:
     return InvalidInput(message, code="protocol.stream-cut")
 
 
-BAD_CHUNK: Final = "protocol.bad-chunk"
+def _shown(data: str) -> str:
+    return ascii(data[:_SHOWN]) + ("..." if len(data) > _SHOWN else "")
