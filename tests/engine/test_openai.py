@@ -11,7 +11,9 @@ import pytest
 from upstream import DONE, HELLO, delta, event, running, says, status
 from watching import background_tasks, nothing_runs, wait_until
 
+import torvyn
 from torvyn.engine.openai import OpenAI
+from torvyn.engine.source_openai import OpenAISource
 from torvyn.protocol.frames import ToolCall, Usage
 
 TOOL = {"type": "function", "function": {"name": "look", "parameters": {}}}
@@ -222,6 +224,28 @@ def test_each_loop_has_connections_of_its_own_and_closes_them(recwarn):
 
         assert upstream.connections == 2
     assert not [warning for warning in recwarn if "Unclosed" in str(warning.message)]
+
+
+def test_an_engine_that_is_closed_in_a_coroutine_leaves_no_connection():
+    async def ask(url):
+        async with OpenAI(base_url=url, model="m") as engine:
+            whole = await engine.acomplete("x")
+        return whole.text, asyncio.all_tasks() - {asyncio.current_task()}
+
+    with running(says(*HELLO)) as upstream:
+        assert asyncio.run(ask(upstream.url)) == ("Hello", set())
+        wait_until(lambda: upstream.open == 0)
+
+
+def test_an_upstream_is_the_source_of_a_flow():
+    with running(says(*HELLO)) as upstream:
+        source = OpenAISource()
+        source.config = {"base_url": upstream.url, "model": "m", "prompt": "Hi", "stop": "o"}
+        flow = torvyn.Flow(source)
+
+        assert "".join(flow.text()) == "Hell"
+        assert (flow.end.finish_reason, flow.end.matched_stop) == ("stop", "o")
+        wait_until(lambda: upstream.open == 0)
 
 
 async def _never_ends(exchange):

@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 import socket
+import sys
 import threading
 from contextlib import contextmanager
 
@@ -319,6 +320,14 @@ def test_options_that_do_not_fit_are_refused_and_not_repeated(options, monkeypat
 
     assert caught.value.code == "engine.bad-option"
     assert "secret" not in caught.value.render()
+
+
+def test_without_its_package_the_engine_says_how_to_get_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "aiohttp", None)
+
+    with pytest.raises(MissingError) as caught:
+        OpenAI(base_url="http://x/v1", model="m")
+    assert "torvyn[openai]" in (caught.value.hint or "")
 
 
 def test_messages_cannot_be_asked_of_completions():

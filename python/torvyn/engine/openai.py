@@ -96,6 +96,10 @@ class OpenAI(Engine):
         super().close()
         self._pool.close()
 
+    async def aclose(self) -> None:
+        super().close()
+        await self._pool.aclose()
+
     def _too_slow(self, *, has_begun: bool = False) -> TorvynError:
         if has_begun:
             return failure.slow("sent nothing", self._idle_s, "idle_timeout_s", self._where)

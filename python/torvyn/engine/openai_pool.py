@@ -49,18 +49,24 @@ class Pool:
             kept = list(self._kept.items())
             self._kept.clear()
         for loop, (keeper, _) in kept:
-            if loop.is_closed():
-                continue
-            if loop is asyncio._get_running_loop() or not loop.is_running():
-                _KEPT_TASKS.add(task := loop.create_task(_end(keeper)))
-                task.add_done_callback(_KEPT_TASKS.discard)
-            else:
+            if loop is asyncio._get_running_loop():
+                _ENDING.add(task := loop.create_task(_end(keeper)))
+                task.add_done_callback(_ENDING.discard)
+            elif loop.is_running():
                 ending = asyncio.run_coroutine_threadsafe(_end(keeper), loop)
                 with contextlib.suppress(TimeoutError):
                     ending.result(_CLOSE_S)
 
+    async def aclose(self) -> None:
+        """The same; the connections of this loop are closed when this returns."""
+        with self._lock:
+            kept = self._kept.pop(asyncio.get_running_loop(), None)
+        if kept is not None:
+            await _end(kept[0])
+        self.close()
 
-_KEPT_TASKS: Final[set[asyncio.Task[None]]] = set()
+
+_ENDING: Final[set[asyncio.Task[None]]] = set()
 """A loop keeps its tasks weakly."""
 
 
