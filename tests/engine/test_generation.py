@@ -169,6 +169,15 @@ def test_an_abort_while_the_reader_is_busy_reaches_the_engine_at_once():
     assert asyncio.run(busy()) == ["cancelled", None]
 
 
+def test_an_abort_before_the_first_delta_counts():
+    engine = Endless()
+    generation = engine.generate("x", request_id="mine")
+
+    assert engine.abort("mine")
+    assert [delta.finish_reason for delta in generation] == ["cancelled", None]
+    assert engine.made == 0
+
+
 def test_aborting_what_does_not_run_says_so():
     engine = Scripted()
     engine.complete("x", request_id="done")

@@ -7,6 +7,7 @@ strings, limits, usage, timing and aborts are the same for all and live elsewher
 from __future__ import annotations
 
 import threading
+import weakref
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Mapping, Sequence
 from types import TracebackType
@@ -37,6 +38,8 @@ class Engine(ABC):
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._runs: dict[str, Run] = {}
+        self._made: weakref.WeakValueDictionary[str, Run] = weakref.WeakValueDictionary()
+        """Those that nobody has begun to read, too: an abort may come before the first delta."""
         self._is_closed = False
 
     @property
@@ -58,7 +61,10 @@ class Engine(ABC):
 
     def generate(self, asked: Asked, **options: Any) -> Generation:
         """An answer to a prompt, to messages, or to a `Request`; its options are the request's."""
-        return Generation(self, Request.make(asked, **options))
+        generation = Generation(self, Request.make(asked, **options))
+        with self._lock:
+            self._made[generation.request_id] = generation._run
+        return generation
 
     def complete(self, asked: Asked, **options: Any) -> Completion:
         """The whole answer. Blocks; in a coroutine, await `acomplete`."""
@@ -77,8 +83,8 @@ class Engine(ABC):
     def abort(self, request_id: str) -> bool:
         """Ends that request as `cancelled`, from any thread. False: there is none of that id."""
         with self._lock:
-            run = self._runs.get(request_id)
-        if run is None:
+            run = self._runs.get(request_id) or self._made.get(request_id)
+        if run is None or run.is_over:
             return False
         run.interrupt()
         return True

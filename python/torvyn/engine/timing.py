@@ -68,18 +68,20 @@ class Timing:
         now_s = self._clock()
         if self._first_s is None:
             self._first_s = now_s
-        elif self._left_out + 1 < self._stride:
-            self._left_out += 1
+        elif self._left_out:
+            self._left_out -= 1
         else:
-            self._keep(now_s - self._last_s)
+            self._gaps.append(now_s - self._last_s)
+            self._left_out = self._stride - 1
+            if len(self._gaps) > _MOST_GAPS:
+                self._thin_out()
         self._last_s = now_s
 
-    def _keep(self, gap_s: float) -> None:
-        self._left_out = 0
-        self._gaps.append(gap_s)
-        if len(self._gaps) > _MOST_GAPS:
-            del self._gaps[::2]
-            self._stride *= 2
+    def _thin_out(self) -> None:
+        """Every second gap from now on, of those that were kept as well."""
+        del self._gaps[::2]
+        self._stride *= 2
+        self._left_out = self._stride - 1
 
     def ended(self) -> None:
         """The engine has ended; what it made may be delivered later still."""
