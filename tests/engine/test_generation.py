@@ -236,7 +236,7 @@ def test_an_engine_that_never_waits_lets_others_run():
 
     async def both():
         asyncio.get_running_loop().call_soon(seen.append, "other")
-        async for _ in Scripted(["a"] * 1000).generate("x"):
+        async for _ in Scripted(["a"] * 2000).generate("x"):
             if seen:
                 return
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import io
 import json
+import sys
 import threading
 
 import pytest
@@ -246,6 +248,16 @@ def test_an_upstream_is_the_source_of_a_flow():
         assert "".join(flow.text()) == "Hell"
         assert (flow.end.finish_reason, flow.end.matched_stop) == ("stop", "o")
         wait_until(lambda: upstream.open == 0)
+
+
+def test_without_a_prompt_the_source_reads_standard_input(monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.StringIO("What is\nthis?\n"))
+    with running(says(*HELLO)) as upstream:
+        source = OpenAISource()
+        source.config = {"base_url": upstream.url, "model": "m"}
+
+        assert "".join(torvyn.Flow(source).text()) == "Hello"
+    assert upstream.exchanges[0].body["messages"][0]["content"] == "What is\nthis?"
 
 
 async def _never_ends(exchange):

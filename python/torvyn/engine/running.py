@@ -25,7 +25,7 @@ from torvyn.protocol.frames import FinishReason
 if TYPE_CHECKING:
     from torvyn.engine.engine import Engine
 
-_BREATH: Final = 64
+_BREATH: Final = 256
 """Steps after which the loop is let in, should the engine never wait for anything."""
 
 
@@ -51,9 +51,9 @@ class Run:
         """Everything, to the usage at the end. What the engine raises comes after the deltas that
         close its choices. `delivered` is called before each delta with something to show."""
         steps, response, taken = self._begin(), self.response, 0
-        current_task = asyncio.current_task
+        current_task, loop = asyncio.current_task, self._loop
         async with _Outcome(self) as outcome:
-            self._task = current_task()
+            self._task = current_task(loop)
             async for step in steps:
                 deltas = response.take(step)
                 if response.is_cut:
@@ -63,7 +63,7 @@ class Run:
                         delivered()
                     self._task = None
                     yield delta
-                    self._task = current_task()
+                    self._task = current_task(loop)
                 if self.is_interrupted or response.is_cut:
                     break
                 taken += 1
