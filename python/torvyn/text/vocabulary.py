@@ -23,7 +23,7 @@ from torvyn.text.spelling import MAX_TOKENS, Spelled
 
 Format = Literal["tokenizer.json", "tekken", "sentencepiece", "gguf", "tiktoken"]
 
-MAX_FILE_BYTES: Final = 256 << 20
+MAX_FILE_BYTES: Final = 128 << 20
 """For files that are read as a whole; of a GGUF file only the metadata is read."""
 
 _IN_A_FOLDER: Final = ("tokenizer.json", "tekken.json", "tokenizer.model")
