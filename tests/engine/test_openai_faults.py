@@ -7,8 +7,6 @@ import json
 import logging
 import socket
 import sys
-import threading
-from contextlib import contextmanager
 
 import pytest
 from upstream import DONE, HELLO, delta, event, running, says, status
@@ -47,13 +45,6 @@ def raw(*pieces: bytes, cut: str = "close"):
             exchange.writer.close()
 
     return reply
-
-
-@contextmanager
-def opened(*replies, **options):
-    """An engine whose upstream replies so, and that upstream."""
-    with running(*replies) as upstream, OpenAI(base_url=upstream.url, model="m", **options) as made:
-        yield made, upstream
 
 
 BEGUN = HELLO[:3]
@@ -233,62 +224,13 @@ def test_an_upstream_that_is_down_is_unavailable(host):
     assert host in caught.value.message
 
 
-@pytest.mark.parametrize("first", [429, 500, 503])
-def test_a_busy_upstream_is_asked_again(first):
-    busy = status(first, "", "Retry-After: 0")
-    with opened(busy, busy, says(*HELLO), retries=2) as (engine, upstream):
-        assert engine.complete("x").text == "Hello"
-
-        assert len(upstream.exchanges) == 3
-
-
-async def _hangs_up(exchange):
-    exchange.reset()
-
-
-def test_a_connection_that_breaks_before_the_answer_is_tried_again():
-    with opened(_hangs_up, says(*HELLO), retries=1) as (engine, _):
-        assert engine.complete("x").text == "Hello"
-
-
-@pytest.mark.parametrize("first", [raw(*BEGUN), raw(cut="reset"), status(400), status(401)])
-def test_what_has_begun_or_cannot_help_is_never_asked_again(first):
-    with opened(first, says(*HELLO), retries=5) as (engine, upstream):
-        with pytest.raises(TorvynError):
-            engine.complete("x")
-
-        assert len(upstream.exchanges) == 1
-
-
-def test_an_upstream_that_wants_to_be_left_alone_for_long_is_not_waited_for():
-    with opened(status(429, "slow down", "Retry-After: 3600"), retries=5) as (engine, upstream):
-        with pytest.raises(TorvynError, match="slow down"):
-            engine.complete("x")
-
-        assert len(upstream.exchanges) == 1
-
-
-def test_pauses_between_attempts_end_with_an_abort():
-    busy = status(429, "", "Retry-After: 30")
-    with running(busy) as upstream, OpenAI(base_url=upstream.url, model="m") as engine:
-        generation = engine.generate("x")
-        asked = threading.Thread(target=lambda: close_when_asked(upstream, generation))
-        asked.start()
-
-        assert [one.finish_reason for one in generation] == ["cancelled", None]
-        asked.join()
-
-
-def close_when_asked(upstream, generation):
-    wait_until(lambda: bool(upstream.exchanges))
-    generation.close()
-
-
 def test_the_key_is_sent_and_shown_nowhere(caplog):
     caplog.set_level(logging.DEBUG)
-    with opened(says(*HELLO), api_key=KEY) as (engine, upstream):
+    with running(says(*HELLO)) as upstream:
+        engine = OpenAI(base_url=upstream.url, model="m", api_key=KEY)
         engine.complete("x")
         told = [repr(engine), str(engine.describe()), caplog.text]
+        engine.close()
 
     assert upstream.exchanges[0].header("authorization") == f"Bearer {KEY}"
     assert not [text for text in told if KEY in text]
@@ -296,8 +238,10 @@ def test_the_key_is_sent_and_shown_nowhere(caplog):
 
 def test_the_key_may_stand_in_the_environment(monkeypatch):
     monkeypatch.setenv("MY_KEY", KEY)
-    with opened(says(*HELLO), api_key_env="MY_KEY") as (engine, upstream):
+    with running(says(*HELLO)) as upstream:
+        engine = OpenAI(base_url=upstream.url, model="m", api_key_env="MY_KEY")
         engine.complete("x")
+        engine.close()
 
     assert upstream.exchanges[0].header("authorization") == f"Bearer {KEY}"
 

@@ -58,10 +58,9 @@ class Request:
         if isinstance(asked, Request):
             if not options:
                 return asked
-            given = {name: getattr(asked, name) for name in _OPTIONS}
             # What is changed is judged as what is new.
-            options = {**given, **options}
-            options = {name: value for name, value in options.items() if value is not None}
+            given = {name: getattr(asked, name) for name in _OPTIONS - options.keys()}
+            options |= {name: value for name, value in given.items() if value is not None}
             asked = asked.messages if asked.prompt is None else asked.prompt
         if "request_id" in options:
             options["id"] = options.pop("request_id")

@@ -59,12 +59,11 @@ class ChoiceText:
     def take(self, part: ChoiceStep, out: list[Delta]) -> None:
         ids, finish = part.token_ids, part.finish_reason
         count = len(ids) if ids else part.tokens if part.data or part.text or part.call else 0
-        limit = self._limit
-        if limit is not None and self.tokens + count >= limit and count:
-            over = self.tokens + count - limit
+        if count and self._limit is not None and self.tokens + count >= self._limit:
+            over = self.tokens + count - self._limit
             if over or finish is None:
                 finish, self.is_cut = "length", True
-            if over and ids:
+            if ids:
                 count -= over
                 ids = ids[:count]
         self.tokens += count

@@ -66,11 +66,8 @@ class Scripted(Engine):
             raise _wrong("`script` and `answers` are two ways to say the same; give one")
         if finish_reason not in FINISH_REASONS:
             raise _wrong(f"`finish_reason` is one of {', '.join(FINISH_REASONS)}")
-        _check("delay_s", delay_s, 0)
-        _check("first_delay_s", first_delay_s, 0)
-        _check("step_tokens", step_tokens, 1)
-        if token_bytes is not None:
-            _check("token_bytes", token_bytes, 1)
+        _check(0, delay_s=delay_s, first_delay_s=first_delay_s)
+        _check(1, step_tokens=step_tokens, token_bytes=1 if token_bytes is None else token_bytes)
         self._answers: tuple[Script, ...] = tuple(answers) or (
             script if script is not None else ANSWER,
         )
@@ -240,9 +237,10 @@ def _pieces(token: str | bytes, size: int) -> Iterator[bytes]:
         yield data[at : at + size]
 
 
-def _check(name: str, value: Any, least: float) -> None:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not value >= least:
-        raise _wrong(f"`{name}` is a number from {least} on, not {value!r}")
+def _check(least: float, **values: Any) -> None:
+    for name, value in values.items():
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not value >= least:
+            raise _wrong(f"`{name}` is a number from {least} on, not {value!r}")
 
 
 def _wrong(what: str) -> InvalidInput:
