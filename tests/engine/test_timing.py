@@ -90,6 +90,22 @@ def test_held_text_does_not_stop_the_clock_for_the_first_token():
     assert generation.timing["ttft_s"] == 2
 
 
+def test_an_engine_with_a_queue_says_when_a_request_has_its_turn():
+    clock = Clock()
+
+    class Queued(Scripted):
+        async def steps(self, request):
+            clock.now_s += 3
+            self._work_begins(request)
+            async for step in super().steps(request):
+                yield step
+
+    generation = Generation(Queued("a"), Request.make("x"), clock)
+    asyncio.run(generation.acomplete())
+
+    assert generation.timing["queue_s"] == 3
+
+
 def test_a_completion_has_its_timing():
     timing = Scripted("a b").complete("x").timing
 

@@ -127,6 +127,13 @@ class Engine(ABC):
         told = ", ".join(f"{key}={value!r}" for key, value in self.describe().items())
         return f"<{type(self).__name__} {told}>"
 
+    def _work_begins(self, request: Request) -> None:
+        """For engines that let requests wait: its turn has come, and its time in the queue ends."""
+        with self._lock:
+            run = self._runs.get(request.id)
+        if run is not None:
+            run.timing.started()
+
     def _enter(self, run: Run) -> None:
         request_id = run.request.id
         with self._lock:
