@@ -21,6 +21,7 @@ BUILTINS: Final[dict[str, str]] = {
     "batch": "torvyn.components.aggregator_batch:Batch",
     "window": "torvyn.components.aggregator_window:Window",
     "console": "torvyn.components.sink_console:Console",
+    "response": "torvyn.components.sink_response:Response",
     "file": "torvyn.components.sink_file:File",
     "null": "torvyn.components.sink_null:Null",
     "collect": "torvyn.components.sink_collect:Collect",
@@ -30,6 +31,7 @@ BUILTINS: Final[dict[str, str]] = {
 ENGINES: Final[dict[str, str]] = {
     "engine:scripted": "torvyn.engine.source_scripted:ScriptedSource",
     "engine:openai": "torvyn.engine.source_openai:OpenAISource",
+    "engine:local": "torvyn.engine.source_local:LocalSource",
     "engine:mlc": "torvyn.engine.source_mlc:MLCSource",
 }
 """The same for engines as sources. Their room comes after this one, so it is only named here."""

@@ -8,7 +8,8 @@ engine      what every engine is            request     what is asked
 generation  an answer on its way            step        what an engine makes
 response    steps -> deltas                 delta       what the caller gets
 timing      TTFT, latency, rates            source      an engine as the source of a flow
-scripted, openai, mlc ...                   the engines, imported when they are opened
+shaping     an answer through a flow        service     a flow that answers requests
+scripted, openai, local, mlc ...            the engines, imported when they are opened
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from torvyn.engine.registry import ENGINES, open
     from torvyn.engine.request import Request
     from torvyn.engine.scripted import Scripted
+    from torvyn.engine.service import Service
     from torvyn.engine.step import ChoiceStep, Step
     from torvyn.engine.timing import Timing
 
@@ -35,6 +37,7 @@ __all__ = [
     "Generation",
     "Request",
     "Scripted",
+    "Service",
     "Step",
     "Timing",
     "open",

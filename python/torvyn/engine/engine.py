@@ -21,6 +21,7 @@ from torvyn.engine.step import Step
 from torvyn.errors import InvalidInput, Unavailable
 
 if TYPE_CHECKING:
+    from torvyn.engine.shaping import MakeFlow, ShapedRun
     from torvyn.engine.source import EngineSource
 
 Asked = str | Sequence[Message] | Request
@@ -38,7 +39,9 @@ class Engine(ABC):
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._runs: dict[str, Run] = {}
-        self._made: weakref.WeakValueDictionary[str, Run] = weakref.WeakValueDictionary()
+        self._made: weakref.WeakValueDictionary[str, Run | ShapedRun] = (
+            weakref.WeakValueDictionary()
+        )
         """Those that nobody has begun to read, too: an abort may come before the first delta."""
         self._is_closed = False
 
@@ -59,9 +62,15 @@ class Engine(ABC):
         """What it is, for people and logs; never a secret."""
         return {"engine": self.name}
 
-    def generate(self, asked: Asked, **options: Any) -> Generation:
-        """An answer to a prompt, to messages, or to a `Request`; its options are the request's."""
-        generation = Generation(self, Request.make(asked, **options))
+    def generate(
+        self, asked: Asked, *, through: MakeFlow | None = None, **options: Any
+    ) -> Generation:
+        """An answer to a prompt, to messages, or to a `Request`; its options are the request's.
+
+        `through` makes flows, such as `lambda: torvyn.Flow(guard(), Sentence())`: one for each
+        choice, and what comes out of it is the answer.
+        """
+        generation = Generation(self, Request.make(asked, **options), through=through)
         with self._lock:
             self._made[generation.request_id] = generation._run
         return generation

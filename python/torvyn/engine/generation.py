@@ -25,14 +25,25 @@ from torvyn.protocol.frames import FinishReason, Usage
 
 if TYPE_CHECKING:
     from torvyn.engine.engine import Engine
+    from torvyn.engine.shaping import MakeFlow, ShapedRun
 
 
 class Generation:
     """Made by `Engine.generate`. Nothing is asked of the engine before the first delta is."""
 
-    def __init__(self, engine: Engine, request: Request, clock: Clock = time.perf_counter) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        request: Request,
+        clock: Clock = time.perf_counter,
+        through: MakeFlow | None = None,
+    ) -> None:
         self.request = request
-        self._run = Run(engine, request, clock)
+        self._run: Run | ShapedRun = Run(engine, request, clock)
+        if through is not None:
+            from torvyn.engine.shaping import ShapedRun
+
+            self._run = ShapedRun(self._run, through)
         self._is_taken = False
 
     @property
@@ -129,7 +140,7 @@ class Generation:
 class Deltas:
     """The deltas for `for`."""
 
-    def __init__(self, run: Run, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, run: Run | ShapedRun, loop: asyncio.AbstractEventLoop) -> None:
         self._run = run
         self._signal: SimpleQueue[None] = SimpleQueue()
         signal = self._signal

@@ -16,6 +16,7 @@ from torvyn.errors import InvalidInput, MissingError
 ENGINES: Final[dict[str, str]] = {
     "scripted": "torvyn.engine.scripted:Scripted",
     "openai": "torvyn.engine.openai:OpenAI",
+    "local": "torvyn.engine.local:Local",
     "mlc": "torvyn.engine.mlc:MLC",
 }
 """Name -> `module:Class`."""

@@ -77,10 +77,18 @@ class EngineSource(Source):
 
     def init(self, config: str) -> _Driver:
         if self._is_ours:
-            given = parse_config(self.spec, config)
+            given = self.options(config)
             self._request = self._asked(given)
             self._engine = self.open_engine(given)
         return _Driver(self)
+
+    def options(self, config: str) -> dict[str, Any]:
+        """What the config says, checked."""
+        return parse_config(self.spec, config)
+
+    def defaults(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """What the config says of requests in general: all but the prompt."""
+        return {name: given[name] for name in (*_ASKED, "messages") if given[name] is not None}
 
     def open_engine(self, given: Mapping[str, Any]) -> Engine:
         name = self.spec.name.partition(":")[2]

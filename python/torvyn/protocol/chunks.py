@@ -112,10 +112,14 @@ class ChunkReader:
             chunk = {"error": data}
         if not isinstance(chunk, dict):
             raise bad_chunk("it is no object", data)
+        yield from self.record(chunk, is_error_event=is_error_event)
+
+    def record(self, chunk: dict[str, Any], *, is_error_event: bool = False) -> Iterator[Item]:
+        """One chunk that is parsed already."""
         try:
             yield from self._read(chunk, is_error_event)
         except fields.Misfit as misfit:
-            raise bad_chunk(str(misfit), data) from None
+            raise bad_chunk(str(misfit), json.dumps(chunk)) from None
 
     def finish(self, held_bytes: int = 0) -> list[Item]:
         if self.is_done:
