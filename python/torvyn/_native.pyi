@@ -257,7 +257,11 @@ class CompiledComponent:
     """A sandboxed component: compiled, checked against the contract and linked."""
 
     def __new__(
-        cls, wasm: bytes, cache_dir: str | PathLike[str] | None = None, counts_fuel: bool = False
+        cls,
+        wasm: bytes,
+        cache_dir: str | PathLike[str] | None = None,
+        counts_fuel: bool = False,
+        role: str | None = None,
     ) -> CompiledComponent: ...
     @staticmethod
     def precompile(wasm: bytes, counts_fuel: bool = False) -> bytes:

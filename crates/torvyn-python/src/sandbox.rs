@@ -16,6 +16,7 @@ use torvyn_sandbox::{
 };
 use torvyn_stream::StageError;
 
+use crate::details::Words;
 use crate::native::NativeStage;
 use crate::report::kind_name;
 
@@ -26,7 +27,7 @@ create_exception!(
     "A component cannot be compiled or linked, or a guest failed. `args` are the kind and what happened."
 );
 
-static SANDBOX: LazyLock<Arc<Sandbox>> = LazyLock::new(Sandbox::new);
+static SANDBOX: LazyLock<Arc<Sandbox>> = LazyLock::new(|| Sandbox::hosted(Arc::new(Words)));
 
 fn refused(error: &Refusal) -> PyErr {
     let kind = match error {
@@ -52,11 +53,17 @@ pub struct CompiledComponent(Arc<Compiled>);
 
 #[pymethods]
 impl CompiledComponent {
-    /// Compiles, or loads what was compiled before from the cache in `cache_dir`.
+    /// Compiles, or loads what was compiled before from the cache in `cache_dir`. `role` is for one that has several.
     #[new]
-    #[pyo3(signature = (wasm, cache_dir=None, counts_fuel=false))]
-    fn new(py: Python<'_>, wasm: &[u8], cache_dir: Option<PathBuf>, counts_fuel: bool) -> PyResult<Self> {
-        let made = py.detach(|| Compiled::new(&SANDBOX, wasm, cache_dir.as_deref(), counts_fuel));
+    #[pyo3(signature = (wasm, cache_dir=None, counts_fuel=false, role=None))]
+    fn new(
+        py: Python<'_>,
+        wasm: &[u8],
+        cache_dir: Option<PathBuf>,
+        counts_fuel: bool,
+        role: Option<&str>,
+    ) -> PyResult<Self> {
+        let made = py.detach(|| Compiled::new(&SANDBOX, wasm, cache_dir.as_deref(), counts_fuel, role));
         made.map(|compiled| Self(Arc::new(compiled))).map_err(|error| refused(&error))
     }
 

@@ -37,6 +37,7 @@ pub(crate) fn functions(role: Role) -> &'static [&'static str] {
     match role {
         Role::Source | Role::PolledSource => &["pull", "notify-backpressure"],
         Role::Processor => &["process"],
+        Role::Expander => &["process", "flush"],
         Role::Filter | Role::Guard => &["evaluate"],
         Role::Router => &["route"],
         Role::Aggregator => &["ingest", "flush"],
@@ -45,18 +46,20 @@ pub(crate) fn functions(role: Role) -> &'static [&'static str] {
 }
 
 impl Compiled {
-    /// Compiles, or loads from the cache in `folder`. Text (`.wat`) is not read.
+    /// Compiles, or loads from the cache in `folder`. Text (`.wat`) is not read. A component of several roles is taken
+    /// in the one that `role` names.
     pub fn new(
         sandbox: &Arc<Sandbox>,
         wasm: &[u8],
         folder: Option<&Path>,
         counts_fuel: bool,
+        role: Option<&str>,
     ) -> Result<Self, SandboxError> {
         let started = Instant::now();
         let workshop = sandbox.workshop(counts_fuel)?;
         let cache = folder.map(Cache::open).transpose()?;
         let (component, outcome) = make(workshop, wasm, cache.as_ref())?;
-        let description = Description::of(&workshop.engine, &component)?;
+        let description = Description::of(&workshop.engine, &component, role)?;
         let prelink = |linker: &Linker<Host>| {
             let linked = linker.instantiate_pre(&component);
             linked.map_err(|error| SandboxError::Import { import: format!("{error:#}") })

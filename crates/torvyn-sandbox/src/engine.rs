@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 use wasmtime::component::Linker;
 use wasmtime::{Config, Engine, WasmBacktraceDetails};
 
+use crate::details::Translator;
 use crate::fault::SandboxError;
 use crate::host::Host;
 use crate::imports;
@@ -30,11 +31,19 @@ pub struct Sandbox {
     plain: OnceLock<Workshop>,
     fuelled: OnceLock<Workshop>,
     timers: OnceLock<tokio::runtime::Runtime>,
+    pub(crate) translator: Option<Arc<dyn Translator>>,
 }
 
 impl Sandbox {
     pub fn new() -> Arc<Self> {
         Arc::new(Self::default())
+    }
+
+    /// A sandbox in whose flows elements carry objects of a host language.
+    pub fn hosted(translator: Arc<dyn Translator>) -> Arc<Self> {
+        let mut made = Self::default();
+        made.translator = Some(translator);
+        Arc::new(made)
     }
 
     pub fn workshop(&self, counts_fuel: bool) -> Result<&Workshop, SandboxError> {
