@@ -38,7 +38,8 @@ impl Translator for Words {
     }
 
     fn end(&self, ending: &Ending) -> Result<End, String> {
-        Python::attach(|py| made_end(py, ending)).map_err(|error| format!("the end's usage is no JSON: {error}"))
+        Python::attach(|py| made_end(py, ending))
+            .map_err(|error| format!("the end's usage is no JSON: {error}"))
     }
 }
 

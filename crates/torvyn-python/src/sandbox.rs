@@ -75,11 +75,18 @@ impl CompiledComponent {
         made.map(|code| PyBytes::new(py, &code)).map_err(|error| refused(&error))
     }
 
-    /// Whether the cache has something to load, be it to be trusted or not.
+    /// What was compiled before; None when the cache has nothing that it would load.
     #[staticmethod]
-    fn is_cached(py: Python<'_>, wasm: &[u8], cache_dir: PathBuf, counts_fuel: bool) -> PyResult<bool> {
-        let look = || torvyn_sandbox::is_cached(&SANDBOX, wasm, &cache_dir, counts_fuel);
-        py.detach(look).map_err(|error| refused(&error))
+    #[pyo3(signature = (wasm, cache_dir, counts_fuel=false, role=None))]
+    fn load(
+        py: Python<'_>,
+        wasm: &[u8],
+        cache_dir: PathBuf,
+        counts_fuel: bool,
+        role: Option<&str>,
+    ) -> PyResult<Option<Self>> {
+        let found = py.detach(|| Compiled::load(&SANDBOX, wasm, &cache_dir, counts_fuel, role));
+        found.map(|found| found.map(|compiled| Self(Arc::new(compiled)))).map_err(|error| refused(&error))
     }
 
     /// Puts what `precompile` made into the cache.
@@ -215,12 +222,14 @@ impl SandboxGuest {
         &self,
         ports: Vec<String>,
         flow_id: String,
+        flow_name: String,
         trace_id: String,
         deadline_s: Option<f64>,
     ) -> PyResult<NativeStage> {
         let deadline = deadline_s.map(|left| seconds(left.max(0.0))).transpose()?;
         let facts = FlowFacts {
             flow_id,
+            flow_name,
             trace_id,
             span_id: String::new(),
             deadline: deadline.map(|left| Instant::now() + left),

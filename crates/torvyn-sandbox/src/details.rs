@@ -53,6 +53,7 @@ pub struct Said {
     ending: Option<End>,
     wait_ns: Option<u64>,
     wrong_answer: bool,
+    failure: Option<String>,
 }
 
 impl Said {
@@ -66,6 +67,10 @@ impl Said {
 
     pub fn take_wait_ns(&mut self) -> Option<u64> {
         self.wait_ns.take()
+    }
+
+    pub fn take_failure(&mut self) -> Option<String> {
+        self.failure.take()
     }
 
     pub fn take_wrong_answer(&mut self) -> bool {
@@ -108,6 +113,11 @@ pub fn link(linker: &mut Linker<Host>) -> Result<()> {
         store.data_mut().details.wait_ns = Some(wait_ns);
         Ok(())
     })?;
+    details.func_wrap("failed", |mut store: Store<'_>, (reason,): (String,)| {
+        store.data_mut().details.failure = Some(reason);
+        Ok(())
+    })?;
+    details.func_wrap("flow-name", |store: Store<'_>, (): ()| Ok((store.data().facts.flow_name.clone(),)))?;
     details.func_wrap("wrong-answer", |mut store: Store<'_>, (): ()| {
         store.data_mut().details.wrong_answer = true;
         Ok(())

@@ -17,6 +17,7 @@ use crate::slab::{Readable, Slab, Slot};
 #[derive(Debug, Clone, Default)]
 pub struct FlowFacts {
     pub flow_id: String,
+    pub flow_name: String,
     pub trace_id: String,
     pub span_id: String,
     pub deadline: Option<Instant>,

@@ -23,7 +23,7 @@ mod stage;
 mod ticker;
 
 pub use capability::{BadCapability, Capability};
-pub use compiled::{Compiled, is_cached, precompile, remember};
+pub use compiled::{Compiled, precompile, remember};
 pub use contract::Role;
 pub use describe::Description;
 pub use details::{Attribute, Ending, Translator};

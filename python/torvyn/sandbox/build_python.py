@@ -139,7 +139,8 @@ def write_contracts(folder: Path, roles: Iterable[str]) -> None:
 def componentize(guest: Guest, root: Path) -> bytes:
     target = root / "component.wasm"
     script = "import sys, componentize_py; sys.exit(componentize_py.script())"
-    command = [sys.executable, "-c", script, "--quiet", "-d", str(root / "wit"), "-w", "python-guest"]
+    command = [sys.executable, "-c", script, "--quiet"]
+    command += ["-d", str(root / "wit"), "-w", "python-guest"]
     command += ["componentize", "-p", str(root / "app"), APP, "-o", str(target)]
     done = subprocess.run(
         command,

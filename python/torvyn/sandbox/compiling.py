@@ -78,7 +78,10 @@ def _compiled(
     path: Path, stamp: tuple[int, ...], cache_dir: Path, counts_fuel: bool, role: str | None
 ) -> CompiledComponent:
     wasm = path.read_bytes()
-    if len(wasm) > SMALL_BYTES and not CompiledComponent.is_cached(wasm, cache_dir, counts_fuel):
+    found = CompiledComponent.load(wasm, cache_dir, counts_fuel, role)
+    if found is not None:
+        return found
+    if len(wasm) > SMALL_BYTES:
         code = _compile_apart(path, len(wasm), counts_fuel)
         CompiledComponent.remember(wasm, code, cache_dir, counts_fuel)
     return CompiledComponent(wasm, cache_dir, counts_fuel, role)

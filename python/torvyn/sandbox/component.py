@@ -94,7 +94,7 @@ class GuestComponent(Component):
             raise _failure(error, self.name) from None
 
     def printer(self, node: str) -> Callable[[str, str, bool], None]:
-        """Gets every line that the guest prints. Must not hold the component: the guest holds it."""
+        """Gets every line that the guest prints; it is held by the guest, so it holds nobody."""
         return partial(_print, node)
 
     def stage(self, ports: tuple[str, ...], context: Context) -> NativeStage:
@@ -103,7 +103,9 @@ class GuestComponent(Component):
         left_s = None
         if context.deadline_ns is not None:
             left_s = (context.deadline_ns - time.monotonic_ns()) / 1e9
-        return self._guest.stage(list(ports), context.flow_id, context.trace_id, left_s)
+        return self._guest.stage(
+            list(ports), context.flow_id, context.flow_name, context.trace_id, left_s
+        )
 
     def teardown(self) -> None:
         guest, self._guest = self._guest, None

@@ -1,4 +1,4 @@
-"""The guest that runs any component of a test: built once by componentize-py and kept in the cache."""
+"""The guest that runs any component of a test: built once by componentize-py, kept in the cache."""
 
 from __future__ import annotations
 

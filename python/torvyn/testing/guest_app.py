@@ -24,8 +24,15 @@ import time
 from typing import Any
 
 import torvyn
-from torvyn.sandbox.guest import adapter, as_aggregator, as_filter, as_processor, as_router
-from torvyn.sandbox.guest import as_sink, as_source
+from torvyn.sandbox.guest import (
+    adapter,
+    as_aggregator,
+    as_filter,
+    as_processor,
+    as_router,
+    as_sink,
+    as_source,
+)
 from torvyn.testing import parts, rebuilding
 
 STANDARD = (collections, contextlib, functools, itertools, json, math, operator, random, re, time)
@@ -68,7 +75,7 @@ class Mirror:
                         found.append((key, "tail", value[len(known) :]))
                 else:
                     found.append((key, "all", list(value)))
-            elif known is ... or known is not value and known != value:
+            elif known is not value and (known is ... or known != value):
                 found.append((key, "all", value))
             copies = isinstance(value, (list, dict, set))
             self.known[key] = value.copy() if copies else value
@@ -119,7 +126,7 @@ def read_letters() -> None:
     while True:
         try:
             with open(f"{letters}/{read}", "rb") as letter:
-                vars(adapter.component).update(pickle.load(letter))  # noqa: S301
+                vars(adapter.component).update(pickle.load(letter))
         except FileNotFoundError:
             return
         read += 1
@@ -146,7 +153,7 @@ class Lifecycle:
 
     @told
     def teardown(self) -> None:
-        adapter.component.teardown()
+        adapter.stop()
 
 
 class PolledSource:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import base64
+import copy
 import inspect
 import io
 import pickle
@@ -73,8 +74,9 @@ class _Packer(pickle.Pickler):
             if isinstance(value, CONTAINERS) and not any(value is each for each in self.captured):
                 self.captured.append(value)
         name = "_lambda" if isinstance(node, ast.Lambda) else node.name
+        defaults = (getattr(thing, "__defaults__", None), getattr(thing, "__kwdefaults__", None))
         made = (source, name, known, node.lineno)
-        return rebuilding.make, made, names, None, None, rebuilding.fill
+        return rebuilding.make, made, (names, *defaults), None, None, rebuilding.fill
 
 
 def _is_inside(thing: Any) -> bool:
@@ -85,10 +87,9 @@ def _is_inside(thing: Any) -> bool:
 
 
 @lru_cache(maxsize=64)
-def _tree(file: str) -> tuple[ast.Module, str]:
-    with open(file, encoding="utf-8") as source:
-        text = source.read()
-    return ast.parse(text), text
+def _tree(file: str) -> ast.Module:
+    with open(file, "rb") as source:
+        return ast.parse(source.read())
 
 
 def _definition(thing: Any) -> tuple[Definition, str]:
@@ -96,16 +97,21 @@ def _definition(thing: Any) -> tuple[Definition, str]:
     file = inspect.getsourcefile(thing)
     if file is None:
         raise CannotTravel(f"`{thing.__qualname__}` has no source")
-    tree, text = _tree(file)
-    found = [node for node in ast.walk(tree) if _is_that(node, thing)]
+    found = [node for node in ast.walk(_tree(file)) if _is_that(node, thing)]
     if len(found) != 1:
         raise CannotTravel(f"`{thing.__qualname__}` is found {len(found)} times in its file")
-    (node,) = found
+    node: Any = found[0]
     if any(isinstance(inner, ast.Nonlocal) for inner in ast.walk(node)):
         raise CannotTravel(f"`{thing.__qualname__}` assigns to a name outside itself")
-    if isinstance(node, ast.Lambda):
-        return node, f"_lambda = ({ast.unparse(node)})"
-    return node, ast.unparse(node)
+    if isinstance(node, ast.ClassDef):
+        return node, ast.unparse(node)
+    # Defaults go along as the values they have.
+    bare = copy.deepcopy(node)
+    bare.args.defaults = [ast.Constant(None) for _ in bare.args.defaults]
+    bare.args.kw_defaults = [each and ast.Constant(None) for each in bare.args.kw_defaults]
+    if isinstance(bare, ast.Lambda):
+        return bare, f"_lambda = ({ast.unparse(bare)})"
+    return bare, ast.unparse(bare)
 
 
 def _is_that(node: ast.AST, thing: Any) -> bool:
@@ -117,12 +123,12 @@ def _is_that(node: ast.AST, thing: Any) -> bool:
         return lines <= set(range(node.lineno, (node.end_lineno or 0) + 1))
     code = thing.__code__
     if isinstance(node, ast.FunctionDef):
-        return node.name == code.co_name and node.lineno == code.co_firstlineno
+        return bool(node.name == code.co_name and node.lineno == code.co_firstlineno)
     if isinstance(node, ast.Lambda) and code.co_name == "<lambda>":
         places = {(line, column) for line, _, column, _ in code.co_positions() if column}
         body = node.body
-        inner = {(n.lineno, n.col_offset) for n in ast.walk(body) if hasattr(n, "col_offset")}
-        return node.lineno == code.co_firstlineno and places <= inner and bool(places & inner)
+        inner = {(n.lineno, n.col_offset) for n in ast.walk(body) if isinstance(n, ast.expr)}
+        return node.lineno == code.co_firstlineno and bool(places) and places <= inner
     return False
 
 

@@ -20,14 +20,18 @@ def make(source: str, name: str, known: dict[str, Any], line: int) -> Any:
     lines = "\n" * (line - 1) + source
     # So that a traceback in the guest shows the line.
     linecache.cache[file] = (len(lines), None, lines.splitlines(keepends=True), file)
-    exec(compile(lines, file, "exec"), namespace)  # noqa: S102
+    exec(compile(lines, file, "exec"), namespace)
     made = namespace[name]
     if isinstance(made, type):
-        made.__rebuilt_in__ = namespace  # type: ignore[attr-defined]
+        setattr(made, "__rebuilt_in__", namespace)  # noqa: B010
     return made
 
 
-def fill(made: Any, names: dict[str, Any]) -> None:
+def fill(made: Any, given: tuple[dict[str, Any], Any, Any]) -> None:
     """Gives a rebuilt function or class the names that it uses when it is called."""
-    namespace = made.__rebuilt_in__ if isinstance(made, type) else made.__globals__
-    namespace.update(names)
+    names, defaults, keyword_defaults = given
+    if isinstance(made, type):
+        vars(made)["__rebuilt_in__"].update(names)
+        return
+    made.__globals__.update(names)
+    made.__defaults__, made.__kwdefaults__ = defaults, keyword_defaults

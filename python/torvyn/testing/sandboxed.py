@@ -103,8 +103,8 @@ class Courier:
         original = self._original()
         if self._letters is not None and original is not None:
             plain = (bool, int, float, str, type(None))
-            state = {key: value for key, value in vars(original).items() if isinstance(value, plain)}
-            self._letters.send(state)
+            state = vars(original)
+            self._letters.send({key: state[key] for key in state if isinstance(state[key], plain)})
         return getattr(self._node, name)
 
 
@@ -122,7 +122,7 @@ def _hear(
         return
     pages.append(text[1:-1])
     if text.endswith(_MARK):
-        report = pickle.loads(base64.b85decode("".join(pages)))  # noqa: S301
+        report = pickle.loads(base64.b85decode("".join(pages)))
         pages.clear()
         twin = reference()
         if twin is not None:
@@ -132,7 +132,7 @@ def _hear(
 def _apply(twin: SandboxedTwin, changes: list[tuple[Any, str, Any]], asked: list[str]) -> None:
     state = vars(twin.original)
     for key, what, value in changes:
-        here = twin.captured[key] if isinstance(key, int) else state.get(key)
+        here: Any = twin.captured[key] if isinstance(key, int) else state.get(key)
         if what == "tail":
             here.extend(value)
         elif isinstance(here, CONTAINERS) and type(here) is type(value):

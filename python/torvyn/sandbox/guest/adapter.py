@@ -90,9 +90,8 @@ def _attributes(payload: Any) -> Mapping[str, Any]:
 
 def _context(lent: Any) -> Context:
     left_ns = lent.deadline_ns()
-    name = lent.flow_id()
     deadline_ns = time.monotonic_ns() + left_ns if left_ns else None
-    return Context(name, name, lent.trace_id(), deadline_ns)
+    return Context(lent.flow_id(), details.flow_name(), lent.trace_id(), deadline_ns)
 
 
 def start(config: str) -> None:
@@ -104,8 +103,20 @@ def start(config: str) -> None:
 
 
 def stop() -> None:
-    component.teardown()
+    try:
+        component.teardown()
+    except Exception as error:
+        traceback.print_exception(error)
+        details.failed(f"{type(error).__name__}: {error}")
     sys.stdout.flush()
+
+
+def heed(call: Callable[..., Any], *arguments: Any) -> None:
+    """Calls what has no answer; the stream goes on when it fails."""
+    try:
+        call(*arguments)
+    except Exception as error:
+        traceback.print_exception(error)
 
 
 def guarded(call: Callable[..., Answer], *arguments: Any) -> Answer:

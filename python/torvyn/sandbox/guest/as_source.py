@@ -60,4 +60,4 @@ class PolledSource:
         return adapter.guarded(pull)
 
     def notify_backpressure(self, signal: Any) -> None:
-        adapter.component.notify_backpressure(Signal[signal.name])
+        adapter.heed(adapter.component.notify_backpressure, Signal[signal.name])
