@@ -21,10 +21,11 @@ def clock():
 @pytest.fixture(scope="session")
 def sandbox():
     """The guest that runs the parts of all tests; made in a minute when it is not in the cache."""
+    from torvyn.sandbox.compiling import compile_component
     from torvyn.testing.any_part import any_part
 
     try:
-        return any_part()
+        return compile_component(any_part(), "any-part", role="sink")
     except MissingError as error:
         pytest.skip(f"NOT TESTED: flows of sandboxed parts: {error.message}; {error.hint}")
 
@@ -62,7 +63,7 @@ def pytest_collection_modifyitems(items):
         call = getattr(item, "callspec", None)
         if call is None or WASM not in (call.params.get("run"), call.params.get("run_flow")):
             continue
-        item.add_marker(pytest.mark.timeout(300))
+        item.add_marker(pytest.mark.timeout(600))
         reason = REASONS.get(item.originalname) or REASONS.get(item.name)
         if reason:
             item.add_marker(pytest.mark.skip(reason=reason))
