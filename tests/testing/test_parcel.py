@@ -1,4 +1,4 @@
-"""Components of tests on their way into a guest: what travels, and what is refused with a reason."""
+"""Components of tests on their way into a guest: what travels, and what is refused and why."""
 
 from __future__ import annotations
 
