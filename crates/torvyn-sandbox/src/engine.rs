@@ -41,9 +41,8 @@ impl Sandbox {
 
     /// A sandbox in whose flows elements carry objects of a host language.
     pub fn hosted(translator: Arc<dyn Translator>) -> Arc<Self> {
-        let mut made = Self::default();
-        made.translator = Some(translator);
-        Arc::new(made)
+        let (plain, fuelled, timers) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
+        Arc::new(Self { plain, fuelled, timers, translator: Some(translator) })
     }
 
     pub fn workshop(&self, counts_fuel: bool) -> Result<&Workshop, SandboxError> {
