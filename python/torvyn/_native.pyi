@@ -262,14 +262,25 @@ class CompiledComponent:
     """A sandboxed component: compiled, checked against the contract and linked."""
 
     def __new__(
-        cls, wasm: bytes, cache_dir: str | PathLike[str] | None = None, counts_fuel: bool = False
+        cls,
+        wasm: bytes,
+        cache_dir: str | PathLike[str] | None = None,
+        counts_fuel: bool = False,
+        role: str | None = None,
     ) -> CompiledComponent: ...
     @staticmethod
     def precompile(wasm: bytes, counts_fuel: bool = False) -> bytes:
         """Compiled code, for `remember`."""
 
     @staticmethod
-    def is_cached(wasm: bytes, cache_dir: str | PathLike[str], counts_fuel: bool) -> bool: ...
+    def load(
+        wasm: bytes,
+        cache_dir: str | PathLike[str],
+        counts_fuel: bool = False,
+        role: str | None = None,
+    ) -> CompiledComponent | None:
+        """What was compiled before; None when the cache has nothing that it would load."""
+
     @staticmethod
     def remember(
         wasm: bytes, code: bytes, cache_dir: str | PathLike[str], counts_fuel: bool
@@ -312,7 +323,12 @@ class SandboxGuest:
     """A guest that was started."""
 
     def stage(
-        self, ports: list[str], flow_id: str, trace_id: str, deadline_s: float | None
+        self,
+        ports: list[str],
+        flow_id: str,
+        flow_name: str,
+        trace_id: str,
+        deadline_s: float | None,
     ) -> NativeStage: ...
     def teardown(self, timeout_s: float) -> None: ...
     @property

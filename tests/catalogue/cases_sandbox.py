@@ -72,7 +72,7 @@ def unfit(_: Path) -> None:
     raise _unfit(Guest("guest", Path(), "c"), WasmError("unfit", words, ["content-filter"]))
 
 
-PROCESSOR = "import torvyn\nclass A(torvyn.Processor):\n    def flush(self): ...\n"
+PROCESSOR = "import torvyn\nclass A(torvyn.Processor):\n    async def flush(self): ...\n"
 
 CASES = {
     "sandbox.wit-invalid": bad_wit,

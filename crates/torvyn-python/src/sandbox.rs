@@ -16,6 +16,7 @@ use torvyn_sandbox::{
 };
 use torvyn_stream::StageError;
 
+use crate::details::Words;
 use crate::native::NativeStage;
 use crate::report::kind_name;
 
@@ -26,7 +27,7 @@ create_exception!(
     "A component cannot be compiled or linked, or a guest failed. `args` are the kind and what happened."
 );
 
-static SANDBOX: LazyLock<Arc<Sandbox>> = LazyLock::new(Sandbox::new);
+static SANDBOX: LazyLock<Arc<Sandbox>> = LazyLock::new(|| Sandbox::hosted(Arc::new(Words)));
 
 fn refused(error: &Refusal) -> PyErr {
     let kind = match error {
@@ -52,11 +53,17 @@ pub struct CompiledComponent(Arc<Compiled>);
 
 #[pymethods]
 impl CompiledComponent {
-    /// Compiles, or loads what was compiled before from the cache in `cache_dir`.
+    /// Compiles, or loads what was compiled before from the cache in `cache_dir`. `role` is for one that has several.
     #[new]
-    #[pyo3(signature = (wasm, cache_dir=None, counts_fuel=false))]
-    fn new(py: Python<'_>, wasm: &[u8], cache_dir: Option<PathBuf>, counts_fuel: bool) -> PyResult<Self> {
-        let made = py.detach(|| Compiled::new(&SANDBOX, wasm, cache_dir.as_deref(), counts_fuel));
+    #[pyo3(signature = (wasm, cache_dir=None, counts_fuel=false, role=None))]
+    fn new(
+        py: Python<'_>,
+        wasm: &[u8],
+        cache_dir: Option<PathBuf>,
+        counts_fuel: bool,
+        role: Option<&str>,
+    ) -> PyResult<Self> {
+        let made = py.detach(|| Compiled::new(&SANDBOX, wasm, cache_dir.as_deref(), counts_fuel, role));
         made.map(|compiled| Self(Arc::new(compiled))).map_err(|error| refused(&error))
     }
 
@@ -68,11 +75,18 @@ impl CompiledComponent {
         made.map(|code| PyBytes::new(py, &code)).map_err(|error| refused(&error))
     }
 
-    /// Whether the cache has something to load, be it to be trusted or not.
+    /// What was compiled before; None when the cache has nothing that it would load.
     #[staticmethod]
-    fn is_cached(py: Python<'_>, wasm: &[u8], cache_dir: PathBuf, counts_fuel: bool) -> PyResult<bool> {
-        let look = || torvyn_sandbox::is_cached(&SANDBOX, wasm, &cache_dir, counts_fuel);
-        py.detach(look).map_err(|error| refused(&error))
+    #[pyo3(signature = (wasm, cache_dir, counts_fuel=false, role=None))]
+    fn load(
+        py: Python<'_>,
+        wasm: &[u8],
+        cache_dir: PathBuf,
+        counts_fuel: bool,
+        role: Option<&str>,
+    ) -> PyResult<Option<Self>> {
+        let found = py.detach(|| Compiled::load(&SANDBOX, wasm, &cache_dir, counts_fuel, role));
+        found.map(|found| found.map(|compiled| Self(Arc::new(compiled)))).map_err(|error| refused(&error))
     }
 
     /// Puts what `precompile` made into the cache.
@@ -208,12 +222,14 @@ impl SandboxGuest {
         &self,
         ports: Vec<String>,
         flow_id: String,
+        flow_name: String,
         trace_id: String,
         deadline_s: Option<f64>,
     ) -> PyResult<NativeStage> {
         let deadline = deadline_s.map(|left| seconds(left.max(0.0))).transpose()?;
         let facts = FlowFacts {
             flow_id,
+            flow_name,
             trace_id,
             span_id: String::new(),
             deadline: deadline.map(|left| Instant::now() + left),

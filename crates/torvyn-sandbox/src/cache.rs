@@ -48,29 +48,26 @@ impl Cache {
 
     /// The entry's file, for this wasm and this engine.
     pub fn entry(&self, engine: &Engine, wasm: &[u8]) -> PathBuf {
-        let mut name = blake3::Hasher::new();
-        name.update(blake3::hash(wasm).as_bytes());
-        name.update(&version(engine));
-        self.folder.join(name.finalize().to_hex().as_str())
+        self.file(&subject(engine, wasm))
     }
 
-    /// Whether there is an entry that this cache wrote.
-    pub fn has(&self, engine: &Engine, wasm: &[u8]) -> bool {
-        fs::read(self.entry(engine, wasm)).is_ok_and(|entry| self.code(engine, wasm, &entry).is_some())
+    fn file(&self, subject: &Subject) -> PathBuf {
+        self.folder.join(blake3::hash(subject).to_hex().as_str())
     }
 
     /// The compiled code of an entry, if this cache wrote it.
-    fn code<'a>(&self, engine: &Engine, wasm: &[u8], entry: &'a [u8]) -> Option<&'a [u8]> {
+    fn code<'a>(&self, subject: &Subject, entry: &'a [u8]) -> Option<&'a [u8]> {
         let (seal, code) = entry.split_at_checked(SEAL_BYTES)?;
         let seal = <[u8; SEAL_BYTES]>::try_from(seal).ok()?;
         // This comparison takes the same time wherever the difference is.
-        (self.seal(engine, wasm, code) == blake3::Hash::from_bytes(seal)).then_some(code)
+        (self.seal(subject, code) == blake3::Hash::from_bytes(seal)).then_some(code)
     }
 
     /// The compiled component; `None` when there is none, or none to be trusted.
     pub fn load(&self, engine: &Engine, wasm: &[u8]) -> (Option<Component>, Outcome) {
-        let Ok(entry) = fs::read(self.entry(engine, wasm)) else { return (None, Outcome::Miss) };
-        let Some(code) = self.code(engine, wasm, &entry) else { return (None, Outcome::Refused) };
+        let subject = subject(engine, wasm);
+        let Ok(entry) = fs::read(self.file(&subject)) else { return (None, Outcome::Miss) };
+        let Some(code) = self.code(&subject, &entry) else { return (None, Outcome::Refused) };
         // SAFETY: the seal says that these bytes came from `Component::serialize` of an engine of this version.
         match unsafe { Component::deserialize(engine, code) } {
             Ok(component) => (Some(component), Outcome::Hit),
@@ -80,26 +77,36 @@ impl Cache {
 
     /// Writes the entry whole or not at all.
     pub fn store(&self, engine: &Engine, wasm: &[u8], code: &[u8]) -> io::Result<()> {
+        let subject = subject(engine, wasm);
         let serial = TEMPORARY.fetch_add(1, Ordering::Relaxed);
         let temporary = self.folder.join(format!("new-{}-{serial}", std::process::id()));
         let mut file = private(&temporary)?;
         let written = file
-            .write_all(self.seal(engine, wasm, code).as_bytes())
+            .write_all(self.seal(&subject, code).as_bytes())
             .and_then(|()| file.write_all(code))
-            .and_then(|()| fs::rename(&temporary, self.entry(engine, wasm)));
+            .and_then(|()| fs::rename(&temporary, self.file(&subject)));
         if written.is_err() {
             let _ = fs::remove_file(&temporary);
         }
         written
     }
 
-    fn seal(&self, engine: &Engine, wasm: &[u8], code: &[u8]) -> blake3::Hash {
+    fn seal(&self, subject: &Subject, code: &[u8]) -> blake3::Hash {
         let mut seal = blake3::Hasher::new_keyed(&self.key);
-        seal.update(blake3::hash(wasm).as_bytes());
-        seal.update(&version(engine));
+        seal.update(subject);
         seal.update(code);
         seal.finalize()
     }
+}
+
+/// What an entry is of: the wasm and the engine. Hashed once: a Python guest is 18 MB.
+type Subject = [u8; 64];
+
+fn subject(engine: &Engine, wasm: &[u8]) -> Subject {
+    let mut subject = [0; 64];
+    subject[..32].copy_from_slice(blake3::hash(wasm).as_bytes());
+    subject[32..].copy_from_slice(&version(engine));
+    subject
 }
 
 /// All that compiled code depends on: wasmtime's version, its settings, the machine.

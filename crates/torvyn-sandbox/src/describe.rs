@@ -5,6 +5,7 @@ use wasmtime::component::Component;
 use wasmtime::component::types::ComponentItem;
 
 use crate::contract::{LIFECYCLE, Role};
+use crate::details::DETAILS;
 use crate::fault::SandboxError;
 use crate::grants::Grants;
 
@@ -30,7 +31,7 @@ const SERVES: [(&str, &str); 9] = [
 ];
 
 impl Description {
-    pub fn of(engine: &Engine, component: &Component) -> Result<Self, SandboxError> {
+    pub fn of(engine: &Engine, component: &Component, wanted: Option<&str>) -> Result<Self, SandboxError> {
         let kind = component.component_type();
         let exports: Vec<String> = kind.exports(engine).map(|(name, _)| name.to_owned()).collect();
         let imports = kind
@@ -41,6 +42,7 @@ impl Description {
         let roles: Vec<Role> = Role::ALL
             .into_iter()
             .filter(|role| exports.iter().any(|name| name == role.interface()))
+            .filter(|role| wanted.is_none_or(|wanted| wanted == role.name()))
             .collect();
         let role = match roles[..] {
             [role] => role,
@@ -68,6 +70,11 @@ impl Description {
         sleeps
             || (grants.open_files() && self.imports("wasi:filesystem/"))
             || (grants.open_sockets() && self.imports("wasi:sockets/"))
+    }
+
+    /// Whether it asks for or gives attributes and ends, which are objects of the host language.
+    pub fn imports_details(&self) -> bool {
+        self.imports(DETAILS)
     }
 
     fn imports(&self, prefix: &str) -> bool {

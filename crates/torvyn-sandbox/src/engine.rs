@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 use wasmtime::component::Linker;
 use wasmtime::{Config, Engine, WasmBacktraceDetails};
 
+use crate::details::Translator;
 use crate::fault::SandboxError;
 use crate::host::Host;
 use crate::imports;
@@ -30,11 +31,18 @@ pub struct Sandbox {
     plain: OnceLock<Workshop>,
     fuelled: OnceLock<Workshop>,
     timers: OnceLock<tokio::runtime::Runtime>,
+    pub(crate) translator: Option<Arc<dyn Translator>>,
 }
 
 impl Sandbox {
     pub fn new() -> Arc<Self> {
         Arc::new(Self::default())
+    }
+
+    /// A sandbox in whose flows elements carry objects of a host language.
+    pub fn hosted(translator: Arc<dyn Translator>) -> Arc<Self> {
+        let (plain, fuelled, timers) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
+        Arc::new(Self { plain, fuelled, timers, translator: Some(translator) })
     }
 
     pub fn workshop(&self, counts_fuel: bool) -> Result<&Workshop, SandboxError> {

@@ -7,6 +7,7 @@ use torvyn_stream::{CopyReason, Ledger};
 use wasmtime::component::ResourceTable;
 use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
 
+use crate::details::Said;
 use crate::grants::Grants;
 use crate::limits::{Limiter, Limits, PAYLOAD_MAX};
 use crate::print::Printed;
@@ -16,6 +17,7 @@ use crate::slab::{Readable, Slab, Slot};
 #[derive(Debug, Clone, Default)]
 pub struct FlowFacts {
     pub flow_id: String,
+    pub flow_name: String,
     pub trace_id: String,
     pub span_id: String,
     pub deadline: Option<Instant>,
@@ -65,6 +67,7 @@ pub struct Host {
     pub printed: Printed,
     /// Bytes of payloads that the guest made and has not handed over.
     pub made_bytes: u64,
+    pub details: Said,
     wasi: Option<Box<Wasi>>,
 }
 
@@ -81,6 +84,7 @@ impl Host {
             grants,
             printed: Printed::default(),
             made_bytes: 0,
+            details: Said::default(),
             wasi: None,
         }
     }

@@ -38,6 +38,10 @@ pub(crate) enum Calls {
     Processor {
         process: TypedFunc<Element, Answer<ProcessResult>>,
     },
+    Expander {
+        process: TypedFunc<Element, Answer<Vec<OutputElement>>>,
+        flush: TypedFunc<(), Answer<Vec<OutputElement>>>,
+    },
     Filter {
         evaluate: TypedFunc<Element, Answer<bool>>,
     },
@@ -137,7 +141,8 @@ impl Instance {
             None => Ok(()),
         };
         self.deliver(printer, true);
-        outcome
+        let said = self.store.data_mut().details.take_failure();
+        outcome.and_then(|()| said.map_or(Ok(()), |why| Err(StageError::new(ErrorKind::Internal, why))))
     }
 
     #[inline]
@@ -215,6 +220,7 @@ fn open_store(setup: &Setup, engine: &Engine, counts_fuel: bool) -> Result<Store
     let limits = &setup.limits;
     let host = Host::new(limits.clone(), setup.grants.clone(), setup.facts.clone());
     let mut store = Store::new(engine, host);
+    store.data_mut().details.translator = setup.compiled.sandbox.translator.clone();
     store.limiter(|host| &mut host.limiter);
     store.set_hostcall_fuel(limits.memory_bytes.min(LIFT_MAX) as usize);
     if setup.compiled.description.imports_wasi() {
@@ -271,6 +277,7 @@ impl Calls {
                 Self::PolledSource { pull: finder.get(store, 0)?, notify: finder.get(store, 1)? }
             }
             Role::Processor => Self::Processor { process: finder.get(store, 0)? },
+            Role::Expander => Self::Expander { process: finder.get(store, 0)?, flush: finder.get(store, 1)? },
             Role::Filter => Self::Filter { evaluate: finder.get(store, 0)? },
             Role::Guard => Self::Guard { evaluate: finder.get(store, 0)? },
             Role::Router => Self::Router { route: finder.get(store, 0)? },

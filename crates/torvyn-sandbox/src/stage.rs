@@ -46,6 +46,8 @@ pub struct GuestStage {
     health: Arc<Health>,
     breaker: Breaker,
     wake_ns: Option<u64>,
+    /// Whether the guest asks for what goes with elements and ends.
+    told: bool,
 }
 
 /// Opens after several traps in a row, for a time that doubles.
@@ -79,7 +81,8 @@ impl GuestStage {
     /// A stage over the instance that waits in `seat`; without one it makes its own at the first call.
     pub fn new(setup: Setup, ports: Vec<String>, seat: Seat, health: Arc<Health>) -> Self {
         let instance = seat.lock().unwrap_or_else(PoisonError::into_inner).take();
-        Self { setup, instance, ports, seat, health, breaker: Breaker::default(), wake_ns: None }
+        let told = setup.compiled.description.imports_details();
+        Self { setup, instance, ports, seat, health, breaker: Breaker::default(), wake_ns: None, told }
     }
 
     /// The instance, or a new one in the place of one that trapped.
@@ -179,6 +182,8 @@ impl GuestStage {
             payload: element.payload.clone(),
             len: element.len,
             content_type: Some(element.content_type),
+            companion: self.told.then(|| element.companion.clone()).flatten(),
+            keep: false,
         });
         let host = self.instance()?.store.data_mut();
         let handle = host.hand_out(lent).map_err(|refused| StageError::new(ErrorKind::Internal, refused))?;
@@ -195,7 +200,31 @@ impl GuestStage {
         if let Some(instance) = &mut self.instance {
             instance.store.data_mut().slab.remove(handle);
         }
-        answer?.0.map_err(answered)
+        self.settle(answer?)
+    }
+
+    /// What the guest answered; an error about its own answer is one against the contract.
+    #[inline]
+    fn settle<T>(&mut self, answer: Answer<T>) -> Result<T, StageError> {
+        answer.0.map_err(|error| {
+            let mut fault = answered(error);
+            if self.instance.as_mut().is_some_and(|it| it.store.data_mut().details.take_wrong_answer()) {
+                fault.kind = ErrorKind::Contract;
+            }
+            fault
+        })
+    }
+
+    /// The end that a source said, or the usual one.
+    fn ending(&mut self) -> End {
+        let said = self.instance.as_mut().and_then(|it| it.store.data_mut().details.take_end());
+        said.unwrap_or_else(|| End::because("stop"))
+    }
+
+    /// When a guest that has nothing, or wants nothing, is asked again.
+    fn asked_again_at(&mut self, call: Call<'_>) -> Result<u64, StageError> {
+        let said = self.instance()?.store.data_mut().details.take_wait_ns();
+        Ok(call.now_ns.saturating_add(said.unwrap_or(PATIENCE_NS)))
     }
 
     /// What the guest gave away, as something to send.
@@ -212,8 +241,8 @@ impl GuestStage {
             payload: readable.payload,
             len: readable.len,
             content_type: named.unwrap_or(ContentType::BINARY),
-            companion: None,
-            keep: false,
+            companion: readable.companion,
+            keep: readable.keep,
         })
     }
 
@@ -262,18 +291,18 @@ impl Stage for GuestStage {
     fn pull(&mut self, call: Call<'_>) -> Result<Pull, StageError> {
         match self.calls()? {
             Calls::Source { pull, .. } => {
-                let (answer,) = self.ask("pull", &pull, (), Some(call))?;
-                match answer.map_err(answered)? {
+                let answer = self.ask("pull", &pull, (), Some(call))?;
+                match self.settle(answer)? {
                     Some(output) => Ok(Pull::Ready(self.take(output)?)),
-                    None => Ok(Pull::End(End::because("stop"))),
+                    None => Ok(Pull::End(self.ending())),
                 }
             }
             Calls::PolledSource { pull, .. } => {
-                let (answer,) = self.ask("pull", &pull, (), Some(call))?;
-                match answer.map_err(answered)? {
+                let answer = self.ask("pull", &pull, (), Some(call))?;
+                match self.settle(answer)? {
                     Polled::Element(output) => Ok(Pull::Ready(self.take(output)?)),
-                    Polled::Pending => Ok(Pull::Pending(Some(call.now_ns + PATIENCE_NS))),
-                    Polled::End => Ok(Pull::End(End::because("stop"))),
+                    Polled::Pending => Ok(Pull::Pending(Some(self.asked_again_at(call)?))),
+                    Polled::End => Ok(Pull::End(self.ending())),
                 }
             }
             _ => Err(no_such_call("pull")),
@@ -301,6 +330,12 @@ impl Stage for GuestStage {
                 }
                 Ok(Step::Done)
             }
+            Calls::Expander { process, .. } => {
+                for output in self.ask_about("process", &process, element, call)? {
+                    out.emit(self.take(output)?);
+                }
+                Ok(Step::Done)
+            }
             Calls::Aggregator { ingest, .. } => {
                 if let Some(output) = self.ask_about("ingest", &ingest, element, call)? {
                     out.emit(self.take(output)?);
@@ -314,7 +349,7 @@ impl Stage for GuestStage {
             Calls::Sink { push, .. } => match self.ask_about("push", &push, element, call)? {
                 BackpressureSignal::Ready => Ok(Step::Done),
                 BackpressureSignal::Pause => {
-                    self.wake_ns = Some(call.now_ns + PATIENCE_NS);
+                    self.wake_ns = Some(self.asked_again_at(call)?);
                     Ok(Step::Pause)
                 }
             },
@@ -323,19 +358,22 @@ impl Stage for GuestStage {
     }
 
     fn flush(&mut self, call: Call<'_>, out: &mut Outbox) -> Result<Step, StageError> {
-        if let Calls::Aggregator { flush, .. } = self.calls()? {
-            let (answer,) = self.ask("flush", &flush, (), Some(call))?;
-            for output in answer.map_err(answered)? {
+        if let Calls::Aggregator { flush, .. } | Calls::Expander { flush, .. } = self.calls()? {
+            let answer = self.ask("flush", &flush, (), Some(call))?;
+            for output in self.settle(answer)? {
                 out.emit(self.take(output)?);
             }
         }
         Ok(Step::Done)
     }
 
-    fn complete(&mut self, _end: &End) -> Result<(), StageError> {
+    fn complete(&mut self, end: &End) -> Result<(), StageError> {
         if let Calls::Sink { complete, .. } = self.calls()? {
-            let (answer,) = self.ask("complete", &complete, (), None)?;
-            answer.map_err(answered)?;
+            if self.told {
+                self.instance()?.store.data_mut().details.tell_end(end);
+            }
+            let answer = self.ask("complete", &complete, (), None)?;
+            self.settle(answer)?;
         }
         Ok(())
     }

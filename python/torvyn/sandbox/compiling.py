@@ -52,7 +52,12 @@ def default_cache_dir() -> Path:
 
 
 def compile_component(
-    path: Path, name: str, cache_dir: Path | None = None, *, counts_fuel: bool = False
+    path: Path,
+    name: str,
+    cache_dir: Path | None = None,
+    *,
+    counts_fuel: bool = False,
+    role: str | None = None,
 ) -> CompiledComponent:
     """The component in a file; within a process, the same file is compiled once."""
     try:
@@ -63,20 +68,23 @@ def compile_component(
         raise LinkError("link.component-missing", message) from error
     stamp = (facts.st_mtime_ns, facts.st_size, facts.st_ino)
     try:
-        return _compiled(path, stamp, cache_dir or default_cache_dir(), counts_fuel)
+        return _compiled(path, stamp, cache_dir or default_cache_dir(), counts_fuel, role)
     except SandboxError as error:
         raise refusal(error, name) from error
 
 
 @lru_cache(maxsize=64)
 def _compiled(
-    path: Path, stamp: tuple[int, ...], cache_dir: Path, counts_fuel: bool
+    path: Path, stamp: tuple[int, ...], cache_dir: Path, counts_fuel: bool, role: str | None
 ) -> CompiledComponent:
     wasm = path.read_bytes()
-    if len(wasm) > SMALL_BYTES and not CompiledComponent.is_cached(wasm, cache_dir, counts_fuel):
+    found = CompiledComponent.load(wasm, cache_dir, counts_fuel, role)
+    if found is not None:
+        return found
+    if len(wasm) > SMALL_BYTES:
         code = _compile_apart(path, len(wasm), counts_fuel)
         CompiledComponent.remember(wasm, code, cache_dir, counts_fuel)
-    return CompiledComponent(wasm, cache_dir, counts_fuel)
+    return CompiledComponent(wasm, cache_dir, counts_fuel, role)
 
 
 def _compile_apart(path: Path, size_bytes: int, counts_fuel: bool) -> bytes:

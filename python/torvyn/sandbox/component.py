@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -76,7 +77,9 @@ class GuestComponent(Component):
         allowed = self.allowance or Allowance(self.name)
         compiled = self.compiled
         if allowed.fuel is not None:
-            compiled = compile_component(self.path, self.name, self.cache_dir, counts_fuel=True)
+            compiled = compile_component(
+                self.path, self.name, self.cache_dir, counts_fuel=True, role=self.role
+            )
         try:
             self._guest = compiled.start(
                 config,
@@ -85,10 +88,14 @@ class GuestComponent(Component):
                 init_timeout_s=allowed.init_timeout_s,
                 fuel=allowed.fuel,
                 grants=list(allowed.grants),
-                printer=partial(_print, allowed.node),
+                printer=self.printer(allowed.node),
             )
         except SandboxError as error:
             raise _failure(error, self.name) from None
+
+    def printer(self, node: str) -> Callable[[str, str, bool], None]:
+        """Gets every line that the guest prints; it is held by the guest, so it holds nobody."""
+        return partial(_print, node)
 
     def stage(self, ports: tuple[str, ...], context: Context) -> NativeStage:
         """The guest on its way into a flow."""
@@ -96,7 +103,9 @@ class GuestComponent(Component):
         left_s = None
         if context.deadline_ns is not None:
             left_s = (context.deadline_ns - time.monotonic_ns()) / 1e9
-        return self._guest.stage(list(ports), context.flow_id, context.trace_id, left_s)
+        return self._guest.stage(
+            list(ports), context.flow_id, context.flow_name, context.trace_id, left_s
+        )
 
     def teardown(self) -> None:
         guest, self._guest = self._guest, None
@@ -134,12 +143,22 @@ def _print(node: str, channel: str, text: str, is_granted: bool) -> None:
         logger.info("%s: %s", node, text, extra={"node": node, "event": f"guest.{channel}"})
 
 
-def guest_class(path: Path, name: str, cache_dir: Path | None = None) -> type[GuestComponent]:
-    """The class of the component in a file. Raises `LinkError` for what is none."""
-    compiled = compile_component(path, name, cache_dir)
-    role: Any = ROLES[compiled.role]
+def guest_class(
+    path: Path,
+    name: str,
+    cache_dir: Path | None = None,
+    *,
+    role: str | None = None,
+    kind: type[GuestComponent] = GuestComponent,
+) -> type[GuestComponent]:
+    """The class of the component in a file. Raises `LinkError` for what is none.
+
+    `role` is for a component that has several.
+    """
+    compiled = compile_component(path, name, cache_dir, role=role)
+    mixed: Any = ROLES[compiled.role]
     facts = {"path": path, "name": name, "cache_dir": cache_dir, "compiled": compiled}
-    made: Any = type(name, (GuestComponent, role), {**facts, **_said(path)})
+    made: Any = type(name, (kind, mixed), {**facts, **_said(path)})
     return made  # type: ignore[no-any-return]
 
 

@@ -296,7 +296,7 @@ pub struct Bench {
 }
 
 pub fn compile(wasm: &[u8], counts_fuel: bool) -> Arc<Compiled> {
-    Arc::new(Compiled::new(&Sandbox::new(), wasm, None, counts_fuel).unwrap())
+    Arc::new(Compiled::new(&Sandbox::new(), wasm, None, counts_fuel, None).unwrap())
 }
 
 pub fn setup(
