@@ -312,7 +312,8 @@ pub fn setup(
         compiled,
         config: config.to_owned(),
         limits,
-        grants: Arc::new(Grants { capabilities }),
+        grants: Arc::new(Grants { capabilities, seed: None }),
+        denials: Arc::default(),
         facts: FlowFacts::default(),
         printer: Arc::new(move |line| seen.lock().unwrap().push(line)),
     };
