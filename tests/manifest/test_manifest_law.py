@@ -31,6 +31,7 @@ def values(key: schema.Key) -> st.SearchStrategy[object]:
         "name": NAME,
         "version": VERSION,
         "integer": st.integers(int(key.minimum), int(key.maximum)),
+        "boolean": st.booleans(),
         "ratio": st.floats(0, 1),
         "size": st.integers(1, 2**50),
         "duration": NANOSECONDS,

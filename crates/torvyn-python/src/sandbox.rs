@@ -12,8 +12,8 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use torvyn_sandbox::cache::Outcome;
 use torvyn_sandbox::{
-    Auditor, Capability, Channel, Compiled, Denial, Denials, FlowFacts, Grants, GuestStage, Health, Instance, Limits, Line, Printer,
-    Sandbox, SandboxError as Refusal, Seat, Setup,
+    Auditor, Capability, Channel, Compiled, Denial, Denials, FlowFacts, Grants, GuestStage, Health, Instance,
+    Limits, Line, Printer, Sandbox, SandboxError as Refusal, Seat, Setup,
 };
 use torvyn_stream::StageError;
 

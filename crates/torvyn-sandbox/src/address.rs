@@ -77,7 +77,8 @@ mod tests {
 
     #[test]
     fn link_local_and_reserved_ranges_are_special() {
-        for text in ["169.254.169.254", "0.0.0.0", "224.0.0.1", "255.255.255.255", "192.0.2.1", "198.18.0.1"] {
+        for text in ["169.254.169.254", "0.0.0.0", "224.0.0.1", "255.255.255.255", "192.0.2.1", "198.18.0.1"]
+        {
             assert_eq!(near(text), Nearness::Special, "{text}");
             assert_eq!(near(&format!("::ffff:{text}")), Nearness::Special, "mapped {text}");
         }

@@ -42,7 +42,11 @@ impl Capability {
                 let (hosts, ports) = rest
                     .and_then(|rest| rest.rsplit_once(':'))
                     .ok_or_else(|| bad("it needs hosts and ports: `network:tcp-connect:<hosts>:<ports>`"))?;
-                Self::Network { http: what == "http-outgoing", hosts: hosts_of(hosts)?, ports: ports_of(ports)? }
+                Self::Network {
+                    http: what == "http-outgoing",
+                    hosts: hosts_of(hosts)?,
+                    ports: ports_of(ports)?,
+                }
             }
             ("environment", "read") => {
                 Self::Environment(names(rest.ok_or_else(|| bad("names of variables are missing"))?)?)

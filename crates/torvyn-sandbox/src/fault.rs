@@ -12,13 +12,6 @@ use crate::contract::ProcessError;
 #[error("the call waited in the host")]
 pub struct Overdue;
 
-/// The host refused something in a call that has no other way to say so.
-#[derive(Debug, thiserror::Error)]
-#[error("it asked for `{capability}`, which it is not granted")]
-pub struct Refused {
-    pub capability: &'static str,
-}
-
 /// A guest's own answer that it failed.
 pub fn answered(error: ProcessError) -> StageError {
     let (kind, message) = match error {

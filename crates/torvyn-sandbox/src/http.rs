@@ -67,14 +67,16 @@ impl WasiHttpHooks for Gate {
         let (denials, resolver) = (self.denials.clone(), self.resolver.clone());
         Box::new(async move {
             let limit = options.and_then(|options| options.connect_timeout).unwrap_or(CONNECT_TIMEOUT);
-            let found = timeout(limit, addresses(&resolver, &host)).await.map_err(|_| Error::DnsTimeout)??;
+            let found =
+                timeout(limit, addresses(&resolver, &host)).await.map_err(|_| Error::DnsTimeout)??;
             let open: Vec<IpAddr> =
                 found.iter().copied().filter(|address| nearness(*address) <= bound).collect();
             if let (true, Some(first)) = (open.is_empty(), found.first()) {
                 denials.note(Kind::Http, || format!("{host}:{port} at {first}"));
                 return Err(Error::DestinationIpProhibited);
             }
-            let stream = timeout(limit, connect(&open, port)).await.map_err(|_| Error::ConnectionTimeout)??;
+            let stream =
+                timeout(limit, connect(&open, port)).await.map_err(|_| Error::ConnectionTimeout)??;
             send(request, &host, stream, options, limit).await
         })
     }
@@ -165,6 +167,7 @@ mod tests {
     struct Asked {
         answer: Result<String, Error>,
         connections: usize,
+        lookups: usize,
         denied: u64,
     }
 
@@ -179,15 +182,17 @@ mod tests {
             let server = tokio::spawn(serve(listener, connections.clone()));
             let grants = [Capability::parse(&format!("{grant}:{port}"), Path::new("/")).unwrap()];
             let (denials, lookups) = (Arc::new(Denials::default()), Arc::new(AtomicUsize::new(0)));
+            let looked = lookups.clone();
             let resolver: Resolver = Arc::new(move |_| {
-                let at = lookups.fetch_add(1, Ordering::Relaxed).min(resolves.len() - 1);
+                let at = looked.fetch_add(1, Ordering::Relaxed).min(resolves.len() - 1);
                 let found = vec![resolves[at].parse().unwrap()];
                 Box::pin(async move { Ok(found) })
             });
             let reach = Arc::new(Reach::of(&grants, true));
             let mut gate = Gate { reach, denials: denials.clone(), resolver };
             let body = Empty::new().map_err(|never| match never {}).boxed_unsync();
-            let request = Request::get(format!("http://{host}:{port}/")).header("host", host).body(body).unwrap();
+            let request =
+                Request::get(format!("http://{host}:{port}/")).header("host", host).body(body).unwrap();
             let answer = Pin::from(gate.send_request(request, None, Box::new(async { Ok(()) }))).await;
             let answer = match answer {
                 Ok((response, driving)) => {
@@ -200,7 +205,9 @@ mod tests {
             };
             server.abort();
             let denied = denials.counts().iter().map(|(_, count)| count).sum();
-            Asked { answer, connections: connections.load(Ordering::Relaxed), denied }
+            let (connections, lookups) =
+                (connections.load(Ordering::Relaxed), lookups.load(Ordering::Relaxed));
+            Asked { answer, connections, lookups, denied }
         })
     }
 
@@ -238,7 +245,9 @@ mod tests {
 
     #[test]
     fn a_wildcard_leads_to_no_address_of_the_machine_or_its_site() {
-        for address in ["127.0.0.1", "10.0.0.1", "169.254.169.254", "::1", "::ffff:127.0.0.1", "64:ff9b::7f00:1"] {
+        for address in
+            ["127.0.0.1", "10.0.0.1", "169.254.169.254", "::1", "::ffff:127.0.0.1", "64:ff9b::7f00:1"]
+        {
             let leads: &'static [&'static str] = Box::leak(Box::new([address]));
             assert_refused(&ask("network:http-outgoing:*", "rebound.example", leads));
         }
@@ -248,10 +257,12 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_points_elsewhere_at_the_second_look_was_looked_up_once() {
-        // The second lookup would lead to the server; there is none, so the public address of the first is tried, which
-        // nobody answers at.
-        let asked = ask("network:http-outgoing:*.example", "rebound.example", &["127.0.0.2", "127.0.0.1"]);
+    fn a_name_is_looked_up_once_so_it_cannot_point_elsewhere_when_the_connection_is_made() {
+        let asked = ask("network:http-outgoing:inner.example", "inner.example", &["127.0.0.1", "127.0.0.9"]);
+        assert_eq!(asked.answer.unwrap(), "hi");
+        assert_eq!((asked.connections, asked.lookups), (1, 1));
+        let asked = ask("network:http-outgoing:*.example", "inner.example", &["127.0.0.9", "127.0.0.1"]);
         assert_refused(&asked);
+        assert_eq!(asked.lookups, 1);
     }
 }

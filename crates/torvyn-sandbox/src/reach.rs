@@ -129,7 +129,9 @@ mod tests {
     fn a_wildcard_reaches_public_addresses_only() {
         let reach = reach(&["network:tcp-connect:*:80"]);
         assert!(admits(&reach, "8.8.8.8", 80));
-        for address in ["127.0.0.1", "10.1.2.3", "169.254.169.254", "::1", "::ffff:10.0.0.1", "64:ff9b::a00:1"] {
+        for address in
+            ["127.0.0.1", "10.1.2.3", "169.254.169.254", "::1", "::ffff:10.0.0.1", "64:ff9b::a00:1"]
+        {
             assert!(!admits(&reach, address, 80), "{address}");
         }
     }

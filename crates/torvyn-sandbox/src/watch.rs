@@ -4,13 +4,15 @@
 //! folder to start from no path can be asked for.
 
 use wasmtime::component::{Linker, LinkerInstance, Resource};
-use wasmtime::{Result, StoreContextMut, bail};
+use wasmtime::{Result, StoreContextMut};
+use wasmtime_wasi::WasiView;
 use wasmtime_wasi::clocks::WasiClocksView;
 use wasmtime_wasi::filesystem::WasiFilesystemView;
 use wasmtime_wasi::p2::bindings::clocks::monotonic_clock;
 use wasmtime_wasi::p2::bindings::filesystem::types::{
     self as files, Descriptor, DescriptorFlags, ErrorCode, HostDescriptor, NewTimestamp, OpenFlags, PathFlags,
 };
+use wasmtime_wasi::p2::bindings::random::insecure::Host as _;
 use wasmtime_wasi::p2::bindings::random::random::Host as _;
 use wasmtime_wasi::p2::bindings::sockets::ip_name_lookup::{
     Host as _, HostResolveAddressStream, ResolveAddressStream,
@@ -21,11 +23,9 @@ use wasmtime_wasi::p2::bindings::sockets::network::{
 use wasmtime_wasi::p2::bindings::sockets::tcp_create_socket::Host as _;
 use wasmtime_wasi::p2::{DynPollable, FsResult, SocketResult, TcpSocket, UdpSocket};
 use wasmtime_wasi::sockets::WasiSocketsView;
-use wasmtime_wasi::WasiView;
 
 use crate::capability::Capability;
 use crate::denial::Kind;
-use crate::fault::Refused;
 use crate::host::Host;
 
 type Store<'a> = StoreContextMut<'a, Host>;
@@ -52,23 +52,28 @@ pub fn link(linker: &mut Linker<Host>, waits: bool) -> Result<()> {
 fn link_random(linker: &mut Linker<Host>) -> Result<()> {
     let mut random = linker.instance(wasi!("random/random"))?;
     random.func_wrap("get-random-bytes", |mut store: Store<'_>, (count,): (u64,)| {
-        crypto(&mut store)?;
-        Ok((store.data_mut().ctx().ctx.random().get_random_bytes(count)?,))
+        let strong = may_have_strong(&store);
+        let random = store.data_mut().ctx().ctx.random();
+        let bytes =
+            if strong { random.get_random_bytes(count) } else { random.get_insecure_random_bytes(count) };
+        Ok((bytes?,))
     })?;
     random.func_wrap("get-random-u64", |mut store: Store<'_>, (): ()| {
-        crypto(&mut store)?;
-        Ok((store.data_mut().ctx().ctx.random().get_random_u64()?,))
+        let strong = may_have_strong(&store);
+        let random = store.data_mut().ctx().ctx.random();
+        Ok((if strong { random.get_random_u64()? } else { random.get_insecure_random_u64()? },))
     })
 }
 
-/// The function has no way to answer "no", and weak numbers must not pass for strong ones: so the call traps.
-fn crypto(store: &mut Store<'_>) -> Result<()> {
+/// These functions have no way to answer "no", and runtimes call them before a guest's own code does, for the seeds of
+/// their hash tables: without the grant the numbers are those of `random:insecure`, and the denial is noted.
+fn may_have_strong(store: &Store<'_>) -> bool {
     let host = store.data();
-    if host.grants.covers(&Capability::RandomCrypto) {
-        return Ok(());
+    let granted = host.grants.covers(&Capability::RandomCrypto);
+    if !granted {
+        host.denials.note(Kind::Random, String::new);
     }
-    host.denials.note(Kind::Random, String::new);
-    bail!(Refused { capability: Kind::Random.name() })
+    granted
 }
 
 /// A guest with a seed sleeps without time passing: its own clock moves on.

@@ -56,7 +56,7 @@ def _compare(
             message = f"component `{name}` asks for `{wanted}`, which it is not granted"
             problems.add("link.capability-denied", message, asked_at, hint)
     for held in grants:
-        # A part of a grant may be what was asked for: it is spare when no request has to do with it.
+        # A part of it may be what was asked for: a grant is spare when no request touches it.
         if not any(_meet(held, capability.removeprefix("?"), folder) for capability in asked):
             message = f"component `{name}` is granted `{held}`, which it does not ask for"
             hint = f"take it out, or add it to `capabilities` of component `{name}`"

@@ -163,7 +163,13 @@ def nothing_yet(plan: Plan, state: str) -> Statistics:
     zero = {each.name: 0 for each in fields(NodeStatistics) if each.type == "int"}
     nodes = {
         node.name: NodeStatistics(
-            name=node.name, role=node.role, unit=node.unit, copies={}, mean_call_ns=None, **zero
+            name=node.name,
+            role=node.role,
+            unit=node.unit,
+            copies={},
+            mean_call_ns=None,
+            denied={},
+            **zero,
         )
         for node in plan.nodes
     }

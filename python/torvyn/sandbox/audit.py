@@ -19,6 +19,10 @@ from torvyn.errors import MissingError
 logger = logging.getLogger("torvyn.sandbox")
 
 
+WEAKENED = "random:crypto"
+"""Not refused but answered with numbers that are good for hash tables and not for keys."""
+
+
 class Audit:
     """One flow's audit. Without a place to write to, nothing is written."""
 
@@ -57,9 +61,12 @@ class Audit:
     ) -> None:
         """A denial; `count` of its kind so far, `suppressed` since the last that was told."""
         capability = f"{kind}:{asked}" if asked else kind
-        self._write(node, component, capability, "denied", count=count, suppressed=suppressed)
+        decision = "weakened" if kind == WEAKENED else "denied"
+        self._write(node, component, capability, decision, count=count, suppressed=suppressed)
 
-    def _write(self, node: str, component: str, capability: str, decision: str, **more: Any) -> None:
+    def _write(
+        self, node: str, component: str, capability: str, decision: str, **more: Any
+    ) -> None:
         if self._to == "none":
             return
         fields = {
