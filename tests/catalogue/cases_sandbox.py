@@ -76,7 +76,6 @@ def unfit(_: Path) -> None:
 PROCESSOR = "import torvyn\nclass A(torvyn.Processor):\n    def flush(self): ...\n"
 
 
-
 def unwritable_audit(folder: Path) -> None:
     Audit("file", str(folder / "nowhere" / "audit"), "main", "1").open()
 

@@ -67,6 +67,7 @@ class Project:
     def try_(self, *lines: str, grants: list[str], node: str = "", security: str = "") -> Any:
         manifest = self.write(grants, node, security)
         self.ask(*lines)
+        (self.folder / "answers.txt").unlink(missing_ok=True)
         flow = torvyn.load(manifest).flow("main")
         flow.run()
         answers = (self.folder / "answers.txt").read_text().splitlines()

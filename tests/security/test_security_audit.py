@@ -1,11 +1,12 @@
-"""The audit: grants at the start, denials as they happen, bounded, and nothing that a terminal obeys."""
+"""The audit: grants at the start, denials as they happen, bounded; nothing a terminal obeys."""
 
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 import pytest
-from click.testing import CliRunner
 
 import torvyn
 from torvyn.errors import MissingError
@@ -74,12 +75,11 @@ def test_the_audit_file_is_for_its_owner_alone(project) -> None:
 
 
 def test_statistics_and_the_audit_on_stdout_are_for_programs_too(project, data) -> None:
-    from torvyn.cli.app import main
-
     project.write(["filesystem:read:data"], security='audit = "stdout"')
     project.ask(f"read {data}/../x")
 
-    ran = CliRunner().invoke(main, ["run", "--stats", "--format", "json"])
+    command = [sys.executable, "-m", "torvyn", "run", "--stats", "--format", "json"]
+    ran = subprocess.run(command, capture_output=True, text=True, check=True)
 
     *audit, statistics = [json.loads(line) for line in ran.stdout.splitlines()]
     assert [entry["decision"] for entry in audit] == ["granted", "denied"]

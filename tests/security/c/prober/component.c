@@ -1,4 +1,5 @@
 /* Tries what it is told, through the C library, and says how it went: `ok`, `ok TEXT` or `no`. */
+#define _GNU_SOURCE
 #define TORVYN_PROCESSOR
 #include <torvyn.h>
 
