@@ -70,6 +70,7 @@ MANIFESTS = st.builds(
     flows=st.lists(FLOWS, min_size=1, max_size=2, unique_by=lambda flow: flow.name).map(by_name),
     runtime=records(schema.RUNTIME),
     observability=records(schema.OBSERVABILITY),
+    security=records(schema.SECURITY),
 )
 
 
