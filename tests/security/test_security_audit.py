@@ -74,6 +74,14 @@ def test_the_audit_file_is_for_its_owner_alone(project) -> None:
     assert (project.folder / "torvyn-audit.jsonl").stat().st_mode & 0o077 == 0
 
 
+def test_the_environment_can_ask_for_the_audit(project, monkeypatch) -> None:
+    monkeypatch.setenv("TORVYN_SECURITY__AUDIT", "file")
+
+    project.try_("random", grants=["stdio:stdout"])
+
+    assert [entry["decision"] for entry in project.audit()] == ["granted", "weakened"]
+
+
 def test_statistics_and_the_audit_on_stdout_are_for_programs_too(project, data) -> None:
     project.write(["filesystem:read:data"], security='audit = "stdout"')
     project.ask(f"read {data}/../x")

@@ -144,7 +144,9 @@ fn a_granted_host_answers_and_no_other_does() {
     let mut bench = bench(&[&format!("network:http-outgoing:127.0.0.1:{port}")]);
     assert!(answered(&mut bench, &format!("127.0.0.1:{port}")));
     assert_eq!(visits.load(Ordering::SeqCst), 1);
-    for (count, host) in ["localhost", "127.0.0.2", "[::1]", "169.254.169.254", "0x7f000001"].into_iter().enumerate() {
+    for (count, host) in
+        ["localhost", "127.0.0.2", "[::1]", "169.254.169.254", "0x7f000001"].into_iter().enumerate()
+    {
         assert!(!answered(&mut bench, &format!("{host}:{port}")), "{host}");
         assert_eq!(bench.denials.counts(), [(Kind::Http, 1 + count as u64)]);
     }

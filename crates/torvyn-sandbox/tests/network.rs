@@ -185,7 +185,8 @@ fn a_wildcard_does_not_reach_this_machine_or_its_site() {
     let port = listener.local_addr().unwrap().port();
     listener.set_nonblocking(true).unwrap();
     let mut bench = bench(&["network:tcp-connect:*:*"]);
-    let near = ["127.0.0.1", "127.1.2.3", "169.254.169.254", "10.0.0.1", "192.168.0.1", "::1", "64:ff9b::7f00:1"];
+    let near =
+        ["127.0.0.1", "127.1.2.3", "169.254.169.254", "10.0.0.1", "192.168.0.1", "::1", "64:ff9b::7f00:1"];
     for address in near {
         assert!(!tried(&mut bench, &words(SocketAddr::new(address.parse().unwrap(), port))), "{address}");
     }

@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use torvyn_sandbox::{
-    Capability, Compiled, Denials, FlowFacts, Grants, GuestStage, Health, Instance, Limits, Line, Sandbox, Seat, Setup,
+    Capability, Compiled, Denials, FlowFacts, Grants, GuestStage, Health, Instance, Limits, Line, Sandbox,
+    Seat, Setup,
 };
 use torvyn_stream::{Call, Element, Emission, Ledger, Outbox, Stage, StageError, Step};
 use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
