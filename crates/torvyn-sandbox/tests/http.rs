@@ -51,6 +51,7 @@ package wasi:http@0.2.0 {
         resource outgoing-request {
             constructor(headers: fields);
             set-scheme: func(scheme: option<scheme>) -> result;
+            set-path-with-query: func(path-with-query: option<string>) -> result;
             set-authority: func(authority: option<string>) -> result;
         }
         resource future-incoming-response {
@@ -71,6 +72,8 @@ const IMPORTS: &str = r#"
   (import "wasi:http/types@0.2.0" "[constructor]outgoing-request" (func $request (param i32) (result i32)))
   (import "wasi:http/types@0.2.0" "[method]outgoing-request.set-scheme" (func $set_scheme
     (param i32 i32 i32 i32 i32) (result i32)))
+  (import "wasi:http/types@0.2.0" "[method]outgoing-request.set-path-with-query" (func $set_path
+    (param i32 i32 i32 i32) (result i32)))
   (import "wasi:http/types@0.2.0" "[method]outgoing-request.set-authority" (func $set_authority
     (param i32 i32 i32 i32) (result i32)))
   (import "wasi:http/types@0.2.0" "[method]future-incoming-response.subscribe" (func $subscribe (param i32) (result i32)))
@@ -83,10 +86,12 @@ const IMPORTS: &str = r#"
 
 /// Asks the host and port that the payload names; passes when an answer came.
 const ASKS: &str = r#"
+  (data (i32.const 512) "/")
   (func $ask (param $at i32) (param $size i32) (result i32)
     (local $request i32) (local $future i32) (local $pollable i32)
     (local.set $request (call $request (call $fields)))
     (drop (call $set_scheme (local.get $request) (i32.const 1) (i32.const 0) (i32.const 0) (i32.const 0)))
+    (drop (call $set_path (local.get $request) (i32.const 1) (i32.const 512) (i32.const 1)))
     (if (call $set_authority (local.get $request) (i32.const 1) (local.get $at) (local.get $size))
       (then (return (i32.const 0))))
     (call $handle (local.get $request) (i32.const 0) (i32.const 0) (i32.const 600))
