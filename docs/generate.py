@@ -15,6 +15,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import reference_python
 import reference_tables
+import reference_text
 
 FOLDER: Final = Path(__file__).parent / "reference"
 
@@ -25,6 +26,7 @@ PAGES: Final[dict[str, Callable[[], str]]] = {
     "command-line.md": reference_tables.command_line_page,
     "python.md": reference_python.python_page,
     "testing.md": reference_python.testing_page,
+    "text.md": reference_text.text_page,
 }
 
 

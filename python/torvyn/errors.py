@@ -5,6 +5,7 @@
     +-- LinkError              the file is fine, its graph is not   exit 2
     +-- ContractError          a component breaks its role          exit 2
     +-- UsageError             the command line is wrong            exit 2
+    +-- TextError              tokens or a tokenizer are wrong      exit 2
     +-- MissingError           something outside is missing         exit 3
     +-- FlowError              a running flow failed                exit 1
     |   +-- ComponentError     what components raise, by who is at fault
@@ -136,6 +137,10 @@ class UsageError(TorvynError):
     exit_code = 2
 
 
+class TextError(TorvynError):
+    exit_code = 2
+
+
 class MissingError(TorvynError):
     exit_code = 3
 
@@ -155,12 +160,17 @@ class FlowError(TorvynError):
 
 
 class ComponentError(FlowError):
-    """What components raise: `raise torvyn.InvalidInput("not a number")`."""
+    """What components raise: `raise torvyn.InvalidInput("not a number")`.
+
+    A room that knows more than who is at fault gives a code of its own.
+    """
 
     default_code = "component.internal"
 
-    def __init__(self, message: str = "", *, hint: str | None = None) -> None:
-        super().__init__(self.default_code, message or type(self).__name__, hint=hint)
+    def __init__(
+        self, message: str = "", *, hint: str | None = None, code: str | None = None
+    ) -> None:
+        super().__init__(code or self.default_code, message or type(self).__name__, hint=hint)
 
 
 class InvalidInput(ComponentError):

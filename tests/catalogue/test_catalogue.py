@@ -21,10 +21,12 @@ COVERED_ROOMS = (
     "contract",
     "component",
     "components",
+    "text",
     "manifest",
     "link",
     "sandbox",
     "reactor",
+    "engine",
     "cli",
 )
 """Rooms of which every code must have a case."""
