@@ -313,10 +313,13 @@ class CompiledComponent:
         call_timeout_s: float,
         init_timeout_s: float,
         fuel: int | None,
+        seed: int | None,
         grants: list[str],
         printer: Callable[[str, str, bool], object],
+        auditor: Callable[[str, str, int, int], object],
     ) -> SandboxGuest:
-        """Instantiates and calls `init`; `printer(channel, line, is_granted)` gets its prints."""
+        """Instantiates and calls `init`; `printer(channel, line, is_granted)` gets its prints,
+        `auditor(kind, asked, count, suppressed)` the denials that are worth reading."""
 
 @final
 class SandboxGuest:
@@ -337,6 +340,8 @@ class SandboxGuest:
     def replaced(self) -> int: ...
     @property
     def refused(self) -> int: ...
+    @property
+    def denied(self) -> dict[str, int]: ...
 
 def capability_covers(grant: str, asked: str, folder: str | PathLike[str]) -> bool:
     """Whether having one capability means having another; `ValueError` for what is none."""

@@ -1,5 +1,6 @@
 //! The border of `torvyn_sandbox`: wasm in, descriptions and stages out. One sandbox serves the process.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
@@ -11,8 +12,8 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use torvyn_sandbox::cache::Outcome;
 use torvyn_sandbox::{
-    Capability, Channel, Compiled, FlowFacts, Grants, GuestStage, Health, Instance, Limits, Line, Printer,
-    Sandbox, SandboxError as Refusal, Seat, Setup,
+    Auditor, Capability, Channel, Compiled, Denial, Denials, FlowFacts, Grants, GuestStage, Health, Instance,
+    Limits, Line, Printer, Sandbox, SandboxError as Refusal, Seat, Setup,
 };
 use torvyn_stream::StageError;
 
@@ -149,8 +150,10 @@ impl CompiledComponent {
         self.0.compile_time.as_secs_f64()
     }
 
-    /// Instantiates and calls `init`. `printer(channel, text, is_granted)` gets every line the guest prints.
-    #[pyo3(signature = (config, *, max_memory_bytes, call_timeout_s, init_timeout_s, fuel, grants, printer))]
+    /// Instantiates and calls `init`. `printer(channel, text, is_granted)` gets every line the guest prints,
+    /// `auditor(kind, asked, count, suppressed)` the denials that are worth reading. With a seed, clocks and random
+    /// numbers follow from it.
+    #[pyo3(signature = (config, *, max_memory_bytes, call_timeout_s, init_timeout_s, fuel, seed, grants, printer, auditor))]
     #[allow(clippy::too_many_arguments)]
     fn start(
         &self,
@@ -160,8 +163,10 @@ impl CompiledComponent {
         call_timeout_s: f64,
         init_timeout_s: f64,
         fuel: Option<u64>,
+        seed: Option<u64>,
         grants: Vec<String>,
         printer: Py<PyAny>,
+        auditor: Py<PyAny>,
     ) -> PyResult<SandboxGuest> {
         let capabilities = grants.iter().map(|text| capability(text)).collect::<PyResult<_>>()?;
         let guest = SandboxGuest {
@@ -174,7 +179,8 @@ impl CompiledComponent {
                 fuel,
                 ..Limits::default()
             },
-            grants: Arc::new(Grants { capabilities }),
+            grants: Arc::new(Grants { capabilities, seed }),
+            denials: Arc::new(Denials::new(auditing(auditor))),
             printer: printing(printer),
             seat: Seat::default(),
             health: Arc::default(),
@@ -197,6 +203,7 @@ pub struct SandboxGuest {
     config: String,
     limits: Limits,
     grants: Arc<Grants>,
+    denials: Arc<Denials>,
     printer: Printer,
     seat: Seat,
     health: Arc<Health>,
@@ -209,6 +216,7 @@ impl SandboxGuest {
             config: self.config.clone(),
             limits: self.limits.clone(),
             grants: self.grants.clone(),
+            denials: self.denials.clone(),
             facts,
             printer: self.printer.clone(),
         }
@@ -260,6 +268,12 @@ impl SandboxGuest {
         self.health.replaced.load(Ordering::Relaxed)
     }
 
+    /// How often each kind of capability was denied; kinds that never were are left out.
+    #[getter]
+    fn denied(&self) -> BTreeMap<&'static str, u64> {
+        self.denials.counts().into_iter().map(|(kind, count)| (kind.name(), count)).collect()
+    }
+
     /// Calls refused to a guest that trapped too often.
     #[getter]
     fn refused(&self) -> u64 {
@@ -276,6 +290,18 @@ fn printing(printer: Py<PyAny>) -> Printer {
         };
         Python::attach(|py| {
             if let Err(error) = printer.call1(py, (channel, line.text, line.granted)) {
+                error.write_unraisable(py, None);
+            }
+        });
+    })
+}
+
+/// Runs after the guest's call, like the printer.
+fn auditing(auditor: Py<PyAny>) -> Auditor {
+    Arc::new(move |denial: Denial| {
+        Python::attach(|py| {
+            let told = (denial.kind.name(), denial.asked, denial.count, denial.suppressed);
+            if let Err(error) = auditor.call1(py, told) {
                 error.write_unraisable(py, None);
             }
         });

@@ -18,12 +18,13 @@ pub struct Description {
 }
 
 /// Which import serves which capability.
-const SERVES: [(&str, &str); 9] = [
+const SERVES: [(&str, &str); 10] = [
     ("wasi:cli/stdout@", "stdio:stdout"),
     ("wasi:cli/stderr@", "stdio:stderr"),
     ("wasi:cli/environment@", "environment:read"),
     ("wasi:filesystem/preopens@", "filesystem"),
     ("wasi:sockets/tcp-create-socket@", "network:tcp-connect"),
+    ("wasi:http/outgoing-handler@", "network:http-outgoing"),
     ("wasi:clocks/wall-clock@", "clock:wall"),
     ("wasi:clocks/monotonic-clock@", "clock:monotonic"),
     ("wasi:random/random@", "random:crypto"),
@@ -70,6 +71,7 @@ impl Description {
         sleeps
             || (grants.open_files() && self.imports("wasi:filesystem/"))
             || (grants.open_sockets() && self.imports("wasi:sockets/"))
+            || (grants.open_http() && self.imports("wasi:http/"))
     }
 
     /// Whether it asks for or gives attributes and ends, which are objects of the host language.

@@ -10,6 +10,7 @@ use crate::fault::SandboxError;
 use crate::host::Host;
 use crate::imports;
 use crate::ticker::Ticker;
+use crate::watch;
 
 /// The guest's stack. A Python guest needs most of it.
 const STACK_BYTES: usize = 512 << 10;
@@ -83,9 +84,13 @@ impl Workshop {
         let mut prompt = Linker::new(&engine);
         imports::link(&mut prompt)?;
         wasmtime_wasi::p2::add_to_linker_sync(&mut prompt)?;
+        wasmtime_wasi_http::p2::add_only_http_to_linker_sync(&mut prompt)?;
+        watch::link(&mut prompt, false)?;
         let mut patient = Linker::new(&engine);
         imports::link(&mut patient)?;
         wasmtime_wasi::p2::add_to_linker_async(&mut patient)?;
+        wasmtime_wasi_http::p2::add_only_http_to_linker_async(&mut patient)?;
+        watch::link(&mut patient, true)?;
         let ticker = Ticker::new(engine.clone());
         Ok(Self { engine, ticker, prompt, patient, counts_fuel })
     }

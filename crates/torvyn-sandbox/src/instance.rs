@@ -14,6 +14,7 @@ use crate::contract::{
     BackpressureSignal, LIFECYCLE, OutputElement, Polled, ProcessError, ProcessResult, Role, StreamElement,
     Verdict,
 };
+use crate::denial::Denials;
 use crate::fault::{Overdue, SandboxError, answered, trapped};
 use crate::grants::Grants;
 use crate::host::{FlowFacts, Host};
@@ -67,6 +68,7 @@ pub struct Setup {
     pub config: String,
     pub limits: Limits,
     pub grants: Arc<Grants>,
+    pub denials: Arc<Denials>,
     pub facts: FlowFacts,
     pub printer: Printer,
 }
@@ -190,6 +192,7 @@ impl Instance {
     #[inline]
     pub(crate) fn deliver(&self, printer: &Printer, last: bool) {
         self.store.data().printed.deliver(printer, last);
+        self.store.data().denials.deliver();
     }
 
     /// Linear memory that the guest has now.
@@ -218,7 +221,7 @@ const LIFT_MAX: u64 = 32 << 20;
 
 fn open_store(setup: &Setup, engine: &Engine, counts_fuel: bool) -> Result<Store<Host>, SandboxError> {
     let limits = &setup.limits;
-    let host = Host::new(limits.clone(), setup.grants.clone(), setup.facts.clone());
+    let host = Host::new(limits.clone(), setup.grants.clone(), setup.denials.clone(), setup.facts.clone());
     let mut store = Store::new(engine, host);
     store.data_mut().details.translator = setup.compiled.sandbox.translator.clone();
     store.limiter(|host| &mut host.limiter);

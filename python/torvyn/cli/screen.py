@@ -88,6 +88,12 @@ class Screen:
     def fail(self, error: TorvynError) -> None:
         self.problems(error.diagnostics, exit_code=error.exit_code)
 
+    def warn(self, found: Sequence[Diagnostic]) -> None:
+        """Warnings, which stop nothing; `-q` silences them."""
+        if found and not self.is_quiet:
+            self.problems(found, exit_code=0)
+            self.say("")
+
     def problems(self, found: Iterable[Diagnostic], exit_code: int) -> None:
         """All problems, a block each, without secrets."""
         found = [self._redacted(diagnostic) for diagnostic in found]

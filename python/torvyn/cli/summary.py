@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -49,9 +49,17 @@ def statistics_tables(statistics: Statistics) -> str:
         table(_NODE_HEADS, [*map(_node_row, nodes)]),
         table(_EDGE_HEADS, [*map(_edge_row, statistics.edges)]),
         table(_LEDGER_HEADS, ledger),
+        *_denied(nodes),
         f"{statistics.turns} turns in {duration(statistics.elapsed_s)}\n",
     )
     return "\n".join(blocks)
+
+
+def _denied(nodes: Iterable[NodeStatistics]) -> Iterator[str]:
+    """What guests were denied; no table when nothing was."""
+    rows = [(node.name, kind, str(count)) for node in nodes for kind, count in node.denied.items()]
+    if rows:
+        yield table(("denied", "capability", "times"), rows)
 
 
 def _node_row(node: NodeStatistics) -> tuple[str, ...]:

@@ -193,7 +193,7 @@ class _Parser(Reader):
             "flows": self._flows(root.value.get("flow"), file),
         }
         for name, table in schema.SETTINGS.items():
-            if name in root.value:
+            if name in root.value and not table.tables:
                 parts[name] = self.record(table, root.value[name].node, table.record)
         if "security" in root.value:
             parts["security"] = self._security(root.value["security"])

@@ -67,11 +67,13 @@ def _component_failure(plan: Plan, raw: dict[str, Any]) -> BaseException:
         return cause  # type: ignore[no-any-return]
     on = "" if raw["sequence"] is None else f" on element {raw['sequence']}"
     where = f"node `{node.name}` failed in `{raw['method']}`{on}"
+    # A guest may repeat what it read from its environment.
+    message = plan.redact(raw["message"])
     if raw["error_kind"] == "contract":
         code = cause.code if isinstance(cause, TorvynError) else "contract.wrong-result"
-        error: ContractError | ComponentError = ContractError(code, f"{where}: {raw['message']}")
+        error: ContractError | ComponentError = ContractError(code, f"{where}: {message}")
     else:
-        failed = _BY_KIND[raw["error_kind"]](f"{where}: {said(cause, raw['message'])}")
+        failed = _BY_KIND[raw["error_kind"]](f"{where}: {said(cause, message)}")
         failed.node, failed.sequence = node.name, raw["sequence"]
         error = failed
     error.__cause__ = cause
@@ -104,11 +106,11 @@ def init_failure(plan: Plan, node: NodePlan, cause: BaseException) -> BaseExcept
         return _at(cause, plan, node)
     error = FlowError(
         "reactor.init-failed",
-        f"node `{node.name}` failed in `init`: {said(cause, str(cause))}",
+        f"node `{node.name}` failed in `init`: {plan.redact(said(cause, str(cause)))}",
         hint=getattr(cause, "hint", None),
     )
     error.node = node.name
-    error.__cause__ = cause
+    error.__cause__ = None if node.component.kind == "wasm" else cause
     return _at(error, plan, node)
 
 

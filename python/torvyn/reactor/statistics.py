@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from torvyn.link.plan import Plan
@@ -32,6 +33,8 @@ class NodeStatistics:
     copied_bytes: int
     mean_call_ns: float | None
     """Of the calls that were sampled; None before the first sample."""
+    denied: dict[str, int] = field(default_factory=dict)
+    """How often a guest was denied each kind of capability."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +91,11 @@ class Statistics:
         return sum(node.errors for node in self.nodes.values())
 
     @property
+    def denied(self) -> int:
+        """What guests asked for and were not granted."""
+        return sum(sum(node.denied.values()) for node in self.nodes.values())
+
+    @property
     def allocations(self) -> int:
         return sum(node.allocations for node in self.nodes.values())
 
@@ -114,6 +122,7 @@ class Statistics:
             "emitted": self.emitted,
             "dropped": self.dropped,
             "errors": self.errors,
+            "denied": self.denied,
             "allocations": self.allocations,
             "releases": self.releases,
             "live": self.live,
@@ -124,7 +133,11 @@ class Statistics:
 
 
 def from_native(
-    plan: Plan, wiring: list[tuple[str, str, str]], raw: dict[str, Any], elapsed_s: float
+    plan: Plan,
+    wiring: list[tuple[str, str, str]],
+    raw: dict[str, Any],
+    elapsed_s: float,
+    denied: Mapping[str, dict[str, int]],
 ) -> Statistics:
     """Names put to the numbers. `wiring` names the edges in native order; "" is the caller."""
     nodes = {}
@@ -135,6 +148,7 @@ def from_native(
             role=node.role,
             unit=node.unit,
             mean_call_ns=sampled_ns / calls if calls else None,
+            denied=denied.get(node.name, {}),
             **counters,
         )
     edges = tuple(
@@ -146,10 +160,16 @@ def from_native(
 
 def nothing_yet(plan: Plan, state: str) -> Statistics:
     """The statistics of a flow that has not started."""
-    zero = {field.name: 0 for field in fields(NodeStatistics) if field.type == "int"}
+    zero = {each.name: 0 for each in fields(NodeStatistics) if each.type == "int"}
     nodes = {
         node.name: NodeStatistics(
-            name=node.name, role=node.role, unit=node.unit, copies={}, mean_call_ns=None, **zero
+            name=node.name,
+            role=node.role,
+            unit=node.unit,
+            copies={},
+            mean_call_ns=None,
+            denied={},
+            **zero,
         )
         for node in plan.nodes
     }

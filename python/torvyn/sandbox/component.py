@@ -8,10 +8,11 @@ from __future__ import annotations
 import logging
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 from torvyn._native import (
@@ -31,6 +32,7 @@ from torvyn.errors import (
     InvalidInput,
     Unavailable,
 )
+from torvyn.sandbox.audit import WEAKENED, Audit
 from torvyn.sandbox.compiling import compile_component, refusal
 
 logger = logging.getLogger("torvyn.sandbox")
@@ -39,6 +41,12 @@ _BY_KIND: dict[str, type[ComponentError]] = {
     cls.default_code.partition(".")[2]: cls
     for cls in (InvalidInput, Unavailable, Internal, DeadlineExceeded, Fatal)
 }
+
+
+_CONTROLS = {
+    code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) != "\t"
+}
+"""Shown in the log, not obeyed by a terminal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +59,11 @@ class Allowance:
     init_timeout_s: float = 5.0
     teardown_timeout_s: float = 2.0
     fuel: int | None = None
+    seed: int | None = None
+    """What clocks and random numbers follow from; None: from the world."""
     grants: tuple[str, ...] = ()
     """Capabilities, their paths absolute."""
+    audit: Audit | None = None
 
     DEFAULT_INIT_S: ClassVar[float] = 5.0
 
@@ -68,6 +79,7 @@ class GuestComponent(Component):
 
     allowance: Allowance | None = None
     _guest: SandboxGuest | None = None
+    _denied: Mapping[str, int] = MappingProxyType({})
 
     def allow(self, allowance: Allowance) -> None:
         """Said by the reactor before `init`."""
@@ -80,6 +92,8 @@ class GuestComponent(Component):
             compiled = compile_component(
                 self.path, self.name, self.cache_dir, counts_fuel=True, role=self.role
             )
+        if allowed.audit is not None:
+            allowed.audit.granted(allowed.node, self.name, allowed.grants)
         try:
             self._guest = compiled.start(
                 config,
@@ -87,8 +101,10 @@ class GuestComponent(Component):
                 call_timeout_s=allowed.call_timeout_s,
                 init_timeout_s=allowed.init_timeout_s,
                 fuel=allowed.fuel,
+                seed=allowed.seed,
                 grants=list(allowed.grants),
                 printer=self.printer(allowed.node),
+                auditor=partial(_deny, allowed, self.name),
             )
         except SandboxError as error:
             raise _failure(error, self.name) from None
@@ -107,6 +123,11 @@ class GuestComponent(Component):
             list(ports), context.flow_id, context.flow_name, context.trace_id, left_s
         )
 
+    @property
+    def denied(self) -> dict[str, int]:
+        """How often each kind of capability was denied."""
+        return dict(self._denied if self._guest is None else self._guest.denied)
+
     def teardown(self) -> None:
         guest, self._guest = self._guest, None
         allowed = self.allowance or Allowance(self.name)
@@ -124,6 +145,9 @@ class GuestComponent(Component):
             guest.teardown(allowed.teardown_timeout_s)
         except SandboxError as error:
             raise _failure(error, self.name) from None
+        finally:
+            self._denied = guest.denied
+            _tell_denied(allowed.node, self._denied)
 
 
 def _failure(error: SandboxError, name: str) -> Exception:
@@ -135,12 +159,29 @@ def _failure(error: SandboxError, name: str) -> Exception:
     return refusal(error, name)
 
 
+def _deny(
+    allowed: Allowance, component: str, kind: str, asked: str, count: int, suppressed: int
+) -> None:
+    if allowed.audit is not None:
+        allowed.audit.denied(allowed.node, component, kind, asked, count, suppressed)
+
+
+def _tell_denied(node: str, denied: Mapping[str, int]) -> None:
+    if denied:
+        counts = ", ".join(f"{kind} {count}" for kind, count in denied.items())
+        extra = {"node": node, "denied": dict(denied), "event": "guest.denied"}
+        # Every Python guest seeds its hash tables: that alone is no news.
+        level = logging.WARNING if set(denied) - {WEAKENED} else logging.INFO
+        logger.log(level, "node `%s` was denied: %s", node, counts, extra=extra)
+
+
 def _print(node: str, channel: str, text: str, is_granted: bool) -> None:
     """A line that a guest printed: to the host's own channel with a grant, else to the log."""
     if is_granted:
         print(text, file=sys.stdout if channel == "stdout" else sys.stderr)
     else:
-        logger.info("%s: %s", node, text, extra={"node": node, "event": f"guest.{channel}"})
+        shown = text.translate(_CONTROLS)
+        logger.info("%s: %s", node, shown, extra={"node": node, "event": f"guest.{channel}"})
 
 
 def guest_class(
