@@ -68,7 +68,7 @@ impl CompiledComponent {
         made.map(|code| PyBytes::new(py, &code)).map_err(|error| refused(&error))
     }
 
-    /// Whether the cache has something to load, be it to be trusted or not.
+    /// Whether the cache has an entry that it wrote itself.
     #[staticmethod]
     fn is_cached(py: Python<'_>, wasm: &[u8], cache_dir: PathBuf, counts_fuel: bool) -> PyResult<bool> {
         let look = || torvyn_sandbox::is_cached(&SANDBOX, wasm, &cache_dir, counts_fuel);
@@ -232,13 +232,25 @@ impl SandboxGuest {
         py.detach(|| instance.teardown(&self.printer, timeout)).map_err(failed)
     }
 
-    /// Calls that did not come back.
+    /// Calls that did not come back, and replacements that did not start.
     #[getter]
     fn traps(&self) -> u64 {
         self.health.traps.load(Ordering::Relaxed)
     }
 
-    /// Instances that took the place of one that trapped, and so lost what it held.
+    /// Instances that were let go with all they held.
+    #[getter]
+    fn state_lost(&self) -> u64 {
+        self.health.state_lost.load(Ordering::Relaxed)
+    }
+
+    /// What making the replacements took, in nanoseconds.
+    #[getter]
+    fn replace_ns(&self) -> u64 {
+        self.health.replace_ns.load(Ordering::Relaxed)
+    }
+
+    /// Instances that took the place of one that trapped.
     #[getter]
     fn replaced(&self) -> u64 {
         self.health.replaced.load(Ordering::Relaxed)

@@ -12,6 +12,27 @@ use crate::contract::ProcessError;
 #[error("the call waited in the host")]
 pub struct Overdue;
 
+/// What a guest says is kept up to this length: it may be as long as its memory, and is logged.
+const TEXT_MAX: usize = 4 << 10;
+/// A name in a guest's backtrace.
+const NAME_MAX: usize = 200;
+
+/// A text of the guest's, cut where it goes on for too long.
+pub fn clipped(mut text: String) -> String {
+    if text.len() > TEXT_MAX {
+        let whole = text.len();
+        text.truncate(text.floor_char_boundary(TEXT_MAX));
+        text.shrink_to_fit();
+        text.push_str(&format!("... ({whole} bytes)"));
+    }
+    text
+}
+
+/// A name as the guest's file gives it, which may hold anything: one line, and not too long.
+fn plain(name: &str) -> String {
+    name.chars().take(NAME_MAX).map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+}
+
 /// A guest's own answer that it failed.
 pub fn answered(error: ProcessError) -> StageError {
     let (kind, message) = match error {
@@ -21,7 +42,7 @@ pub fn answered(error: ProcessError) -> StageError {
         ProcessError::DeadlineExceeded => (ErrorKind::DeadlineExceeded, "there was not enough time".into()),
         ProcessError::Fatal(message) => (ErrorKind::Fatal, message),
     };
-    StageError::new(kind, message)
+    StageError::new(kind, clipped(message))
 }
 
 /// A call that did not come back. `refused` is what the limiter said no to before.
@@ -60,7 +81,7 @@ fn cause(error: &Error) -> Cause {
         Some(Trap::Interrupt) => Cause::Overdue,
         Some(Trap::OutOfFuel) => Cause::Fuel,
         Some(trap) => Cause::Trap(trap.to_string().trim_start_matches("wasm trap: ").to_owned()),
-        None => Cause::Trap(error.root_cause().to_string()),
+        None => Cause::Trap(clipped(error.root_cause().to_string())),
     }
 }
 
@@ -69,13 +90,13 @@ fn frames(backtrace: &WasmBacktrace) -> String {
     let mut text = String::from("\nguest backtrace:");
     for (at, frame) in backtrace.frames().iter().enumerate() {
         let name = match frame.func_name() {
-            Some(name) => name.to_owned(),
+            Some(name) => plain(name),
             None => format!("function {}", frame.func_index()),
         };
         text.push_str(&format!("\n  {at}: {name}"));
         let place = frame.symbols().first().and_then(|symbol| Some((symbol.file()?, symbol.line()?)));
         if let Some((file, line)) = place {
-            text.push_str(&format!(" at {file}:{line}"));
+            text.push_str(&format!(" at {}:{line}", plain(file)));
         }
     }
     text

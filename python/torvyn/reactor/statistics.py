@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torvyn.link.plan import Plan
+
+if TYPE_CHECKING:
+    from torvyn.sandbox.component import GuestHealth
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +36,8 @@ class NodeStatistics:
     copied_bytes: int
     mean_call_ns: float | None
     """Of the calls that were sampled; None before the first sample."""
+    guest: GuestHealth | None = None
+    """For nodes in the sandbox."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +130,11 @@ class Statistics:
 
 
 def from_native(
-    plan: Plan, wiring: list[tuple[str, str, str]], raw: dict[str, Any], elapsed_s: float
+    plan: Plan,
+    wiring: list[tuple[str, str, str]],
+    raw: dict[str, Any],
+    elapsed_s: float,
+    guests: Mapping[str, GuestHealth],
 ) -> Statistics:
     """Names put to the numbers. `wiring` names the edges in native order; "" is the caller."""
     nodes = {}
@@ -135,6 +145,7 @@ def from_native(
             role=node.role,
             unit=node.unit,
             mean_call_ns=sampled_ns / calls if calls else None,
+            guest=guests.get(node.name),
             **counters,
         )
     edges = tuple(
@@ -149,7 +160,13 @@ def nothing_yet(plan: Plan, state: str) -> Statistics:
     zero = {field.name: 0 for field in fields(NodeStatistics) if field.type == "int"}
     nodes = {
         node.name: NodeStatistics(
-            name=node.name, role=node.role, unit=node.unit, copies={}, mean_call_ns=None, **zero
+            name=node.name,
+            role=node.role,
+            unit=node.unit,
+            copies={},
+            mean_call_ns=None,
+            guest=None,
+            **zero,
         )
         for node in plan.nodes
     }

@@ -6,6 +6,7 @@ Hands on a `CompiledComponent`; raises `LinkError` with a `sandbox.*` code for w
 from __future__ import annotations
 
 import os
+import stat
 import subprocess
 import sys
 from functools import lru_cache
@@ -17,6 +18,7 @@ from torvyn.errors import LinkError
 
 _CODES: Final = {
     "invalid": "sandbox.invalid",
+    "too-large": "sandbox.invalid",
     "core-module": "sandbox.invalid",
     "engine": "sandbox.invalid",
     "role": "sandbox.contract",
@@ -34,6 +36,8 @@ _HINTS: Final = {
 
 SMALL_BYTES: Final = 256 * 1024
 """Smaller files are compiled in this process: not even a hostile one takes long."""
+LARGEST_BYTES: Final = 256 * 1024 * 1024
+"""Larger files are not read."""
 _BASE_S, _S_PER_MIB = 10, 5
 _BASE_BYTES, _BYTES_PER_BYTE = 1 << 30, 128
 
@@ -63,9 +67,19 @@ def compile_component(
         raise LinkError("link.component-missing", message) from error
     stamp = (facts.st_mtime_ns, facts.st_size, facts.st_ino)
     try:
+        _must_be_readable(facts)
         return _compiled(path, stamp, cache_dir or default_cache_dir(), counts_fuel)
     except SandboxError as error:
         raise refusal(error, name) from error
+
+
+def _must_be_readable(facts: os.stat_result) -> None:
+    """A device or a pipe would never end, and what is larger than any component is none."""
+    if not stat.S_ISREG(facts.st_mode):
+        raise SandboxError("invalid", "it is no file")
+    if facts.st_size > LARGEST_BYTES:
+        mebibytes = LARGEST_BYTES >> 20
+        raise SandboxError("too-large", f"it is larger than {mebibytes} MiB")
 
 
 @lru_cache(maxsize=64)
@@ -74,20 +88,24 @@ def _compiled(
 ) -> CompiledComponent:
     wasm = path.read_bytes()
     if len(wasm) > SMALL_BYTES and not CompiledComponent.is_cached(wasm, cache_dir, counts_fuel):
-        code = _compile_apart(path, len(wasm), counts_fuel)
+        code = _compile_apart(wasm, counts_fuel)
         CompiledComponent.remember(wasm, code, cache_dir, counts_fuel)
     return CompiledComponent(wasm, cache_dir, counts_fuel)
 
 
-def _compile_apart(path: Path, size_bytes: int, counts_fuel: bool) -> bytes:
-    """Compiles in a child whose time and memory grow with the file, so that a bomb harms nobody."""
-    time_s = _BASE_S + _S_PER_MIB * size_bytes // (1 << 20)
-    memory_bytes = _BASE_BYTES + _BYTES_PER_BYTE * size_bytes
+def _compile_apart(wasm: bytes, counts_fuel: bool) -> bytes:
+    """Compiles in a child whose time and memory grow with the file, so that a bomb harms nobody.
+
+    The child gets the bytes, not the path: what it compiled is what is remembered, whoever writes
+    to the file meanwhile.
+    """
+    time_s = _BASE_S + _S_PER_MIB * len(wasm) // (1 << 20)
+    memory_bytes = _BASE_BYTES + _BYTES_PER_BYTE * len(wasm)
     command = [sys.executable, "-m", "torvyn.sandbox.child"]
-    arguments = [str(path), str(time_s), str(memory_bytes), str(int(counts_fuel))]
+    arguments = [str(time_s), str(memory_bytes), str(int(counts_fuel))]
     try:
         done = subprocess.run(
-            [*command, *arguments], capture_output=True, timeout=4 * time_s, check=False
+            [*command, *arguments], input=wasm, capture_output=True, timeout=4 * time_s, check=False
         )
     except subprocess.TimeoutExpired:
         raise SandboxError("invalid", f"it takes more than {4 * time_s} s to compile") from None
