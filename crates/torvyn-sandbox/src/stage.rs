@@ -12,7 +12,8 @@ use torvyn_stream::{
 use wasmtime::component::{ComponentNamedList, Lift, Lower, Resource, TypedFunc};
 
 use crate::contract::{
-    BackpressureSignal, FlowContext, MetaIn, OutputElement, Polled, ProcessResult, StreamElement, Verdict,
+    BackpressureSignal, FlowContext, MetaIn, OutputElement, Polled, ProcessResult, Role, StreamElement,
+    Verdict,
 };
 use crate::fault::{answered, clipped};
 use crate::health::{Breaker, Health};
@@ -296,6 +297,10 @@ impl Stage for GuestStage {
     }
 
     fn flush(&mut self, call: Call<'_>, out: &mut Outbox) -> Result<Step, StageError> {
+        // A new instance for a role that has nothing to flush would be made in vain, or refused.
+        if self.setup.compiled.description.role != Role::Aggregator {
+            return Ok(Step::Done);
+        }
         if let Calls::Aggregator { flush, .. } = self.calls()? {
             let (answer,) = self.ask("flush", &flush, (), Some(call))?;
             for output in answer.map_err(answered)? {

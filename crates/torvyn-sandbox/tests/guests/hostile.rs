@@ -96,8 +96,8 @@ const TEXT_BOMB: &str = r#"
     (if (i32.eq (local.get $what) (i32.const 98)) (then (drop (memory.grow (i32.const 16))) (call $payloads)))
     (call $grow)
     (i32.store8 (i32.const 128) (i32.const 1)) (i32.store8 (i32.const 136) (i32.const 0))
-    (i32.store (i32.const 140) (i32.const 0))
-    (i32.store (i32.const 144) (i32.mul (memory.size) (i32.const 65536)))
+    (i32.store (i32.const 140) (i32.const 65536))
+    (i32.store (i32.const 144) (i32.mul (i32.sub (memory.size) (i32.const 1)) (i32.const 65536)))
     (call $drop_buffer (local.get 4)) (call $drop_context (local.get 5))
     (i32.const 128))
 "#;
