@@ -29,7 +29,7 @@ except torvyn.errors.TorvynError as error:
 
 MANIFEST = """
 try:
-    torvyn.load(sys.argv[1])
+    torvyn.load(sys.argv[1]).flow("main")
 except torvyn.errors.TorvynError as error:
     answer([found.code for found in error.diagnostics])
 """

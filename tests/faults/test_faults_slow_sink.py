@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 
 import pytest
 from faulty import Part
@@ -19,7 +20,7 @@ def test_the_queue_stands_at_its_capacity(part: Part, stage: str | None) -> None
     release = threading.Event()
     source = CountingSource()
     flow = torvyn.Flow(queue_depth=CAPACITY).add("source", source)
-    flow.add("sink", torvyn.sink(lambda element: release.wait(20)), run="thread")
+    flow.add("sink", torvyn.sink(stalling(release)), run="thread")
     if stage is not None:
         flow.add("stage", part(stage)).connect("source", "stage").connect("stage", "sink")
     else:
@@ -35,6 +36,13 @@ def test_the_queue_stands_at_its_capacity(part: Part, stage: str | None) -> None
         flow.cancel()
         release.set()
     assert flow.wait(20)
+
+
+def stalling(release: threading.Event) -> Callable[[torvyn.Element], None]:
+    def push(element: torvyn.Element) -> None:
+        release.wait(20)
+
+    return push
 
 
 def settled(flow: torvyn.Flow) -> None:

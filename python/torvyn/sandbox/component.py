@@ -136,10 +136,11 @@ class GuestComponent(Component):
         self._last_health = health = GuestHealth.of(guest)
         if health.traps:
             logger.warning(
-                "node `%s` trapped %d times and lost its state %d times",
+                "node `%s`: traps %d, states lost %d, instances replaced %d",
                 allowed.node,
                 health.traps,
                 health.state_lost,
+                health.replaced,
                 extra={"node": allowed.node, "event": "guest.trapped"},
             )
         try:
