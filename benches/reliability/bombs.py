@@ -33,19 +33,14 @@ def _growth(guest: str, payload: str) -> Callable[[int], Measured]:
 
 
 UNIT = "MiB resident beyond a limit of 64"
-LINES = (
-    Line("memory-bomb", "a memory bomb", "memory.grow", 10, UNIT, _growth("chaos", "memory")),
-    Line(
-        "handle-bomb", "a handle bomb", "allocate for ever", 10, UNIT, _growth("chaos", "handles")
-    ),
-    Line("payload-bomb", "a payload bomb", "1 MiB each", 10, UNIT, _growth("text-bomb", "bytes")),
-    Line(
-        "string-bomb",
-        "a huge string",
-        "an error of 64 MiB",
-        10,
-        UNIT,
-        _growth("text-bomb", "error"),
-    ),
-    Line("line-bomb", "a line bomb", "8 million line ends", 10, UNIT, _growth("line-bomb", "x")),
+BOMBS = (
+    ("memory-bomb", "a memory bomb", "takes all memory and writes to it", "text-bomb", "fill"),
+    ("handle-bomb", "a handle bomb", "allocates buffers for ever", "chaos", "handles"),
+    ("payload-bomb", "a payload bomb", "payloads of 1 MiB", "text-bomb", "bytes"),
+    ("string-bomb", "a huge string", "an error as long as its memory", "text-bomb", "error"),
+    ("line-bomb", "a line bomb", "prints 8 million line ends", "line-bomb", "x"),
+)
+LINES = tuple(
+    Line(name, fault, how, 10, UNIT, _growth(guest, payload))
+    for name, fault, how, guest, payload in BOMBS
 )

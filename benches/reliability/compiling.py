@@ -79,7 +79,7 @@ def real_guest(rounds: int) -> Measured:
 FAULT = "a compile bomb"
 LINES = (
     Line(
-        "compile-bomb-memory", FAULT, "1.2 MB, one function", 250, "MiB in the child", child_memory
+        "compile-bomb-memory", FAULT, "1.4 MB, one function", 250, "MiB of the child", child_memory
     ),
     Line("compile-bomb-time", FAULT, "24 KB, one function", 3, "s of the child's time", child_time),
     Line("compile-bomb-parent", FAULT, "the parent meanwhile", 50, "ms pause", parent_pause),

@@ -1,4 +1,4 @@
-"""The setting of the measurements: guests by name, guests built now, programs in a process apart."""
+"""The setting of the measurements: guests by name, guests built now, programs that run apart."""
 
 from __future__ import annotations
 

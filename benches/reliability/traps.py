@@ -75,13 +75,14 @@ def other_flows(rounds: int) -> Measured:
 
 
 FAULT = "a component traps"
+NEW = "ms to a new instance"
 LINES = (
     Line(
         "trap-replacement-c",
         FAULT,
         "abort in C under skip",
         1,
-        "ms to a new instance",
+        NEW,
         c_replacement,
     ),
     Line(
@@ -89,7 +90,7 @@ LINES = (
         FAULT,
         "a cut call of a guest in Python under skip",
         10,
-        "ms to a new instance",
+        NEW,
         python_replacement,
     ),
     Line(

@@ -32,6 +32,7 @@ answer({"grew": peak() - before, "said": said, "alive": alive, "lines": len(said
 BOMBS = [
     ("chaos", "memory", "it was refused 67174400 bytes of memory, where the limit is 67108864"),
     ("chaos", "handles", "it was refused more than 1024 payload handles"),
+    ("text-bomb", "fill", "bytes of memory, where the limit is 67108864"),
     ("text-bomb", "bytes", "bytes of payload, where 67108864 are granted"),
     ("text-bomb", "error", "fuel allocated for hostcalls has been exhausted"),
     ("port-bomb", "x", "fuel allocated for hostcalls has been exhausted"),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use torvyn_stream::{ErrorKind, StageError};
-use wasmtime::{Error, Trap, WasmBacktrace};
+use wasmtime::{Error, FrameInfo, Trap, WasmBacktrace};
 
 use crate::contract::ProcessError;
 
@@ -21,7 +21,8 @@ const NAME_MAX: usize = 200;
 pub fn clipped(mut text: String) -> String {
     if text.len() > TEXT_MAX {
         let whole = text.len();
-        text.truncate(text.floor_char_boundary(TEXT_MAX));
+        let end = (0..=TEXT_MAX).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+        text.truncate(end);
         text.shrink_to_fit();
         text.push_str(&format!("... ({whole} bytes)"));
     }
@@ -85,19 +86,29 @@ fn cause(error: &Error) -> Cause {
     }
 }
 
-/// Innermost first, as wasmtime counts them.
+/// Innermost first, as wasmtime counts them; a function that called itself stands once.
 fn frames(backtrace: &WasmBacktrace) -> String {
     let mut text = String::from("\nguest backtrace:");
-    for (at, frame) in backtrace.frames().iter().enumerate() {
-        let name = match frame.func_name() {
-            Some(name) => plain(name),
-            None => format!("function {}", frame.func_index()),
-        };
-        text.push_str(&format!("\n  {at}: {name}"));
-        let place = frame.symbols().first().and_then(|symbol| Some((symbol.file()?, symbol.line()?)));
-        if let Some((file, line)) = place {
-            text.push_str(&format!(" at {}:{line}", plain(file)));
+    let named: Vec<String> = backtrace.frames().iter().map(named).collect();
+    let mut at = 0;
+    for same in named.chunk_by(|one, next| one == next) {
+        text.push_str(&format!("\n  {at}: {}", same[0]));
+        if same.len() > 1 {
+            text.push_str(&format!(" ({} times)", same.len()));
         }
+        at += same.len();
+    }
+    text
+}
+
+fn named(frame: &FrameInfo) -> String {
+    let mut text = match frame.func_name() {
+        Some(name) => plain(name),
+        None => format!("function {}", frame.func_index()),
+    };
+    let place = frame.symbols().first().and_then(|symbol| Some((symbol.file()?, symbol.line()?)));
+    if let Some((file, line)) = place {
+        text.push_str(&format!(" at {}:{line}", plain(file)));
     }
     text
 }

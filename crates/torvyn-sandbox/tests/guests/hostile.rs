@@ -80,7 +80,8 @@ const QUIET: &str = r#"
   (func $grow (loop $again (br_if $again (i32.ne (memory.grow (i32.const 16)) (i32.const -1)))))
 "#;
 
-/// By the first letter of the payload: an error as long as all its memory (e), or payloads until none is given (b).
+/// By the first letter of the payload: an error as long as all its memory (e), payloads until none is given (b), or all
+/// memory there is, written to (f).
 const TEXT_BOMB: &str = r#"
   (func $payloads
     (loop $again
@@ -95,6 +96,10 @@ const TEXT_BOMB: &str = r#"
     (local.set $what (i32.load8_u (i32.load (i32.const 16))))
     (if (i32.eq (local.get $what) (i32.const 98)) (then (drop (memory.grow (i32.const 16))) (call $payloads)))
     (call $grow)
+    (if (i32.eq (local.get $what) (i32.const 102)) (then
+      (memory.fill (i32.const 65536) (i32.const 7)
+        (i32.mul (i32.sub (memory.size) (i32.const 1)) (i32.const 65536)))
+      (unreachable)))
     (i32.store8 (i32.const 128) (i32.const 1)) (i32.store8 (i32.const 136) (i32.const 0))
     (i32.store (i32.const 140) (i32.const 65536))
     (i32.store (i32.const 144) (i32.mul (i32.sub (memory.size) (i32.const 1)) (i32.const 65536)))
