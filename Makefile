@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 NATIVE_SOURCES := $(shell find crates -name '*.rs' -o -name 'Cargo.toml') Cargo.toml Cargo.lock pyproject.toml
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-deps test-tokenizers lint format bench docs ci clean
+.PHONY: help demo test test-deps test-tokenizers lint format bench reliability docs ci clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -67,6 +67,9 @@ $(VENV)/.bench: $(VENV)/.dev
 
 bench: $(VENV)/.bench ## run the benchmarks and render benches/results
 	for question in token_streaming latency fairness many_flows startup sandbox text_decode sentence; do $(BIN)/python -m benches.$$question || exit 1; done
+
+reliability: $(VENV)/.dev test-deps ## make every fault on purpose and write benches/results/reliability.json
+	$(BIN)/python -m benches.reliability
 
 docs: $(VENV)/.dev ## write the generated pages of the reference
 	$(BIN)/python docs/generate.py

@@ -256,13 +256,25 @@ impl SandboxGuest {
         py.detach(|| instance.teardown(&self.printer, timeout)).map_err(failed)
     }
 
-    /// Calls that did not come back.
+    /// Calls that did not come back, and replacements that did not start.
     #[getter]
     fn traps(&self) -> u64 {
         self.health.traps.load(Ordering::Relaxed)
     }
 
-    /// Instances that took the place of one that trapped, and so lost what it held.
+    /// Instances that were let go with all they held.
+    #[getter]
+    fn state_lost(&self) -> u64 {
+        self.health.state_lost.load(Ordering::Relaxed)
+    }
+
+    /// What making the replacements took, in nanoseconds.
+    #[getter]
+    fn replace_ns(&self) -> u64 {
+        self.health.replace_ns.load(Ordering::Relaxed)
+    }
+
+    /// Instances that took the place of one that trapped.
     #[getter]
     fn replaced(&self) -> u64 {
         self.health.replaced.load(Ordering::Relaxed)

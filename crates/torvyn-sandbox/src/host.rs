@@ -1,7 +1,7 @@
 //! The host: what one instance's store holds. Payloads, counts, the flow's facts, grants and what the guest printed.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use torvyn_stream::{CopyReason, Ledger};
 use wasmtime::component::ResourceTable;
@@ -65,7 +65,29 @@ struct Wasi {
     gate: Gate,
 }
 
+/// The time of one call. No clock is read for a call that ends before the first tick; from then on it counts what the
+/// clock says and not ticks, which come late on a busy machine.
+#[derive(Default)]
+pub struct Stopwatch {
+    limit: Duration,
+    until: Option<Instant>,
+}
+
+impl Stopwatch {
+    #[inline]
+    pub fn begin(&mut self, limit: Duration) {
+        *self = Self { limit, until: None };
+    }
+
+    /// A tick has passed during the call: whether its time is over.
+    pub fn is_over(&mut self) -> bool {
+        let now = Instant::now();
+        now >= *self.until.get_or_insert(now + self.limit)
+    }
+}
+
 pub struct Host {
+    pub stopwatch: Stopwatch,
     pub slab: Slab,
     pub tally: Tally,
     pub limiter: Limiter,
@@ -89,6 +111,7 @@ const WASI_HANDLES: usize = 1024;
 impl Host {
     pub fn new(limits: Limits, grants: Arc<Grants>, denials: Arc<Denials>, facts: FlowFacts) -> Self {
         Self {
+            stopwatch: Stopwatch::default(),
             slab: Slab::new(limits.handles),
             tally: Tally::default(),
             limiter: Limiter::new(limits),

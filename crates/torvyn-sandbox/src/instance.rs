@@ -1,13 +1,13 @@
 //! One instance: a store, its guest, and the typed calls into it. A trap ends it.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use torvyn_stream::{ErrorKind, StageError};
 use wasmtime::component::{
     ComponentExportIndex, ComponentNamedList, Instance as Guest, Lift, Lower, TypedFunc,
 };
-use wasmtime::{Engine, Error, Store};
+use wasmtime::{Engine, Error, Store, UpdateDeadline};
 
 use crate::compiled::{Compiled, functions};
 use crate::contract::{
@@ -84,15 +84,15 @@ pub struct Instance {
     ticker: Arc<Ticker>,
     waits: bool,
     fuel: Option<u64>,
-    call_ticks: u64,
     limits: Limits,
 }
 
 impl Instance {
     /// Instantiates the guest and calls its `init`.
     pub fn start(setup: &Setup) -> Result<Self, StageError> {
+        let started = Instant::now();
         let mut instance = Self::instantiate(setup)?;
-        let outcome = instance.init(&setup.config);
+        let outcome = instance.init(&setup.config, started);
         instance.deliver(&setup.printer, outcome.is_err());
         outcome.map(|()| instance)
     }
@@ -120,15 +120,15 @@ impl Instance {
         let lifecycle = lifecycle(&guest, &mut store, &compiled).map_err(contract)?;
         let limits = setup.limits.clone();
         let fuel = limits.fuel.filter(|_| counts_fuel);
-        let call_ticks = Ticker::ticks(limits.call_timeout);
-        Ok(Self { store, calls, lifecycle, compiled, ticker, waits, fuel, call_ticks, limits })
+        Ok(Self { store, calls, lifecycle, compiled, ticker, waits, fuel, limits })
     }
 
-    fn init(&mut self, config: &str) -> Result<(), StageError> {
+    fn init(&mut self, config: &str, started: Instant) -> Result<(), StageError> {
         let Some((init, _)) = self.lifecycle else { return Ok(()) };
         let timeout = self.limits.init_timeout;
-        let (ticks, fuel) = (Ticker::ticks(timeout), self.fuel.map(|fuel| fuel.saturating_mul(100)));
-        let called = self.call_within(&init, (config.to_owned(),), timeout, ticks, fuel);
+        let left = timeout.saturating_sub(started.elapsed());
+        let fuel = self.fuel.map(|fuel| fuel.saturating_mul(100));
+        let called = self.call_within(&init, (config.to_owned(),), left, fuel);
         let (answer,) = called.map_err(|error| self.trap("init", &error, timeout))?;
         answer.map_err(answered)
     }
@@ -137,7 +137,7 @@ impl Instance {
     pub fn teardown(mut self, printer: &Printer, timeout: Duration) -> Result<(), StageError> {
         let outcome = match self.lifecycle {
             Some((_, teardown)) => {
-                let called = self.call_within(&teardown, (), timeout, Ticker::ticks(timeout), self.fuel);
+                let called = self.call_within(&teardown, (), timeout, self.fuel);
                 called.map_err(|error| self.trap("teardown", &error, timeout))
             }
             None => Ok(()),
@@ -153,7 +153,7 @@ impl Instance {
         P: ComponentNamedList + Lower + Send + Sync,
         R: ComponentNamedList + Lift + Send + Sync + 'static,
     {
-        self.call_within(function, params, self.limits.call_timeout, self.call_ticks, self.fuel)
+        self.call_within(function, params, self.limits.call_timeout, self.fuel)
     }
 
     #[inline]
@@ -162,14 +162,14 @@ impl Instance {
         function: &TypedFunc<P, R>,
         params: P,
         timeout: Duration,
-        ticks: u64,
         fuel: Option<u64>,
     ) -> wasmtime::Result<R>
     where
         P: ComponentNamedList + Lower + Send + Sync,
         R: ComponentNamedList + Lift + Send + Sync + 'static,
     {
-        self.store.set_epoch_deadline(ticks);
+        self.store.data_mut().stopwatch.begin(timeout);
+        self.store.set_epoch_deadline(1);
         if let Some(fuel) = fuel {
             self.store.set_fuel(fuel)?;
         }
@@ -230,7 +230,12 @@ fn open_store(setup: &Setup, engine: &Engine, counts_fuel: bool) -> Result<Store
         let opened = store.data_mut().open_wasi();
         opened.map_err(|error| SandboxError::Grant(format!("{error:#}")))?;
     }
-    store.set_epoch_deadline(Ticker::ticks(limits.init_timeout));
+    store.epoch_deadline_callback(|mut store| {
+        let is_over = store.data_mut().stopwatch.is_over();
+        Ok(if is_over { UpdateDeadline::Interrupt } else { UpdateDeadline::Continue(1) })
+    });
+    store.data_mut().stopwatch.begin(limits.init_timeout);
+    store.set_epoch_deadline(1);
     if counts_fuel {
         // Instantiation runs start functions; the deadline bounds them.
         store.set_fuel(u64::MAX).map_err(|error| SandboxError::Engine(error.to_string()))?;

@@ -3,9 +3,8 @@
 //! A trap costs the element it happened on and what the guest held inside: the next call gets a new instance, made from
 //! the same code and config. A guest that traps on every call is left alone for longer and longer.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use torvyn_stream::{
     Call, ContentType, Element, Emission, End, ErrorKind, Outbox, Pull, Stage, StageError, Step,
@@ -13,9 +12,11 @@ use torvyn_stream::{
 use wasmtime::component::{ComponentNamedList, Lift, Lower, Resource, TypedFunc};
 
 use crate::contract::{
-    BackpressureSignal, FlowContext, MetaIn, OutputElement, Polled, ProcessResult, StreamElement, Verdict,
+    BackpressureSignal, FlowContext, MetaIn, OutputElement, Polled, ProcessResult, Role, StreamElement,
+    Verdict,
 };
-use crate::fault::answered;
+use crate::fault::{answered, clipped};
+use crate::health::{Breaker, Health};
 use crate::host::FlowFacts;
 use crate::imports::{CONTEXT, content_type};
 use crate::instance::{Answer, Calls, Instance, Setup};
@@ -23,17 +24,6 @@ use crate::slab::{Readable, Slot};
 
 /// A source that has nothing yet, or a sink that asked for a pause, is asked again after this time.
 const PATIENCE_NS: u64 = 10_000_000;
-
-/// What happened to a node's instances.
-#[derive(Debug, Default)]
-pub struct Health {
-    /// Calls that did not come back.
-    pub traps: AtomicU64,
-    /// Instances made to replace one that trapped; each lost what the one before held.
-    pub replaced: AtomicU64,
-    /// Calls refused while the breaker was open.
-    pub refused: AtomicU64,
-}
 
 /// Where an instance waits before its flow starts and after it has ended.
 pub type Seat = Arc<Mutex<Option<Instance>>>;
@@ -48,33 +38,6 @@ pub struct GuestStage {
     wake_ns: Option<u64>,
     /// Whether the guest asks for what goes with elements and ends.
     told: bool,
-}
-
-/// Opens after several traps in a row, for a time that doubles.
-#[derive(Default)]
-struct Breaker {
-    in_a_row: u32,
-    open_until: Option<Instant>,
-}
-
-const TRAPS_IN_A_ROW: u32 = 5;
-const FIRST_REST: Duration = Duration::from_millis(100);
-const LONGEST_REST: Duration = Duration::from_secs(10);
-
-impl Breaker {
-    fn trapped(&mut self) {
-        self.in_a_row += 1;
-        if self.in_a_row >= TRAPS_IN_A_ROW {
-            let doubled = FIRST_REST * (1 << (self.in_a_row - TRAPS_IN_A_ROW).min(10));
-            self.open_until = Some(Instant::now() + doubled.min(LONGEST_REST));
-        }
-    }
-
-    /// How long it stays open.
-    fn rest(&self) -> Option<Duration> {
-        let left = self.open_until?.saturating_duration_since(Instant::now());
-        (!left.is_zero()).then_some(left)
-    }
 }
 
 impl GuestStage {
@@ -97,23 +60,25 @@ impl GuestStage {
     #[cold]
     fn replace(&mut self) -> Result<(), StageError> {
         if let Some(rest) = self.breaker.rest() {
-            self.health.refused.fetch_add(1, Ordering::Relaxed);
+            Health::note(&self.health.refused);
             let message = format!(
                 "the component trapped {} times in a row and rests for {} ms",
-                self.breaker.in_a_row,
+                self.breaker.in_a_row(),
                 rest.as_millis()
             );
             return Err(StageError::new(ErrorKind::Unavailable, message));
         }
+        let started = Instant::now();
         match Instance::start(&self.setup) {
             Ok(instance) => {
-                if self.breaker.in_a_row > 0 {
-                    self.health.replaced.fetch_add(1, Ordering::Relaxed);
+                if self.breaker.in_a_row() > 0 {
+                    self.health.note_replaced(started.elapsed());
                 }
                 self.instance = Some(instance);
                 Ok(())
             }
             Err(error) => {
+                Health::note(&self.health.traps);
                 self.breaker.trapped();
                 Err(error)
             }
@@ -145,7 +110,7 @@ impl GuestStage {
                 if self.setup.compiled.description.imports_wasi() {
                     instance.deliver(&self.setup.printer, false);
                 }
-                self.breaker.in_a_row = 0;
+                self.breaker.answered();
                 Ok(answer)
             }
             Err(error) => {
@@ -161,7 +126,8 @@ impl GuestStage {
         if let Some(lost) = self.instance.take() {
             lost.deliver(&self.setup.printer, true);
         }
-        self.health.traps.fetch_add(1, Ordering::Relaxed);
+        Health::note(&self.health.traps);
+        Health::note(&self.health.state_lost);
         self.breaker.trapped();
         fault
     }
@@ -257,7 +223,7 @@ impl GuestStage {
             Verdict::Pass => Step::Forward,
             Verdict::Drop => Step::Drop,
             Verdict::Replace(output) => Step::Replace(self.take(output)?),
-            Verdict::Block(reason) => Step::Block(reason),
+            Verdict::Block(reason) => Step::Block(clipped(reason)),
             Verdict::Hold => Step::Hold,
         })
     }
@@ -266,7 +232,8 @@ impl GuestStage {
         for name in names {
             let Some(port) = self.ports.iter().position(|known| *known == name) else {
                 out.ports.clear();
-                let message = format!("`route` named a port `{name}`; there are {}", self.ports.join(", "));
+                let ports = self.ports.join(", ");
+                let message = format!("`route` named a port `{}`; there are {ports}", clipped(name));
                 return Err(StageError::new(ErrorKind::Contract, message));
             };
             out.ports.push(port as u16);
@@ -289,6 +256,13 @@ fn no_such_call(what: &str) -> StageError {
 
 impl Stage for GuestStage {
     fn pull(&mut self, call: Call<'_>) -> Result<Pull, StageError> {
+        // No element is lost by waiting: a source that rests is asked again when it has rested.
+        if self.instance.is_none()
+            && let Some(rest) = self.breaker.rest()
+        {
+            Health::note(&self.health.refused);
+            return Ok(Pull::Pending(Some(call.now_ns + rest.as_nanos() as u64)));
+        }
         match self.calls()? {
             Calls::Source { pull, .. } => {
                 let answer = self.ask("pull", &pull, (), Some(call))?;
@@ -358,6 +332,10 @@ impl Stage for GuestStage {
     }
 
     fn flush(&mut self, call: Call<'_>, out: &mut Outbox) -> Result<Step, StageError> {
+        // A new instance for a role that has nothing to flush would be made in vain, or refused.
+        if !matches!(self.setup.compiled.description.role, Role::Aggregator | Role::Expander) {
+            return Ok(Step::Done);
+        }
         if let Calls::Aggregator { flush, .. } | Calls::Expander { flush, .. } = self.calls()? {
             let answer = self.ask("flush", &flush, (), Some(call))?;
             for output in self.settle(answer)? {

@@ -133,8 +133,14 @@ class Screen:
         return text
 
     def _redacted(self, diagnostic: Diagnostic) -> Diagnostic:
-        hint = diagnostic.hint and self.redact(diagnostic.hint)
-        return replace(diagnostic, message=self.redact(diagnostic.message), hint=hint)
+        hint = diagnostic.hint and self._told(diagnostic.hint)
+        return replace(diagnostic, message=self._told(diagnostic.message), hint=hint)
+
+    def _told(self, text: str) -> str:
+        """Without secrets. For people, only the first line begins at the margin: what a message
+        quotes cannot pass for a line of ours."""
+        text = self.redact(text)
+        return text if self.is_json else text.replace("\n", "\n  ")
 
     def _write(self, stream: TextIO | None, text: str) -> None:
         if stream is None:

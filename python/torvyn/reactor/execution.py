@@ -220,4 +220,6 @@ class Execution:
         elapsed_s = time.monotonic() - self._started_s
         raw = self._native.statistics()
         launch = self.launch
-        return statistics.from_native(self.plan, launch.wiring, raw, elapsed_s, launch.denied)
+        return statistics.from_native(
+            self.plan, launch.wiring, raw, elapsed_s, launch.guests, launch.denied
+        )

@@ -26,7 +26,7 @@ from torvyn.reactor.offload import ThreadRunner
 from torvyn.reactor.offload_async import AsyncRunner, settle
 from torvyn.reactor.recording import Recording
 from torvyn.sandbox.audit import Audit
-from torvyn.sandbox.component import Allowance, GuestComponent
+from torvyn.sandbox.component import Allowance, GuestComponent, GuestHealth
 
 logger = logging.getLogger("torvyn.reactor")
 
@@ -194,6 +194,15 @@ class Launch:
                 self._loop.call_soon_threadsafe(part.runner.go)
             elif part.runner is not None:
                 part.runner.go()
+
+    @property
+    def guests(self) -> dict[str, GuestHealth]:
+        """How the nodes in the sandbox fare."""
+        return {
+            part.node.name: part.component.health
+            for part in self.parts
+            if isinstance(part.component, GuestComponent)
+        }
 
     @property
     def is_idle(self) -> bool:

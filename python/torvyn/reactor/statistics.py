@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torvyn.link.plan import Plan
+
+if TYPE_CHECKING:
+    from torvyn.sandbox.component import GuestHealth
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +36,8 @@ class NodeStatistics:
     copied_bytes: int
     mean_call_ns: float | None
     """Of the calls that were sampled; None before the first sample."""
+    guest: GuestHealth | None = None
+    """For nodes in the sandbox."""
     denied: dict[str, int] = field(default_factory=dict)
     """How often a guest was denied each kind of capability."""
 
@@ -137,6 +142,7 @@ def from_native(
     wiring: list[tuple[str, str, str]],
     raw: dict[str, Any],
     elapsed_s: float,
+    guests: Mapping[str, GuestHealth],
     denied: Mapping[str, dict[str, int]],
 ) -> Statistics:
     """Names put to the numbers. `wiring` names the edges in native order; "" is the caller."""
@@ -148,6 +154,7 @@ def from_native(
             role=node.role,
             unit=node.unit,
             mean_call_ns=sampled_ns / calls if calls else None,
+            guest=guests.get(node.name),
             denied=denied.get(node.name, {}),
             **counters,
         )
@@ -168,6 +175,7 @@ def nothing_yet(plan: Plan, state: str) -> Statistics:
             unit=node.unit,
             copies={},
             mean_call_ns=None,
+            guest=None,
             denied={},
             **zero,
         )

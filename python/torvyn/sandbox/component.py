@@ -68,6 +68,30 @@ class Allowance:
     DEFAULT_INIT_S: ClassVar[float] = 5.0
 
 
+@dataclass(frozen=True, slots=True)
+class GuestHealth:
+    """What happened to the instances of one node's guest."""
+
+    traps: int = 0
+    """Calls that did not come back, and replacements that did not start."""
+    state_lost: int = 0
+    """Instances that were let go with all they held."""
+    replaced: int = 0
+    refused: int = 0
+    """Calls refused, and pulls put off, while a guest that trapped too often rested."""
+    replace_ns: int = 0
+    """What making the replacements took, `init` included."""
+
+    @classmethod
+    def of(cls, guest: SandboxGuest) -> GuestHealth:
+        return cls(guest.traps, guest.state_lost, guest.replaced, guest.refused, guest.replace_ns)
+
+    @property
+    def mean_replace_ns(self) -> float | None:
+        """How long an element waited for a new instance."""
+        return self.replace_ns / self.replaced if self.replaced else None
+
+
 class GuestComponent(Component):
     """What the guests of all roles share; `guest_class` mixes a role in."""
 
@@ -80,6 +104,12 @@ class GuestComponent(Component):
     allowance: Allowance | None = None
     _guest: SandboxGuest | None = None
     _denied: Mapping[str, int] = MappingProxyType({})
+    _last_health = GuestHealth()
+
+    @property
+    def health(self) -> GuestHealth:
+        """Counted on while the guest runs; stays when it is over."""
+        return self._last_health if self._guest is None else GuestHealth.of(self._guest)
 
     def allow(self, allowance: Allowance) -> None:
         """Said by the reactor before `init`."""
@@ -133,12 +163,14 @@ class GuestComponent(Component):
         allowed = self.allowance or Allowance(self.name)
         if guest is None:
             return
-        if guest.traps:
+        self._last_health = health = GuestHealth.of(guest)
+        if health.traps:
             logger.warning(
-                "node `%s` trapped %d times; %d new instances began without its state",
+                "node `%s`: traps %d, states lost %d, instances replaced %d",
                 allowed.node,
-                guest.traps,
-                guest.replaced,
+                health.traps,
+                health.state_lost,
+                health.replaced,
                 extra={"node": allowed.node, "event": "guest.trapped"},
             )
         try:

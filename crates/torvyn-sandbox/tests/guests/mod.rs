@@ -1,6 +1,8 @@
 //! Guests for the tests: core modules as text, made into components of the worlds in `wit/`, and stages over them.
 #![allow(clippy::unwrap_used, dead_code)]
 
+pub mod hostile;
+
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
