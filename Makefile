@@ -54,11 +54,11 @@ format: $(VENV)/.dev ## format Python and Rust
 	cargo fmt --all
 
 $(VENV)/.bench: $(VENV)/.dev
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check "langchain-core>=1.0" "bytewax>=0.21" "pipecat-ai>=1.0" "wasmtime>=35"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check "langchain-core>=1.0" "bytewax>=0.21" "pipecat-ai>=1.0" "wasmtime>=35" "orjson>=3.10" "pydantic>=2.10" "openai>=2.0"
 	@touch $@
 
 bench: $(VENV)/.bench ## run the benchmarks and render benches/results
-	for question in token_streaming latency fairness many_flows startup sandbox; do $(BIN)/python -m benches.$$question || exit 1; done
+	for question in token_streaming latency fairness many_flows startup sandbox frames; do $(BIN)/python -m benches.$$question || exit 1; done
 
 docs: $(VENV)/.dev ## write the generated pages of the reference
 	$(BIN)/python docs/generate.py

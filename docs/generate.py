@@ -13,6 +13,7 @@ from typing import Final
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import reference_protocol
 import reference_python
 import reference_tables
 
@@ -25,6 +26,7 @@ PAGES: Final[dict[str, Callable[[], str]]] = {
     "command-line.md": reference_tables.command_line_page,
     "python.md": reference_python.python_page,
     "testing.md": reference_python.testing_page,
+    "protocol.md": reference_protocol.protocol_page,
 }
 
 
