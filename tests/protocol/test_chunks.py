@@ -240,6 +240,26 @@ def test_halves_of_a_surrogate_pair_are_joined_over_chunks() -> None:
     assert said(put(content("a\ud83d"), content("\ude00b"), content("c"))) == "a\U0001f600bc"
 
 
+def arguments(text: str) -> dict[str, Any]:
+    call = {"index": 0, "function": {"arguments": text}}
+    return {"choices": [{"index": 0, "delta": {"tool_calls": [call]}}]}
+
+
+def test_halves_in_the_arguments_of_a_call_are_joined_too() -> None:
+    end = {"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]}
+    items = put(arguments('"\ud83d'), arguments('\ude00"\ud83d'), end)
+
+    told = [item.call.arguments for item in of(items, Delta)]
+    assert told == ['"', '\U0001f600"', "\ufffd"]
+
+
+@pytest.mark.parametrize("index", [-1, 5000])
+def test_a_choice_that_cannot_be_is_refused(index: int) -> None:
+    for delta in ({"content": "a"}, {"content": "a", "refusal": "b"}):
+        with pytest.raises(InvalidInput, match="choices"):
+            put({"choices": [{"index": index, "delta": delta}]})
+
+
 def test_a_half_that_stays_alone_is_replaced() -> None:
     end = {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}
 

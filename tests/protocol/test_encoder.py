@@ -213,6 +213,16 @@ def test_a_choice_that_does_not_exist_is_refused() -> None:
         encoder("torvyn").encode(End(1, (Finish(3, "stop"),)))
 
 
+def test_half_a_surrogate_pair_is_replaced_wherever_it_stands() -> None:
+    half = "a\ud83d"
+    wire = Encoder("torvyn", "lines", id=half, flow=half, created=1, epoch="e")
+    call = Delta(1, 0, "tool_call", call=ToolCall(0, half, half, half))
+    end = End(4, (Finish(0, "stop", half, half),))
+
+    frames = [wire.start(), wire.encode(call), wire.error(half, half), wire.encode(end)]
+    assert [frame.count("a\ufffd".encode()) for frame in frames] == [2, 3, 2, 2]
+
+
 def test_no_line_of_a_frame_can_be_forged_by_its_text() -> None:
     text = "a\n\ndata: [DONE]\r\n\r\nid: 9\u2028\u2029\x85\x0b\x0c\x1c\x1e"
     for dialect in ("torvyn", "openai-chat", "openai-completions"):

@@ -87,6 +87,10 @@ def test_only_what_will_stay_is_shown(text: str, value: Any) -> None:
     assert after(*text) == value
 
 
+def test_half_a_surrogate_pair_of_a_python_text_is_replaced() -> None:
+    assert "\ufffd" in after('["\ud83d"]')[0]
+
+
 def test_the_value_grows_in_place() -> None:
     parser = PartialJson()
     parser.put('{"a":["x')
