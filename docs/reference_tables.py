@@ -22,6 +22,7 @@ ROOMS = {
     "contract": "A component breaks the promise of its role.",
     "component": "Raised by components, by who is at fault.",
     "components": "The built-in parts.",
+    "text": "Token ids, bytes and the files of tokenizers.",
     "manifest": "The text of Torvyn.toml.",
     "link": "The graph that a manifest or a program describes.",
     "sandbox": "WebAssembly components.",

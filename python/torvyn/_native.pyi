@@ -1,8 +1,8 @@
 """The native module. Text that a person reads is never made there: errors carry fields."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from os import PathLike
-from typing import Any, Literal, Self, final
+from typing import Any, Literal, Self, SupportsIndex, final
 
 from typing_extensions import disjoint_base
 
@@ -26,8 +26,11 @@ __all__ = [
     "SandboxGuest",
     "SentenceSplitter",
     "ServerEvent",
+    "TextStreamer",
+    "TokenTable",
     "TomlError",
     "Utf8Decoder",
+    "VocabularyFault",
     "Waker",
     "WasmError",
     "Workers",
@@ -37,6 +40,8 @@ __all__ = [
     "describe_component",
     "encode_component",
     "parse_toml",
+    "read_gguf",
+    "read_sentencepiece",
     "wit_files",
     "wit_worlds",
 ]
@@ -377,6 +382,76 @@ class Utf8Decoder:
     @property
     def held_bytes(self) -> int:
         """Bytes that wait for the rest of their character: 0 to 3."""
+
+# vocabulary.rs
+class VocabularyFault(ValueError):
+    """A file that is no tokenizer. `args`: `invalid`, `too-large` or `unsupported`, and why."""
+
+    args: tuple[str, str]
+
+@disjoint_base
+class TokenTable:
+    """Token ids to bytes, shared by all streamers of a tokenizer."""
+
+    def __new__(
+        cls,
+        tokens: list[bytes | None],
+        special: list[int] = ...,
+        *,
+        first: list[bytes | None] | None = None,
+        first_until: Literal["token", "taken", "text"] = "token",
+        strip: int = 0,
+        replace_each_byte: bool = False,
+        special_separates: bool = False,
+    ) -> Self: ...
+    def __len__(self) -> int: ...
+    def __getitem__(self, id: int, /) -> bytes | None:
+        """The bytes of a token; None for an id between others that stands for nothing."""
+
+    def is_special(self, id: int) -> bool:
+        """Whether a token is a sign of the model rather than text."""
+
+def read_gguf(
+    path: str | PathLike[str],
+) -> tuple[str, list[bytes], list[int], bool | None]:
+    """The tokenizer of a GGUF file: model, tokens, types, `add_space_prefix`."""
+
+def read_sentencepiece(
+    data: bytes,
+) -> tuple[list[tuple[bytes, int]], bytes, bool, bool, bool, bool]:
+    """Pieces with types, the unknown piece's surface, and four rules of the model."""
+
+# streamer.rs
+@final
+class TextStreamer:
+    """Token ids or bytes to text, as they stream.
+
+    Joined it equals the text of all ids for every split. A call that fails changes nothing.
+    """
+
+    def __new__(
+        cls,
+        vocabulary: TokenTable | None = None,
+        *,
+        skip_special: bool = True,
+        tail: Literal["replace", "drop", "error"] = "replace",
+        bad_bytes: Literal["replace", "drop", "error"] = "replace",
+        unknown: Literal["error", "skip", "replace"] = "error",
+        graphemes: bool = False,
+        continues: bool = False,
+    ) -> TextStreamer: ...
+    def put(self, tokens: SupportsIndex | Iterable[SupportsIndex] | bytes | bytearray) -> str:
+        """The text that this id, these ids or these bytes complete."""
+
+    def finish(self) -> str:
+        """The input is over: what waits, by the policy for the tail. The streamer is as new."""
+
+    def clear(self) -> None:
+        """Forgets everything."""
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes that wait: of an unfinished character, and of a grapheme that may go on."""
 
 # toml.rs
 class TomlError(ValueError):

@@ -23,6 +23,16 @@ CATALOGUE: Final[dict[str, str]] = {
     "components.file-missing": "A file to read, or the folder of a file to write, is not there.",
     "components.file-unreadable": "A file to be read is there, but it cannot be opened.",
     "components.file-unwritable": "A file cannot be opened for writing.",
+    # text: token ids, bytes and the files of tokenizers
+    "text.bytes-invalid": "A streamer that takes no bad bytes was given some.",
+    "text.no-vocabulary": "A streamer without a vocabulary was given a token id.",
+    "text.tail-unfinished": "A text ended within a character, and the policy is `error`.",
+    "text.token-unknown": "A token id is not in the vocabulary.",
+    "text.vocabulary-invalid": "A file is no tokenizer, or a damaged one.",
+    "text.vocabulary-missing": "The file of a tokenizer is not there.",
+    "text.vocabulary-too-large": "A tokenizer's file claims or holds more than is read.",
+    "text.vocabulary-unreadable": "The file of a tokenizer is there but cannot be read.",
+    "text.vocabulary-unsupported": "A tokenizer decodes in a way that does not go token by token.",
     # engine: what is asked of engines, and how they fail
     "engine.request-invalid": "A request to an engine has options that do not fit.",
     # protocol: what comes over a wire

@@ -5,6 +5,7 @@
     +-- LinkError              the file is fine, its graph is not   exit 2
     +-- ContractError          a component breaks its role          exit 2
     +-- UsageError             the command line is wrong            exit 2
+    +-- TextError              tokens or a tokenizer are wrong      exit 2
     +-- MissingError           something outside is missing         exit 3
     +-- FlowError              a running flow failed                exit 1
     |   +-- ComponentError     what components raise, by who is at fault
@@ -133,6 +134,10 @@ class ContractError(TorvynError):
 
 
 class UsageError(TorvynError):
+    exit_code = 2
+
+
+class TextError(TorvynError):
     exit_code = 2
 
 

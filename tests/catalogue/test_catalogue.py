@@ -21,6 +21,7 @@ COVERED_ROOMS = (
     "contract",
     "component",
     "components",
+    "text",
     "manifest",
     "link",
     "sandbox",

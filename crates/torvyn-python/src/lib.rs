@@ -21,10 +21,12 @@ mod report;
 #[cfg(feature = "sandbox")]
 mod sandbox;
 mod stage;
+mod streamer;
 mod symbols;
 mod text;
 mod toml;
 mod tools;
+mod vocabulary;
 mod waker;
 
 use pyo3::prelude::*;
@@ -55,6 +57,8 @@ mod _native {
     #[pymodule_export]
     use super::sandbox::{CompiledComponent, SandboxError, SandboxGuest, capability_covers};
     #[pymodule_export]
+    use super::streamer::TextStreamer;
+    #[pymodule_export]
     use super::text::{SentenceSplitter, Utf8Decoder};
     #[pymodule_export]
     use super::toml::{TomlError, parse_toml};
@@ -63,6 +67,8 @@ mod _native {
         WasmError, annotate_component, component_notes, describe_component, encode_component, wit_files,
         wit_worlds,
     };
+    #[pymodule_export]
+    use super::vocabulary::{TokenTable, VocabularyFault, read_gguf, read_sentencepiece};
     #[pymodule_export]
     use super::waker::PyWaker;
 }

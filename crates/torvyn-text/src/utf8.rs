@@ -4,7 +4,7 @@
 //! `String::from_utf8_lossy` of the joined input however it was cut. Nothing is decoded twice.
 
 /// Decodes a stream of bytes. After `finish` it is as new.
-#[derive(Debug, Default, Clone)]
+#[derive(Debug, Default, Clone, Copy)]
 pub struct Utf8Decoder {
     tail: [u8; 4],
     waiting: usize,
@@ -17,19 +17,24 @@ impl Utf8Decoder {
 
     /// Appends to `out` every character that `bytes` completes.
     pub fn put(&mut self, bytes: &[u8], out: &mut String) {
-        let rest = self.complete_tail(bytes, out);
+        self.put_with(bytes, out, &mut |_, out| out.push(char::REPLACEMENT_CHARACTER));
+    }
+
+    /// The same, with each maximal subpart that can never become a character given to `bad`.
+    pub fn put_with(&mut self, bytes: &[u8], out: &mut String, bad: &mut impl FnMut(&[u8], &mut String)) {
+        let rest = self.complete_tail(bytes, out, bad);
         let mut chunks = rest.utf8_chunks().peekable();
         while let Some(chunk) = chunks.next() {
             out.push_str(chunk.valid());
-            let bad = chunk.invalid();
-            if bad.is_empty() {
+            let broken = chunk.invalid();
+            if broken.is_empty() {
                 continue;
             }
-            if chunks.peek().is_none() && is_unfinished(bad) {
-                self.tail[..bad.len()].copy_from_slice(bad);
-                self.waiting = bad.len();
+            if chunks.peek().is_none() && is_unfinished(broken) {
+                self.tail[..broken.len()].copy_from_slice(broken);
+                self.waiting = broken.len();
             } else {
-                out.push(char::REPLACEMENT_CHARACTER);
+                bad(broken, out);
             }
         }
     }
@@ -40,6 +45,11 @@ impl Utf8Decoder {
             out.push(char::REPLACEMENT_CHARACTER);
             self.waiting = 0;
         }
+    }
+
+    /// The bytes that wait for the rest of their character.
+    pub fn held(&self) -> &[u8] {
+        &self.tail[..self.waiting]
     }
 
     /// Bytes that wait for the rest of their character: 0 to 3.
@@ -53,7 +63,12 @@ impl Utf8Decoder {
     }
 
     /// Feeds the waiting character byte by byte; answers with the bytes that are not part of it.
-    fn complete_tail<'a>(&mut self, bytes: &'a [u8], out: &mut String) -> &'a [u8] {
+    fn complete_tail<'a>(
+        &mut self,
+        bytes: &'a [u8],
+        out: &mut String,
+        bad: &mut impl FnMut(&[u8], &mut String),
+    ) -> &'a [u8] {
         let mut rest = bytes;
         while self.waiting > 0 {
             let Some((&byte, after)) = rest.split_first() else {
@@ -68,7 +83,7 @@ impl Utf8Decoder {
                 Err(error) if error.error_len().is_none() => self.waiting += 1,
                 Err(_) => {
                     // What waited was good so far, so this byte is the one that breaks it and may begin another.
-                    out.push(char::REPLACEMENT_CHARACTER);
+                    bad(&self.tail[..self.waiting], out);
                     self.waiting = 0;
                     break;
                 }

@@ -1,7 +1,12 @@
-"""Token bytes to text, text to sentences: `Utf8Decoder` and `SentenceSplitter`, thin over native.
+"""Token ids to text, text to sentences: machines that are fed pieces of any size.
 
-Both are fed pieces of any size and answer the same however the input was cut. Importing this room
-does not need the native module; the first use of a name does.
+    Vocabulary        what each token id is in bytes, from a tokenizer's file
+    TextStreamer      token ids or bytes -> text
+    Utf8Decoder       bytes -> text
+    SentenceSplitter  text -> sentences
+
+All answer the same however the input was cut. Importing this room does not need the native module;
+the first use of a name does.
 """
 
 from __future__ import annotations
@@ -9,14 +14,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from torvyn._native import SentenceSplitter, Utf8Decoder
+    from torvyn._native import SentenceSplitter, TextStreamer, Utf8Decoder
+    from torvyn.text.vocabulary import Vocabulary
 
-__all__ = ["SentenceSplitter", "Utf8Decoder"]
+__all__ = ["SentenceSplitter", "TextStreamer", "Utf8Decoder", "Vocabulary"]
 
 
 def __getattr__(name: str) -> Any:
-    if name in __all__:
-        from torvyn import _native
+    if name not in __all__:
+        raise AttributeError(f"module 'torvyn.text' has no attribute {name!r}")
+    if name == "Vocabulary":
+        from torvyn.text.vocabulary import Vocabulary
 
-        return getattr(_native, name)
-    raise AttributeError(f"module 'torvyn.text' has no attribute {name!r}")
+        return Vocabulary
+    from torvyn import _native
+
+    return getattr(_native, name)

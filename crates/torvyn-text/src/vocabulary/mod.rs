@@ -1,0 +1,153 @@
+//! What each token id is in bytes: a table made once per tokenizer and shared by its streamers.
+//!
+//! Tokenizers differ in three ways that a table of bytes does not show, and which are kept here: what a token is at
+//! the very start of a text (`Start`), how bad bytes are counted, and whether a token that is not shown still
+//! separates the bytes around it.
+
+pub mod gguf;
+mod protobuf;
+pub mod sentencepiece;
+
+/// Byte strings, one after the other.
+#[derive(Debug, Default, Clone)]
+pub struct Table {
+    bytes: Vec<u8>,
+    ends: Vec<u32>,
+}
+
+impl Table {
+    /// Appends an entry; false when the table would exceed 4 GiB.
+    #[must_use]
+    pub fn push(&mut self, entry: &[u8]) -> bool {
+        let Ok(end) = u32::try_from(self.bytes.len() + entry.len()) else {
+            return false;
+        };
+        self.bytes.extend_from_slice(entry);
+        self.ends.push(end);
+        true
+    }
+
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    pub fn get(&self, index: usize) -> Option<&[u8]> {
+        let end = *self.ends.get(index)? as usize;
+        let start = if index == 0 { 0 } else { self.ends[index - 1] as usize };
+        self.bytes.get(start..end)
+    }
+}
+
+/// How long the start of a text lasts: while it does, tokens are what `Vocabulary::first` says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Start {
+    /// For one token (Metaspace and WordPiece decoders of tokenizer.json).
+    Token,
+    /// Until a token that is not empty (SentencePiece, `add_dummy_prefix`).
+    Taken,
+    /// Until there is text (SentencePiece, `remove_extra_whitespaces`).
+    Text,
+}
+
+/// What is known of a token besides its bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    Text,
+    /// Text whose bytes are whole characters, which is nearly all of them.
+    Whole,
+    Special,
+    /// An id between others that stands for nothing.
+    Missing,
+}
+
+#[derive(Debug, Clone)]
+pub struct Vocabulary {
+    table: Table,
+    kinds: Vec<Kind>,
+    first: Option<(Table, Start)>,
+    /// Leading spaces that the whole text loses.
+    pub strip: u32,
+    /// One U+FFFD for each bad byte, not for each maximal subpart.
+    pub replace_each_byte: bool,
+    /// A special token that is not shown ends an unfinished character before it.
+    pub special_separates: bool,
+}
+
+impl Vocabulary {
+    /// `None` for an entry is an id that stands for nothing; a table too large is None.
+    pub fn new<'a>(entries: impl IntoIterator<Item = Option<&'a [u8]>>) -> Option<Self> {
+        let mut table = Table::default();
+        let mut kinds = Vec::new();
+        for entry in entries {
+            if !table.push(entry.unwrap_or_default()) {
+                return None;
+            }
+            kinds.push(match entry {
+                None => Kind::Missing,
+                Some(bytes) if std::str::from_utf8(bytes).is_ok() => Kind::Whole,
+                Some(_) => Kind::Text,
+            });
+        }
+        let strip = 0;
+        Some(Self { table, kinds, first: None, strip, replace_each_byte: false, special_separates: false })
+    }
+
+    /// Says that an id is special; false when there is no such id.
+    pub fn mark_special(&mut self, id: usize) -> bool {
+        let found = self.kinds.get_mut(id).filter(|kind| **kind != Kind::Missing);
+        if let Some(kind) = found {
+            *kind = Kind::Special;
+            return true;
+        }
+        false
+    }
+
+    /// Says what tokens are at the start of a text; false when the table has another length.
+    pub fn start_with(&mut self, first: Table, until: Start) -> bool {
+        let fits = first.len() == self.table.len();
+        if fits {
+            self.first = Some((first, until));
+        }
+        fits
+    }
+
+    pub fn len(&self) -> usize {
+        self.kinds.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.kinds.is_empty()
+    }
+
+    /// The place of an id that stands for something.
+    pub fn index(&self, id: i64) -> Option<usize> {
+        let index = usize::try_from(id).ok()?;
+        let kind = *self.kinds.get(index)?;
+        (kind != Kind::Missing).then_some(index)
+    }
+
+    pub fn kind(&self, index: usize) -> Kind {
+        self.kinds.get(index).copied().unwrap_or(Kind::Missing)
+    }
+
+    pub fn bytes(&self, index: usize) -> &[u8] {
+        self.table.get(index).unwrap_or_default()
+    }
+
+    /// The start of a text, if this vocabulary treats it in a way of its own.
+    pub fn start(&self) -> Option<Start> {
+        self.first.as_ref().map(|(_, until)| *until)
+    }
+
+    /// What a token is at the start of a text.
+    pub fn first_bytes(&self, index: usize) -> &[u8] {
+        match &self.first {
+            Some((table, _)) => table.get(index).unwrap_or_default(),
+            None => self.bytes(index),
+        }
+    }
+}

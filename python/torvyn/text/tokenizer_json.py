@@ -1,0 +1,53 @@
+"""A Hugging Face `tokenizer.json` to the bytes of its tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from torvyn.text.complaints import vocabulary_invalid
+from torvyn.text.decoders import Decoding
+from torvyn.text.spelling import Spelled, in_order
+
+
+def spell_tokenizer_json(data: dict[str, Any]) -> Spelled:
+    """What `tokenizers.Tokenizer.decode` gives, token by token."""
+    added = [*_added(data)]
+    tokens = in_order([*_of_model(data), *((id, content) for id, content, _ in added)])
+    signs = {content for _, content, is_special in added if is_special}
+    decoder = data.get("decoder")
+    if not isinstance(decoder, dict | None):
+        raise vocabulary_invalid("its decoder is no table")
+    decoding = Decoding(tokens)
+    decoding.apply(decoder)
+    return decoding.spelled([id for id, token in enumerate(tokens) if token in signs])
+
+
+def _of_model(data: dict[str, Any]) -> Iterator[tuple[int, str]]:
+    model = data.get("model")
+    vocab = model.get("vocab") if isinstance(model, dict) else None
+    if isinstance(vocab, dict):
+        for token, id in vocab.items():
+            if type(id) is not int:
+                raise vocabulary_invalid(f"the id of {token!r} is {id!r}")
+            yield id, token
+    elif isinstance(vocab, list):  # Unigram: pieces with their scores
+        for id, pair in enumerate(vocab):
+            if not isinstance(pair, list) or not pair or not isinstance(pair[0], str):
+                raise vocabulary_invalid(f"piece {id} has no text")
+            yield id, pair[0]
+    else:
+        raise vocabulary_invalid("it has no `model.vocab`")
+
+
+def _added(data: dict[str, Any]) -> Iterator[tuple[int, str, bool]]:
+    added = data.get("added_tokens") or []
+    if not isinstance(added, list):
+        raise vocabulary_invalid("its `added_tokens` are no list")
+    for entry in added:
+        id, content = (
+            (entry.get("id"), entry.get("content")) if isinstance(entry, dict) else (None, None)
+        )
+        if type(id) is not int or not isinstance(content, str):
+            raise vocabulary_invalid(f"the added token {entry!r:.80} has no id or no content")
+        yield id, content, entry.get("special") is True

@@ -1,0 +1,139 @@
+"""`Vocabulary`: what each token id is in bytes, read once per tokenizer, shared by its streamers.
+
+Finds out what a file is, hands it to the reader of that format, and bounds what is read.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from os import PathLike
+from pathlib import Path
+from typing import Any, Final, Literal, Self, get_args
+
+from torvyn._native import TokenTable
+from torvyn.errors import Location, TextError
+from torvyn.text.complaints import (
+    vocabulary_invalid,
+    vocabulary_missing,
+    vocabulary_too_large,
+    vocabulary_unreadable,
+)
+from torvyn.text.spelling import MAX_TOKENS, Spelled
+
+Format = Literal["tokenizer.json", "tekken", "sentencepiece", "gguf", "tiktoken"]
+
+MAX_FILE_BYTES: Final = 128 << 20
+"""For files that are read as a whole; of a GGUF file only the metadata is read."""
+
+_IN_A_FOLDER: Final = ("tokenizer.json", "tekken.json", "tokenizer.model")
+
+
+class Vocabulary(TokenTable):
+    """What each token id is in bytes.
+
+    `Vocabulary.load(path)` reads a tokenizer's file; `Vocabulary(tokens, special)` takes the bytes
+    of each id, None for an id that stands for nothing.
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, tokens: Iterable[bytes | None], special: Iterable[int] = ()) -> Self:
+        """A vocabulary of these tokens; `special` are the ids of signs that are no text."""
+        return cls._of(Spelled([*tokens], [*special]))
+
+    @classmethod
+    def load(
+        cls,
+        path: str | PathLike[str],
+        *,
+        format: Format | None = None,
+        special_tokens: Mapping[str, int] | None = None,
+    ) -> Self:
+        """Read a tokenizer.json, tekken.json, SentencePiece, GGUF or tiktoken file.
+
+        A folder is searched for the first three. `special_tokens` belongs to tiktoken files, which
+        do not name theirs.
+        """
+        if format not in (None, *get_args(Format)):
+            raise ValueError(f"format is one of {', '.join(get_args(Format))}, not {format!r}")
+        file = _find(Path(path))
+        try:
+            return cls._of(_spell(file, format, special_tokens or {}))
+        except TextError as error:
+            raise error.at(Location(str(file))) from error.__cause__
+        except OSError as error:
+            raise vocabulary_unreadable(file, error.strerror or str(error)) from error
+
+    @classmethod
+    def _of(cls, spelled: Spelled) -> Self:
+        if len(spelled.tokens) > MAX_TOKENS:
+            raise vocabulary_too_large(f"{len(spelled.tokens)} tokens, more than {MAX_TOKENS}")
+        return super().__new__(cls, **_fields(spelled))
+
+    def __repr__(self) -> str:
+        return f"<Vocabulary of {len(self)} ids>"
+
+
+def _fields(spelled: Spelled) -> dict[str, Any]:
+    return {name: getattr(spelled, name) for name in Spelled.__slots__}
+
+
+def _find(path: Path) -> Path:
+    names = [path / name for name in _IN_A_FOLDER] if path.is_dir() else [path]
+    for name in names:
+        if name.exists():
+            return name
+    raise vocabulary_missing(path)
+
+
+def _spell(file: Path, format: Format | None, special_tokens: Mapping[str, int]) -> Spelled:
+    from torvyn.text import model_files, ranked
+
+    with file.open("rb") as stream:
+        head = stream.read(64)
+    kind = format or _format(file, head)
+    if special_tokens and kind != "tiktoken":
+        raise ValueError(f"special_tokens belongs to tiktoken files; this one is {kind}")
+    if kind == "gguf":
+        return model_files.spell_gguf(file)
+    data = _read(file)
+    if kind == "tiktoken":
+        return ranked.spell_tiktoken(data, special_tokens)
+    if kind == "sentencepiece":
+        return model_files.spell_sentencepiece(data)
+    return _spell_json(_parse(data))
+
+
+def _format(file: Path, head: bytes) -> Format:
+    """What a file is, by how it begins; only tiktoken's has to be told by its name."""
+    if head.startswith(b"GGUF"):
+        return "gguf"
+    if file.suffix == ".tiktoken":
+        return "tiktoken"
+    return "tokenizer.json" if head.lstrip().startswith(b"{") else "sentencepiece"
+
+
+def _spell_json(data: dict[str, Any]) -> Spelled:
+    from torvyn.text import ranked
+    from torvyn.text.tokenizer_json import spell_tokenizer_json
+
+    return ranked.spell_tekken(data) if ranked.is_tekken(data) else spell_tokenizer_json(data)
+
+
+def _read(file: Path) -> bytes:
+    with file.open("rb") as stream:
+        data = stream.read(MAX_FILE_BYTES + 1)
+    if len(data) > MAX_FILE_BYTES:
+        raise vocabulary_too_large(f"more than {MAX_FILE_BYTES >> 20} MiB")
+    return data
+
+
+def _parse(data: bytes) -> dict[str, Any]:
+    try:
+        parsed = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise vocabulary_invalid(f"its JSON cannot be read: {error}") from None
+    if not isinstance(parsed, dict):
+        raise vocabulary_invalid("its JSON is no table")
+    return parsed
