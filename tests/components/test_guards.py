@@ -226,3 +226,16 @@ def test_a_replacement_by_nothing_sends_nothing():
     flow = torvyn.Flow(["a", "b", "c"], torvyn.filter(quiet))
     assert list(flow.text()) == ["a", "c"]
     assert (flow.statistics.filtered, flow.statistics.live) == (0, 0)
+
+
+def test_a_refused_pattern_is_found_before_the_flow_starts():
+    with pytest.raises(ContractError, match=r"`patterns\[0\]` is refused") as caught:
+        list(torvyn.Flow(["a"], Pattern("(?<=a)b")))
+    assert "filter.config" in caught.value.render()
+
+
+def test_rules_are_made_once_for_all_flows(start):
+    first, second = start(Pattern, "a+b"), start(Pattern, "a+b")
+    assert first._rules is second._rules
+    first.evaluate(Element("aa"))
+    assert (first.held_bytes, second.held_bytes) == (2, 0)
