@@ -26,6 +26,7 @@ ROOMS = {
     "link": "The graph that a manifest or a program describes.",
     "sandbox": "WebAssembly components.",
     "reactor": "Flows that run.",
+    "engine": "Engines and what is asked of them.",
     "cli": "The command line.",
 }
 

@@ -23,6 +23,8 @@ CATALOGUE: Final[dict[str, str]] = {
     "components.file-missing": "A file to read, or the folder of a file to write, is not there.",
     "components.file-unreadable": "A file to be read is there, but it cannot be opened.",
     "components.file-unwritable": "A file cannot be opened for writing.",
+    # engine: what is asked of engines, and how they fail
+    "engine.request-invalid": "A request to an engine has options that do not fit.",
     # manifest: the text of Torvyn.toml
     "manifest.bad-duration": "A value is not a duration such as `100us`, `5s` or `1.5h`.",
     "manifest.bad-name": "A name holds something else than letters, digits, `_` and `-`.",

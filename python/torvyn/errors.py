@@ -155,12 +155,17 @@ class FlowError(TorvynError):
 
 
 class ComponentError(FlowError):
-    """What components raise: `raise torvyn.InvalidInput("not a number")`."""
+    """What components raise: `raise torvyn.InvalidInput("not a number")`.
+
+    A room that knows more than who is at fault gives a code of its own.
+    """
 
     default_code = "component.internal"
 
-    def __init__(self, message: str = "", *, hint: str | None = None) -> None:
-        super().__init__(self.default_code, message or type(self).__name__, hint=hint)
+    def __init__(
+        self, message: str = "", *, hint: str | None = None, code: str | None = None
+    ) -> None:
+        super().__init__(code or self.default_code, message or type(self).__name__, hint=hint)
 
 
 class InvalidInput(ComponentError):

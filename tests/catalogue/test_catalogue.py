@@ -25,6 +25,7 @@ COVERED_ROOMS = (
     "link",
     "sandbox",
     "reactor",
+    "engine",
     "cli",
 )
 """Rooms of which every code must have a case."""

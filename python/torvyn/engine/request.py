@@ -1,0 +1,118 @@
+"""A request to an engine: checked once, then only read."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from math import isfinite
+from typing import Any, Final
+
+from torvyn.errors import InvalidInput
+
+MOST_STOPS: Final = 16
+MOST_CHOICES: Final = 128
+MOST_TOP_LOGPROBS: Final = 20
+ROLES: Final = ("system", "developer", "user", "assistant", "tool")
+PRIORITIES: Final = ("critical", "high", "normal", "low", "background")
+Message = Mapping[str, Any]
+
+
+def new_id() -> str:
+    """128 random bits: a request id can be a secret."""
+    return "req-" + secrets.token_hex(16)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What is asked of an engine. `prompt` or `messages`, never both.
+
+    `max_tokens = None` leaves the length to the engine: until it ends or its context is full.
+    """
+
+    prompt: str | None = None
+    messages: tuple[Message, ...] = ()
+    max_tokens: int | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    seed: int | None = None
+    stop: tuple[str, ...] = ()
+    include_stop: bool = False
+    n: int = 1
+    logprobs: bool = False
+    top_logprobs: int = 0
+    tools: tuple[Mapping[str, Any], ...] = ()
+    tool_choice: str | Mapping[str, Any] | None = None
+    response_format: Mapping[str, Any] | None = None
+    user: str | None = None
+    priority: str = "normal"
+    id: str = field(default_factory=new_id)
+
+    @classmethod
+    def make(cls, asked: str | Sequence[Message] | Request, **options: Any) -> Request:
+        """The request for a prompt or messages; raises `InvalidInput` with all that is wrong.
+
+        An option that is None is left out. `request_id` is the id.
+        """
+        if isinstance(asked, Request):
+            return replace(asked, **options) if options else asked
+        options = {name: value for name, value in options.items() if value is not None}
+        if "request_id" in options:
+            options["id"] = options.pop("request_id")
+        if unknown := sorted(set(options) - _OPTIONS):
+            raise invalid([f"`{name}` is no option of a request" for name in unknown])
+        if isinstance(options.get("stop"), str):
+            options["stop"] = (options["stop"],)
+        for name in ("stop", "tools"):
+            options[name] = tuple(options.get(name, ()))
+        if isinstance(asked, str):
+            request = cls(prompt=asked, **options)
+        else:
+            request = cls(messages=tuple(asked), **options)
+        if problems := list(request.problems()):
+            raise invalid(problems)
+        return request
+
+    def problems(self) -> Iterator[str]:
+        """All that is wrong with it, as sentences."""
+        if (self.prompt is None) == (not self.messages):
+            yield "a request has either a prompt or messages"
+        if self.prompt == "":
+            yield "the prompt is empty"
+        for place, message in enumerate(self.messages):
+            if not isinstance(message, Mapping) or message.get("role") not in ROLES:
+                yield f"messages[{place}] has no role of {', '.join(ROLES)}"
+        yield from self._problems_of_numbers()
+        if len(self.stop) > MOST_STOPS:
+            yield f"{len(self.stop)} stop strings; at most {MOST_STOPS} are looked for"
+        if any(not isinstance(stop, str) or not stop for stop in self.stop):
+            yield "a stop string is empty or no text"
+        if self.priority not in PRIORITIES:
+            yield f"`priority` is one of {', '.join(PRIORITIES)}, not {self.priority!r}"
+
+    def _problems_of_numbers(self) -> Iterator[str]:
+        for name, (kind, least, most) in _RANGES.items():
+            value = getattr(self, name)
+            if value is None:
+                continue
+            is_kind = isinstance(value, kind) and not isinstance(value, bool)
+            if not is_kind or not isfinite(value) or not least <= value <= most:
+                words = "a whole number" if kind is int else "a number"
+                yield f"`{name}` is {words} from {least} to {most}, not {value!r}"
+
+
+_OPTIONS: Final = frozenset(item.name for item in fields(Request)) - {"prompt", "messages"}
+_WHOLE: Final = 2**63 - 1
+_RANGES: Final[dict[str, tuple[Any, float, float]]] = {
+    "max_tokens": (int, 0, _WHOLE),
+    "temperature": ((int, float), 0, 2),
+    "top_p": ((int, float), 0, 1),
+    "seed": (int, -_WHOLE - 1, _WHOLE),
+    "n": (int, 1, MOST_CHOICES),
+    "top_logprobs": (int, 0, MOST_TOP_LOGPROBS),
+}
+
+
+def invalid(problems: Sequence[str]) -> InvalidInput:
+    """One error for all that is wrong with a request."""
+    return InvalidInput("; ".join(problems), code="engine.request-invalid")

@@ -1,0 +1,109 @@
+"""Frames: what a stream of one answer is made of, on every wire.
+
+A stream is `Start`, then deltas and metas, at most one `Error`, and exactly one `End`. Frames are
+data alone: dialects give them bytes, engines and flows give them meaning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+Kind = Literal["text", "reasoning", "tool_call"]
+FinishReason = Literal["stop", "length", "content_filter", "tool_calls", "cancelled", "error"]
+
+KINDS: Final[tuple[Kind, ...]] = ("text", "reasoning", "tool_call")
+FINISH_REASONS: Final[tuple[FinishReason, ...]] = (
+    "stop",
+    "length",
+    "content_filter",
+    "tool_calls",
+    "cancelled",
+    "error",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens of one request, all choices together."""
+
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cached_tokens: int = 0
+    reasoning_tokens: int = 0
+
+    @property
+    def total_tokens(self) -> int:
+        return self.prompt_tokens + self.completion_tokens
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A piece of a call of a tool: `id` and `name` come with the first one, arguments in parts."""
+
+    index: int = 0
+    id: str | None = None
+    name: str | None = None
+    arguments: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """How one choice ended."""
+
+    index: int
+    reason: FinishReason
+    matched_stop: str | None = None
+    stopped_by: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    id: str
+    flow: str
+    created: int
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """What is new in one choice. `text` for text and reasoning, `call` for a tool call."""
+
+    seq: int
+    index: int = 0
+    kind: Kind = "text"
+    text: str = ""
+    call: ToolCall | None = None
+    logprobs: tuple[Mapping[str, Any], ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Meta:
+    seq: int
+    data: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Error:
+    """Why the stream cannot go on; open choices finish as `error`."""
+
+    seq: int
+    code: str
+    message: str
+    retryable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    seq: int
+    finish: tuple[Finish, ...]
+    usage: Usage | None = None
+    timing: Mapping[str, float] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Heartbeat:
+    """Nothing to say, still here."""
+
+
+Frame = Start | Delta | Meta | Error | End | Heartbeat
