@@ -58,7 +58,7 @@ $(VENV)/.bench: $(VENV)/.dev
 	@touch $@
 
 bench: $(VENV)/.bench ## run the benchmarks and render benches/results
-	for question in token_streaming latency fairness many_flows startup sandbox; do $(BIN)/python -m benches.$$question || exit 1; done
+	for question in token_streaming latency fairness many_flows startup guards sandbox; do $(BIN)/python -m benches.$$question || exit 1; done
 
 docs: $(VENV)/.dev ## write the generated pages of the reference
 	$(BIN)/python docs/generate.py
