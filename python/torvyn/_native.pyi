@@ -353,7 +353,7 @@ class StopStrings:
 # guard.rs
 @final
 class TextGuard:
-    """One guarded stream of text. `parameters` are those of the native stage `guard`."""
+    """One guarded stream of text. The native stage `guard` is made `like` one."""
 
     def __new__(cls, parameters: dict[str, Any]) -> TextGuard: ...
     def fork(self) -> TextGuard:

@@ -133,7 +133,10 @@ class NodeLinker:
         spec = getattr(part, "spec", None)
         try:
             if isinstance(spec, Spec):
-                parse_config(spec, config)
+                options = parse_config(spec, config)
+                check = getattr(part, "check_options", None)
+                if check is not None:
+                    check(options)
             return config_text(config)
         except ContractError as error:
             _take_over(error, place, problems)
