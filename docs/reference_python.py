@@ -1,4 +1,4 @@
-"""Reference pages of the Python names: what `torvyn` and `torvyn.testing` hand out."""
+"""Reference pages of the names that `torvyn`, `torvyn.engine` and `torvyn.testing` hand out."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import Any, Final
 
 import torvyn
-from torvyn import testing
+from torvyn import engine, testing
 from torvyn.catalogue import CATALOGUE
 from torvyn.contract.element import PureElement
 from torvyn.reactor import EdgeStatistics, NodeStatistics, Statistics
@@ -55,6 +55,16 @@ def python_page() -> str:
     lines += ["## What a flow gives", ""]
     for given in GIVEN:
         lines += _entry(f"{given.__name__}", given)
+    return "\n".join(lines)
+
+
+def engine_page() -> str:
+    doc = inspect.getdoc(engine) or ""
+    lines = [f"{NOTE}# torvyn.engine", "", doc.splitlines()[0], ""]
+    lines += ["How to use it: [Ask an engine](../guides/engines.md).", ""]
+    for name in engine.__all__:
+        if not name.isupper():
+            lines += _entry(f"torvyn.engine.{name}", getattr(engine, name))
     return "\n".join(lines)
 
 

@@ -8,11 +8,11 @@ import io
 import json
 import os
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 from torvyn import catalogue, errors, manifest
 from torvyn.cli import app
-from torvyn.components import BUILTINS
+from torvyn.components import BUILTINS, ENGINES
 from torvyn.components.spec import Option, Spec
 from torvyn.manifest.units import render_duration, render_size
 
@@ -28,6 +28,7 @@ ROOMS = {
     "sandbox": "WebAssembly components.",
     "reactor": "Flows that run.",
     "engine": "Engines and what is asked of them.",
+    "protocol": "What comes over a wire.",
     "cli": "The command line.",
 }
 
@@ -46,8 +47,11 @@ for editors.
 
 
 def components_page() -> str:
-    specs = [_spec(target) for target in BUILTINS.values()]
-    rows = [f"| [`{spec.name}`](#{spec.name}) | {spec.role} | {spec.summary} |" for spec in specs]
+    specs = [_spec(target) for target in PARTS.values()]
+    rows = [
+        f"| [`{spec.name}`](#{_anchor(spec.name)}) | {spec.role} | {spec.summary} |"
+        for spec in specs
+    ]
     head = f"""\
 {NOTE}# Built-in components
 
@@ -58,8 +62,15 @@ plain text fills the main option. In a program the same class takes the same con
 | name | role | what it does |
 |---|---|---|
 """
-    parts = [_component(name, spec) for name, spec in zip(BUILTINS, specs, strict=True)]
+    parts = [_component(name, spec) for name, spec in zip(PARTS, specs, strict=True)]
     return head + "\n".join(rows) + "\n\n" + "\n".join(parts)
+
+
+PARTS: Final = {**BUILTINS, **ENGINES}
+
+
+def _anchor(heading: str) -> str:
+    return heading.replace(":", "")
 
 
 def _spec(target: str) -> Spec:
@@ -74,7 +85,7 @@ def _component(name: str, spec: Spec) -> str:
         lines += [_option(option, option.name == spec.main) for option in spec.options]
     else:
         lines.append("It takes no options.")
-    target = BUILTINS[name].replace(":", ".")
+    target = PARTS[name].replace(":", ".")
     lines += ["", "```toml", spec.example.rstrip("\n"), "```", "", f"In Python: `{target}`.", ""]
     return "\n".join(lines)
 

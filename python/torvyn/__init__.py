@@ -84,11 +84,17 @@ _LATE = {"Flow": "reactor", "load": "reactor"} | dict.fromkeys(
 )
 
 
+_ROOMS = frozenset({"engine"})
+"""Rooms that are names of their own: `torvyn.engine.open("local")`."""
+
+
 def __getattr__(name: str) -> Any:
-    if name not in __all__:
+    if name not in __all__ and name not in _ROOMS:
         raise AttributeError(f"module 'torvyn' has no attribute {name!r}")
     from importlib import import_module
 
+    if name in _ROOMS:
+        return import_module(f"torvyn.{name}")
     room = import_module(f"torvyn.{_LATE.get(name, 'contract')}")
     value = globals()[name] = getattr(room, name)
     return value

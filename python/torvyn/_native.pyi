@@ -10,17 +10,24 @@ from torvyn.contract.element import Context
 from torvyn.contract.signals import End
 
 __all__ = [
+    "ChunkParser",
     "CompiledComponent",
     "Element",
+    "EventParser",
     "FlowIterator",
+    "FrameEncoder",
     "ManualClock",
     "NativeFlow",
     "NativeStage",
     "NodeHandle",
+    "PartialJson",
     "Port",
     "SandboxError",
     "SandboxGuest",
     "SentenceSplitter",
+    "ServerEvent",
+    "StopStrings",
+    "TextGuard",
     "TextStreamer",
     "TokenTable",
     "TomlError",
@@ -168,6 +175,7 @@ class NodeHandle:
 
     def wake(self) -> None: ...
     def resume(self) -> None: ...
+    def note_findings(self, matches: int, exposed_chars: int) -> None: ...
     def interrupt(self) -> None: ...
 
 @final
@@ -350,6 +358,43 @@ class SandboxGuest:
 def capability_covers(grant: str, asked: str, folder: str | PathLike[str]) -> bool:
     """Whether having one capability means having another; `ValueError` for what is none."""
 
+# stops.rs
+@final
+class StopStrings:
+    """Text up to the first stop string that completes; of several, the first of the list."""
+
+    def __new__(cls, stops: list[str], include: bool = False) -> StopStrings: ...
+    def put(self, text: str) -> str:
+        """What can no longer be part of a stop. After a match, nothing."""
+    def finish(self) -> str:
+        """The input is over: the text that waited."""
+    def replace(self, stops: list[str]) -> str:
+        """Other stops for what has not left; what leaves by it."""
+    @property
+    def matched(self) -> str | None: ...
+    @property
+    def held_bytes(self) -> int: ...
+
+# guard.rs
+@final
+class TextGuard:
+    """One guarded stream of text. The native stage `guard` is made `like` one."""
+
+    def __new__(cls, parameters: dict[str, Any]) -> TextGuard: ...
+    def fork(self) -> TextGuard:
+        """Another stream under the same rules."""
+    def put(self, text: str) -> str:
+        """What may leave."""
+    def finish(self) -> str:
+        """The input is over: everything is decided."""
+    def clear(self) -> None: ...
+    def take_findings(self) -> list[tuple[int, int, int, int]]:
+        """What was found since the last time: rule, position, length, exposed characters."""
+    @property
+    def blocked(self) -> bool: ...
+    @property
+    def held_bytes(self) -> int: ...
+
 # text.rs
 @final
 class SentenceSplitter:
@@ -507,3 +552,148 @@ def wit_worlds(folder: str | PathLike[str]) -> list[str]:
 
 def wit_files() -> list[tuple[str, str]]:
     """The built-in contracts: paths and texts."""
+
+# events.rs
+@final
+class ServerEvent:
+    """One event of a stream."""
+
+    @property
+    def event(self) -> str:
+        """Its type; `message` unless the stream says otherwise."""
+
+    @property
+    def data(self) -> str: ...
+    @property
+    def id(self) -> str:
+        """The last id the stream has given."""
+
+@final
+class EventParser:
+    """Bytes of an event stream to events."""
+
+    def __new__(cls, *, line_limit: int = 1048576, event_limit: int = 8388608) -> EventParser: ...
+    def put(self, data: bytes) -> list[ServerEvent]:
+        """Every event that these bytes complete. What came before a failure is given first, the
+        failure next time."""
+
+    def finish(self) -> None:
+        """The input is over: raises what stopped the parser. A half event is dropped, as the
+        standard says."""
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of an event that has not ended."""
+
+    @property
+    def last_event_id(self) -> str:
+        """What to send as `Last-Event-ID` when coming back."""
+
+    @property
+    def retry_ms(self) -> int | None:
+        """How long to wait before coming back, when the stream said so."""
+
+@final
+class ChunkParser:
+    """Bytes of an OpenAI stream: `(index, text)` for the common chunk, a `ServerEvent` for every
+    other."""
+
+    def __new__(
+        cls, dialect: str, *, line_limit: int = 1048576, event_limit: int = 8388608
+    ) -> ChunkParser: ...
+    def put(self, data: bytes) -> list[tuple[int, str] | ServerEvent]:
+        """What these bytes complete. What came before a failure is given first, the failure next
+        time."""
+
+    def finish(self) -> None:
+        """The input is over: raises what stopped the parser."""
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of an event that has not ended."""
+
+# frames.rs
+@disjoint_base
+class FrameEncoder:
+    """Frames into bytes. JSON is given as text; without `seq` a frame gets the next number."""
+
+    def __new__(
+        cls,
+        dialect: str,
+        framing: str,
+        *,
+        id: str,
+        flow: str,
+        created: int,
+        epoch: str,
+        choices: int = 1,
+        include_usage: bool = False,
+        stream_id: str | None = None,
+    ) -> Self: ...
+    @property
+    def seq(self) -> int:
+        """The number of the last frame; deltas count from 1."""
+
+    @property
+    def choices(self) -> int:
+        """How many choices the answer has."""
+
+    def start(self) -> bytes: ...
+    def text(
+        self,
+        text: str,
+        index: int = 0,
+        kind: str = "text",
+        logprobs: str | None = None,
+        seq: int | None = None,
+    ) -> bytes:
+        """New text of a choice. `logprobs` is JSON in the dialect's form."""
+
+    def call(
+        self,
+        call: tuple[int, str | None, str | None, str],
+        index: int = 0,
+        logprobs: str | None = None,
+        seq: int | None = None,
+    ) -> bytes:
+        """A piece of a call: `call` is its index, id, name and arguments."""
+
+    def meta(self, data: str, seq: int | None = None) -> bytes: ...
+    def error(
+        self, code: str, message: str, retryable: bool = False, seq: int | None = None
+    ) -> bytes: ...
+    def end(
+        self,
+        finish: list[tuple[int, str, str | None, str | None]],
+        usage: tuple[int, int, int, int] | None = None,
+        timing: str | None = None,
+        seq: int | None = None,
+    ) -> bytes:
+        """`finish` has index, reason, matched stop and who stopped it; `usage` prompt, completion,
+        cached and reasoning tokens."""
+
+    def heartbeat(self) -> bytes: ...
+
+# partial.rs
+@final
+class PartialJson:
+    """Tool arguments and other JSON, while it arrives."""
+
+    def __new__(cls, *, depth_limit: int = 128) -> PartialJson: ...
+    def put(self, text: str) -> None:
+        """Feeds a piece of the text; every character is looked at once."""
+
+    def finish(self) -> Any:
+        """The input is over: the whole value. Raises when it is not whole."""
+
+    @property
+    def value(self) -> Any:
+        """What is known: whole keys, numbers and literals, and texts as far as they have come.
+
+        None before the first. Containers are not copied: they grow. A text that is open is copied
+        each time it has grown.
+        """
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the value is whole."""

@@ -27,6 +27,7 @@ COVERED_ROOMS = (
     "sandbox",
     "reactor",
     "engine",
+    "protocol",
     "cli",
 )
 """Rooms of which every code must have a case."""

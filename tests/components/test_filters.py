@@ -50,11 +50,6 @@ def test_blocklist_drops_a_word_as_it_was_listed(word, other):
         assert component.evaluate(Element(other)) is True
 
 
-def test_blocklist_has_no_other_mode_yet(start):
-    with pytest.raises(ContractError, match='`mode` is "stream", not "element"'):
-        start(Blocklist, {"words": "a", "mode": "stream"})
-
-
 def test_rate_limit_passes_a_burst_and_then_the_rate(start, clock):
     component = start(RateLimit, {"rate": 10, "burst": 3})
     assert len(passed(component, "abcde")) == 3

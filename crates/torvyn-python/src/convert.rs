@@ -16,7 +16,7 @@ use torvyn_stream::{
 use crate::element::{Data, NativeData, PyElement, TextElement};
 use crate::symbols::Symbols;
 
-static TABLE: ForeignTable = ForeignTable { retain, release, view, inherit };
+static TABLE: ForeignTable = ForeignTable { retain, release, view, inherit, bare, stream };
 
 unsafe fn retain(pointer: NonNull<()>) {
     // Guests give attributes to elements of flows that run detached; within an attached turn this only looks.
@@ -62,6 +62,46 @@ unsafe fn inherit(pointer: NonNull<()>) -> Option<NonNull<()>> {
         };
         NonNull::new(dict.into_ptr().cast())
     })
+}
+
+/// The attributes of a companion, which is an Element or a dict of them.
+unsafe fn attributes<'py>(py: Python<'py>, pointer: NonNull<()>) -> Option<Bound<'py, PyDict>> {
+    // SAFETY: called inside an attached turn on a live companion.
+    let object = unsafe { Bound::from_borrowed_ptr(py, pointer.as_ptr().cast()) };
+    match object.cast::<PyElement>() {
+        Ok(element) => Some(element.get().attributes.as_ref()?.bind(py).clone()),
+        Err(_) => object.cast_into::<PyDict>().ok(),
+    }
+}
+
+/// What an engine says of single tokens. It tells their text.
+const OF_TOKENS: [&str; 4] = ["token_ids", "token_id", "logprobs", "top_logprobs"];
+
+unsafe fn bare(pointer: NonNull<()>) -> Option<NonNull<()>> {
+    // SAFETY: called inside an attached turn on a companion.
+    let known = unsafe { attributes(Python::assume_attached(), pointer) }?;
+    let mut dict = known.clone();
+    for name in OF_TOKENS {
+        if dict.contains(name).unwrap_or(false) {
+            if dict.is(&known) {
+                dict = known.copy().ok()?;
+            }
+            dict.del_item(name).ok()?;
+        }
+    }
+    NonNull::new(dict.into_ptr().cast())
+}
+
+unsafe fn stream(pointer: NonNull<()>) -> (*const u8, usize, i64) {
+    // SAFETY: called inside an attached turn on a companion.
+    let known = unsafe { attributes(Python::assume_attached(), pointer) };
+    let Some(known) = known else { return (std::ptr::null(), 0, 0) };
+    let item = |name: &str| known.get_item(name).ok().flatten();
+    let choice = item("choice").and_then(|choice| choice.extract().ok()).unwrap_or(0);
+    let Some(kind) = item("kind") else { return (std::ptr::null(), 0, choice) };
+    let Ok(kind) = kind.cast::<PyString>() else { return (std::ptr::null(), 0, choice) };
+    // The dict keeps the str, and the str its UTF-8.
+    kind.to_str().map_or((std::ptr::null(), 0, choice), |kind| (kind.as_ptr(), kind.len(), choice))
 }
 
 pub fn foreign(object: Bound<'_, PyAny>) -> Foreign {
@@ -151,7 +191,7 @@ fn make_element(py: Python<'_>, symbols: &Symbols, element: &Element, around: &S
     }
 }
 
-fn attributes_of(py: Python<'_>, symbols: &Symbols, held: &Foreign) -> Option<Py<PyDict>> {
+pub fn attributes_of(py: Python<'_>, symbols: &Symbols, held: &Foreign) -> Option<Py<PyDict>> {
     let held = object(py, held);
     // SAFETY: only the type pointer is read.
     if unsafe { ffi::Py_TYPE(held.as_ptr()) } == symbols.dict_type {

@@ -74,6 +74,15 @@ impl NodeHandle {
         }
     }
 
+    /// What a guard in Python has found. Called inside a turn, by whom the turn called.
+    fn note_findings(&self, matches: u64, exposed_chars: u64) {
+        if let Some(flow) = self.flow.upgrade() {
+            let findings = &flow.shared.nodes[self.index].ledger.findings;
+            findings.matches.add(matches);
+            findings.exposed_chars.add(exposed_chars);
+        }
+    }
+
     fn interrupt(&self) {
         if let Some(flow) = self.flow.upgrade() {
             flow.interrupt_after(self.index);

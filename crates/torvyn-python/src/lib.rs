@@ -8,16 +8,22 @@ mod clock;
 mod convert;
 mod details;
 mod element;
+mod events;
 mod flow;
+mod frame_stage;
+mod frames;
+mod guard;
 mod interpret;
 mod iterator;
 mod native;
+mod partial;
 mod pool;
 mod port;
 mod report;
 #[cfg(feature = "sandbox")]
 mod sandbox;
 mod stage;
+mod stops;
 mod streamer;
 mod symbols;
 mod text;
@@ -35,11 +41,19 @@ mod _native {
     #[pymodule_export]
     use super::element::PyElement;
     #[pymodule_export]
+    use super::events::{ChunkParser, EventParser, ServerEvent};
+    #[pymodule_export]
     use super::flow::NativeFlow;
+    #[pymodule_export]
+    use super::frames::FrameEncoder;
+    #[pymodule_export]
+    use super::guard::TextGuard;
     #[pymodule_export]
     use super::iterator::{FlowIterator, NodeHandle};
     #[pymodule_export]
     use super::native::NativeStage;
+    #[pymodule_export]
+    use super::partial::PartialJson;
     #[pymodule_export]
     use super::pool::Workers;
     #[pymodule_export]
@@ -47,6 +61,8 @@ mod _native {
     #[cfg(feature = "sandbox")]
     #[pymodule_export]
     use super::sandbox::{CompiledComponent, SandboxError, SandboxGuest, capability_covers};
+    #[pymodule_export]
+    use super::stops::StopStrings;
     #[pymodule_export]
     use super::streamer::TextStreamer;
     #[pymodule_export]

@@ -9,11 +9,14 @@ use torvyn_reactor::parts::{Null, Scripted};
 use torvyn_stream::Stage;
 use torvyn_text::{Blocklist, BlocklistStage, Mode, Options, SentenceStage, Splitter};
 
+use crate::frame_stage::FrameStage;
+use crate::frames::FrameEncoder;
+
 /// A stage on its way into a flow; used once.
 #[pyclass(frozen, module = "torvyn._native")]
 pub struct NativeStage(pub Mutex<Option<Box<dyn Stage>>>);
 
-fn need<'py, T>(parameters: &Bound<'py, PyDict>, name: &str) -> PyResult<T>
+pub fn need<'py, T>(parameters: &Bound<'py, PyDict>, name: &str) -> PyResult<T>
 where
     T: for<'a> FromPyObject<'a, 'py, Error: Into<PyErr>>,
 {
@@ -36,12 +39,19 @@ impl NativeStage {
                 let words: Vec<String> = need(parameters, "words")?;
                 Box::new(BlocklistStage(Blocklist::new(words)))
             }
+            "guard" => crate::guard::stage(parameters)?,
             "sentence" => sentence(parameters)?,
+            "frames" => frames(parameters)?,
             "null" => Box::new(Null),
             other => return Err(PyValueError::new_err(format!("no native part `{other}`"))),
         };
         Ok(Self(Mutex::new(Some(stage))))
     }
+}
+
+fn frames(parameters: &Bound<'_, PyDict>) -> PyResult<Box<dyn Stage>> {
+    let encoder: Bound<'_, FrameEncoder> = need(parameters, "encoder")?;
+    Ok(Box::new(FrameStage::new(&encoder, need(parameters, "index")?)?))
 }
 
 fn sentence(parameters: &Bound<'_, PyDict>) -> PyResult<Box<dyn Stage>> {

@@ -203,6 +203,10 @@ impl Port {
         }
         let outcome = match self.role {
             Role::Processor | Role::Aggregator => self.step(py, symbols, value, &mut out),
+            Role::Filter if value.is_instance(symbols.verdict_type.bind(py))? => {
+                filter_step(py, symbols, &value)
+            }
+            Role::Filter => made_step(py, symbols, self.role, value, &mut out).map(|_| Step::Done),
             _ => Ok(Step::Done),
         };
         self.close(out, outcome, None);

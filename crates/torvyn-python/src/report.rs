@@ -65,6 +65,8 @@ pub fn statistics_dict<'py>(py: Python<'py>, shared: &Shared) -> PyResult<Bound<
             ("peak_bytes", ledger.peak_bytes.get()),
             ("peak_held_bytes", ledger.peak_held_bytes.get()),
             ("copied_bytes", ledger.copied_bytes()),
+            ("matches", ledger.findings.matches.get()),
+            ("exposed_chars", ledger.findings.exposed_chars.get()),
         ] {
             node.set_item(name, value)?;
         }

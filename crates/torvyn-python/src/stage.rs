@@ -149,12 +149,12 @@ impl PyStage {
             Role::Aggregator => fetch("ingest")?,
             Role::Sink => fetch("push")?,
         };
-        let flushes = matches!(role, Role::Processor | Role::Aggregator);
+        let flushes = matches!(role, Role::Processor | Role::Aggregator | Role::Filter);
         Ok(Self {
             role,
             method,
             advance,
-            flush: if flushes { fetch("flush")? } else { None },
+            flush: if flushes { component.getattr("flush").ok().map(Bound::unbind) } else { None },
             complete: if role == Role::Sink { fetch("complete")? } else { None },
             notify: if role == Role::Source { fetch("notify_backpressure")? } else { None },
             ports: PortNames(ports.iter().map(|name| PyString::intern(py, name).unbind()).collect()),
@@ -274,6 +274,10 @@ impl Stage for PyStage {
         let py = unsafe { Python::assume_attached() };
         let Some(flush) = &self.flush else { return Ok(Step::Done) };
         let value = call_none(py, flush)?;
+        if self.role == Role::Filter && value.is_instance(self.symbols.verdict_type.bind(py)).unwrap_or(false)
+        {
+            return filter_step(py, self.symbols, &value);
+        }
         self.answer(py, value, out)
     }
 

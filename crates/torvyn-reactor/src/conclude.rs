@@ -4,7 +4,7 @@ use torvyn_stream::{Element, Emission, End, StageError, Step};
 
 use crate::blueprint::{Recovery, Role};
 use crate::core::Core;
-use crate::node::{Node, Retry, Worker};
+use crate::node::{Node, Phase, Retry, Worker};
 use crate::shared::{Failure, FailureKind};
 use crate::wires::{Wires, over_budget};
 
@@ -52,17 +52,7 @@ impl Core {
             (Step::Route, Some(element)) => self.route(index, element),
             (Step::Hold, Some(element)) => self.hold(index, element),
             (Step::Replace(emission), Some(element)) => self.replace(index, element, emission),
-            (Step::Block(reason), element) => {
-                self.drop_held(index);
-                if let Some(element) = element {
-                    self.wires.shared.nodes[index].filtered.add(1);
-                    self.wires.release(element);
-                }
-                let mut end = End::because("content_filter");
-                end.detail = Some(reason);
-                self.finish_node(index, end);
-                Ok(())
-            }
+            (Step::Block(reason), element) => self.block(index, element, reason),
             (_, element) => {
                 if let Some(element) = element {
                     self.wires.release(element);
@@ -70,6 +60,30 @@ impl Core {
                 Ok(())
             }
         }
+    }
+
+    /// The stream ends here. What the stage made of the text before still leaves.
+    fn block(&mut self, index: usize, element: Option<Element>, reason: String) -> Result<(), Failure> {
+        self.drop_held(index);
+        let mut end = End::because("content_filter");
+        end.detail = Some(reason);
+        if self.outbox.made.is_empty() {
+            if let Some(element) = element {
+                self.wires.shared.nodes[index].filtered.add(1);
+                self.wires.release(element);
+            }
+            self.finish_node(index, end);
+            return Ok(());
+        }
+        self.send_made(index, element)?;
+        if self.nodes[index].backlog.is_empty() {
+            self.finish_node(index, end);
+        } else {
+            self.nodes[index].phase = Phase::Flushing;
+            self.nodes[index].end = Some(Box::new(end));
+            self.stop_listening(index);
+        }
+        Ok(())
     }
 
     /// Sends what is in the outbox, numbered by the node's role, and releases what it was made from.
@@ -95,11 +109,11 @@ impl Core {
         self.charge_held(index)
     }
 
-    /// What an aggregator keeps inside counts against its node's budget.
+    /// What an aggregator or a guard keeps inside counts against its node's budget.
     #[inline]
     pub(crate) fn charge_held(&mut self, index: usize) -> Result<(), Failure> {
         let node = &self.nodes[index];
-        if node.role != Role::Aggregator {
+        if !matches!(node.role, Role::Aggregator | Role::Filter) {
             return Ok(());
         }
         let Worker::Inline(stage) = &node.worker else { return Ok(()) };
@@ -142,9 +156,14 @@ impl Core {
         for held in self.take_held(index) {
             self.wires.release(held);
         }
+        if emission.len == 0 {
+            self.wires.release(element);
+            return Ok(());
+        }
         let mut emission = emission;
         if emission.companion.is_none() {
-            emission.companion = element.companion.as_ref().and_then(|held| held.inherit());
+            // Other text is not what its tokens were.
+            emission.companion = element.companion.as_ref().and_then(|held| held.bare());
         }
         let (sequence, timestamp_ns) = (element.sequence, element.timestamp_ns);
         self.wires.release(element);

@@ -249,7 +249,7 @@ impl Core {
         self.stop_listening(index);
     }
 
-    fn stop_listening(&mut self, index: usize) {
+    pub(crate) fn stop_listening(&mut self, index: usize) {
         let inputs = self.nodes[index].inputs.clone();
         for &edge in &inputs {
             let at = usize::from(edge);

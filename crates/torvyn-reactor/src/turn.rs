@@ -263,6 +263,10 @@ impl Core {
                 continue;
             }
             let Some(input) = self.wires.next_input(node) else { break };
+            // A filter has ended the stream, and what it let pass is still on its way.
+            if node.phase == Phase::Flushing {
+                break;
+            }
             let Worker::Inline(stage) = &mut node.worker else { break };
             // The element is worked on where it lies and moves once, to where it goes.
             let Some(element) = self.wires.edges[input].queue.front_mut() else { break };

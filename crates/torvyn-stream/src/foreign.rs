@@ -16,6 +16,11 @@ pub struct ForeignTable {
     pub view: unsafe fn(NonNull<()>) -> (*const u8, usize, bool),
     /// The part of the object that outputs made from it inherit (its attributes), as a new reference.
     pub inherit: unsafe fn(NonNull<()>) -> Option<NonNull<()>>,
+    /// The same without what tells the tokens of its text: for a part of it, or for other text in its place.
+    pub bare: unsafe fn(NonNull<()>) -> Option<NonNull<()>>,
+    /// Which stream of text it belongs to: the kind, valid while the object lives and null if it has none, and the
+    /// choice.
+    pub stream: unsafe fn(NonNull<()>) -> (*const u8, usize, i64),
 }
 
 /// An owned reference to an object of the host language.
@@ -64,6 +69,24 @@ impl Foreign {
     pub fn inherit(&self) -> Option<Foreign> {
         // SAFETY: the pointer came with this table.
         unsafe { (self.table.inherit)(self.pointer) }.map(|pointer| Foreign { pointer, table: self.table })
+    }
+
+    /// What a part of the text inherits, or text that takes its place.
+    #[inline]
+    pub fn bare(&self) -> Option<Foreign> {
+        // SAFETY: the pointer came with this table.
+        unsafe { (self.table.bare)(self.pointer) }.map(|pointer| Foreign { pointer, table: self.table })
+    }
+
+    /// The kind and the choice: elements that agree in both are one stream of text.
+    #[inline]
+    pub fn stream(&self) -> (Option<&str>, i64) {
+        // SAFETY: the pointer came with this table; the bytes live as long as the object, which `self` keeps.
+        unsafe {
+            let (data, len, choice) = (self.table.stream)(self.pointer);
+            let kind = (!data.is_null()).then(|| std::slice::from_raw_parts(data, len));
+            (kind.and_then(|kind| std::str::from_utf8(kind).ok()), choice)
+        }
     }
 }
 

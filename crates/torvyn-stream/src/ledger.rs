@@ -33,6 +33,14 @@ impl CopyReason {
     }
 }
 
+/// What a guard has found in the text that passed it.
+#[derive(Debug, Default)]
+pub struct Findings {
+    pub matches: Counter,
+    /// Characters of matches that had left before they were known to be one.
+    pub exposed_chars: Counter,
+}
+
 #[derive(Debug, Default)]
 pub struct Ledger {
     pub allocations: Counter,
@@ -42,6 +50,7 @@ pub struct Ledger {
     pub held_bytes: Counter,
     pub peak_bytes: Counter,
     pub peak_held_bytes: Counter,
+    pub findings: Findings,
     copies: [Counter; CopyReason::ALL.len()],
     copied_bytes: Counter,
 }

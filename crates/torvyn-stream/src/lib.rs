@@ -16,7 +16,7 @@ pub use content::ContentType;
 pub use counter::Counter;
 pub use element::Element;
 pub use foreign::{Foreign, ForeignTable};
-pub use ledger::{CopyReason, Ledger};
+pub use ledger::{CopyReason, Findings, Ledger};
 pub use payload::{INLINE_MAX, Payload};
 pub use queue::{Offer, Policy, Queue, QueueCounters};
 pub use stage::{Call, Emission, End, ErrorKind, Outbox, Pull, Stage, StageError, Step};

@@ -6,6 +6,8 @@
 
 pub mod blocklist;
 pub mod graphemes;
+pub mod guard;
+pub mod holdback;
 pub mod sentence;
 pub mod stages;
 pub mod streamer;
@@ -13,6 +15,8 @@ pub mod utf8;
 pub mod vocabulary;
 
 pub use blocklist::Blocklist;
+pub use guard::GuardStage;
+pub use holdback::StopStrings;
 pub use sentence::{Mode, Options, Splitter};
 pub use stages::{BlocklistStage, SentenceStage};
 pub use streamer::{Bad, Policies, StreamError, Streamer, Unknown};

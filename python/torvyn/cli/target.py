@@ -63,7 +63,11 @@ def flow_options(function: Function) -> Function:
 def end_options(function: Function) -> Function:
     """Where a flow reads and writes, for commands that run it."""
     options = (
-        click.option("--input", metavar="FILE", help="What the flow's `lines` source reads."),
+        click.option(
+            "--input",
+            metavar="FILE",
+            help="What its `lines` source or its engine reads.",
+        ),
         click.option("--output", metavar="FILE", help="Where its `file` or `console` sink writes."),
         click.option(
             "--limit", type=click.IntRange(min=1), metavar="N", help="Stop after N elements."
@@ -153,7 +157,11 @@ def with_ends(
 ) -> Plan:
     """The plan that reads, writes and lasts as the command line says."""
     if input is not None:
-        plan = _with_node(plan, _with_path(_only(plan, "--input", "source", ("lines",)), input))
+        from torvyn.components import ENGINES
+
+        plan = _with_node(
+            plan, _with_path(_only(plan, "--input", "source", ("lines", *ENGINES)), input)
+        )
     if output is not None:
         plan = _with_node(
             plan, _with_output(_only(plan, "--output", "sink", ("file", "console")), output)
@@ -183,7 +191,8 @@ def _only(plan: Plan, option: str, role: str, names: tuple[str, ...]) -> NodePla
     ]
     if len(found) == 1:
         return found[0]
-    wanted = " or ".join(f"`{name}`" for name in names)
+    shown = dict.fromkeys("engine:*" if name.startswith("engine:") else name for name in names)
+    wanted = " or ".join(f"`{name}`" for name in shown)
     if found:
         listed = " and ".join(f"`{node.name}`" for node in found)
         message = f"flow `{plan.name}` has {len(found)} {wanted} {role}s, {listed}"

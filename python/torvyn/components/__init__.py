@@ -12,6 +12,8 @@ BUILTINS: Final[dict[str, str]] = {
     "scripted": "torvyn.components.source_scripted:Scripted",
     "timer": "torvyn.components.source_timer:Timer",
     "blocklist": "torvyn.components.filter_blocklist:Blocklist",
+    "pattern": "torvyn.components.filter_pattern:Pattern",
+    "redact": "torvyn.components.filter_redact:Redact",
     "rate-limit": "torvyn.components.filter_rate_limit:RateLimit",
     "json-map": "torvyn.components.processor_json_map:JsonMap",
     "by-field": "torvyn.components.router_by_field:ByField",
@@ -24,3 +26,10 @@ BUILTINS: Final[dict[str, str]] = {
     "collect": "torvyn.components.sink_collect:Collect",
 }
 """Name -> `module:Class`. A manifest's node names one in `component`."""
+
+ENGINES: Final[dict[str, str]] = {
+    "engine:scripted": "torvyn.engine.source_scripted:ScriptedSource",
+    "engine:openai": "torvyn.engine.source_openai:OpenAISource",
+    "engine:mlc": "torvyn.engine.source_mlc:MLCSource",
+}
+"""The same for engines as sources. Their room comes after this one, so it is only named here."""

@@ -73,7 +73,7 @@ def _from_text(spec: Spec, text: str) -> Any:
     """Plain text as it is; JSON text of a table (or of a list, where lists are taken) as data."""
     start = text.lstrip()[:2]
     main = spec.option(spec.main) if spec.main else None
-    takes_list = main is not None and main.kind in ("words", "tokens")
+    takes_list = main is not None and main.kind in ("words", "tokens", "texts")
     if not start.startswith("{") and not (takes_list and start.startswith("[")):
         return text
     try:
@@ -108,8 +108,10 @@ def _convert(option: Option, raw: Any) -> Any:
             return _boolean(option, raw)
         case "duration" | "size":
             return _quantity(option, raw)
-        case "words" | "tokens":
+        case "words" | "tokens" | "texts":
             return _list(option, raw)
+        case "list":
+            return _tables(option, raw)
         case _:
             return _mapping(option, raw)
 
@@ -148,12 +150,20 @@ def _quantity(option: Option, raw: Any) -> float:
 
 
 def _list(option: Option, raw: Any) -> tuple[str, ...]:
-    parts = raw.split(",") if isinstance(raw, str) else raw
+    parts = raw
+    if isinstance(raw, str):
+        parts = [raw] if option.kind == "texts" else raw.split(",")
     if not isinstance(parts, (list, tuple)) or not all(isinstance(part, str) for part in parts):
         raise _mismatch(option, raw)
-    if option.kind == "tokens":
+    if option.kind != "words":
         return tuple(parts)
     return tuple(word for word in (part.strip() for part in parts) if word)
+
+
+def _tables(option: Option, raw: Any) -> tuple[dict[str, Any], ...]:
+    if not isinstance(raw, (list, tuple)) or not all(isinstance(item, Mapping) for item in raw):
+        raise _mismatch(option, raw)
+    return tuple(dict(item) for item in raw)
 
 
 def _mapping(option: Option, raw: Any) -> dict[str, Any]:

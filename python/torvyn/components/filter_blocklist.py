@@ -1,38 +1,58 @@
-"""`blocklist`: drops every token that is one of the listed words.
+"""`blocklist`: drops, replaces or stops at listed words, token by token or in the joined text.
 
-A token is compared as a whole: trimmed, and with ASCII letters taken as lower case. A word that is
-split over several tokens passes.
+In `element` mode a token is compared as a whole: trimmed, and with ASCII letters taken as lower
+case; a word that is split over several tokens passes. In `stream` mode none does.
 """
 
 from __future__ import annotations
 
-from typing import ClassVar, Final
+import unicodedata
+from typing import Any, ClassVar, Final
 
-from torvyn.components.config import parse_config
+from torvyn.components.config import parse_config, wrong_config
+from torvyn.components.guarding import GUARDED, POLICY, Guard
 from torvyn.components.spec import Option, Spec
-from torvyn.contract import Element, Filter
+from torvyn.contract import Element, Verdict
 
 SPEC = Spec(
     name="blocklist",
     role="filter",
-    summary="Drops every token that is one of the listed words.",
+    summary="Drops, replaces or stops at the listed words.",
     options=(
-        Option(
-            "words", "words", (), "The words to drop, whatever the case of their ASCII letters."
-        ),
+        Option("words", "words", (), "The words, whatever their case."),
         Option(
             "mode",
             "choice",
             "element",
-            "What is compared: each element by itself.",
-            choices=("element",),
+            "What is compared: each element by itself, trimmed, whatever the case of its ASCII "
+            "letters; or the joined text, whatever the case of any letter, so that a word that "
+            "is split over elements is found.",
+            choices=("element", "stream"),
         ),
+        Option(
+            "match",
+            "choice",
+            "word",
+            "In `stream` mode: whole words only, or also inside of others. Scripts that are "
+            "written without spaces have a border at every character.",
+            choices=("word", "substring"),
+        ),
+        Option(
+            "action",
+            "choice",
+            "drop",
+            "What becomes of a match; `block` ends the stream with `content_filter`.",
+            choices=("drop", "replace", "block"),
+        ),
+        Option("replacement", "text", "***", "What stands in the place of a match."),
+        POLICY,
+        GUARDED,
     ),
     main="words",
     example="""\
 [flow.main.nodes.policy]
 component = "blocklist"
-config = "blocked_word, secret"
+config = { words = ["blocked_word", "secret"], mode = "stream", action = "replace" }
 """,
 )
 
@@ -44,25 +64,70 @@ _WHITE_SPACE: Final = (
 _LOWER: Final = {upper: upper + 32 for upper in range(ord("A"), ord("Z") + 1)}
 
 
-class Blocklist(Filter):
+class Blocklist(Guard):
     spec: ClassVar[Spec] = SPEC
 
     filtered = 0
-    """How many elements were dropped."""
+    """How many elements were dropped, in `element` mode."""
+
+    @classmethod
+    def check_options(cls, options: dict[str, Any]) -> None:
+        if options["mode"] == "stream":
+            super().check_options(options)
+        elif options["policy"] != "hold":
+            hint = 'write `mode = "stream"`'
+            raise wrong_config(SPEC, "`policy` is for the joined text of a stream", hint)
 
     def init(self, config: str) -> None:
         options = parse_config(SPEC, config)
-        self._words = frozenset(word.translate(_LOWER) for word in options["words"])
+        self.check_options(options)
         self.filtered = 0
+        self._by_element = options["mode"] == "element"
+        self._replacement: str = options["replacement"]
+        self._words = frozenset(word.translate(_LOWER) for word in options["words"])
+        self.start(options)
 
-    def evaluate(self, element: Element) -> bool:
+    def evaluate(self, element: Element) -> bool | Verdict:
+        if not self._by_element:
+            return super().evaluate(element)
         word = element.text_lossy().strip(_WHITE_SPACE)
         word = word.lower() if word.isascii() else word.translate(_LOWER)
-        if word in self._words:
-            self.filtered += 1
-            return False
-        return True
+        if word not in self._words:
+            return True
+        self.filtered += 1
+        if self._action == "replace":
+            return Verdict.replace(self._replacement)
+        return Verdict.block("`blocklist` has found a word") if self._action == "block" else False
+
+    def start(self, options: dict[str, Any]) -> None:
+        if options["mode"] == "stream":
+            return super().start(options)
+        self._action, self._lanes = options["action"], {}
+        return None
+
+    def rules(self, options: dict[str, Any]) -> dict[str, Any]:
+        spelled = [
+            (rule, form)
+            for rule, word in enumerate(options["words"])
+            for form in sorted({unicodedata.normalize(how, word) for how in ("NFC", "NFD")})
+        ]
+        return {
+            "rules": "words",
+            "words": [form for _, form in spelled],
+            "of": [rule for rule, _ in spelled],
+            "whole": options["match"] == "word",
+            "replacements": [options["replacement"]],
+        }
+
+    def rule_name(self, rule: int) -> str:
+        return f"words[{rule}]"
 
     def native_stage(self, config: str) -> tuple[str, dict[str, object]] | None:
         options = parse_config(SPEC, config)
-        return ("blocklist", {"words": list(options["words"])}) if type(self) is Blocklist else None
+        if type(self) is not Blocklist:
+            return None
+        if options["mode"] == "stream":
+            return self.native_form(options)
+        words: dict[str, object] = {"words": list(options["words"])}
+        # The other actions are rare in this mode, and in Python.
+        return ("blocklist", words) if options["action"] == "drop" else None

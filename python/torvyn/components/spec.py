@@ -19,6 +19,8 @@ KINDS: Final[dict[str, str]] = {
     "size": 'a size such as "1KiB", or bytes as a number',
     "words": "a list of text, or text with commas; each word is trimmed",
     "tokens": "a list of text, or text cut at its commas; nothing is trimmed",
+    "list": "a list of tables",
+    "texts": "a list of text, or one text; nothing is cut or trimmed",
     "table": "a table",
     "text table": "a table of text",
 }

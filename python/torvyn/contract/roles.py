@@ -80,13 +80,17 @@ class Processor(Component):
 
 
 class Filter(Component):
-    """Judges an element; never makes one."""
+    """Judges an element; makes none but what it has kept back."""
 
     role = "filter"
     interface = "torvyn:filtering/filter"
 
     def evaluate(self, element: Element) -> bool | Verdict | Any:
         raise NotImplementedError
+
+    def flush(self) -> Verdict | Iterable[Emission] | Any | None:
+        """What a filter that keeps text back still has when the input has ended. A
+        `Verdict.block` ends the stream with `content_filter`."""
 
 
 class Router(Component):

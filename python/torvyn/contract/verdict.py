@@ -28,7 +28,8 @@ class Verdict:
 
     @classmethod
     def replace(cls, text: str) -> Verdict:
-        """Send `text` in the place of this element and of all that are held."""
+        """Send `text` in the place of this element and of all that are held; of empty text,
+        nothing. What the element said of single tokens (ids, probabilities) goes with it."""
         return cls("replace", text=text)
 
     @classmethod

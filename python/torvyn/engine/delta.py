@@ -10,11 +10,12 @@ from typing import Any
 from torvyn.protocol.frames import FinishReason, Kind, ToolCall, Usage
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Delta:
     """What is new in one choice.
 
     The last one of a request carries its usage and no text. `finish_reason` comes once a choice.
+    To be read only; not frozen, because one is made for every token and freezing costs most of it.
     """
 
     index: int = 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from math import isfinite
 from typing import Any, Final
 
@@ -54,9 +54,14 @@ class Request:
 
         An option that is None is left out. `request_id` is the id.
         """
-        if isinstance(asked, Request):
-            return replace(asked, **options) if options else asked
         options = {name: value for name, value in options.items() if value is not None}
+        if isinstance(asked, Request):
+            if not options:
+                return asked
+            # What is changed is judged as what is new.
+            given = {name: getattr(asked, name) for name in _OPTIONS - options.keys()}
+            options |= {name: value for name, value in given.items() if value is not None}
+            asked = asked.messages if asked.prompt is None else asked.prompt
         if "request_id" in options:
             options["id"] = options.pop("request_id")
         if unknown := sorted(set(options) - _OPTIONS):
@@ -64,7 +69,9 @@ class Request:
         if isinstance(options.get("stop"), str):
             options["stop"] = (options["stop"],)
         for name in ("stop", "tools"):
-            options[name] = tuple(options.get(name, ()))
+            if not isinstance(value := options.get(name, ()), (list, tuple)):
+                raise invalid([f"`{name}` is a list, not {type(value).__name__}"])
+            options[name] = tuple(value)
         if isinstance(asked, str):
             request = cls(prompt=asked, **options)
         else:

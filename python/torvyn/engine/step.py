@@ -1,7 +1,8 @@
 """What an engine hands on, raw: a step of its generation, before text is made of it.
 
 An engine gives token ids where it has them, bytes or text where it has not. Stop strings, UTF-8 and
-usage are the business of whoever reads the steps, so that every engine gets them right alike.
+usage are the business of whoever reads the steps, so that every engine gets them right alike. Made
+once a token, hence not frozen (that costs 2 us an object); nobody changes one all the same.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any
 from torvyn.protocol.frames import FinishReason, Kind, ToolCall, Usage
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ChoiceStep:
     """What one choice made in a step.
 
@@ -34,10 +35,10 @@ class ChoiceStep:
     matched_stop: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Step:
     """One step: what is ready together. `usage` when the engine knows it, at the latest at the
     end."""
 
-    choices: tuple[ChoiceStep, ...]
+    choices: Sequence[ChoiceStep]
     usage: Usage | None = None

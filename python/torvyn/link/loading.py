@@ -14,7 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from torvyn.components import BUILTINS
+from torvyn.components import BUILTINS, ENGINES
 from torvyn.contract import ROLES, Component
 from torvyn.errors import LinkError, Location
 from torvyn.link.isolate import open_folder
@@ -55,12 +55,13 @@ class Library:
             return self._find_declared(record, problems)
         if name.endswith(".wasm"):
             return self._find_guest(Path(name).stem, self.folder / name, place, problems)
-        if name in BUILTINS:
-            return _find(ComponentRef("builtin", name, BUILTINS[name]), place, problems)
+        if name in BUILTINS or name in ENGINES:
+            target = BUILTINS.get(name) or ENGINES[name]
+            return _find(ComponentRef("builtin", name, target), place, problems)
         third_party = installed()
         if name in third_party:
             return _find(ComponentRef("entry-point", name, third_party[name]), place, problems)
-        known = [*self.declared, *BUILTINS, *third_party]
+        known = [*self.declared, *BUILTINS, *ENGINES, *third_party]
         advice = suggestion(name, known, "declare it with [[component]], or name a built-in one")
         message = f"there is no component `{name}`"
         problems.add("link.component-unknown", message, place, advice)

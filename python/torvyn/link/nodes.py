@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from torvyn.components import ENGINES
 from torvyn.components.config import parse_config
 from torvyn.components.spec import Spec
 from torvyn.contract import INTERFACES, Component
@@ -67,7 +68,7 @@ class NodeLinker:
             ports=(*ports, ERROR) if handling.keeps_letters else ports,
             on_error=handling.policy,
             location=draft.location,
-            **self._limits(draft, found.ref.kind == "wasm", path, problems),
+            **self._limits(draft, found.ref, path, problems),
             **self._sandboxed(draft, found, path, problems),
         )
 
@@ -93,11 +94,14 @@ class NodeLinker:
         return {"fuel": said["fuel"], "seed": seed, "grants": grants}
 
     def _limits(
-        self, draft: NodeDraft, is_guest: bool, path: str, problems: Problems
+        self, draft: NodeDraft, ref: ComponentRef, path: str, problems: Problems
     ) -> dict[str, Any]:
         defaults = dict(self._defaults)
-        if is_guest and self._init_is_default:
+        if ref.kind == "wasm" and self._init_is_default:
             defaults["init_timeout"] = GUEST_INIT_S
+        elif ref.name in ENGINES and self._init_is_default:
+            # Nobody can say how long a model takes to load.
+            defaults["init_timeout"] = None
         return {
             FIELDS[name]: value_of(NODE, name, draft, path, problems) or default
             for name, default in defaults.items()
@@ -135,7 +139,10 @@ class NodeLinker:
         spec = getattr(part, "spec", None)
         try:
             if isinstance(spec, Spec):
-                parse_config(spec, config)
+                options = parse_config(spec, config)
+                check = getattr(part, "check_options", None)
+                if check is not None:
+                    check(options)
             return config_text(config)
         except ContractError as error:
             _take_over(error, place, problems)

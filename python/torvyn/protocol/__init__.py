@@ -1,1 +1,84 @@
-"""Frames of a streamed answer and the dialects in which they travel: data and bytes, no I/O."""
+"""Frames of a streamed answer and the dialects in which they travel: data and bytes, no I/O.
+
+    Start, Delta, Meta, Error, End, Heartbeat    what a stream is made of
+    Encoder, Decoder                             frames <-> bytes, by dialect and framing
+    Frames                                       the last stage of a flow: elements -> frames
+    PartialJson                                  tool arguments as far as they have come
+    EventParser                                  bytes of an event stream -> events
+    ChunkDecoder                                 bytes of an OpenAI-compatible upstream -> items
+
+Importing this room does not need the native module; the first use of a name that does, loads it.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+from torvyn.protocol.frames import (
+    FINISH_REASONS,
+    KINDS,
+    VERSION,
+    Delta,
+    End,
+    Error,
+    Finish,
+    FinishReason,
+    Frame,
+    Heartbeat,
+    Kind,
+    Meta,
+    Start,
+    ToolCall,
+    Usage,
+)
+
+if TYPE_CHECKING:
+    from torvyn._native import EventParser, PartialJson, ServerEvent
+    from torvyn.protocol.chunks import DONE, ChunkDecoder
+    from torvyn.protocol.decoder import Decoder
+    from torvyn.protocol.encoder import Encoder
+    from torvyn.protocol.stage import Frames
+
+__all__ = [
+    "DONE",
+    "FINISH_REASONS",
+    "KINDS",
+    "VERSION",
+    "ChunkDecoder",
+    "Decoder",
+    "Delta",
+    "Encoder",
+    "End",
+    "Error",
+    "EventParser",
+    "Finish",
+    "FinishReason",
+    "Frame",
+    "Frames",
+    "Heartbeat",
+    "Kind",
+    "Meta",
+    "PartialJson",
+    "ServerEvent",
+    "Start",
+    "ToolCall",
+    "Usage",
+]
+
+_LATER: Final = {
+    "DONE": "torvyn.protocol.chunks",
+    "ChunkDecoder": "torvyn.protocol.chunks",
+    "Decoder": "torvyn.protocol.decoder",
+    "Encoder": "torvyn.protocol.encoder",
+    "EventParser": "torvyn._native",
+    "Frames": "torvyn.protocol.stage",
+    "PartialJson": "torvyn._native",
+    "ServerEvent": "torvyn._native",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LATER:
+        return getattr(import_module(_LATER[name]), name)
+    raise AttributeError(f"module 'torvyn.protocol' has no attribute {name!r}")

@@ -13,6 +13,10 @@ from typing import Any, Final, Literal
 Kind = Literal["text", "reasoning", "tool_call"]
 FinishReason = Literal["stop", "length", "content_filter", "tool_calls", "cancelled", "error"]
 
+VERSION: Final = 1
+"""Of our own dialect; the start frame carries it. A reader passes over types and members it does
+not know, so only what changes the meaning of an old one makes a new version."""
+
 KINDS: Final[tuple[Kind, ...]] = ("text", "reasoning", "tool_call")
 FINISH_REASONS: Final[tuple[FinishReason, ...]] = (
     "stop",
@@ -60,9 +64,12 @@ class Finish:
 
 @dataclass(frozen=True, slots=True)
 class Start:
+    """Which answer it is: its id, the flow or model that answers, and when, in Unix seconds."""
+
     id: str
     flow: str
     created: int
+    version: int = VERSION
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,6 +36,10 @@ class OffloadedNode:
         if self.native is not None:
             self.native.interrupt()
 
+    def note_findings(self, matches: int, exposed_chars: int) -> None:
+        if self.native is not None:
+            self.native.note_findings(matches, exposed_chars)
+
 
 class ThreadRunner:
     """Runs a component on a daemon thread, so that one that never returns cannot keep the program
@@ -258,6 +262,6 @@ class ThreadRunner:
 
 
 def _is_one(result: Any) -> bool:
-    from torvyn.contract import Element, Output
+    from torvyn.contract import Element, Output, Verdict
 
-    return isinstance(result, (str, bytes, Output, Element))
+    return isinstance(result, (str, bytes, Output, Element, Verdict))

@@ -34,6 +34,10 @@ class NodeStatistics:
     """The most that waited inside the component: an unfinished sentence, held elements."""
     copies: dict[str, int]
     copied_bytes: int
+    matches: int
+    """What a guard has found."""
+    exposed_chars: int
+    """Characters of matches that had left a guard before it knew them for one."""
     mean_call_ns: float | None
     """Of the calls that were sampled; None before the first sample."""
     guest: GuestHealth | None = None

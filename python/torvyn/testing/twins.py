@@ -98,7 +98,7 @@ def _twin(role: str) -> type[Component]:
         self.original.notify_backpressure(signal)
 
     methods: dict[str, Any] = {METHODS[role]: call}
-    if role in ("processor", "aggregator"):
+    if role in ("processor", "filter", "aggregator"):
         methods["flush"] = flush
     if role == "sink":
         methods["complete"] = complete

@@ -4,6 +4,7 @@
     TextStreamer      token ids or bytes -> text
     Utf8Decoder       bytes -> text
     SentenceSplitter  text -> sentences
+    StopStrings       text up to the first stop string
 
 All answer the same however the input was cut. Importing this room does not need the native module;
 the first use of a name does.
@@ -14,10 +15,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from torvyn._native import SentenceSplitter, TextStreamer, Utf8Decoder
+    from torvyn._native import SentenceSplitter, StopStrings, TextStreamer, Utf8Decoder
     from torvyn.text.vocabulary import Vocabulary
 
-__all__ = ["SentenceSplitter", "TextStreamer", "Utf8Decoder", "Vocabulary"]
+__all__ = ["SentenceSplitter", "StopStrings", "TextStreamer", "Utf8Decoder", "Vocabulary"]
 
 
 def __getattr__(name: str) -> Any:

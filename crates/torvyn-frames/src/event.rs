@@ -1,0 +1,234 @@
+//! Server-sent events by the rules of the HTML standard's event stream.
+//!
+//! Lines end in CR, LF or CRLF, cut anywhere. Bytes become text only in whole lines, so a split character is never
+//! seen. A limit that is passed ends the parser: every later call gives the same error.
+
+use memchr::{memchr, memchr2};
+
+/// The most bytes of one line, and of the data of one event.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    pub line: usize,
+    pub event: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum EventError {
+    #[error("a line has more than {limit} bytes")]
+    LineTooLong { limit: usize },
+    #[error("the data of an event has more than {limit} bytes")]
+    EventTooLarge { limit: usize },
+}
+
+/// One event, as it is dispatched. `kind` is empty when the stream named none: it is a `message` then.
+#[derive(Debug, Clone, Copy)]
+pub struct Event<'a> {
+    pub kind: &'a [u8],
+    pub data: &'a [u8],
+    /// The last id the stream has given, which may be older than this event.
+    pub id: &'a [u8],
+}
+
+#[derive(Debug)]
+pub struct EventParser {
+    limits: Limits,
+    /// The beginning of a line whose end has not come.
+    line: Vec<u8>,
+    state: State,
+    after_cr: bool,
+    failed: Option<EventError>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    kind: Vec<u8>,
+    data: Vec<u8>,
+    id: Vec<u8>,
+    last_id: Vec<u8>,
+    retry_ms: Option<u64>,
+    past_first_line: bool,
+}
+
+impl EventParser {
+    pub fn new(limits: Limits) -> Self {
+        Self { limits, line: Vec::new(), state: State::default(), after_cr: false, failed: None }
+    }
+
+    /// Feeds bytes; `sink` gets every event that they complete, also those before an error.
+    pub fn put(&mut self, input: &[u8], mut sink: impl FnMut(Event<'_>)) -> Result<(), EventError> {
+        match self.failed {
+            Some(error) => Err(error),
+            None => self.lines(input, &mut sink).inspect_err(|error| {
+                self.failed = Some(*error);
+                self.line = Vec::new();
+            }),
+        }
+    }
+
+    fn lines(&mut self, input: &[u8], sink: &mut impl FnMut(Event<'_>)) -> Result<(), EventError> {
+        let mut rest = input;
+        if self.after_cr && !rest.is_empty() {
+            self.after_cr = false;
+            rest = rest.strip_prefix(b"\n").unwrap_or(rest);
+        }
+        while let Some(at) = memchr2(b'\n', b'\r', rest) {
+            let (head, tail) = rest.split_at(at);
+            rest = &tail[1..];
+            if tail[0] == b'\r' {
+                self.after_cr = rest.is_empty();
+                rest = rest.strip_prefix(b"\n").unwrap_or(rest);
+            }
+            self.check(head)?;
+            if self.line.is_empty() {
+                self.state.take_line(head, self.limits.event, sink)?;
+            } else {
+                self.line.extend_from_slice(head);
+                self.state.take_line(&self.line, self.limits.event, sink)?;
+                self.line.clear();
+            }
+        }
+        self.check(rest)?;
+        self.line.extend_from_slice(rest);
+        Ok(())
+    }
+
+    fn check(&self, more: &[u8]) -> Result<(), EventError> {
+        let limit = self.limits.line;
+        if self.line.len() + more.len() > limit { Err(EventError::LineTooLong { limit }) } else { Ok(()) }
+    }
+
+    /// Why the parser gave up.
+    pub fn failure(&self) -> Option<EventError> {
+        self.failed
+    }
+
+    /// The id to come back with, as of the last blank line.
+    pub fn last_id(&self) -> &[u8] {
+        &self.state.last_id
+    }
+
+    /// The time to wait before coming back, when the stream gave one.
+    pub fn retry_ms(&self) -> Option<u64> {
+        self.state.retry_ms
+    }
+
+    /// Bytes of an event that has not ended. When the stream ends, the standard says: they are dropped.
+    pub fn held_bytes(&self) -> usize {
+        self.line.len() + self.state.data.len()
+    }
+}
+
+impl State {
+    fn take_line(
+        &mut self,
+        line: &[u8],
+        limit: usize,
+        sink: &mut impl FnMut(Event<'_>),
+    ) -> Result<(), EventError> {
+        let mut line = line;
+        if !self.past_first_line {
+            self.past_first_line = true;
+            line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line);
+        }
+        if line.is_empty() {
+            self.dispatch(sink);
+            return Ok(());
+        }
+        let (field, value) = match memchr(b':', line) {
+            Some(0) => return Ok(()),
+            Some(at) => (&line[..at], line[at + 1..].strip_prefix(b" ").unwrap_or(&line[at + 1..])),
+            None => (line, &line[..0]),
+        };
+        match field {
+            b"data" => {
+                if self.data.len() + value.len() > limit {
+                    return Err(EventError::EventTooLarge { limit });
+                }
+                self.data.extend_from_slice(value);
+                self.data.push(b'\n');
+            }
+            b"event" => replace(&mut self.kind, value),
+            b"id" if memchr(0, value).is_none() => replace(&mut self.id, value),
+            b"retry" => self.retry_ms = milliseconds(value).or(self.retry_ms),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn dispatch(&mut self, sink: &mut impl FnMut(Event<'_>)) {
+        if self.last_id != self.id {
+            self.last_id.clone_from(&self.id);
+        }
+        if let Some(data) = self.data.strip_suffix(b"\n") {
+            sink(Event { kind: &self.kind, data, id: &self.last_id });
+            self.data.clear();
+        }
+        self.kind.clear();
+    }
+}
+
+fn replace(field: &mut Vec<u8>, value: &[u8]) {
+    field.clear();
+    field.extend_from_slice(value);
+}
+
+fn milliseconds(value: &[u8]) -> Option<u64> {
+    let digits = !value.is_empty() && value.iter().all(u8::is_ascii_digit);
+    if digits { std::str::from_utf8(value).ok()?.parse().ok() } else { None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    type Seen = (String, String, String);
+
+    fn limits() -> Limits {
+        Limits { line: 1 << 20, event: 1 << 20 }
+    }
+
+    fn seen(pieces: &[&[u8]]) -> Vec<Seen> {
+        let mut parser = EventParser::new(limits());
+        let mut out = Vec::new();
+        for piece in pieces {
+            parser
+                .put(piece, |event| {
+                    let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+                    out.push((text(event.kind), text(event.data), text(event.id)));
+                })
+                .unwrap();
+        }
+        out
+    }
+
+    proptest! {
+        #[test]
+        fn the_same_events_come_of_every_split(
+            parts in prop::collection::vec(
+                prop::sample::select(vec![
+                    "\r", "\n", "\r\n", "\n\n", "data", "data:", "data: ", ":", " ", "id: 1", "id\0", "event: x",
+                    "retry: 5", "\u{feff}", "é", "🙂", "x",
+                ]), 0..40),
+            cuts in prop::collection::vec(0usize..200, 0..6),
+        ) {
+            let whole = parts.concat().into_bytes();
+            let mut cuts: Vec<usize> = cuts.into_iter().map(|cut| cut.min(whole.len())).collect();
+            cuts.extend([0, whole.len()]);
+            cuts.sort_unstable();
+            let pieces: Vec<&[u8]> = cuts.windows(2).map(|pair| &whole[pair[0]..pair[1]]).collect();
+            let bytes: Vec<&[u8]> = whole.chunks(1).collect();
+            prop_assert_eq!(seen(&pieces), seen(&[&whole]));
+            prop_assert_eq!(seen(&bytes), seen(&[&whole]));
+        }
+    }
+
+    #[test]
+    fn a_limit_ends_the_parser_for_good() {
+        let mut parser = EventParser::new(Limits { line: 8, event: 4 });
+        assert_eq!(parser.put(b"data: 12345", |_| ()), Err(EventError::LineTooLong { limit: 8 }));
+        assert_eq!(parser.put(b"\n", |_| ()), Err(EventError::LineTooLong { limit: 8 }));
+        let mut parser = EventParser::new(Limits { line: 80, event: 4 });
+        assert_eq!(parser.put(b"data: 12345\n", |_| ()), Err(EventError::EventTooLarge { limit: 4 }));
+    }
+}

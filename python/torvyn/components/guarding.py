@@ -1,0 +1,179 @@
+"""What the guards (`blocklist`, `pattern`, `redact`) share: options, native form, audit.
+
+The text machine is native, in flows and here alike. Each kind and choice of an element is a stream
+of its own. A match is told by rule and place; its text is never kept, counted or logged.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import logging
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+from torvyn.components.config import parse_config, wrong_config
+from torvyn.components.spec import Option, Spec
+from torvyn.contract import Element, Filter, Output, Verdict
+
+if TYPE_CHECKING:
+    from torvyn._native import TextGuard
+
+logger = logging.getLogger("torvyn.guard")
+
+POLICY: Final = Option(
+    "policy",
+    "choice",
+    "hold",
+    "When text leaves: `hold` keeps back what could still become a match, so that none leaks; "
+    "`optimistic` lets text pass at once and acts on what is left of a match; `shadow` only "
+    "counts and audits.",
+    choices=("hold", "optimistic", "shadow"),
+)
+GUARDED: Final = Option(
+    "kinds",
+    "words",
+    ("text", "reasoning"),
+    "The kinds of elements that are guarded, each as a text of its own; others pass. An element "
+    "without a kind is `text`.",
+)
+OF_TOKENS: Final = ("token_ids", "token_id", "logprobs", "top_logprobs")
+"""Attributes that tell the text of single tokens: they do not stay with other text."""
+
+
+class Guard(Filter):
+    """A filter over the joined text of a stream, thin over the native `TextGuard`."""
+
+    spec: ClassVar[Spec]
+
+    _lanes: dict[tuple[str, Any], tuple[TextGuard, dict[str, Any] | None]]
+    _action: str
+
+    matches = 0
+    """How many matches there were."""
+    exposed_chars = 0
+    """Characters of matches that had left before they were known to be one."""
+
+    def rules(self, options: dict[str, Any]) -> dict[str, Any]:
+        """The rules for the native machine, and their replacements."""
+        raise NotImplementedError
+
+    def rule_name(self, rule: int) -> str:
+        """What a rule is called in audit records: never what it matches."""
+        raise NotImplementedError
+
+    @classmethod
+    def check_options(cls, options: dict[str, Any]) -> None:
+        """Complains of rules that are refused, before a flow starts."""
+        guard = cls.__new__(cls)
+        guard._made(guard._parameters(options))
+
+    def init(self, config: str) -> None:
+        self.start(parse_config(self.spec, config))
+
+    def start(self, options: dict[str, Any]) -> None:
+        """A new stream under these options."""
+        self._guarded: tuple[str, ...] = options["kinds"]
+        self._policy: str = options["policy"]
+        self._action = options["action"]
+        self._rules = self._made(self._parameters(options))
+        self._lanes = {}
+        self.matches = self.exposed_chars = 0
+
+    def evaluate(self, element: Element) -> bool | Verdict:
+        kind = element.attributes.get("kind", "text")
+        text = element.text
+        if kind not in self._guarded or not text:
+            return True
+        lane = (kind, element.attributes.get("choice", 0))
+        known = self._lanes.get(lane)
+        guard = self._rules.fork() if known is None else known[0]
+        self._lanes[lane] = (guard, _bare(element))
+        waiting = guard.held_bytes
+        passed = guard.put(text)
+        self._tell(guard)
+        if guard.blocked and not passed:
+            return Verdict.block(f"`{self.spec.name}` has found what it blocks")
+        return True if passed == text and not waiting else Verdict.replace(passed)
+
+    def flush(self) -> Verdict | list[Output]:
+        lanes, self._lanes = self._lanes, {}
+        rest: list[Output] = []
+        for guard, attributes in lanes.values():
+            text = guard.finish()
+            self._tell(guard)
+            if text:
+                rest.append(Output(text, attributes=attributes))
+            if guard.blocked:
+                return Verdict.block(f"`{self.spec.name}` has found what it blocks")
+        return rest
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes that wait here now."""
+        return sum(guard.held_bytes for guard, _ in self._lanes.values())
+
+    def native_form(self, options: dict[str, Any]) -> tuple[str, dict[str, object]]:
+        """The native stage over the same rules."""
+        self._policy, self._action = options["policy"], options["action"]
+        return "guard", {
+            "like": self._made(self._parameters(options)),
+            "name": self.spec.name,
+            "guarded": list(options["kinds"]),
+            "audit": self._audit,
+        }
+
+    def _parameters(self, options: dict[str, Any]) -> dict[str, Any]:
+        chosen = {name: options[name] for name in ("action", "policy")}
+        return {**chosen, **self.rules(options)}
+
+    def _made(self, parameters: dict[str, Any]) -> TextGuard:
+        try:
+            return _made(json.dumps(parameters))
+        except ValueError as error:
+            raise self._refused(error) from error
+
+    def _refused(self, error: ValueError) -> Exception:
+        return wrong_config(self.spec, str(error))
+
+    def _tell(self, guard: TextGuard) -> None:
+        findings = guard.take_findings()
+        if not findings:
+            return
+        exposed = sum(finding[3] for finding in findings)
+        self.matches += len(findings)
+        self.exposed_chars += exposed
+        if self._node is not None:
+            self._node.note_findings(len(findings), exposed)
+        for finding in findings:
+            self._audit(*finding)
+
+    def _audit(self, rule: int, position: int, length: int, exposed: int) -> None:
+        facts = {
+            "guard": self.spec.name,
+            "rule": self.rule_name(rule),
+            "position": position,
+            "length": length,
+            "exposed": exposed,
+            "action": "none" if self._policy == "shadow" else self._action,
+        }
+        logger.info(
+            "`%s` matched rule %s at character %d (%d long, %d exposed)",
+            *(facts[name] for name in ("guard", "rule", "position", "length", "exposed")),
+            extra={"event": "guard.match", **facts},
+        )
+
+
+@functools.lru_cache(maxsize=32)
+def _made(parameters: str) -> TextGuard:
+    """Rules are made once and shared: a thousand words take milliseconds and megabytes, and a
+    server starts a flow for each request."""
+    # The native module is loaded when a flow starts, never when components are listed.
+    from torvyn._native import TextGuard
+
+    return TextGuard(json.loads(parameters))
+
+
+def _bare(element: Element) -> dict[str, Any] | None:
+    """What an element says besides its tokens."""
+    kept = {name: value for name, value in element.attributes.items() if name not in OF_TOKENS}
+    return kept or None

@@ -1,0 +1,153 @@
+"""What every engine is: `steps` inside, `generate` and `complete` outside.
+
+A subclass makes steps and stops making them when its generator is closed or cancelled; text, stop
+strings, limits, usage, timing and aborts are the same for all and live elsewhere in this room.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Mapping, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+from torvyn.engine.delta import Completion
+from torvyn.engine.generation import Generation
+from torvyn.engine.request import Message, Request
+from torvyn.engine.running import Run
+from torvyn.engine.step import Step
+from torvyn.errors import InvalidInput, Unavailable
+
+if TYPE_CHECKING:
+    from torvyn.engine.source import EngineSource
+
+Asked = str | Sequence[Message] | Request
+
+
+class Engine(ABC):
+    """Makes answers. One object serves many requests, from any thread and any loop."""
+
+    name: ClassVar[str] = ""
+    limits_tokens: ClassVar[bool] = False
+    """It keeps to `max_tokens` itself, and the tokens of its steps are estimates."""
+    is_replayable: ClassVar[bool] = False
+    """The same request with the same seed gives the same answer, also in another process."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._runs: dict[str, Run] = {}
+        self._made: weakref.WeakValueDictionary[str, Run] = weakref.WeakValueDictionary()
+        """Those that nobody has begun to read, too: an abort may come before the first delta."""
+        self._is_closed = False
+
+    @property
+    def vocabulary(self) -> Any:
+        """What the token ids of its steps mean; None when it sends bytes or text."""
+        return None
+
+    @abstractmethod
+    def steps(self, request: Request) -> AsyncIterator[Step]:
+        """An async generator of what the engine makes, as it makes it.
+
+        It finishes each choice it knows the end of, raises typed errors, and leaves nothing running
+        when it is closed or cancelled.
+        """
+
+    def describe(self) -> Mapping[str, Any]:
+        """What it is, for people and logs; never a secret."""
+        return {"engine": self.name}
+
+    def generate(self, asked: Asked, **options: Any) -> Generation:
+        """An answer to a prompt, to messages, or to a `Request`; its options are the request's."""
+        generation = Generation(self, Request.make(asked, **options))
+        with self._lock:
+            self._made[generation.request_id] = generation._run
+        return generation
+
+    def complete(self, asked: Asked, **options: Any) -> Completion:
+        """The whole answer. Blocks; in a coroutine, await `acomplete`."""
+        return self.generate(asked, **options).complete()
+
+    async def acomplete(self, asked: Asked, **options: Any) -> Completion:
+        return await self.generate(asked, **options).acomplete()
+
+    def source(self, asked: Asked, **options: Any) -> EngineSource:
+        """The answer as the source of a flow: `torvyn.Flow(engine.source("Hello"), ...)`."""
+        # It stands on components, which many programs with an engine never need.
+        from torvyn.engine.source import EngineSource
+
+        return EngineSource(self, Request.make(asked, **options))
+
+    def abort(self, request_id: str) -> bool:
+        """Ends that request as `cancelled`, from any thread. False: there is none of that id."""
+        with self._lock:
+            run = self._runs.get(request_id) or self._made.get(request_id)
+        if run is None or run.is_over:
+            return False
+        run.interrupt()
+        return True
+
+    def close(self) -> None:
+        """Aborts what runs and lets go of what the engine holds. It takes no more requests."""
+        with self._lock:
+            self._is_closed = True
+            runs = list(self._runs.values())
+        for run in runs:
+            run.interrupt()
+
+    async def aclose(self) -> None:
+        """The same, for coroutines."""
+        self.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.aclose()
+
+    def __repr__(self) -> str:
+        told = ", ".join(f"{key}={value!r}" for key, value in self.describe().items())
+        return f"<{type(self).__name__} {told}>"
+
+    def _work_begins(self, request: Request) -> None:
+        """For engines that let requests wait: its turn has come, and its time in the queue ends."""
+        with self._lock:
+            run = self._runs.get(request.id)
+        if run is not None:
+            run.timing.started()
+
+    def _enter(self, run: Run) -> None:
+        request_id = run.request.id
+        with self._lock:
+            if self._is_closed:
+                raise Unavailable(f"the engine `{self.name}` is closed", code="engine.closed")
+            if request_id in self._runs:
+                raise InvalidInput(
+                    f"a request with the id {request_id!r} is running",
+                    hint="leave `request_id` out, and every request gets one of its own",
+                    code="engine.request-running",
+                )
+            self._runs[request_id] = run
+
+    def _leave(self, run: Run) -> None:
+        with self._lock:
+            if self._runs.get(run.request.id) is run:
+                del self._runs[run.request.id]

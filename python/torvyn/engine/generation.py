@@ -1,0 +1,189 @@
+"""A generation: one answer on its way, to be read with `for` or `async for`, once.
+
+`async for` drives the engine on the running loop. `for` lets the shared background loop drive it
+and takes what is ready in batches from a bounded buffer. Leaving either loop, `close()`, or letting
+go of the iterator ends the engine's request at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator
+from queue import SimpleQueue
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from torvyn.engine.delta import Completion, Delta
+from torvyn.engine.handover import BUFFER, Handover
+from torvyn.engine.join import Joined
+from torvyn.engine.request import Request
+from torvyn.engine.running import Run
+from torvyn.engine.timing import Clock
+from torvyn.errors import InvalidInput
+from torvyn.protocol.frames import FinishReason, Usage
+
+if TYPE_CHECKING:
+    from torvyn.engine.engine import Engine
+
+
+class Generation:
+    """Made by `Engine.generate`. Nothing is asked of the engine before the first delta is."""
+
+    def __init__(self, engine: Engine, request: Request, clock: Clock = time.perf_counter) -> None:
+        self.request = request
+        self._run = Run(engine, request, clock)
+        self._is_taken = False
+
+    @property
+    def request_id(self) -> str:
+        return self.request.id
+
+    @property
+    def usage(self) -> Usage:
+        """The tokens so far; after the end, or an abort, all there were."""
+        return self._run.response.usage
+
+    @property
+    def finish_reasons(self) -> tuple[FinishReason | None, ...]:
+        """How each choice ended; None while it has not."""
+        return self._run.response.finish_reasons
+
+    @property
+    def timing(self) -> dict[str, float]:
+        """The figures of `torvyn.engine.Timing`, as far as they are known."""
+        return self._run.timing.figures(self.usage)
+
+    def __aiter__(self) -> AsyncGenerator[Delta, None]:
+        self._take()
+        return self._run.deltas(self._run.timing.delivered)
+
+    def __iter__(self) -> Deltas:
+        # The reactor is large; who only awaits never needs it.
+        from torvyn.reactor.loops import background_loop
+
+        self._take()
+        loop = background_loop()
+        if asyncio._get_running_loop() is loop:
+            raise InvalidInput(
+                "a `for` loop here would wait for the loop that it blocks",
+                hint="use `async for`",
+                code="engine.would-block",
+            )
+        return Deltas(self._run, loop)
+
+    def complete(self) -> Completion:
+        """The whole answer: its deltas, joined."""
+        joined = Joined(self.request)
+        for delta in self:
+            joined.add(delta)
+        return joined.completion(self.usage, self.timing)
+
+    async def acomplete(self) -> Completion:
+        joined = Joined(self.request)
+        async for delta in self:
+            joined.add(delta)
+        return joined.completion(self.usage, self.timing)
+
+    def close(self) -> None:
+        """Ends it at once: from any thread, in the middle of a loop or before it. A reader that
+        is still there gets the finish `cancelled`."""
+        self._run.interrupt()
+
+    async def aclose(self) -> None:
+        """The same, for coroutines."""
+        self.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.aclose()
+
+    def _take(self) -> None:
+        if self._is_taken:
+            raise InvalidInput(
+                f"the generation {self.request_id} was read before",
+                hint="call `generate` again, or keep its deltas in a list",
+                code="engine.already-read",
+            )
+        self._is_taken = True
+
+
+class Deltas:
+    """The deltas for `for`."""
+
+    def __init__(self, run: Run, loop: asyncio.AbstractEventLoop) -> None:
+        self._run = run
+        self._signal: SimpleQueue[None] = SimpleQueue()
+        signal = self._signal
+        self._handover: Handover[Delta] = Handover(loop, lambda: signal.put(None))
+        self._is_begun = False
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Delta:
+        handover = self._handover
+        try:
+            delta = handover.items.popleft()
+        except IndexError:
+            delta = self._wait()
+        if handover.is_room_wanted and len(handover.items) <= BUFFER // 2:
+            handover.make_room()
+        if delta.delta_text or delta.call is not None:
+            self._run.timing.delivered()
+        return delta
+
+    def close(self) -> None:
+        self._run.interrupt()
+        self._handover.close()
+
+    def __del__(self) -> None:
+        if self._is_begun and not self._handover.is_over:
+            self.close()
+
+    def _wait(self) -> Delta:
+        handover = self._handover
+        if not self._is_begun:
+            self._is_begun = True
+            handover.begin(self._run.deltas(_not_yet), _same)
+        while not handover.items:
+            if handover.is_over:
+                return self._last()
+            if handover.want():
+                self._signal.get()
+        return handover.items.popleft()
+
+    def _last(self) -> Delta:
+        handover = self._handover
+        if handover.items:
+            return handover.items.popleft()
+        error, handover.error = handover.error, None
+        if error is not None:
+            raise error
+        raise StopIteration
+
+
+def _same(delta: Delta | None) -> Delta | None:
+    return delta
+
+
+def _not_yet() -> None:
+    """In the buffer is not delivered."""

@@ -1,0 +1,117 @@
+"""`mlc`: a thin adapter for `MLCEngine` and `AsyncMLCEngine` of the package `mlc_llm`.
+
+They speak OpenAI's protocol in objects, which are read here as chunks off a wire are. Written
+against the documented interface; it has been run against a fake of it, not against MLC itself.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import aclosing
+from typing import Any, ClassVar
+
+from torvyn.engine import openai_failure as failure
+from torvyn.engine.engine import Engine
+from torvyn.engine.openai_body import Api, Shape, body_of
+from torvyn.engine.openai_stream import Steps
+from torvyn.engine.request import Request
+from torvyn.engine.step import Step
+from torvyn.engine.threads import from_thread
+from torvyn.errors import Internal, InvalidInput, MissingError
+from torvyn.protocol.chunks import ChunkReader
+
+_WHERE = "MLC"
+
+
+class MLC(Engine):
+    """An engine that is there already, or one that is made for `model` and ends with this one.
+
+    `messages` go to its chat; a prompt too, unless `api` is `completions`.
+    """
+
+    name: ClassVar[str] = "mlc"
+    limits_tokens: ClassVar[bool] = True
+
+    def __init__(
+        self, model: str | None = None, *, engine: Any = None, api: Api = "chat", **options: Any
+    ) -> None:
+        super().__init__()
+        if (model is None) == (engine is None):
+            raise InvalidInput(
+                "mlc: give `model`, or an `engine` that is there already",
+                code="engine.bad-option",
+            )
+        self._is_ours = engine is None
+        self._engine = engine if engine is not None else _made(model, options)
+        self._shape = Shape(model or "", api)
+
+    def describe(self) -> Mapping[str, Any]:
+        kind = type(self._engine).__name__
+        return {"engine": self.name, "model": self._shape.model, "class": kind}
+
+    async def steps(self, request: Request) -> AsyncIterator[Step]:
+        reader, state = ChunkReader(request.n), Steps(request.n, _WHERE)
+        async with aclosing(self._chunks(request)) as chunks:
+            async for chunk in chunks:
+                step = state.step(reader.chunk(_json(chunk)))
+                if step is not None:
+                    yield step
+                if state.failure is not None:
+                    raise state.failure
+        if not state.is_complete:
+            raise failure.cut("a choice has not said why it ended", _WHERE)
+
+    def close(self) -> None:
+        super().close()
+        if self._is_ours:
+            self._engine.terminate()
+
+    async def _chunks(self, request: Request) -> AsyncGenerator[Any, None]:
+        body = body_of(request, self._shape)
+        body["model"] = self._shape.model or None
+        body["request_id"] = request.id
+        is_chat = self._shape.api == "chat"
+        api = self._engine.chat.completions if is_chat else self._engine.completions
+        is_done = False
+        try:
+            if inspect.iscoroutinefunction(api.create):
+                async for chunk in await api.create(**body):
+                    yield chunk
+            else:
+                async with aclosing(from_thread(lambda: api.create(**body))) as chunks:
+                    async for chunk in chunks:
+                        yield chunk
+            is_done = True
+        finally:
+            if not is_done:
+                await _settled(self._engine.abort(request.id))
+
+
+async def _settled(value: Any) -> None:
+    if inspect.isawaitable(value):
+        await value
+
+
+def _json(chunk: Any) -> str:
+    """A chunk of MLC's own classes, which are pydantic's, as text."""
+    text: str = chunk.model_dump_json() if hasattr(chunk, "model_dump_json") else json.dumps(chunk)
+    return text
+
+
+def _made(model: str | None, options: Mapping[str, Any]) -> Any:
+    try:
+        from mlc_llm import AsyncMLCEngine  # type: ignore[import-not-found]
+    except ImportError:
+        raise MissingError(
+            "engine.package-missing",
+            "the engine `mlc` needs the package `mlc_llm`",
+            hint="its documentation says which wheel fits your hardware",
+        ) from None
+    try:
+        return AsyncMLCEngine(model, **options)
+    except Exception as error:
+        raise Internal(
+            f"mlc_llm cannot open `{model}`: {error}", code="engine.model-unusable"
+        ) from error

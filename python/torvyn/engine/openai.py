@@ -1,0 +1,177 @@
+"""`openai`: any upstream that speaks OpenAI's protocol, such as vLLM, SGLang, llama.cpp or Ollama.
+
+One request is one HTTP answer that streams. It is asked for again only as long as nothing of it
+has arrived; when nobody wants it any more its connection is closed, which is how upstreams are
+told to stop. An answer that is cut is an error, never a shorter answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+from collections.abc import AsyncIterator, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+from urllib.parse import urlsplit
+
+from torvyn.engine import openai_failure as failure
+from torvyn.engine.engine import Engine
+from torvyn.engine.openai_body import Api, Shape, body_of
+from torvyn.engine.openai_pool import Pool
+from torvyn.engine.openai_stream import Answer
+from torvyn.engine.request import Request
+from torvyn.engine.step import Step
+from torvyn.errors import InvalidInput, TorvynError
+
+if TYPE_CHECKING:
+    import aiohttp
+
+_FIRST_PAUSE_S: Final = 0.25
+_LONGEST_PAUSE_S: Final = 30.0
+_MOST_BODY: Final = 64 * 1024
+
+
+class OpenAI(Engine):
+    """An upstream at `base_url`, which ends in `/v1` as a rule."""
+
+    name: ClassVar[str] = "openai"
+    limits_tokens: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        *,
+        model: str,
+        base_url: str | None = None,
+        api: Api = "chat",
+        api_key: str | None = None,
+        api_key_env: str = "OPENAI_API_KEY",
+        headers: Mapping[str, str] | None = None,
+        extra_body: Mapping[str, Any] | None = None,
+        max_tokens_field: str = "max_tokens",
+        asks_usage: bool = True,
+        connect_timeout_s: float = 10.0,
+        first_token_timeout_s: float = 120.0,
+        idle_timeout_s: float = 60.0,
+        retries: int = 2,
+    ) -> None:
+        """Time limits: to connect; from the request to the first token, retries included; and
+        from one token to the next. `base_url` may stand in `OPENAI_BASE_URL`."""
+        super().__init__()
+        self._url = _checked_url(base_url or os.environ.get("OPENAI_BASE_URL"))
+        if api not in ("chat", "completions"):
+            raise _wrong(f"`api` is `chat` or `completions`, not {api!r}")
+        limits = (connect_timeout_s, first_token_timeout_s, idle_timeout_s)
+        if min(limits) <= 0 or retries < 0:
+            raise _wrong("time limits are above 0, and `retries` is 0 or more")
+        self._shape = Shape(model, api, max_tokens_field, asks_usage, dict(extra_body or {}))
+        self._key = api_key if api_key is not None else os.environ.get(api_key_env)
+        self._headers = {"Accept": "text/event-stream", **(headers or {})}
+        if self._key:
+            self._headers.setdefault("Authorization", f"Bearer {self._key}")
+        self._connect_s, self._first_s, self._idle_s = limits
+        self._retries = retries
+        self._where = f"the upstream {urlsplit(self._url).netloc}"
+        self._pool = Pool(connect_timeout_s)
+
+    def describe(self) -> Mapping[str, Any]:
+        return {"engine": self.name, "base_url": self._url, "model": self._shape.model}
+
+    async def steps(self, request: Request) -> AsyncIterator[Step]:
+        body = body_of(request, self._shape)
+        deadline_s = asyncio.get_running_loop().time() + self._first_s
+        try:
+            async with asyncio.timeout_at(deadline_s):
+                response = await self._ask(body)
+        except TimeoutError:
+            raise self._too_slow() from None
+        try:
+            answer = Answer(response, request.n, self._shape.api, self._where, self._key)
+            async for step in answer.steps(deadline_s, self._idle_s, self._too_slow):
+                yield step
+        finally:
+            # At once, and without a farewell, unless it was read to its end.
+            response.close()
+
+    def close(self) -> None:
+        super().close()
+        self._pool.close()
+
+    async def aclose(self) -> None:
+        super().close()
+        await self._pool.aclose()
+
+    def _too_slow(self, *, has_begun: bool = False) -> TorvynError:
+        if has_begun:
+            return failure.slow("sent nothing", self._idle_s, "idle_timeout_s", self._where)
+        option = "first_token_timeout_s"
+        return failure.slow("sent no token", self._first_s, option, self._where)
+
+    async def _ask(self, body: dict[str, Any]) -> aiohttp.ClientResponse:
+        """An answer with status 200; as often as allowed, until there is one."""
+        for attempt in range(self._retries + 1):
+            problem, pause_s = None, None
+            try:
+                response = await self._post(body)
+                if response.status == 200:
+                    return response
+                problem, pause_s = await self._refusal(response)
+            except TorvynError as error:
+                problem = error
+            may_help = problem.code in ("engine.upstream-down", "engine.upstream-busy")
+            is_too_long = pause_s is not None and not pause_s <= _LONGEST_PAUSE_S
+            if attempt == self._retries or not may_help or is_too_long:
+                raise problem
+            backoff_s = _FIRST_PAUSE_S * 2**attempt * random.uniform(0.5, 1.0)
+            await asyncio.sleep(backoff_s if pause_s is None else pause_s)
+        raise AssertionError("unreachable")
+
+    async def _post(self, body: dict[str, Any]) -> aiohttp.ClientResponse:
+        import aiohttp
+
+        path = "chat/completions" if self._shape.api == "chat" else "completions"
+        session = await self._pool.session()
+        try:
+            return await session.post(
+                f"{self._url}/{path}", json=body, headers=self._headers, allow_redirects=False
+            )
+        except aiohttp.ConnectionTimeoutError:
+            raise failure.slow(
+                "could not be connected to", self._connect_s, "connect_timeout_s", self._where
+            ) from None
+        except (aiohttp.ClientError, OSError) as error:
+            raise failure.down(error, self._where) from error
+
+    async def _refusal(self, response: aiohttp.ClientResponse) -> tuple[TorvynError, float | None]:
+        """What the status says, and how long the upstream wants to be left alone."""
+        try:
+            data = await response.content.read(_MOST_BODY)
+        except Exception:
+            data = b""
+        finally:
+            response.close()
+        body = data.decode(errors="replace")
+        problem = failure.refused(response.status, body, self._key, self._where)
+        return problem, _retry_after_s(response.headers.get("Retry-After"))
+
+
+def _retry_after_s(header: str | None) -> float | None:
+    """Seconds; a date is not understood, and then the usual pause is made."""
+    try:
+        return max(0.0, float(header or ""))
+    except ValueError:
+        return None
+
+
+def _checked_url(url: str | None) -> str:
+    if not url:
+        raise _wrong("`base_url` is missing", "such as http://127.0.0.1:8000/v1")
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise _wrong("`base_url` is no http or https address")
+    if parts.username or parts.password or parts.query:
+        raise _wrong("`base_url` holds a name, a password or a query", "give the key as `api_key`")
+    return url.rstrip("/")
+
+
+def _wrong(what: str, hint: str | None = None) -> InvalidInput:
+    return InvalidInput(f"openai: {what}", hint=hint, code="engine.bad-option")

@@ -1,0 +1,95 @@
+"""Connections to one upstream: a pool with keep-alive for each event loop that asks.
+
+The pool of a loop ends with the loop (`asyncio.run` closes it) or with the engine.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+import weakref
+from collections.abc import AsyncGenerator
+from typing import TYPE_CHECKING, Final
+
+from torvyn.errors import MissingError
+
+if TYPE_CHECKING:
+    import aiohttp
+
+_CLOSE_S: Final = 2.0
+Keeper = AsyncGenerator["aiohttp.ClientSession", None]
+
+
+class Pool:
+    """`session()` on a running loop."""
+
+    def __init__(self, connect_timeout_s: float) -> None:
+        _require()
+        self._connect_timeout_s = connect_timeout_s
+        self._lock = threading.Lock()
+        self._kept: weakref.WeakKeyDictionary[
+            asyncio.AbstractEventLoop, tuple[Keeper, aiohttp.ClientSession]
+        ] = weakref.WeakKeyDictionary()
+
+    async def session(self) -> aiohttp.ClientSession:
+        loop = asyncio.get_running_loop()
+        kept = self._kept.get(loop)
+        if kept is not None and not kept[1].closed:
+            return kept[1]
+        keeper = _keep(self._connect_timeout_s)
+        session = await anext(keeper)
+        with self._lock:
+            self._kept[loop] = (keeper, session)
+        return session
+
+    def close(self) -> None:
+        """From any thread. The connections of a loop are closed on it."""
+        with self._lock:
+            kept = list(self._kept.items())
+            self._kept.clear()
+        for loop, (keeper, _) in kept:
+            if loop is asyncio._get_running_loop():
+                _ENDING.add(task := loop.create_task(_end(keeper)))
+                task.add_done_callback(_ENDING.discard)
+            elif loop.is_running():
+                ending = asyncio.run_coroutine_threadsafe(_end(keeper), loop)
+                with contextlib.suppress(TimeoutError):
+                    ending.result(_CLOSE_S)
+
+    async def aclose(self) -> None:
+        """The same; the connections of this loop are closed when this returns."""
+        with self._lock:
+            kept = self._kept.pop(asyncio.get_running_loop(), None)
+        if kept is not None:
+            await _end(kept[0])
+        self.close()
+
+
+_ENDING: Final[set[asyncio.Task[None]]] = set()
+"""A loop keeps its tasks weakly."""
+
+
+async def _keep(connect_timeout_s: float) -> Keeper:
+    """A session for as long as this generator lives: a loop that ends closes its generators."""
+    import aiohttp
+
+    timeout = aiohttp.ClientTimeout(total=None, sock_connect=connect_timeout_s)
+    connector = aiohttp.TCPConnector(limit=0)
+    async with aiohttp.ClientSession(connector=connector, timeout=timeout) as session:
+        yield session
+
+
+async def _end(keeper: Keeper) -> None:
+    await keeper.aclose()
+
+
+def _require() -> None:
+    try:
+        import aiohttp  # noqa: F401
+    except ImportError:
+        raise MissingError(
+            "engine.package-missing",
+            "the engine `openai` needs the package `aiohttp`",
+            hint="pip install 'torvyn[openai]'",
+        ) from None

@@ -1,0 +1,170 @@
+"""One request on an engine, driven by whoever awaits it.
+
+No task and no queue of its own: the consumer's `await` is the engine's, so a slow consumer slows
+the engine and a cancelled one cancels it. An abort from elsewhere interrupts that `await`, the way
+`asyncio.timeout` does, and is never seen as a cancellation of the consumer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from torvyn.engine.delta import Delta
+from torvyn.engine.request import Request
+from torvyn.engine.response import Response
+from torvyn.engine.step import Step
+from torvyn.engine.timing import Clock, Timing
+from torvyn.errors import Internal, TorvynError
+from torvyn.protocol.frames import FinishReason
+
+if TYPE_CHECKING:
+    from torvyn.engine.engine import Engine
+
+_BREATH: Final = 256
+"""Steps after which the loop is let in, should the engine never wait for anything."""
+
+
+class Run:
+    """`deltas()` once. Only `interrupt` may be called from other threads than the loop's."""
+
+    def __init__(self, engine: Engine, request: Request, clock: Clock = time.perf_counter) -> None:
+        self.request = request
+        self.timing = Timing(clock)
+        self.response = Response(request, engine.vocabulary, is_limited=engine.limits_tokens)
+        self.is_interrupted = False
+        self.is_over = False
+        self._engine = engine
+        self._steps: AsyncIterator[Step] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._task: asyncio.Task[Any] | None = None
+        """Who waits for the engine now; None while the consumer has the word."""
+        self._has_cancelled = False
+        self._cancelling = 0
+        self._closing: asyncio.Task[None] | None = None
+
+    async def deltas(self, delivered: Callable[[], None]) -> AsyncGenerator[Delta, None]:
+        """Everything, to the usage at the end. What the engine raises comes after the deltas that
+        close its choices. `delivered` is called before each delta with something to show."""
+        steps, response, taken = self._begin(), self.response, 0
+        current_task, loop = asyncio.current_task, self._loop
+        async with _Outcome(self) as outcome:
+            self._task = current_task(loop)
+            async for step in steps:
+                deltas = response.take(step)
+                if response.is_cut:
+                    await self._close_steps()
+                for delta in deltas:
+                    if delta.delta_text or delta.call is not None:
+                        delivered()
+                    self._task = None
+                    yield delta
+                    self._task = current_task(loop)
+                if self.is_interrupted or response.is_cut:
+                    break
+                taken += 1
+                if not taken % _BREATH:
+                    await asyncio.sleep(0)
+        for delta in outcome.deltas:
+            yield delta
+        if outcome.failure is not None:
+            raise outcome.failure
+
+    def interrupt(self) -> None:
+        """Ends it as `cancelled`. From any thread, at any time, as often as one likes."""
+        self.is_interrupted = True
+        loop = self._loop
+        if loop is not None and not self.is_over:
+            with contextlib.suppress(RuntimeError):  # the loop is closed, and all it ran with it
+                loop.call_soon_threadsafe(self._interrupt_here)
+
+    def _begin(self) -> AsyncIterator[Step]:
+        self._loop = asyncio.get_running_loop()
+        self._engine._enter(self)
+        self.timing.started()
+        is_empty = self.request.max_tokens == 0 or self.is_interrupted
+        self._steps = _nothing() if is_empty else aiter(self._engine.steps(self.request))
+        return self._steps
+
+    def _interrupt_here(self) -> None:
+        if self.is_over:
+            return
+        if self._task is None:
+            # The engine hears of it now, the consumer when it comes back.
+            assert self._loop is not None
+            self._closing = self._loop.create_task(self._close_steps(), name="torvyn-abort")
+        elif self._task is not asyncio.current_task() and not self._has_cancelled:
+            # Once: each cancellation of a task has to be taken back.
+            self._has_cancelled = True
+            self._cancelling = self._task.cancelling()
+            self._task.cancel()
+
+    def _was_interrupted(self) -> bool:
+        """Whether a cancellation was ours, and nobody else's besides."""
+        task = self._task
+        return self._has_cancelled and task is not None and task.uncancel() <= self._cancelling
+
+    async def _close_steps(self) -> None:
+        steps = self._steps
+        if isinstance(steps, AsyncGenerator):
+            # What an engine cannot clean up is no failure of the request.
+            with contextlib.suppress(Exception):
+                await steps.aclose()
+
+    def _end(self, reason: FinishReason) -> list[Delta]:
+        if self.request.max_tokens == 0 and reason == "stop":
+            reason = "length"
+        self.is_over = True
+        self.timing.ended()
+        self._engine._leave(self)
+        return self.response.end(reason)
+
+
+class _Outcome:
+    """What a run ends with, however it ends. Whoever leaves its loop comes past here too, so that
+    nothing is left behind."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self.deltas: list[Delta] = []
+        self.failure: Exception | None = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> bool:
+        run = self._run
+        reason: FinishReason = "stop"
+        is_ours = isinstance(error, asyncio.CancelledError) and run._was_interrupted()
+        run._task = None
+        if isinstance(error, Exception):
+            self.failure, reason = _told(error), "error"
+        elif error is not None or run.is_interrupted:
+            reason = "cancelled"
+        self.deltas = run._end(reason)
+        await run._close_steps()
+        return error is None or self.failure is not None or is_ours
+
+
+async def _nothing() -> AsyncGenerator[Step, None]:
+    """No token was asked for."""
+    return
+    yield
+
+
+def _told(error: Exception) -> Exception:
+    """An engine raises typed errors; anything else is its own fault."""
+    if isinstance(error, TorvynError):
+        return error
+    failed = Internal(f"the engine failed: {type(error).__name__}: {error}", code="engine.failed")
+    failed.__cause__ = error
+    return failed

@@ -1,0 +1,253 @@
+"""`scripted`: an engine that says what it was told to, for tests, demonstrations and replays.
+
+What it says follows from its script, the request and the seed alone: the same in every process.
+Tokens travel as ids of a small vocabulary or as bytes, so that a character cut in two is met here
+as it is with real models.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import random
+import re
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from torvyn.engine.engine import Engine
+from torvyn.engine.request import Request
+from torvyn.engine.step import ChoiceStep, Step
+from torvyn.errors import InvalidInput
+from torvyn.protocol.frames import FINISH_REASONS, FinishReason, Kind, ToolCall, Usage
+
+if TYPE_CHECKING:
+    from torvyn.text import Vocabulary
+
+Item = str | bytes | float | ToolCall | tuple[str, str] | Exception
+"""A token; a pause in seconds; a piece of a tool call; `("reasoning", token)`; or a failure."""
+Script = str | Sequence[Item] | Callable[[Request, int], Iterable[Item]]
+
+ANSWER = "The quick brown fox jumped over the lazy dog. Torvyn handles streaming tokens."
+
+
+class Scripted(Engine):
+    """Answers with `script`: text (cut into words), items, or a function that makes them of a
+    request and the index of the choice.
+
+    With several `answers` the seed and the choice decide which; without a seed choice 0 gets the
+    first, choice 1 the second, and so on.
+    """
+
+    name: ClassVar[str] = "scripted"
+    is_replayable: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        script: Script | None = None,
+        *,
+        answers: Sequence[Script] = (),
+        delay_s: float = 0.0,
+        first_delay_s: float = 0.0,
+        finish_reason: FinishReason = "stop",
+        token_bytes: int | None = None,
+        uses_ids: bool = False,
+        step_tokens: int = 1,
+        fail_at: int | None = None,
+        error: Exception | None = None,
+        sleep: Callable[[float], Any] | None = None,
+    ) -> None:
+        """`token_bytes` cuts the text into tokens of that many bytes, characters or not; with
+        `uses_ids` they are ids of a vocabulary that is made of the script, in place of bytes;
+        `fail_at` raises `error` in place of that token; `step_tokens` go into one step; `sleep` is
+        what it waits with, for tests."""
+        super().__init__()
+        if script is not None and answers:
+            raise _wrong("`script` and `answers` are two ways to say the same; give one")
+        if finish_reason not in FINISH_REASONS:
+            raise _wrong(f"`finish_reason` is one of {', '.join(FINISH_REASONS)}")
+        _check(0, delay_s=delay_s, first_delay_s=first_delay_s)
+        _check(1, step_tokens=step_tokens, token_bytes=1 if token_bytes is None else token_bytes)
+        self._answers: tuple[Script, ...] = tuple(answers) or (
+            script if script is not None else ANSWER,
+        )
+        self._delay_s, self._first_delay_s = delay_s, first_delay_s
+        self._finish_reason = finish_reason
+        self._token_bytes = token_bytes
+        self._step_tokens = step_tokens
+        self._fail_at = fail_at
+        self._error = error
+        self._sleep = sleep or asyncio.sleep
+        self._ids = self._numbered() if uses_ids else None
+        self.aborted: list[str] = []
+        """The ids of requests that were ended before their script was, in order."""
+
+    @functools.cached_property
+    def vocabulary(self) -> Vocabulary | None:
+        """The tokens of its script, when it uses ids."""
+        from torvyn.text import Vocabulary
+
+        return None if self._ids is None else Vocabulary(list(self._ids))
+
+    def describe(self) -> Mapping[str, Any]:
+        return {"engine": self.name, "answers": len(self._answers), "replayable": True}
+
+    async def steps(self, request: Request) -> AsyncIterator[Step]:
+        is_done = False
+        try:
+            if self._first_delay_s:
+                await self._sleep(self._first_delay_s)
+            voices = [self._voice(request, index) for index in range(request.n)]
+            usage = Usage(prompt_tokens=prompt_tokens(request))
+            yield Step((), usage)
+            if len(voices) == self._step_tokens == 1 and not self._delay_s:
+                # Nothing to merge and nothing to wait for: what benchmarks and replays run.
+                for part in voices[0]:
+                    if isinstance(part, ChoiceStep):
+                        yield Step((part,))
+                    else:
+                        await self._sleep(part)
+            said = [iter(voice) for voice in voices if not voice.is_over]
+            while parts := [part for one in said for part in islice(one, self._step_tokens)]:
+                step = Step([part for part in parts if isinstance(part, ChoiceStep)])
+                if len(step.choices) < len(parts):
+                    await self._sleep(sum(part for part in parts if isinstance(part, float)))
+                yield step
+                if self._delay_s:
+                    await self._sleep(self._delay_s)
+            tokens = sum(voice.tokens for voice in voices)
+            thought = sum(voice.reasoning_tokens for voice in voices)
+            is_done = True
+            yield Step((), Usage(usage.prompt_tokens, tokens, 0, thought))
+        finally:
+            if not is_done:
+                self.aborted.append(request.id)
+
+    def _voice(self, request: Request, index: int) -> _Voice:
+        chosen = index
+        if request.seed is not None:
+            chosen = random.Random(f"{request.seed}/{index}").randrange(len(self._answers))
+        script = self._answers[chosen % len(self._answers)]
+        items = list(self._items(script(request, index) if callable(script) else script))
+        if self._fail_at is not None:
+            items[self._fail_at :] = [self._error or _scripted_failure()]
+        return _Voice(request, index, items, self._finish_reason, self._ids)
+
+    def _numbered(self) -> dict[bytes, int]:
+        """Every token that any answer may use, with its id."""
+        if any(callable(answer) for answer in self._answers):
+            raise _wrong("`uses_ids` needs a script that is known beforehand")
+        items = [item for answer in self._answers for item in self._items(answer)]  # type: ignore[arg-type]
+        texts = [item[1] if isinstance(item, tuple) else item for item in items]
+        tokens = [_encoded(text) for text in texts if isinstance(text, (str, bytes))]
+        return {token: id for id, token in enumerate(dict.fromkeys(tokens))}
+
+    def _items(self, script: str | Iterable[Item]) -> Iterator[Item]:
+        items: Iterable[Item] = words(script) if isinstance(script, str) else script
+        if self._token_bytes is None:
+            yield from items
+            return
+        for item in items:
+            if isinstance(item, (str, bytes)):
+                yield from _pieces(item, self._token_bytes)
+            else:
+                yield item
+
+
+class _Voice:
+    """One choice: what it has to say."""
+
+    def __init__(
+        self,
+        request: Request,
+        index: int,
+        items: list[Item],
+        finish_reason: FinishReason,
+        ids: Mapping[bytes, int] | None,
+    ) -> None:
+        self._request = request
+        self._index = index
+        self._items = items
+        self._finish_reason = finish_reason
+        self._ids = ids
+        self.tokens = self.reasoning_tokens = 0
+        self.is_over = False
+
+    def __iter__(self) -> Iterator[ChoiceStep | float]:
+        """What it says, and the pauses it makes."""
+        index, is_plain = self._index, not self._request.logprobs and self._ids is None
+        for item in self._items:
+            if isinstance(item, str) and is_plain:
+                self.tokens += 1
+                yield ChoiceStep(index, (), item.encode(errors="replace"))
+            elif isinstance(item, (int, float)):
+                yield float(item)
+            else:
+                yield self._part(item)
+        self.is_over = True
+        yield ChoiceStep(index, tokens=0, finish_reason=self._finish_reason)
+
+    def _part(self, item: Any) -> ChoiceStep:
+        if isinstance(item, Exception):
+            raise item
+        self.tokens += 1
+        if isinstance(item, ToolCall):
+            return ChoiceStep(self._index, kind="tool_call", call=item)
+        is_thought = isinstance(item, tuple)
+        self.reasoning_tokens += is_thought
+        data = _encoded(item[1] if isinstance(item, tuple) else item)
+        logprobs = (self._logprob(data),) if self._request.logprobs else None
+        kind: Kind = "reasoning" if is_thought else "text"
+        if self._ids is not None:
+            return ChoiceStep(self._index, [self._ids[data]], kind=kind, logprobs=logprobs)
+        return ChoiceStep(self._index, data=data, kind=kind, logprobs=logprobs)
+
+    def _logprob(self, data: bytes) -> Mapping[str, Any]:
+        """A likelihood that follows from seed, choice and place."""
+        dice = random.Random(f"{self._request.seed}/{self._index}/{self.tokens}")
+        token = data.decode(errors="replace")
+        entry: dict[str, Any] = {"token": token, "logprob": -dice.random(), "bytes": list(data)}
+        others = [
+            {"token": f"{token}{rank}", "logprob": entry["logprob"] - rank, "bytes": None}
+            for rank in range(1, self._request.top_logprobs)
+        ]
+        top = [dict(entry), *others] if self._request.top_logprobs else []
+        return {**entry, "top_logprobs": top}
+
+
+def words(text: str) -> list[str]:
+    """Words with the white space before them, the way tokenizers cut."""
+    return re.findall(r"\s*\S+|\s+\Z", text)
+
+
+def prompt_tokens(request: Request) -> int:
+    """Words count as tokens here."""
+    texts = [request.prompt] if request.prompt is not None else []
+    texts += [str(message.get("content", "")) for message in request.messages]
+    return sum(len(words(text)) for text in texts)
+
+
+def _encoded(token: Any) -> bytes:
+    return token if isinstance(token, bytes) else str(token).encode(errors="replace")
+
+
+def _pieces(token: str | bytes, size: int) -> Iterator[bytes]:
+    data = _encoded(token)
+    for at in range(0, len(data), size):
+        yield data[at : at + size]
+
+
+def _check(least: float, **values: Any) -> None:
+    for name, value in values.items():
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not value >= least:
+            raise _wrong(f"`{name}` is a number from {least} on, not {value!r}")
+
+
+def _wrong(what: str) -> InvalidInput:
+    return InvalidInput(f"scripted: {what}", code="engine.bad-option")
+
+
+def _scripted_failure() -> Exception:
+    from torvyn.errors import Unavailable
+
+    return Unavailable("the script fails here", code="engine.scripted-failure")

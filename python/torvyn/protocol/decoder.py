@@ -1,0 +1,203 @@
+"""Bytes of an answer back into frames, for clients of ours: `decode(encode(x)) == x`.
+
+In the dialects of OpenAI frames are numbered as they come, and metas and timing are not there.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from torvyn._native import EventParser
+from torvyn.protocol.chunks import ChunkDecoder, ChunkDialect, ChunkReader, Item
+from torvyn.protocol.encoder import Dialect, Framing
+from torvyn.protocol.failure import bad_frame, cut, line_too_long
+from torvyn.protocol.frames import (
+    Delta,
+    End,
+    Error,
+    Finish,
+    FinishReason,
+    Frame,
+    Heartbeat,
+    Meta,
+    Start,
+    ToolCall,
+    Usage,
+)
+
+LINE_LIMIT = 8 << 20
+
+
+class Decoder:
+    """Frames of one stream. `choices` is how many were asked for."""
+
+    def __init__(self, dialect: Dialect, framing: Framing = "sse", *, choices: int = 1) -> None:
+        self._split = _Lines() if framing == "lines" else None
+        self._events = EventParser() if framing == "sse" and dialect == "torvyn" else None
+        self._answer = None if dialect == "torvyn" else _Answer(dialect, framing, choices)
+        self._is_over = False
+
+    def put(self, data: bytes) -> list[Frame]:
+        """Every frame that these bytes complete."""
+        if self._answer is not None:
+            return self._answer.put(data, self._split.put(data) if self._split else [])
+        frames = [self._read(text) for text in self._texts(data)]
+        return [frame for frame in frames if frame is not None]
+
+    def finish(self) -> list[Frame]:
+        """The connection has ended; raises when the answer has not."""
+        if self._answer is not None:
+            return self._answer.finish(self._split.held_bytes if self._split else 0)
+        if self._events is not None:
+            self._events.finish()
+        if not self._is_over:
+            held = self._events.held_bytes if self._events else 0
+            raise cut([], held + (self._split.held_bytes if self._split else 0))
+        return []
+
+    def _texts(self, data: bytes) -> list[str]:
+        if self._events is not None:
+            return [event.data for event in self._events.put(data)]
+        lines = [data] if self._split is None else self._split.put(data)
+        return [_utf8(line) for line in lines]
+
+    def _read(self, text: str) -> Frame | None:
+        frame = frame_from(_parsed(text), text)
+        self._is_over = self._is_over or isinstance(frame, End)
+        return frame
+
+
+def _utf8(line: bytes) -> str:
+    try:
+        return line.decode()
+    except UnicodeDecodeError:
+        raise bad_frame("it is not UTF-8", repr(line)) from None
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise bad_frame(str(error).partition(":")[0], text) from None
+
+
+def frame_from(record: Any, text: str = "") -> Frame | None:
+    """The frame of a parsed object; None for a type that a later version may have added."""
+    try:
+        return _frame(record)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise bad_frame(f"{type(error).__name__} {error}", text or repr(record)) from None
+
+
+def _frame(record: Mapping[str, Any]) -> Frame | None:
+    match record["type"]:
+        case "start":
+            keys = ("id", "flow", "created", "version")
+            return Start(*(record[key] for key in keys))
+        case "delta":
+            return _delta(record)
+        case "meta":
+            return Meta(record["seq"], dict(record["data"]))
+        case "error":
+            return Error(record["seq"], record["code"], record["message"], record["retryable"])
+        case "end":
+            return _end(record)
+        case "heartbeat":
+            return Heartbeat()
+        case _:
+            return None
+
+
+def _delta(record: Mapping[str, Any]) -> Delta:
+    call, logprobs = record.get("call"), record.get("logprobs")
+    return Delta(
+        seq=record["seq"],
+        index=record["index"],
+        kind=record["kind"],
+        text=record.get("text", ""),
+        call=None if call is None else ToolCall(**call),
+        logprobs=None if logprobs is None else tuple(logprobs),
+    )
+
+
+def _end(record: Mapping[str, Any]) -> End:
+    usage = record.get("usage")
+    if usage is not None:
+        usage = Usage(**{name: count for name, count in usage.items() if name != "total_tokens"})
+    finish = tuple(Finish(**one) for one in record["finish"])
+    return End(record["seq"], finish, usage, record.get("timing"))
+
+
+class _Answer:
+    """Items of a stream of chunks, gathered into frames."""
+
+    def __init__(self, dialect: ChunkDialect, framing: Framing, choices: int) -> None:
+        self._chunks = ChunkDecoder(dialect, choices=choices)
+        self._reader = ChunkReader(choices) if framing == "lines" else None
+        self._choices = choices
+        self._finish: dict[int, Finish] = {}
+        self._usage: Usage | None = None
+        self._broken: FinishReason = "error"
+        self._seq = 0
+
+    def put(self, data: bytes, lines: list[bytes]) -> list[Frame]:
+        items: Iterable[Item]
+        if (reader := self._reader) is None:
+            items = self._chunks.put(data)
+        else:
+            items = (item for line in lines for item in reader.chunk(_utf8(line)))
+        return [frame for item in items for frame in self._gather(item)]
+
+    def finish(self, held_bytes: int) -> list[Frame]:
+        reader = self._reader
+        items = self._chunks.finish() if reader is None else reader.finish(held_bytes)
+        return [frame for item in items for frame in self._gather(item)]
+
+    def _gather(self, item: Item) -> Iterator[Frame]:
+        match item:
+            case Finish():
+                self._finish[item.index] = item
+            case Usage():
+                self._usage = item
+            case Error(code="cancelled"):
+                self._broken = "cancelled"
+            case Error():
+                yield self._numbered(item)
+            case Delta():
+                yield self._numbered(item)
+            case Start():
+                yield item
+            case _:
+                yield self._end()
+
+    def _numbered(self, item: Delta | Error) -> Delta | Error:
+        self._seq += 1
+        return item if item.seq == self._seq else replace(item, seq=self._seq)
+
+    def _end(self) -> End:
+        indexes = sorted({*range(self._choices), *self._finish})
+        unsaid = self._broken
+        finish = tuple(self._finish.get(index) or Finish(index, unsaid) for index in indexes)
+        return End(self._seq + 1, finish, self._usage)
+
+
+class _Lines:
+    """Bytes into lines; the limit keeps a peer from filling the memory."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+        self.held_bytes = 0
+
+    def put(self, data: bytes) -> list[bytes]:
+        *whole, rest = data.split(b"\n")
+        if whole:
+            whole[0] = b"".join((*self._parts, whole[0]))
+            self._parts, self.held_bytes = [], 0
+        self._parts.append(rest)
+        self.held_bytes += len(rest)
+        if self.held_bytes > LINE_LIMIT or any(len(line) > LINE_LIMIT for line in whole):
+            raise line_too_long(LINE_LIMIT)
+        return [line for line in whole if line.strip()]

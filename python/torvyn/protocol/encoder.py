@@ -1,0 +1,148 @@
+"""Frames into bytes: three dialects, three framings, one encoder an answer.
+
+    dialect     torvyn | openai-chat | openai-completions
+    framing     sse (events) | lines (one JSON object a line) | json (one object a message; torvyn)
+
+`text` is the native quick path; `encode` takes any frame. Frames are numbered from 1 by the encoder
+unless they carry a number; the last block of a frame has the event id `<epoch>-<seq>`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from torvyn._native import FrameEncoder
+from torvyn.protocol.frames import Delta, End, Error, Frame, Meta, Start, ToolCall
+
+Dialect = Literal["torvyn", "openai-chat", "openai-completions"]
+Framing = Literal["sse", "lines", "json"]
+
+
+class Encoder(FrameEncoder):
+    """The frames of one answer as bytes; shared by the stages of all its choices."""
+
+    dialect: Dialect
+
+    def __new__(cls, dialect: Dialect, framing: Framing = "sse", **identity: Any) -> Encoder:
+        clean: dict[str, Any] = {
+            name: encodable(value) if isinstance(value, str) else value
+            for name, value in identity.items()
+        }
+        encoder = super().__new__(cls, dialect, framing, **clean)
+        encoder.dialect = dialect
+        return encoder
+
+    @classmethod
+    def of(cls, start: Start, dialect: Dialect, framing: Framing = "sse", **more: Any) -> Encoder:
+        """The encoder of the answer that a start frame begins."""
+        given = {"id": start.id, "flow": start.flow, "created": start.created, "epoch": "0", **more}
+        return cls(dialect, framing, **given)
+
+    def encode(self, frame: Frame) -> bytes:
+        """A frame with the number it carries."""
+        match frame:
+            case Start():
+                return self.start()
+            case Delta():
+                return self.delta(
+                    frame.index, frame.kind, frame.text, frame.call, frame.logprobs, frame.seq
+                )
+            case Meta():
+                return self.meta(to_json(frame.data), frame.seq)
+            case Error():
+                return self.error(frame.code, frame.message, frame.retryable, frame.seq)
+            case End():
+                return self._end(frame)
+            case _:
+                return self.heartbeat()
+
+    def error(
+        self, code: str, message: str, retryable: bool = False, seq: int | None = None
+    ) -> bytes:
+        """Why the answer cannot go on; the words may come from anywhere."""
+        return super().error(encodable(code), encodable(message), retryable, seq)
+
+    def delta(
+        self,
+        index: int,
+        kind: str,
+        text: str,
+        call: ToolCall | None = None,
+        logprobs: Sequence[Mapping[str, Any]] | None = None,
+        seq: int | None = None,
+    ) -> bytes:
+        """New text, or a piece of a call."""
+        odds = None if logprobs is None else self._logprobs(logprobs)
+        if kind != "tool_call":
+            return self.text(text, index, kind, odds, seq)
+        call = call or ToolCall()
+        parts = (call.id, call.name, call.arguments)
+        id, name, arguments = (None if part is None else encodable(part) for part in parts)
+        return self.call((call.index, id, name, arguments or ""), index, odds, seq)
+
+    def _end(self, end: End) -> bytes:
+        finish: list[tuple[int, str, str | None, str | None]] = [
+            (one.index, one.reason, _maybe(one.matched_stop), _maybe(one.stopped_by))
+            for one in end.finish
+        ]
+        usage = end.usage
+        counts = None
+        if usage is not None:
+            counts = (
+                usage.prompt_tokens,
+                usage.completion_tokens,
+                usage.cached_tokens,
+                usage.reasoning_tokens,
+            )
+        timing = None if end.timing is None else to_json(end.timing)
+        return self.end(finish, counts, timing, end.seq)
+
+    def _logprobs(self, entries: Sequence[Mapping[str, Any]]) -> str:
+        if self.dialect == "torvyn":
+            return to_json([dict(entry) for entry in entries])
+        if self.dialect == "openai-chat":
+            return to_json({"content": [dict(entry) for entry in entries], "refusal": None})
+        return to_json(columns(entries))
+
+
+def columns(entries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Log probabilities in the form of completions: one list a field."""
+    tops = [entry.get("top_logprobs") for entry in entries]
+    return {
+        "tokens": [entry.get("token") for entry in entries],
+        "token_logprobs": [entry.get("logprob") for entry in entries],
+        "top_logprobs": [
+            None if top is None else {one["token"]: one["logprob"] for one in top} for top in tops
+        ],
+    }
+
+
+def to_json(value: Any) -> str:
+    """One line of JSON that can be encoded, whatever halves of pairs are in it."""
+    if isinstance(value, Mapping):
+        value = dict(value)
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return json.dumps(value, separators=(",", ":"))
+    for character in "\x85\u2028\u2029":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return text
+
+
+def encodable(text: str) -> str:
+    """The text with halves of surrogate pairs joined, or replaced where they are alone."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text
+
+
+def _maybe(text: str | None) -> str | None:
+    return None if text is None else encodable(text)

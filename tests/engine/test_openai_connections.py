@@ -1,0 +1,96 @@
+"""Connections to an upstream: kept while they are of use, closed at once when they are not."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import pytest
+from fake_upstream import HELLO, running, says
+from watching import background_tasks, nothing_runs, wait_until
+
+from torvyn.engine.openai import OpenAI
+
+
+def engine_at(upstream, **options):
+    return OpenAI(base_url=upstream.url, model="m", **options)
+
+
+def test_connections_are_kept_for_the_next_request():
+    with running(says(*HELLO)) as upstream, engine_at(upstream) as engine:
+        for _ in range(5):
+            engine.complete("x")
+
+        assert (upstream.connections, len(upstream.exchanges)) == (1, 5)
+    wait_until(lambda: not background_tasks())
+
+
+def test_each_loop_has_connections_of_its_own_and_closes_them(recwarn):
+    with running(says(*HELLO)) as upstream, engine_at(upstream) as engine:
+        for _ in range(2):
+            assert asyncio.run(engine.acomplete("x")).text == "Hello"
+        wait_until(lambda: upstream.open == 0)
+
+        assert upstream.connections == 2
+    assert not [warning for warning in recwarn if "Unclosed" in str(warning.message)]
+
+
+def test_an_engine_that_is_closed_in_a_coroutine_leaves_no_connection():
+    async def ask(url):
+        async with OpenAI(base_url=url, model="m") as engine:
+            whole = await engine.acomplete("x")
+        return whole.text, asyncio.all_tasks() - {asyncio.current_task()}
+
+    with running(says(*HELLO)) as upstream:
+        assert asyncio.run(ask(upstream.url)) == ("Hello", set())
+        wait_until(lambda: upstream.open == 0)
+
+
+async def _never_ends(exchange):
+    await exchange.begin()
+    await exchange.chunk(*HELLO[:2])
+    await exchange.until_left()
+
+
+@pytest.mark.parametrize("way", ["for", "async for", "abort", "stop string", "close"])
+def test_when_nobody_wants_the_answer_its_connection_is_closed(way):
+    with running(_never_ends) as upstream:
+        engine = engine_at(upstream)
+        generation = engine.generate("x", request_id="r", stop="el" if way == "stop string" else ())
+        if way == "async for":
+            asyncio.run(_leave(generation, lambda: upstream.open == 0))
+        elif way == "stop string":
+            assert "".join(delta.delta_text for delta in generation) == "H"
+        else:
+            for _ in generation:
+                if way == "abort":
+                    engine.abort("r")
+                elif way == "close":
+                    engine.close()
+                else:
+                    break
+        wait_until(lambda: upstream.open == 0)
+        wait_until(lambda: nothing_runs(engine))
+
+
+async def _leave(generation, is_closed):
+    async for _ in generation:
+        break
+    async with asyncio.timeout(5):
+        while not is_closed():
+            await asyncio.sleep(0.001)
+
+
+def test_leaving_before_the_first_token_closes_the_connection_too():
+    asked = threading.Event()
+
+    async def silent(exchange):
+        asked.set()
+        await exchange.until_left()
+
+    with running(silent) as upstream, engine_at(upstream) as engine:
+        generation = engine.generate("x")
+        threading.Thread(target=lambda: asked.wait(5) and generation.close()).start()
+
+        assert [delta.finish_reason for delta in generation] == ["cancelled", None]
+        wait_until(lambda: upstream.open == 0)

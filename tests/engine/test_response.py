@@ -1,0 +1,179 @@
+"""Steps become deltas: exact text, one finish reason a choice, usage whatever ends it."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from torvyn.engine import ChoiceStep, Request, Step
+from torvyn.engine.response import Response
+from torvyn.errors import Internal
+from torvyn.protocol.frames import ToolCall, Usage
+
+TEXT = st.text(alphabet=st.sampled_from("abcé漢👩\u200d "), max_size=30)
+
+
+def response(**options) -> Response:
+    return Response(Request.make("x", **options))
+
+
+def said(made: Response, *parts: ChoiceStep):
+    """All deltas of steps with one part each, to the end."""
+    deltas = [delta for part in parts for delta in made.take(Step((part,)))]
+    return deltas + made.end()
+
+
+def text_of(deltas, kind="text"):
+    return "".join(delta.delta_text for delta in deltas if delta.kind == kind)
+
+
+def finishes(deltas):
+    return [delta.finish_reason for delta in deltas if delta.finish_reason]
+
+
+def pieces(text: str, cuts: list[int]) -> list[ChoiceStep]:
+    data = text.encode()
+    places = sorted({0, len(data), *(cut % (len(data) + 1) for cut in cuts)})
+    return [ChoiceStep(data=data[a:b]) for a, b in pairwise(places)]
+
+
+@given(TEXT, st.lists(st.integers(0, 200), max_size=12))
+def test_text_is_the_same_however_it_was_cut(text, cuts):
+    deltas = said(response(), *pieces(text, cuts))
+
+    assert text_of(deltas) == text
+    assert finishes(deltas) == ["stop"]
+    assert all(delta.delta_text or delta.finish_reason or delta.usage for delta in deltas)
+
+
+@given(TEXT, st.lists(st.integers(0, 200), max_size=12), st.sampled_from(["ab", "b ", "漢", "👩a"]))
+def test_a_stop_string_cuts_the_same_place_however_the_text_was_cut(text, cuts, stop):
+    made = response(stop=stop)
+
+    deltas = said(made, *pieces(text, cuts))
+
+    assert text_of(deltas) == text.partition(stop)[0]
+    assert made.choices[0].matched_stop == (stop if stop in text else None)
+    assert made.is_cut == (stop in text)
+
+
+def test_the_engine_is_done_with_as_soon_as_a_stop_string_is_whole():
+    made = response(stop="END")
+
+    (delta,) = made.take(Step((ChoiceStep(text="text END more"),)))
+
+    assert (delta.delta_text, delta.finish_reason, delta.matched_stop) == ("text ", "stop", "END")
+    assert made.is_cut
+    assert made.take(Step((ChoiceStep(text="more"),))) == []
+
+
+def test_the_stop_string_is_kept_when_asked_for():
+    deltas = said(response(stop="END", include_stop=True), ChoiceStep(text="text END more"))
+
+    assert text_of(deltas) == "text END"
+
+
+@pytest.mark.parametrize("reason", ["length", "stop", "content_filter"])
+def test_what_was_held_is_let_go_when_the_engine_ends(reason):
+    deltas = said(response(stop="END"), ChoiceStep(text="text EN", finish_reason=reason))
+
+    assert text_of(deltas) == "text EN"
+    assert finishes(deltas) == [reason]
+
+
+def test_a_cancellation_drops_what_was_held():
+    made = response(stop="END")
+    first = made.take(Step((ChoiceStep(text="text EN"),)))
+
+    assert text_of(first + made.end("cancelled")) == "text "
+
+
+@pytest.mark.parametrize(("limit", "text"), [(1, "a"), (2, "ab"), (3, "abc"), (9, "abc")])
+def test_max_tokens_is_kept_to_whatever_the_engine_does(limit, text):
+    deltas = said(response(max_tokens=limit), *(ChoiceStep(text=letter) for letter in "abc"))
+
+    assert text_of(deltas) == text
+    assert finishes(deltas) == ["length" if limit <= 3 else "stop"]
+
+
+def test_an_engine_that_ends_by_itself_on_the_last_token_has_stopped():
+    deltas = said(response(max_tokens=1), ChoiceStep(text="a", finish_reason="stop"))
+
+    assert finishes(deltas) == ["stop"]
+
+
+def test_estimates_of_tokens_never_cut_an_answer():
+    made = Response(Request.make("x", max_tokens=1), is_limited=True)
+
+    assert text_of(said(made, ChoiceStep(text="a"), ChoiceStep(text="b"))) == "ab"
+
+
+def test_an_empty_stream_has_one_finish_and_a_usage():
+    finish, usage = said(response())
+
+    assert (finish.finish_reason, finish.delta_text) == ("stop", "")
+    assert usage.usage == Usage()
+
+
+def test_choices_finish_on_their_own():
+    made = response(n=2, stop="x")
+    first = made.take(Step((ChoiceStep(0, text="ax"), ChoiceStep(1, text="b"))))
+    assert not made.is_cut
+
+    rest = made.take(Step((ChoiceStep(0, text="more"), ChoiceStep(1, text="cx"))))
+
+    assert [(d.index, d.delta_text) for d in first + rest] == [(0, "a"), (1, "b"), (1, "c")]
+    assert made.is_cut
+
+
+def test_stop_strings_are_looked_for_in_text_alone():
+    call = ToolCall(0, "id", "look", '{"END":')
+    deltas = said(
+        response(stop="END"),
+        ChoiceStep(text="the END of it", kind="reasoning"),
+        ChoiceStep(kind="tool_call", call=call),
+        ChoiceStep(text="text"),
+    )
+
+    assert text_of(deltas, "reasoning") == "the END of it"
+    assert [delta.call for delta in deltas if delta.call] == [call]
+    assert text_of(deltas) == "text"
+
+
+def test_a_character_that_reasoning_left_unfinished_does_not_reach_the_text():
+    half, rest = "é".encode()[:1], "é".encode()[1:]
+    deltas = said(response(), ChoiceStep(data=half, kind="reasoning"), ChoiceStep(data=rest))
+
+    assert text_of(deltas, "reasoning") == text_of(deltas) == "\ufffd"
+
+
+def test_log_probabilities_come_with_their_text():
+    entries = [{"token": token} for token in ("a", "E", "N", "b")]
+    parts = [ChoiceStep(text=e["token"], logprobs=(e,)) for e in entries]
+    deltas = said(response(stop="END", logprobs=True), *parts)
+
+    seen = [(d.delta_text, len(d.logprobs)) for d in deltas if d.logprobs]
+    assert seen == [("a", 1), ("ENb", 3)]
+    assert deltas[0].delta_logprob_json_strs == ['{"token": "a"}']
+
+
+def test_usage_is_the_engines_at_its_end_and_counted_when_it_was_cut():
+    told = Usage(5, 99)
+    whole = response()
+    whole.take(Step((ChoiceStep(text="a", finish_reason="stop"),), told))
+    cut = response(stop="b")
+    cut.take(Step((ChoiceStep(text="ab"),), Usage(5)))
+
+    assert whole.usage == told
+    assert cut.usage == Usage(5, 1)
+
+
+@pytest.mark.parametrize("part", [ChoiceStep(3, text="a"), ChoiceStep(token_ids=[1])])
+def test_a_step_that_cannot_be_is_the_engines_fault(part):
+    with pytest.raises(Internal) as caught:
+        response().take(Step((part,)))
+
+    assert caught.value.code == "engine.step-invalid"

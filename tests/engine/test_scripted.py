@@ -1,0 +1,162 @@
+"""The scripted engine says the same for the same script, request and seed, and fails on cue."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import torvyn
+from torvyn.engine import Scripted, open
+from torvyn.errors import InvalidInput, MissingError, Unavailable
+from torvyn.protocol.frames import ToolCall
+
+ANSWERS = ["One.", "Two.", "Three."]
+
+
+def texts(engine, **options):
+    return [choice.text for choice in engine.complete("x", **options).choices]
+
+
+def test_text_is_cut_into_words_and_loses_nothing():
+    deltas = list(Scripted("  Hello,\nwide  world. ").generate("x"))
+
+    assert [d.delta_text for d in deltas[:-2]] == ["  Hello,", "\nwide", "  world.", " "]
+
+
+def test_characters_cut_over_tokens_arrive_whole():
+    (choice,) = Scripted("👨‍👩‍👧 漢字 é", token_bytes=1).complete("x").choices
+
+    assert choice.text == "👨‍👩‍👧 漢字 é"
+
+
+def test_token_ids_say_the_same_as_bytes():
+    script = ["Grüße", b" \xe6\xbc", b"\xa2", ("reasoning", "Hm"), "!"]
+    as_bytes, as_ids = Scripted(script), Scripted(script, uses_ids=True)
+
+    deltas = [delta for delta in as_ids.generate("x") if delta.delta_text]
+
+    assert as_ids.complete("x").choices == as_bytes.complete("x").choices
+    assert [list(delta.token_ids) for delta in deltas] == [[0], [1], [2], [3], [4]]
+    assert as_ids.vocabulary[0] == "Grüße".encode()
+
+
+def test_choices_differ_and_the_seed_decides_which():
+    engine = Scripted(answers=ANSWERS)
+
+    assert texts(engine, n=4) == [*ANSWERS, "One."]
+    assert texts(engine, n=4, seed=1) == texts(engine, n=4, seed=1)
+    assert len({tuple(texts(engine, n=4, seed=seed)) for seed in range(20)}) > 5
+
+
+def test_another_process_says_the_same():
+    asked = "complete('x', n=4, seed=9, logprobs=True).choices"
+    code = f"from torvyn.engine import Scripted; print(Scripted(answers={ANSWERS}).{asked})"
+    run = [sys.executable, "-c", code]
+    done = subprocess.run(run, check=True, capture_output=True, text=True)
+
+    whole = Scripted(answers=ANSWERS).complete("x", n=4, seed=9, logprobs=True)
+    assert done.stdout.strip() == str(whole.choices)
+
+
+def test_a_function_makes_the_script_of_the_request():
+    engine = Scripted(lambda request, index: [f"{index}:", request.prompt or ""])
+
+    assert texts(engine, n=2) == ["0:x", "1:x"]
+
+
+def test_reasoning_and_calls_of_tools_are_no_text():
+    call = [ToolCall(0, "c1", "weather", '{"city":'), ToolCall(0, None, None, '"Rome"}')]
+    engine = Scripted([("reasoning", "Hm."), "Look: ", *call], finish_reason="tool_calls")
+
+    (choice,) = engine.complete("x").choices
+
+    assert (choice.reasoning, choice.text, choice.finish_reason) == ("Hm.", "Look: ", "tool_calls")
+    assert choice.tool_calls == (ToolCall(0, "c1", "weather", '{"city":"Rome"}'),)
+
+
+def test_usage_counts_prompt_text_and_reasoning():
+    usage = Scripted([("reasoning", "Hm."), "a", "b"]).complete("two words").usage
+
+    assert (usage.prompt_tokens, usage.completion_tokens, usage.reasoning_tokens) == (2, 3, 1)
+
+
+def test_every_token_has_its_log_probability():
+    whole = Scripted("a b c").complete("x", logprobs=True, top_logprobs=2)
+
+    assert [entry["token"] for entry in whole.choices[0].logprobs] == ["a", " b", " c"]
+    assert all(len(entry["top_logprobs"]) == 2 for entry in whole.choices[0].logprobs)
+
+
+def test_it_fails_where_it_is_told_to():
+    engine = Scripted("a b c", fail_at=1, error=Unavailable("gone"))
+    seen = []
+    with pytest.raises(Unavailable, match="gone"):
+        seen += (seen.append(d.delta_text) or d for d in engine.generate("x"))
+
+    assert seen[0] == "a"
+    assert "".join(part for part in seen if isinstance(part, str)) == "a"
+
+
+def test_pauses_are_as_long_as_they_are_told_to_be():
+    slept = []
+
+    async def sleep(seconds):
+        slept.append(seconds)
+
+    engine = Scripted(["a", 0.5, "b"], delay_s=0.1, first_delay_s=2, sleep=sleep)
+
+    assert texts(engine) == ["ab"]
+    assert slept == [2, 0.1, 0.5, 0.1, 0.1, 0.1]
+
+
+@pytest.mark.parametrize("limit", [0, 1, 2])
+def test_it_is_told_when_it_is_cut(limit):
+    engine = Scripted("a b c")
+
+    whole = engine.complete("x", max_tokens=limit, request_id="mine")
+
+    assert whole.finish_reason == "length"
+    assert whole.usage.completion_tokens == limit
+    assert engine.aborted == (["mine"] if limit else [])
+
+
+def test_nothing_to_say_is_an_answer():
+    whole = Scripted([]).complete("x")
+
+    assert (whole.text, whole.finish_reason, whole.usage.completion_tokens) == ("", "stop", 0)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"script": "a", "answers": ["b"]},
+        {"delay_s": -1},
+        {"token_bytes": 0},
+        {"finish_reason": "x"},
+    ],
+)
+def test_a_script_that_cannot_be_is_refused(options):
+    with pytest.raises(InvalidInput):
+        Scripted(**options)
+
+
+def test_engines_are_opened_by_name_or_by_class():
+    assert isinstance(open("scripted", script="a"), Scripted)
+    assert isinstance(torvyn.engine.open("torvyn.engine.scripted:Scripted"), Scripted)
+
+
+@pytest.mark.parametrize("name", ["scriptd", "no.such:Thing", "json:loads", ""])
+def test_an_unknown_engine_is_missed(name):
+    with pytest.raises(MissingError) as caught:
+        open(name)
+
+    assert caught.value.code == "engine.unknown"
+
+
+def test_an_unknown_option_is_refused_with_those_there_are():
+    with pytest.raises(InvalidInput) as caught:
+        open("scripted", sript="a")
+
+    assert "`script`" in (caught.value.hint or "")
