@@ -75,7 +75,7 @@ def as_guest(component: Component) -> Component:
 
 @lru_cache(maxsize=8)
 def _twin_class(role: str) -> type[GuestComponent]:
-    return guest_class(any_part(), f"sandboxed-{role}", role=role, kind=SandboxedTwin)
+    return guest_class(any_part(), role, role=role, kind=SandboxedTwin)
 
 
 class Letters:
