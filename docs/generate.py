@@ -13,6 +13,7 @@ from typing import Final
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import reference_protocol
 import reference_python
 import reference_tables
 import reference_text
@@ -27,6 +28,7 @@ PAGES: Final[dict[str, Callable[[], str]]] = {
     "python.md": reference_python.python_page,
     "engine.md": reference_python.engine_page,
     "testing.md": reference_python.testing_page,
+    "protocol.md": reference_protocol.protocol_page,
     "text.md": reference_text.text_page,
 }
 

@@ -270,14 +270,25 @@ class CompiledComponent:
     """A sandboxed component: compiled, checked against the contract and linked."""
 
     def __new__(
-        cls, wasm: bytes, cache_dir: str | PathLike[str] | None = None, counts_fuel: bool = False
+        cls,
+        wasm: bytes,
+        cache_dir: str | PathLike[str] | None = None,
+        counts_fuel: bool = False,
+        role: str | None = None,
     ) -> CompiledComponent: ...
     @staticmethod
     def precompile(wasm: bytes, counts_fuel: bool = False) -> bytes:
         """Compiled code, for `remember`."""
 
     @staticmethod
-    def is_cached(wasm: bytes, cache_dir: str | PathLike[str], counts_fuel: bool) -> bool: ...
+    def load(
+        wasm: bytes,
+        cache_dir: str | PathLike[str],
+        counts_fuel: bool = False,
+        role: str | None = None,
+    ) -> CompiledComponent | None:
+        """What was compiled before; None when the cache has nothing that it would load."""
+
     @staticmethod
     def remember(
         wasm: bytes, code: bytes, cache_dir: str | PathLike[str], counts_fuel: bool
@@ -310,25 +321,39 @@ class CompiledComponent:
         call_timeout_s: float,
         init_timeout_s: float,
         fuel: int | None,
+        seed: int | None,
         grants: list[str],
         printer: Callable[[str, str, bool], object],
+        auditor: Callable[[str, str, int, int], object],
     ) -> SandboxGuest:
-        """Instantiates and calls `init`; `printer(channel, line, is_granted)` gets its prints."""
+        """Instantiates and calls `init`; `printer(channel, line, is_granted)` gets its prints,
+        `auditor(kind, asked, count, suppressed)` the denials that are worth reading."""
 
 @final
 class SandboxGuest:
     """A guest that was started."""
 
     def stage(
-        self, ports: list[str], flow_id: str, trace_id: str, deadline_s: float | None
+        self,
+        ports: list[str],
+        flow_id: str,
+        flow_name: str,
+        trace_id: str,
+        deadline_s: float | None,
     ) -> NativeStage: ...
     def teardown(self, timeout_s: float) -> None: ...
     @property
     def traps(self) -> int: ...
     @property
+    def state_lost(self) -> int: ...
+    @property
     def replaced(self) -> int: ...
     @property
+    def replace_ns(self) -> int: ...
+    @property
     def refused(self) -> int: ...
+    @property
+    def denied(self) -> dict[str, int]: ...
 
 def capability_covers(grant: str, asked: str, folder: str | PathLike[str]) -> bool:
     """Whether having one capability means having another; `ValueError` for what is none."""
@@ -353,7 +378,7 @@ class StopStrings:
 # guard.rs
 @final
 class TextGuard:
-    """One guarded stream of text. `parameters` are those of the native stage `guard`."""
+    """One guarded stream of text. The native stage `guard` is made `like` one."""
 
     def __new__(cls, parameters: dict[str, Any]) -> TextGuard: ...
     def fork(self) -> TextGuard:

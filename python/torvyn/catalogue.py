@@ -91,6 +91,8 @@ CATALOGUE: Final[dict[str, str]] = {
     "link.bad-value": "A flow made in a program has a value that its key may not have.",
     "link.capability-bad": "A text is no capability.",
     "link.capability-denied": "A component asks for a capability that it is not granted.",
+    "link.capability-unasked": "Warning: a grant of something that the component does not ask for.",
+    "link.capability-wished": "Warning: a component can do without a capability, and has to.",
     "link.component-construct": "A component's `__init__` needs arguments or failed.",
     "link.component-import": "The file of a component cannot be imported.",
     "link.component-many-classes": "A component's file has several classes with a role.",
@@ -118,6 +120,7 @@ CATALOGUE: Final[dict[str, str]] = {
     "link.too-many-edges": "A port has more than 16 edges.",
     "link.unreachable": "A node cannot be reached from a source.",
     # sandbox: WebAssembly components
+    "sandbox.audit-unwritable": "The file that denials are written down in cannot be opened.",
     "sandbox.compile-failed": "The source of a component cannot be compiled.",
     "sandbox.cache": "The folder of compiled components is not safe to use.",
     "sandbox.contract": "A component's exports are not those of one role of the contract.",

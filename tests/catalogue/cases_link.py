@@ -8,6 +8,7 @@ from pathlib import Path
 
 import torvyn
 from torvyn import link, manifest
+from torvyn.errors import LinkError
 from torvyn.link import EdgeDraft, FlowDraft, NodeDraft
 
 HEAD = '[torvyn]\nname = "x"\nversion = "0.1.0"\ncontract_version = "0.1.0"\n'
@@ -38,6 +39,21 @@ def guest(capabilities: str) -> Callable[[Path], object]:
     declared = f'[[component]]\nname = "part"\npath = "{path}"\ncapabilities = {capabilities}\n'
     declared += '[runtime]\ncache_dir = "cache"\n'
     return chain(SOURCE, '"part"', SINK, extra=declared)
+
+
+def warned(asked: str, granted: str) -> Callable[[Path], object]:
+    """What the plan of such a component warns of, raised."""
+    path = Path(__file__).parents[1] / "sandbox" / "guests" / "filter.wasm"
+    declared = f'[[component]]\nname = "part"\npath = "{path}"\ncapabilities = {asked}\n'
+    declared += f"[security.grants.part]\ncapabilities = {granted}\n"
+    declared += '[runtime]\ncache_dir = "cache"\n'
+
+    def run(folder: Path) -> object:
+        plan = chain(SOURCE, '"part"', SINK, extra=declared)(folder)
+        assert isinstance(plan, link.Plan)
+        raise LinkError.of(plan.warnings)
+
+    return run
 
 
 def component(source: str, entry: str = "") -> Callable[[Path], object]:
@@ -105,6 +121,8 @@ CASES: dict[str, Callable[[Path], object]] = {
     "link.bad-value": zero_depth,
     "link.capability-bad": guest('["disk:read"]'),
     "link.capability-denied": guest('["stdio:stdout"]'),
+    "link.capability-unasked": warned("[]", '["stdio:stdout"]'),
+    "link.capability-wished": warned('["?stdio:stdout"]', "[]"),
     "link.component-construct": component(
         FULL + "    def __init__(self, words): super().__init__()\n"
     ),

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from torvyn._native import WasmError
 from torvyn.errors import LinkError
+from torvyn.sandbox.audit import Audit
 from torvyn.sandbox.build import _write, build
 from torvyn.sandbox.build_c import _unfit
 from torvyn.sandbox.class_source import read_class
@@ -72,9 +73,15 @@ def unfit(_: Path) -> None:
     raise _unfit(Guest("guest", Path(), "c"), WasmError("unfit", words, ["content-filter"]))
 
 
-PROCESSOR = "import torvyn\nclass A(torvyn.Processor):\n    def flush(self): ...\n"
+PROCESSOR = "import torvyn\nclass A(torvyn.Processor):\n    async def flush(self): ...\n"
+
+
+def unwritable_audit(folder: Path) -> None:
+    Audit("file", str(folder / "nowhere" / "audit"), "main", "1").open()
+
 
 CASES = {
+    "sandbox.audit-unwritable": unwritable_audit,
     "sandbox.wit-invalid": bad_wit,
     "sandbox.compile-failed": source("python", "component.py", "def ("),
     "sandbox.file-unwritable": unwritable,

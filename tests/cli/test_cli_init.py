@@ -33,6 +33,16 @@ def test_the_tests_of_all_templates_pass(cli: Cli, tmp_path: Path) -> None:
     assert f"{len(TEMPLATES)} passed" in done.stdout
 
 
+def test_a_project_with_a_language_is_sandboxed(cli: Cli, tmp_path: Path) -> None:
+    done = cli("init", "made", "--language", "python", cwd=tmp_path)
+
+    assert done.err == "\n`made` is ready: cd made && torvyn build && torvyn run\n"
+    manifest = (tmp_path / "made" / "Torvyn.toml").read_text()
+    assert manifest.count('isolation = "wasm"') == manifest.count("[[component]]")
+    assert '[security.grants.numbered]\ncapabilities = ["stdio:stdout"]' in manifest
+    assert "torvyn[python-guest]" in (tmp_path / "made" / "README.md").read_text()
+
+
 def test_a_project_made_in_this_folder_has_its_name(cli: Cli, tmp_path: Path) -> None:
     folder = tmp_path / "here"
     folder.mkdir()

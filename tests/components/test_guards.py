@@ -9,7 +9,8 @@ from torvyn import Element, Output, Verdict
 from torvyn.components.filter_blocklist import Blocklist
 from torvyn.components.filter_pattern import Pattern
 from torvyn.components.filter_redact import Redact
-from torvyn.errors import ContractError
+from torvyn.errors import ContractError, LinkError
+from torvyn.testing import CollectingSink
 
 STREAM = {"words": ["secret"], "mode": "stream", "action": "replace"}
 
@@ -19,7 +20,13 @@ def in_python(cls):
     return type("Own", (cls,), {})
 
 
-both = pytest.mark.parametrize("form", [lambda cls: cls, in_python], ids=["native", "python"])
+def on_a_thread(cls):
+    return type("Own", (cls,), {"run": "thread"})
+
+
+both = pytest.mark.parametrize(
+    "form", [lambda cls: cls, in_python, on_a_thread], ids=["native", "python", "thread"]
+)
 
 
 def ran(guard, tokens):
@@ -226,3 +233,32 @@ def test_a_replacement_by_nothing_sends_nothing():
     flow = torvyn.Flow(["a", "b", "c"], torvyn.filter(quiet))
     assert list(flow.text()) == ["a", "c"]
     assert (flow.statistics.filtered, flow.statistics.live) == (0, 0)
+
+
+def test_a_refused_pattern_is_found_before_the_flow_starts():
+    with pytest.raises(LinkError, match=r"`patterns\[0\]` is refused") as caught:
+        list(torvyn.Flow(["a"], Pattern("(?<=a)b")))
+    assert "filter.config" in caught.value.render()
+
+
+def test_rules_are_made_once_for_all_flows(start):
+    first, second = start(Pattern, "a+b"), start(Pattern, "a+b")
+    assert first._rules is second._rules
+    first.evaluate(Element("aa"))
+    assert (first.held_bytes, second.held_bytes) == (2, 0)
+
+
+def test_a_block_waits_for_room_for_what_came_before_it():
+    guard = Blocklist({**STREAM, "action": "block", "match": "substring"})
+    sink = CollectingSink()
+    flow = torvyn.Flow(["a sec", "x secret ", "more"], guard, sink, queue_depth=1)
+    flow.run()
+    assert sink.texts == ["a ", "sec", "x "]
+    assert (flow.end.finish_reason, flow.statistics.live) == ("content_filter", 0)
+
+
+def test_guards_work_in_flows_that_are_fed():
+    flow = torvyn.Flow(Blocklist(STREAM))
+    out = [element.text for token in ("my sec", "ret", " is") for element in flow.feed([token])]
+    out += [element.text for element in flow.finish()]
+    assert out == ["my ", "***", " is"]

@@ -8,7 +8,7 @@ import json
 import sys
 
 import pytest
-from upstream import DONE, HELLO, delta, event, running, says, status
+from fake_upstream import DONE, HELLO, delta, event, running, says, status
 from watching import wait_until
 
 import torvyn

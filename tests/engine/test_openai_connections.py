@@ -6,7 +6,7 @@ import asyncio
 import threading
 
 import pytest
-from upstream import HELLO, running, says
+from fake_upstream import HELLO, running, says
 from watching import background_tasks, nothing_runs, wait_until
 
 from torvyn.engine.openai import OpenAI

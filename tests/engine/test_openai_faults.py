@@ -9,7 +9,7 @@ import socket
 import sys
 
 import pytest
-from upstream import DONE, HELLO, delta, event, running, says, status
+from fake_upstream import DONE, HELLO, delta, event, running, says, status
 from watching import nothing_runs, wait_until
 
 from torvyn.engine.openai import OpenAI

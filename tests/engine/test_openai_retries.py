@@ -6,7 +6,7 @@ import threading
 from contextlib import contextmanager
 
 import pytest
-from upstream import HELLO, Exchange, running, says, status
+from fake_upstream import HELLO, Exchange, running, says, status
 from watching import wait_until
 
 from torvyn.engine.openai import OpenAI

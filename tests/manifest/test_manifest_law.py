@@ -31,6 +31,7 @@ def values(key: schema.Key) -> st.SearchStrategy[object]:
         "name": NAME,
         "version": VERSION,
         "integer": st.integers(int(key.minimum), int(key.maximum)),
+        "boolean": st.booleans(),
         "ratio": st.floats(0, 1),
         "size": st.integers(1, 2**50),
         "duration": NANOSECONDS,
@@ -69,6 +70,7 @@ MANIFESTS = st.builds(
     flows=st.lists(FLOWS, min_size=1, max_size=2, unique_by=lambda flow: flow.name).map(by_name),
     runtime=records(schema.RUNTIME),
     observability=records(schema.OBSERVABILITY),
+    security=records(schema.SECURITY),
 )
 
 

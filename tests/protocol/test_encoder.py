@@ -80,36 +80,44 @@ def test_a_frame_has_these_bytes_in_every_framing(frame: object, seq: int, data:
     assert bytes_of("json") == data.encode()
 
 
-def test_a_chat_answer_has_these_bytes() -> None:
-    wire = encoder("openai-chat", include_usage=True)
-    rest = '"logprobs":null,"finish_reason":null}],"usage":null}'
+REST = '"logprobs":null,"finish_reason":null}],"usage":null}'
+CHAT = [
+    (Delta(1, 0, "text", "Hi"), '{"content":"Hi"}'),
+    (Delta(2, 0, "reasoning", "hm"), '{"reasoning_content":"hm"}'),
+    (
+        Delta(3, 0, "tool_call", call=ToolCall(1, "c1", "now", "{}")),
+        '{"tool_calls":[{"index":1,"id":"c1","type":"function",'
+        '"function":{"name":"now","arguments":"{}"}}]}',
+    ),
+    (
+        Delta(4, 0, "tool_call", call=ToolCall(1, arguments='{"')),
+        '{"tool_calls":[{"index":1,"function":{"arguments":"{\\""}}]}',
+    ),
+]
 
-    assert wire.start() == event(
-        None, f'{CHUNK}"choices":[{{"index":0,"delta":{{"role":"assistant","content":""}},{rest}'
+
+@pytest.mark.parametrize(("delta", "data"), CHAT)
+def test_a_delta_of_chat_has_these_bytes(delta: Delta, data: str) -> None:
+    wire = encoder("openai-chat", include_usage=True)
+    role = f'{CHUNK}"choices":[{{"index":0,"delta":{{"role":"assistant","content":""}},{REST}'
+
+    assert wire.start() == event(None, role)
+    chunk = f'{CHUNK}"choices":[{{"index":0,"delta":{data},{REST}'
+    assert wire.encode(delta) == event(delta.seq, chunk)
+
+
+def test_the_end_of_chat_has_these_bytes() -> None:
+    wire = encoder("openai-chat", include_usage=True)
+    wire.start()
+    finish = '{"index":0,"delta":{},"logprobs":null,"finish_reason":"stop","stop_reason":"END"}'
+    usage = (
+        '{"prompt_tokens":5,"completion_tokens":2,"total_tokens":7,"prompt_tokens_details":'
+        '{"cached_tokens":1},"completion_tokens_details":{"reasoning_tokens":0}}'
     )
-    assert wire.text("Hi") == event(
-        1, f'{CHUNK}"choices":[{{"index":0,"delta":{{"content":"Hi"}},{rest}'
-    )
-    assert wire.encode(Delta(2, 0, "reasoning", "hm")) == event(
-        2, f'{CHUNK}"choices":[{{"index":0,"delta":{{"reasoning_content":"hm"}},{rest}'
-    )
-    assert wire.encode(Delta(3, 0, "tool_call", call=ToolCall(1, "c1", "now", "{}"))) == event(
-        3,
-        f'{CHUNK}"choices":[{{"index":0,"delta":{{"tool_calls":[{{"index":1,"id":"c1",'
-        f'"type":"function","function":{{"name":"now","arguments":"{{}}"}}}}]}},{rest}',
-    )
+
     assert wire.encode(End(4, (Finish(0, "stop", "END"),), USAGE)) == (
-        event(
-            None,
-            f'{CHUNK}"choices":[{{"index":0,"delta":{{}},"logprobs":null,"finish_reason":"stop",'
-            '"stop_reason":"END"}],"usage":null}',
-        )
-        + event(
-            None,
-            f'{CHUNK}"choices":[],"usage":{{"prompt_tokens":5,"completion_tokens":2,'
-            '"total_tokens":7,"prompt_tokens_details":{"cached_tokens":1},'
-            '"completion_tokens_details":{"reasoning_tokens":0}}}',
-        )
+        event(None, f'{CHUNK}"choices":[{finish}],"usage":null}}')
+        + event(None, f'{CHUNK}"choices":[],"usage":{usage}}}')
         + event(4, "[DONE]")
     )
 
@@ -213,10 +221,20 @@ def test_a_choice_that_does_not_exist_is_refused() -> None:
         encoder("torvyn").encode(End(1, (Finish(3, "stop"),)))
 
 
-def test_no_line_of_a_frame_can_be_forged_by_its_text() -> None:
-    text = "a\n\ndata: [DONE]\r\n\r\nid: 9\u2028\u2029\x85\x0b\x0c\x1c\x1e"
-    for dialect in ("torvyn", "openai-chat", "openai-completions"):
-        frame = encoder(dialect).text(text).decode()
-        assert [line[:5] for line in frame.splitlines() if line] == ["id: e", "data:"] or (
-            dialect == "openai-chat" and frame.count("data: {") == len(frame.split("\n\n")) - 1
-        )
+def test_half_a_surrogate_pair_is_replaced_wherever_it_stands() -> None:
+    half = "a\ud83d"
+    wire = Encoder("torvyn", "lines", id=half, flow=half, created=1, epoch="e")
+    call = Delta(1, 0, "tool_call", call=ToolCall(0, half, half, half))
+    end = End(4, (Finish(0, "stop", half, half),))
+
+    frames = [wire.start(), wire.encode(call), wire.error(half, half), wire.encode(end)]
+    assert [frame.count("a\ufffd".encode()) for frame in frames] == [2, 3, 2, 2]
+
+
+@pytest.mark.parametrize("dialect", ["torvyn", "openai-chat", "openai-completions"])
+def test_no_line_of_a_frame_can_be_forged_by_its_text(dialect: str) -> None:
+    wire = encoder(dialect)
+    wire.start()
+
+    frame = wire.text("a\n\ndata: [DONE]\r\n\r\nid: 9\u2028\u2029\x85\x0b\x0c\x1c\x1e").decode()
+    assert [line[:5] for line in frame.splitlines()] == ["id: e", "data:", ""]

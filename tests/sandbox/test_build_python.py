@@ -46,10 +46,10 @@ def refused(guest: Guest) -> TorvynError:
     return caught.value
 
 
-def test_a_class_is_found_with_its_role_and_its_ports(write: Write) -> None:
+def test_a_class_is_found_with_its_role_its_ports_and_an_inherited_unit(write: Write) -> None:
     found = read_class(write(ROUTER, "component:ByLength"))
 
-    assert found == ClassSource("component", "ByLength", "router", None, ("short", "long"))
+    assert found == ClassSource("component", "ByLength", "router", "words", ("short", "long"))
 
 
 def test_reading_a_class_runs_nothing_of_it(write: Write) -> None:
@@ -81,7 +81,7 @@ def test_a_syntax_error_is_shown_at_its_place(write: Write) -> None:
     "method",
     [
         "class A(torvyn.Filter):\n    async def evaluate(self, element): ...\n",
-        "class A(torvyn.Processor):\n    def flush(self): ...\n",
+        "class A(torvyn.Sink):\n    async def complete(self, end): ...\n",
     ],
 )
 def test_a_method_that_a_sandbox_cannot_call_is_refused(write: Write, method: str) -> None:
@@ -90,6 +90,14 @@ def test_a_method_that_a_sandbox_cannot_call_is_refused(write: Write, method: st
     assert found.code == "sandbox.method-unsupported"
     assert found.location is not None
     assert found.location.line == 3
+
+
+def test_an_inherited_method_that_a_sandbox_cannot_call_is_refused(write: Write) -> None:
+    text = "class A(torvyn.Sink):\n    async def push(self, element): ...\nclass B(A): ...\n"
+
+    found = refused(write("import torvyn\n" + text, "component:B"))
+
+    assert found.message == "`A.push` is async; in a sandbox methods are sync"
 
 
 def test_imports_inside_functions_are_seen(write: Write) -> None:
@@ -106,5 +114,5 @@ def test_the_same_file_becomes_a_component(write: Write) -> None:
     component = build(guest).path.read_bytes()
 
     assert describe_component(component)["world"] == "content-router"
-    assert component_notes(component) == {"ports": "short,long"}
+    assert component_notes(component) == {"ports": "short,long", "unit": "words"}
     assert not build(guest).is_fresh

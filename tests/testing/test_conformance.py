@@ -12,6 +12,7 @@ from torvyn.testing import check
 FITTING = {
     "lines": {"config": "input.txt"},
     "timer": {"config": {"interval": "1ms"}, "most": 2},
+    "pattern": {"config": r"o\w?"},
     "rate-limit": {"config": {"rate": 1000}},
     "json-map": {"config": {"pick": ["n"]}, "inputs": ['{"n": 1}', '{"n": 2, "x": 3}']},
     "by-field": {

@@ -19,8 +19,9 @@ use crate::symbols::Symbols;
 static TABLE: ForeignTable = ForeignTable { retain, release, view, inherit, bare, stream };
 
 unsafe fn retain(pointer: NonNull<()>) {
-    // SAFETY: called inside an attached turn on a live object.
-    unsafe { ffi::Py_INCREF(pointer.as_ptr().cast()) };
+    // Guests give attributes to elements of flows that run detached; within an attached turn this only looks.
+    // SAFETY: attached, on a live object.
+    Python::attach(|_| unsafe { ffi::Py_INCREF(pointer.as_ptr().cast()) });
 }
 
 unsafe fn release(pointer: NonNull<()>) {
@@ -52,16 +53,15 @@ unsafe fn view(pointer: NonNull<()>) -> (*const u8, usize, bool) {
 }
 
 unsafe fn inherit(pointer: NonNull<()>) -> Option<NonNull<()>> {
-    // SAFETY: called inside an attached turn on a companion, which is an Element or a dict of attributes.
-    unsafe {
-        let py = Python::assume_attached();
-        let object = Bound::from_borrowed_ptr(py, pointer.as_ptr().cast());
+    Python::attach(|py| {
+        // SAFETY: a live object: a companion, which is an Element or a dict of attributes.
+        let object = unsafe { Bound::from_borrowed_ptr(py, pointer.as_ptr().cast()) };
         let dict = match object.cast::<PyElement>() {
             Ok(element) => element.get().attributes.as_ref()?.bind(py).clone().into_any(),
             Err(_) => object,
         };
         NonNull::new(dict.into_ptr().cast())
-    }
+    })
 }
 
 /// The attributes of a companion, which is an Element or a dict of them.

@@ -27,8 +27,9 @@ fn rules(parameters: &Bound<'_, PyDict>) -> PyResult<Rules> {
     let kind: String = need(parameters, "rules")?;
     Ok(match kind.as_str() {
         "words" => {
-            let words: Vec<(u32, String)> = need(parameters, "words")?;
+            let (words, of): (Vec<String>, Vec<u32>) = (need(parameters, "words")?, need(parameters, "of")?);
             let whole: bool = need(parameters, "whole")?;
+            let words = of.into_iter().zip(words);
             Rules::Words(Arc::new(WordRules::new(words, whole).map_err(|error| wrong(&error))?))
         }
         "patterns" => {
@@ -83,7 +84,8 @@ pub fn stage(parameters: &Bound<'_, PyDict>) -> PyResult<Box<dyn Stage>> {
     });
     let name: String = need(parameters, "name")?;
     let kinds: Vec<String> = need(parameters, "guarded")?;
-    Ok(Box::new(GuardStage::new(settings(parameters)?, &name, kinds, audit)))
+    let like: PyRef<'_, TextGuard> = need(parameters, "like")?;
+    Ok(Box::new(GuardStage::new(like.0.settings().clone(), &name, kinds, audit)))
 }
 
 /// One guarded stream of text.

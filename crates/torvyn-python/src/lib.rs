@@ -6,6 +6,7 @@
 mod blueprint;
 mod clock;
 mod convert;
+mod details;
 mod element;
 mod events;
 mod flow;

@@ -53,9 +53,10 @@ impl PartialJson {
     }
 
     /// Feeds a piece of the text; every character is looked at once.
-    fn put(&mut self, py: Python<'_>, text: &str) -> PyResult<()> {
+    fn put(&mut self, py: Python<'_>, text: &Bound<'_, PyString>) -> PyResult<()> {
         let Self { parser, held } = self;
-        let outcome = parser.put(text, &mut Tree { py, held });
+        // Halves of surrogate pairs are no text: they are replaced.
+        let outcome = parser.put(&text.to_string_lossy(), &mut Tree { py, held });
         outcome.map_err(|error| wrong(py, error))?;
         self.held.problem.take().map_or(Ok(()), Err)
     }

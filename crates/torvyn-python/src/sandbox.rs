@@ -1,5 +1,6 @@
 //! The border of `torvyn_sandbox`: wasm in, descriptions and stages out. One sandbox serves the process.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
@@ -11,11 +12,12 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use torvyn_sandbox::cache::Outcome;
 use torvyn_sandbox::{
-    Capability, Channel, Compiled, FlowFacts, Grants, GuestStage, Health, Instance, Limits, Line, Printer,
-    Sandbox, SandboxError as Refusal, Seat, Setup,
+    Auditor, Capability, Channel, Compiled, Denial, Denials, FlowFacts, Grants, GuestStage, Health, Instance,
+    Limits, Line, Printer, Sandbox, SandboxError as Refusal, Seat, Setup,
 };
 use torvyn_stream::StageError;
 
+use crate::details::Words;
 use crate::native::NativeStage;
 use crate::report::kind_name;
 
@@ -26,7 +28,7 @@ create_exception!(
     "A component cannot be compiled or linked, or a guest failed. `args` are the kind and what happened."
 );
 
-static SANDBOX: LazyLock<Arc<Sandbox>> = LazyLock::new(Sandbox::new);
+static SANDBOX: LazyLock<Arc<Sandbox>> = LazyLock::new(|| Sandbox::hosted(Arc::new(Words)));
 
 fn refused(error: &Refusal) -> PyErr {
     let kind = match error {
@@ -52,11 +54,17 @@ pub struct CompiledComponent(Arc<Compiled>);
 
 #[pymethods]
 impl CompiledComponent {
-    /// Compiles, or loads what was compiled before from the cache in `cache_dir`.
+    /// Compiles, or loads what was compiled before from the cache in `cache_dir`. `role` is for one that has several.
     #[new]
-    #[pyo3(signature = (wasm, cache_dir=None, counts_fuel=false))]
-    fn new(py: Python<'_>, wasm: &[u8], cache_dir: Option<PathBuf>, counts_fuel: bool) -> PyResult<Self> {
-        let made = py.detach(|| Compiled::new(&SANDBOX, wasm, cache_dir.as_deref(), counts_fuel));
+    #[pyo3(signature = (wasm, cache_dir=None, counts_fuel=false, role=None))]
+    fn new(
+        py: Python<'_>,
+        wasm: &[u8],
+        cache_dir: Option<PathBuf>,
+        counts_fuel: bool,
+        role: Option<&str>,
+    ) -> PyResult<Self> {
+        let made = py.detach(|| Compiled::new(&SANDBOX, wasm, cache_dir.as_deref(), counts_fuel, role));
         made.map(|compiled| Self(Arc::new(compiled))).map_err(|error| refused(&error))
     }
 
@@ -68,11 +76,18 @@ impl CompiledComponent {
         made.map(|code| PyBytes::new(py, &code)).map_err(|error| refused(&error))
     }
 
-    /// Whether the cache has something to load, be it to be trusted or not.
+    /// What was compiled before; None when the cache has nothing that it would load.
     #[staticmethod]
-    fn is_cached(py: Python<'_>, wasm: &[u8], cache_dir: PathBuf, counts_fuel: bool) -> PyResult<bool> {
-        let look = || torvyn_sandbox::is_cached(&SANDBOX, wasm, &cache_dir, counts_fuel);
-        py.detach(look).map_err(|error| refused(&error))
+    #[pyo3(signature = (wasm, cache_dir, counts_fuel=false, role=None))]
+    fn load(
+        py: Python<'_>,
+        wasm: &[u8],
+        cache_dir: PathBuf,
+        counts_fuel: bool,
+        role: Option<&str>,
+    ) -> PyResult<Option<Self>> {
+        let found = py.detach(|| Compiled::load(&SANDBOX, wasm, &cache_dir, counts_fuel, role));
+        found.map(|found| found.map(|compiled| Self(Arc::new(compiled)))).map_err(|error| refused(&error))
     }
 
     /// Puts what `precompile` made into the cache.
@@ -135,8 +150,10 @@ impl CompiledComponent {
         self.0.compile_time.as_secs_f64()
     }
 
-    /// Instantiates and calls `init`. `printer(channel, text, is_granted)` gets every line the guest prints.
-    #[pyo3(signature = (config, *, max_memory_bytes, call_timeout_s, init_timeout_s, fuel, grants, printer))]
+    /// Instantiates and calls `init`. `printer(channel, text, is_granted)` gets every line the guest prints,
+    /// `auditor(kind, asked, count, suppressed)` the denials that are worth reading. With a seed, clocks and random
+    /// numbers follow from it.
+    #[pyo3(signature = (config, *, max_memory_bytes, call_timeout_s, init_timeout_s, fuel, seed, grants, printer, auditor))]
     #[allow(clippy::too_many_arguments)]
     fn start(
         &self,
@@ -146,8 +163,10 @@ impl CompiledComponent {
         call_timeout_s: f64,
         init_timeout_s: f64,
         fuel: Option<u64>,
+        seed: Option<u64>,
         grants: Vec<String>,
         printer: Py<PyAny>,
+        auditor: Py<PyAny>,
     ) -> PyResult<SandboxGuest> {
         let capabilities = grants.iter().map(|text| capability(text)).collect::<PyResult<_>>()?;
         let guest = SandboxGuest {
@@ -160,7 +179,8 @@ impl CompiledComponent {
                 fuel,
                 ..Limits::default()
             },
-            grants: Arc::new(Grants { capabilities }),
+            grants: Arc::new(Grants { capabilities, seed }),
+            denials: Arc::new(Denials::new(auditing(auditor))),
             printer: printing(printer),
             seat: Seat::default(),
             health: Arc::default(),
@@ -183,6 +203,7 @@ pub struct SandboxGuest {
     config: String,
     limits: Limits,
     grants: Arc<Grants>,
+    denials: Arc<Denials>,
     printer: Printer,
     seat: Seat,
     health: Arc<Health>,
@@ -195,6 +216,7 @@ impl SandboxGuest {
             config: self.config.clone(),
             limits: self.limits.clone(),
             grants: self.grants.clone(),
+            denials: self.denials.clone(),
             facts,
             printer: self.printer.clone(),
         }
@@ -208,12 +230,14 @@ impl SandboxGuest {
         &self,
         ports: Vec<String>,
         flow_id: String,
+        flow_name: String,
         trace_id: String,
         deadline_s: Option<f64>,
     ) -> PyResult<NativeStage> {
         let deadline = deadline_s.map(|left| seconds(left.max(0.0))).transpose()?;
         let facts = FlowFacts {
             flow_id,
+            flow_name,
             trace_id,
             span_id: String::new(),
             deadline: deadline.map(|left| Instant::now() + left),
@@ -232,16 +256,34 @@ impl SandboxGuest {
         py.detach(|| instance.teardown(&self.printer, timeout)).map_err(failed)
     }
 
-    /// Calls that did not come back.
+    /// Calls that did not come back, and replacements that did not start.
     #[getter]
     fn traps(&self) -> u64 {
         self.health.traps.load(Ordering::Relaxed)
     }
 
-    /// Instances that took the place of one that trapped, and so lost what it held.
+    /// Instances that were let go with all they held.
+    #[getter]
+    fn state_lost(&self) -> u64 {
+        self.health.state_lost.load(Ordering::Relaxed)
+    }
+
+    /// What making the replacements took, in nanoseconds.
+    #[getter]
+    fn replace_ns(&self) -> u64 {
+        self.health.replace_ns.load(Ordering::Relaxed)
+    }
+
+    /// Instances that took the place of one that trapped.
     #[getter]
     fn replaced(&self) -> u64 {
         self.health.replaced.load(Ordering::Relaxed)
+    }
+
+    /// How often each kind of capability was denied; kinds that never were are left out.
+    #[getter]
+    fn denied(&self) -> BTreeMap<&'static str, u64> {
+        self.denials.counts().into_iter().map(|(kind, count)| (kind.name(), count)).collect()
     }
 
     /// Calls refused to a guest that trapped too often.
@@ -260,6 +302,18 @@ fn printing(printer: Py<PyAny>) -> Printer {
         };
         Python::attach(|py| {
             if let Err(error) = printer.call1(py, (channel, line.text, line.granted)) {
+                error.write_unraisable(py, None);
+            }
+        });
+    })
+}
+
+/// Runs after the guest's call, like the printer.
+fn auditing(auditor: Py<PyAny>) -> Auditor {
+    Arc::new(move |denial: Denial| {
+        Python::attach(|py| {
+            let told = (denial.kind.name(), denial.asked, denial.count, denial.suppressed);
+            if let Err(error) = auditor.call1(py, told) {
                 error.write_unraisable(py, None);
             }
         });

@@ -128,12 +128,18 @@ impl Drop for HeldSignals {
     }
 }
 
-/// Signals go to the main thread: a worker that took one would leave a waiting main thread asleep.
+/// Signals that a thread raises by what it does itself. A trap of a guest is one: blocked, it would end the process.
+const OWN: [libc::c_int; 5] = [libc::SIGILL, libc::SIGFPE, libc::SIGSEGV, libc::SIGBUS, libc::SIGTRAP];
+
+/// Signals from outside go to the main thread: a worker that took one would leave a waiting main thread asleep.
 pub fn block_signals() {
     // SAFETY: a zeroed set filled by the call that follows.
     unsafe {
         let mut all: libc::sigset_t = std::mem::zeroed();
         libc::sigfillset(&mut all);
+        for signal in OWN {
+            libc::sigdelset(&mut all, signal);
+        }
         libc::pthread_sigmask(libc::SIG_SETMASK, &all, std::ptr::null_mut());
     }
 }

@@ -1,7 +1,8 @@
 //! Compiled code on disk. An entry is loaded only if a keyed hash says that this cache wrote it.
 //!
 //! Compiled code is run as it is, so whoever can write an entry runs what they like: the key lies in the folder, readable
-//! by its owner alone, and covers the wasm's digest, the engine's version and the code. This is the crate's only unsafe code.
+//! by its owner alone, and covers the wasm's digest, the engine's version and the code. The crate's only unsafe
+//! code.
 #![allow(unsafe_code)]
 
 use std::fs::{self, File, OpenOptions};
@@ -16,6 +17,9 @@ use wasmtime::component::Component;
 
 const KEY_BYTES: usize = 32;
 const SEAL_BYTES: usize = 32;
+/// Compiled code is about twice as large as the wasm; what is larger than this was not written here.
+const ENTRY_BASE: u64 = 64 << 20;
+const ENTRY_PER_BYTE: u64 = 64;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
@@ -38,6 +42,11 @@ impl Cache {
     /// Opens the folder, or makes it with a new key.
     pub fn open(folder: &Path) -> io::Result<Self> {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+        let mode = fs::metadata(folder)?.mode();
+        // Where others may rename our files, only the sticky bit keeps them from it.
+        if mode & 0o002 != 0 && mode & 0o1000 == 0 {
+            return Err(denied(format!("everybody may write into `{}`", folder.display())));
+        }
         let path = folder.join("key");
         let key = match read_key(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => make_key(folder, &path)?,
@@ -48,29 +57,43 @@ impl Cache {
 
     /// The entry's file, for this wasm and this engine.
     pub fn entry(&self, engine: &Engine, wasm: &[u8]) -> PathBuf {
-        let mut name = blake3::Hasher::new();
-        name.update(blake3::hash(wasm).as_bytes());
-        name.update(&version(engine));
-        self.folder.join(name.finalize().to_hex().as_str())
+        self.file(&subject(engine, wasm))
     }
 
-    /// Whether there is an entry that this cache wrote.
-    pub fn has(&self, engine: &Engine, wasm: &[u8]) -> bool {
-        fs::read(self.entry(engine, wasm)).is_ok_and(|entry| self.code(engine, wasm, &entry).is_some())
+    fn file(&self, subject: &Subject) -> PathBuf {
+        self.folder.join(blake3::hash(subject).to_hex().as_str())
+    }
+
+    /// The entry as it lies there; what is no plain file, or far too large, is not opened for long.
+    fn read(&self, subject: &Subject, wasm: &[u8]) -> io::Result<Vec<u8>> {
+        let path = self.file(subject);
+        let mut file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(&path)?;
+        let (facts, most) = (file.metadata()?, ENTRY_BASE + ENTRY_PER_BYTE * wasm.len() as u64);
+        if !facts.is_file() || facts.len() > most {
+            return Err(denied(format!("`{}` is no entry", path.display())));
+        }
+        let mut entry = Vec::with_capacity(facts.len() as usize);
+        file.read_to_end(&mut entry)?;
+        Ok(entry)
     }
 
     /// The compiled code of an entry, if this cache wrote it.
-    fn code<'a>(&self, engine: &Engine, wasm: &[u8], entry: &'a [u8]) -> Option<&'a [u8]> {
+    fn code<'a>(&self, subject: &Subject, entry: &'a [u8]) -> Option<&'a [u8]> {
         let (seal, code) = entry.split_at_checked(SEAL_BYTES)?;
         let seal = <[u8; SEAL_BYTES]>::try_from(seal).ok()?;
         // This comparison takes the same time wherever the difference is.
-        (self.seal(engine, wasm, code) == blake3::Hash::from_bytes(seal)).then_some(code)
+        (self.seal(subject, code) == blake3::Hash::from_bytes(seal)).then_some(code)
     }
 
     /// The compiled component; `None` when there is none, or none to be trusted.
     pub fn load(&self, engine: &Engine, wasm: &[u8]) -> (Option<Component>, Outcome) {
-        let Ok(entry) = fs::read(self.entry(engine, wasm)) else { return (None, Outcome::Miss) };
-        let Some(code) = self.code(engine, wasm, &entry) else { return (None, Outcome::Refused) };
+        let subject = subject(engine, wasm);
+        let entry = match self.read(&subject, wasm) {
+            Ok(entry) => entry,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return (None, Outcome::Miss),
+            Err(_) => return (None, Outcome::Refused),
+        };
+        let Some(code) = self.code(&subject, &entry) else { return (None, Outcome::Refused) };
         // SAFETY: the seal says that these bytes came from `Component::serialize` of an engine of this version.
         match unsafe { Component::deserialize(engine, code) } {
             Ok(component) => (Some(component), Outcome::Hit),
@@ -80,26 +103,36 @@ impl Cache {
 
     /// Writes the entry whole or not at all.
     pub fn store(&self, engine: &Engine, wasm: &[u8], code: &[u8]) -> io::Result<()> {
+        let subject = subject(engine, wasm);
         let serial = TEMPORARY.fetch_add(1, Ordering::Relaxed);
         let temporary = self.folder.join(format!("new-{}-{serial}", std::process::id()));
         let mut file = private(&temporary)?;
         let written = file
-            .write_all(self.seal(engine, wasm, code).as_bytes())
+            .write_all(self.seal(&subject, code).as_bytes())
             .and_then(|()| file.write_all(code))
-            .and_then(|()| fs::rename(&temporary, self.entry(engine, wasm)));
+            .and_then(|()| fs::rename(&temporary, self.file(&subject)));
         if written.is_err() {
             let _ = fs::remove_file(&temporary);
         }
         written
     }
 
-    fn seal(&self, engine: &Engine, wasm: &[u8], code: &[u8]) -> blake3::Hash {
+    fn seal(&self, subject: &Subject, code: &[u8]) -> blake3::Hash {
         let mut seal = blake3::Hasher::new_keyed(&self.key);
-        seal.update(blake3::hash(wasm).as_bytes());
-        seal.update(&version(engine));
+        seal.update(subject);
         seal.update(code);
         seal.finalize()
     }
+}
+
+/// What an entry is of: the wasm and the engine. Hashed once: a Python guest is 18 MB.
+type Subject = [u8; 64];
+
+fn subject(engine: &Engine, wasm: &[u8]) -> Subject {
+    let mut subject = [0; 64];
+    subject[..32].copy_from_slice(blake3::hash(wasm).as_bytes());
+    subject[32..].copy_from_slice(&version(engine));
+    subject
 }
 
 /// All that compiled code depends on: wasmtime's version, its settings, the machine.
@@ -118,6 +151,10 @@ fn version(engine: &Engine) -> [u8; 32] {
     *digest.0.finalize().as_bytes()
 }
 
+fn denied(message: String) -> io::Error {
+    io::Error::new(io::ErrorKind::PermissionDenied, message)
+}
+
 fn private(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
 }
@@ -127,7 +164,11 @@ fn read_key(path: &Path) -> io::Result<[u8; KEY_BYTES]> {
     let facts = file.metadata()?;
     if facts.mode() & 0o077 != 0 {
         let message = format!("`{}` can be read by others than its owner", path.display());
-        return Err(io::Error::new(io::ErrorKind::PermissionDenied, message));
+        return Err(denied(message));
+    }
+    // SAFETY: it takes nothing and cannot fail.
+    if facts.uid() != unsafe { libc::geteuid() } {
+        return Err(denied(format!("`{}` belongs to somebody else", path.display())));
     }
     let mut key = [0; KEY_BYTES];
     file.read_exact(&mut key)?;

@@ -1,6 +1,9 @@
 //! Capabilities: what a component asks for and what a manifest grants, as text and as something that can be compared.
 
+use std::net::IpAddr;
 use std::path::{Component, Path, PathBuf};
+
+use crate::address::{Nearness, nearness};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Capability {
@@ -39,7 +42,11 @@ impl Capability {
                 let (hosts, ports) = rest
                     .and_then(|rest| rest.rsplit_once(':'))
                     .ok_or_else(|| bad("it needs hosts and ports: `network:tcp-connect:<hosts>:<ports>`"))?;
-                Self::Network { http: what == "http-outgoing", hosts: names(hosts)?, ports: ports_of(ports)? }
+                Self::Network {
+                    http: what == "http-outgoing",
+                    hosts: hosts_of(hosts)?,
+                    ports: ports_of(ports)?,
+                }
             }
             ("environment", "read") => {
                 Self::Environment(names(rest.ok_or_else(|| bad("names of variables are missing"))?)?)
@@ -82,11 +89,34 @@ impl Capability {
     }
 }
 
+/// A wildcard leads to public addresses only, so it does not stand for the names and addresses of other ones.
 fn host_covers(grant: &str, host: &str) -> bool {
-    match grant.strip_prefix("*.") {
-        _ if grant == "*" || grant == host => true,
-        Some(domain) => host.len() > domain.len() + 1 && host.ends_with(&format!(".{domain}")),
-        None => false,
+    if grant == host {
+        return true;
+    }
+    match (grant.strip_prefix('*'), host.parse::<IpAddr>()) {
+        (Some(""), Ok(address)) => nearness(address) == Nearness::Public,
+        (Some(""), Err(_)) => host != "localhost" && !host.ends_with(".localhost"),
+        (Some(domain), Err(_)) => host.len() > domain.len() && host.ends_with(domain),
+        _ => false,
+    }
+}
+
+/// Hosts as they are compared: names in small letters without the last dot, addresses in their one form.
+fn hosts_of(text: &str) -> Result<Vec<String>, BadCapability> {
+    let hosts: Vec<String> = names(text)?.iter().map(|host| host_name(host)).collect();
+    let odd = |host: &&String| host.strip_prefix("*.").unwrap_or(host).contains('*') && *host != "*";
+    match hosts.iter().find(odd) {
+        Some(host) => Err(bad(format!("`{host}` is no host: a `*` stands alone or before the first dot"))),
+        None => Ok(hosts),
+    }
+}
+
+pub(crate) fn host_name(text: &str) -> String {
+    let bare = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(text);
+    match bare.parse::<IpAddr>() {
+        Ok(address) => address.to_canonical().to_string(),
+        Err(_) => bare.strip_suffix('.').unwrap_or(bare).to_ascii_lowercase(),
     }
 }
 
@@ -107,7 +137,10 @@ fn ports_of(text: &str) -> Result<Vec<(u16, u16)>, BadCapability> {
             .ok_or_else(|| bad(format!("`{text}` is no port")))
     };
     let range = |part: &str| match part.split_once('-') {
-        Some((from, to)) => Ok((port(from)?, port(to)?)),
+        Some((from, to)) => match (port(from)?, port(to)?) {
+            (from, to) if from <= to => Ok((from, to)),
+            _ => Err(bad(format!("`{part}` is no range of ports"))),
+        },
         None => port(part).map(|one| (one, one)),
     };
     text.split(',').map(range).collect()
@@ -130,6 +163,8 @@ fn normal(path: &Path) -> PathBuf {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn parse(text: &str) -> Result<Capability, BadCapability> {
@@ -163,13 +198,62 @@ mod tests {
     }
 
     #[test]
+    fn a_wildcard_covers_neither_this_machine_nor_its_site() {
+        let asked = |host: &str| format!("network:http-outgoing:{host}:80");
+        for host in ["a.org", "8.8.8.8", "[2606:4700::1111]"] {
+            assert!(covers("network:http-outgoing:*:*", &asked(host)), "{host}");
+        }
+        for host in ["localhost", "127.0.0.1", "::1", "169.254.169.254", "10.0.0.1", "[::ffff:127.0.0.1]"] {
+            assert!(!covers("network:http-outgoing:*:*", &asked(host)), "{host}");
+            assert!(covers(&asked(host), &asked(host)), "{host}");
+        }
+        assert!(parse("network:tcp-connect:a.*.org:80").is_err());
+    }
+
+    #[test]
+    fn hosts_are_compared_in_one_form() {
+        assert!(covers("network:tcp-connect:Example.ORG.:80", "network:tcp-connect:example.org:80"));
+        assert!(covers("network:tcp-connect:::1:80", "network:tcp-connect:[0:0:0:0:0:0:0:1]:80"));
+        assert!(covers("network:tcp-connect:127.0.0.1:80", "network:tcp-connect:[::ffff:127.0.0.1]:80"));
+    }
+
+    proptest! {
+        #[test]
+        fn a_folder_covers_a_path_when_its_parts_are_the_paths_first(
+            grant in prop::collection::vec("[abc.]{1,3}", 0..4),
+            asked in prop::collection::vec("[abc.]{1,3}", 0..6),
+        ) {
+            let (held, wanted) = (grant.join("/"), asked.join("/"));
+            let covered = covers(&format!("filesystem:read:/{held}"), &format!("filesystem:read:/{wanted}"));
+            let walk = |parts: &[String]| {
+                let mut walked: Vec<String> = Vec::new();
+                for part in parts {
+                    match part.as_str() {
+                        "." => {}
+                        ".." => drop(walked.pop()),
+                        name => walked.push(name.to_owned()),
+                    }
+                }
+                walked
+            };
+            prop_assert_eq!(covered, walk(&asked).starts_with(&walk(&grant)));
+        }
+
+        #[test]
+        fn what_is_no_capability_is_refused_and_never_a_panic(text in "\\PC{0,40}") {
+            let _ = parse(&text);
+            let _ = parse(&format!("network:tcp-connect:{text}"));
+        }
+    }
+
+    #[test]
     fn text_that_is_no_capability_is_refused() {
         for text in
             ["", "disk", "filesystem:read", "filesystem:read:", "clock:wall:now", "network:tcp-connect:x"]
         {
             assert!(parse(text).is_err(), "{text}");
         }
-        for ports in ["0", "70000", "a", "1-"] {
+        for ports in ["0", "70000", "a", "1-", "9-8"] {
             assert!(parse(&format!("network:tcp-connect:host:{ports}")).is_err(), "{ports}");
         }
     }

@@ -37,6 +37,7 @@ pub(crate) fn functions(role: Role) -> &'static [&'static str] {
     match role {
         Role::Source | Role::PolledSource => &["pull", "notify-backpressure"],
         Role::Processor => &["process"],
+        Role::Expander => &["process", "flush"],
         Role::Filter | Role::Guard => &["evaluate"],
         Role::Router => &["route"],
         Role::Aggregator => &["ingest", "flush"],
@@ -45,18 +46,49 @@ pub(crate) fn functions(role: Role) -> &'static [&'static str] {
 }
 
 impl Compiled {
-    /// Compiles, or loads from the cache in `folder`. Text (`.wat`) is not read.
+    /// Compiles, or loads from the cache in `folder`. Text (`.wat`) is not read. A component of several roles is taken
+    /// in the one that `role` names.
     pub fn new(
         sandbox: &Arc<Sandbox>,
         wasm: &[u8],
         folder: Option<&Path>,
         counts_fuel: bool,
+        role: Option<&str>,
     ) -> Result<Self, SandboxError> {
         let started = Instant::now();
         let workshop = sandbox.workshop(counts_fuel)?;
         let cache = folder.map(Cache::open).transpose()?;
-        let (component, outcome) = make(workshop, wasm, cache.as_ref())?;
-        let description = Description::of(&workshop.engine, &component)?;
+        let made = make(workshop, wasm, cache.as_ref())?;
+        Self::of(sandbox, made, counts_fuel, role, started)
+    }
+
+    /// The same from the cache in `folder` only; nothing when it has no code that it would load.
+    pub fn load(
+        sandbox: &Arc<Sandbox>,
+        wasm: &[u8],
+        folder: &Path,
+        counts_fuel: bool,
+        role: Option<&str>,
+    ) -> Result<Option<Self>, SandboxError> {
+        let started = Instant::now();
+        let workshop = sandbox.workshop(counts_fuel)?;
+        match Cache::open(folder)?.load(&workshop.engine, wasm) {
+            (Some(component), outcome) => {
+                Self::of(sandbox, (component, outcome), counts_fuel, role, started).map(Some)
+            }
+            (None, _) => Ok(None),
+        }
+    }
+
+    fn of(
+        sandbox: &Arc<Sandbox>,
+        (component, outcome): (Component, Outcome),
+        counts_fuel: bool,
+        role: Option<&str>,
+        started: Instant,
+    ) -> Result<Self, SandboxError> {
+        let workshop = sandbox.workshop(counts_fuel)?;
+        let description = Description::of(&workshop.engine, &component, role)?;
         let prelink = |linker: &Linker<Host>| {
             let linked = linker.instantiate_pre(&component);
             linked.map_err(|error| SandboxError::Import { import: format!("{error:#}") })
@@ -89,17 +121,6 @@ pub fn precompile(sandbox: &Sandbox, wasm: &[u8], counts_fuel: bool) -> Result<V
     check(wasm)?;
     let engine = &sandbox.workshop(counts_fuel)?.engine;
     engine.precompile_component(wasm).map_err(|error| SandboxError::Invalid(format!("{error:#}")))
-}
-
-/// Whether the cache in `folder` has code for this wasm that it would load.
-pub fn is_cached(
-    sandbox: &Sandbox,
-    wasm: &[u8],
-    folder: &Path,
-    counts_fuel: bool,
-) -> Result<bool, SandboxError> {
-    let engine = &sandbox.workshop(counts_fuel)?.engine;
-    Ok(Cache::open(folder)?.has(engine, wasm))
 }
 
 /// Puts what `precompile` made of this wasm into the cache in `folder`.

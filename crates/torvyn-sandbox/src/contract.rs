@@ -132,6 +132,7 @@ pub enum Role {
     Source,
     PolledSource,
     Processor,
+    Expander,
     Filter,
     Guard,
     Router,
@@ -140,10 +141,11 @@ pub enum Role {
 }
 
 impl Role {
-    pub const ALL: [Role; 8] = [
+    pub const ALL: [Role; 9] = [
         Role::Source,
         Role::PolledSource,
         Role::Processor,
+        Role::Expander,
         Role::Filter,
         Role::Guard,
         Role::Router,
@@ -156,6 +158,7 @@ impl Role {
             Role::Source => "torvyn:streaming/source@0.1.0",
             Role::PolledSource => "torvyn:streaming/polled-source@0.2.0",
             Role::Processor => "torvyn:streaming/processor@0.1.0",
+            Role::Expander => "torvyn:streaming/expander@0.2.0",
             Role::Filter => "torvyn:filtering/filter@0.1.0",
             Role::Guard => "torvyn:filtering/guard@0.2.0",
             Role::Router => "torvyn:filtering/router@0.1.0",
@@ -168,7 +171,7 @@ impl Role {
     pub fn name(self) -> &'static str {
         match self {
             Role::Source | Role::PolledSource => "source",
-            Role::Processor => "processor",
+            Role::Processor | Role::Expander => "processor",
             Role::Filter | Role::Guard => "filter",
             Role::Router => "router",
             Role::Aggregator => "aggregator",
@@ -182,6 +185,7 @@ impl Role {
             Role::PolledSource => "polled-data-source",
             Role::Processor if has_lifecycle => "managed-transform",
             Role::Processor => "transform",
+            Role::Expander => "expanding-transform",
             Role::Filter => "content-filter",
             Role::Guard => "content-guard",
             Role::Router => "content-router",

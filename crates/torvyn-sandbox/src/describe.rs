@@ -5,6 +5,7 @@ use wasmtime::component::Component;
 use wasmtime::component::types::ComponentItem;
 
 use crate::contract::{LIFECYCLE, Role};
+use crate::details::DETAILS;
 use crate::fault::SandboxError;
 use crate::grants::Grants;
 
@@ -17,12 +18,13 @@ pub struct Description {
 }
 
 /// Which import serves which capability.
-const SERVES: [(&str, &str); 9] = [
+const SERVES: [(&str, &str); 10] = [
     ("wasi:cli/stdout@", "stdio:stdout"),
     ("wasi:cli/stderr@", "stdio:stderr"),
     ("wasi:cli/environment@", "environment:read"),
     ("wasi:filesystem/preopens@", "filesystem"),
     ("wasi:sockets/tcp-create-socket@", "network:tcp-connect"),
+    ("wasi:http/outgoing-handler@", "network:http-outgoing"),
     ("wasi:clocks/wall-clock@", "clock:wall"),
     ("wasi:clocks/monotonic-clock@", "clock:monotonic"),
     ("wasi:random/random@", "random:crypto"),
@@ -30,7 +32,7 @@ const SERVES: [(&str, &str); 9] = [
 ];
 
 impl Description {
-    pub fn of(engine: &Engine, component: &Component) -> Result<Self, SandboxError> {
+    pub fn of(engine: &Engine, component: &Component, wanted: Option<&str>) -> Result<Self, SandboxError> {
         let kind = component.component_type();
         let exports: Vec<String> = kind.exports(engine).map(|(name, _)| name.to_owned()).collect();
         let imports = kind
@@ -41,6 +43,7 @@ impl Description {
         let roles: Vec<Role> = Role::ALL
             .into_iter()
             .filter(|role| exports.iter().any(|name| name == role.interface()))
+            .filter(|role| wanted.is_none_or(|wanted| wanted == role.name()))
             .collect();
         let role = match roles[..] {
             [role] => role,
@@ -68,6 +71,12 @@ impl Description {
         sleeps
             || (grants.open_files() && self.imports("wasi:filesystem/"))
             || (grants.open_sockets() && self.imports("wasi:sockets/"))
+            || (grants.open_http() && self.imports("wasi:http/"))
+    }
+
+    /// Whether it asks for or gives attributes and ends, which are objects of the host language.
+    pub fn imports_details(&self) -> bool {
+        self.imports(DETAILS)
     }
 
     fn imports(&self, prefix: &str) -> bool {

@@ -5,10 +5,12 @@ use std::sync::{Arc, OnceLock};
 use wasmtime::component::Linker;
 use wasmtime::{Config, Engine, WasmBacktraceDetails};
 
+use crate::details::Translator;
 use crate::fault::SandboxError;
 use crate::host::Host;
 use crate::imports;
 use crate::ticker::Ticker;
+use crate::watch;
 
 /// The guest's stack. A Python guest needs most of it.
 const STACK_BYTES: usize = 512 << 10;
@@ -30,11 +32,18 @@ pub struct Sandbox {
     plain: OnceLock<Workshop>,
     fuelled: OnceLock<Workshop>,
     timers: OnceLock<tokio::runtime::Runtime>,
+    pub(crate) translator: Option<Arc<dyn Translator>>,
 }
 
 impl Sandbox {
     pub fn new() -> Arc<Self> {
         Arc::new(Self::default())
+    }
+
+    /// A sandbox in whose flows elements carry objects of a host language.
+    pub fn hosted(translator: Arc<dyn Translator>) -> Arc<Self> {
+        let (plain, fuelled, timers) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
+        Arc::new(Self { plain, fuelled, timers, translator: Some(translator) })
     }
 
     pub fn workshop(&self, counts_fuel: bool) -> Result<&Workshop, SandboxError> {
@@ -75,9 +84,13 @@ impl Workshop {
         let mut prompt = Linker::new(&engine);
         imports::link(&mut prompt)?;
         wasmtime_wasi::p2::add_to_linker_sync(&mut prompt)?;
+        wasmtime_wasi_http::p2::add_only_http_to_linker_sync(&mut prompt)?;
+        watch::link(&mut prompt, false)?;
         let mut patient = Linker::new(&engine);
         imports::link(&mut patient)?;
         wasmtime_wasi::p2::add_to_linker_async(&mut patient)?;
+        wasmtime_wasi_http::p2::add_only_http_to_linker_async(&mut patient)?;
+        watch::link(&mut patient, true)?;
         let ticker = Ticker::new(engine.clone());
         Ok(Self { engine, ticker, prompt, patient, counts_fuel })
     }

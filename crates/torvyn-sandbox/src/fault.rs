@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use torvyn_stream::{ErrorKind, StageError};
-use wasmtime::{Error, Trap, WasmBacktrace};
+use wasmtime::{Error, FrameInfo, Trap, WasmBacktrace};
 
 use crate::contract::ProcessError;
 
@@ -11,6 +11,28 @@ use crate::contract::ProcessError;
 #[derive(Debug, thiserror::Error)]
 #[error("the call waited in the host")]
 pub struct Overdue;
+
+/// What a guest says is kept up to this length: it may be as long as its memory, and is logged.
+const TEXT_MAX: usize = 4 << 10;
+/// A name in a guest's backtrace.
+const NAME_MAX: usize = 200;
+
+/// A text of the guest's, cut where it goes on for too long.
+pub fn clipped(mut text: String) -> String {
+    if text.len() > TEXT_MAX {
+        let whole = text.len();
+        let end = (0..=TEXT_MAX).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+        text.truncate(end);
+        text.shrink_to_fit();
+        text.push_str(&format!("... ({whole} bytes)"));
+    }
+    text
+}
+
+/// A name as the guest's file gives it, which may hold anything: one line, and not too long.
+fn plain(name: &str) -> String {
+    name.chars().take(NAME_MAX).map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+}
 
 /// A guest's own answer that it failed.
 pub fn answered(error: ProcessError) -> StageError {
@@ -21,7 +43,7 @@ pub fn answered(error: ProcessError) -> StageError {
         ProcessError::DeadlineExceeded => (ErrorKind::DeadlineExceeded, "there was not enough time".into()),
         ProcessError::Fatal(message) => (ErrorKind::Fatal, message),
     };
-    StageError::new(kind, message)
+    StageError::new(kind, clipped(message))
 }
 
 /// A call that did not come back. `refused` is what the limiter said no to before.
@@ -60,23 +82,33 @@ fn cause(error: &Error) -> Cause {
         Some(Trap::Interrupt) => Cause::Overdue,
         Some(Trap::OutOfFuel) => Cause::Fuel,
         Some(trap) => Cause::Trap(trap.to_string().trim_start_matches("wasm trap: ").to_owned()),
-        None => Cause::Trap(error.root_cause().to_string()),
+        None => Cause::Trap(clipped(error.root_cause().to_string())),
     }
 }
 
-/// Innermost first, as wasmtime counts them.
+/// Innermost first, as wasmtime counts them; a function that called itself stands once.
 fn frames(backtrace: &WasmBacktrace) -> String {
     let mut text = String::from("\nguest backtrace:");
-    for (at, frame) in backtrace.frames().iter().enumerate() {
-        let name = match frame.func_name() {
-            Some(name) => name.to_owned(),
-            None => format!("function {}", frame.func_index()),
-        };
-        text.push_str(&format!("\n  {at}: {name}"));
-        let place = frame.symbols().first().and_then(|symbol| Some((symbol.file()?, symbol.line()?)));
-        if let Some((file, line)) = place {
-            text.push_str(&format!(" at {file}:{line}"));
+    let named: Vec<String> = backtrace.frames().iter().map(named).collect();
+    let mut at = 0;
+    for same in named.chunk_by(|one, next| one == next) {
+        text.push_str(&format!("\n  {at}: {}", same[0]));
+        if same.len() > 1 {
+            text.push_str(&format!(" ({} times)", same.len()));
         }
+        at += same.len();
+    }
+    text
+}
+
+fn named(frame: &FrameInfo) -> String {
+    let mut text = match frame.func_name() {
+        Some(name) => plain(name),
+        None => format!("function {}", frame.func_index()),
+    };
+    let place = frame.symbols().first().and_then(|symbol| Some((symbol.file()?, symbol.line()?)));
+    if let Some((file, line)) = place {
+        text.push_str(&format!(" at {}:{line}", plain(file)));
     }
     text
 }

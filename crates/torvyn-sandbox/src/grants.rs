@@ -1,19 +1,33 @@
 //! Grants: the capabilities of one component, opened exactly. What is not granted is not there.
 
-use std::collections::HashSet;
+use std::ffi::OsString;
 use std::fs;
-use std::net::{IpAddr, ToSocketAddrs};
 use std::path::Path;
+use std::sync::Arc;
 
 use wasmtime_wasi::sockets::SocketAddrUse;
 use wasmtime_wasi::{FsPerms, WasiCtx, WasiCtxBuilder};
 
 use crate::capability::Capability;
+use crate::denial::{Denials, Kind};
+use crate::fate::{self, Clock};
 use crate::print::{Channel, Pen, Printed};
+use crate::reach::Reach;
 
 #[derive(Debug, Clone, Default)]
 pub struct Grants {
     pub capabilities: Vec<Capability>,
+    /// With a seed, clocks and random numbers follow from it and two runs are equal.
+    pub seed: Option<u64>,
+}
+
+/// What was opened for one instance.
+pub(crate) struct Opened {
+    pub wasi: WasiCtx,
+    pub tcp: Arc<Reach>,
+    pub http: Arc<Reach>,
+    /// The clock of a guest with a seed.
+    pub clock: Option<Clock>,
 }
 
 impl Grants {
@@ -34,11 +48,15 @@ impl Grants {
     }
 
     pub fn open_sockets(&self) -> bool {
-        self.capabilities.iter().any(|grant| matches!(grant, Capability::Network { .. }))
+        self.capabilities.iter().any(|grant| matches!(grant, Capability::Network { http: false, .. }))
+    }
+
+    pub fn open_http(&self) -> bool {
+        self.capabilities.iter().any(|grant| matches!(grant, Capability::Network { http: true, .. }))
     }
 
     /// The guest's world: empty but for what is granted.
-    pub(crate) fn open(&self, printed: &Printed) -> wasmtime::Result<WasiCtx> {
+    pub(crate) fn open(&self, printed: &Printed, denials: &Arc<Denials>) -> wasmtime::Result<Opened> {
         let mut wasi = WasiCtx::builder();
         for (channel, capability) in
             [(Channel::Stdout, Capability::Stdout), (Channel::Stderr, Capability::Stderr)]
@@ -50,58 +68,47 @@ impl Grants {
                 Channel::Stderr => wasi.stderr(pen),
             };
         }
-        wasi.allow_tcp(false).allow_udp(false).allow_ip_name_lookup(false);
         for capability in &self.capabilities {
             match capability {
                 Capability::Filesystem { path, write } => open_folder(&mut wasi, path, *write)?,
                 Capability::Environment(names) => {
                     let granted = |name: &String| names.iter().any(|grant| grant == "*" || grant == name);
-                    let held: Vec<_> = std::env::vars().filter(|(name, _)| granted(name)).collect();
+                    // What is no text cannot be handed over, and is no reason to fail.
+                    let text = |(name, value): (OsString, OsString)| {
+                        Some((name.into_string().ok()?, value.into_string().ok()?))
+                    };
+                    let held: Vec<_> =
+                        std::env::vars_os().filter_map(text).filter(|(name, _)| granted(name)).collect();
                     wasi.envs(&held);
                 }
                 _ => {}
             }
         }
-        self.open_network(&mut wasi);
-        Ok(wasi.build())
-    }
-
-    /// Connections to the addresses that the granted hosts have now, on the granted ports. A name that later points
-    /// elsewhere does not help: addresses are compared, not names.
-    fn open_network(&self, wasi: &mut WasiCtxBuilder) {
-        let mut open: Vec<Reach> = Vec::new();
-        for capability in &self.capabilities {
-            if let Capability::Network { http: false, hosts, ports } = capability {
-                let everywhere = hosts.iter().any(|host| host == "*");
-                open.push(((!everywhere).then(|| addresses(hosts)), ports.clone()));
-            }
-        }
-        if open.is_empty() {
-            return;
-        }
-        wasi.allow_tcp(true).allow_ip_name_lookup(true);
-        wasi.socket_addr_check(move |address, usage| {
-            let connects = matches!(usage, SocketAddrUse::TcpConnect);
-            let granted = connects
-                && open.iter().any(|(hosts, ports)| {
-                    hosts.as_ref().is_none_or(|hosts| hosts.contains(&address.ip()))
-                        && ports.iter().any(|(from, to)| (*from..=*to).contains(&address.port()))
-                });
-            // Binding to any port of one's own is part of connecting.
-            let binds = matches!(usage, SocketAddrUse::TcpBind)
-                && address.ip().is_unspecified()
-                && address.port() == 0;
-            Box::pin(async move { granted || binds })
-        });
+        let tcp = Arc::new(Reach::of(&self.capabilities, false));
+        open_sockets(&mut wasi, tcp.clone(), denials.clone());
+        let clock = self.seed.map(|seed| fate::seal(&mut wasi, seed));
+        let http = Arc::new(Reach::of(&self.capabilities, true));
+        Ok(Opened { wasi: wasi.build(), tcp, http, clock })
     }
 }
 
-/// Addresses, or all of them, and the ports on them.
-type Reach = (Option<HashSet<IpAddr>>, Vec<(u16, u16)>);
-
-fn addresses(hosts: &[String]) -> HashSet<IpAddr> {
-    let found = |host: &String| (host.as_str(), 0).to_socket_addrs().ok();
-    hosts.iter().filter_map(found).flatten().map(|address| address.ip()).collect()
+/// Connections within reach; there is no listening, and there are no datagrams.
+fn open_sockets(wasi: &mut WasiCtxBuilder, reach: Arc<Reach>, denials: Arc<Denials>) {
+    let open = !reach.is_empty();
+    wasi.allow_tcp(open).allow_ip_name_lookup(open).allow_udp(false);
+    wasi.socket_addr_check(move |address, usage| {
+        let (kind, granted) = match usage {
+            SocketAddrUse::TcpConnect => (Kind::Connect, reach.admits(address.ip(), address.port())),
+            // Binding to any port of one's own is part of connecting.
+            SocketAddrUse::TcpBind => (Kind::Listen, address.ip().is_unspecified() && address.port() == 0),
+            SocketAddrUse::TcpListen | SocketAddrUse::TcpAccept => (Kind::Listen, false),
+            _ => (Kind::Datagram, false),
+        };
+        if !granted {
+            denials.note(kind, || address.to_string());
+        }
+        Box::pin(async move { granted })
+    });
 }
 
 /// A granted file is reached through the folder it is in only if that folder is granted: so grants name folders.

@@ -1,21 +1,28 @@
 //! The host: what one instance's store holds. Payloads, counts, the flow's facts, grants and what the guest printed.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use torvyn_stream::{CopyReason, Ledger};
 use wasmtime::component::ResourceTable;
 use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
+use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpCtxView, WasiHttpView};
 
+use crate::details::Said;
+use crate::denial::Denials;
+use crate::fate::Clock;
 use crate::grants::Grants;
+use crate::http::{Gate, resolver};
 use crate::limits::{Limiter, Limits, PAYLOAD_MAX};
 use crate::print::Printed;
+use crate::reach::Reach;
 use crate::slab::{Readable, Slab, Slot};
 
 /// The flow, as its components may know it.
 #[derive(Debug, Clone, Default)]
 pub struct FlowFacts {
     pub flow_id: String,
+    pub flow_name: String,
     pub trace_id: String,
     pub span_id: String,
     pub deadline: Option<Instant>,
@@ -54,17 +61,47 @@ impl Tally {
 struct Wasi {
     ctx: WasiCtx,
     table: ResourceTable,
+    http: WasiHttpCtx,
+    gate: Gate,
+}
+
+/// The time of one call. No clock is read for a call that ends before the first tick; from then on it counts what the
+/// clock says and not ticks, which come late on a busy machine.
+#[derive(Default)]
+pub struct Stopwatch {
+    limit: Duration,
+    until: Option<Instant>,
+}
+
+impl Stopwatch {
+    #[inline]
+    pub fn begin(&mut self, limit: Duration) {
+        *self = Self { limit, until: None };
+    }
+
+    /// A tick has passed during the call: whether its time is over.
+    pub fn is_over(&mut self) -> bool {
+        let now = Instant::now();
+        now >= *self.until.get_or_insert(now + self.limit)
+    }
 }
 
 pub struct Host {
+    pub stopwatch: Stopwatch,
     pub slab: Slab,
     pub tally: Tally,
     pub limiter: Limiter,
     pub facts: FlowFacts,
     pub grants: Arc<Grants>,
+    pub denials: Arc<Denials>,
+    /// Where plain connections may lead.
+    pub tcp: Arc<Reach>,
+    /// The clock of a guest that has a seed.
+    pub clock: Option<Clock>,
     pub printed: Printed,
     /// Bytes of payloads that the guest made and has not handed over.
     pub made_bytes: u64,
+    pub details: Said,
     wasi: Option<Box<Wasi>>,
 }
 
@@ -72,23 +109,30 @@ pub struct Host {
 const WASI_HANDLES: usize = 1024;
 
 impl Host {
-    pub fn new(limits: Limits, grants: Arc<Grants>, facts: FlowFacts) -> Self {
+    pub fn new(limits: Limits, grants: Arc<Grants>, denials: Arc<Denials>, facts: FlowFacts) -> Self {
         Self {
+            stopwatch: Stopwatch::default(),
             slab: Slab::new(limits.handles),
             tally: Tally::default(),
             limiter: Limiter::new(limits),
             facts,
             grants,
+            denials,
+            tcp: Arc::default(),
+            clock: None,
             printed: Printed::default(),
             made_bytes: 0,
+            details: Said::default(),
             wasi: None,
         }
     }
 
     /// Opens what is granted. Only for guests that import WASI.
     pub fn open_wasi(&mut self) -> wasmtime::Result<()> {
-        let ctx = self.grants.open(&self.printed)?;
-        self.wasi = Some(Box::new(wasi(ctx)));
+        let opened = self.grants.open(&self.printed, &self.denials)?;
+        self.tcp = opened.tcp;
+        self.clock = opened.clock;
+        self.wasi = Some(Box::new(wasi(opened.wasi, opened.http, &self.denials)));
         Ok(())
     }
 
@@ -142,16 +186,32 @@ impl Host {
     }
 }
 
-fn wasi(ctx: WasiCtx) -> Wasi {
+fn wasi(ctx: WasiCtx, reach: Arc<Reach>, denials: &Arc<Denials>) -> Wasi {
     let mut table = ResourceTable::new();
     table.set_max_capacity(WASI_HANDLES);
-    Wasi { ctx, table }
+    let gate = Gate { reach, denials: denials.clone(), resolver: resolver() };
+    Wasi { ctx, table, http: WasiHttpCtx::new(), gate }
+}
+
+impl Host {
+    fn wasi(&mut self) -> &mut Wasi {
+        // A guest that reaches this without `open_wasi` gets a world in which nothing is granted.
+        let denials = &self.denials;
+        let nothing = || Box::new(wasi(WasiCtx::builder().build(), Arc::default(), denials));
+        self.wasi.get_or_insert_with(nothing)
+    }
 }
 
 impl WasiView for Host {
     fn ctx(&mut self) -> WasiCtxView<'_> {
-        // A guest that reaches this without `open_wasi` gets a world in which nothing is granted.
-        let held = self.wasi.get_or_insert_with(|| Box::new(wasi(WasiCtx::builder().build())));
+        let held = self.wasi();
         WasiCtxView { ctx: &mut held.ctx, table: &mut held.table }
+    }
+}
+
+impl WasiHttpView for Host {
+    fn http(&mut self) -> WasiHttpCtxView<'_> {
+        let held = self.wasi();
+        WasiHttpCtxView { hooks: &mut held.gate, table: &mut held.table, ctx: &mut held.http }
     }
 }

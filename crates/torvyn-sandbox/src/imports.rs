@@ -9,6 +9,7 @@ use wasmtime::component::{Linker, Resource, ResourceType, WasmList, WasmStr};
 use wasmtime::{Result, StoreContextMut, bail};
 
 use crate::contract::{ALLOCATOR, Buffer, BufferError, CAPABILITIES, FlowContext, MutableBuffer, TYPES};
+use crate::details;
 use crate::host::{Host, Tally};
 use crate::limits::PAYLOAD_MAX;
 use crate::slab::{Data, Readable, Slot, Writing};
@@ -26,6 +27,7 @@ pub fn link(linker: &mut Linker<Host>) -> Result<()> {
     link_buffers(linker)?;
     link_writing(linker)?;
     link_context(linker)?;
+    details::link(linker)?;
     let mut allocator = linker.instance(ALLOCATOR)?;
     allocator.func_wrap("allocate", |store, (hint,): (u64,)| Ok((allocate(store, hint),)))?;
     allocator.func_wrap("clone-into-mutable", |store, (source,): (Resource<Buffer>,)| {
@@ -141,7 +143,7 @@ pub fn content_type(name: &str) -> Result<Option<ContentType>> {
 }
 
 #[inline]
-fn readable<'a>(store: &'a mut Store<'_>, handle: u32) -> Result<&'a mut Readable> {
+pub(crate) fn readable<'a>(store: &'a mut Store<'_>, handle: u32) -> Result<&'a mut Readable> {
     match store.data_mut().slab.get_mut(handle) {
         Some(Slot::Readable(readable)) => Ok(readable),
         _ => bail!("the handle is no buffer"),

@@ -1,19 +1,20 @@
 //! One instance: a store, its guest, and the typed calls into it. A trap ends it.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use torvyn_stream::{ErrorKind, StageError};
 use wasmtime::component::{
     ComponentExportIndex, ComponentNamedList, Instance as Guest, Lift, Lower, TypedFunc,
 };
-use wasmtime::{Engine, Error, Store};
+use wasmtime::{Engine, Error, Store, UpdateDeadline};
 
 use crate::compiled::{Compiled, functions};
 use crate::contract::{
     BackpressureSignal, LIFECYCLE, OutputElement, Polled, ProcessError, ProcessResult, Role, StreamElement,
     Verdict,
 };
+use crate::denial::Denials;
 use crate::fault::{Overdue, SandboxError, answered, trapped};
 use crate::grants::Grants;
 use crate::host::{FlowFacts, Host};
@@ -37,6 +38,10 @@ pub(crate) enum Calls {
     },
     Processor {
         process: TypedFunc<Element, Answer<ProcessResult>>,
+    },
+    Expander {
+        process: TypedFunc<Element, Answer<Vec<OutputElement>>>,
+        flush: TypedFunc<(), Answer<Vec<OutputElement>>>,
     },
     Filter {
         evaluate: TypedFunc<Element, Answer<bool>>,
@@ -63,6 +68,7 @@ pub struct Setup {
     pub config: String,
     pub limits: Limits,
     pub grants: Arc<Grants>,
+    pub denials: Arc<Denials>,
     pub facts: FlowFacts,
     pub printer: Printer,
 }
@@ -78,15 +84,15 @@ pub struct Instance {
     ticker: Arc<Ticker>,
     waits: bool,
     fuel: Option<u64>,
-    call_ticks: u64,
     limits: Limits,
 }
 
 impl Instance {
     /// Instantiates the guest and calls its `init`.
     pub fn start(setup: &Setup) -> Result<Self, StageError> {
+        let started = Instant::now();
         let mut instance = Self::instantiate(setup)?;
-        let outcome = instance.init(&setup.config);
+        let outcome = instance.init(&setup.config, started);
         instance.deliver(&setup.printer, outcome.is_err());
         outcome.map(|()| instance)
     }
@@ -114,15 +120,15 @@ impl Instance {
         let lifecycle = lifecycle(&guest, &mut store, &compiled).map_err(contract)?;
         let limits = setup.limits.clone();
         let fuel = limits.fuel.filter(|_| counts_fuel);
-        let call_ticks = Ticker::ticks(limits.call_timeout);
-        Ok(Self { store, calls, lifecycle, compiled, ticker, waits, fuel, call_ticks, limits })
+        Ok(Self { store, calls, lifecycle, compiled, ticker, waits, fuel, limits })
     }
 
-    fn init(&mut self, config: &str) -> Result<(), StageError> {
+    fn init(&mut self, config: &str, started: Instant) -> Result<(), StageError> {
         let Some((init, _)) = self.lifecycle else { return Ok(()) };
         let timeout = self.limits.init_timeout;
-        let (ticks, fuel) = (Ticker::ticks(timeout), self.fuel.map(|fuel| fuel.saturating_mul(100)));
-        let called = self.call_within(&init, (config.to_owned(),), timeout, ticks, fuel);
+        let left = timeout.saturating_sub(started.elapsed());
+        let fuel = self.fuel.map(|fuel| fuel.saturating_mul(100));
+        let called = self.call_within(&init, (config.to_owned(),), left, fuel);
         let (answer,) = called.map_err(|error| self.trap("init", &error, timeout))?;
         answer.map_err(answered)
     }
@@ -131,13 +137,14 @@ impl Instance {
     pub fn teardown(mut self, printer: &Printer, timeout: Duration) -> Result<(), StageError> {
         let outcome = match self.lifecycle {
             Some((_, teardown)) => {
-                let called = self.call_within(&teardown, (), timeout, Ticker::ticks(timeout), self.fuel);
+                let called = self.call_within(&teardown, (), timeout, self.fuel);
                 called.map_err(|error| self.trap("teardown", &error, timeout))
             }
             None => Ok(()),
         };
         self.deliver(printer, true);
-        outcome
+        let said = self.store.data_mut().details.take_failure();
+        outcome.and_then(|()| said.map_or(Ok(()), |why| Err(StageError::new(ErrorKind::Internal, why))))
     }
 
     #[inline]
@@ -146,7 +153,7 @@ impl Instance {
         P: ComponentNamedList + Lower + Send + Sync,
         R: ComponentNamedList + Lift + Send + Sync + 'static,
     {
-        self.call_within(function, params, self.limits.call_timeout, self.call_ticks, self.fuel)
+        self.call_within(function, params, self.limits.call_timeout, self.fuel)
     }
 
     #[inline]
@@ -155,14 +162,14 @@ impl Instance {
         function: &TypedFunc<P, R>,
         params: P,
         timeout: Duration,
-        ticks: u64,
         fuel: Option<u64>,
     ) -> wasmtime::Result<R>
     where
         P: ComponentNamedList + Lower + Send + Sync,
         R: ComponentNamedList + Lift + Send + Sync + 'static,
     {
-        self.store.set_epoch_deadline(ticks);
+        self.store.data_mut().stopwatch.begin(timeout);
+        self.store.set_epoch_deadline(1);
         if let Some(fuel) = fuel {
             self.store.set_fuel(fuel)?;
         }
@@ -185,6 +192,7 @@ impl Instance {
     #[inline]
     pub(crate) fn deliver(&self, printer: &Printer, last: bool) {
         self.store.data().printed.deliver(printer, last);
+        self.store.data().denials.deliver();
     }
 
     /// Linear memory that the guest has now.
@@ -213,15 +221,21 @@ const LIFT_MAX: u64 = 32 << 20;
 
 fn open_store(setup: &Setup, engine: &Engine, counts_fuel: bool) -> Result<Store<Host>, SandboxError> {
     let limits = &setup.limits;
-    let host = Host::new(limits.clone(), setup.grants.clone(), setup.facts.clone());
+    let host = Host::new(limits.clone(), setup.grants.clone(), setup.denials.clone(), setup.facts.clone());
     let mut store = Store::new(engine, host);
+    store.data_mut().details.translator = setup.compiled.sandbox.translator.clone();
     store.limiter(|host| &mut host.limiter);
     store.set_hostcall_fuel(limits.memory_bytes.min(LIFT_MAX) as usize);
     if setup.compiled.description.imports_wasi() {
         let opened = store.data_mut().open_wasi();
         opened.map_err(|error| SandboxError::Grant(format!("{error:#}")))?;
     }
-    store.set_epoch_deadline(Ticker::ticks(limits.init_timeout));
+    store.epoch_deadline_callback(|mut store| {
+        let is_over = store.data_mut().stopwatch.is_over();
+        Ok(if is_over { UpdateDeadline::Interrupt } else { UpdateDeadline::Continue(1) })
+    });
+    store.data_mut().stopwatch.begin(limits.init_timeout);
+    store.set_epoch_deadline(1);
     if counts_fuel {
         // Instantiation runs start functions; the deadline bounds them.
         store.set_fuel(u64::MAX).map_err(|error| SandboxError::Engine(error.to_string()))?;
@@ -271,6 +285,7 @@ impl Calls {
                 Self::PolledSource { pull: finder.get(store, 0)?, notify: finder.get(store, 1)? }
             }
             Role::Processor => Self::Processor { process: finder.get(store, 0)? },
+            Role::Expander => Self::Expander { process: finder.get(store, 0)?, flush: finder.get(store, 1)? },
             Role::Filter => Self::Filter { evaluate: finder.get(store, 0)? },
             Role::Guard => Self::Guard { evaluate: finder.get(store, 0)? },
             Role::Router => Self::Router { route: finder.get(store, 0)? },

@@ -29,6 +29,8 @@ pub type Printer = Arc<dyn Fn(Line) + Send + Sync>;
 const LINE_MAX: usize = 64 << 10;
 /// A guest that prints more than this in one call is cut off.
 const CALL_MAX: usize = 4 << 20;
+/// What a line costs besides its bytes: a call that prints nothing but line ends is cut off too.
+const LINE_COST: usize = 128;
 
 #[derive(Default)]
 struct Pages {
@@ -53,6 +55,10 @@ impl Printed {
         let mut open = std::mem::take(&mut pages.open[channel as usize]);
         for byte in bytes {
             if *byte == b'\n' || open.len() >= LINE_MAX {
+                pages.bytes += LINE_COST;
+                if pages.bytes > CALL_MAX {
+                    return false;
+                }
                 pages.lines.push(line(channel, granted, &open));
                 open.clear();
             }

@@ -14,6 +14,9 @@ pub struct Readable {
     pub payload: Payload,
     pub len: u32,
     pub content_type: Option<ContentType>,
+    /// What goes with it, as the host language keeps it.
+    pub companion: Option<Foreign>,
+    pub keep: bool,
 }
 
 /// A payload that is being written.
@@ -174,7 +177,7 @@ impl Writing {
             Data::Whole(payload, len) => (payload, len),
             Data::Growing(bytes) => (Payload::from_slice(&bytes), bytes.len() as u32),
         };
-        Readable { payload, len, content_type: self.content_type }
+        Readable { payload, len, content_type: self.content_type, companion: None, keep: false }
     }
 }
 

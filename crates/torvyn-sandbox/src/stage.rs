@@ -3,9 +3,8 @@
 //! A trap costs the element it happened on and what the guest held inside: the next call gets a new instance, made from
 //! the same code and config. A guest that traps on every call is left alone for longer and longer.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use torvyn_stream::{
     Call, ContentType, Element, Emission, End, ErrorKind, Outbox, Pull, Stage, StageError, Step,
@@ -13,9 +12,11 @@ use torvyn_stream::{
 use wasmtime::component::{ComponentNamedList, Lift, Lower, Resource, TypedFunc};
 
 use crate::contract::{
-    BackpressureSignal, FlowContext, MetaIn, OutputElement, Polled, ProcessResult, StreamElement, Verdict,
+    BackpressureSignal, FlowContext, MetaIn, OutputElement, Polled, ProcessResult, Role, StreamElement,
+    Verdict,
 };
-use crate::fault::answered;
+use crate::fault::{answered, clipped};
+use crate::health::{Breaker, Health};
 use crate::host::FlowFacts;
 use crate::imports::{CONTEXT, content_type};
 use crate::instance::{Answer, Calls, Instance, Setup};
@@ -23,17 +24,6 @@ use crate::slab::{Readable, Slot};
 
 /// A source that has nothing yet, or a sink that asked for a pause, is asked again after this time.
 const PATIENCE_NS: u64 = 10_000_000;
-
-/// What happened to a node's instances.
-#[derive(Debug, Default)]
-pub struct Health {
-    /// Calls that did not come back.
-    pub traps: AtomicU64,
-    /// Instances made to replace one that trapped; each lost what the one before held.
-    pub replaced: AtomicU64,
-    /// Calls refused while the breaker was open.
-    pub refused: AtomicU64,
-}
 
 /// Where an instance waits before its flow starts and after it has ended.
 pub type Seat = Arc<Mutex<Option<Instance>>>;
@@ -46,40 +36,16 @@ pub struct GuestStage {
     health: Arc<Health>,
     breaker: Breaker,
     wake_ns: Option<u64>,
-}
-
-/// Opens after several traps in a row, for a time that doubles.
-#[derive(Default)]
-struct Breaker {
-    in_a_row: u32,
-    open_until: Option<Instant>,
-}
-
-const TRAPS_IN_A_ROW: u32 = 5;
-const FIRST_REST: Duration = Duration::from_millis(100);
-const LONGEST_REST: Duration = Duration::from_secs(10);
-
-impl Breaker {
-    fn trapped(&mut self) {
-        self.in_a_row += 1;
-        if self.in_a_row >= TRAPS_IN_A_ROW {
-            let doubled = FIRST_REST * (1 << (self.in_a_row - TRAPS_IN_A_ROW).min(10));
-            self.open_until = Some(Instant::now() + doubled.min(LONGEST_REST));
-        }
-    }
-
-    /// How long it stays open.
-    fn rest(&self) -> Option<Duration> {
-        let left = self.open_until?.saturating_duration_since(Instant::now());
-        (!left.is_zero()).then_some(left)
-    }
+    /// Whether the guest asks for what goes with elements and ends.
+    told: bool,
 }
 
 impl GuestStage {
     /// A stage over the instance that waits in `seat`; without one it makes its own at the first call.
     pub fn new(setup: Setup, ports: Vec<String>, seat: Seat, health: Arc<Health>) -> Self {
         let instance = seat.lock().unwrap_or_else(PoisonError::into_inner).take();
-        Self { setup, instance, ports, seat, health, breaker: Breaker::default(), wake_ns: None }
+        let told = setup.compiled.description.imports_details();
+        Self { setup, instance, ports, seat, health, breaker: Breaker::default(), wake_ns: None, told }
     }
 
     /// The instance, or a new one in the place of one that trapped.
@@ -94,23 +60,25 @@ impl GuestStage {
     #[cold]
     fn replace(&mut self) -> Result<(), StageError> {
         if let Some(rest) = self.breaker.rest() {
-            self.health.refused.fetch_add(1, Ordering::Relaxed);
+            Health::note(&self.health.refused);
             let message = format!(
                 "the component trapped {} times in a row and rests for {} ms",
-                self.breaker.in_a_row,
+                self.breaker.in_a_row(),
                 rest.as_millis()
             );
             return Err(StageError::new(ErrorKind::Unavailable, message));
         }
+        let started = Instant::now();
         match Instance::start(&self.setup) {
             Ok(instance) => {
-                if self.breaker.in_a_row > 0 {
-                    self.health.replaced.fetch_add(1, Ordering::Relaxed);
+                if self.breaker.in_a_row() > 0 {
+                    self.health.note_replaced(started.elapsed());
                 }
                 self.instance = Some(instance);
                 Ok(())
             }
             Err(error) => {
+                Health::note(&self.health.traps);
                 self.breaker.trapped();
                 Err(error)
             }
@@ -142,7 +110,7 @@ impl GuestStage {
                 if self.setup.compiled.description.imports_wasi() {
                     instance.deliver(&self.setup.printer, false);
                 }
-                self.breaker.in_a_row = 0;
+                self.breaker.answered();
                 Ok(answer)
             }
             Err(error) => {
@@ -158,7 +126,8 @@ impl GuestStage {
         if let Some(lost) = self.instance.take() {
             lost.deliver(&self.setup.printer, true);
         }
-        self.health.traps.fetch_add(1, Ordering::Relaxed);
+        Health::note(&self.health.traps);
+        Health::note(&self.health.state_lost);
         self.breaker.trapped();
         fault
     }
@@ -179,6 +148,8 @@ impl GuestStage {
             payload: element.payload.clone(),
             len: element.len,
             content_type: Some(element.content_type),
+            companion: self.told.then(|| element.companion.clone()).flatten(),
+            keep: false,
         });
         let host = self.instance()?.store.data_mut();
         let handle = host.hand_out(lent).map_err(|refused| StageError::new(ErrorKind::Internal, refused))?;
@@ -195,7 +166,31 @@ impl GuestStage {
         if let Some(instance) = &mut self.instance {
             instance.store.data_mut().slab.remove(handle);
         }
-        answer?.0.map_err(answered)
+        self.settle(answer?)
+    }
+
+    /// What the guest answered; an error about its own answer is one against the contract.
+    #[inline]
+    fn settle<T>(&mut self, answer: Answer<T>) -> Result<T, StageError> {
+        answer.0.map_err(|error| {
+            let mut fault = answered(error);
+            if self.instance.as_mut().is_some_and(|it| it.store.data_mut().details.take_wrong_answer()) {
+                fault.kind = ErrorKind::Contract;
+            }
+            fault
+        })
+    }
+
+    /// The end that a source said, or the usual one.
+    fn ending(&mut self) -> End {
+        let said = self.instance.as_mut().and_then(|it| it.store.data_mut().details.take_end());
+        said.unwrap_or_else(|| End::because("stop"))
+    }
+
+    /// When a guest that has nothing, or wants nothing, is asked again.
+    fn asked_again_at(&mut self, call: Call<'_>) -> Result<u64, StageError> {
+        let said = self.instance()?.store.data_mut().details.take_wait_ns();
+        Ok(call.now_ns.saturating_add(said.unwrap_or(PATIENCE_NS)))
     }
 
     /// What the guest gave away, as something to send.
@@ -212,8 +207,8 @@ impl GuestStage {
             payload: readable.payload,
             len: readable.len,
             content_type: named.unwrap_or(ContentType::BINARY),
-            companion: None,
-            keep: false,
+            companion: readable.companion,
+            keep: readable.keep,
         })
     }
 
@@ -228,7 +223,7 @@ impl GuestStage {
             Verdict::Pass => Step::Forward,
             Verdict::Drop => Step::Drop,
             Verdict::Replace(output) => Step::Replace(self.take(output)?),
-            Verdict::Block(reason) => Step::Block(reason),
+            Verdict::Block(reason) => Step::Block(clipped(reason)),
             Verdict::Hold => Step::Hold,
         })
     }
@@ -237,7 +232,8 @@ impl GuestStage {
         for name in names {
             let Some(port) = self.ports.iter().position(|known| *known == name) else {
                 out.ports.clear();
-                let message = format!("`route` named a port `{name}`; there are {}", self.ports.join(", "));
+                let ports = self.ports.join(", ");
+                let message = format!("`route` named a port `{}`; there are {ports}", clipped(name));
                 return Err(StageError::new(ErrorKind::Contract, message));
             };
             out.ports.push(port as u16);
@@ -260,20 +256,27 @@ fn no_such_call(what: &str) -> StageError {
 
 impl Stage for GuestStage {
     fn pull(&mut self, call: Call<'_>) -> Result<Pull, StageError> {
+        // No element is lost by waiting: a source that rests is asked again when it has rested.
+        if self.instance.is_none()
+            && let Some(rest) = self.breaker.rest()
+        {
+            Health::note(&self.health.refused);
+            return Ok(Pull::Pending(Some(call.now_ns + rest.as_nanos() as u64)));
+        }
         match self.calls()? {
             Calls::Source { pull, .. } => {
-                let (answer,) = self.ask("pull", &pull, (), Some(call))?;
-                match answer.map_err(answered)? {
+                let answer = self.ask("pull", &pull, (), Some(call))?;
+                match self.settle(answer)? {
                     Some(output) => Ok(Pull::Ready(self.take(output)?)),
-                    None => Ok(Pull::End(End::because("stop"))),
+                    None => Ok(Pull::End(self.ending())),
                 }
             }
             Calls::PolledSource { pull, .. } => {
-                let (answer,) = self.ask("pull", &pull, (), Some(call))?;
-                match answer.map_err(answered)? {
+                let answer = self.ask("pull", &pull, (), Some(call))?;
+                match self.settle(answer)? {
                     Polled::Element(output) => Ok(Pull::Ready(self.take(output)?)),
-                    Polled::Pending => Ok(Pull::Pending(Some(call.now_ns + PATIENCE_NS))),
-                    Polled::End => Ok(Pull::End(End::because("stop"))),
+                    Polled::Pending => Ok(Pull::Pending(Some(self.asked_again_at(call)?))),
+                    Polled::End => Ok(Pull::End(self.ending())),
                 }
             }
             _ => Err(no_such_call("pull")),
@@ -301,6 +304,12 @@ impl Stage for GuestStage {
                 }
                 Ok(Step::Done)
             }
+            Calls::Expander { process, .. } => {
+                for output in self.ask_about("process", &process, element, call)? {
+                    out.emit(self.take(output)?);
+                }
+                Ok(Step::Done)
+            }
             Calls::Aggregator { ingest, .. } => {
                 if let Some(output) = self.ask_about("ingest", &ingest, element, call)? {
                     out.emit(self.take(output)?);
@@ -314,7 +323,7 @@ impl Stage for GuestStage {
             Calls::Sink { push, .. } => match self.ask_about("push", &push, element, call)? {
                 BackpressureSignal::Ready => Ok(Step::Done),
                 BackpressureSignal::Pause => {
-                    self.wake_ns = Some(call.now_ns + PATIENCE_NS);
+                    self.wake_ns = Some(self.asked_again_at(call)?);
                     Ok(Step::Pause)
                 }
             },
@@ -323,19 +332,26 @@ impl Stage for GuestStage {
     }
 
     fn flush(&mut self, call: Call<'_>, out: &mut Outbox) -> Result<Step, StageError> {
-        if let Calls::Aggregator { flush, .. } = self.calls()? {
-            let (answer,) = self.ask("flush", &flush, (), Some(call))?;
-            for output in answer.map_err(answered)? {
+        // A new instance for a role that has nothing to flush would be made in vain, or refused.
+        if !matches!(self.setup.compiled.description.role, Role::Aggregator | Role::Expander) {
+            return Ok(Step::Done);
+        }
+        if let Calls::Aggregator { flush, .. } | Calls::Expander { flush, .. } = self.calls()? {
+            let answer = self.ask("flush", &flush, (), Some(call))?;
+            for output in self.settle(answer)? {
                 out.emit(self.take(output)?);
             }
         }
         Ok(Step::Done)
     }
 
-    fn complete(&mut self, _end: &End) -> Result<(), StageError> {
+    fn complete(&mut self, end: &End) -> Result<(), StageError> {
         if let Calls::Sink { complete, .. } = self.calls()? {
-            let (answer,) = self.ask("complete", &complete, (), None)?;
-            answer.map_err(answered)?;
+            if self.told {
+                self.instance()?.store.data_mut().details.tell_end(end);
+            }
+            let answer = self.ask("complete", &complete, (), None)?;
+            self.settle(answer)?;
         }
         Ok(())
     }

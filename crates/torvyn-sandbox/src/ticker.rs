@@ -1,4 +1,4 @@
-//! The ticker: advances an engine's epoch every 10 ms while calls are in flight, so that deadlines pass.
+//! The ticker: advances an engine's epoch every 10 ms while calls are in flight, so that deadlines are looked at.
 //!
 //! It starts with the first call and sleeps when there has been none for a while: an idle program is not woken.
 
@@ -37,11 +37,6 @@ impl Ticker {
             starting: Mutex::new(()),
             thread: OnceLock::new(),
         })
-    }
-
-    /// Ticks until `timeout` has certainly passed.
-    pub fn ticks(timeout: Duration) -> u64 {
-        (timeout.as_nanos().div_ceil(TICK.as_nanos()) as u64).saturating_add(1)
     }
 
     #[inline]

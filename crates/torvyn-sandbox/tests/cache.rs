@@ -36,7 +36,7 @@ impl Drop for Folder {
 
 fn compile(folder: &Path) -> Result<Outcome, SandboxError> {
     let wasm = guests::content_filter(FILTER);
-    Compiled::new(&Sandbox::new(), &wasm, Some(folder), false).map(|compiled| compiled.outcome)
+    Compiled::new(&Sandbox::new(), &wasm, Some(folder), false, None).map(|compiled| compiled.outcome)
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::ptr::NonNull;
 /// How to handle a foreign pointer. Each function gets a pointer that the same table's owner handed in.
 #[derive(Debug)]
 pub struct ForeignTable {
-    /// Takes one more reference. Called only where the host's rules allow it (a turn that is attached).
+    /// Takes one more reference. Callable from any thread: guests give companions to elements of detached flows.
     pub retain: unsafe fn(NonNull<()>),
     /// Gives one reference back. Must be callable from any thread.
     pub release: unsafe fn(NonNull<()>),
@@ -30,8 +30,8 @@ pub struct Foreign {
     table: &'static ForeignTable,
 }
 
-// SAFETY: the table's `release` may be called from any thread, `retain` and `inherit` are called by the reactor only
-// inside turns, which the border attaches to the host when a flow carries foreign objects.
+// SAFETY: the table's `retain`, `release` and `inherit` may be called from any thread; `view` is called only inside turns,
+// which the border attaches to the host when a flow carries foreign payloads.
 unsafe impl Send for Foreign {}
 unsafe impl Sync for Foreign {}
 

@@ -147,6 +147,7 @@ fn the_worlds_are_those_of_the_files() {
             "content-router",
             "stream-aggregator",
             "polled-data-source",
+            "expanding-transform",
             "content-guard",
         ]
     );

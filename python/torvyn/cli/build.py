@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from torvyn.sandbox.build import Built
     from torvyn.sandbox.guests import Guest
 
+_LARGE_BYTES = 1 << 20
+"""Smaller ones are compiled before anybody could read that they are."""
+
 EXAMPLE = """\
 torvyn build
 torvyn build content-filter --force
@@ -32,17 +35,20 @@ def command(screen: Screen, components: tuple[str, ...], manifest: str, force: b
     """Build components that run in a sandbox.
 
     A COMPONENT is the name of one in the manifest, or a folder; without any, all in the manifest
-    that run in a sandbox are built. FOLDER/build/NAME.wasm is made, if it is not up to date.
+    that run in a sandbox are built. FOLDER/build/NAME.wasm is made, if it is not up to date, and
+    compiled for this machine into the cache, so that the first run starts at once.
 
     C needs `pip install 'torvyn[c]'`, Python `pip install 'torvyn[python-guest]'`.
     """
     from torvyn.sandbox.build import build
 
     started = time.monotonic()
-    found = [
-        build(guest, force=force, on_start=lambda guest: _say(screen, guest))
-        for guest in _guests(components, manifest_path(manifest))
-    ]
+    cache_dir = _cache_dir(manifest_path(manifest))
+    found = []
+    for guest in _guests(components, manifest_path(manifest)):
+        built = build(guest, force=force, on_start=lambda guest: _say(screen, guest))
+        _compile(screen, built, cache_dir)
+        found.append(built)
     if screen.is_json:
         screen.document({"components": [_fields(built) for built in found]})
         return 0
@@ -55,6 +61,26 @@ def command(screen: Screen, components: tuple[str, ...], manifest: str, force: b
     took = f" in {time.monotonic() - started:.1f} s" if fresh else ""
     screen.say("", f"{fresh} built{took}, {len(found) - fresh} up to date")
     return 0
+
+
+def _cache_dir(manifest: Path) -> Path | None:
+    """Where a run of this project looks for compiled code; None is the usual place."""
+    from torvyn.link.project import library_of
+    from torvyn.manifest import read, resolve
+
+    if not manifest.is_file():
+        return None
+    record = read(manifest)
+    return library_of(record, resolve(record)).cache_dir
+
+
+def _compile(screen: Screen, built: Built, cache_dir: Path | None) -> None:
+    from torvyn.sandbox.compiling import compile_component
+
+    name = built.guest.name
+    if built.is_fresh and built.size_bytes > _LARGE_BYTES:
+        screen.say(f"compiling {name} for this machine; it takes a while, once ...")
+    compile_component(built.path, name, cache_dir)
 
 
 def _guests(names: tuple[str, ...], manifest: Path) -> list[Guest]:

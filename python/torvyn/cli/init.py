@@ -15,7 +15,8 @@ from torvyn.errors import MissingError, UsageError
 EXAMPLE = """\
 torvyn init hello
 torvyn init guard --template filter --name content-guard
-torvyn init fast --language c"""
+torvyn init fast --language c
+torvyn init careful --language python"""
 
 
 @make_command("init", example=EXAMPLE)
@@ -30,12 +31,13 @@ torvyn init fast --language c"""
 @click.option(
     "--language",
     type=click.Choice(LANGUAGES),
-    default="python",
-    show_default=True,
-    help="What the components are written in; those in C run in the sandbox.",
+    help="For components that run in the sandbox: what they are written in. Without it they are "
+    "in Python and run in-process.",
 )
 @click.option("--name", help="The project's name; without it, that of the folder.")
-def command(screen: Screen, path: str, template: str, language: str, name: str | None) -> int:
+def command(
+    screen: Screen, path: str, template: str, language: str | None, name: str | None
+) -> int:
     """Start a project from a template.
 
     Writes a manifest, components, a test and a README into PATH. A file that is there already is
@@ -51,7 +53,7 @@ def command(screen: Screen, path: str, template: str, language: str, name: str |
         return 0
     screen.data("\n".join(str(folder / file) for file in files))
     into = "" if folder.resolve() == Path.cwd() else f"cd {path} && "
-    build = "torvyn build && " if language == "c" else ""
+    build = "torvyn build && " if language else ""
     screen.say("", f"`{name}` is ready: {into}{build}torvyn run")
     return 0
 

@@ -38,9 +38,10 @@ def command(screen: Screen, stats: bool, **options: Any) -> int:
     """
     plan, limit = planned(options)
     screen.secrets = plan.secrets
+    screen.warn(plan.warnings)
     outcome = run_plan(screen, plan, limit)
     if stats:
-        _show_statistics(screen, outcome)
+        _show_statistics(screen, plan, outcome)
     if outcome.state == "failed" and outcome.error is not None:
         screen.say("")
         raise outcome.error
@@ -75,10 +76,12 @@ def _log(screen: Screen, event: str, message: str, **fields: str) -> None:
         logger.info(message, extra={"event": event, **fields})
 
 
-def _show_statistics(screen: Screen, outcome: Outcome) -> None:
+def _show_statistics(screen: Screen, plan: Plan, outcome: Outcome) -> None:
     from torvyn.cli.summary import statistics_tables
 
     if screen.is_json:
-        screen.document({**outcome.statistics.to_dict(), "outcome": outcome.state}, indent=None)
+        warnings = [warning.to_dict() for warning in plan.warnings]
+        counted = {**outcome.statistics.to_dict(), "outcome": outcome.state, "warnings": warnings}
+        screen.document(counted, indent=None)
     else:
         screen.note("\n" + statistics_tables(outcome.statistics))

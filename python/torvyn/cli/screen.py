@@ -88,6 +88,12 @@ class Screen:
     def fail(self, error: TorvynError) -> None:
         self.problems(error.diagnostics, exit_code=error.exit_code)
 
+    def warn(self, found: Sequence[Diagnostic]) -> None:
+        """Warnings, which stop nothing; `-q` silences them."""
+        if found and not self.is_quiet:
+            self.problems(found, exit_code=0)
+            self.say("")
+
     def problems(self, found: Iterable[Diagnostic], exit_code: int) -> None:
         """All problems, a block each, without secrets."""
         found = [self._redacted(diagnostic) for diagnostic in found]
@@ -127,8 +133,14 @@ class Screen:
         return text
 
     def _redacted(self, diagnostic: Diagnostic) -> Diagnostic:
-        hint = diagnostic.hint and self.redact(diagnostic.hint)
-        return replace(diagnostic, message=self.redact(diagnostic.message), hint=hint)
+        hint = diagnostic.hint and self._told(diagnostic.hint)
+        return replace(diagnostic, message=self._told(diagnostic.message), hint=hint)
+
+    def _told(self, text: str) -> str:
+        """Without secrets. For people, only the first line begins at the margin: what a message
+        quotes cannot pass for a line of ours."""
+        text = self.redact(text)
+        return text if self.is_json else text.replace("\n", "\n  ")
 
     def _write(self, stream: TextIO | None, text: str) -> None:
         if stream is None:

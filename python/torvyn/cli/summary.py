@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -12,6 +12,7 @@ _NODE_HEADS = ("node", "role", "in", "out", "filtered", "errors", "skipped", "re
 _EDGE_HEADS = (
     "edge", "pushed", "popped", "dropped", "discarded", "peak", "peak bytes", "pressured"
 )  # fmt: skip
+_GUEST_HEADS = ("guest", "traps", "state lost", "replaced", "refused", "replacement")
 _LEDGER_HEADS = (
     "ledger", "allocated", "released", "live", "peak bytes", "copies", "copied bytes", "why"
 )  # fmt: skip
@@ -45,19 +46,38 @@ def statistics_tables(statistics: Statistics) -> str:
     """Everything that was counted: nodes, edges and the copy ledger."""
     nodes = statistics.nodes.values()
     ledger = [*map(_ledger_row, nodes), _ledger_total(statistics)]
+    guests = [row for node in nodes for row in _guest_rows(node)]
     blocks = (
         table(_NODE_HEADS, [*map(_node_row, nodes)]),
+        *([table(_GUEST_HEADS, guests)] if guests else []),
         table(_EDGE_HEADS, [*map(_edge_row, statistics.edges)]),
         table(_LEDGER_HEADS, ledger),
+        *_denied(nodes),
         f"{statistics.turns} turns in {duration(statistics.elapsed_s)}\n",
     )
     return "\n".join(blocks)
+
+
+def _denied(nodes: Iterable[NodeStatistics]) -> Iterator[str]:
+    """What guests were denied; no table when nothing was."""
+    rows = [(node.name, kind, str(count)) for node in nodes for kind, count in node.denied.items()]
+    if rows:
+        yield table(("denied", "capability", "times"), rows)
 
 
 def _node_row(node: NodeStatistics) -> tuple[str, ...]:
     call = "-" if node.mean_call_ns is None else duration(node.mean_call_ns / 1e9)
     counts = (node.received, node.emitted, node.filtered, node.errors, node.skipped, node.retried)
     return (node.name, node.role, *map(str, counts), call)
+
+
+def _guest_rows(node: NodeStatistics) -> Iterable[tuple[str, ...]]:
+    guest = node.guest
+    if guest is not None:
+        mean_ns = guest.mean_replace_ns
+        took = "-" if mean_ns is None else duration(mean_ns / 1e9)
+        counts = (guest.traps, guest.state_lost, guest.replaced, guest.refused)
+        yield (node.name, *map(str, counts), took)
 
 
 def _edge_row(edge: EdgeStatistics) -> tuple[str, ...]:

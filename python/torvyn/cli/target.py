@@ -66,7 +66,7 @@ def end_options(function: Function) -> Function:
         click.option(
             "--input",
             metavar="FILE",
-            help="What the flow's `lines` source reads, or the prompt of its engine.",
+            help="What its `lines` source or its engine reads.",
         ),
         click.option("--output", metavar="FILE", help="Where its `file` or `console` sink writes."),
         click.option(

@@ -223,17 +223,16 @@ TEMPLATES: Final[dict[str, Template]] = {
 LANGUAGES: Final = ("python", "c")
 
 
-def files_of(template: Template, name: str, language: str = "python") -> dict[str, str]:
-    """Every file of the project: its path and its text."""
-    is_c = language == "c"
-    manifest = _manifest(template, name) + (_grants(template) if is_c else "")
-    files = {"Torvyn.toml": manifest, "README.md": _readme(template, name, is_c)}
+def files_of(template: Template, name: str, language: str | None = None) -> dict[str, str]:
+    """Every file of the project: its path and its text. With a language, it is sandboxed."""
+    manifest = _manifest(template, name, language) + (_grants(template) if language else "")
+    files = {"Torvyn.toml": manifest, "README.md": _readme(template, name, language)}
     for component, text in template.components.items():
-        if is_c:
+        if language == "c":
             files[f"components/{component}/component.c"] = templates_c.COMPONENTS[component]
         else:
             files[f"components/{component}/component.py"] = text
-    if is_c:
+    if language:
         files[".gitignore"] = "build/\n"
     files["tests/test_flow.py"] = _test(template)
     return files
@@ -245,10 +244,12 @@ def _grants(template: Template) -> str:
     return "".join(f"\n[security.grants.{name}]\n{grant}\n" for name in printing)
 
 
-def _manifest(template: Template, name: str) -> str:
+def _manifest(template: Template, name: str, language: str | None) -> str:
     parts = [f'[torvyn]\nname = "{name}"\nversion = "0.1.0"\ncontract_version = "0.1.0"\n']
+    isolation = 'isolation = "wasm"\n' if language == "python" else ""
     for component in template.components:
-        parts.append(f'[[component]]\nname = "{component}"\npath = "components/{component}"\n')
+        keys = f'name = "{component}"\npath = "components/{component}"\n{isolation}'
+        parts.append(f"[[component]]\n{keys}")
     parts.append(f'[flow.main]\ndescription = "{template.summary.capitalize()}"\n')
     parts += [f"[flow.main.nodes.{node}]\n{keys}\n" for node, keys in template.nodes.items()]
     parts += [f'[[flow.main.edges]]\nfrom = "{a}"\nto = "{b}"\n' for a, b in template.edges]
@@ -275,14 +276,15 @@ def _quote(text: str) -> str:
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
 
 
-_BUILD: Final = "    torvyn build     # compile the components: pip install 'torvyn[c]'\n"
+_BUILD: Final = "    torvyn build     # compile the components: pip install 'torvyn[{extra}]'\n"
+_EXTRAS: Final = {"c": "c", "python": "python-guest"}
 
 
-def _readme(template: Template, name: str, is_c: bool) -> str:
+def _readme(template: Template, name: str, language: str | None) -> str:
     nodes = "\n".join(f"- `{component}`" for component in template.components)
     return (
         f"# {name}\n\nA Torvyn project: a flow with {template.summary}.\n\n"
-        f"{_BUILD if is_c else ''}"
+        f"{_BUILD.format(extra=_EXTRAS[language]) if language else ''}"
         "    torvyn check     # is the manifest right?\n"
         "    torvyn run       # run the flow\n"
         "    python -m pytest # run the test\n\n"

@@ -70,8 +70,17 @@ class Blocklist(Guard):
     filtered = 0
     """How many elements were dropped, in `element` mode."""
 
+    @classmethod
+    def check_options(cls, options: dict[str, Any]) -> None:
+        if options["mode"] == "stream":
+            super().check_options(options)
+        elif options["policy"] != "hold":
+            hint = 'write `mode = "stream"`'
+            raise wrong_config(SPEC, "`policy` is for the joined text of a stream", hint)
+
     def init(self, config: str) -> None:
-        options = _parse(config)
+        options = parse_config(SPEC, config)
+        self.check_options(options)
         self.filtered = 0
         self._by_element = options["mode"] == "element"
         self._replacement: str = options["replacement"]
@@ -104,7 +113,8 @@ class Blocklist(Guard):
         ]
         return {
             "rules": "words",
-            "words": spelled,
+            "words": [form for _, form in spelled],
+            "of": [rule for rule, _ in spelled],
             "whole": options["match"] == "word",
             "replacements": [options["replacement"]],
         }
@@ -113,7 +123,7 @@ class Blocklist(Guard):
         return f"words[{rule}]"
 
     def native_stage(self, config: str) -> tuple[str, dict[str, object]] | None:
-        options = _parse(config)
+        options = parse_config(SPEC, config)
         if type(self) is not Blocklist:
             return None
         if options["mode"] == "stream":
@@ -121,11 +131,3 @@ class Blocklist(Guard):
         words: dict[str, object] = {"words": list(options["words"])}
         # The other actions are rare in this mode, and in Python.
         return ("blocklist", words) if options["action"] == "drop" else None
-
-
-def _parse(config: Any) -> dict[str, Any]:
-    options = parse_config(SPEC, config)
-    if options["mode"] == "element" and options["policy"] != "hold":
-        hint = 'write `mode = "stream"`'
-        raise wrong_config(SPEC, "`policy` is for the joined text of a stream", hint)
-    return options

@@ -6,6 +6,8 @@ of its own. A match is told by rule and place; its text is never kept, counted o
 
 from __future__ import annotations
 
+import functools
+import json
 import logging
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -59,6 +61,12 @@ class Guard(Filter):
         """What a rule is called in audit records: never what it matches."""
         raise NotImplementedError
 
+    @classmethod
+    def check_options(cls, options: dict[str, Any]) -> None:
+        """Complains of rules that are refused, before a flow starts."""
+        guard = cls.__new__(cls)
+        guard._made(guard._parameters(options))
+
     def init(self, config: str) -> None:
         self.start(parse_config(self.spec, config))
 
@@ -105,26 +113,22 @@ class Guard(Filter):
         return sum(guard.held_bytes for guard, _ in self._lanes.values())
 
     def native_form(self, options: dict[str, Any]) -> tuple[str, dict[str, object]]:
-        """The native stage; makes the rules once to complain about them in a person's words."""
+        """The native stage over the same rules."""
         self._policy, self._action = options["policy"], options["action"]
-        parameters = self._parameters(options)
-        self._made(parameters)
-        return "guard", {**parameters, "guarded": list(options["kinds"]), "audit": self._audit}
-
-    def _parameters(self, options: dict[str, Any]) -> dict[str, Any]:
-        return {
+        return "guard", {
+            "like": self._made(self._parameters(options)),
             "name": self.spec.name,
-            "action": options["action"],
-            "policy": options["policy"],
-            **self.rules(options),
+            "guarded": list(options["kinds"]),
+            "audit": self._audit,
         }
 
-    def _made(self, parameters: dict[str, Any]) -> TextGuard:
-        # The native module is loaded when a flow starts, never when components are listed.
-        from torvyn._native import TextGuard
+    def _parameters(self, options: dict[str, Any]) -> dict[str, Any]:
+        chosen = {name: options[name] for name in ("action", "policy")}
+        return {**chosen, **self.rules(options)}
 
+    def _made(self, parameters: dict[str, Any]) -> TextGuard:
         try:
-            return TextGuard(parameters)
+            return _made(json.dumps(parameters))
         except ValueError as error:
             raise self._refused(error) from error
 
@@ -157,6 +161,16 @@ class Guard(Filter):
             *(facts[name] for name in ("guard", "rule", "position", "length", "exposed")),
             extra={"event": "guard.match", **facts},
         )
+
+
+@functools.lru_cache(maxsize=32)
+def _made(parameters: str) -> TextGuard:
+    """Rules are made once and shared: a thousand words take milliseconds and megabytes, and a
+    server starts a flow for each request."""
+    # The native module is loaded when a flow starts, never when components are listed.
+    from torvyn._native import TextGuard
+
+    return TextGuard(json.loads(parameters))
 
 
 def _bare(element: Element) -> dict[str, Any] | None:

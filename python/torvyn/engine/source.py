@@ -176,6 +176,9 @@ class _Outputs:
             usage = self._generation.usage
             counts = {**asdict(usage), "total_tokens": usage.total_tokens}
             return End(self._finish, counts, self._matched)
+        is_plain = delta.kind == "text" and not delta.token_ids and delta.logprobs is None
+        if is_plain and delta.delta_text and delta.finish_reason is None:
+            return Output(delta.delta_text, attributes=self._plain[delta.index])
         if delta.finish_reason is not None and delta.index == 0:
             self._finish, self._matched = delta.finish_reason, delta.matched_stop
         if delta.call is not None:
@@ -183,9 +186,7 @@ class _Outputs:
             return Output(data, content_type="application/json", attributes=self._own(delta))
         if not delta.delta_text:
             return None
-        is_plain = delta.kind == "text" and not delta.token_ids and delta.logprobs is None
-        attributes = self._plain[delta.index] if is_plain else self._own(delta)
-        return Output(delta.delta_text, attributes=attributes)
+        return Output(delta.delta_text, attributes=self._own(delta))
 
     def _own(self, delta: Delta) -> dict[str, Any]:
         attributes: dict[str, Any] = {"choice": delta.index, "kind": delta.kind}

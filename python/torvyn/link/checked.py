@@ -58,6 +58,10 @@ def _checked(key: Key, value: Any) -> Any:
         if not isinstance(value, str):
             raise ValueError(f"is {value!r}, not a string")
         return value
+    if key.kind == "boolean":
+        if not isinstance(value, bool):
+            raise ValueError(f"is {value!r}, not true or false")
+        return value
     if key.kind == "size":
         value = parse_size_bytes(value)
     elif key.kind == "duration":

@@ -24,6 +24,8 @@ class NodeDraft:
     call_timeout_s: float | None = None
     init_timeout_s: float | None = None
     fuel: int | None = None
+    deterministic: bool | None = None
+    seed: int | None = None
     run: str | None = None
     on_error: str | dict[str, Any] | None = None
     unit: str | None = None

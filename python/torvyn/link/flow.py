@@ -265,6 +265,9 @@ class FlowLinker:
                 drain_timeout_s=settings["runtime.drain_timeout"],
             ),
             observability=settings["observability.level"],
+            audit=settings["security.audit"],
+            audit_file=str((self._library.folder / settings["security.audit_file"]).absolute()),
+            warnings=self._problems.warnings(),
         )
 
 

@@ -1,12 +1,10 @@
 """Capabilities: what a component asks for, compared with what it is granted.
 
-Asked and not granted is an error. What a wish or a spare grant is worth saying is said in the log:
-it stops nothing.
+Asked and not granted is an error; wished and not granted, and granted and not asked, are warnings.
 """
 
 from __future__ import annotations
 
-import logging
 import os
 from pathlib import Path
 
@@ -15,10 +13,11 @@ from torvyn.errors import Location
 from torvyn.link.loading import Library
 from torvyn.manifest.problems import Problems
 
-logger = logging.getLogger("torvyn.link")
-
 HARMLESS = ("clock:wall", "clock:monotonic", "random:insecure")
 """Everybody has these."""
+
+_SECRET_LENGTH = 4
+"""Shorter values are words like `1` and `on`: without them no message could be read."""
 
 
 def granted(name: str, library: Library, place: Location, problems: Problems) -> tuple[str, ...]:
@@ -26,30 +25,71 @@ def granted(name: str, library: Library, place: Location, problems: Problems) ->
     folder = library.folder.resolve()
     record, grant = library.declared.get(name), library.grants.get(name)
     asked_at = (record and record.at("capabilities")) or place
-    asked = _valid(record.capabilities if record else None, folder, asked_at, problems)
+    said = record.capabilities if record else None
+    asked = _valid(said, folder, asked_at, problems, may_wish=True)
     granted_at = (grant and grant.at("capabilities")) or place
     grants = _valid(grant.capabilities if grant else None, folder, granted_at, problems)
-    for capability in asked:
-        wanted = capability.removeprefix("?")
-        covered = any(capability_covers(held, wanted, folder) for held in (*grants, *HARMLESS))
-        if covered:
-            continue
-        if capability.startswith("?"):
-            logger.warning("component `%s` can do without `%s`, which it lacks", name, wanted)
-            continue
-        message = f"component `{name}` asks for `{wanted}`, which it is not granted"
-        hint = f"add it to `capabilities` of `[security.grants.{name}]`"
-        problems.add("link.capability-denied", message, asked_at, hint)
+    if said is not None:
+        # A component that says nothing of itself is not compared.
+        _compare(name, asked, grants, (asked_at, granted_at, folder), problems)
+    problems.secrets.update(_values(grants))
     return tuple(_absolute(capability, folder) for capability in grants)
 
 
+def _compare(
+    name: str,
+    asked: list[str],
+    grants: list[str],
+    where: tuple[Location, Location, Path],
+    problems: Problems,
+) -> None:
+    asked_at, granted_at, folder = where
+    for capability in asked:
+        wanted = capability.removeprefix("?")
+        if any(capability_covers(held, wanted, folder) for held in (*grants, *HARMLESS)):
+            continue
+        hint = f"add it to `capabilities` of `[security.grants.{name}]`"
+        if capability.startswith("?"):
+            message = f"component `{name}` can do without `{wanted}`, which it is not granted"
+            problems.warn("link.capability-wished", message, asked_at, hint)
+        else:
+            message = f"component `{name}` asks for `{wanted}`, which it is not granted"
+            problems.add("link.capability-denied", message, asked_at, hint)
+    for held in grants:
+        # A part of it may be what was asked for: a grant is spare when no request touches it.
+        if not any(_meet(held, capability.removeprefix("?"), folder) for capability in asked):
+            message = f"component `{name}` is granted `{held}`, which it does not ask for"
+            hint = f"take it out, or add it to `capabilities` of component `{name}`"
+            problems.warn("link.capability-unasked", message, granted_at, hint)
+
+
+def _meet(held: str, wanted: str, folder: Path) -> bool:
+    return capability_covers(held, wanted, folder) or capability_covers(wanted, held, folder)
+
+
+def _values(grants: list[str]) -> set[str]:
+    """What granted variables hold now: a guest may repeat it in what it prints and answers."""
+    names: set[str] = set()
+    for grant in grants:
+        if grant.startswith("environment:read:"):
+            named = {part.strip() for part in grant.split(":", 2)[2].split(",")}
+            names |= set(os.environ) if "*" in named else named
+    values = (os.environ.get(name, "") for name in names)
+    return {value for value in values if len(value) >= _SECRET_LENGTH}
+
+
 def _valid(
-    texts: tuple[str, ...] | None, folder: Path, place: Location, problems: Problems
+    texts: tuple[str, ...] | None,
+    folder: Path,
+    place: Location,
+    problems: Problems,
+    *,
+    may_wish: bool = False,
 ) -> list[str]:
     """Those of the texts that are capabilities."""
     found = []
     for text in texts or ():
-        bare = text.removeprefix("?")
+        bare = text.removeprefix("?") if may_wish else text
         try:
             capability_covers(bare, bare, folder)
         except ValueError as error:

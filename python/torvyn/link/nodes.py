@@ -75,17 +75,23 @@ class NodeLinker:
     def _sandboxed(
         self, draft: NodeDraft, found: Found, path: str, problems: Problems
     ) -> dict[str, Any]:
-        """What only guests have: fuel, grants, and less time to start."""
-        fuel = value_of(NODE, "fuel", draft, path, problems)
+        """What only guests have: fuel, a seed, grants, and less time to start."""
+        names = ("fuel", "deterministic", "seed")
+        said = {name: value_of(NODE, name, draft, path, problems) for name in names}
         if found.ref.kind != "wasm":
-            if fuel is not None:
-                place = place_of(draft, "fuel", f"{path}.fuel")
-                message = f"`{title(found.component)}` is not sandboxed and has no `fuel`"
+            for name in (name for name, value in said.items() if value is not None):
+                place = place_of(draft, name, f"{path}.{name}")
+                message = f"`{title(found.component)}` is not sandboxed and has no `{name}`"
                 problems.add("link.bad-value", message, place, "take it out")
             return {}
+        if said["seed"] is not None and not said["deterministic"]:
+            message = f"node `{draft.name}` has a `seed` and is not deterministic"
+            place = place_of(draft, "seed", f"{path}.seed")
+            problems.add("link.bad-value", message, place, "set `deterministic = true`")
         place = place_of(draft, "component", f"{path}.component")
         grants = granted(found.ref.name, self._library, place, problems)
-        return {"fuel": fuel, "grants": grants}
+        seed = said["seed"] or 0 if said["deterministic"] else None
+        return {"fuel": said["fuel"], "seed": seed, "grants": grants}
 
     def _limits(
         self, draft: NodeDraft, ref: ComponentRef, path: str, problems: Problems
@@ -133,7 +139,10 @@ class NodeLinker:
         spec = getattr(part, "spec", None)
         try:
             if isinstance(spec, Spec):
-                parse_config(spec, config)
+                options = parse_config(spec, config)
+                check = getattr(part, "check_options", None)
+                if check is not None:
+                    check(options)
             return config_text(config)
         except ContractError as error:
             _take_over(error, place, problems)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from torvyn.errors import Location
+from torvyn.errors import Diagnostic, Location
 from torvyn.manifest.problems import redact
 
 
@@ -61,6 +61,8 @@ class NodePlan:
     init_timeout_s: float | None = 60.0
     fuel: int | None = None
     """Instructions a sandboxed call may execute; None: as many as its time allows."""
+    seed: int | None = None
+    """What a sandboxed component's clocks and random numbers follow from; None: from the world."""
     grants: tuple[str, ...] = ()
     """The capabilities of a sandboxed component, their paths absolute."""
     location: Location | None = field(default=None, compare=False)
@@ -101,6 +103,11 @@ class Plan:
     deadline_s: float | None = None
     runtime: RuntimePlan = RuntimePlan()
     observability: str = "production"
+    audit: str = "none"
+    """`none`, `stdout` or `file`."""
+    audit_file: str = ""
+    warnings: tuple[Diagnostic, ...] = field(default=(), compare=False, repr=False)
+    """What is worth saying of the flow before it runs, and stops nothing."""
     secrets: frozenset[str] = field(default=frozenset(), repr=False)
     """Values that came from the environment: redacted wherever they would be printed."""
 
@@ -132,7 +139,7 @@ class Plan:
         # A live object is no data, and may be one that cannot be copied.
         bare = [replace(n, component=replace(n.component, instance=None)) for n in self.nodes]
         plain: dict[str, Any] = asdict(replace(self, nodes=tuple(bare)))
-        del plain["secrets"]
+        del plain["secrets"], plain["warnings"]
         for node in plain["nodes"]:
             del node["component"]["instance"], node["location"]
             if not node["component"]["cache_dir"]:

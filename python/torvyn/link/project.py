@@ -47,7 +47,7 @@ def link(
     plan = linker.link(overrides or {}, open_start=False, open_end=False)
     if problems:
         raise LinkError.of(problems.diagnostics()) from problems.cause
-    return replace(plan, secrets=manifest.secrets | settings.secrets)
+    return replace(plan, secrets=frozenset(problems.secrets))
 
 
 def load_plan(
@@ -65,7 +65,7 @@ def load_plan(
     plan = _link_into(manifest, flow, settings, problems, overrides) if flow else None
     if plan is None or problems:
         raise _error(problems.diagnostics()) from problems.cause
-    return replace(plan, secrets=manifest.secrets | settings.secrets)
+    return replace(plan, secrets=frozenset(problems.secrets) | manifest.secrets | settings.secrets)
 
 
 def check(
@@ -74,7 +74,7 @@ def check(
     flags: Mapping[str, str] | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> tuple[Diagnostic, ...]:
-    """Everything that is wrong with a file and all of its flows."""
+    """Everything that is wrong with a file and all of its flows; warnings last."""
     problems = Problems()
     manifest, settings = _read(path, problems, flags, environ)
     for flow in manifest.flows.values():
@@ -83,7 +83,7 @@ def check(
     folder = Path(manifest.file).parent
     parts = (folder / record.path for record in manifest.components if record.path)
     problems.extend(check_wit((folder, *parts)))
-    return problems.diagnostics()
+    return (*problems.diagnostics(), *problems.warnings())
 
 
 def _read(
@@ -188,6 +188,8 @@ def _node(node: NodeRecord) -> NodeDraft:
         call_timeout_s=node.call_timeout,
         init_timeout_s=node.init_timeout,
         fuel=node.fuel,
+        deterministic=node.deterministic,
+        seed=node.seed,
         run=node.run,
         on_error=_policy(node.on_error),
         unit=node.unit,

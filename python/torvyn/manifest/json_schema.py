@@ -25,9 +25,7 @@ def json_schema() -> dict[str, Any]:
         "flow": {**_names(flow), "minProperties": 1},
     }
     properties |= {name: _table(table) for name, table in schema.SETTINGS.items()}
-    security = _table(schema.SECURITY)
-    security["properties"]["grants"] = _names(_table(schema.GRANT))
-    properties["security"] = security
+    properties["security"]["properties"]["grants"] = _names(_table(schema.GRANT))
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Torvyn.toml",
@@ -75,6 +73,8 @@ def _kind(key: Key) -> dict[str, Any]:
         return {"anyOf": [{"enum": spellings}, _VARIABLE]}
     if key.kind == "integer":
         return {"type": "integer", "minimum": key.minimum, "maximum": key.maximum}
+    if key.kind == "boolean":
+        return {"type": "boolean"}
     if key.kind == "ratio":
         return {"type": "number", "minimum": key.minimum, "maximum": key.maximum}
     if key.kind == "strings":

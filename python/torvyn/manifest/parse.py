@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 from torvyn.errors import Location, ManifestError
 from torvyn.manifest import schema
@@ -33,6 +33,9 @@ from torvyn.manifest.toml import Entry, Node, join, parse_tree
 from torvyn.manifest.values import Values
 
 R = TypeVar("R", bound=Record)
+
+LARGEST_BYTES: Final = 4 << 20
+"""No manifest is larger; a device would never end."""
 
 
 def read(path: str | Path, *, environ: Mapping[str, str] | None = None) -> Manifest:
@@ -65,13 +68,18 @@ def read_text(path: str | Path, problems: Problems) -> str | None:
     """The file's text, or None and a problem."""
     place = Location(str(path))
     try:
-        data = Path(path).read_bytes()
+        with open(path, "rb") as file:
+            data = file.read(LARGEST_BYTES + 1)
     except FileNotFoundError:
         hint = "`torvyn init` makes a project; `--manifest` names another file"
         problems.add("manifest.not-found", f"there is no file `{path}`", place, hint)
         return None
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
+        problems.add("manifest.unreadable", f"`{path}` cannot be read: {reason}", place)
+        return None
+    if len(data) > LARGEST_BYTES:
+        reason = f"it is larger than {LARGEST_BYTES >> 20} MiB"
         problems.add("manifest.unreadable", f"`{path}` cannot be read: {reason}", place)
         return None
     try:
@@ -193,7 +201,7 @@ class _Parser(Reader):
             "flows": self._flows(root.value.get("flow"), file),
         }
         for name, table in schema.SETTINGS.items():
-            if name in root.value:
+            if name in root.value and not table.tables:
                 parts[name] = self.record(table, root.value[name].node, table.record)
         if "security" in root.value:
             parts["security"] = self._security(root.value["security"])

@@ -32,10 +32,14 @@ def _forms(secret: str) -> tuple[str, str, str]:
 
 
 class Problems:
-    """What is wrong so far, in the order it was found; the same problem is kept once."""
+    """What is wrong so far, in the order it was found; the same problem is kept once.
+
+    Warnings are kept apart: they are no reason to stop, and do not count.
+    """
 
     def __init__(self) -> None:
         self._found: dict[Diagnostic, None] = {}
+        self._warned: dict[Diagnostic, None] = {}
         self.secrets: set[str] = set()
         self.cause: BaseException | None = None
         """The exception behind the first problem that has one."""
@@ -50,6 +54,16 @@ class Problems:
     ) -> None:
         self._found.setdefault(Diagnostic(code, message, location, hint))
         self.cause = self.cause or cause
+
+    def warn(
+        self, code: str, message: str, location: Location | None = None, hint: str | None = None
+    ) -> None:
+        """Something worth saying that stops nothing."""
+        self._warned.setdefault(Diagnostic(code, message, location, hint, "warning"))
+
+    def warnings(self) -> tuple[Diagnostic, ...]:
+        """What was warned of, by place in the file, redacted."""
+        return tuple(self._redacted(diagnostic) for diagnostic in sorted(self._warned, key=_place))
 
     def extend(self, diagnostics: Iterable[Diagnostic]) -> None:
         self._found.update(dict.fromkeys(diagnostics))

@@ -66,6 +66,8 @@ class NodeRecord(Record):
     call_timeout: float | None = None
     init_timeout: float | None = None
     fuel: int | None = None
+    deterministic: bool | None = None
+    seed: int | None = None
     run: str | None = None
     on_error: ErrorRecord | None = None
     unit: str | None = None
@@ -132,6 +134,8 @@ class GrantRecord(Record):
 @dataclass(frozen=True, kw_only=True)
 class SecurityRecord(Record):
     default_capability_policy: str | None = None
+    audit: str | None = None
+    audit_file: str | None = None
     grants: dict[str, GrantRecord] = field(default_factory=dict)
 
 

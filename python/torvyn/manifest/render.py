@@ -30,8 +30,6 @@ def render(manifest: Manifest) -> str:
     for name, table in schema.SETTINGS.items():
         if any(_said(table, getattr(manifest, name))):
             blocks.append(_block(f"[{name}]", table, getattr(manifest, name)))
-    if any(_said(schema.SECURITY, manifest.security)):
-        blocks.append(_block("[security]", schema.SECURITY, manifest.security))
     for grant in manifest.security.grants.values():
         header = f"[security.grants.{_key(grant.name)}]"
         blocks.append(_block(header, schema.GRANT, grant))

@@ -22,8 +22,8 @@ class Key:
 
     name: str
     kind: str
-    """`string`, `name`, `version`, `integer`, `ratio`, `size`, `duration`, `strings`, `config`,
-    `end` or `error`: the name of its reader."""
+    """`string`, `name`, `version`, `integer`, `boolean`, `ratio`, `size`, `duration`, `strings`,
+    `config`, `end` or `error`: the name of its reader."""
     doc: str
     required: bool = False
     default: Any = None
@@ -67,6 +67,7 @@ BACKPRESSURE: Final = ("block", "drop-oldest", "drop-newest", "error")
 PRIORITIES: Final = ("critical", "high", "normal", "low", "background")
 POLICIES: Final = ("fail-fast", "skip", "retry", "dead-letter")
 RUN_MODES: Final = ("inline", "async", "thread")
+AUDITS: Final = ("none", "stdout", "file")
 LEVELS: Final = ("off", "production", "diagnostic")
 
 _DEPTH = Key(
@@ -213,6 +214,13 @@ NODE: Final = Table(
             default_doc="as many as its time allows",
         ),
         Key(
+            "deterministic",
+            "boolean",
+            "Whether its clocks and random numbers follow from `seed`, in the sandbox.",
+            default=False,
+        ),
+        Key("seed", "integer", "What they follow from.", default=0, maximum=2**62),
+        Key(
             "run",
             "string",
             "How it is called.",
@@ -328,6 +336,19 @@ SECURITY: Final = Table(
             default="deny-all",
             choices=("deny-all",),
         ),
+        Key(
+            "audit",
+            "string",
+            "Where it is written down what sandboxed components were granted and denied.",
+            default="none",
+            choices=AUDITS,
+        ),
+        Key(
+            "audit_file",
+            "string",
+            'The file of `audit = "file"`, relative to Torvyn.toml; lines are appended.',
+            default="torvyn-audit.jsonl",
+        ),
     ),
     record.SecurityRecord,
     tables=("grants",),
@@ -339,9 +360,10 @@ GRANT: Final = Table(
     record.GrantRecord,
 )
 
-SETTINGS: Final = {"runtime": RUNTIME, "observability": OBSERVABILITY}
-"""The tables that flags, the environment and the user's config may override."""
-TOP_LEVEL: Final = ("torvyn", "component", "flow", *SETTINGS, "security")
+SETTINGS: Final = {"runtime": RUNTIME, "observability": OBSERVABILITY, "security": SECURITY}
+"""The tables that flags, the environment and the user's config may override, by their keys alone:
+grants stand in the manifest."""
+TOP_LEVEL: Final = ("torvyn", "component", "flow", *SETTINGS)
 ALL: Final = (
     *(PROJECT, COMPONENT, FLOW, NODE, EDGE, END, ON_ERROR),
     *(RUNTIME, OBSERVABILITY, SECURITY, GRANT),

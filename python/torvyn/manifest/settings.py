@@ -1,4 +1,4 @@
-"""Settings: one value per key of `[runtime]` and `[observability]`, and where each came from.
+"""Settings: one value per key of the tables in `schema.SETTINGS`, and where each came from.
 
 flags > TORVYN_RUNTIME__WORKER_THREADS > Torvyn.toml > the user's config > the default
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -137,8 +137,9 @@ def _user_records(path: str | Path | None, reader: Reader) -> dict[str, Record]:
     for entry in root.entries():
         if entry.key not in known:
             reader.unknown(entry, known, "in the user's config")
+    # A user's config grants nothing: what a project's components may reach stands in its manifest.
     return {
-        name: reader.record(table, root.value[name].node, table.record)
+        name: reader.record(replace(table, tables=()), root.value[name].node, table.record)
         for name, table in schema.SETTINGS.items()
         if name in root.value
     }

@@ -96,6 +96,13 @@ class Values:
             return None
         return int(node.value) if self._in_range(key, node, node.value, str) else None
 
+    def _boolean(self, key: Key, node: Node) -> bool | None:
+        if node.kind == "boolean":
+            return bool(node.value)
+        hint = f"write `{key.name} = true`, without quotes"
+        self.wrong_type(node, key.name, "true or false", hint)
+        return None
+
     def _ratio(self, key: Key, node: Node) -> float | None:
         if node.kind not in ("integer", "float"):
             self.wrong_type(node, key.name, "a number from 0 to 1")

@@ -24,6 +24,12 @@ _SECRET_PAIR: Final = re.compile(
     rf"\b({_NAMES})(\s*[=:]\s*)((?:bearer|basic)\s+[^\s,;]+|\"[^\"]*\"|'[^']*'|[^\s,;&]+)",
     re.IGNORECASE,
 )
+_CONTROLS: Final = {
+    code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\t\n"
+} | {0x2028: "\\u2028", 0x2029: "\\u2029"}
+"""Shown, not obeyed: a record may quote what streamed through a flow."""
+_BEYOND_JSON: Final = {code: f"\\u{code:04x}" for code in (*range(0x7F, 0xA0), 0x2028, 0x2029)}
+"""Controls that JSON does not have to escape and terminals obey."""
 
 
 class Redactor:
@@ -71,11 +77,14 @@ class JsonFormatter(logging.Formatter):
                 fields[name] = self._redactor.field(name, value)
         if record.exc_info:
             fields["exception"] = self._redactor.text(self.formatException(record.exc_info))
-        return json.dumps(fields, ensure_ascii=False)
+        return json.dumps(fields, ensure_ascii=False).translate(_BEYOND_JSON)
 
 
 class HumanFormatter(logging.Formatter):
-    """`[torvyn] warning: ...`; an exception is one line, with its traceback when asked for."""
+    """`[torvyn] warning: ...`; an exception is one line, with its traceback when asked for.
+
+    Only the first line of a record begins at the margin, so no text can pass for another record.
+    """
 
     def __init__(self, redactor: Redactor, tracebacks: bool = False) -> None:
         super().__init__()
@@ -89,7 +98,8 @@ class HumanFormatter(logging.Formatter):
             text += f": {type(error).__name__}: {error}"
             if self._tracebacks:
                 text += "\n" + self.formatException(record.exc_info)
-        return self._redactor.text(text)
+        text = self._redactor.text(text.rstrip("\n")).translate(_CONTROLS)
+        return text.replace("\n", "\n  ")
 
 
 class _Output(logging.StreamHandler[IO[str]]):

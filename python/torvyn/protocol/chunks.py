@@ -29,6 +29,9 @@ class _Done(Enum):
         return "DONE"
 
 
+MOST_CHOICES: Final = 1024
+"""What an upstream may number; a larger index is a mistake, and memory for it would be too."""
+
 DONE: Final = _Done.DONE
 """The upstream has said that its stream is over."""
 
@@ -178,7 +181,7 @@ class ChunkReader:
                 logprobs = None
         for piece in fields.tool_calls(delta, path):
             self._seq += 1
-            call = self._numbered(index, piece)
+            call = self._whole(index, self._numbered(index, piece))
             yield Delta(self._seq, index, "tool_call", call=call, logprobs=logprobs)
             logprobs = None
         if logprobs is not None:
@@ -191,7 +194,16 @@ class ChunkReader:
 
     def _release(self, index: int) -> Iterator[Delta]:
         for kind, text in self._halves.release(index):
-            yield self._delta(index, "reasoning" if kind == "reasoning" else "text", text)
+            if kind in ("text", "reasoning"):
+                yield self._delta(index, "reasoning" if kind == "reasoning" else "text", text)
+            else:
+                self._seq += 1
+                yield Delta(self._seq, index, "tool_call", call=ToolCall(int(kind), arguments=text))
+
+    def _whole(self, index: int, call: ToolCall) -> ToolCall:
+        """The piece without half a surrogate pair at its end; each call has a memory of its own."""
+        joined = self._halves.join((index, str(call.index)), call.arguments)
+        return call if joined == call.arguments else replace(call, arguments=joined)
 
     def _numbered(self, index: int, call: ToolCall) -> ToolCall:
         """A provider that gives calls no index sends each with an id, one after the other."""
@@ -204,4 +216,6 @@ class ChunkReader:
         return replace(call, index=place)
 
     def _see(self, index: int) -> None:
+        if not 0 <= index < MOST_CHOICES:
+            raise bad_chunk("no answer has so many choices", f"choice {index}")
         self._open.add(index)

@@ -26,7 +26,11 @@ class Encoder(FrameEncoder):
     dialect: Dialect
 
     def __new__(cls, dialect: Dialect, framing: Framing = "sse", **identity: Any) -> Encoder:
-        encoder = super().__new__(cls, dialect, framing, **identity)
+        clean: dict[str, Any] = {
+            name: encodable(value) if isinstance(value, str) else value
+            for name, value in identity.items()
+        }
+        encoder = super().__new__(cls, dialect, framing, **clean)
         encoder.dialect = dialect
         return encoder
 
@@ -48,13 +52,17 @@ class Encoder(FrameEncoder):
             case Meta():
                 return self.meta(to_json(frame.data), frame.seq)
             case Error():
-                return self.error(
-                    encodable(frame.code), encodable(frame.message), frame.retryable, frame.seq
-                )
+                return self.error(frame.code, frame.message, frame.retryable, frame.seq)
             case End():
                 return self._end(frame)
             case _:
                 return self.heartbeat()
+
+    def error(
+        self, code: str, message: str, retryable: bool = False, seq: int | None = None
+    ) -> bytes:
+        """Why the answer cannot go on; the words may come from anywhere."""
+        return super().error(encodable(code), encodable(message), retryable, seq)
 
     def delta(
         self,

@@ -219,4 +219,7 @@ class Execution:
             return statistics.nothing_yet(self.plan, self._state)
         elapsed_s = time.monotonic() - self._started_s
         raw = self._native.statistics()
-        return statistics.from_native(self.plan, self.launch.wiring, raw, elapsed_s)
+        launch = self.launch
+        return statistics.from_native(
+            self.plan, launch.wiring, raw, elapsed_s, launch.guests, launch.denied
+        )

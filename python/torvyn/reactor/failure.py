@@ -66,12 +66,14 @@ def _component_failure(plan: Plan, raw: dict[str, Any]) -> BaseException:
     if cause is not None and not isinstance(cause, Exception):
         return cause  # type: ignore[no-any-return]
     on = "" if raw["sequence"] is None else f" on element {raw['sequence']}"
-    where = f"node `{node.name}` failed in `{raw['method']}`{on}"
+    where = f"node `{node.name}`{_of(node)} failed in `{raw['method']}`{on}"
+    # A guest may repeat what it read from its environment.
+    message = plan.redact(raw["message"])
     if raw["error_kind"] == "contract":
         code = cause.code if isinstance(cause, TorvynError) else "contract.wrong-result"
-        error: ContractError | ComponentError = ContractError(code, f"{where}: {raw['message']}")
+        error: ContractError | ComponentError = ContractError(code, f"{where}: {message}")
     else:
-        failed = _BY_KIND[raw["error_kind"]](f"{where}: {said(cause, raw['message'])}")
+        failed = _BY_KIND[raw["error_kind"]](f"{where}: {said(cause, message)}")
         failed.node, failed.sequence = node.name, raw["sequence"]
         error = failed
     error.__cause__ = cause
@@ -80,6 +82,14 @@ def _component_failure(plan: Plan, raw: dict[str, Any]) -> BaseException:
         first = error.diagnostics[0]
         error.diagnostics = (Diagnostic(first.code, first.message, first.location, hint),)
     return _at(error, plan, node)
+
+
+def _of(node: NodePlan) -> str:
+    """The component of a node in the sandbox, where its name is another: nothing else tells it."""
+    ref = node.component
+    is_guest = getattr(ref.instance, "is_guest", False)
+    name = ref.name if ref.kind == "wasm" else ref.instance.name if is_guest else node.name
+    return "" if name == node.name else f" (component `{name}`)"
 
 
 def said(cause: BaseException | None, message: str) -> str:
@@ -104,11 +114,11 @@ def init_failure(plan: Plan, node: NodePlan, cause: BaseException) -> BaseExcept
         return _at(cause, plan, node)
     error = FlowError(
         "reactor.init-failed",
-        f"node `{node.name}` failed in `init`: {said(cause, str(cause))}",
+        f"node `{node.name}`{_of(node)} failed in `init`: {plan.redact(said(cause, str(cause)))}",
         hint=getattr(cause, "hint", None),
     )
     error.node = node.name
-    error.__cause__ = cause
+    error.__cause__ = None if node.component.kind == "wasm" else cause
     return _at(error, plan, node)
 
 

@@ -25,7 +25,8 @@ from torvyn.reactor.loops import background_loop
 from torvyn.reactor.offload import ThreadRunner
 from torvyn.reactor.offload_async import AsyncRunner, settle
 from torvyn.reactor.recording import Recording
-from torvyn.sandbox.component import Allowance, GuestComponent
+from torvyn.sandbox.audit import Audit
+from torvyn.sandbox.component import Allowance, GuestComponent, GuestHealth
 
 logger = logging.getLogger("torvyn.reactor")
 
@@ -50,13 +51,15 @@ class Launch:
         self._loop: asyncio.AbstractEventLoop | None = None
         self.wiring: list[tuple[str, str, str]] = []
         self.recording = Recording(trace_limit)
+        flow_id = os.urandom(8).hex()
+        self._audit = Audit(plan.audit, plan.audit_file, plan.name, flow_id)
         self.parts = [self._part(node) for node in plan.nodes]
         if trace_limit:
             for part in self.parts:
                 if part.runner is not None:
                     self.recording.watch(part.node.name, part.node.role, part.component)
         self.context = Context(
-            flow_id=os.urandom(8).hex(),
+            flow_id=flow_id,
             flow_name=plan.name,
             trace_id=os.urandom(16).hex(),
             deadline_ns=None
@@ -86,7 +89,9 @@ class Launch:
             init_timeout_s=Allowance.DEFAULT_INIT_S if init_timeout_s is None else init_timeout_s,
             teardown_timeout_s=self.plan.runtime.teardown_timeout_s,
             fuel=node.fuel,
+            seed=node.seed,
             grants=node.grants,
+            audit=self._audit,
         )
 
     # Start
@@ -102,6 +107,7 @@ class Launch:
             part.initialised = True
 
     def _init_part(self, part: Part) -> None:
+        self._prepare(part)
         timeout_s = part.node.init_timeout_s
         if isinstance(part.runner, ThreadRunner):
             if not part.runner.start(timeout_s):
@@ -123,6 +129,7 @@ class Launch:
         """Initialises all components on the running loop, which will run the async ones as well."""
         for part in self.parts:
             try:
+                self._prepare(part)
                 if isinstance(part.runner, AsyncRunner):
                     await asyncio.wait_for(part.runner.init(), part.node.init_timeout_s)
                 elif isinstance(part.runner, ThreadRunner):
@@ -136,6 +143,20 @@ class Launch:
                 await self.teardown_async()
                 raise self._init_error(part.node, error) from error.__cause__
             part.initialised = True
+
+    def _prepare(self, part: Part) -> None:
+        """Before the first guest starts there is a place to write down what it is granted."""
+        if isinstance(part.component, GuestComponent):
+            self._audit.open()
+
+    @property
+    def denied(self) -> dict[str, dict[str, int]]:
+        """What guests were denied so far, by node."""
+        return {
+            part.node.name: guest.denied
+            for part in self.parts
+            if isinstance(guest := part.component, GuestComponent)
+        }
 
     def _init_error(self, node: NodePlan, error: BaseException) -> BaseException:
         if isinstance(error, TorvynError) and error.code == "reactor.init-timeout":
@@ -173,6 +194,15 @@ class Launch:
                 self._loop.call_soon_threadsafe(part.runner.go)
             elif part.runner is not None:
                 part.runner.go()
+
+    @property
+    def guests(self) -> dict[str, GuestHealth]:
+        """How the nodes in the sandbox fare."""
+        return {
+            part.node.name: part.component.health
+            for part in self.parts
+            if isinstance(part.component, GuestComponent)
+        }
 
     @property
     def is_idle(self) -> bool:
@@ -243,6 +273,7 @@ class Launch:
                 self._teardown_inline(part, limit_s)
             part.component._node = None
             part.initialised = False
+        self._audit.close()
 
     def _stop_on_loop(self, part: Part, loop: asyncio.AbstractEventLoop, limit_s: float) -> None:
         assert isinstance(part.runner, AsyncRunner)
@@ -269,6 +300,7 @@ class Launch:
                     await result
             part.component._node = None
             part.initialised = False
+        self._audit.close()
 
     def let_go(self) -> None:
         """The last resort, when the loop cannot do it any more: nothing is awaited, all freed."""
@@ -281,6 +313,7 @@ class Launch:
                     result.close()
             part.component._node = None
             part.initialised = False
+        self._audit.close()
 
     def _teardown_inline(self, part: Part, limit_s: float) -> Any:
         started = time.monotonic()

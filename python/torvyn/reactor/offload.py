@@ -36,6 +36,10 @@ class OffloadedNode:
         if self.native is not None:
             self.native.interrupt()
 
+    def note_findings(self, matches: int, exposed_chars: int) -> None:
+        if self.native is not None:
+            self.native.note_findings(matches, exposed_chars)
+
 
 class ThreadRunner:
     """Runs a component on a daemon thread, so that one that never returns cannot keep the program

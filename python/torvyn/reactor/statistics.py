@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import TYPE_CHECKING, Any
 
 from torvyn.link.plan import Plan
+
+if TYPE_CHECKING:
+    from torvyn.sandbox.component import GuestHealth
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +40,10 @@ class NodeStatistics:
     """Characters of matches that had left a guard before it knew them for one."""
     mean_call_ns: float | None
     """Of the calls that were sampled; None before the first sample."""
+    guest: GuestHealth | None = None
+    """For nodes in the sandbox."""
+    denied: dict[str, int] = field(default_factory=dict)
+    """How often a guest was denied each kind of capability."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +100,11 @@ class Statistics:
         return sum(node.errors for node in self.nodes.values())
 
     @property
+    def denied(self) -> int:
+        """What guests asked for and were not granted."""
+        return sum(sum(node.denied.values()) for node in self.nodes.values())
+
+    @property
     def allocations(self) -> int:
         return sum(node.allocations for node in self.nodes.values())
 
@@ -118,6 +131,7 @@ class Statistics:
             "emitted": self.emitted,
             "dropped": self.dropped,
             "errors": self.errors,
+            "denied": self.denied,
             "allocations": self.allocations,
             "releases": self.releases,
             "live": self.live,
@@ -128,7 +142,12 @@ class Statistics:
 
 
 def from_native(
-    plan: Plan, wiring: list[tuple[str, str, str]], raw: dict[str, Any], elapsed_s: float
+    plan: Plan,
+    wiring: list[tuple[str, str, str]],
+    raw: dict[str, Any],
+    elapsed_s: float,
+    guests: Mapping[str, GuestHealth],
+    denied: Mapping[str, dict[str, int]],
 ) -> Statistics:
     """Names put to the numbers. `wiring` names the edges in native order; "" is the caller."""
     nodes = {}
@@ -139,6 +158,8 @@ def from_native(
             role=node.role,
             unit=node.unit,
             mean_call_ns=sampled_ns / calls if calls else None,
+            guest=guests.get(node.name),
+            denied=denied.get(node.name, {}),
             **counters,
         )
     edges = tuple(
@@ -150,10 +171,17 @@ def from_native(
 
 def nothing_yet(plan: Plan, state: str) -> Statistics:
     """The statistics of a flow that has not started."""
-    zero = {field.name: 0 for field in fields(NodeStatistics) if field.type == "int"}
+    zero = {each.name: 0 for each in fields(NodeStatistics) if each.type == "int"}
     nodes = {
         node.name: NodeStatistics(
-            name=node.name, role=node.role, unit=node.unit, copies={}, mean_call_ns=None, **zero
+            name=node.name,
+            role=node.role,
+            unit=node.unit,
+            copies={},
+            mean_call_ns=None,
+            guest=None,
+            denied={},
+            **zero,
         )
         for node in plan.nodes
     }

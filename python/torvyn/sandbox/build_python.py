@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
@@ -29,16 +30,25 @@ CONTRACT: Final = ("__init__.py", "errors.py", "contract", "sandbox/__init__.py"
 APP: Final = "torvyn_app"
 
 WORLDS: Final = {
-    "source": "polled-data-source",
-    "processor": "managed-transform",
-    "filter": "content-guard",
-    "router": "content-router",
-    "aggregator": "stream-aggregator",
-    "sink": "data-sink",
+    "source": ("polled-data-source", "torvyn:streaming/polled-source@0.2.0"),
+    "processor": ("expanding-transform", "torvyn:streaming/expander@0.2.0"),
+    "filter": ("content-guard", "torvyn:filtering/guard@0.2.0"),
+    "router": ("content-router", "torvyn:filtering/router@0.1.0"),
+    "aggregator": ("stream-aggregator", "torvyn:aggregation/aggregator@0.1.0"),
+    "sink": ("data-sink", "torvyn:streaming/sink@0.1.0"),
 }
+"""Role -> the name of its world and the interface it exports."""
 
-_LATER: Final = ("polled-data-source", "content-guard")
-"""Worlds of 0.2: all that a Python source or filter may answer fits into them."""
+_WORLD: Final = """package torvyn:components@0.2.0;
+
+world python-guest {{
+    import torvyn:streaming/types@0.1.0;
+    import torvyn:streaming/buffer-allocator@0.1.0;
+    import torvyn:streaming/details@0.2.0;
+    export torvyn:streaming/lifecycle@0.1.0;
+{exports}}}
+"""
+"""A guest in Python asks for attributes and ends, whatever its role."""
 
 
 def toolchain(guest: Guest) -> str:
@@ -49,7 +59,7 @@ def toolchain(guest: Guest) -> str:
 
 def inputs(guest: Guest) -> list[Path]:
     """Every file that may go into the component."""
-    return [*_contract_files(), *_files(guest)]
+    return [*contract_files(), *_files(guest)]
 
 
 def make(guest: Guest) -> Made:
@@ -57,12 +67,12 @@ def make(guest: Guest) -> Made:
     with tempfile.TemporaryDirectory(prefix="torvyn-build-") as folder:
         root = Path(folder)
         _stage(guest, found, root / "app")
-        _write_contracts(root / "wit")
-        component = _componentize(guest, root, WORLDS[found.role])
+        write_contracts(root / "wit", [found.role])
+        component = componentize(guest, root)
     for name, text in (("unit", found.unit), ("ports", ",".join(found.ports))):
         if text:
             component = _native.annotate_component(component, name, text)
-    return Made(component, WORLDS[found.role])
+    return Made(component, WORLDS[found.role][0])
 
 
 def _files(guest: Guest) -> list[Path]:
@@ -72,7 +82,7 @@ def _files(guest: Guest) -> list[Path]:
     return sorted(p for p in found if not skipped & set(p.relative_to(guest.folder).parts[:-1]))
 
 
-def _contract_files() -> list[Path]:
+def contract_files() -> list[Path]:
     found: list[Path] = []
     for name in CONTRACT:
         path = PACKAGE / name
@@ -80,12 +90,20 @@ def _contract_files() -> list[Path]:
     return sorted(found)
 
 
+def copy_contract(app: Path) -> None:
+    _copy(PACKAGE.parent, contract_files(), app)
+
+
+def _copy(folder: Path, files: Iterable[Path], app: Path) -> None:
+    for file in files:
+        target = app / file.relative_to(folder)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(file, target)
+
+
 def _stage(guest: Guest, found: ClassSource, app: Path) -> None:
-    for base, files in ((guest.folder, _files(guest)), (PACKAGE.parent, _contract_files())):
-        for file in files:
-            target = app / file.relative_to(base)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(file, target)
+    copy_contract(app)
+    _copy(guest.folder, _files(guest), app)
     (app / f"{APP}.py").write_text(_app(found, imported(_files(guest))), encoding="utf-8")
 
 
@@ -106,22 +124,23 @@ def _app(found: ClassSource, modules: set[str]) -> str:
     )
 
 
-def _write_contracts(folder: Path) -> None:
-    """The built-in WIT as folders that resolve alone: 0.2 needs the streaming of 0.1 as well."""
+def write_contracts(folder: Path, roles: Iterable[str]) -> None:
+    """The built-in WIT as one folder that resolves alone, with a world of its own."""
     for path, text in _native.wit_files():
-        targets = [folder / path]
-        if path.startswith("deps/torvyn-streaming/"):
-            targets.append(folder / "0.2" / path)
-        for target in targets:
+        inside = path.removeprefix("0.2/")
+        if inside.startswith("deps/"):
+            target = folder / inside
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_text(text, encoding="utf-8")
+    exports = "".join(f"    export {WORLDS[role][1]};\n" for role in roles)
+    (folder / "world.wit").write_text(_WORLD.format(exports=exports), encoding="utf-8")
 
 
-def _componentize(guest: Guest, root: Path, world: str) -> bytes:
+def componentize(guest: Guest, root: Path) -> bytes:
     target = root / "component.wasm"
-    wit = root / "wit" / "0.2" if world in _LATER else root / "wit"
     script = "import sys, componentize_py; sys.exit(componentize_py.script())"
-    command = [sys.executable, "-c", script, "--quiet", "-d", str(wit), "-w", world]
+    command = [sys.executable, "-c", script, "--quiet"]
+    command += ["-d", str(root / "wit"), "-w", "python-guest"]
     command += ["componentize", "-p", str(root / "app"), APP, "-o", str(target)]
     done = subprocess.run(
         command,

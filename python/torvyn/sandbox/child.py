@@ -1,25 +1,26 @@
-"""The child that compiles: `python -m torvyn.sandbox.child FILE SECONDS BYTES FUEL`.
+"""The child that compiles: `python -m torvyn.sandbox.child SECONDS BYTES FUEL`.
 
-Compiled code goes to stdout. Exit 2 and a line `kind message` say that the file is no component;
-any other exit, that it took more than it may.
+Wasm comes from stdin, compiled code goes to stdout. Exit 2 and a line `kind message` say that the
+wasm is no component; any other exit, that it took more than it may.
 """
 
 from __future__ import annotations
 
 import resource
 import sys
-from pathlib import Path
 
 from torvyn._native import CompiledComponent, SandboxError
 
 
 def main(arguments: list[str]) -> int:
-    file, time_s, memory_bytes, counts_fuel = arguments
-    resource.setrlimit(resource.RLIMIT_CPU, (int(time_s), int(time_s)))
-    resource.setrlimit(resource.RLIMIT_AS, (int(memory_bytes), int(memory_bytes)))
+    time_s, memory_bytes, counts_fuel = arguments
+    # Past the first the kernel says why it ends the process, past the second it does not ask.
+    resource.setrlimit(resource.RLIMIT_CPU, (int(time_s), int(time_s) + 1))
+    # Memory that is written to. Threads reserve far more address space than they use.
+    resource.setrlimit(resource.RLIMIT_DATA, (int(memory_bytes), int(memory_bytes)))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     try:
-        code = CompiledComponent.precompile(Path(file).read_bytes(), counts_fuel == "1")
+        code = CompiledComponent.precompile(sys.stdin.buffer.read(), counts_fuel == "1")
     except SandboxError as error:
         kind, message = error.args
         print(kind, " ".join(message.split()), file=sys.stderr)

@@ -38,9 +38,9 @@ def read_class(guest: Guest) -> ClassSource:
     name = wanted or _only(guest, file, [name for name in roles if not name.startswith("_")])
     if name not in roles:
         raise _no_role(guest, file, f"`{name}` is not a class with a role")
-    found = classes[name]
-    _check(found, roles[name], file)
-    unit, ports = _literal(found, "unit"), _literal(found, "ports")
+    family = _family(name, classes)
+    _check(family, roles[name], file)
+    unit, ports = _literal(family, "unit"), _literal(family, "ports")
     return ClassSource(
         ".".join(file.relative_to(guest.folder).with_suffix("").parts),
         name,
@@ -90,6 +90,17 @@ def _role(name: str, classes: dict[str, ast.ClassDef], depth: int = 0) -> str | 
     return None
 
 
+def _family(name: str, classes: dict[str, ast.ClassDef]) -> list[ast.ClassDef]:
+    """The class and those of the same file that it inherits from, the nearest first."""
+    names = [name]
+    for known in names:
+        for base in classes[known].bases:
+            last = getattr(base, "id", "")
+            if last in classes and last not in names:
+                names.append(last)
+    return [classes[known] for known in names]
+
+
 def _only(guest: Guest, file: Path, names: list[str]) -> str:
     if len(names) == 1:
         return names[0]
@@ -108,27 +119,28 @@ def _no_role(guest: Guest, file: Path, why: str) -> ContractError:
     )
 
 
-def _check(found: ast.ClassDef, role: str, file: Path) -> None:
-    """Sandboxed components are sync, and a processor answers each element by itself."""
-    for node in found.body:
-        if isinstance(node, ast.AsyncFunctionDef) and node.name in _called(role):
-            why = f"`{found.name}.{node.name}` is async; in a sandbox methods are sync"
-        elif isinstance(node, ast.FunctionDef) and (role, node.name) == ("processor", "flush"):
-            why = f"`{found.name}.flush`: a sandboxed processor has no flush"
-        else:
-            continue
-        place = Location(shown(file), node.lineno, node.col_offset + 1)
-        hint = 'leave out `isolation = "wasm"`, or change the component'
-        raise ContractError("sandbox.method-unsupported", why, location=place, hint=hint)
+def _check(family: list[ast.ClassDef], role: str, file: Path) -> None:
+    """Sandboxed components are sync."""
+    methods: dict[str, tuple[str, ast.stmt]] = {}
+    for owner in reversed(family):
+        named = (node for node in owner.body if hasattr(node, "name"))
+        methods.update({node.name: (owner.name, node) for node in named})
+    for name in _called(role):
+        owner_name, node = methods.get(name, ("", None))
+        if isinstance(node, ast.AsyncFunctionDef):
+            why = f"`{owner_name}.{name}` is async; in a sandbox methods are sync"
+            place = Location(shown(file), node.lineno, node.col_offset + 1)
+            hint = 'leave out `isolation = "wasm"`, or change the component'
+            raise ContractError("sandbox.method-unsupported", why, location=place, hint=hint)
 
 
 def _called(role: str) -> Iterator[str]:
     yield from (METHODS[role], "init", "teardown", "flush", "complete", "__aiter__")
 
 
-def _literal(found: ast.ClassDef, name: str) -> Any:
-    """The value of a class attribute that is written out."""
-    for node in found.body:
+def _literal(family: list[ast.ClassDef], name: str) -> Any:
+    """The value of a class attribute that is written out, or inherited from the same file."""
+    for node in (node for found in family for node in found.body):
         targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
         value = getattr(node, "value", None)
         if value is not None and any(getattr(target, "id", "") == name for target in targets):

@@ -6,6 +6,8 @@ Hands on a `CompiledComponent`; raises `LinkError` with a `sandbox.*` code for w
 from __future__ import annotations
 
 import os
+import signal
+import stat
 import subprocess
 import sys
 from functools import lru_cache
@@ -17,6 +19,7 @@ from torvyn.errors import LinkError
 
 _CODES: Final = {
     "invalid": "sandbox.invalid",
+    "too-large": "sandbox.invalid",
     "core-module": "sandbox.invalid",
     "engine": "sandbox.invalid",
     "role": "sandbox.contract",
@@ -32,10 +35,14 @@ _HINTS: Final = {
     "cache": "make the folder yours alone (`chmod -R go= FOLDER`), or remove it",
 }
 
-SMALL_BYTES: Final = 256 * 1024
-"""Smaller files are compiled in this process: not even a hostile one takes long."""
-_BASE_S, _S_PER_MIB = 10, 5
-_BASE_BYTES, _BYTES_PER_BYTE = 1 << 30, 128
+SMALL_BYTES: Final = 8 * 1024
+"""Smaller files are compiled in this process: at worst it takes two seconds and 10 MiB. The time of
+a bomb grows with the cube of its size: one of 32 KiB takes half a minute."""
+LARGEST_BYTES: Final = 256 * 1024 * 1024
+"""Larger files are not read."""
+_BASE_S, _S_PER_MIB = 2, 5
+_BASE_BYTES, _BYTES_PER_BYTE = 128 << 20, 64
+"""A guest in Python, 18 MiB of wasm, takes 18 s of processor time and 420 MiB."""
 
 
 def refusal(error: SandboxError, name: str) -> LinkError:
@@ -52,50 +59,73 @@ def default_cache_dir() -> Path:
 
 
 def compile_component(
-    path: Path, name: str, cache_dir: Path | None = None, *, counts_fuel: bool = False
+    path: Path,
+    name: str,
+    cache_dir: Path | None = None,
+    *,
+    counts_fuel: bool = False,
+    role: str | None = None,
 ) -> CompiledComponent:
     """The component in a file; within a process, the same file is compiled once."""
     try:
         facts = path.stat()
+        _must_be_readable(facts)
+        stamp = (facts.st_mtime_ns, facts.st_size, facts.st_ino)
+        return _compiled(path, stamp, cache_dir or default_cache_dir(), counts_fuel, role)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         message = f"component `{name}`: `{path}` cannot be read: {reason}"
         raise LinkError("link.component-missing", message) from error
-    stamp = (facts.st_mtime_ns, facts.st_size, facts.st_ino)
-    try:
-        return _compiled(path, stamp, cache_dir or default_cache_dir(), counts_fuel)
     except SandboxError as error:
         raise refusal(error, name) from error
 
 
+def _must_be_readable(facts: os.stat_result) -> None:
+    """A device or a pipe would never end, and what is larger than any component is none."""
+    if not stat.S_ISREG(facts.st_mode):
+        raise SandboxError("invalid", "it is no file")
+    if facts.st_size > LARGEST_BYTES:
+        mebibytes = LARGEST_BYTES >> 20
+        raise SandboxError("too-large", f"it is larger than {mebibytes} MiB")
+
+
 @lru_cache(maxsize=64)
 def _compiled(
-    path: Path, stamp: tuple[int, ...], cache_dir: Path, counts_fuel: bool
+    path: Path, stamp: tuple[int, ...], cache_dir: Path, counts_fuel: bool, role: str | None
 ) -> CompiledComponent:
     wasm = path.read_bytes()
-    if len(wasm) > SMALL_BYTES and not CompiledComponent.is_cached(wasm, cache_dir, counts_fuel):
-        code = _compile_apart(path, len(wasm), counts_fuel)
+    found = CompiledComponent.load(wasm, cache_dir, counts_fuel, role)
+    if found is not None:
+        return found
+    if len(wasm) > SMALL_BYTES:
+        code = _compile_apart(wasm, counts_fuel)
         CompiledComponent.remember(wasm, code, cache_dir, counts_fuel)
-    return CompiledComponent(wasm, cache_dir, counts_fuel)
+    return CompiledComponent(wasm, cache_dir, counts_fuel, role)
 
 
-def _compile_apart(path: Path, size_bytes: int, counts_fuel: bool) -> bytes:
-    """Compiles in a child whose time and memory grow with the file, so that a bomb harms nobody."""
-    time_s = _BASE_S + _S_PER_MIB * size_bytes // (1 << 20)
-    memory_bytes = _BASE_BYTES + _BYTES_PER_BYTE * size_bytes
+def _compile_apart(wasm: bytes, counts_fuel: bool) -> bytes:
+    """Compiles in a child whose time and memory grow with the file, so that a bomb harms nobody.
+
+    The child gets the bytes, not the path: what it compiled is what is remembered, whoever writes
+    to the file meanwhile.
+    """
+    time_s = _BASE_S + _S_PER_MIB * len(wasm) // (1 << 20)
+    memory_bytes = _BASE_BYTES + _BYTES_PER_BYTE * len(wasm)
     command = [sys.executable, "-m", "torvyn.sandbox.child"]
-    arguments = [str(path), str(time_s), str(memory_bytes), str(int(counts_fuel))]
+    arguments = [str(time_s), str(memory_bytes), str(int(counts_fuel))]
     try:
         done = subprocess.run(
-            [*command, *arguments], capture_output=True, timeout=4 * time_s, check=False
+            [*command, *arguments], input=wasm, capture_output=True, timeout=4 * time_s, check=False
         )
     except subprocess.TimeoutExpired:
-        raise SandboxError("invalid", f"it takes more than {4 * time_s} s to compile") from None
+        raise SandboxError("invalid", f"compiling it takes more than {4 * time_s} s") from None
     if done.returncode == 0:
         return done.stdout
     said = done.stderr.decode(errors="replace").strip().splitlines()
     if done.returncode == 2 and said:
         kind, _, message = said[-1].partition(" ")
         raise SandboxError(kind, message)
-    limits = f"{time_s} s and {memory_bytes >> 20} MiB"
-    raise SandboxError("invalid", f"it cannot be compiled within {limits}")
+    took = f"{memory_bytes >> 20} MiB of memory"
+    if done.returncode in (-signal.SIGXCPU, -signal.SIGKILL):
+        took = f"{time_s} s of processor time"
+    raise SandboxError("invalid", f"compiling it takes more than {took}")

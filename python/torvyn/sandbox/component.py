@@ -8,9 +8,11 @@ from __future__ import annotations
 import logging
 import sys
 import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 from torvyn._native import (
@@ -30,6 +32,7 @@ from torvyn.errors import (
     InvalidInput,
     Unavailable,
 )
+from torvyn.sandbox.audit import WEAKENED, Audit
 from torvyn.sandbox.compiling import compile_component, refusal
 
 logger = logging.getLogger("torvyn.sandbox")
@@ -38,6 +41,12 @@ _BY_KIND: dict[str, type[ComponentError]] = {
     cls.default_code.partition(".")[2]: cls
     for cls in (InvalidInput, Unavailable, Internal, DeadlineExceeded, Fatal)
 }
+
+
+_CONTROLS = {
+    code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) != "\t"
+}
+"""Shown in the log, not obeyed by a terminal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +59,37 @@ class Allowance:
     init_timeout_s: float = 5.0
     teardown_timeout_s: float = 2.0
     fuel: int | None = None
+    seed: int | None = None
+    """What clocks and random numbers follow from; None: from the world."""
     grants: tuple[str, ...] = ()
     """Capabilities, their paths absolute."""
+    audit: Audit | None = None
 
     DEFAULT_INIT_S: ClassVar[float] = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class GuestHealth:
+    """What happened to the instances of one node's guest."""
+
+    traps: int = 0
+    """Calls that did not come back, and replacements that did not start."""
+    state_lost: int = 0
+    """Instances that were let go with all they held."""
+    replaced: int = 0
+    refused: int = 0
+    """Calls refused, and pulls put off, while a guest that trapped too often rested."""
+    replace_ns: int = 0
+    """What making the replacements took, `init` included."""
+
+    @classmethod
+    def of(cls, guest: SandboxGuest) -> GuestHealth:
+        return cls(guest.traps, guest.state_lost, guest.replaced, guest.refused, guest.replace_ns)
+
+    @property
+    def mean_replace_ns(self) -> float | None:
+        """How long an element waited for a new instance."""
+        return self.replace_ns / self.replaced if self.replaced else None
 
 
 class GuestComponent(Component):
@@ -67,6 +103,13 @@ class GuestComponent(Component):
 
     allowance: Allowance | None = None
     _guest: SandboxGuest | None = None
+    _denied: Mapping[str, int] = MappingProxyType({})
+    _last_health = GuestHealth()
+
+    @property
+    def health(self) -> GuestHealth:
+        """Counted on while the guest runs; stays when it is over."""
+        return self._last_health if self._guest is None else GuestHealth.of(self._guest)
 
     def allow(self, allowance: Allowance) -> None:
         """Said by the reactor before `init`."""
@@ -76,7 +119,11 @@ class GuestComponent(Component):
         allowed = self.allowance or Allowance(self.name)
         compiled = self.compiled
         if allowed.fuel is not None:
-            compiled = compile_component(self.path, self.name, self.cache_dir, counts_fuel=True)
+            compiled = compile_component(
+                self.path, self.name, self.cache_dir, counts_fuel=True, role=self.role
+            )
+        if allowed.audit is not None:
+            allowed.audit.granted(allowed.node, self.name, allowed.grants)
         try:
             self._guest = compiled.start(
                 config,
@@ -84,11 +131,17 @@ class GuestComponent(Component):
                 call_timeout_s=allowed.call_timeout_s,
                 init_timeout_s=allowed.init_timeout_s,
                 fuel=allowed.fuel,
+                seed=allowed.seed,
                 grants=list(allowed.grants),
-                printer=partial(_print, allowed.node),
+                printer=self.printer(allowed.node),
+                auditor=partial(_deny, allowed, self.name),
             )
         except SandboxError as error:
             raise _failure(error, self.name) from None
+
+    def printer(self, node: str) -> Callable[[str, str, bool], None]:
+        """Gets every line that the guest prints; it is held by the guest, so it holds nobody."""
+        return partial(_print, node)
 
     def stage(self, ports: tuple[str, ...], context: Context) -> NativeStage:
         """The guest on its way into a flow."""
@@ -96,25 +149,37 @@ class GuestComponent(Component):
         left_s = None
         if context.deadline_ns is not None:
             left_s = (context.deadline_ns - time.monotonic_ns()) / 1e9
-        return self._guest.stage(list(ports), context.flow_id, context.trace_id, left_s)
+        return self._guest.stage(
+            list(ports), context.flow_id, context.flow_name, context.trace_id, left_s
+        )
+
+    @property
+    def denied(self) -> dict[str, int]:
+        """How often each kind of capability was denied."""
+        return dict(self._denied if self._guest is None else self._guest.denied)
 
     def teardown(self) -> None:
         guest, self._guest = self._guest, None
         allowed = self.allowance or Allowance(self.name)
         if guest is None:
             return
-        if guest.traps:
+        self._last_health = health = GuestHealth.of(guest)
+        if health.traps:
             logger.warning(
-                "node `%s` trapped %d times; %d new instances began without its state",
+                "node `%s`: traps %d, states lost %d, instances replaced %d",
                 allowed.node,
-                guest.traps,
-                guest.replaced,
+                health.traps,
+                health.state_lost,
+                health.replaced,
                 extra={"node": allowed.node, "event": "guest.trapped"},
             )
         try:
             guest.teardown(allowed.teardown_timeout_s)
         except SandboxError as error:
             raise _failure(error, self.name) from None
+        finally:
+            self._denied = guest.denied
+            _tell_denied(allowed.node, self._denied)
 
 
 def _failure(error: SandboxError, name: str) -> Exception:
@@ -126,20 +191,47 @@ def _failure(error: SandboxError, name: str) -> Exception:
     return refusal(error, name)
 
 
+def _deny(
+    allowed: Allowance, component: str, kind: str, asked: str, count: int, suppressed: int
+) -> None:
+    if allowed.audit is not None:
+        allowed.audit.denied(allowed.node, component, kind, asked, count, suppressed)
+
+
+def _tell_denied(node: str, denied: Mapping[str, int]) -> None:
+    if denied:
+        counts = ", ".join(f"{kind} {count}" for kind, count in denied.items())
+        extra = {"node": node, "denied": dict(denied), "event": "guest.denied"}
+        # Every Python guest seeds its hash tables: that alone is no news.
+        level = logging.WARNING if set(denied) - {WEAKENED} else logging.INFO
+        logger.log(level, "node `%s` was denied: %s", node, counts, extra=extra)
+
+
 def _print(node: str, channel: str, text: str, is_granted: bool) -> None:
     """A line that a guest printed: to the host's own channel with a grant, else to the log."""
     if is_granted:
         print(text, file=sys.stdout if channel == "stdout" else sys.stderr)
     else:
-        logger.info("%s: %s", node, text, extra={"node": node, "event": f"guest.{channel}"})
+        shown = text.translate(_CONTROLS)
+        logger.info("%s: %s", node, shown, extra={"node": node, "event": f"guest.{channel}"})
 
 
-def guest_class(path: Path, name: str, cache_dir: Path | None = None) -> type[GuestComponent]:
-    """The class of the component in a file. Raises `LinkError` for what is none."""
-    compiled = compile_component(path, name, cache_dir)
-    role: Any = ROLES[compiled.role]
+def guest_class(
+    path: Path,
+    name: str,
+    cache_dir: Path | None = None,
+    *,
+    role: str | None = None,
+    kind: type[GuestComponent] = GuestComponent,
+) -> type[GuestComponent]:
+    """The class of the component in a file. Raises `LinkError` for what is none.
+
+    `role` is for a component that has several.
+    """
+    compiled = compile_component(path, name, cache_dir, role=role)
+    mixed: Any = ROLES[compiled.role]
     facts = {"path": path, "name": name, "cache_dir": cache_dir, "compiled": compiled}
-    made: Any = type(name, (GuestComponent, role), {**facts, **_said(path)})
+    made: Any = type(name, (kind, mixed), {**facts, **_said(path)})
     return made  # type: ignore[no-any-return]
 
 

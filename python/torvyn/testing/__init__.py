@@ -23,10 +23,11 @@ from torvyn.testing.conformance import (
 )
 from torvyn.testing.parts import CollectingSink, CountingSource, ScriptedSource, StallingSink
 from torvyn.testing.running import Run, Until, done, idle, run_flow
-from torvyn.testing.twins import PARTS, as_parts
+from torvyn.testing.twins import PARTS, WASM, as_parts
 
 __all__ = [
     "PARTS",
+    "WASM",
     "Clock",
     "CollectingSink",
     "CountingSource",

@@ -103,6 +103,8 @@ def run_flow(
     that does not get there fails the test after `patience_s`.
     """
     if len(stages) == 1 and isinstance(stages[0], Flow):
+        if parts is not None:
+            _recast(stages[0], parts)
         return Run(stages[0], None, patience_s).go(until)
     components: list[Component] = [as_component(stage) for stage in stages]
     sink = None if components[-1].role == "sink" else CollectingSink()
@@ -110,3 +112,11 @@ def run_flow(
     made = [part if parts is None else as_parts(part, parts) for part in components]
     flow = Flow(*made, queue_depth=capacity, clock=clock, **options)
     return Run(flow, sink, patience_s).go(until)
+
+
+def _recast(flow: Flow, parts: str) -> None:
+    """Other runners for the components of a flow that was built and not started."""
+    for node in flow._draft.nodes.values():
+        if isinstance(node.component, Component) and node.run is None:
+            node.component = as_parts(node.component, parts)
+    flow._plan = None

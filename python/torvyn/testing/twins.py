@@ -18,15 +18,21 @@ PARTS: Final = ("python", "thread", "async", "native")
 """`python`: inline, no native code. `thread`, `async`: each stage on its own. `native`: inline,
 native where a twin exists."""
 
+WASM: Final = "wasm"
+"""In the sandbox: what is sync runs as a guest. Needs componentize-py when the guest that runs
+them all is not in the cache."""
+
 
 def as_parts(component: Component, parts: str) -> Component:
     """The component as one of `PARTS`. What is async or reads a stream stays as it is."""
-    if parts not in PARTS:
-        raise ValueError(f"`parts` is one of {', '.join(PARTS)}, not {parts!r}")
+    if parts not in (*PARTS, WASM):
+        raise ValueError(f"`parts` is one of {', '.join((*PARTS, WASM))}, not {parts!r}")
     if parts == "native" and isinstance(component, ScriptedSource):
         return _native_script(component)
     if parts == "native" or calls_async(component) is not False or reads_stream(component):
         return component
+    if parts == WASM:
+        return _sandboxed(component)
     if parts == "async":
         is_iterated = component.role == "source" and hasattr(component, "__iter__")
         twin = _ITERATED if is_iterated else _ASYNC[component.role]
@@ -36,6 +42,16 @@ def as_parts(component: Component, parts: str) -> Component:
     if parts == "thread":
         component.run = "thread"
     return component
+
+
+def _sandboxed(component: Component) -> Component:
+    """A guest; built-in parts have native code of their own, and a thread is asked for by name."""
+    if component.run == "thread" or getattr(component, "native_stage", None) is not None:
+        return component
+    # Late: it brings the sandbox along.
+    from torvyn.testing.sandboxed import as_guest
+
+    return as_guest(component)
 
 
 def _native_script(source: ScriptedSource) -> Component:

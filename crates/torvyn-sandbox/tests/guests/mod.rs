@@ -1,12 +1,15 @@
 //! Guests for the tests: core modules as text, made into components of the worlds in `wit/`, and stages over them.
 #![allow(clippy::unwrap_used, dead_code)]
 
+pub mod hostile;
+
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use torvyn_sandbox::{
-    Capability, Compiled, FlowFacts, Grants, GuestStage, Health, Instance, Limits, Line, Sandbox, Seat, Setup,
+    Capability, Compiled, Denials, FlowFacts, Grants, GuestStage, Health, Instance, Limits, Line, Sandbox,
+    Seat, Setup,
 };
 use torvyn_stream::{Call, Element, Emission, Ledger, Outbox, Stage, StageError, Step};
 use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
@@ -293,10 +296,11 @@ pub struct Bench {
     pub health: Arc<Health>,
     pub seat: Seat,
     pub lines: Arc<Mutex<Vec<Line>>>,
+    pub denials: Arc<Denials>,
 }
 
 pub fn compile(wasm: &[u8], counts_fuel: bool) -> Arc<Compiled> {
-    Arc::new(Compiled::new(&Sandbox::new(), wasm, None, counts_fuel).unwrap())
+    Arc::new(Compiled::new(&Sandbox::new(), wasm, None, counts_fuel, None).unwrap())
 }
 
 pub fn setup(
@@ -312,7 +316,8 @@ pub fn setup(
         compiled,
         config: config.to_owned(),
         limits,
-        grants: Arc::new(Grants { capabilities }),
+        grants: Arc::new(Grants { capabilities, seed: None }),
+        denials: Arc::default(),
         facts: FlowFacts::default(),
         printer: Arc::new(move |line| seen.lock().unwrap().push(line)),
     };
@@ -322,10 +327,10 @@ pub fn setup(
 impl Bench {
     pub fn with(wasm: &[u8], limits: Limits, grants: &[&str]) -> Self {
         let (setup, lines) = setup(compile(wasm, limits.fuel.is_some()), limits, grants, "");
-        let (seat, health) = (Seat::default(), Arc::new(Health::default()));
+        let (seat, health, denials) = (Seat::default(), Arc::new(Health::default()), setup.denials.clone());
         *seat.lock().unwrap() = Some(Instance::start(&setup).unwrap());
         let stage = GuestStage::new(setup, vec!["a".into(), "b".into()], seat.clone(), health.clone());
-        Self { stage, ledger: Ledger::default(), out: Outbox::default(), health, seat, lines }
+        Self { stage, ledger: Ledger::default(), out: Outbox::default(), health, seat, lines, denials }
     }
 
     pub fn new(wasm: &[u8]) -> Self {

@@ -3,6 +3,7 @@
 //! `Guard` keeps the text that could still become a match, lets the rest go, and takes out, replaces or stops at what
 //! matched. Its answer does not depend on how the text was cut. It never keeps or tells the text of a match.
 
+mod around;
 mod machine;
 mod pattern;
 mod pike;
@@ -12,11 +13,11 @@ mod stage;
 #[cfg(test)]
 mod tests;
 
-pub use machine::{Finding, Guard, Made, Settings};
+pub use machine::Guard;
 pub use pattern::{PatternError, Patterns};
 pub use pike::PatternSearch;
 pub use redact::{KINDS, UnknownKind, redact_patterns};
-pub use rules::{Action, Policy, Rules, Search};
+pub use rules::{Action, Finding, Made, Policy, Rules, Search, Settings};
 pub use stage::{Audit, GuardStage};
 
 /// The text that a search may look at: what is not released, or may still be part of a match.

@@ -7,9 +7,9 @@
 use std::sync::Arc;
 
 use regex_automata::nfa::thompson::State;
-use regex_automata::util::look::{Look, LookMatcher};
 use regex_automata::util::primitives::StateID;
 
+use super::around::Around;
 use super::pattern::Patterns;
 use super::{Found, View};
 
@@ -287,25 +287,5 @@ impl PatternSearch {
     pub fn clear(&mut self) {
         self.restart(Place::default());
         self.told = false;
-    }
-}
-
-/// The two characters at a place, for assertions such as `\b`.
-struct Around {
-    bytes: [u8; 8],
-    at: usize,
-    len: usize,
-}
-
-impl Around {
-    fn new(before: Option<char>, next: Option<char>) -> Self {
-        let mut bytes = [0; 8];
-        let at = before.map_or(0, |c| c.encode_utf8(&mut bytes).len());
-        let len = at + next.map_or(0, |c| c.encode_utf8(&mut bytes[at..]).len());
-        Self { bytes, at, len }
-    }
-
-    fn holds(&self, look: Look) -> bool {
-        LookMatcher::new().matches(look, &self.bytes[..self.len], self.at)
     }
 }

@@ -78,3 +78,38 @@ impl Search {
         }
     }
 }
+
+#[derive(Debug)]
+pub struct Settings {
+    pub rules: Rules,
+    pub action: Action,
+    pub policy: Policy,
+    /// What stands in the place of a match: one for each rule, or one for all.
+    pub replacements: Vec<String>,
+}
+
+/// A match, as it may be told: never its text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Finding {
+    pub rule: u32,
+    /// Where it began and how long it was, in characters of the stream.
+    pub position: u64,
+    pub length: u64,
+    /// How many of its characters had left already.
+    pub exposed: u64,
+}
+
+/// Something that leaves. Places are in bytes of the stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Made<'a> {
+    Text {
+        start: u64,
+        text: &'a str,
+    },
+    /// `text`, which may be empty, in the place of what lay there.
+    Instead {
+        start: u64,
+        end: u64,
+        text: &'a str,
+    },
+}

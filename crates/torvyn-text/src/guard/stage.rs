@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 use torvyn_stream::{Call, Element, Emission, ErrorKind, Foreign, Outbox, Stage, StageError, Step};
 
-use super::machine::{Finding, Guard, Made, Settings};
+use super::machine::Guard;
+use super::rules::{Finding, Made, Settings};
 
 /// Told of every match.
 pub type Audit = Box<dyn Fn(&Finding) + Send>;

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from componentize_py_types import Err  # type: ignore[import-not-found]
-from wit_world.imports import types  # type: ignore[import-not-found]
+from wit_world.imports import details, types  # type: ignore[import-not-found]
 
 from torvyn import errors
 from torvyn.contract.element import BINARY, TEXT, Context, Output, PureElement
@@ -26,6 +28,10 @@ make: Callable[[], Any] = object
 """The component's class, set by the app that componentize-py builds."""
 
 component: Any = None
+
+patience_ns: int | None = None
+"""How long a source that has nothing yet, or a sink that pauses, is left alone; None: as the host
+likes."""
 
 _CASES: tuple[tuple[type[errors.ComponentError], str], ...] = (
     (errors.InvalidInput, "InvalidInput"),
@@ -54,7 +60,6 @@ class LentElement(PureElement):
         put(self, "sequence", lent.meta.sequence)
         put(self, "timestamp_ns", lent.meta.timestamp_ns)
         put(self, "content_type", lent.meta.content_type)
-        put(self, "attributes", {})
 
     def __getattr__(self, name: str) -> Any:
         # Slots that are still empty; what is set never comes here.
@@ -62,6 +67,8 @@ class LentElement(PureElement):
             value: Any = self._lent.payload.read_all()
         elif name == "context":
             value = _context(self._lent.context)
+        elif name == "attributes":
+            value = _attributes(self._lent.payload)
         else:
             raise AttributeError(name)
         object.__setattr__(self, name, value)
@@ -72,15 +79,19 @@ class LentElement(PureElement):
 
     def keep(self) -> None:
         """The loan ends: a component that still holds the element has its bytes."""
-        _ = self._data, self.context
+        _ = self._data, self.context, self.attributes
         object.__setattr__(self, "_lent", None)
+
+
+def _attributes(payload: Any) -> Mapping[str, Any]:
+    found = details.attributes(payload)
+    return MappingProxyType({each.name: json.loads(each.value) for each in found})
 
 
 def _context(lent: Any) -> Context:
     left_ns = lent.deadline_ns()
-    name = lent.flow_id()
     deadline_ns = time.monotonic_ns() + left_ns if left_ns else None
-    return Context(name, name, lent.trace_id(), deadline_ns)
+    return Context(lent.flow_id(), details.flow_name(), lent.trace_id(), deadline_ns)
 
 
 def start(config: str) -> None:
@@ -92,8 +103,20 @@ def start(config: str) -> None:
 
 
 def stop() -> None:
-    component.teardown()
+    try:
+        component.teardown()
+    except Exception as error:
+        traceback.print_exception(error)
+        details.failed(f"{type(error).__name__}: {error}")
     sys.stdout.flush()
+
+
+def heed(call: Callable[..., Any], *arguments: Any) -> None:
+    """Calls what has no answer; the stream goes on when it fails."""
+    try:
+        call(*arguments)
+    except Exception as error:
+        traceback.print_exception(error)
 
 
 def guarded(call: Callable[..., Answer], *arguments: Any) -> Answer:
@@ -117,12 +140,24 @@ def _process_error(error: Exception) -> Any:
     for kind, case in _CASES:
         if isinstance(error, kind):
             return getattr(types, f"ProcessError_{case}")(error.message)
+    if isinstance(error, errors.ContractError):
+        details.wrong_answer()
+        return types.ProcessError_Internal(error.message)
     if isinstance(error, errors.DeadlineExceeded):
         return types.ProcessError_DeadlineExceeded()
     if isinstance(error, errors.Internal):
         return types.ProcessError_Internal(error.message)
     traceback.print_exception(error)
     return types.ProcessError_Internal(f"{type(error).__name__}: {error}")
+
+
+def wrong(answer: Any, expected: str) -> errors.ContractError:
+    """An answer that the role does not allow."""
+    message = f"answered {type(answer).__name__}, expected {expected}"
+    return errors.ContractError("contract.wrong-result", message)
+
+
+EMISSIONS = "None, str, bytes, Output, a list or a generator of them"
 
 
 def outputs(answer: Any) -> list[Any]:
@@ -132,29 +167,50 @@ def outputs(answer: Any) -> list[Any]:
     if isinstance(answer, (str, bytes, Output, PureElement)):
         return [output(answer)]
     if isinstance(answer, Iterable):
-        return [output(item) for item in answer]
-    raise errors.Internal(f"{type(answer).__name__} is nothing that a component may emit")
+        return [output(item) for item in answer if item is not None]
+    raise wrong(answer, EMISSIONS)
 
 
 def one_output(answer: Any) -> Any:
-    """Nothing or one: more do not fit into the answer of a sandboxed component."""
+    """Nothing or one: more do not fit into what a sandboxed aggregator answers to an element."""
     found = outputs(answer)
     if len(found) > 1:
-        raise errors.Internal(f"{len(found)} elements at once; a sandboxed component emits one")
+        raise errors.ContractError(
+            "contract.wrong-result",
+            f"answered {len(found)} elements at once; a sandboxed aggregator gives one, "
+            "and more from `flush`",
+        )
     return found[0] if found else None
 
 
-def output(item: Any) -> Any:
-    data, content_type = item, None
+def output(item: Any, expected: str = EMISSIONS) -> Any:
+    data, content_type, attributes, keep = item, None, None, False
     if isinstance(item, Output):
-        data, content_type = item.data, item.content_type
+        data, content_type, attributes = item.data, item.content_type, item.attributes
+        keep = item.keep
     elif isinstance(item, PureElement):
-        data, content_type = bytes(item.data), item.content_type
+        data, content_type, attributes = bytes(item.data), item.content_type, item.attributes
     if not isinstance(data, (str, bytes)):
-        raise errors.Internal(f"{type(data).__name__} is nothing that a component may emit")
+        raise wrong(data, expected)
     content_type = content_type or (TEXT if isinstance(data, str) else BINARY)
-    payload = _buffer(data.encode() if isinstance(data, str) else data)
+    payload = _buffer(_encoded(data))
+    if attributes is not None:
+        details.set_attributes(payload, [_attribute(name, attributes[name]) for name in attributes])
+    if keep:
+        details.keep(payload)
     return types.OutputElement(types.ElementMeta(0, 0, content_type), payload)
+
+
+def _encoded(data: str | bytes) -> bytes:
+    try:
+        return data.encode() if isinstance(data, str) else data
+    except UnicodeEncodeError as error:
+        message = "the text has half of a surrogate pair and cannot be encoded"
+        raise errors.InvalidInput(message) from error
+
+
+def _attribute(name: str, value: Any) -> Any:
+    return details.Attribute(name, json.dumps(value, default=str, ensure_ascii=False))
 
 
 def _buffer(data: bytes) -> Any:

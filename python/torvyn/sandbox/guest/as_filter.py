@@ -7,7 +7,6 @@ from typing import Any
 from wit_world.exports import guard  # type: ignore[import-not-found]
 
 from torvyn.contract import Verdict
-from torvyn.errors import Internal
 from torvyn.sandbox.guest import adapter
 from torvyn.sandbox.guest.adapter import Lifecycle
 
@@ -21,7 +20,7 @@ def evaluate(element: Any) -> Any:
     if answer is False or answer is Verdict.DROP:
         return guard.Verdict_Drop()
     if not isinstance(answer, Verdict):
-        raise Internal(f"`evaluate` answers with a bool or a Verdict, not {answer!r}")
+        raise adapter.wrong(answer, "bool or Verdict")
     if answer.kind == "replace":
         return guard.Verdict_Replace(adapter.output(answer.text))
     if answer.kind == "block":

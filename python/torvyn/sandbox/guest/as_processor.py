@@ -1,22 +1,26 @@
-"""A Python processor as `torvyn:streaming/processor`."""
+"""A Python processor as `torvyn:streaming/expander`: any number of outputs, and a flush."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from wit_world.imports import types  # type: ignore[import-not-found]
-
 from torvyn.sandbox.guest import adapter
 from torvyn.sandbox.guest.adapter import Lifecycle
 
-__all__ = ["Lifecycle", "Processor"]
+__all__ = ["Expander", "Lifecycle"]
 
 
-def process(element: Any) -> Any:
-    made = adapter.one_output(adapter.component.process(element))
-    return types.ProcessResult_Drop() if made is None else types.ProcessResult_Emit(made)
+def process(element: Any) -> list[Any]:
+    return adapter.outputs(adapter.component.process(element))
 
 
-class Processor:
-    def process(self, element: Any) -> Any:
+def flush() -> list[Any]:
+    return adapter.outputs(adapter.component.flush())
+
+
+class Expander:
+    def process(self, element: Any) -> list[Any]:
         return adapter.lend(process, element)
+
+    def flush(self) -> list[Any]:
+        return adapter.guarded(flush)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from torvyn.sandbox.guest import adapter
@@ -12,7 +13,15 @@ __all__ = ["Lifecycle", "Router"]
 
 def route(element: Any) -> list[str]:
     answer = adapter.component.route(element)
-    return [answer] if isinstance(answer, str) else list(answer or ())
+    if isinstance(answer, str):
+        return [answer]
+    if not isinstance(answer, Iterable):
+        raise adapter.wrong(answer, "port names that it declares")
+    names = list(answer)
+    for name in names:
+        if not isinstance(name, str):
+            raise adapter.wrong(name, "port names that it declares")
+    return names
 
 
 class Router:

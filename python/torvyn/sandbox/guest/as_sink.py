@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
-from wit_world.imports import types  # type: ignore[import-not-found]
+from wit_world.imports import details, types  # type: ignore[import-not-found]
 
 from torvyn.contract import End, Signal
 from torvyn.sandbox.guest import adapter
@@ -14,12 +15,19 @@ __all__ = ["Lifecycle", "Sink"]
 
 
 def push(element: Any) -> Any:
-    signal = adapter.component.push(element) or Signal.READY
+    answer = adapter.component.push(element)
+    signal = Signal.READY if answer is None else answer
+    if not isinstance(signal, Signal):
+        raise adapter.wrong(answer, "None or Signal")
+    if signal is Signal.PAUSE and adapter.patience_ns is not None:
+        details.ask_after(adapter.patience_ns)
     return types.BackpressureSignal[signal.name]
 
 
 def complete() -> None:
-    adapter.component.complete(End())
+    end = details.ended()
+    usage = None if end.usage is None else json.loads(end.usage)
+    adapter.component.complete(End(end.finish_reason, usage, end.matched_stop, end.reason))
 
 
 class Sink:

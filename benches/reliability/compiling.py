@@ -1,0 +1,87 @@
+"""Where is a compile bomb stopped, and does anybody notice?"""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+
+from benches.reliability.line import Line, Measured
+from benches.reliability.setting import apart, folder, hostile_wasm, python_guest
+from torvyn.errors import LinkError
+from torvyn.sandbox.compiling import compile_component
+
+MEMORY = {"variables": 50_000, "loops": 1_000, "uses": 200_000}
+TIME = {"variables": 200, "loops": 3_000, "uses": 200}
+REFUSED = """
+import resource, time
+from torvyn.errors import LinkError
+from torvyn.sandbox.compiling import compile_component
+started = time.monotonic()
+try:
+    compile_component(Path(sys.argv[1]), "bomb", Path(sys.argv[2]))
+except LinkError as error:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    answer([used.ru_maxrss / 1024, used.ru_utime + used.ru_stime, error.message])
+"""
+
+
+def _bomb(shape: dict[str, int]) -> Path:
+    file = folder() / f"bomb-{shape['loops']}.wasm"
+    file.write_bytes(hostile_wasm().giant_function(**shape))
+    return file
+
+
+def child_memory(rounds: int) -> Measured:
+    found = [apart(REFUSED, _bomb(MEMORY), folder() / "own") for _ in range(rounds)]
+    samples = [mebibytes for mebibytes, _, _ in found]
+    return Measured(max(samples), samples, found[0][2].partition(": ")[2])
+
+
+def child_time(rounds: int) -> Measured:
+    found = [apart(REFUSED, _bomb(TIME), folder() / "own") for _ in range(rounds)]
+    samples = [seconds for _, seconds, _ in found]
+    return Measured(max(samples), samples, found[0][2].partition(": ")[2])
+
+
+def parent_pause(rounds: int) -> Measured:
+    """The longest time for which a thread of the parent did not run."""
+    samples = []
+    for _ in range(rounds):
+        thread = threading.Thread(target=_refused, args=(_bomb(TIME),))
+        thread.start()
+        last, longest = time.perf_counter(), 0.0
+        while thread.is_alive():
+            thread.join(0.001)
+            now = time.perf_counter()
+            longest, last = max(longest, now - last), now
+        samples.append(longest * 1e3)
+    return Measured(max(samples), samples)
+
+
+def _refused(file: Path) -> None:
+    try:
+        compile_component(file, "bomb", folder() / "own")
+    except LinkError:
+        return
+    raise AssertionError("the bomb was compiled")
+
+
+def real_guest(rounds: int) -> Measured:
+    """Seconds to compile a guest in Python within the same limits."""
+    guest = python_guest()
+    started = time.perf_counter()
+    compile_component(guest, "loops", folder() / "fresh")
+    took_s = time.perf_counter() - started
+    return Measured(took_s, [took_s], f"{guest.stat().st_size / 1e6:.1f} MB of wasm, one round")
+
+
+FAULT = "a compile bomb"
+LINES = (
+    Line(
+        "compile-bomb-memory", FAULT, "1.4 MB, one function", 250, "MiB of the child", child_memory
+    ),
+    Line("compile-bomb-time", FAULT, "24 KB, one function", 3, "s of the child's time", child_time),
+    Line("compile-bomb-parent", FAULT, "the parent meanwhile", 50, "ms pause", parent_pause),
+    Line("compile-python-guest", "none", "a real guest in Python", 360, "s to compile", real_guest),
+)

@@ -1,0 +1,68 @@
+"""Is compiled code that somebody else wrote ever loaded?"""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+from benches.reliability.line import Line, Measured
+from benches.reliability.setting import GUESTS, folder
+from torvyn._native import CompiledComponent
+
+FLIPS = 50
+Poison = Callable[[Path, Path], None]
+
+
+def _compiled(cache: Path, guest: str) -> Path:
+    before = set(cache.iterdir()) if cache.exists() else set()
+    CompiledComponent(GUESTS[guest].read_bytes(), cache)
+    new = set(cache.iterdir()) - before - {cache / "key"}
+    return new.pop()
+
+
+def _flipped(seed: int) -> Poison:
+    def poison(entry: Path, _: Path) -> None:
+        code = bytearray(entry.read_bytes())
+        code[random.Random(seed).randrange(len(code))] ^= 1 << seed % 8
+        entry.write_bytes(code)
+
+    return poison
+
+
+def _cut(entry: Path, _: Path) -> None:
+    entry.write_bytes(entry.read_bytes()[: entry.stat().st_size // 2])
+
+
+def _swapped(entry: Path, cache: Path) -> None:
+    shutil.copy(_compiled(cache, "sink"), entry)
+
+
+def _foreign(entry: Path, cache: Path) -> None:
+    shutil.copy(_compiled(cache.with_name(cache.name + "-theirs"), "filter"), entry)
+
+
+def loaded(rounds: int) -> Measured:
+    samples = []
+    poisons = [*map(_flipped, range(FLIPS)), _cut, _swapped, _foreign]
+    for number in range(rounds):
+        hits = 0
+        for at, poison in enumerate(poisons):
+            cache = folder() / f"poison-{number}-{at}"
+            poison(_compiled(cache, "filter"), cache)
+            hits += CompiledComponent(GUESTS["filter"].read_bytes(), cache).cache == "hit"
+        samples.append(float(hits))
+    return Measured(sum(samples), samples, f"{rounds * len(poisons)} poisoned entries")
+
+
+LINES = (
+    Line(
+        "cache-poison",
+        "a poisoned cache entry",
+        "bit flips, a cut, another component's entry, another cache's entry",
+        0,
+        "loaded",
+        loaded,
+    ),
+)

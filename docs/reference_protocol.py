@@ -1,0 +1,176 @@
+"""The reference page of the wire: its examples are run here, and what they print is the page's."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+from typing import Any, Final
+
+from reference_python import NOTE
+
+from torvyn.protocol import FINISH_REASONS, VERSION
+
+PAGE: Final = f"""# The protocol
+
+A streamed answer is made of frames. `torvyn.protocol` gives them bytes and reads them back:
+`decode(encode(x)) == x` for any text. This is version {VERSION} of our own dialect; a start frame
+carries the number. A reader passes over types and members that it does not know, so additions keep
+the number; what changes the meaning of something old gets a new one.
+
+## Frames
+
+| frame | members | when |
+|---|---|---|
+| `start` | `version`, `id`, `flow`, `created` (Unix seconds) | first, once |
+| `delta` | `seq`, `index`, `kind`, `text` or `call`, `logprobs`? | new text of choice `index` |
+| `meta` | `seq`, `data` | whatever a flow has to say besides |
+| `error` | `seq`, `code`, `message`, `retryable` | at most once, before `end` |
+| `end` | `seq`, `finish`, `usage`?, `timing`? | last, exactly once |
+| `heartbeat` | | whenever nothing was sent for a while |
+
+`kind` is `text`, `reasoning` or `tool_call`; a `call` has `index`, `arguments` and, in its first
+piece, `id` and `name`. Each entry of `finish` has `index`, `reason` and, where they are known,
+`matched_stop` and `stopped_by`. Reasons: {", ".join(f"`{reason}`" for reason in FINISH_REASONS)}.
+
+Members are written in the order of this table, after `type`, without white space. `seq` counts from
+1 over all choices. A socket that carries several streams has `stream_id` before `type`. In strings,
+quotes, backslashes, controls, U+0085, U+2028 and U+2029 are escaped, because some readers cut lines
+there; everything else is UTF-8 as it is. Halves of a surrogate pair that come in two deltas of a
+choice leave as one character in the second; a half that stays alone leaves as U+FFFD.
+
+```python
+from torvyn.protocol import Delta, Encoder, End, Error, Finish, Heartbeat, Meta, ToolCall, Usage
+
+identity = dict(id="req-1", flow="chat", created=1700000000, epoch="k3")
+wire = Encoder("torvyn", "lines", **identity)
+frames = [
+    Delta(1, 0, "text", 'Say "hi"\\n'),
+    Delta(2, 0, "reasoning", "hm", logprobs=({{"token": "hm", "logprob": -0.5}},)),
+    Delta(3, 0, "tool_call", call=ToolCall(0, "call_1", "now", '{{"zone":')),
+    Meta(4, {{"queue_s": 0.25}}),
+    Error(5, "engine.unavailable", "the engine went away", retryable=True),
+    End(6, (Finish(0, "error"),), Usage(5, 2), {{"ttft_s": 0.25}}),
+    Heartbeat(),
+]
+print(wire.start().decode(), end="")
+for frame in frames:
+    print(wire.encode(frame).decode(), end="")
+```
+
+## Framings
+
+| framing | a block is | ends with |
+|---|---|---|
+| `sse` | `id: <epoch>-<seq>`, LF, `data: `, JSON | LF LF |
+| `lines` | JSON | LF |
+| `json` | JSON, one WebSocket message (torvyn dialect) | nothing |
+
+On an event stream the id names the last frame that is whole: where a frame is several blocks, its
+last one has it. `start` is number 0. There is no `event:` line: the type is in the data, so that a
+browser's `onmessage` gets every frame, and none is mistaken for its own `error` event. A heartbeat
+is `: hb` and one LF; a blank line would end a block.
+
+```python
+wire = Encoder("torvyn", "sse", **identity)
+print((wire.start() + wire.text("Hi") + wire.heartbeat()).decode(), end="")
+```
+
+## OpenAI's dialects
+
+`openai-chat` and `openai-completions` carry the same frames as chunks. Chat sends a role chunk for
+each choice, at `start` or before its first delta. Reasoning is `reasoning_content`; a stop string
+that matched is `stop_reason`. `end` is a finish chunk for each choice, a chunk with `choices: []`
+and the usage if `include_usage` was set, and `[DONE]` (on event streams). `meta` and `timing` have
+no place.
+
+```python
+wire = Encoder("openai-chat", "sse", include_usage=True, **identity)
+print((wire.start() + wire.text("Hi")).decode(), end="")
+print(wire.encode(End(2, (Finish(0, "stop", "END"),), Usage(5, 1))).decode(), end="")
+```
+
+Completions keep the text beside the index. They know neither reasoning nor tools: those stand in
+`reasoning_content` and `tool_calls` of a choice whose `text` is empty, so that nothing is mixed or
+lost.
+
+```python
+wire = Encoder("openai-completions", "lines", **identity)
+print((wire.text("Hi") + wire.encode(Delta(2, 0, "reasoning", "hm"))).decode(), end="")
+```
+
+An error and a cancellation end a stream in the same way: an `error` object, then `[DONE]`. `type`
+is `server_error` when a retry may help, `api_error` when not, `cancelled` after a cancellation.
+
+```python
+wire = Encoder("openai-chat", "sse", **identity)
+print(wire.error("engine.unavailable", "the engine went away", True).decode(), end="")
+print(wire.encode(End(2, (Finish(0, "error"),))).decode(), end="")
+```
+
+## Reading
+
+`Decoder(dialect, framing)` gives frames; `finish` raises `protocol.stream-cut` when the connection
+ended before the answer did. `ChunkDecoder` reads what other servers send: deltas, one `Finish` for
+each choice, `Usage`, `Error`, and `DONE`. It takes `reasoning_content` and `reasoning`, content in
+parts, usage wherever it is kept, calls without an index, and errors in every form we have met; a
+finish reason that only its provider knows is a `stop`. `EventParser` is the event stream alone, by
+the rules of the HTML standard, with a limit for a line (1 MiB) and for an event (8 MiB).
+
+```python
+from torvyn.protocol import ChunkDecoder
+
+decoder = ChunkDecoder()
+for item in decoder.put(
+    b'data: {{"id":"x","model":"m","choices":[{{"index":0,"delta":{{"content":"Hi"}}}}]}}\\n\\n'
+    b'data: {{"choices":[{{"index":0,"delta":{{}},"finish_reason":"stop"}}]}}\\n\\n'
+    b"data: [DONE]\\n\\n"
+):
+    print(item)
+```
+
+`PartialJson` reads the arguments of a call while they come, each character once. It shows what will
+stay: whole keys, numbers and literals, and texts as far as they have come.
+
+```python
+from torvyn.protocol import PartialJson
+
+arguments = PartialJson()
+for piece in ('{{"city": "Pa', 'ris", "days": 1', '2, "units', '": "metric"}}'):
+    arguments.put(piece)
+    print(arguments.value)
+print(arguments.finish())
+```
+
+## In a flow
+
+`Frames(encoder, index)` as the last stage of a flow that is fed turns elements into frames in the
+same native call. Its outputs are the bytes; `start`, `error` and `end` are written by whoever
+feeds.
+
+```python
+import torvyn
+from torvyn.protocol import Frames
+
+wire = Encoder("torvyn", "lines", **identity)
+flow = torvyn.Flow(torvyn.filter(lambda element: element.text != "secret"), Frames(wire))
+thought = torvyn.Output("hm", attributes={{"kind": "reasoning"}})
+for element in flow.feed(["Hello", "secret", thought]):
+    print(element.text, end="")
+```
+"""
+
+
+def protocol_page() -> str:
+    """The page, with what each example prints below it."""
+    names: dict[str, Any] = {}
+    parts = re.split(r"(```python\n.*?```\n)", PAGE, flags=re.DOTALL)
+    return NOTE + "".join(f"{part}{_printed(part, names)}" for part in parts)
+
+
+def _printed(part: str, names: dict[str, Any]) -> str:
+    if not part.startswith("```python\n"):
+        return ""
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        exec(part.removeprefix("```python\n").removesuffix("```\n"), names)
+    return f"\n```text\n{out.getvalue().rstrip()}\n```\n"

@@ -1,0 +1,88 @@
+"""Warnings: wishes not granted and grants not asked for are said, and stop nothing."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from torvyn import link
+
+GUEST = Path(__file__).parents[1] / "sandbox" / "guests" / "filter.wasm"
+
+
+@pytest.fixture
+def manifest(tmp_path: Path) -> Path:
+    (tmp_path / "in.txt").write_text("a\n")
+    path = tmp_path / "Torvyn.toml"
+    path.write_text(f"""
+[torvyn]
+name = "x"
+version = "0.1.0"
+contract_version = "0.1.0"
+[[component]]
+name = "part"
+path = "{GUEST}"
+capabilities = ["?random:crypto", "filesystem:read:data"]
+[flow.main.nodes]
+a = {{ component = "lines", config = {{ path = "in.txt" }} }}
+b = {{ component = "part" }}
+c = {{ component = "console" }}
+[[flow.main.edges]]
+from = "a"
+to = "b"
+[[flow.main.edges]]
+from = "b"
+to = "c"
+[security.grants.part]
+capabilities = ["stdio:stdout", "filesystem:read:."]
+[runtime]
+cache_dir = "{tmp_path / "cache"}"
+""")
+    return path
+
+
+CODES = ["link.capability-wished", "link.capability-unasked"]
+
+
+def torvyn(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "torvyn", *arguments]
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
+
+
+def test_a_plan_carries_its_warnings(manifest: Path) -> None:
+    warnings = link.load_plan(manifest).warnings
+
+    assert [warning.code for warning in warnings] == CODES
+    assert {warning.severity for warning in warnings} == {"warning"}
+    assert all(warning.location and warning.location.line and warning.hint for warning in warnings)
+
+
+def test_check_and_run_print_warnings_and_are_content(manifest: Path) -> None:
+    checked, ran = (torvyn(name, cwd=manifest.parent) for name in ("check", "run"))
+
+    assert (checked.returncode, ran.returncode) == (0, 0)
+    assert ran.stdout == "a\n"
+    for code in CODES:
+        assert f"warning[{code}]" in checked.stderr
+        assert f"warning[{code}]" in ran.stderr
+
+
+def test_programs_get_warnings_too(manifest: Path) -> None:
+    checked = json.loads(torvyn("check", "--format", "json", cwd=manifest.parent).stdout)
+    ran = torvyn("run", "--stats", "--format", "json", cwd=manifest.parent).stdout
+    statistics = json.loads(ran.splitlines()[-1])
+
+    assert checked["ok"]
+    assert [problem["code"] for problem in checked["problems"]] == CODES
+    assert [problem["code"] for problem in statistics["warnings"]] == CODES
+
+
+def test_a_component_that_says_nothing_is_not_compared(manifest: Path) -> None:
+    text = manifest.read_text()
+    manifest.write_text("\n".join(x for x in text.splitlines() if "?random" not in x))
+
+    assert link.load_plan(manifest).warnings == ()
