@@ -10,8 +10,12 @@ from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
+from torvyn.components.sink_collect import Collect
 from torvyn.engine import ChoiceStep, Engine, Generation, Scripted, Step, open
+from torvyn.engine.local import must_fit
 from torvyn.engine.request import Request
+from torvyn.engine.service import Service
+from torvyn.reactor import Flow
 from torvyn.reactor.loops import background_loop
 
 
@@ -115,11 +119,22 @@ async def _until_left(exchange: Any) -> None:
     await exchange.until_left()
 
 
+def _context_full(_folder: Path) -> None:
+    told = {"error": {"type": "exceed_context_size_error", "n_prompt_tokens": 6031}}
+    must_fit(told, "small.gguf", 4096)
+
+
+def _flow_unfit(_folder: Path) -> None:
+    Service.open(Flow(["a"], Collect()).plan)
+
+
 CASES: dict[str, Callable[[Path], object]] = {
     "engine.already-read": _already_read,
     "engine.bad-option": lambda _: open("scripted", sript="a"),
     "engine.closed": _closed,
+    "engine.context-full": _context_full,
     "engine.failed": lambda _: Says(KeyError("x")).complete("hello"),
+    "engine.flow-unfit": _flow_unfit,
     "engine.model-missing": _asked(lambda fake: fake.status(404)),
     "engine.model-unusable": _unusable,
     "engine.package-missing": _without("mlc_llm", model="m"),

@@ -39,9 +39,8 @@ class Engine(ABC):
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._runs: dict[str, Run] = {}
-        self._made: weakref.WeakValueDictionary[str, Run | ShapedRun] = (
-            weakref.WeakValueDictionary()
-        )
+        self._made: weakref.WeakValueDictionary[str, Run | ShapedRun]
+        self._made = weakref.WeakValueDictionary()
         """Those that nobody has begun to read, too: an abort may come before the first delta."""
         self._is_closed = False
 

@@ -14,8 +14,9 @@ import os
 import secrets
 import threading
 import weakref
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
@@ -80,10 +81,12 @@ class Local(Engine):
         body = body_of(request, self._shape)
         reader, steps = ChunkReader(request.n), Steps(request.n, "llama.cpp")
         made = 0
-        stream = from_thread(lambda put: self._ask(body, put), f"torvyn-local-{request.id[-6:]}")
+        stream: AsyncGenerator[list[dict[str, Any]], None] = from_thread(
+            partial(self._ask, body), f"torvyn-local-{request.id[-6:]}"
+        )
         async with contextlib.aclosing(stream):
             async for chunks in stream:
-                self._must_fit(chunks[-1])
+                must_fit(chunks[-1], self._path.name, self._context)
                 step = steps.step(item for chunk in chunks for item in reader.record(chunk))
                 if step is not None:
                     made += sum(part.tokens for part in step.choices)
@@ -122,16 +125,17 @@ class Local(Engine):
                 self._threads -= 1
                 self._busy.notify_all()
 
-    def _must_fit(self, chunk: Mapping[str, Any]) -> None:
-        """A prompt that is longer than the context is the caller's, not the engine's."""
-        told = chunk.get("error")
-        if isinstance(told, Mapping) and told.get("type") == _OVERFLOW:
-            raise InvalidInput(
-                f"the prompt has {told.get('n_prompt_tokens')} tokens, "
-                f"and `{self._path.name}` was opened with a context of {self._context}",
-                hint="open the engine with a larger `context`, or ask with fewer words",
-                code="engine.context-full",
-            )
+
+def must_fit(chunk: Mapping[str, Any], model: str, context: int) -> None:
+    """A prompt that is longer than the context is the caller's fault, not the engine's."""
+    told = chunk.get("error")
+    if isinstance(told, Mapping) and told.get("type") == _OVERFLOW:
+        raise InvalidInput(
+            f"the prompt has {told.get('n_prompt_tokens')} tokens, "
+            f"and `{model}` was opened with a context of {context}",
+            hint="open the engine with a larger `context`, or ask with fewer words",
+            code="engine.context-full",
+        )
 
 
 def _counted(step: Step, tokens: int) -> Step:
@@ -171,7 +175,7 @@ def checked_file(path: Path) -> Path:
 
 def _serve(path: Path, context: int, parallel: int, threads: int | None, gpu_layers: int) -> Any:
     try:
-        import xllamacpp
+        import xllamacpp  # type: ignore[import-untyped, import-not-found, unused-ignore]
     except ImportError:
         raise MissingError(
             "engine.package-missing",
@@ -198,7 +202,7 @@ def _corrupt(path: Path, why: str) -> InvalidInput:
     return InvalidInput(
         f"the model `{path.name}` is no whole GGUF file: {why}",
         hint="download it again, and look at its size",
-        code="engine.model-corrupt",
+        code="engine.model-unusable",
     )
 
 

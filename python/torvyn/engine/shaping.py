@@ -41,10 +41,6 @@ class Lane:
         """A stage works elsewhere: more may come at any time."""
 
     @property
-    def finish_reasons(self) -> tuple[FinishReason | None, ...]:
-        return tuple(self._reasons)
-
-    @property
     def is_over(self) -> bool:
         return self.flow.end is not None or self.flow.error is not None
 
@@ -181,7 +177,8 @@ class ShapedRun:
         pending = self._pending or asyncio.ensure_future(_step(inner))
         rung = asyncio.ensure_future(self._rung.wait())
         try:
-            await asyncio.wait({pending, rung}, return_when=asyncio.FIRST_COMPLETED)
+            both: set[asyncio.Future[Any]] = {pending, rung}
+            await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
         finally:
             rung.cancel()
         if pending.done():
