@@ -108,9 +108,12 @@ def _started(params: Any, path: Path) -> Any:
 
 def _loaded(params: Any, path: Path) -> Any:
     try:
-        return _library().Server(params)
+        server = _library().Server(params)
     except RuntimeError as error:
         raise corrupt(path, f"llama.cpp cannot load it ({error})") from error
+    # A server that is freed before its loop has begun waits for ever; one token proves that it has.
+    server.handle_completions({"prompt": "a", "max_tokens": 1, "stream": True}, lambda _: False)
+    return server
 
 
 def _library() -> Any:
