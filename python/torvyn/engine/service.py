@@ -59,9 +59,8 @@ class Service:
     def generate(self, asked: Asked, **options: Any) -> Generation:
         """An answer, through the flow. What the request leaves open, the flow's config says."""
         if isinstance(asked, Request):
-            said = _said(asked)
-            asked = said.pop("messages", ()) if asked.prompt is None else said.pop("prompt")
-            options = said | options
+            options = _said(asked) | options
+            asked = asked.messages if asked.prompt is None else asked.prompt
         options = self._defaults | {key: held for key, held in options.items() if held is not None}
         return self.engine.generate(self._with_preamble(asked), through=self._make_flow, **options)
 
@@ -89,7 +88,12 @@ class Service:
 def _said(request: Request) -> dict[str, Any]:
     """What the request does not leave at its default, which stands for what it leaves open."""
     held = {item.name: (getattr(request, item.name), item.default) for item in fields(Request)}
-    return {name: value for name, (value, default) in held.items() if value != default}
+    asked = ("prompt", "messages")
+    return {
+        name: value
+        for name, (value, default) in held.items()
+        if value != default and name not in asked
+    }
 
 
 def parts(plan: Plan) -> tuple[NodePlan, Plan]:
