@@ -200,7 +200,7 @@ def test_leaving_ends_the_thread_and_frees_the_slot(engine):
         for delta in engine.generate(LONG):
             if delta.delta_text:
                 break
-    wait_until(lambda: not engine._runs and not engine._server._borrowed)
+    wait_until(lambda: not engine._runs and not engine._server._asked)
 
     assert engine.complete("Say hello.", max_tokens=2).usage.completion_tokens == 2
 

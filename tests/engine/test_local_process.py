@@ -71,7 +71,7 @@ def test_the_interpreter_ends(leaves):
 def test_it_ends_while_a_prompt_is_read():
     program = """
 threading.Thread(target=engine.complete, args=("word " * 480,), daemon=True).start()
-while not engine._server._borrowed: pass
+while not engine._server._asked: pass
 """
     assert process(program) == ""
 
@@ -103,15 +103,15 @@ print([delta.finish_reason for delta in deltas if delta.finish_reason])
     assert process(program) == "['cancelled']"
 
 
-def test_a_forked_child_refuses_and_ends():
+def test_a_forked_child_refuses_to_ask_and_leaves_the_parent_its_engine():
     program = """
 child = os.fork()
 if child == 0:
     try:
         engine.complete("x")
     except torvyn.Unavailable as error:
-        sys.exit(7 if "forked" in str(error) else 8)
-    sys.exit(9)
+        os._exit(7 if "forked" in str(error) else 8)
+    os._exit(9)
 _, status = os.waitpid(child, 0)
 print(os.waitstatus_to_exitcode(status), engine.complete("x", max_tokens=1).finish_reason)
 """

@@ -197,6 +197,12 @@ def test_a_model_comes_from_a_folder(tmp_path):
 
 
 def test_a_folder_without_a_model_is_named(tmp_path):
-    with pytest.raises(MissingError, match="cannot be loaded") as raised:
+    with pytest.raises(InvalidInput, match="none that `transformers` can run") as raised:
         open("transformers", model=str(tmp_path), offline=True)
+    assert raised.value.code == "engine.model-unusable"
+
+
+def test_a_model_that_is_nowhere_is_named():
+    with pytest.raises(MissingError, match="`nobody/nothing` cannot be loaded") as raised:
+        open("transformers", model="nobody/nothing", offline=True)
     assert raised.value.code == "engine.model-missing"

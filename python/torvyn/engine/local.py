@@ -11,7 +11,6 @@ import asyncio
 import contextlib
 import importlib.util
 import os
-import weakref
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -73,7 +72,6 @@ class Local(Engine):
         self._path = checked_file(bundled_model() if model is None else Path(model))
         self._shape = Shape(self._path.stem, api)
         self._context, self._parallel = context, parallel
-        self._streams: weakref.WeakSet[FromThread[Chunk]] = weakref.WeakSet()
         self._server = LocalServer(
             self._path, context=context, parallel=parallel, threads=threads, gpu_layers=gpu_layers
         )
@@ -85,8 +83,7 @@ class Local(Engine):
         ask = partial(self._ask, self._body(request))
         stream: FromThread[Chunk] = FromThread(ask, f"torvyn-local-{request.id[-6:]}")
         reader, steps, counts = ChunkReader(request.n), Steps(request.n, "llama.cpp"), _Counts()
-        with self._lock:
-            self._streams.add(stream)
+        self._server.streams.add(stream)
         async with contextlib.aclosing(stream.batches()) as batches:
             async for chunks in batches:
                 for chunk in chunks:
@@ -103,10 +100,6 @@ class Local(Engine):
     def close(self) -> None:
         """Ends what runs, then frees the model."""
         super().close()
-        with self._lock:
-            streams = list(self._streams)
-        for stream in streams:
-            stream.stop()
         self._server.close()
 
     async def aclose(self) -> None:
@@ -131,18 +124,12 @@ class Local(Engine):
 
     def _ask(self, body: Chunk, put: Put[Chunk]) -> None:
         """On a thread: blocks until the answer is over or nobody wants it."""
-        server = self._server.borrow()
         try:
-            chat = self._shape.api == "chat"
-            ask = server.handle_chat_completions if chat else server.handle_completions
             # The library stops at the first callback that answers True.
-            ask(body, lambda chunk: not put(chunk))
+            is_chat = self._shape.api == "chat"
+            self._server.ask(body, lambda chunk: not put(chunk), is_chat=is_chat)
         except ValueError as error:
-            raise _refused(str(error)) from error
-        finally:
-            # The last one to hold it frees it, which must not wait for this thread's end.
-            del server
-            self._server.give_back()
+            raise _refused(str(error)) from None
 
 
 def must_be_answered(chunk: Chunk, model: str, context: int) -> None:

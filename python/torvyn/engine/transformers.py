@@ -93,7 +93,8 @@ class Transformers(Engine):
             watch = Watch(request, self._model, put)
             with _dice(request.seed):
                 self._model.generate(request, prompt, watch)
-            put(Step([ChoiceStep(at, tokens=0, finish_reason="length") for at in watch.open]))
+            ended = [ChoiceStep(at, tokens=0, finish_reason="length") for at in watch.open]
+            put(Step(ended, Usage(prompt.tokens, watch.tokens)))
         finally:
             _turn.release()
 

@@ -17,6 +17,7 @@ class Watch:
     def __init__(self, request: Request, model: Model, put: Put[Step]) -> None:
         self.open = set(range(request.n))
         """The choices that have not ended."""
+        self.tokens = 0
         self._request = request
         self._model = model
         self._put = put
@@ -51,6 +52,7 @@ class Watch:
         if id in self._model.ends:
             self.open.discard(at)
             return ChoiceStep(at, tokens=0, finish_reason="stop")
+        self.tokens += 1
         logprobs = (self._logprob(at, id),) if self._scores is not None else None
         return ChoiceStep(at, [id], logprobs=logprobs)
 
