@@ -8,9 +8,11 @@ between two tokens and not while it reads a prompt.
 from __future__ import annotations
 
 import asyncio
+import atexit
 import contextlib
 import importlib.util
 import os
+import weakref
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -19,7 +21,7 @@ from typing import Any, ClassVar, Final
 
 from torvyn.engine.engine import Engine
 from torvyn.engine.from_thread import FromThread, Put
-from torvyn.engine.local_server import INSTALL, LocalServer, corrupt
+from torvyn.engine.local_server import CLOSE_S, EXIT_S, INSTALL, LocalServer, corrupt
 from torvyn.engine.openai_body import Api, Shape, body_of
 from torvyn.engine.openai_failure import shown
 from torvyn.engine.openai_stream import Steps
@@ -38,6 +40,9 @@ _SEEDS: Final = 2**32 - 1
 """The largest 32-bit number asks for chance."""
 
 Chunk = dict[str, Any]
+
+# A server that is let go while the interpreter shuts down waits for ever.
+_open: weakref.WeakSet[Local] = weakref.WeakSet()
 
 
 class Local(Engine):
@@ -75,6 +80,7 @@ class Local(Engine):
         self._server = LocalServer(
             self._path, context=context, parallel=parallel, threads=threads, gpu_layers=gpu_layers
         )
+        _open.add(self)
 
     def describe(self) -> Mapping[str, Any]:
         return {"engine": self.name, "model": self._path.name, "context": self._context}
@@ -99,8 +105,12 @@ class Local(Engine):
 
     def close(self) -> None:
         """Ends what runs, then frees the model."""
+        self._close(CLOSE_S)
+
+    def _close(self, limit_s: float) -> None:
         super().close()
-        self._server.close()
+        self._server.close(limit_s)
+        _open.discard(self)
 
     async def aclose(self) -> None:
         await asyncio.to_thread(self.close)
@@ -209,3 +219,9 @@ def _refused(why: str) -> InvalidInput:
 
 def _wrong(what: str) -> InvalidInput:
     return InvalidInput(f"local: {what}", code="engine.bad-option")
+
+
+@atexit.register
+def _close_all() -> None:
+    for engine in list(_open):
+        engine._close(EXIT_S)

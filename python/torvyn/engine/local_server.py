@@ -7,7 +7,6 @@ have no names it gets a port on loopback and a key that nobody knows.
 
 from __future__ import annotations
 
-import atexit
 import ctypes
 import os
 import secrets
@@ -27,7 +26,6 @@ CLOSE_S: Final = 5.0
 EXIT_S: Final = 60.0
 """How long the end of the process waits for them: what computes while it ends would crash it."""
 
-# A server that is let go while the interpreter shuts down waits for ever.
 _running: weakref.WeakSet[LocalServer] = weakref.WeakSet()
 
 
@@ -150,12 +148,6 @@ def corrupt(path: Path, why: str) -> InvalidInput:
         hint="download it again, and look at its size",
         code="engine.model-unusable",
     )
-
-
-@atexit.register
-def _close_all() -> None:
-    for server in list(_running):
-        server.close(EXIT_S)
 
 
 def _forked() -> None:
