@@ -42,7 +42,7 @@ class Lane:
 
     def add(self, delta: Delta) -> None:
         """It goes in with the next `go_on`."""
-        if self._is_plain and not delta.token_ids and delta.logprobs is None:
+        if self._is_plain and is_plain(delta):
             # What says nothing of itself is text of the first choice: most of what there is.
             self.waiting.append(delta.delta_text)
             return
@@ -50,6 +50,18 @@ class Lane:
         if delta.logprobs is not None or delta.token_ids:
             attributes = {**attributes, "logprobs": delta.logprobs, "token_ids": delta.token_ids}
         self.waiting.append(Output(delta.delta_text, attributes=attributes))
+
+    def say(self, text: str, out: list[Delta]) -> None:
+        """Plain text, when nothing waits and every stage is inline: the common case."""
+        try:
+            elements: Sequence[Element] = self.flow.feed(text)
+        except FlowError as error:
+            self.is_over = True
+            self._give(error.ready, out)
+            raise
+        if elements:
+            self._give(elements, out)
+        self.is_over = self.flow.end is not None
 
     def finish(self, end: End) -> None:
         """No more will be added; the flow hears of it when all that waits has gone in."""
@@ -124,6 +136,8 @@ class Lanes:
         self._lanes: dict[tuple[int, Kind], Lane] = {}
         self._endings: dict[int, tuple[FinishReason, str | None]] = {}
         self._made: list[Delta] = []
+        self._only: Lane | None = None
+        """The lane of the text, when there is one choice and all is inline."""
         self.is_cut = False
         """Every choice has ended, and not all of them because the engine said so."""
 
@@ -139,7 +153,15 @@ class Lanes:
         """What leaves when these have gone in."""
         if not deltas:
             return []
-        out, lane = self._made, None
+        out, lane = self._made, self._only
+        first = deltas[0]
+        if lane is not None and not lane.is_over and len(deltas) == 1 and is_plain(first):
+            lane.say(first.delta_text, out)
+            if lane.is_over:
+                return self._settled()
+            self._made = []
+            return out
+        lane = None
         for delta in deltas:
             index = delta.index
             if delta.usage is not None or self.reasons[index] or index in self._endings:
@@ -190,6 +212,8 @@ class Lanes:
         if lane is None:
             flow, self._next = self._next or self._fit(self._make_flow()), None
             lane = self._lanes[index, kind] = Lane(index, kind, flow)
+            is_only = kind == "text" and len(self.reasons) == 1 and not self.are_away
+            self._only = lane if is_only else self._only
         return lane
 
     def missing(self, deltas: Sequence[Delta]) -> list[Lane]:
@@ -250,6 +274,17 @@ class Lanes:
             )
         self.are_away = self.are_away or any(node.run != "inline" for node in plan.nodes)
         return flow
+
+
+def is_plain(delta: Delta) -> bool:
+    """Text and nothing else."""
+    return (
+        delta.kind == "text"
+        and delta.finish_reason is None
+        and not delta.token_ids
+        and delta.logprobs is None
+        and delta.delta_text != ""
+    )
 
 
 def _reason(end: End | None) -> FinishReason:
