@@ -50,8 +50,8 @@ def command(
     """Answer a prompt.
 
     Without PROMPT, or with `-`, the prompt is standard input. The answer streams to standard
-    output; why it ended early, and everything else, goes to standard error. The engine `local` needs
-    no network and no key:
+    output; why it ended early, and everything else, goes to standard error. The engine `local`
+    needs no network and no key:
 
     \b
       pip install "torvyn[local]"

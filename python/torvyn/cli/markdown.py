@@ -26,7 +26,7 @@ _PLAIN: Final = re.compile(r"[^\n`*_\[\\]+")
 _SPECIAL: Final = frozenset("`*_[\\")
 _PUNCTUATION: Final = frozenset("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")
 
-_BLOCK: Final = re.compile(r"(?P<indent>[ \t]*)(?:(?P<quote>>)|(?P<mark>#{1,6}|[-*+]|\d{1,9}[.)]) )")
+_BLOCK: Final = re.compile(r"(?P<indent>[ \t]*)(?:>|(?P<mark>#{1,6}|[-*+]|\d{1,9}[.)]) )")
 _FENCE: Final = re.compile(r"[ \t]*(?P<fence>`{3,}|~{3,})[^`\n]*\n")
 _RULE: Final = re.compile(r"[ \t]*([-*_])\1{2,}[ \t]*\n")
 _MAY_BE_BLOCK: Final = re.compile(
@@ -278,7 +278,10 @@ class Markdown:
 
     def _restyle(self, style: str) -> None:
         if style != self._style:
-            self._out.append(("\x1b[0m" if self._style else "") + (f"\x1b[{style}m" if style else ""))
+            if self._style:
+                self._out.append("\x1b[0m")
+            if style:
+                self._out.append(f"\x1b[{style}m")
             self._style = style
 
 

@@ -28,15 +28,22 @@ class Text:
     in a pipe nothing is changed. Of several choices each is printed whole, on lines of its own,
     in their order: the one whose turn it is streams, the others wait."""
 
-    def __init__(self, screen: Screen, choices: int = 1, *, is_rendered: bool = False) -> None:
+    def __init__(
+        self,
+        screen: Screen,
+        choices: int = 1,
+        *,
+        ends_lines: bool = False,
+        is_rendered: bool = False,
+    ) -> None:
         self._screen = screen
         self._is_terminal = sys.stdout is not None and sys.stdout.isatty()
+        self._ends_lines = ends_lines or self._is_terminal or choices > 1
         self._markdown = Markdown() if is_rendered else None
         self._waiting: list[list[str]] = [[] for _ in range(choices)]
         self._is_finished = [False] * choices
         self._turn = 0
         self._ends_line = True
-        self.has_text = False
         if choices > 1:
             self._announce()
 
@@ -69,7 +76,6 @@ class Text:
         self._screen.say(f"[torvyn] choice {self._turn}")
 
     def _print(self, text: str) -> None:
-        self.has_text = True
         if self._markdown is not None:
             text = self._markdown.feed(text)
         elif self._is_terminal:
@@ -79,7 +85,7 @@ class Text:
     def _finish(self) -> None:
         if self._markdown is not None:
             self._write(self._markdown.finish())
-        if not self._ends_line and (self._is_terminal or len(self._waiting) > 1):
+        if not self._ends_line and self._ends_lines:
             self._write("\n")
         self._ends_line = True
 
@@ -142,7 +148,8 @@ def timing_line(figures: Mapping[str, float], completion: int, prompt: int) -> s
     if "tokens_per_s" in figures:
         parts.append(f"{figures['tokens_per_s']:.1f} tokens/s")
     parts.append(f"{completion} tokens in {_seconds(figures.get('duration_s', 0.0))}")
-    parts.append(f"{prompt} in the prompt")
+    if prompt:
+        parts.append(f"{prompt} in the prompt")
     return " | ".join(parts)
 
 

@@ -116,7 +116,7 @@ class Target:
             manifest_path(manifest),
             named or flow_name,
             pairs(overrides, "--config", "NODE.KEY=VALUE"),
-            settingpairs(settings),
+            setting_pairs(settings),
         )
 
     def plan(self) -> Plan:
@@ -125,7 +125,7 @@ class Target:
         return load_plan(self.manifest, self.flow, overrides=self.overrides, flags=self.settings)
 
 
-def settingpairs(given: tuple[str, ...]) -> dict[str, str]:
+def setting_pairs(given: tuple[str, ...]) -> dict[str, str]:
     """What `--set` was given, as flags of the settings."""
     return pairs(given, "--set", "SECTION.KEY=VALUE")
 
