@@ -8,7 +8,17 @@ from pathlib import Path
 
 import click
 
-from torvyn.cli import build, compare, conversation, failures, generate, init, measure, screen, target
+from torvyn.cli import (
+    build,
+    compare,
+    conversation,
+    failures,
+    generate,
+    init,
+    measure,
+    screen,
+    target,
+)
 from torvyn.cli.app import group
 from torvyn.cli.usage import usage_error
 from torvyn.link import link

@@ -15,6 +15,12 @@ import time
 from pathlib import Path
 
 LIMIT_S = 30.0
+# Without a terminal of its own a process gets no Ctrl-C.
+TAKE_TERMINAL = """
+import fcntl, os, sys, termios
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
+"""
 CTRL_C, CTRL_D = "\x03", "\x04"
 
 
@@ -23,14 +29,13 @@ class Terminal:
         self._master, slave = pty.openpty()
         kept = {name: held for name, held in os.environ.items() if name != "NO_COLOR"}
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "torvyn", *map(str, arguments)],
+            [sys.executable, "-c", TAKE_TERMINAL, "-m", "torvyn", *map(str, arguments)],
             stdin=slave,
             stdout=slave,
             stderr=slave,
             cwd=cwd,
             env={**kept, "TERM": "xterm", "INPUTRC": os.devnull, **variables},
             start_new_session=True,
-            preexec_fn=_take_terminal,
         )
         os.close(slave)
         self.shown = ""
@@ -75,10 +80,3 @@ class Terminal:
         # Whether pasted text is marked is between the terminal and who edits the line.
         self.shown += re.sub(r"\x1b\[\?2004[hl]", "", data.decode()).replace("\r", "")
         return bool(data)
-
-
-def _take_terminal() -> None:
-    import fcntl
-    import termios
-
-    fcntl.ioctl(0, termios.TIOCSCTTY, 0)

@@ -12,10 +12,24 @@ from hypothesis import strategies as st
 from torvyn.cli.markdown import LIMIT, Markdown
 
 OURS = re.compile(r"\x1b\[[0-9;]*m")
-PIECES = st.sampled_from(
-    ["*", "**", "***", "_", "__", "`", "```", "~~~", "[", "](", ")", "\\", "#", "## ", "> ", "- "]
-    + ["1. ", "---", "\n", "\n\n", " ", "a", "word", "2", "x_y", "é", "日本", "👩‍👩‍👧", "\x1b[31m", "\r"]
+MARKERS = ("*", "**", "***", "_", "__", "`", "```", "~~~", "[", "](", ")", "\\", "#", "## ", "> ")
+WORDS = (
+    "- ",
+    "1. ",
+    "---",
+    "\n",
+    "\n\n",
+    " ",
+    "a",
+    "word",
+    "2",
+    "x_y",
+    "é",
+    "日本",
+    "👩‍👩‍👧",
+    "\x1b[31m",
 )
+PIECES = st.sampled_from((*MARKERS, *WORDS, "\r"))
 TEXTS = st.lists(PIECES, max_size=60).map("".join)
 
 
@@ -89,8 +103,22 @@ def test_markers_become_styles(text: str, shown: str | None) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["2 * 3 * 4", "2*3*4", "2**10 and 3**2", "snake_case_name", "*no end", "a [1] b", "a [x] (y)"]
-    + ["`no end", "#hashtag", "-5 degrees", "1.5 l", "a * b", "****", "C:\\new\\x"],
+    [
+        "2 * 3 * 4",
+        "2*3*4",
+        "2**10 and 3**2",
+        "snake_case_name",
+        "*no end",
+        "a [1] b",
+        "a [x] (y)",
+        "`no end",
+        "#hashtag",
+        "-5 degrees",
+        "1.5 l",
+        "a * b",
+        "****",
+        "C:\\new\\x",
+    ],
 )
 def test_what_is_no_marker_is_left_alone(text: str) -> None:
     assert rendered([text]) == text
