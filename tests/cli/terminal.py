@@ -57,6 +57,14 @@ class Terminal:
         self.expect("> ")
         self.send(line + "\r")
 
+    def interrupt_typing(self) -> None:
+        """Presses Ctrl-C until something happens: Python sleeps through a signal that comes while
+        its line editor is busy with a key, where a person would press again."""
+        for _ in range(int(LIMIT_S)):
+            self.send(CTRL_C)
+            if self._more(time.monotonic() + 1.0):
+                return
+
     def wait(self) -> int:
         """The exit code."""
         until = time.monotonic() + LIMIT_S

@@ -40,6 +40,10 @@ class Full(Scripted):
         async for step in super().steps(request):
             yield step
 
+class Thinker(Scripted):
+    def __init__(self):
+        super().__init__([("reasoning", "Let me"), ("reasoning", " see"), "It is", " so."])
+
 class Echo(Scripted):
     def __init__(self):
         super().__init__(lambda request, _: [repr([m["content"] for m in request.messages])])
@@ -114,7 +118,7 @@ def test_ctrl_c_at_the_prompt_clears_the_line(chat: Open) -> None:
     terminal.expect("> ")
     terminal.send("half a li")
     terminal.expect("half a li")
-    terminal.send(CTRL_C)
+    terminal.interrupt_typing()
     terminal.ask("whole")
 
     terminal.expect("['whole']")
@@ -140,6 +144,17 @@ def test_a_full_context_is_said_and_the_chat_goes_on(chat: Open) -> None:
     terminal.ask("/reset")
     terminal.ask("three")
     terminal.expect("tokens/s")
+
+
+def test_reasoning_is_shown_dimmed_and_not_kept(chat: Open, folder: Path) -> None:
+    terminal = chat("--engine", "engines:Thinker", "--history", "talk.jsonl")
+    terminal.ask("Why?")
+
+    terminal.expect("\x1b[2mLet me\x1b[0m")
+    terminal.expect("It is so.\n")
+    terminal.ask("/exit")
+    assert terminal.wait() == 0
+    assert "Let me" not in (folder / "talk.jsonl").read_text()
 
 
 # From a pipe
@@ -223,6 +238,16 @@ def test_a_saved_conversation_can_be_read_and_gone_on_with(tmp_path: Path) -> No
 
     assert (again.system, again.messages) == (talk.system, talk.messages)
     assert "## user\n\nHi\n" in (tmp_path / "talk.md").read_text()
+
+
+def test_a_file_whose_last_line_was_left_open_is_gone_on_with(tmp_path: Path) -> None:
+    path = tmp_path / "talk.jsonl"
+    path.write_text('{"role": "system", "content": "Be brief"}')
+
+    Conversation(str(path)).add("Hi", "Hello", "stop")
+
+    again = Conversation(str(path))
+    assert (again.system, len(again.messages)) == ("Be brief", 2)
 
 
 def test_save_overwrites_nothing(start: Start, folder: Path) -> None:

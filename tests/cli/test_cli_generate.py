@@ -109,6 +109,7 @@ def test_what_is_wrong_with_the_command_line_has_exit_code_2(cli: Cli, folder: P
         ((*scripted, "hi", "--stop", ""), "a stop string is empty"),
         ((*scripted, "hi", "--input", "bytes"), "two prompts"),
         ((*scripted, "--input", "bytes"), "is not UTF-8 from byte 2 on"),
+        ((*scripted, "a\udcff"), "the prompt is not UTF-8"),
         ((*scripted, "hi", "--raw"), "has no `--raw`"),
         ((*scripted, "hi", "--config", "a.b=c"), "change a flow"),
         ((*scripted, "hi", "--flow", "chat"), "the manifest says which engine"),

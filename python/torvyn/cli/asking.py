@@ -180,6 +180,7 @@ def blamed_on_the_command() -> Iterator[None]:
 def _progress(screen: Screen, given: dict[str, Any]) -> Iterator[None]:
     """A line while a model is loaded, for a person who waits at a terminal."""
     is_shown = sys.stderr is not None and sys.stderr.isatty() and not screen.is_quiet
+    is_shown = is_shown and os.environ.get("TERM") != "dumb"
     if not is_shown or given["engine"] not in (None, "local", "transformers"):
         yield
         return
@@ -191,6 +192,14 @@ def _progress(screen: Screen, given: dict[str, Any]) -> Iterator[None]:
     finally:
         sys.stderr.write("\r\x1b[K")
         sys.stderr.flush()
+
+
+def must_be_text(what: str, text: str | None) -> None:
+    """A terminal hands on bytes that are no UTF-8 as halves of pairs, which nobody can encode."""
+    try:
+        (text or "").encode()
+    except UnicodeEncodeError:
+        raise UsageError("cli.input-unusable", f"{what} is not UTF-8") from None
 
 
 def _usage(message: str, hint: str) -> UsageError:

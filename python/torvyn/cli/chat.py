@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from torvyn.cli.asking import Voice, open_voice, voice_options
+from torvyn.cli.asking import Voice, must_be_text, open_voice, voice_options
 from torvyn.cli.command import command as make_command
 from torvyn.cli.conversation import Conversation
 from torvyn.cli.prompting import Prompt
@@ -64,6 +64,7 @@ def command(
     """
     from torvyn.cli.listening import Listener
 
+    must_be_text("`--system`", system)
     conversation = Conversation(history)
     voice = open_voice(screen, options)
     if system is not None and system != conversation.system:
@@ -119,7 +120,7 @@ class Chat:
 
     def _turn(self, question: str) -> int | None:
         generation = self._voice.generate(self._conversation.asking(question))
-        answer = _Answer(self._printer(generation))
+        answer = _Answer(self._screen, self._printer(generation))
         try:
             number = self._listener.listen(generation, answer.take)
         except TorvynError as error:
@@ -200,10 +201,13 @@ class Chat:
 
 
 class _Answer:
-    """What is printed is also kept: its text alone, without reasoning."""
+    """What is printed is also kept: its text alone. Reasoning is shown to who waits."""
 
-    def __init__(self, printer: Printer) -> None:
+    def __init__(self, screen: Screen, printer: Printer) -> None:
         self.printer = printer
+        self._screen = screen
+        self._is_watched = sys.stderr is not None and sys.stderr.isatty()
+        self._is_thinking = False
         self._texts: list[str] = []
 
     @property
@@ -211,6 +215,12 @@ class _Answer:
         return "".join(self._texts)
 
     def take(self, delta: Delta) -> None:
+        if delta.kind == "reasoning" and self._is_watched:
+            self._is_thinking = True
+            self._screen.mutter(delta.delta_text)
+        elif self._is_thinking and delta.index == 0:
+            self._is_thinking = False
+            self._screen.mutter("\n\n")
         if delta.kind == "text" and delta.index == 0:
             self._texts.append(delta.delta_text)
         self.printer.take(delta)

@@ -11,6 +11,7 @@ import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from types import NoneType
 from typing import Any, Final
 
 from torvyn.errors import MissingError, UsageError
@@ -37,6 +38,8 @@ class Conversation:
         self.system: str | None = None
         self.messages: list[Message] = []
         self._path = None if path is None else Path(path)
+        self._is_line_open = False
+        """Somebody has edited the file, and its last line has no end."""
         if self._path is not None:
             self._load(self._path)
 
@@ -84,7 +87,8 @@ class Conversation:
             # Nobody else's business; and in one write, so that no half of a turn is left.
             file = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
             try:
-                os.write(file, _lines(entries).encode())
+                os.write(file, b"\n" * self._is_line_open + _lines(entries).encode())
+                self._is_line_open = False
             finally:
                 os.close(file)
         except OSError as error:
@@ -101,8 +105,7 @@ class Conversation:
         for number, line in enumerate(data.split(b"\n"), 1):
             if line.strip():
                 self._take(_parsed(line, f"{path}:{number}"))
-        if data and not data.endswith(b"\n"):
-            raise _unusable(f"{path}:{number}", "the last line has no end")
+        self._is_line_open = bool(data) and not data.endswith(b"\n")
 
     def _take(self, entry: dict[str, Any]) -> None:
         if entry.get("reset"):
@@ -126,7 +129,7 @@ def _parsed(line: bytes, place: str) -> dict[str, Any]:
         isinstance(entry, dict)
         and entry.get("role") in ROLES
         and isinstance(entry.get("content"), str)
-        and isinstance(entry.get("finish_reason", ""), str)
+        and isinstance(entry.get("finish_reason"), (str, NoneType))
     )
     if not is_message:
         raise _unusable(place, f"it needs `content` and a `role` of {', '.join(ROLES)}")

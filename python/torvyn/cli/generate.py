@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from torvyn.cli.asking import Voice, open_voice, voice_options
+from torvyn.cli.asking import Voice, must_be_text, open_voice, voice_options
 from torvyn.cli.command import command as make_command
 from torvyn.cli.screen import Screen
 from torvyn.errors import MissingError, TorvynError, UsageError
@@ -60,6 +60,8 @@ def command(
     screen.is_json = screen.is_json or as_json
     if raw and system is not None:
         raise UsageError("cli.bad-usage", "`--raw` has no place for `--system`")
+    must_be_text("`--system`", system)
+    must_be_text("the prompt", prompt)
     text = read_prompt(screen, prompt, path)
     voice = open_voice(screen, options, is_raw=raw)
     asked = {"n": choices, "logprobs": logprobs or None}

@@ -52,7 +52,7 @@ class Prompt:
                 # Between these marks nothing takes room on the line, for who edits it.
                 painted = f"\x01\x1b[1m\x02{prompt}\x01\x1b[0m\x02"
             with contextlib.suppress(EOFError):
-                return input(painted)
+                return input(painted).encode(errors="surrogateescape").decode(errors="replace")
             return None
         sys.stderr.write(prompt)
         sys.stderr.flush()

@@ -80,6 +80,11 @@ class Screen:
         """Text on stderr that was asked for, `-q` or not."""
         self._write(sys.stderr, text if text.endswith("\n") else text + "\n")
 
+    def mutter(self, text: str) -> None:
+        """Talk that streams, for a person who watches, dimmed."""
+        if not self.is_quiet and not self.is_json and sys.stderr is not None:
+            self._write(sys.stderr, self.paint(visible(text), "dim"))
+
     # Data
 
     def data(self, text: str) -> None:
@@ -93,8 +98,9 @@ class Screen:
         """Encoded data, at once: bytes stay what they are, whatever the terminal's encoding."""
         flush_stdout()
         with output_errors():
-            sys.stdout.buffer.write(data)
-            sys.stdout.buffer.flush()
+            if sys.stdout is not None:
+                sys.stdout.buffer.write(data)
+                sys.stdout.buffer.flush()
 
     def document(self, fields: dict[str, Any], indent: int | None = 2) -> None:
         """The answer of a command as JSON; without `indent` it is one line."""
