@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import os
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from benches import guest_projects
@@ -61,19 +63,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _elements(report: Report, projects: Path, rounds: int) -> None:
     """The three flows side by side."""
-    costs: dict[str, list[float]] = {name: [] for name in ("three", "filtered", "tokens")}
+    costs: dict[str, list[float]] = {name: [] for name in ("three", "filtered", "tokens", "silent")}
     copies: dict[str, float] = {}
     for number in range(-1, rounds):
         say("warm-up" if number < 0 else f"elements: round {number + 1} of {rounds}")
         for name, found in costs.items():
-            cost, copies[name] = guest_projects.run(projects / name)
+            with _level("off" if name == "silent" else "production"):
+                project = projects / ("three" if name == "silent" else name)
+                cost, copies[name] = guest_projects.run(project)
             if number >= 0:
                 found.append(cost)
     added = [b - a for a, b in zip(costs["three"], costs["filtered"], strict=True)]
+    observing = [b - a for a, b in zip(costs["silent"], costs["three"], strict=True)]
     rows = {
         "a filter that reads": (added, 1.0, copies["filtered"] - copies["three"]),
         "source -> processor -> sink": (costs["three"], 4.0, copies["three"]),
         "token-streaming, four guests": (costs["tokens"], 3.0, copies["tokens"]),
+        "what level `production` adds to `off`": (observing, 0.5, 0.0),
     }
     table = Table(("in C", "us an element", "quartiles", "target", "copies"), title="An element")
     for name, (found, target, copied) in rows.items():
@@ -82,6 +88,16 @@ def _elements(report: Report, projects: Path, rounds: int) -> None:
         table.rows.append([*cells, f"{copied:g}"])
     report.tables.append(table)
     report.data |= {"element_us": costs, "copies": copies}
+
+
+@contextmanager
+def _level(level: str) -> Iterator[None]:
+    """How much is observed, said as a user would say it for one run."""
+    os.environ["TORVYN_OBSERVABILITY__LEVEL"] = level
+    try:
+        yield
+    finally:
+        del os.environ["TORVYN_OBSERVABILITY__LEVEL"]
 
 
 def _instances(report: Report, projects: Path, rounds: int, with_python: bool) -> None:

@@ -147,8 +147,7 @@ mod tests {
             denials.deliver();
         }
         assert_eq!(denials.counts(), [(Kind::Read, count)]);
-        let found = seen.lock().unwrap().clone();
-        found
+        seen.lock().unwrap().clone()
     }
 
     #[test]

@@ -8,8 +8,8 @@ use wasmtime::component::ResourceTable;
 use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
 use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpCtxView, WasiHttpView};
 
-use crate::details::Said;
 use crate::denial::Denials;
+use crate::details::Said;
 use crate::fate::Clock;
 use crate::grants::Grants;
 use crate::http::{Gate, resolver};

@@ -7,7 +7,7 @@ use torvyn_stream::{ErrorKind, StageError};
 use wasmtime::component::{
     ComponentExportIndex, ComponentNamedList, Instance as Guest, Lift, Lower, TypedFunc,
 };
-use wasmtime::{Engine, Error, Store, UpdateDeadline};
+use wasmtime::{Error, Store, UpdateDeadline};
 
 use crate::compiled::{Compiled, functions};
 use crate::contract::{
@@ -15,6 +15,7 @@ use crate::contract::{
     Verdict,
 };
 use crate::denial::Denials;
+use crate::engine::Workshop;
 use crate::fault::{Overdue, SandboxError, answered, trapped};
 use crate::grants::Grants;
 use crate::host::{FlowFacts, Host};
@@ -102,16 +103,14 @@ impl Instance {
         let workshop = compiled.workshop().map_err(contract)?;
         let (ticker, counts_fuel) = (workshop.ticker.clone(), workshop.counts_fuel);
         ticker.start().map_err(|error| contract(SandboxError::Engine(error.to_string())))?;
-        let mut store = open_store(setup, &workshop.engine, counts_fuel).map_err(contract)?;
+        let mut store = open_store(setup, workshop).map_err(contract)?;
         let waits = compiled.description.may_wait(&setup.grants);
-        let made = {
-            let _in_flight = ticker.enter();
-            if waits {
-                let pending = compiled.pre(true).instantiate_async(&mut store);
-                timed(&compiled, setup.limits.init_timeout, pending)
-            } else {
-                compiled.pre(false).instantiate(&mut store)
-            }
+        ticker.note();
+        let made = if waits {
+            let pending = compiled.pre(true).instantiate_async(&mut store);
+            timed(&compiled, setup.limits.init_timeout, pending)
+        } else {
+            compiled.pre(false).instantiate(&mut store)
         };
         let guest = made.map_err(|error| {
             trapped("instantiate", &error, store.data().limiter.refused.as_deref(), setup.limits.init_timeout)
@@ -173,7 +172,7 @@ impl Instance {
         if let Some(fuel) = fuel {
             self.store.set_fuel(fuel)?;
         }
-        let _in_flight = self.ticker.enter();
+        self.ticker.note();
         if self.waits {
             return timed(&self.compiled, timeout, function.call_async(&mut self.store, params));
         }
@@ -219,10 +218,11 @@ fn timed<T>(
 /// Lists and strings that one host call may lift: no more than the guest could hold.
 const LIFT_MAX: u64 = 32 << 20;
 
-fn open_store(setup: &Setup, engine: &Engine, counts_fuel: bool) -> Result<Store<Host>, SandboxError> {
+fn open_store(setup: &Setup, workshop: &Workshop) -> Result<Store<Host>, SandboxError> {
     let limits = &setup.limits;
+    let ticker = workshop.ticker.clone();
     let host = Host::new(limits.clone(), setup.grants.clone(), setup.denials.clone(), setup.facts.clone());
-    let mut store = Store::new(engine, host);
+    let mut store = Store::new(&workshop.engine, host);
     store.data_mut().details.translator = setup.compiled.sandbox.translator.clone();
     store.limiter(|host| &mut host.limiter);
     store.set_hostcall_fuel(limits.memory_bytes.min(LIFT_MAX) as usize);
@@ -230,13 +230,14 @@ fn open_store(setup: &Setup, engine: &Engine, counts_fuel: bool) -> Result<Store
         let opened = store.data_mut().open_wasi();
         opened.map_err(|error| SandboxError::Grant(format!("{error:#}")))?;
     }
-    store.epoch_deadline_callback(|mut store| {
+    store.epoch_deadline_callback(move |mut store| {
+        ticker.note();
         let is_over = store.data_mut().stopwatch.is_over();
         Ok(if is_over { UpdateDeadline::Interrupt } else { UpdateDeadline::Continue(1) })
     });
     store.data_mut().stopwatch.begin(limits.init_timeout);
     store.set_epoch_deadline(1);
-    if counts_fuel {
+    if workshop.counts_fuel {
         // Instantiation runs start functions; the deadline bounds them.
         store.set_fuel(u64::MAX).map_err(|error| SandboxError::Engine(error.to_string()))?;
     }

@@ -1,9 +1,10 @@
 //! The ticker: advances an engine's epoch every 10 ms while calls are in flight, so that deadlines are looked at.
 //!
-//! It starts with the first call and sleeps when there has been none for a while: an idle program is not woken.
+//! It starts with the first call and sleeps when there has been none for a while: an idle program is not woken. A call
+//! costs it two plain loads: whoever is inside a guest says so again at every tick, so nobody counts calls.
 
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::thread::{self, Thread};
 use std::time::Duration;
@@ -17,21 +18,19 @@ const PATIENCE: u32 = 100;
 
 pub struct Ticker {
     engine: Engine,
-    in_flight: AtomicUsize,
+    /// A call was begun, or went on, since the last tick.
+    used: AtomicBool,
     asleep: AtomicBool,
     over: AtomicBool,
     starting: Mutex<()>,
     thread: OnceLock<Thread>,
 }
 
-/// Lives as long as a call.
-pub struct InFlight<'a>(&'a Ticker);
-
 impl Ticker {
     pub fn new(engine: Engine) -> Arc<Self> {
         Arc::new(Self {
             engine,
-            in_flight: AtomicUsize::new(0),
+            used: AtomicBool::new(false),
             asleep: AtomicBool::new(false),
             over: AtomicBool::new(false),
             starting: Mutex::new(()),
@@ -39,15 +38,23 @@ impl Ticker {
         })
     }
 
+    /// A guest is called, or is still inside when a tick has passed.
     #[inline]
-    pub fn enter(&self) -> InFlight<'_> {
-        self.in_flight.fetch_add(1, Ordering::SeqCst);
-        if self.asleep.load(Ordering::SeqCst)
-            && let Some(thread) = self.thread.get()
-        {
+    pub fn note(&self) {
+        // Mostly true already: a line that is only read stays in every core's cache.
+        if !self.used.load(Ordering::Relaxed) {
+            self.used.store(true, Ordering::Relaxed);
+        }
+        if self.asleep.load(Ordering::Relaxed) {
+            self.wake();
+        }
+    }
+
+    #[cold]
+    fn wake(&self) {
+        if let Some(thread) = self.thread.get() {
             thread.unpark();
         }
-        InFlight(self)
     }
 
     /// Starts the thread unless it runs. Without it no deadline would pass, so no call may be made.
@@ -65,14 +72,16 @@ impl Ticker {
 
     fn tick(&self, idle: u32) -> u32 {
         self.engine.increment_epoch();
-        if self.in_flight.load(Ordering::SeqCst) > 0 {
+        if self.used.swap(false, Ordering::SeqCst) {
             return 0;
         }
         if idle < PATIENCE {
             return idle + 1;
         }
         self.asleep.store(true, Ordering::SeqCst);
-        while self.in_flight.load(Ordering::SeqCst) == 0 && !self.over.load(Ordering::Relaxed) {
+        // Whoever began a call before they could see that is seen after this.
+        thread::sleep(TICK);
+        while !self.used.load(Ordering::SeqCst) && !self.over.load(Ordering::Relaxed) {
             thread::park();
         }
         self.asleep.store(false, Ordering::SeqCst);
@@ -82,9 +91,7 @@ impl Ticker {
     /// Ends the thread; for the engine's own end.
     pub fn stop(&self) {
         self.over.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.get() {
-            thread.unpark();
-        }
+        self.wake();
     }
 }
 
@@ -97,12 +104,5 @@ fn run(weak: &Weak<Ticker>) {
             return;
         }
         idle = ticker.tick(idle);
-    }
-}
-
-impl Drop for InFlight<'_> {
-    #[inline]
-    fn drop(&mut self) {
-        self.0.in_flight.fetch_sub(1, Ordering::SeqCst);
     }
 }

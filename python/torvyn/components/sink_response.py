@@ -19,7 +19,7 @@ SPEC = Spec(
     summary="The answer of a flow: printed as it comes, or given to whoever asked.",
     options=(),
     example="""\
-[flow.chat.nodes.answer]
+[flow.main.nodes.answer]
 component = "response"
 """,
 )

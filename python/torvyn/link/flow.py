@@ -87,6 +87,8 @@ class FlowLinker:
         configs = {name: node.config for name, node in draft.nodes.items()}
         override(configs, overrides, draft.name, self._problems)
         handlings = {node.name: self._handling(node) for node in draft.nodes.values()}
+        named = [node.component for node in draft.nodes.values()]
+        self._library.warm(name for name in named if isinstance(name, str))
         for name, node in draft.nodes.items():
             self._nodes[name] = self._node_linker.link(
                 node, configs[name], handlings[name], self._problems

@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib
 import os
 import traceback
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -66,6 +66,23 @@ class Library:
         message = f"there is no component `{name}`"
         problems.add("link.component-unknown", message, place, advice)
         return None
+
+    def warm(self, names: Iterable[str]) -> None:
+        """Loads the guests among them together."""
+        guests = {self._guest(name) for name in names} - {None}
+        if len(guests) > 1:
+            from torvyn.sandbox.compiling import warm
+
+            cached = self._cached()
+            warm([guest for guest in guests if guest], Path(cached) if cached else None)
+
+    def _guest(self, name: str) -> Path | None:
+        record = self.declared.get(name)
+        if record is not None:
+            found = wasm_of(record, self.folder)
+        else:
+            found = self.folder / name if name.endswith(".wasm") else None
+        return found and found.resolve()
 
     def _find_guest(
         self, name: str, path: Path, place: Location | None, problems: Problems

@@ -5,12 +5,15 @@ Hands on a `CompiledComponent`; raises `LinkError` with a `sandbox.*` code for w
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import stat
 import subprocess
 import sys
-from functools import lru_cache
+from collections.abc import Collection
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Final
 
@@ -68,9 +71,7 @@ def compile_component(
 ) -> CompiledComponent:
     """The component in a file; within a process, the same file is compiled once."""
     try:
-        facts = path.stat()
-        _must_be_readable(facts)
-        stamp = (facts.st_mtime_ns, facts.st_size, facts.st_ino)
+        stamp = _stamp(path)
         return _compiled(path, stamp, cache_dir or default_cache_dir(), counts_fuel, role)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
@@ -78,6 +79,36 @@ def compile_component(
         raise LinkError("link.component-missing", message) from error
     except SandboxError as error:
         raise refusal(error, name) from error
+
+
+def warm(paths: Collection[Path], cache_dir: Path | None = None) -> None:
+    """Loads what the cache has, several at a time: of a guest in Python there are 50 MB to hash.
+
+    What it has not is left to `compile_component`, one after the other: compiling takes memory.
+    """
+    folder = cache_dir or default_cache_dir()
+    if len(paths) > 1 and folder.is_dir():
+        with ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="torvyn-warm") as pool:
+            pool.map(partial(_warm, folder), paths)
+
+
+def _warm(cache_dir: Path, path: Path) -> None:
+    # What is wrong with a file is said by whoever needs it.
+    with contextlib.suppress(OSError, SandboxError):
+        stamp = _stamp(path)
+        found = CompiledComponent.load(path.read_bytes(), cache_dir, False, None)
+        if found is not None:
+            _warmed[path, stamp, cache_dir] = found
+
+
+_warmed: dict[tuple[Path, tuple[int, ...], Path], CompiledComponent] = {}
+"""Loaded, and not asked for yet."""
+
+
+def _stamp(path: Path) -> tuple[int, ...]:
+    facts = path.stat()
+    _must_be_readable(facts)
+    return (facts.st_mtime_ns, facts.st_size, facts.st_ino)
 
 
 def _must_be_readable(facts: os.stat_result) -> None:
@@ -93,6 +124,8 @@ def _must_be_readable(facts: os.stat_result) -> None:
 def _compiled(
     path: Path, stamp: tuple[int, ...], cache_dir: Path, counts_fuel: bool, role: str | None
 ) -> CompiledComponent:
+    if not counts_fuel and role is None and (ready := _warmed.pop((path, stamp, cache_dir), None)):
+        return ready
     wasm = path.read_bytes()
     found = CompiledComponent.load(wasm, cache_dir, counts_fuel, role)
     if found is not None:
