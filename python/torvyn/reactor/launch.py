@@ -292,6 +292,8 @@ class Launch:
                 if part.runner._loop is not None:
                     self._report(part, await part.runner.stop(limit_s))
             elif isinstance(part.runner, ThreadRunner):
+                # A start that still waits for a thread of the loop's own cannot be taken back.
+                part.runner.let_go()
                 if part.runner.is_started:
                     self._report(part, await asyncio.to_thread(part.runner.stop, limit_s))
             elif part.initialised:
