@@ -54,6 +54,7 @@ def test_a_class_is_found_with_its_role_its_ports_and_an_inherited_unit(write: W
 
 def test_reading_a_class_runs_nothing_of_it(write: Write) -> None:
     text = "import torvyn\nraise SystemExit\nclass A(torvyn.Sink):\n    unit = 'lines'\n"
+    text += "    def push(self, element): ...\n"
 
     assert read_class(write(text)).unit == "lines"
 
