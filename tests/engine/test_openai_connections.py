@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -94,3 +96,21 @@ def test_leaving_before_the_first_token_closes_the_connection_too():
 
         assert [delta.finish_reason for delta in generation] == ["cancelled", None]
         wait_until(lambda: upstream.open == 0)
+
+
+FORGETS = """
+import sys, torvyn
+engine = torvyn.engine.open("openai", base_url=sys.argv[1], model="m")
+print(engine.complete("x").text)
+if len(sys.argv) > 2:
+    del engine
+"""
+
+
+@pytest.mark.parametrize("lets_go", [[], ["lets go"]])
+def test_an_engine_that_nobody_closed_ends_quietly(lets_go):
+    with running(says(*HELLO)) as upstream:
+        command = [sys.executable, "-c", FORGETS, upstream.url, *lets_go]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+
+    assert (done.stdout, done.stderr) == ("Hello\n", "")
