@@ -39,7 +39,5 @@ def test_what_is_neither_text_nor_messages_is_refused(asked):
 
 
 def test_a_misspelt_option_is_told_with_the_right_one():
-    with pytest.raises(
-        InvalidInput, match="no option of a request; `max_tokens` is"
-    ):
+    with pytest.raises(InvalidInput, match="no option of a request; `max_tokens` is"):
         Request.make("x", max_token=3)
