@@ -100,6 +100,7 @@ CATALOGUE: Final[dict[str, str]] = {
     "link.component-many-classes": "A component's file has several classes with a role.",
     "link.component-missing": "The folder or file of a declared component is not there.",
     "link.component-no-class": "A component's file has no class with a role.",
+    "link.component-outdated": "A component was built before its files were changed.",
     "link.component-unknown": "A node names a component that does not exist.",
     "link.component-unsupported": "A node names a component that this build does not run.",
     "link.cycle": "The edges run in a circle.",
