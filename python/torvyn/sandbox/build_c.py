@@ -26,7 +26,7 @@ _FLAGS: Final = (
     "-target",
     "wasm32-wasi",
     "-mexec-model=reactor",
-    "-std=c11",
+    "-std=gnu11",
     "-O2",
     "-Wall",
     "-Wextra",
