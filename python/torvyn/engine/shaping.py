@@ -136,8 +136,8 @@ class ShapedRun:
     def is_over(self) -> bool:
         return self._run.is_over
 
-    def interrupt(self) -> None:
-        self._run.interrupt()
+    def interrupt(self, reason: FinishReason = "cancelled") -> None:
+        self._run.interrupt(reason)
 
     async def deltas(self, delivered: Callable[[], None]) -> AsyncGenerator[Delta, None]:
         inner = self._run.deltas(_not_yet)
