@@ -36,6 +36,8 @@ class Lane:
         self._waiting: deque[Any] = deque()
         self._end: End | None = None
         self._is_finished = False
+        self._is_plain = True
+        """So far no token came with more than its text."""
         self._attributes: dict[str, Any] = {"choice": index, "kind": kind}
         self.is_away = any(node.run != "inline" for node in flow.plan.nodes)
         """A stage works elsewhere: more may come at any time."""
@@ -45,8 +47,11 @@ class Lane:
         return self.flow.end is not None or self.flow.error is not None
 
     def put(self, delta: Delta) -> list[Delta]:
-        self._waiting.append(self._item(delta))
-        return self.go_on()
+        if self.is_away or self._waiting or self.is_over:
+            self._waiting.append(self._item(delta))
+            return self.go_on()
+        # An inline flow takes what it is given at once: most tokens come this way.
+        return self._deltas(self.flow.feed([self._item(delta)]))
 
     def finish(self, reason: FinishReason) -> list[Delta]:
         self._end = End(reason)
@@ -88,6 +93,7 @@ class Lane:
     def _item(self, delta: Delta) -> Output:
         attributes = self._attributes
         if delta.logprobs is not None or delta.token_ids:
+            self._is_plain = False
             attributes = {**attributes, "logprobs": delta.logprobs, "token_ids": delta.token_ids}
         return Output(delta.delta_text, attributes=attributes)
 
@@ -95,6 +101,8 @@ class Lane:
         return [self._delta(element) for element in elements]
 
     def _delta(self, element: Element) -> Delta:
+        if self._is_plain:
+            return Delta(self.index, element.text, self.kind)
         held: Mapping[str, Any] = element.attributes
         return Delta(
             self.index,
@@ -119,6 +127,8 @@ class ShapedRun:
         self.timing = run.timing
         self._reasons: list[FinishReason | None] = [None] * run.request.n
         self._pending: asyncio.Future[Delta | None] | None = None
+        self._is_away = False
+        """Some lane has a stage that works elsewhere."""
 
     @property
     def response(self) -> ShapedRun:
@@ -143,6 +153,13 @@ class ShapedRun:
         inner = self._run.deltas(_not_yet)
         failure: Exception | None = None
         try:
+            async for given in inner:
+                for delta in self._take(given):
+                    if delta.delta_text or delta.call is not None:
+                        delivered()
+                    yield delta
+                if self._is_away:
+                    break
             async for made in self._shaped(inner):
                 for delta in made:
                     if delta.delta_text or delta.call is not None:
@@ -172,7 +189,7 @@ class ShapedRun:
 
     async def _next(self, inner: AsyncGenerator[Delta, None]) -> Delta | bool | None:
         """The engine's next delta, None at its end, True when a flow has something instead."""
-        if not any(lane.is_away for lane in self._lanes.values()):
+        if not self._is_away:
             return await anext(inner, None)
         pending = self._pending or asyncio.ensure_future(_step(inner))
         rung = asyncio.ensure_future(self._rung.wait())
@@ -205,7 +222,11 @@ class ShapedRun:
             # Arguments are JSON, which a cut in the middle would break.
             out.append(Delta(index, kind="tool_call", call=delta.call, logprobs=delta.logprobs))
         if delta.delta_text:
-            out += self._lane(index, delta.kind).put(delta)
+            lane = self._lane(index, delta.kind)
+            made = lane.put(delta)
+            if delta.finish_reason is None and not out and not lane.is_over:
+                return made
+            out += made
         if delta.finish_reason is not None:
             self._finishing[index] = delta.finish_reason
             self._matched[index] = delta.matched_stop
@@ -251,6 +272,7 @@ class ShapedRun:
         lane = self._lanes.get((index, kind))
         if lane is None:
             lane = Lane(index, kind, self._make_flow(), self._rung.set)
+            self._is_away = self._is_away or lane.is_away
             self._lanes[index, kind] = lane
         return lane
 
