@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import types
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from collections.abc import AsyncGenerator, Callable, Generator
 from typing import Any
 
 from torvyn.engine.delta import Delta
@@ -65,8 +65,3 @@ def _waited(step: Any, waits_for: Any, flush: Flush) -> Generator[Any, Any, Delt
             return made
         except StopAsyncIteration:
             return None
-
-
-def steps_of(awaitable: Awaitable[None]) -> Generator[Any, Any, None]:
-    """What is yielded to the loop while the awaitable is awaited."""
-    return awaitable.__await__()

@@ -19,7 +19,7 @@ from torvyn.protocol.encoder import Encoder, Framing
 from torvyn.protocol.frames import End, Finish
 from torvyn.transport.asked import ignored_header
 from torvyn.transport.call import Call
-from torvyn.transport.drive import drive, steps_of
+from torvyn.transport.drive import drive
 from torvyn.transport.refusal import is_retryable, told
 
 logger = logging.getLogger("torvyn.transport")
@@ -38,6 +38,7 @@ class Stream(Call):
     def __init__(self, *call: Any, framing: Framing = "sse") -> None:
         super().__init__(*call)
         self._framing = framing
+        self._send = self.exchange.send
         self._encoder = Encoder(
             self.asked.dialect,
             framing,
@@ -131,9 +132,11 @@ class Stream(Call):
             self._texts.clear()
 
     def _gathered(self) -> bytes:
-        self._encode_text()
         self._tokens = self._bytes = 0
-        frames = self._frames
+        frames, texts = self._frames, self._texts
+        if not frames and len(texts) == 1:
+            return self._encoder.text(texts.pop(), *self._text_of)
+        self._encode_text()
         data = frames[0] if len(frames) == 1 else b"".join(frames)
         frames.clear()
         return data
@@ -154,24 +157,37 @@ class Stream(Call):
     # How it leaves
 
     def _flush(self) -> Generator[Any, Any, None]:
+        """`_deliver` of what was gathered, without a coroutine for each chunk."""
         if not self._texts and not self._frames:
             return
-        yield from steps_of(self._deliver(self._gathered()))
-
-    async def _deliver(self, data: bytes, is_last: bool = False) -> None:
-        if self.is_left or not data:
+        data = self._gathered()
+        if self.is_left:
             return
-        self.chunks += 1
-        self._last_s = self._time()
-        self._sending += 1
-        if self._sending == 1:
-            self._since_s = self._last_s
+        self._departs()
         try:
-            await self.exchange.send({"type": _BODY, "body": data, "more_body": not is_last})
+            yield from self._send({"type": _BODY, "body": data, "more_body": True}).__await__()
         except OSError:
             self.leave()
         finally:
             self._sending -= 1
+
+    async def _deliver(self, data: bytes, is_last: bool = False) -> None:
+        if self.is_left or not data:
+            return
+        self._departs()
+        try:
+            await self._send({"type": _BODY, "body": data, "more_body": not is_last})
+        except OSError:
+            self.leave()
+        finally:
+            self._sending -= 1
+
+    def _departs(self) -> None:
+        self.chunks += 1
+        self._last_s = now_s = self._time()
+        self._sending += 1
+        if self._sending == 1:
+            self._since_s = now_s
 
     def _pause_s(self) -> float:
         return min(self.settings.heartbeat_s, self.settings.write_timeout_s / 4)
