@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -76,3 +77,12 @@ def served(services: Engine | dict[str, Service], **settings: Any) -> Iterator[S
         yield server
     finally:
         server.end()
+
+
+def wait_for(condition: Any) -> Any:
+    """What the condition gives as soon as that is something."""
+    end_s = time.monotonic() + PATIENCE_S
+    while not (found := condition()):
+        assert time.monotonic() < end_s, "it never came"
+        time.sleep(0.001)
+    return found

@@ -10,9 +10,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from serving import Served, served
+from serving import Served, served, wait_for
 
 from torvyn.engine import Scripted, Service
+from torvyn.engine import open as open_engine
 from torvyn.errors import Unavailable
 from torvyn.protocol import ToolCall
 
@@ -158,6 +159,25 @@ def test_httpx_sse_reads_our_own_frames(server: Served) -> None:
     frames = [json.loads(event.data) for event in events]
     assert [frame["type"] for frame in frames] == ["start", "delta", "delta", "end"]
     assert [event.id.partition("-")[2] for event in events] == ["0", "1", "2", "3"]
+
+
+def test_a_gateway_hands_answers_on_and_ends_the_upstream_with_its_client(server: Served) -> None:
+    upstream = Scripted("a b c d e f", delay_s=0.05)
+    with served(upstream) as behind:
+        engine = open_engine("openai", base_url=f"{behind.url}/v1", model="chat")
+        with served(engine) as gateway:
+            url = f"{gateway.url}/v1"
+            with openai.OpenAI(base_url=url, api_key="-", max_retries=0) as client:
+                whole = client.chat.completions.create(model="chat", messages=MESSAGES)
+                stream = client.chat.completions.create(
+                    model="chat", messages=MESSAGES, stream=True
+                )
+                next(chunk for chunk in stream if chunk.choices[0].delta.content)
+                stream.close()
+            wait_for(lambda: upstream.aborted)
+
+    assert whole.choices[0].message.content == "a b c d e f"
+    assert len(upstream.aborted) == 1
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl")

@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from serving import PATIENCE_S, served
+from serving import PATIENCE_S, served, wait_for
 
 from torvyn.engine import ChoiceStep, Engine, Request, Scripted, Step
 from torvyn.transport import server as server_module
@@ -143,15 +143,6 @@ def test_a_stop_while_the_wire_is_full_loses_nothing() -> None:
             numbers = [int(found) for found in re.findall(rb"<(\d+)>", got)]
             assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
             assert b'"stopped_by":"client"' in got
-
-
-def wait_for(condition: Any) -> Any:
-    """What the condition gives as soon as that is something."""
-    end_s = time.monotonic() + PATIENCE_S
-    while not (found := condition()):
-        assert time.monotonic() < end_s, "it never came"
-        time.sleep(0.001)
-    return found
 
 
 def test_connections_inherit_what_the_socket_was_given() -> None:

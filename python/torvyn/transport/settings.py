@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
+
+if TYPE_CHECKING:
+    from torvyn import manifest
 
 KiB: Final = 1024
 
@@ -32,7 +34,7 @@ class Settings:
     """Texts that no client may see, whatever an error says."""
 
     @classmethod
-    def of(cls, settings: Mapping[str, Any] | Any, **more: Any) -> Self:
+    def of(cls, settings: manifest.Settings, **more: Any) -> Self:
         """From the settings of a manifest."""
         return cls(
             host=settings["serve.host"],

@@ -58,6 +58,8 @@ class Stream(Call):
         self._sending = 0
         self._since_s = self._last_s = 0.0
         self._is_cut = False
+        self._is_over = False
+        """The last chunk was sent; a heartbeat may have been about to."""
         self.chunks = 0
         """What was sent, the head and the last one included."""
 
@@ -172,8 +174,9 @@ class Stream(Call):
             self._sending -= 1
 
     async def _deliver(self, data: bytes, is_last: bool = False) -> None:
-        if self.is_left or not data:
+        if self.is_left or self._is_over or not data:
             return
+        self._is_over = is_last
         self._departs()
         try:
             await self._send({"type": _BODY, "body": data, "more_body": not is_last})
