@@ -9,8 +9,6 @@ from __future__ import annotations
 import asyncio
 import time
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 
 from torvyn.engine.generation import Generation
 from torvyn.engine.service import Service
@@ -23,7 +21,22 @@ from torvyn.transport.settings import Settings
 
 
 class Call(ABC):
-    """One answer on its way to one client."""
+    """One answer on its way to one client. Thousands may wait, so it is small."""
+
+    __slots__ = (
+        "_alarm",
+        "_deadline_s",
+        "_listener",
+        "_stopped_by",
+        "asked",
+        "created",
+        "exchange",
+        "failure",
+        "flow",
+        "generation",
+        "is_left",
+        "settings",
+    )
 
     def __init__(
         self,
@@ -45,6 +58,8 @@ class Call(ABC):
         """Nobody reads any more."""
         self._deadline_s = service.deadline_s
         self._stopped_by: str | None = None
+        self._listener: asyncio.Task[None] | None = None
+        self._alarm: asyncio.TimerHandle | None = None
 
     @property
     def id(self) -> str:
@@ -81,20 +96,19 @@ class Call(ABC):
         """The words for the client, without secrets."""
         return Redactor(self.settings.secrets).text(error.message)
 
-    @asynccontextmanager
-    async def attended(self) -> AsyncIterator[None]:
-        """While it is entered, the engine is told when the client leaves or time is up."""
+    def attend(self) -> None:
+        """From now on the engine is told when the client leaves or time is up."""
         loop = asyncio.get_running_loop()
-        listener = loop.create_task(self._listen())
-        alarm = None
+        self._listener = loop.create_task(self._listen())
         if self._deadline_s is not None:
-            alarm = loop.call_later(self._deadline_s, self._time_is_up)
-        try:
-            yield
-        finally:
-            listener.cancel()
-            if alarm is not None:
-                alarm.cancel()
+            self._alarm = loop.call_later(self._deadline_s, self._time_is_up)
+
+    def dismiss(self) -> None:
+        """It is over, and nobody needs to be told any more."""
+        if self._listener is not None:
+            self._listener.cancel()
+        if self._alarm is not None:
+            self._alarm.cancel()
 
     async def _listen(self) -> None:
         await self.exchange.until_left()

@@ -29,6 +29,8 @@ JSON: Final = "application/json"
 class Exchange:
     """A request, and the ways to answer it."""
 
+    __slots__ = ("headers", "id", "method", "path", "receive", "send", "status")
+
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self.method: str = scope["method"]
         path: str = scope["path"]

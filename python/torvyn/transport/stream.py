@@ -35,6 +35,30 @@ _BODY: Final = "http.response.body"
 class Stream(Call):
     """`run` once."""
 
+    __slots__ = (
+        "_beating",
+        "_bytes",
+        "_encoder",
+        "_finishes",
+        "_frames",
+        "_framing",
+        "_has_begun",
+        "_is_cut",
+        "_is_over",
+        "_last_s",
+        "_loop",
+        "_send",
+        "_sending",
+        "_since_s",
+        "_task",
+        "_text_of",
+        "_texts",
+        "_time",
+        "_timer",
+        "_tokens",
+        "chunks",
+    )
+
     def __init__(self, *call: Any, framing: Framing = "sse") -> None:
         super().__init__(*call)
         self._framing = framing
@@ -69,18 +93,19 @@ class Stream(Call):
         self._time = self._loop.time
         headers = {"content-type": KINDS[self._framing], **HEADERS}
         await self.exchange.begin(200, {**headers, **ignored_header(self.asked.ignored)})
-        async with self.attended():
-            self._last_s = self._time()
-            self._timer = self._loop.call_later(self._pause_s(), self._tick)
-            try:
-                await self._deliver(self._encoder.start() or self._encoder.heartbeat())
-                await self._deliver(await self._answered(), is_last=True)
-            except asyncio.CancelledError:
-                if not self._is_cut or self._task is None:
-                    raise
-                self._task.uncancel()
-            finally:
-                self._timer.cancel()
+        self.attend()
+        self._last_s = self._time()
+        self._timer = self._loop.call_later(self._pause_s(), self._tick)
+        try:
+            await self._deliver(self._encoder.start() or self._encoder.heartbeat())
+            await self._deliver(await self._answered(), is_last=True)
+        except asyncio.CancelledError:
+            if not self._is_cut or self._task is None:
+                raise
+            self._task.uncancel()
+        finally:
+            self._timer.cancel()
+            self.dismiss()
 
     # What is said
 

@@ -11,9 +11,14 @@ from torvyn.transport.call import Call
 class Whole(Call):
     """`run` once; what goes wrong is raised, because the status is still to be said."""
 
+    __slots__ = ()
+
     async def run(self) -> None:
-        async with self.attended():
+        self.attend()
+        try:
             completion = await self.generation.acomplete()
+        finally:
+            self.dismiss()
         if self.is_left:
             return
         if self.failure is not None:
