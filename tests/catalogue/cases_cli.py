@@ -8,7 +8,17 @@ from pathlib import Path
 
 import click
 
-from torvyn.cli import build, compare, failures, init, measure, screen, target
+from torvyn.cli import (
+    build,
+    compare,
+    conversation,
+    failures,
+    generate,
+    init,
+    measure,
+    screen,
+    target,
+)
 from torvyn.cli.app import group
 from torvyn.cli.usage import usage_error
 from torvyn.link import link
@@ -88,6 +98,16 @@ def a_bug(_: Path) -> None:
     raise failures.bug(KeyError("x"))
 
 
+def no_conversation(folder: Path) -> None:
+    (folder / "talk.jsonl").write_text('{"role": "user", "content": "Hi"}\n{"role":')
+    conversation.Conversation("talk.jsonl")
+
+
+def empty_prompt(folder: Path) -> None:
+    (folder / "prompt.txt").write_text("\n")
+    generate.read_prompt(screen.Screen(), None, "prompt.txt")
+
+
 CASES: dict[str, Callable[[Path], object]] = {
     "cli.bad-usage": line("run", "flow.a", "flow.b"),
     "cli.bad-value": line("run", "--limit", "many"),
@@ -97,6 +117,9 @@ CASES: dict[str, Callable[[Path], object]] = {
     "cli.component-unknown": unknown_component,
     "cli.file-exists": file_exists,
     "cli.file-unwritable": file_unwritable,
+    "cli.history-unusable": no_conversation,
+    "cli.input-unreadable": lambda _: generate.read_prompt(screen.Screen(), None, "absent.txt"),
+    "cli.input-unusable": empty_prompt,
     "cli.missing-argument": line("completions"),
     "cli.no-such-end": lambda _: target.with_ends(plan(), None, "out.txt"),
     "cli.nothing-measured": nothing_measured,

@@ -12,7 +12,7 @@ from unittest import mock
 
 from torvyn.components.sink_collect import Collect
 from torvyn.engine import ChoiceStep, Engine, Generation, Scripted, Step, open
-from torvyn.engine.local import must_fit
+from torvyn.engine.local import must_be_answered
 from torvyn.engine.request import Request
 from torvyn.engine.service import Service
 from torvyn.reactor import Flow
@@ -120,8 +120,8 @@ async def _until_left(exchange: Any) -> None:
 
 
 def _context_full(_folder: Path) -> None:
-    told = {"error": {"type": "exceed_context_size_error", "n_prompt_tokens": 6031}}
-    must_fit(told, "small.gguf", 4096)
+    told: dict[str, Any] = {"error": {"type": "exceed_context_size_error", "n_prompt_tokens": 6031}}
+    must_be_answered(told, "small.gguf", 4096)
 
 
 def _flow_unfit(_folder: Path) -> None:

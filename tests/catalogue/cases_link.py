@@ -56,6 +56,20 @@ def warned(asked: str, granted: str) -> Callable[[Path], object]:
     return run
 
 
+def outdated(folder: Path) -> object:
+    """A component of other files than its stamp says."""
+    built = folder / "part" / "build"
+    built.mkdir(parents=True)
+    guest = Path(__file__).parents[1] / "sandbox" / "guests" / "filter.wasm"
+    (built / "part.wasm").write_bytes(guest.read_bytes())
+    (built / "part.json").write_text('{"written": "what it was"}')
+    (folder / "part" / "component.c").write_text("int changed;")
+    declared = '[[component]]\nname = "part"\npath = "part"\n[runtime]\ncache_dir = "cache"\n'
+    plan = chain(SOURCE, '"part"', SINK, extra=declared)(folder)
+    assert isinstance(plan, link.Plan)
+    raise LinkError.of(plan.warnings)
+
+
 def component(source: str, entry: str = "") -> Callable[[Path], object]:
     """A chain with a component of the project whose file is `source`."""
 
@@ -121,6 +135,7 @@ CASES: dict[str, Callable[[Path], object]] = {
     "link.bad-value": zero_depth,
     "link.capability-bad": guest('["disk:read"]'),
     "link.capability-denied": guest('["stdio:stdout"]'),
+    "link.component-outdated": outdated,
     "link.capability-unasked": warned("[]", '["stdio:stdout"]'),
     "link.capability-wished": warned('["?stdio:stdout"]', "[]"),
     "link.component-construct": component(

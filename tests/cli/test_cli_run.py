@@ -242,3 +242,26 @@ def test_secrets_of_the_environment_are_not_in_errors(
 
     assert "no entry for [redacted]" in err
     assert "hunter2" not in err
+
+
+def test_a_dead_letter_in_a_file_tells_no_secret(
+    cli: Cli, project: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PASSPHRASE", "hunter2")
+    telling = """
+        class Telling(torvyn.Processor):
+            def init(self, config):
+                self.key = config
+            def process(self, element):
+                raise ValueError(f"no entry for {self.key}")
+    """
+    node = 'component = "telling"\nconfig = "${PASSPHRASE}"\n'
+    node += 'on_error = { policy = "dead-letter", to = "dead.jsonl" }'
+    source = 'component = "scripted"\nconfig = { tokens = "x" }'
+    nodes = {"source": source, "telling": node, "sink": LINES["sink"]}
+    folder = project(nodes, telling=telling)
+
+    cli("run", cwd=folder)
+
+    assert "no entry for [redacted]" in (folder / "dead.jsonl").read_text()
+    assert "hunter2" not in (folder / "dead.jsonl").read_text()

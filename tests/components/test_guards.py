@@ -217,6 +217,8 @@ def test_pattern_takes_one_expression_as_plain_text(start):
     [
         (Redact, "email, address", "it knows no `address`"),
         (Blocklist, {"words": "a", "policy": "shadow"}, "`policy` is for the joined text"),
+        (Blocklist, {"words": "a", "match": "substring"}, "`match` is for the joined text"),
+        (Blocklist, {"words": "a", "kinds": "reasoning"}, "`kinds` is for the joined text"),
         (Pattern, {"patterns": []}, "no expression"),
         (Pattern, {"patterns": ["a"], "window": 0}, "too small"),
     ],

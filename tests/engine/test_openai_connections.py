@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -94,3 +96,28 @@ def test_leaving_before_the_first_token_closes_the_connection_too():
 
         assert [delta.finish_reason for delta in generation] == ["cancelled", None]
         wait_until(lambda: upstream.open == 0)
+
+
+FORGETS = """
+import sys, torvyn
+
+def ask():
+    try:
+        engine = torvyn.engine.open("openai", base_url=sys.argv[1], model="m", retries=0)
+        return engine.complete("x").text
+    except torvyn.Unavailable as error:
+        return error.code
+
+print(ask())
+"""
+
+
+@pytest.mark.parametrize("is_up", [True, False])
+def test_an_engine_that_nobody_closed_ends_quietly(is_up):
+    with running(says(*HELLO)) as upstream:
+        url = upstream.url if is_up else "http://127.0.0.1:1/v1"
+        command = [sys.executable, "-c", FORGETS, url]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+
+    said = "Hello\n" if is_up else "engine.upstream-down\n"
+    assert (done.stdout, done.stderr) == (said, "")

@@ -30,3 +30,14 @@ def test_what_is_changed_is_judged_too(options):
 def test_nothing_to_ask_is_refused(asked):
     with pytest.raises(InvalidInput):
         Request.make(asked)
+
+
+@pytest.mark.parametrize("asked", [None, 42, {"role": "user", "content": "Hi"}])
+def test_what_is_neither_text_nor_messages_is_refused(asked):
+    with pytest.raises(InvalidInput, match="a prompt is text, or a list of messages"):
+        Request.make(asked)
+
+
+def test_a_misspelt_option_is_told_with_the_right_one():
+    with pytest.raises(InvalidInput, match="no option of a request; `max_tokens` is"):
+        Request.make("x", max_token=3)

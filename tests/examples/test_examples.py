@@ -12,12 +12,20 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 SANDBOXED = ("token-streaming-c", "token-streaming-mixed", "token-streaming-wasm")
 """They need toolchains; `test_sandboxed_examples.py` is about them."""
 
-NAMES = sorted({path.parent.name for path in EXAMPLES.glob("*/README.md")} - {*SANDBOXED})
+NEEDS_MODEL = ("chat-local",)
+"""`test_chat_examples.py` is about it."""
+
+NAMES = sorted(
+    {path.parent.name for path in EXAMPLES.glob("*/README.md")} - {*SANDBOXED, *NEEDS_MODEL}
+)
 
 COMMANDS = {
     "backpressure-demo": "torvyn run --stats",
     "fan-out": "torvyn run --stats",
+    "guarded-chat": "printf 'Who can help me?\\n' | torvyn chat --flow chat",
+    "notebook": "python notebook.py",
     "notebook-style": "python flow.py",
+    "summarise-stream": "torvyn run --input prompt.txt",
     "token-streaming": "torvyn run flow.main",
 }
 
@@ -39,9 +47,12 @@ def test_there_are_the_examples_that_the_docs_speak_of() -> None:
         "backpressure-demo",
         "event-enrichment",
         "fan-out",
+        "guarded-chat",
         "hello-world",
+        "notebook",
         "notebook-style",
         "stream-transform",
+        "summarise-stream",
         "token-streaming",
     ]
 

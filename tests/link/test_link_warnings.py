@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from torvyn import link
+from torvyn import TorvynError, link
 
 GUEST = Path(__file__).parents[1] / "sandbox" / "guests" / "filter.wasm"
 
@@ -86,3 +86,22 @@ def test_a_component_that_says_nothing_is_not_compared(manifest: Path) -> None:
     manifest.write_text("\n".join(x for x in text.splitlines() if "?random" not in x))
 
     assert link.load_plan(manifest).warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("grant", "hint"),
+    [
+        ("filesytem:read:data", "did you mean `filesystem:read`?"),
+        ("?stdio:stdout", "a `?` stands before what a component asks for, not before a grant"),
+        ("disk", "they begin with `filesystem:read`"),
+        ("filesystem:read:", "they look like"),
+    ],
+)
+def test_a_grant_that_is_none_says_which_there_are(manifest: Path, grant: str, hint: str) -> None:
+    manifest.write_text(manifest.read_text().replace("stdio:stdout", grant))
+
+    with pytest.raises(TorvynError) as raised:
+        link.load_plan(manifest)
+
+    assert raised.value.diagnostics[0].code == "link.capability-bad"
+    assert str(raised.value.diagnostics[0].hint).startswith(hint)

@@ -192,3 +192,14 @@ _ANY = st.recursive(
 def test_no_json_makes_the_decoder_fail_otherwise_than_by_its_own_error(value: Any) -> None:
     with suppress(InvalidInput):
         put(value)
+
+
+def test_what_comes_before_a_bad_chunk_in_the_same_bytes_is_not_lost():
+    decoder = ChunkDecoder()
+    good = b'data: {"id": "c", "choices": [{"index": 0, "delta": {"content": "Hi"}}]}\n\n'
+    items = decoder.put(good + b"data: {garbage\n\n")
+
+    assert [item.text for item in items if isinstance(item, Delta)] == ["Hi"]
+    for ask in (lambda: decoder.put(good), decoder.finish):
+        with pytest.raises(InvalidInput):
+            ask()

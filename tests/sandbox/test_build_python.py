@@ -54,6 +54,7 @@ def test_a_class_is_found_with_its_role_its_ports_and_an_inherited_unit(write: W
 
 def test_reading_a_class_runs_nothing_of_it(write: Write) -> None:
     text = "import torvyn\nraise SystemExit\nclass A(torvyn.Sink):\n    unit = 'lines'\n"
+    text += "    def push(self, element): ...\n"
 
     assert read_class(write(text)).unit == "lines"
 
@@ -116,3 +117,23 @@ def test_the_same_file_becomes_a_component(write: Write) -> None:
     assert describe_component(component)["world"] == "content-router"
     assert component_notes(component) == {"ports": "short,long", "unit": "words"}
     assert not build(guest).is_fresh
+
+
+def test_a_class_without_its_roles_method_is_told_before_the_build(write: Write) -> None:
+    guest = write("class A(torvyn.Filter):\n    def evaluat(self, element): ...\n")
+
+    with pytest.raises(TorvynError, match="`A` is a filter without a method `evaluate`"):
+        read_class(guest)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "class A(torvyn.Filter, Mixin): ...",
+        "class A(torvyn.Source):\n    def __iter__(self): ...",
+        "class A(torvyn.Filter):\n    evaluate = judge",
+        "class B(torvyn.Filter):\n    def evaluate(self, element): ...\nclass A(B): ...",
+    ],
+)
+def test_a_class_may_have_its_roles_method_from_elsewhere(write: Write, source: str) -> None:
+    assert read_class(write(source, "component.py:A")).name == "A"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 
@@ -10,6 +11,7 @@ import pytest
 
 import torvyn
 from torvyn.errors import MissingError
+from torvyn.sandbox.audit import Audit
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -93,3 +95,11 @@ def test_statistics_and_the_audit_on_stdout_are_for_programs_too(project, data) 
     assert [entry["decision"] for entry in audit] == ["granted", "denied"]
     assert statistics["denied"] == 1
     assert statistics["nodes"]["tries"]["denied"] == {"filesystem:read": 1}
+
+
+@pytest.mark.parametrize("name", ["pipe", "a\0b"])
+def test_a_place_that_no_audit_can_be_written_to_is_said_at_once(tmp_path, name: str) -> None:
+    os.mkfifo(tmp_path / "pipe")
+
+    with pytest.raises(MissingError, match="cannot be written"):
+        Audit("file", str(tmp_path / name), "main", "1").open()

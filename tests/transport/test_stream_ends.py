@@ -7,7 +7,10 @@ import asyncio
 import pytest
 from calling import ASKED, Client, Endless, Gated, serving, texts, within
 
-from torvyn.engine import Scripted
+from torvyn import Flow
+from torvyn.components.filter_blocklist import Blocklist
+from torvyn.engine import Scripted, Service
+from torvyn.transport import Settings, app
 
 CHAT = {"messages": [{"role": "user", "content": "Hi"}], "stream": True}
 
@@ -58,6 +61,22 @@ async def test_stopping_ends_well_and_lets_go_what_was_held() -> None:
     (finish,) = client.frames()[-1].finish
     assert (finish.reason, finish.stopped_by) == ("stop", "client")
     assert engine.was_left.is_set()
+
+
+async def test_stopping_lets_go_what_a_guard_held() -> None:
+    engine = Gated()
+    guard = {"words": ["secret"], "mode": "stream", "action": "block"}
+    service = Service("chat", engine, make_flow=lambda: Flow(Blocklist(guard)))
+    application = app({"chat": service}, Settings())
+    client = Client(application, body=ASKED)
+    for token in ("a", " sec"):
+        engine.tokens.put_nowait(token)
+    await client.until(2)
+    next(iter(application.calls.values())).stop()
+    await client
+
+    assert "".join(texts(client)) == "a sec"
+    assert client.frames()[-1].finish[0].stopped_by == "client"
 
 
 async def test_a_stop_before_the_first_token_is_an_empty_answer() -> None:

@@ -3,6 +3,8 @@
     app      the group; finds commands when called     screen    what a person or a program reads
     command  the options that every command has        failures  exceptions -> exit codes
     target   which flow of which file, changed how     attend    signals and pipes of a running flow
+    asking   which engine or flow answers, and how     listening signals while an answer streams
+    printing an answer as text or frames               markdown  for a terminal, while it streams
 
 Nothing is imported here before it is called: `torvyn --help` must answer at once.
 """

@@ -22,6 +22,8 @@ COMMANDS: Final[dict[str, str]] = {
     "serve": "Serve flows to clients, over HTTP.",
     "trace": "Run a flow and show what happened to each element.",
     "bench": "Measure a flow.",
+    "generate": "Answer a prompt.",
+    "chat": "Talk with a model.",
     "inspect": "Show what a WebAssembly component is.",
     "config": "Show the settings and where each came from.",
     "schema": "Print the JSON Schema of Torvyn.toml.",
@@ -38,6 +40,7 @@ Examples:
   torvyn init hello && cd hello && torvyn run
   torvyn run flow.main --stats
   torvyn check --format json
+  torvyn generate "Why is the sky blue?"
 """
 
 

@@ -27,12 +27,18 @@ _STYLES: Final = {
     "warning": "\x1b[1;33m",
     "hint": "\x1b[36m",
     "bold": "\x1b[1m",
+    "dim": "\x1b[2m",
 }
 _STYLES_OFF: Final = "\x1b[0m"
 _CONTROLS: Final = {
     code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\t\n"
 }
 """Shown, not obeyed: a message may quote what streamed through a flow."""
+
+
+def visible(text: str) -> str:
+    """The text for a terminal: its control characters are shown, not obeyed."""
+    return text.translate(_CONTROLS)
 
 
 class Screen:
@@ -74,10 +80,27 @@ class Screen:
         """Text on stderr that was asked for, `-q` or not."""
         self._write(sys.stderr, text if text.endswith("\n") else text + "\n")
 
+    def mutter(self, text: str) -> None:
+        """Talk that streams, for a person who watches, dimmed."""
+        if not self.is_quiet and not self.is_json and sys.stderr is not None:
+            self._write(sys.stderr, self.paint(visible(text), "dim"))
+
     # Data
 
     def data(self, text: str) -> None:
         self._write(sys.stdout, text if text.endswith("\n") else text + "\n")
+
+    def stream(self, text: str) -> None:
+        """Data as it is, at once: more of the same line may follow."""
+        self._write(sys.stdout, text)
+
+    def frame(self, data: bytes) -> None:
+        """Encoded data, at once: bytes stay what they are, whatever the terminal's encoding."""
+        flush_stdout()
+        with output_errors():
+            if sys.stdout is not None:
+                sys.stdout.buffer.write(data)
+                sys.stdout.buffer.flush()
 
     def document(self, fields: dict[str, Any], indent: int | None = 2) -> None:
         """The answer of a command as JSON; without `indent` it is one line."""
@@ -112,7 +135,7 @@ class Screen:
             self._write(sys.stderr, "\n\n".join(blocks) + "\n")
 
     def paint(self, text: str, style: str, stream: IO[str] | None = None) -> str:
-        wanted = self._has_color(stream or sys.stderr)
+        wanted = self.has_color(stream or sys.stderr)
         return f"{_STYLES[style]}{text}{_STYLES_OFF}" if wanted else text
 
     def _paint_block(self, block: str) -> str:
@@ -121,7 +144,7 @@ class Screen:
         rest = rest.replace("\nhint:", f"\n{self.paint('hint', 'hint')}:")
         return self.paint(head + colon, style) + rest
 
-    def _has_color(self, stream: IO[str] | None) -> bool:
+    def has_color(self, stream: IO[str] | None) -> bool:
         if self._color != "auto":
             return self._color == "always"
         plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"

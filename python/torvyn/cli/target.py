@@ -115,7 +115,7 @@ class Target:
         return cls(
             manifest_path(manifest),
             named or flow_name,
-            _pairs(overrides, "--config", "NODE.KEY=VALUE"),
+            pairs(overrides, "--config", "NODE.KEY=VALUE"),
             setting_pairs(settings),
         )
 
@@ -127,10 +127,10 @@ class Target:
 
 def setting_pairs(given: tuple[str, ...]) -> dict[str, str]:
     """What `--set` was given, as flags of the settings."""
-    return _pairs(given, "--set", "SECTION.KEY=VALUE")
+    return pairs(given, "--set", "SECTION.KEY=VALUE")
 
 
-def _pairs(given: tuple[str, ...], option: str, form: str) -> dict[str, str]:
+def pairs(given: tuple[str, ...], option: str, form: str) -> dict[str, str]:
     pairs = {}
     for text in given:
         key, equals, value = text.partition("=")

@@ -32,6 +32,7 @@ ENGINES: Final[dict[str, str]] = {
     "engine:scripted": "torvyn.engine.source_scripted:ScriptedSource",
     "engine:openai": "torvyn.engine.source_openai:OpenAISource",
     "engine:local": "torvyn.engine.source_local:LocalSource",
+    "engine:transformers": "torvyn.engine.source_transformers:TransformersSource",
     "engine:mlc": "torvyn.engine.source_mlc:MLCSource",
 }
 """The same for engines as sources. Their room comes after this one, so it is only named here."""

@@ -14,6 +14,15 @@ from torvyn.components.guarding import GUARDED, POLICY, Guard
 from torvyn.components.spec import Option, Spec
 from torvyn.contract import Element, Verdict
 
+_MATCH: Final = Option(
+    "match",
+    "choice",
+    "word",
+    "In `stream` mode: whole words only, or also inside of others. Scripts that are "
+    "written without spaces have a border at every character.",
+    choices=("word", "substring"),
+)
+
 SPEC = Spec(
     name="blocklist",
     role="filter",
@@ -29,14 +38,7 @@ SPEC = Spec(
             "is split over elements is found.",
             choices=("element", "stream"),
         ),
-        Option(
-            "match",
-            "choice",
-            "word",
-            "In `stream` mode: whole words only, or also inside of others. Scripts that are "
-            "written without spaces have a border at every character.",
-            choices=("word", "substring"),
-        ),
+        _MATCH,
         Option(
             "action",
             "choice",
@@ -74,9 +76,13 @@ class Blocklist(Guard):
     def check_options(cls, options: dict[str, Any]) -> None:
         if options["mode"] == "stream":
             super().check_options(options)
-        elif options["policy"] != "hold":
-            hint = 'write `mode = "stream"`'
-            raise wrong_config(SPEC, "`policy` is for the joined text of a stream", hint)
+            return
+        for option in (_MATCH, POLICY, GUARDED):
+            # Passed over in silence, it would guard less than its author believes.
+            if options[option.name] != option.default:
+                hint = 'write `mode = "stream"`'
+                message = f"`{option.name}` is for the joined text of a stream"
+                raise wrong_config(SPEC, message, hint)
 
     def init(self, config: str) -> None:
         options = parse_config(SPEC, config)

@@ -11,6 +11,7 @@ import base64
 import errno
 import os
 import stat
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 from torvyn.components.config import parse_config, wrong_config
@@ -55,6 +56,9 @@ config = { path = "events.jsonl", format = "json", fsync = true }
 class File(Sink):
     spec: ClassVar[Spec] = SPEC
 
+    redact: Callable[[str], str] | None = None
+    """Takes secrets out of what an error said; set by the reactor, which knows them."""
+
     _descriptor: int | None = None
 
     def init(self, config: str) -> None:
@@ -70,7 +74,7 @@ class File(Sink):
 
     def push(self, element: Element) -> None:
         if self._format == "json":
-            self._write(_record(element))
+            self._write(_record(element, self.redact))
         elif self._format == "lines":
             self._write(bytes(element.data) + b"\n")
         else:
@@ -111,11 +115,16 @@ class File(Sink):
         return Unavailable(f"cannot write {self._path}: {error.strerror}", hint=hint)
 
 
-def _record(element: Element) -> bytes:
+def _record(element: Element, redact: Callable[[str], str] | None) -> bytes:
+    attributes = dict(element.attributes)
+    error = attributes.get("error")
+    if redact is not None and isinstance(error, dict) and "message" in error:
+        # A dead letter: what the component said may repeat a key that it was given.
+        attributes["error"] = {**error, "message": redact(str(error["message"]))}
     record: dict[str, Any] = {
         "sequence": element.sequence,
         "content_type": element.content_type,
-        "attributes": plain(dict(element.attributes)),
+        "attributes": plain(attributes),
     }
     try:
         record["data"] = element.text

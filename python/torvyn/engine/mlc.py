@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import aclosing
+from functools import partial
 from typing import Any, ClassVar
 
 from torvyn.engine import openai_failure as failure
 from torvyn.engine.engine import Engine
+from torvyn.engine.from_thread import FromThread, Put
 from torvyn.engine.openai_body import Api, Shape, body_of
 from torvyn.engine.openai_stream import Steps
 from torvyn.engine.request import Request
 from torvyn.engine.step import Step
-from torvyn.engine.threads import from_thread
 from torvyn.errors import Internal, InvalidInput, MissingError
 from torvyn.protocol.chunks import ChunkReader
 
@@ -74,19 +75,34 @@ class MLC(Engine):
         body["request_id"] = request.id
         is_chat = self._shape.api == "chat"
         api = self._engine.chat.completions if is_chat else self._engine.completions
+        if not inspect.iscoroutinefunction(api.create):
+            abort = partial(self._engine.abort, request.id)
+            stream = FromThread(partial(_read, api.create, body), on_leave=abort)
+            async with aclosing(stream.batches()) as batches:
+                async for batch in batches:
+                    for chunk in batch:
+                        yield chunk
+            return
         is_done = False
         try:
-            if inspect.iscoroutinefunction(api.create):
-                async for chunk in await api.create(**body):
-                    yield chunk
-            else:
-                async with aclosing(from_thread(lambda: api.create(**body))) as chunks:
-                    async for chunk in chunks:
-                        yield chunk
+            async for chunk in await api.create(**body):
+                yield chunk
             is_done = True
         finally:
             if not is_done:
                 await _settled(self._engine.abort(request.id))
+
+
+def _read(create: Callable[..., Any], body: Mapping[str, Any], put: Put[Any]) -> None:
+    """On a thread: all chunks, until nobody wants more."""
+    chunks = create(**body)
+    try:
+        for chunk in chunks:
+            if not put(chunk):
+                break
+    finally:
+        if hasattr(chunks, "close"):
+            chunks.close()
 
 
 async def _settled(value: Any) -> None:

@@ -1,6 +1,6 @@
 """Connections to one upstream: a pool with keep-alive for each event loop that asks.
 
-The pool of a loop ends with the loop (`asyncio.run` closes it) or with the engine.
+A loop's pool ends with the loop (`asyncio.run` closes it), with the engine, or with the program.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import contextlib
 import threading
 import weakref
 from collections.abc import AsyncGenerator
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from torvyn.errors import MissingError
 
@@ -31,6 +31,8 @@ class Pool:
         self._kept: weakref.WeakKeyDictionary[
             asyncio.AbstractEventLoop, tuple[Keeper, aiohttp.ClientSession]
         ] = weakref.WeakKeyDictionary()
+        # One that nobody closed is closed before its loop is gone, or aiohttp complains of it.
+        weakref.finalize(self, _let_go, self._kept)
 
     async def session(self) -> aiohttp.ClientSession:
         loop = asyncio.get_running_loop()
@@ -64,6 +66,15 @@ class Pool:
         if kept is not None:
             await _end(kept[0])
         self.close()
+
+
+def _let_go(kept: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Any]) -> None:
+    """Nobody is waited for, except at the end of the program."""
+    for loop, (keeper, _) in list(kept.items()):
+        if loop.is_running():
+            ending = asyncio.run_coroutine_threadsafe(_end(keeper), loop)
+            if not threading.main_thread().is_alive():
+                ending.result(_CLOSE_S)
 
 
 _ENDING: Final[set[asyncio.Task[None]]] = set()

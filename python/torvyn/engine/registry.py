@@ -17,6 +17,7 @@ ENGINES: Final[dict[str, str]] = {
     "scripted": "torvyn.engine.scripted:Scripted",
     "openai": "torvyn.engine.openai:OpenAI",
     "local": "torvyn.engine.local:Local",
+    "transformers": "torvyn.engine.transformers:Transformers",
     "mlc": "torvyn.engine.mlc:MLC",
 }
 """Name -> `module:Class`."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from math import isfinite
 from typing import Any, Final
@@ -65,7 +66,7 @@ class Request:
         if "request_id" in options:
             options["id"] = options.pop("request_id")
         if unknown := sorted(set(options) - _OPTIONS):
-            raise invalid([f"`{name}` is no option of a request" for name in unknown])
+            raise invalid([_unknown(name) for name in unknown])
         if isinstance(options.get("stop"), str):
             options["stop"] = (options["stop"],)
         for name in ("stop", "tools"):
@@ -74,6 +75,8 @@ class Request:
             options[name] = tuple(value)
         if isinstance(asked, str):
             request = cls(prompt=asked, **options)
+        elif isinstance(asked, Mapping) or not isinstance(asked, Iterable):
+            raise invalid([f"a prompt is text, or a list of messages, not {_shown(asked)}"])
         else:
             request = cls(messages=tuple(asked), **options)
         if problems := list(request.problems()):
@@ -118,6 +121,15 @@ _RANGES: Final[dict[str, tuple[Any, float, float]]] = {
     "n": (int, 1, MOST_CHOICES),
     "top_logprobs": (int, 0, MOST_TOP_LOGPROBS),
 }
+
+
+def _shown(value: object) -> str:
+    return "None" if value is None else type(value).__name__
+
+
+def _unknown(name: str) -> str:
+    close = difflib.get_close_matches(name, _OPTIONS, 1)
+    return f"`{name}` is no option of a request" + "".join(f"; `{one}` is" for one in close)
 
 
 def invalid(problems: Sequence[str]) -> InvalidInput:

@@ -20,10 +20,11 @@ from torvyn.engine.response import Response
 from torvyn.engine.step import Step
 from torvyn.engine.timing import Clock, Timing
 from torvyn.errors import Internal, TorvynError
-from torvyn.protocol.frames import FinishReason
+from torvyn.protocol.frames import FinishReason, Usage
 
 if TYPE_CHECKING:
     from torvyn.engine.engine import Engine
+    from torvyn.engine.shaping import Lanes
 
 _BREATH: Final = 256
 """Steps after which the loop is let in, should the engine never wait for anything."""
@@ -32,8 +33,16 @@ _BREATH: Final = 256
 class Run:
     """`deltas()` once. Only `interrupt` may be called from other threads than the loop's."""
 
-    def __init__(self, engine: Engine, request: Request, clock: Clock = time.perf_counter) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        request: Request,
+        clock: Clock = time.perf_counter,
+        lanes: Lanes | None = None,
+    ) -> None:
+        """`lanes` are what every delta goes through, when all their stages are inline."""
         self.request = request
+        self.lanes = lanes
         self.timing = Timing(clock)
         self.response = Response(request, engine.vocabulary, is_limited=engine.limits_tokens)
         self.is_interrupted = False
@@ -48,16 +57,27 @@ class Run:
         self._cancelling = 0
         self._closing: asyncio.Task[None] | None = None
 
+    @property
+    def usage(self) -> Usage:
+        return self.response.usage
+
+    @property
+    def finish_reasons(self) -> tuple[FinishReason | None, ...]:
+        return self.response.finish_reasons if self.lanes is None else tuple(self.lanes.reasons)
+
     async def deltas(self, delivered: Callable[[], None]) -> AsyncGenerator[Delta, None]:
         """Everything, to the usage at the end. What the engine raises comes after the deltas that
         close its choices. `delivered` is called before each delta with something to show."""
-        steps, response, taken = self._begin(), self.response, 0
+        steps, response, taken, lanes = self._begin(), self.response, 0, self.lanes
         current_task, loop = asyncio.current_task, self._loop
         async with _Outcome(self) as outcome:
             self._task = current_task(loop)
             async for step in steps:
                 deltas = response.take(step)
-                if response.is_cut:
+                if lanes is not None:
+                    deltas = lanes.take(deltas)
+                is_cut = response.is_cut or (lanes is not None and lanes.is_cut)
+                if is_cut:
                     await self._close_steps()
                 for delta in deltas:
                     if delta.delta_text or delta.call is not None:
@@ -65,12 +85,14 @@ class Run:
                     self._task = None
                     yield delta
                     self._task = current_task(loop)
-                if self.is_interrupted or response.is_cut:
+                if self.is_interrupted or is_cut:
                     break
                 taken += 1
                 if not taken % _BREATH:
                     await asyncio.sleep(0)
         for delta in outcome.deltas:
+            if delta.delta_text:
+                delivered()
             yield delta
         if outcome.failure is not None:
             raise outcome.failure
@@ -129,6 +151,17 @@ class Run:
         self._engine._leave(self)
         return self.response.end(reason)
 
+    def _shaped(self, deltas: list[Delta], reason: FinishReason) -> list[Delta]:
+        """The last deltas, through the lanes, which end with them."""
+        lanes = self.lanes
+        if lanes is None:
+            return deltas
+        try:
+            out = lanes.take(deltas)
+        finally:
+            lanes.close()
+        return [*out, *lanes.end(reason), deltas[-1]]
+
 
 class _Outcome:
     """What a run ends with, however it ends. Whoever leaves its loop comes past here too, so that
@@ -156,11 +189,21 @@ class _Outcome:
             self.failure, reason = _told(error), "error"
         elif run.is_interrupted and (error is None or is_ours):
             reason = run._ends_as
-        elif error is not None:
+        elif error is not None or (run.lanes and run.lanes.is_cut):
             reason = "cancelled"
-        self.deltas = run._end(reason)
+        self._end(reason)
         await run._close_steps()
         return error is None or self.failure is not None or is_ours
+
+    def _end(self, reason: FinishReason) -> None:
+        run = self._run
+        deltas = run._end(reason)
+        try:
+            self.deltas = run._shaped(deltas, reason)
+        except Exception as error:
+            # A flow that fails with the last it is given.
+            self.failure = self.failure or _told(error)
+            self.deltas = [*run._shaped([], "error"), deltas[-1]]
 
 
 async def _nothing() -> AsyncGenerator[Step, None]:

@@ -11,7 +11,7 @@ choice of every request. The config of the engine's node gives the requests thei
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -62,7 +62,8 @@ class Service:
     def generate(self, asked: Asked, **options: Any) -> Generation:
         """An answer, through the flow. What the request leaves open, the flow's config says."""
         if isinstance(asked, Request):
-            return self.engine.generate(asked, through=self._make_flow)
+            options = _said(asked) | options
+            asked = asked.messages if asked.prompt is None else asked.prompt
         options = self._defaults | {key: held for key, held in options.items() if held is not None}
         return self.engine.generate(self._with_preamble(asked), through=self._make_flow, **options)
 
@@ -85,6 +86,17 @@ class Service:
         traceback: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def _said(request: Request) -> dict[str, Any]:
+    """What the request does not leave at its default, which stands for what it leaves open."""
+    held = {item.name: (getattr(request, item.name), item.default) for item in fields(Request)}
+    asked = ("prompt", "messages")
+    return {
+        name: value
+        for name, (value, default) in held.items()
+        if value != default and name not in asked
+    }
 
 
 def parts(plan: Plan) -> tuple[NodePlan, Plan]:

@@ -1,297 +1,292 @@
-"""An answer through a flow: each choice's deltas go through guards and aggregators of its own.
+"""An answer through flows: each choice's deltas go through guards and aggregators of its own.
 
-One flow a choice and kind of delta, so that choices never mix, nor reasoning with text. A flow is
-fed here and drives itself: no thread, no queue. A guard that blocks ends its choice as
-`content_filter`, and when no choice is left the engine hears of it at once.
+One flow a choice and kind of delta, so that choices never mix, nor reasoning with text. Calls of
+tools go past them: a cut in their JSON would break it. A guard that blocks ends its choice as
+`content_filter`. Here is no loop: whoever runs the engine feeds the lanes and hands on what leaves.
 """
 
 from __future__ import annotations
 
-import asyncio
+import contextlib
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, get_args
 
 from torvyn.contract import Element, End, Output
 from torvyn.engine.delta import Delta
-from torvyn.engine.running import Run
-from torvyn.errors import FlowError
-from torvyn.protocol.frames import FinishReason, Kind, Usage
+from torvyn.engine.request import Request
+from torvyn.errors import FlowError, LinkError, TorvynError
+from torvyn.protocol.frames import FinishReason, Kind
 
 if TYPE_CHECKING:
     from torvyn.reactor import Flow
 
 MakeFlow = Callable[[], "Flow"]
 """Makes a flow that is fed and iterated: without a source, without a sink."""
+_BLOCKED: FinishReason = "content_filter"
 
 
 class Lane:
     """One flow, fed with the deltas of one choice and kind."""
 
-    def __init__(self, index: int, kind: Kind, flow: Flow, ring: Callable[[], None]) -> None:
+    def __init__(self, index: int, kind: Kind, flow: Flow) -> None:
         self.index = index
         self.kind = kind
         self.flow = flow
-        self._ring = ring
-        self._waiting: deque[Any] = deque()
+        self.waiting: deque[Any] = deque()
+        self.is_over = False
         self._end: End | None = None
         self._is_finished = False
-        self._is_plain = True
-        """So far no token came with more than its text."""
         self._attributes: dict[str, Any] = {"choice": index, "kind": kind}
-        self.is_away = any(node.run != "inline" for node in flow.plan.nodes)
-        """A stage works elsewhere: more may come at any time."""
+        self._is_plain = index == 0 and kind == "text"
 
-    @property
-    def is_over(self) -> bool:
-        return self.flow.end is not None or self.flow.error is not None
+    def add(self, delta: Delta) -> None:
+        """It goes in with the next `go_on`."""
+        if self._is_plain and is_plain(delta):
+            # What says nothing of itself is text of the first choice: most of what there is.
+            self.waiting.append(delta.delta_text)
+            return
+        attributes = self._attributes
+        if delta.logprobs is not None or delta.token_ids:
+            attributes = {**attributes, "logprobs": delta.logprobs, "token_ids": delta.token_ids}
+        self.waiting.append(Output(delta.delta_text, attributes=attributes))
 
-    def put(self, delta: Delta) -> list[Delta]:
-        if self.is_away or self._waiting or self.is_over:
-            self._waiting.append(self._item(delta))
-            return self.go_on()
-        # An inline flow takes what it is given at once: most tokens come this way.
-        return self._deltas(self.flow.feed([self._item(delta)]))
-
-    def finish(self, reason: FinishReason) -> list[Delta]:
-        self._end = End(reason)
-        return self.go_on()
-
-    def go_on(self) -> list[Delta]:
-        """Feeds what waits as far as it goes; what has become ready."""
-        out: list[Element] = []
-        if self._is_finished or self.is_over:
-            self._waiting.clear()
-            return self._deltas(self.flow.ready()) if self._is_finished else []
+    def say(self, text: str, out: list[Delta]) -> None:
+        """Plain text, when nothing waits and every stage is inline: the common case."""
         try:
-            if self._waiting:
-                out += self._feed()
-            elif self.is_away and self.flow.state != "validated":
-                out += self.flow.ready()
-            if self._end is not None and not self._waiting and not self.is_over:
+            elements: Sequence[Element] = self.flow.feed(text)
+        except FlowError as error:
+            self.is_over = True
+            self._give(error.ready, out)
+            raise
+        if elements:
+            self._give(elements, out)
+        self.is_over = self.flow.end is not None
+
+    def finish(self, end: End) -> None:
+        """No more will be added; the flow hears of it when all that waits has gone in."""
+        self._end = end
+
+    def go_on(self, out: list[Delta]) -> None:
+        """Feeds what waits as far as it goes; what has become ready goes out."""
+        if self.is_over:
+            self.waiting.clear()
+            return
+        try:
+            if self.waiting:
+                self._feed(out)
+            elif self._end is None or self._is_finished:
+                self._give(self.flow.ready(), out)
+            if self._end is not None and not self.waiting and not self._is_finished:
                 self._is_finished = True
-                out += self.flow.finish(self._end)
-        finally:
-            if self.is_away:
-                self.flow.on_ready(self._ring)
-        return self._deltas(out)
+                if self.flow.end is None:
+                    self._give(self.flow.finish(self._end), out)
+        except FlowError as error:
+            self.is_over = True
+            # What had left the flow before it failed.
+            self._give(error.ready, out)
+            raise
+        self.is_over = self.flow.end is not None
 
-    def _feed(self) -> list[Element]:
-        batch = list(self._waiting)
+    def open(self) -> None:
+        """Starts the flow now and not with its first item. May block."""
+        self.flow.feed([])
+
+    def close(self) -> None:
+        """Ends the flow, whatever it is doing, and takes it down. May block."""
+        self.waiting.clear()
+        self.is_over = True
+        self.flow.cancel()
+        with contextlib.suppress(TorvynError):
+            self.flow.ready()
+
+    def _feed(self, out: list[Delta]) -> None:
+        waiting = self.waiting
+        batch = list(waiting)
+        waiting.clear()
         try:
-            out = self.flow.feed(batch)
+            elements: Sequence[Element] = self.flow.feed(batch)
         except FlowError as error:
             if error.code != "reactor.feed-full":
                 raise
-            taken, out = error.taken or 0, list(error.ready)
-        else:
-            taken = len(batch)
-        for _ in range(taken):
-            self._waiting.popleft()
-        return out
+            elements = error.ready
+            waiting.extend(batch[error.taken or 0 :])
+        if elements:
+            self._give(elements, out)
 
-    def _item(self, delta: Delta) -> Output:
-        attributes = self._attributes
-        if delta.logprobs is not None or delta.token_ids:
-            self._is_plain = False
-            attributes = {**attributes, "logprobs": delta.logprobs, "token_ids": delta.token_ids}
-        return Output(delta.delta_text, attributes=attributes)
-
-    def _deltas(self, elements: list[Element]) -> list[Delta]:
-        return [self._delta(element) for element in elements]
-
-    def _delta(self, element: Element) -> Delta:
-        if self._is_plain:
-            return Delta(self.index, element.text, self.kind)
-        held: Mapping[str, Any] = element.attributes
-        return Delta(
-            self.index,
-            element.text,
-            self.kind,
-            logprobs=held.get("logprobs"),
-            token_ids=held.get("token_ids") or (),
-        )
+    def _give(self, elements: Sequence[Element], out: list[Delta]) -> None:
+        for element in elements:
+            held, text = element.attributes, element.text
+            if text:
+                ids = held.get("token_ids") or ()
+                delta = Delta(self.index, text, self.kind, None, held.get("logprobs"), ids)
+                out.append(delta)
 
 
-class ShapedRun:
-    """A `Run` whose deltas have gone through flows."""
+class Lanes:
+    """All lanes of one request, and how its choices end."""
 
-    def __init__(self, run: Run, make_flow: MakeFlow) -> None:
-        self._run = run
+    def __init__(self, request: Request, make_flow: MakeFlow) -> None:
+        self.reasons: list[FinishReason | None] = [None] * request.n
+        self.are_away = False
+        """Stages work elsewhere: more may leave at any time, and not all is taken at once."""
         self._make_flow = make_flow
+        # Made at once: a flow that cannot be fed is refused before the engine is asked.
+        self._next: Flow | None = self._fit(make_flow())
         self._lanes: dict[tuple[int, Kind], Lane] = {}
-        self._rung = asyncio.Event()
-        self._finishing: dict[int, FinishReason] = {}
-        self._matched: dict[int, str | None] = {}
-        self.request = run.request
-        self.timing = run.timing
-        self._reasons: list[FinishReason | None] = [None] * run.request.n
-        self._pending: asyncio.Future[Delta | None] | None = None
-        self._is_away = False
-        """Some lane has a stage that works elsewhere."""
-
-    @property
-    def response(self) -> ShapedRun:
-        return self
-
-    @property
-    def usage(self) -> Usage:
-        return self._run.response.usage
-
-    @property
-    def finish_reasons(self) -> tuple[FinishReason | None, ...]:
-        return tuple(self._reasons)
+        self._endings: dict[int, tuple[FinishReason, str | None]] = {}
+        self._made: list[Delta] = []
+        self._only: Lane | None = None
+        """The lane of the text, when there is one choice and all is inline."""
+        self.is_cut = False
+        """Every choice has ended, and not all of them because the engine said so."""
 
     @property
     def is_over(self) -> bool:
-        return self._run.is_over
+        return None not in self.reasons
 
-    def interrupt(self, reason: FinishReason = "cancelled") -> None:
-        self._run.interrupt(reason)
+    @property
+    def is_full(self) -> bool:
+        return any(lane.waiting for lane in self._lanes.values())
 
-    async def deltas(self, delivered: Callable[[], None]) -> AsyncGenerator[Delta, None]:
-        inner = self._run.deltas(_not_yet)
-        failure: Exception | None = None
-        try:
-            async for given in inner:
-                for delta in self._take(given):
-                    if delta.delta_text or delta.call is not None:
-                        delivered()
-                    yield delta
-                if self._is_away:
-                    break
-            async for made in self._shaped(inner):
-                for delta in made:
-                    if delta.delta_text or delta.call is not None:
-                        delivered()
-                    yield delta
-        except Exception as error:
-            failure = error
-        finally:
-            await self._let_go(inner)
-            for lane in self._lanes.values():
-                lane.flow.cancel()
-        for delta in self._last(failure):
-            yield delta
-        if failure is not None:
-            raise failure
-
-    async def _shaped(self, inner: AsyncGenerator[Delta, None]) -> AsyncIterator[list[Delta]]:
-        while True:
-            delta = await self._next(inner)
-            if delta is None:
-                break
-            yield self._take(delta) if isinstance(delta, Delta) else self._collect()
-        while any(reason is None for reason in self._reasons):
-            await self._rung.wait()
-            self._rung.clear()
-            yield self._collect()
-
-    async def _next(self, inner: AsyncGenerator[Delta, None]) -> Delta | bool | None:
-        """The engine's next delta, None at its end, True when a flow has something instead."""
-        if not self._is_away:
-            return await anext(inner, None)
-        pending = self._pending or asyncio.ensure_future(_step(inner))
-        rung = asyncio.ensure_future(self._rung.wait())
-        try:
-            both: set[asyncio.Future[Any]] = {pending, rung}
-            await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            rung.cancel()
-        if pending.done():
-            self._pending = None
-            return pending.result()
-        self._pending = pending
-        self._rung.clear()
-        return True
-
-    async def _let_go(self, inner: AsyncGenerator[Delta, None]) -> None:
-        if self._pending is not None:
-            self._pending.cancel()
-            await asyncio.wait({self._pending})
-        await inner.aclose()
-
-    def _take(self, delta: Delta) -> list[Delta]:
-        if delta.usage is not None:
+    def take(self, deltas: Sequence[Delta]) -> list[Delta]:
+        """What leaves when these have gone in."""
+        if not deltas:
             return []
-        index = delta.index
-        if self._reasons[index] is not None or index in self._finishing:
-            return []
-        out: list[Delta] = []
-        if delta.call is not None:
-            # Arguments are JSON, which a cut in the middle would break.
-            out.append(Delta(index, kind="tool_call", call=delta.call, logprobs=delta.logprobs))
-        if delta.delta_text:
-            lane = self._lane(index, delta.kind)
-            made = lane.put(delta)
-            if delta.finish_reason is None and not out and not lane.is_over:
-                return made
-            out += made
-        if delta.finish_reason is not None:
-            self._finishing[index] = delta.finish_reason
-            self._matched[index] = delta.matched_stop
-            if delta.finish_reason != "cancelled":
-                for lane in self._of(index):
-                    out += lane.finish(delta.finish_reason)
-        return out + self._settle()
+        out, lane = self._made, self._only
+        first = deltas[0]
+        if lane is not None and not lane.is_over and len(deltas) == 1 and is_plain(first):
+            lane.say(first.delta_text, out)
+            if lane.is_over:
+                return self._settled()
+            self._made = []
+            return out
+        lane = None
+        for delta in deltas:
+            index = delta.index
+            if delta.usage is not None or self.reasons[index] or index in self._endings:
+                continue
+            is_more = delta.finish_reason is not None or delta.call is not None
+            if delta.delta_text:
+                own = self.lane(index, delta.kind)
+                if lane is not None and own is not lane:
+                    lane.go_on(out)
+                lane = own
+                lane.add(delta)
+            if is_more:
+                if lane is not None:
+                    lane.go_on(out)
+                    lane = None
+                self._take_more(delta, out)
+        if lane is not None:
+            lane.go_on(out)
+            if not lane.is_over and not self._endings:
+                self._made = []
+                return out
+        return self._settled()
 
-    def _collect(self) -> list[Delta]:
-        out: list[Delta] = []
+    def collect(self) -> list[Delta]:
+        """What has become ready elsewhere."""
         for lane in self._lanes.values():
-            if lane.is_away:
-                out += lane.go_on()
-        return out + self._settle()
+            if not lane.is_over:
+                lane.go_on(self._made)
+        return self._settled()
 
-    def _settle(self) -> list[Delta]:
-        """The finishes of choices whose flows have ended."""
-        out = []
-        for index, said in enumerate(self._reasons):
+    def end(self, reason: FinishReason) -> list[Delta]:
+        """What a failure kept back, and a finish for every choice that has none."""
+        out, self._made = self._made, []
+        for index, said in enumerate(self.reasons):
+            if said is None:
+                self.reasons[index] = reason
+                out.append(Delta(index, finish_reason=reason))
+        return out
+
+    def close(self) -> None:
+        """Ends every flow that still runs. May block where stages work elsewhere."""
+        for lane in self._lanes.values():
+            if not lane.is_over:
+                lane.close()
+
+    def lane(self, index: int, kind: Kind) -> Lane:
+        lane = self._lanes.get((index, kind))
+        if lane is None:
+            flow, self._next = self._next or self._fit(self._make_flow()), None
+            lane = self._lanes[index, kind] = Lane(index, kind, flow)
+            is_only = kind == "text" and len(self.reasons) == 1 and not self.are_away
+            self._only = lane if is_only else self._only
+        return lane
+
+    def missing(self, deltas: Sequence[Delta]) -> list[Lane]:
+        """The lanes that these will need and that are not there yet."""
+        known = set(self._lanes)
+        wanted = {(d.index, d.kind) for d in deltas if d.delta_text}
+        wanted |= {(d.index, "text") for d in deltas if d.finish_reason not in (None, "cancelled")}
+        return [self.lane(*key) for key in sorted(wanted - known)]
+
+    def _take_more(self, delta: Delta, out: list[Delta]) -> None:
+        index, reason = delta.index, delta.finish_reason
+        if delta.call is not None:
+            out.append(Delta(index, "", "tool_call", delta.call, delta.logprobs))
+        if reason is None:
+            return
+        self._endings[index] = (reason, delta.matched_stop)
+        if reason != "cancelled":
+            self.lane(index, "text")  # also for an answer without text: a flow may add some
+            for lane in self._of(index):
+                lane.finish(End(reason, matched_stop=delta.matched_stop))
+                lane.go_on(out)
+
+    def _settled(self) -> list[Delta]:
+        """What was made, and the finishes of choices whose flows have ended."""
+        out, self._made = self._made, []
+        for index, said in enumerate(self.reasons):
             reason = self._ended(index) if said is None else None
             if reason is not None:
-                self._reasons[index] = reason
-                matched = self._matched.get(index) if reason == "stop" else None
+                self.reasons[index] = reason
+                matched = self._endings.get(index, ("", None))[1] if reason == "stop" else None
                 out.append(Delta(index, finish_reason=reason, matched_stop=matched))
-        is_over = all(reason is not None for reason in self._reasons)
-        if out and is_over and len(self._finishing) < self.request.n:
-            # The engine would go on for nobody.
-            self._run.interrupt()
+        self.is_cut = self.is_over and len(self._endings) < len(self.reasons)
         return out
 
     def _ended(self, index: int) -> FinishReason | None:
         lanes = self._of(index)
-        for lane in lanes:
-            end = lane.flow.end
-            if end is not None and end.finish_reason == "content_filter":
-                return "content_filter"
-        reason = self._finishing.get(index)
-        if reason is None or reason == "cancelled":
-            return reason
-        return reason if all(lane.is_over for lane in lanes) else None
-
-    def _lane(self, index: int, kind: Kind) -> Lane:
-        lane = self._lanes.get((index, kind))
-        if lane is None:
-            lane = Lane(index, kind, self._make_flow(), self._rung.set)
-            self._is_away = self._is_away or lane.is_away
-            self._lanes[index, kind] = lane
-        return lane
+        ends = [lane.flow.end for lane in lanes if lane.is_over]
+        if any(end is not None and end.finish_reason == _BLOCKED for end in ends):
+            return _BLOCKED
+        if index in self._endings:
+            reason = self._endings[index][0]
+            done = reason == "cancelled" or all(lane.is_over for lane in lanes)
+            return reason if done else None
+        text = self._lanes.get((index, "text"))
+        # A flow may end by itself: nothing of the rest would come out of it.
+        return _reason(text.flow.end) if text is not None and text.is_over else None
 
     def _of(self, index: int) -> list[Lane]:
         return [lane for (own, _), lane in self._lanes.items() if own == index]
 
-    def _last(self, failure: Exception | None) -> list[Delta]:
-        reason: FinishReason = "error" if failure is not None else "stop"
-        out = []
-        for index, said in enumerate(self._reasons):
-            if said is None:
-                self._reasons[index] = reason
-                out.append(Delta(index, finish_reason=reason))
-        return [*out, Delta(usage=self.usage)]
+    def _fit(self, flow: Flow) -> Flow:
+        plan = flow.plan
+        if plan.head is None or plan.tail is None:
+            raise LinkError(
+                "engine.flow-unfit",
+                f"no answer goes through flow `{plan.name}`: it has a source or a sink of its own",
+                hint="leave them out: the engine is the source, and whoever asks the sink",
+            )
+        self.are_away = self.are_away or any(node.run != "inline" for node in plan.nodes)
+        return flow
 
 
-async def _step(inner: AsyncGenerator[Delta, None]) -> Delta | None:
-    return await anext(inner, None)
+def is_plain(delta: Delta) -> bool:
+    """Text and nothing else."""
+    return (
+        delta.kind == "text"
+        and delta.finish_reason is None
+        and not delta.token_ids
+        and delta.logprobs is None
+        and delta.delta_text != ""
+    )
 
 
-def _not_yet() -> None:
-    """What goes into a flow is not delivered."""
+def _reason(end: End | None) -> FinishReason:
+    said: Any = end.finish_reason if end is not None else "stop"
+    return said if said in get_args(FinishReason) else "stop"

@@ -13,7 +13,14 @@ SPEC = spec_of(
     (
         Option("model", "text", None, "A GGUF file; without it, SmolLM2-135M-Instruct."),
         Option("context", "integer", 4096, "Tokens the model sees at once.", minimum=1),
-        Option("threads", "integer", None, "Threads it computes with.", minimum=1),
+        Option("parallel", "integer", 1, "Answers at a time; at least `n`. More wait.", minimum=1),
+        Option(
+            "threads",
+            "integer",
+            None,
+            "Threads it computes with; without it, all cores but one.",
+            minimum=1,
+        ),
         Option("gpu_layers", "integer", 0, "Layers that a GPU computes.", minimum=0),
         Option(
             "api",

@@ -11,10 +11,22 @@ from pathlib import Path
 from torvyn._native import capability_covers
 from torvyn.errors import Location
 from torvyn.link.loading import Library
-from torvyn.manifest.problems import Problems
+from torvyn.manifest.problems import Problems, quoted, suggestion
 
 HARMLESS = ("clock:wall", "clock:monotonic", "random:insecure")
 """Everybody has these."""
+
+KINDS = (
+    "filesystem:read",
+    "filesystem:write",
+    "network:tcp-connect",
+    "network:http-outgoing",
+    "environment:read",
+    "stdio:stdout",
+    "stdio:stderr",
+    "random:crypto",
+    *HARMLESS,
+)
 
 _SECRET_LENGTH = 4
 """Shorter values are words like `1` and `on`: without them no message could be read."""
@@ -93,11 +105,19 @@ def _valid(
         try:
             capability_covers(bare, bare, folder)
         except ValueError as error:
-            hint = "they look like `stdio:stdout` or `filesystem:read:data`"
-            problems.add("link.capability-bad", f"`{text}`: {error}", place, hint)
+            problems.add("link.capability-bad", f"`{text}`: {error}", place, _hint(text))
         else:
             found.append(text)
     return found
+
+
+def _hint(text: str) -> str:
+    if text.startswith("?"):
+        return "a `?` stands before what a component asks for, not before a grant"
+    kind = ":".join(text.split(":")[:2])
+    if kind in KINDS:
+        return "they look like `stdio:stdout` or `filesystem:read:data`"
+    return suggestion(kind, KINDS) or f"they begin with {quoted(KINDS, 'or')}"
 
 
 def _absolute(capability: str, folder: Path) -> str:

@@ -102,6 +102,7 @@ class Library:
                 hint = "`torvyn build` makes it" if guest.parent.name == "build" else None
                 problems.add("link.component-missing", message, record.at("path"), hint)
                 return None
+            _warn_outdated(record, guest, problems)
             return self._find_guest(record.name, guest, place, problems)
         target = _declared_target(record, self.folder / record.path, problems)
         if target is None:
@@ -125,6 +126,19 @@ def wasm_of(record: ComponentRecord, folder: Path) -> Path | None:
     if language != "python" or record.isolation == "wasm":
         return path / "build" / f"{record.name}.wasm"
     return None
+
+
+def _warn_outdated(record: ComponentRecord, path: Path, problems: Problems) -> None:
+    """What runs is not what its author reads: he is told."""
+    # Flows without guests never load it.
+    from torvyn.sandbox.guests import Guest, language_of
+
+    folder = path.parent.parent
+    guest = Guest(record.name, folder, record.language or language_of(folder) or "", record.entry)
+    if path == guest.target and guest.is_outdated:
+        message = f"component `{record.name}` was built before its files were changed"
+        hint = "`torvyn build` makes it anew; what runs is what was built"
+        problems.warn("link.component-outdated", message, record.at("path"), hint)
 
 
 def _declared_target(record: ComponentRecord, path: Path, problems: Problems) -> str | None:

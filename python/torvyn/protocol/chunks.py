@@ -14,6 +14,7 @@ from enum import Enum
 from typing import Any, Final, Literal
 
 from torvyn._native import ChunkParser, ServerEvent
+from torvyn.errors import InvalidInput
 from torvyn.protocol import chunk_fields as fields
 from torvyn.protocol.failure import bad_chunk, cut
 from torvyn.protocol.frames import Delta, Error, Finish, Kind, Start, ToolCall, Usage
@@ -48,16 +49,26 @@ class ChunkDecoder:
     def __init__(self, dialect: ChunkDialect = "openai-chat", *, choices: int = 1) -> None:
         self._parser = ChunkParser(dialect)
         self._reader = ChunkReader(choices)
+        self._failure: InvalidInput | None = None
 
     def put(self, data: bytes) -> list[Item]:
-        """Everything that these bytes complete."""
+        """Everything that these bytes complete.
+
+        What comes before a bad chunk is not lost with it: the error then waits for the next call.
+        """
+        self._raise_waiting()
         reader = self._reader
         items: list[Item] = []
-        for part in self._parser.put(data):
-            if isinstance(part, tuple):
-                items.append(reader.text(*part))
-            else:
-                items.extend(reader.event(part))
+        try:
+            for part in self._parser.put(data):
+                if isinstance(part, tuple):
+                    items.append(reader.text(*part))
+                else:
+                    items.extend(reader.event(part))
+        except InvalidInput as error:
+            if not items:
+                raise
+            self._failure = error
         return items
 
     def finish(self) -> list[Item]:
@@ -65,12 +76,17 @@ class ChunkDecoder:
 
         An upstream that leaves out `[DONE]` after all its choices have finished is forgiven.
         """
+        self._raise_waiting()
         self._parser.finish()
         return self._reader.finish(self._parser.held_bytes)
 
     @property
     def is_done(self) -> bool:
         return self._reader.is_done
+
+    def _raise_waiting(self) -> None:
+        if self._failure is not None:
+            raise self._failure
 
 
 class ChunkReader:

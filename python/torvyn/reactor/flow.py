@@ -235,6 +235,9 @@ class Flow(FlowBuilder):
         out += native.outputs()
         if execution.over.is_set():
             execution.leave()
+            if isinstance(execution.error, FlowError):
+                # What left the flow before it failed is not lost with it.
+                execution.error.ready = out
             execution.raise_failure()
         return out
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from torvyn._native import ManualClock, NativeFlow, NativeStage
 from torvyn.components.config import config_text
+from torvyn.components.sink_file import File
 from torvyn.contract import Component, Context
 from torvyn.errors import TorvynError
 from torvyn.link import instantiate
@@ -71,6 +72,8 @@ class Launch:
         component = instantiate(node.component)
         if isinstance(component, GuestComponent):
             component.allow(self._allowance(node))
+        if isinstance(component, File) and self.plan.secrets:
+            component.redact = self.plan.redact
         config = node.config or config_text(component.config)
         part = Part(node, component, config)
         if node.run == "thread":
@@ -292,6 +295,8 @@ class Launch:
                 if part.runner._loop is not None:
                     self._report(part, await part.runner.stop(limit_s))
             elif isinstance(part.runner, ThreadRunner):
+                # A start that still waits for a thread of the loop's own cannot be taken back.
+                part.runner.let_go()
                 if part.runner.is_started:
                     self._report(part, await asyncio.to_thread(part.runner.stop, limit_s))
             elif part.initialised:

@@ -77,7 +77,10 @@ class ThreadRunner:
         return self._thread.ident is not None
 
     def start(self, timeout_s: float | None) -> bool:
-        """Starts the thread and waits for `init`. False when it takes too long."""
+        """Starts the thread and waits for `init`. False when it takes too long, or comes too
+        late."""
+        if self._leave.is_set():
+            return False
         self._thread.start()
         return self.ready.wait(timeout_s)
 

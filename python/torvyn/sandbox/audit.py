@@ -40,9 +40,11 @@ class Audit:
             return
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
         try:
-            self._descriptor = os.open(self._file, flags, 0o600)
-        except OSError as error:
-            reason = (error.strerror or str(error)).lower()
+            # A pipe that nobody reads is an error here, not a flow that waits for a reader.
+            self._descriptor = os.open(self._file, flags | os.O_NONBLOCK, 0o600)
+            os.set_blocking(self._descriptor, True)
+        except (OSError, ValueError) as error:
+            reason = (getattr(error, "strerror", None) or str(error)).lower()
             message = f"the audit file `{self._file}` cannot be written: {reason}"
             hint = "`audit_file` of `[security]` names another one"
             raise MissingError("sandbox.audit-unwritable", message, hint=hint) from error

@@ -47,20 +47,17 @@ def build(
     if found is not None:
         return found
     on_start(guest)
+    written = guest.written_digest
     made = language.make(guest)
-    stamp = {"digest": digest, "world": made.world}
+    stamp = {"digest": digest, "world": made.world, "written": written}
     _write(guest.target, made.component)
-    _write(_stamp(guest), json.dumps(stamp).encode())
+    _write(guest.stamp, json.dumps(stamp).encode())
     return Built(guest, guest.target, made.world, len(made.component), is_fresh=True)
-
-
-def _stamp(guest: Guest) -> Path:
-    return guest.target.with_suffix(".json")
 
 
 def _current(guest: Guest, digest: str) -> Built | None:
     try:
-        stamp: Any = json.loads(_stamp(guest).read_text())
+        stamp: Any = json.loads(guest.stamp.read_text())
         size_bytes = guest.target.stat().st_size
     except (OSError, ValueError):
         return None

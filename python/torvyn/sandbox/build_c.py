@@ -26,7 +26,7 @@ _FLAGS: Final = (
     "-target",
     "wasm32-wasi",
     "-mexec-model=reactor",
-    "-std=c11",
+    "-std=gnu11",
     "-O2",
     "-Wall",
     "-Wextra",
@@ -59,11 +59,11 @@ def toolchain(guest: Guest) -> str:
 
 def inputs(guest: Guest) -> list[Path]:
     """Every file that may go into the component."""
-    return [*sorted(GLUE.iterdir()), *_files(guest, ".c"), *_files(guest, ".h")]
+    return [*sorted(GLUE.iterdir()), *guest.written]
 
 
 def make(guest: Guest) -> Made:
-    sources = _files(guest, ".c")
+    sources = [path for path in guest.written if path.suffix == ".c"]
     if not sources:
         raise source_missing(guest)
     try:
@@ -71,12 +71,6 @@ def make(guest: Guest) -> Made:
     except _native.WasmError as error:
         raise _unfit(guest, error) from error
     return Made(component, world)
-
-
-def _files(guest: Guest, suffix: str) -> list[Path]:
-    build = guest.target.parent
-    found = (path for path in guest.folder.rglob(f"*{suffix}") if build not in path.parents)
-    return sorted(found)
 
 
 def _compile(guest: Guest, sources: Sequence[Path]) -> bytes:

@@ -59,7 +59,7 @@ def toolchain(guest: Guest) -> str:
 
 def inputs(guest: Guest) -> list[Path]:
     """Every file that may go into the component."""
-    return [*contract_files(), *_files(guest)]
+    return [*contract_files(), *guest.written]
 
 
 def make(guest: Guest) -> Made:
@@ -73,13 +73,6 @@ def make(guest: Guest) -> Made:
         if text:
             component = _native.annotate_component(component, name, text)
     return Made(component, WORLDS[found.role][0])
-
-
-def _files(guest: Guest) -> list[Path]:
-    """The files of the component; a test or a build beside it is none."""
-    skipped = {"build", "tests", "__pycache__"}
-    found = (path for path in guest.folder.rglob("*.py"))
-    return sorted(p for p in found if not skipped & set(p.relative_to(guest.folder).parts[:-1]))
 
 
 def contract_files() -> list[Path]:
@@ -103,8 +96,8 @@ def _copy(folder: Path, files: Iterable[Path], app: Path) -> None:
 
 def _stage(guest: Guest, found: ClassSource, app: Path) -> None:
     copy_contract(app)
-    _copy(guest.folder, _files(guest), app)
-    (app / f"{APP}.py").write_text(_app(found, imported(_files(guest))), encoding="utf-8")
+    _copy(guest.folder, guest.written, app)
+    (app / f"{APP}.py").write_text(_app(found, imported(guest.written)), encoding="utf-8")
 
 
 def _app(found: ClassSource, modules: set[str]) -> str:

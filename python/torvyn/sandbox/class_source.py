@@ -120,7 +120,7 @@ def _no_role(guest: Guest, file: Path, why: str) -> ContractError:
 
 
 def _check(family: list[ast.ClassDef], role: str, file: Path) -> None:
-    """Sandboxed components are sync."""
+    """Sandboxed components are sync, and have their role's method."""
     methods: dict[str, tuple[str, ast.stmt]] = {}
     for owner in reversed(family):
         named = (node for node in owner.body if hasattr(node, "name"))
@@ -132,6 +132,24 @@ def _check(family: list[ast.ClassDef], role: str, file: Path) -> None:
             place = Location(shown(file), node.lineno, node.col_offset + 1)
             hint = 'leave out `isolation = "wasm"`, or change the component'
             raise ContractError("sandbox.method-unsupported", why, location=place, hint=hint)
+    if not _may_have(family, METHODS[role]):
+        why = f"`{family[0].name}` is a {role} without a method `{METHODS[role]}`"
+        place = Location(shown(file), family[0].lineno, family[0].col_offset + 1)
+        raise ContractError("link.method-missing", why, location=place)
+
+
+def _may_have(family: list[ast.ClassDef], method: str) -> bool:
+    """False only where all that the class is made of is in sight."""
+    known = {*_ROLE_OF, *(found.name for found in family)}
+    bases = [base for found in family for base in found.bases]
+    if any(getattr(base, "attr", getattr(base, "id", "")) not in known for base in bases):
+        return True
+    stored = {
+        getattr(node, "name", None) or getattr(node, "id", None)
+        for found in family
+        for node in ast.walk(found)
+    }
+    return bool(stored & {method, "__iter__", "__getattr__", "setattr"})
 
 
 def _called(role: str) -> Iterator[str]:

@@ -187,7 +187,9 @@ def _failure(error: SandboxError, name: str) -> Exception:
     if kind in _BY_KIND:
         return _BY_KIND[kind](message)
     if kind == "contract":
-        return ContractError("sandbox.contract", f"component `{name}`: {message}")
+        is_grant = message.startswith("a grant ")
+        hint = f"make the folder, or change `[security.grants.{name}]`" if is_grant else None
+        return ContractError("sandbox.contract", f"component `{name}`: {message}", hint=hint)
     return refusal(error, name)
 
 

@@ -1,16 +1,26 @@
-"""Guests: components as their authors wrote them, and what a build makes of them."""
+"""Guests: components as their authors wrote them, and what a build makes of them.
+
+Beside a component lies a stamp that says what it was made of; link reads it without a toolchain.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from torvyn.errors import ContractError, MissingError
 
 ENTRIES: Final = {"c": "component.c", "python": "component.py"}
 """The file that each language begins with; found in a folder, it names the language."""
+
+
+_WRITTEN: Final = {"c": (".c", ".h"), "python": (".py",)}
+_SKIPPED: Final = {"c": {"build"}, "python": {"build", "tests", "__pycache__"}}
+"""Folders of a component that are no part of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +36,35 @@ class Guest:
     @property
     def target(self) -> Path:
         return self.folder / "build" / f"{self.name}.wasm"
+
+    @property
+    def stamp(self) -> Path:
+        """What the component was made of, by digest."""
+        return self.target.with_suffix(".json")
+
+    @property
+    def written(self) -> list[Path]:
+        """The files that its author wrote."""
+        suffixes, skipped = _WRITTEN[self.language], _SKIPPED[self.language]
+        found = (path for path in self.folder.rglob("*") if path.suffix in suffixes)
+        return sorted(p for p in found if not skipped & set(p.relative_to(self.folder).parts[:-1]))
+
+    @property
+    def written_digest(self) -> str:
+        digest = hashlib.sha256(repr((self.name, self.entry)).encode())
+        for path in self.written:
+            data = path.read_bytes()
+            digest.update(f"{path.relative_to(self.folder)} {len(data)} ".encode() + data)
+        return digest.hexdigest()
+
+    @property
+    def is_outdated(self) -> bool:
+        """Whether it was built here, of other files than those that are there now."""
+        try:
+            stamp: Any = json.loads(self.stamp.read_text())
+            return stamp.get("written", "") not in ("", self.written_digest)
+        except (OSError, ValueError, AttributeError, KeyError):
+            return False
 
 
 @dataclass(frozen=True, slots=True)

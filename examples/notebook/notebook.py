@@ -1,0 +1,54 @@
+"""An engine in a notebook: cells that print while an answer is made."""
+
+# %% An engine. For a model in this process: `torvyn.engine.open("local")`.
+import asyncio
+
+import torvyn
+from torvyn.components.aggregator_sentence import Sentence
+from torvyn.components.filter_redact import Redact
+
+ANSWER = "Write to jo@example.org for the data. The paper is public. Ask for more."
+engine = torvyn.engine.open("scripted", script=ANSWER)
+
+# %% `for` works in a cell, although a loop is running there: the engine runs on another one.
+print("for:")
+for delta in engine.generate("Where is the data?", max_tokens=7):
+    print(delta.delta_text, end="", flush=True)
+print()
+
+
+# %% In a coroutine, `async for`; leaving it ends the engine's request.
+async def first_sentence() -> str:
+    text = ""
+    async for delta in engine.generate("Where is the data?"):
+        text += delta.delta_text
+        if text.endswith("."):
+            break
+    return text
+
+
+async def two_at_once() -> None:
+    print("async for:")
+    for text in await asyncio.gather(first_sentence(), first_sentence()):
+        print(" ", text)
+    # A `for` loop inside of a running loop, as every cell of a notebook has it.
+    print("  for, on a running loop:", engine.complete("Where is the data?", max_tokens=4).text)
+
+
+asyncio.run(two_at_once())
+
+
+# %% Through guards: what the flow lets out is the answer.
+def guards() -> torvyn.Flow:
+    return torvyn.Flow(Redact(), Sentence())
+
+
+print("through guards:")
+generation = engine.generate("Where is the data?", through=guards)
+for delta in generation:
+    if delta.delta_text:
+        print(" ", delta.delta_text.strip())
+
+# %% What it cost.
+print("usage:", generation.usage.completion_tokens, "tokens,", generation.finish_reasons[0])
+print("timing:", *sorted(name for name in generation.timing if name.endswith("_s"))[:3])

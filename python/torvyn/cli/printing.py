@@ -1,0 +1,157 @@
+"""An answer on standard output: as text, as rendered Markdown, or as frames, one JSON a line."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Protocol
+
+from torvyn.cli.markdown import Markdown
+from torvyn.cli.screen import Screen, visible
+
+if TYPE_CHECKING:
+    from torvyn.engine import Delta, Generation
+    from torvyn.errors import TorvynError
+
+
+class Printer(Protocol):
+    """Takes the deltas of one answer, then its end; `error` says why it could not go on."""
+
+    def take(self, delta: Delta) -> None: ...
+
+    def end(self, generation: Generation, error: TorvynError | None = None) -> None: ...
+
+
+class Text:
+    """Text as it comes. On a terminal its control characters are shown and its last line is ended;
+    in a pipe nothing is changed. Of several choices each is printed whole, on lines of its own,
+    in their order: the one whose turn it is streams, the others wait."""
+
+    def __init__(
+        self,
+        screen: Screen,
+        choices: int = 1,
+        *,
+        ends_lines: bool = False,
+        is_rendered: bool = False,
+    ) -> None:
+        self._screen = screen
+        self._is_terminal = sys.stdout is not None and sys.stdout.isatty()
+        self._ends_lines = ends_lines or self._is_terminal or choices > 1
+        self._markdown = Markdown() if is_rendered else None
+        self._waiting: list[list[str]] = [[] for _ in range(choices)]
+        self._is_finished = [False] * choices
+        self._turn = 0
+        self._ends_line = True
+        if choices > 1:
+            self._announce()
+
+    def take(self, delta: Delta) -> None:
+        text = delta.delta_text if delta.kind == "text" else ""
+        if text and delta.index == self._turn:
+            self._print(text)
+        elif text:
+            self._waiting[delta.index].append(text)
+        if delta.finish_reason is not None:
+            self._is_finished[delta.index] = True
+            self._go_on()
+
+    def end(self, generation: Generation, error: TorvynError | None = None) -> None:
+        self._is_finished = [True] * len(self._is_finished)
+        self._go_on()
+        self._finish()
+
+    def _go_on(self) -> None:
+        """To the next choice, and what waits of it, if this one is over."""
+        while self._turn + 1 < len(self._waiting) and self._is_finished[self._turn]:
+            self._finish()
+            self._turn += 1
+            self._announce()
+            for text in self._waiting[self._turn]:
+                self._print(text)
+            self._waiting[self._turn].clear()
+
+    def _announce(self) -> None:
+        self._screen.say(f"[torvyn] choice {self._turn}")
+
+    def _print(self, text: str) -> None:
+        if self._markdown is not None:
+            text = self._markdown.feed(text)
+        elif self._is_terminal:
+            text = visible(text)
+        self._write(text)
+
+    def _finish(self) -> None:
+        if self._markdown is not None:
+            self._write(self._markdown.finish())
+        if not self._ends_line and self._ends_lines:
+            self._write("\n")
+        self._ends_line = True
+
+    def _write(self, text: str) -> None:
+        if text:
+            self._ends_line = text.endswith("\n")
+            self._screen.stream(text)
+
+
+class Frames:
+    """The frames of torvyn's own dialect: start, deltas, an error if there was one, end."""
+
+    def __init__(self, screen: Screen, generation: Generation, answerer: str) -> None:
+        from torvyn.protocol import Encoder
+
+        self._screen = screen
+        self._matched: dict[int, str | None] = {}
+        self._encoder = Encoder(
+            "torvyn",
+            "lines",
+            id=generation.request_id,
+            flow=answerer,
+            created=int(time.time()),
+            epoch="0",
+            choices=generation.request.n,
+        )
+        screen.frame(self._encoder.start())
+
+    def take(self, delta: Delta) -> None:
+        if delta.finish_reason is not None:
+            self._matched[delta.index] = delta.matched_stop
+        if delta.delta_text or delta.call is not None:
+            encoded = self._encoder.delta(
+                delta.index, delta.kind, delta.delta_text, delta.call, delta.logprobs
+            )
+            self._screen.frame(encoded)
+
+    def end(self, generation: Generation, error: TorvynError | None = None) -> None:
+        from torvyn.errors import Unavailable
+        from torvyn.protocol import End, Finish
+
+        if error is not None:
+            message = self._screen.redact(error.message)
+            is_retryable = isinstance(error, Unavailable)
+            self._screen.frame(self._encoder.error(error.code, message, is_retryable))
+        finish = tuple(
+            Finish(index, reason or "error", self._matched.get(index))
+            for index, reason in enumerate(generation.finish_reasons)
+        )
+        number = self._encoder.seq + 1
+        end = End(number, finish, generation.usage, generation.timing)
+        self._screen.frame(self._encoder.encode(end))
+
+
+def timing_line(figures: Mapping[str, float], completion: int, prompt: int) -> str:
+    """What a person wants to know of an answer's speed."""
+    parts = []
+    if "ttft_s" in figures:
+        parts.append(f"first token {_seconds(figures['ttft_s'])}")
+    if "tokens_per_s" in figures:
+        parts.append(f"{figures['tokens_per_s']:.1f} tokens/s")
+    parts.append(f"{completion} tokens in {_seconds(figures.get('duration_s', 0.0))}")
+    if prompt:
+        parts.append(f"{prompt} in the prompt")
+    return " | ".join(parts)
+
+
+def _seconds(duration_s: float) -> str:
+    return f"{duration_s * 1000:.0f} ms" if duration_s < 1 else f"{duration_s:.2f} s"

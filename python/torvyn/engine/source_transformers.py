@@ -1,0 +1,28 @@
+"""`engine:transformers`: a model of that library as the source of a flow."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from torvyn.components.spec import Option, Spec
+from torvyn.engine.source import EngineSource, spec_of
+
+SPEC = spec_of(
+    "transformers",
+    "A model of the library `transformers` in this process.",
+    (
+        Option("model", "text", None, "A folder, or a name of the hub.", required=True),
+        Option("device", "text", None, "Where it computes, such as `cuda`."),
+        Option("dtype", "text", "auto", "What it computes with, such as `bfloat16`."),
+        Option("offline", "boolean", False, "Whether nothing is fetched."),
+    ),
+    """\
+[flow.main.nodes.model]
+component = "engine:transformers"
+config = { model = "HuggingFaceTB/SmolLM2-135M-Instruct", prompt = "Hello", max_tokens = 50 }
+""",
+)
+
+
+class TransformersSource(EngineSource):
+    spec: ClassVar[Spec] = SPEC

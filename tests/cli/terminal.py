@@ -1,0 +1,90 @@
+"""A terminal for tests: a command with a pseudo-terminal, what it shows, and keys that are typed.
+
+Every wait is bounded: what does not appear in time is an assertion with the screen in it.
+"""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import select
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+LIMIT_S = 30.0
+# Without a terminal of its own a process gets no Ctrl-C.
+TAKE_TERMINAL = """
+import fcntl, os, sys, termios
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
+"""
+CTRL_C, CTRL_D = "\x03", "\x04"
+
+
+class Terminal:
+    def __init__(self, *arguments: object, cwd: Path, **variables: str) -> None:
+        self._master, slave = pty.openpty()
+        kept = {name: held for name, held in os.environ.items() if name != "NO_COLOR"}
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", TAKE_TERMINAL, "-m", "torvyn", *map(str, arguments)],
+            stdin=slave,
+            stdout=slave,
+            stderr=slave,
+            cwd=cwd,
+            env={**kept, "TERM": "xterm", "INPUTRC": os.devnull, **variables},
+            start_new_session=True,
+        )
+        os.close(slave)
+        self.shown = ""
+        self._read_to = 0
+
+    def send(self, keys: str) -> None:
+        os.write(self._master, keys.encode())
+
+    def expect(self, text: str) -> str:
+        """Waits until the text has appeared after what was expected before; gives what came."""
+        until = time.monotonic() + LIMIT_S
+        while (found := self.shown.find(text, self._read_to)) < 0:
+            assert self._more(until), f"no {text!r} in {self.shown!r}"
+        start, self._read_to = self._read_to, found + len(text)
+        return self.shown[start : self._read_to]
+
+    def ask(self, line: str) -> None:
+        """Types a line at the prompt."""
+        self.expect("> ")
+        self.send(line + "\r")
+
+    def interrupt_typing(self) -> None:
+        """Presses Ctrl-C until something happens: Python sleeps through a signal that comes while
+        its line editor is busy with a key, where a person would press again."""
+        for _ in range(int(LIMIT_S)):
+            self.send(CTRL_C)
+            if self._more(time.monotonic() + 1.0):
+                return
+
+    def wait(self) -> int:
+        """The exit code."""
+        until = time.monotonic() + LIMIT_S
+        while self._more(until):
+            pass
+        return self.process.wait(LIMIT_S)
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        os.close(self._master)
+
+    def _more(self, until: float) -> bool:
+        left = until - time.monotonic()
+        if left <= 0 or not select.select([self._master], [], [], left)[0]:
+            return False
+        try:
+            data = os.read(self._master, 65536)
+        except OSError:  # how Linux says that nobody has the other end any more
+            return False
+        # Whether pasted text is marked is between the terminal and who edits the line.
+        self.shown += re.sub(r"\x1b\[\?2004[hl]", "", data.decode()).replace("\r", "")
+        return bool(data)

