@@ -29,6 +29,7 @@ ROOMS = {
     "reactor": "Flows that run.",
     "engine": "Engines and what is asked of them.",
     "protocol": "What comes over a wire.",
+    "transport": "Serving over HTTP.",
     "cli": "The command line.",
 }
 

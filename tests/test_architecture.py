@@ -22,6 +22,7 @@ ORDER = (
     ("reactor",),
     ("engine",),
     ("observe",),
+    ("transport",),
     ("testing",),
     ("cli",),
 )

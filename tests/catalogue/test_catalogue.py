@@ -28,6 +28,7 @@ COVERED_ROOMS = (
     "reactor",
     "engine",
     "protocol",
+    "transport",
     "cli",
 )
 """Rooms of which every code must have a case."""

@@ -90,3 +90,24 @@ def test_a_generation_that_was_closed_before_it_began_asks_nothing_of_the_engine
 
         assert [delta.finish_reason for delta in generation] == ["cancelled", None]
     assert engine.made == 0
+
+
+def test_stopping_lets_go_what_was_held_and_ends_well():
+    engine = Endless()
+    generation = engine.generate("x", stop=["never said"])
+    deltas = iter(generation)
+    next(deltas)
+    generation.stop()
+
+    assert [delta.finish_reason for delta in deltas][-2:] == ["stop", None]
+    assert engine.left.is_set()
+
+
+def test_the_first_way_to_end_it_holds():
+    engine = Endless()
+    generation = engine.generate("x")
+    generation.stop()
+    generation.close()
+
+    assert [delta.finish_reason for delta in generation] == ["stop", None]
+    assert engine.made == 0

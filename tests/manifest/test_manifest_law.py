@@ -71,6 +71,7 @@ MANIFESTS = st.builds(
     runtime=records(schema.RUNTIME),
     observability=records(schema.OBSERVABILITY),
     security=records(schema.SECURITY),
+    serve=records(schema.SERVE, routes=st.dictionaries(TEXT, TEXT, max_size=2)),
 )
 
 

@@ -34,7 +34,7 @@ WRONG = [
     "[flow.a.nodes.x]\n",
     '[[flow.a.edges]]\nfrom = "x"\n',
     '[flow."a b"]\n',
-    "[flow.a]\n[serve]\nport = 1\n",
+    "[flow.a]\n[serve]\nport = true\n",
 ]
 
 

@@ -96,3 +96,11 @@ def test_the_home_folder_holds_the_user_config_without_xdg(tmp_path: Path) -> No
     file.write_text("[runtime]\nturn_elements = 7\n")
 
     assert manifest.resolve(environ={"HOME": str(tmp_path)})["runtime.turn_elements"] == 7
+
+
+def test_a_list_is_written_with_commas_where_there_is_no_toml() -> None:
+    environ = {"TORVYN_SERVE__HOSTS": "a.example, b.example"}
+    settings = manifest.resolve(environ=environ)
+
+    assert settings["serve.hosts"] == ("a.example", "b.example")
+    assert settings.values["serve.hosts"].text == "a.example,b.example"

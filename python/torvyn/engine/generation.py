@@ -97,6 +97,11 @@ class Generation:
             joined.add(delta)
         return joined.completion(self.usage, self.timing)
 
+    def stop(self) -> None:
+        """Ends it in good order, from any thread: the reader gets what was held and the finish
+        `stop`."""
+        self._run.interrupt("stop")
+
     def close(self) -> None:
         """Ends it at once: from any thread, in the middle of a loop or before it. A reader that
         is still there gets the finish `cancelled`."""

@@ -46,6 +46,7 @@ class Run:
         self.timing = Timing(clock)
         self.response = Response(request, engine.vocabulary, is_limited=engine.limits_tokens)
         self.is_interrupted = False
+        self._ends_as: FinishReason = "cancelled"
         self.is_over = False
         self._engine = engine
         self._steps: AsyncIterator[Step] | None = None
@@ -96,8 +97,13 @@ class Run:
         if outcome.failure is not None:
             raise outcome.failure
 
-    def interrupt(self) -> None:
-        """Ends it as `cancelled`. From any thread, at any time, as often as one likes."""
+    def interrupt(self, reason: FinishReason = "cancelled") -> None:
+        """Ends it. From any thread, at any time, as often as one likes; the first reason holds.
+
+        As `cancelled`, what is held is dropped; as `stop`, it is let go.
+        """
+        if not self.is_interrupted:
+            self._ends_as = reason
         self.is_interrupted = True
         loop = self._loop
         if loop is not None and not self.is_over:
@@ -181,7 +187,9 @@ class _Outcome:
         run._task = None
         if isinstance(error, Exception):
             self.failure, reason = _told(error), "error"
-        elif error is not None or run.is_interrupted or (run.lanes and run.lanes.is_cut):
+        elif run.is_interrupted and (error is None or is_ours):
+            reason = run._ends_as
+        elif error is not None or (run.lanes and run.lanes.is_cut):
             reason = "cancelled"
         self._end(reason)
         await run._close_steps()

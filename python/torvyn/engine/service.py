@@ -37,9 +37,12 @@ class Service:
         engine: Engine,
         defaults: Mapping[str, Any] | None = None,
         make_flow: MakeFlow | None = None,
+        deadline_s: float | None = None,
     ) -> None:
         self.name = name
         self.engine = engine
+        self.deadline_s = deadline_s
+        """How long an answer may take; who serves it sees to that."""
         self._defaults = dict(defaults or {})
         self._preamble: tuple[Message, ...] = tuple(self._defaults.pop("messages", None) or ())
         self._make_flow = make_flow
@@ -54,7 +57,7 @@ class Service:
         given = source.options(node.config)
         engine = source.open_engine(given)
         make_flow = (lambda: Flow.from_plan(middle)) if middle.nodes else None
-        return cls(plan.name, engine, source.defaults(given), make_flow)
+        return cls(plan.name, engine, source.defaults(given), make_flow, plan.deadline_s)
 
     def generate(self, asked: Asked, **options: Any) -> Generation:
         """An answer, through the flow. What the request leaves open, the flow's config says."""

@@ -45,10 +45,11 @@ class AwayRun:
     def finish_reasons(self) -> tuple[FinishReason | None, ...]:
         return tuple(self._lanes.reasons)
 
-    def interrupt(self) -> None:
-        """Ends it as `cancelled`, from any thread: also when only the flows still work."""
-        self._is_cancelled = True
-        self._run.interrupt()
+    def interrupt(self, reason: FinishReason = "cancelled") -> None:
+        """Ends it, from any thread. As `cancelled` also when only the flows still work; as `stop`
+        they end their work."""
+        self._is_cancelled = self._is_cancelled or reason == "cancelled"
+        self._run.interrupt(reason)
         if self._loop is not None and not self.is_over:
             with contextlib.suppress(RuntimeError):  # the loop is closed
                 self._loop.call_soon_threadsafe(self._rung.set)

@@ -26,6 +26,10 @@ def json_schema() -> dict[str, Any]:
     }
     properties |= {name: _table(table) for name, table in schema.SETTINGS.items()}
     properties["security"]["properties"]["grants"] = _names(_table(schema.GRANT))
+    properties["serve"]["properties"]["routes"] = {
+        "type": "object",
+        "additionalProperties": {"type": "string"},
+    }
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Torvyn.toml",
@@ -63,7 +67,11 @@ def _key(key: Key) -> dict[str, Any]:
 
 
 def _default(key: Key) -> Any:
-    renderers = {"size": render_size, "duration": render_duration}
+    renderers: dict[str, Any] = {
+        "size": render_size,
+        "duration": render_duration,
+        "strings": list,
+    }
     return renderers.get(key.kind, lambda value: value)(key.default)
 
 

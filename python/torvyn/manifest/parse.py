@@ -26,6 +26,7 @@ from torvyn.manifest.record import (
     NodeRecord,
     Record,
     SecurityRecord,
+    ServeRecord,
 )
 from torvyn.manifest.schema import Key, Table
 from torvyn.manifest.substitute import Variables
@@ -205,6 +206,8 @@ class _Parser(Reader):
                 parts[name] = self.record(table, root.value[name].node, table.record)
         if "security" in root.value:
             parts["security"] = self._security(root.value["security"])
+        if "serve" in root.value:
+            parts["serve"] = self._serve(root.value["serve"])
         return Manifest(
             **parts,
             file=file,
@@ -276,6 +279,16 @@ class _Parser(Reader):
             for held in self._named(inside["grants"], "grants"):
                 grants[held.key] = self.record(schema.GRANT, held.node, GrantRecord, name=held.key)
         return self.record(schema.SECURITY, entry.node, SecurityRecord, grants=grants)
+
+    def _serve(self, entry: Entry) -> ServeRecord:
+        inside = entry.node.value if entry.node.kind == "table" else {}
+        routes: dict[str, str] = {}
+        if "routes" in inside and self._is_table(inside["routes"].node, schema.SERVE):
+            # Clients choose these names: `org/model-1.5` is one.
+            for held in inside["routes"].node.entries():
+                flow = self.values.text(held.node, held.key)
+                routes |= {} if flow is None else {held.key: flow}
+        return self.record(schema.SERVE, entry.node, ServeRecord, routes=routes)
 
     def _edges(self, entry: Entry) -> tuple[EdgeRecord, ...]:
         if entry.node.kind != "array":

@@ -140,6 +140,20 @@ class SecurityRecord(Record):
 
 
 @dataclass(frozen=True, kw_only=True)
+class ServeRecord(Record):
+    host: str | None = None
+    port: int | None = None
+    hosts: tuple[str, ...] | None = None
+    heartbeat: float | None = None
+    write_timeout: float | None = None
+    shutdown_grace: float | None = None
+    max_body: int | None = None
+    max_streams: int | None = None
+    routes: dict[str, str] = field(default_factory=dict)
+    """What clients call it -> the flow that answers."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Manifest(Record):
     """A parsed Torvyn.toml. Link makes Plans of its flows."""
 
@@ -149,6 +163,7 @@ class Manifest(Record):
     runtime: RuntimeRecord = RuntimeRecord()
     observability: ObservabilityRecord = ObservabilityRecord()
     security: SecurityRecord = SecurityRecord()
+    serve: ServeRecord = ServeRecord()
     file: str = field(default="Torvyn.toml", compare=False)
     """As the user gave it; component paths are relative to its folder."""
     secrets: frozenset[str] = field(default=frozenset(), compare=False, repr=False)

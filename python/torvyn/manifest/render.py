@@ -33,6 +33,9 @@ def render(manifest: Manifest) -> str:
     for grant in manifest.security.grants.values():
         header = f"[security.grants.{_key(grant.name)}]"
         blocks.append(_block(header, schema.GRANT, grant))
+    if routes := manifest.serve.routes:
+        lines = [f"{_key(name)} = {plain(flow)}" for name, flow in routes.items()]
+        blocks.append("\n".join(["[serve.routes]", *lines, ""]))
     return "\n".join(blocks)
 
 

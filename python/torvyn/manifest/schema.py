@@ -359,12 +359,46 @@ GRANT: Final = Table(
     (Key("capabilities", "strings", "What it may do.", required=True),),
     record.GrantRecord,
 )
-
-SETTINGS: Final = {"runtime": RUNTIME, "observability": OBSERVABILITY, "security": SECURITY}
+SERVE: Final = Table(
+    "[serve]",
+    "What `torvyn serve` listens on, and its limits. `[serve.routes]` says what clients call a "
+    'flow, as `NAME = "FLOW"`; without it, every flow that answers requests has its own name.',
+    (
+        Key("host", "string", "The address it listens on.", default="127.0.0.1"),
+        Key("port", "integer", "The port; 0: any that is free.", default=8080, maximum=65535),
+        Key(
+            "hosts",
+            "strings",
+            "The names it answers to in `Host`, besides those of this machine alone.",
+            default=(),
+            default_doc="none",
+        ),
+        _duration("heartbeat", "After so long without a byte a stream says that it lives.", 15.0),
+        _duration("write_timeout", "How long a client may leave a stream unread.", 30.0),
+        _duration("shutdown_grace", "How long streams have when the server ends.", 10.0),
+        _size("max_body", "Bytes a request may have.", MiB),
+        Key(
+            "max_streams",
+            "integer",
+            "Answers made at a time; more wait shortly, then are refused.",
+            default=1024,
+            minimum=1,
+            maximum=100_000,
+        ),
+    ),
+    record.ServeRecord,
+    tables=("routes",),
+)
+SETTINGS: Final = {
+    "runtime": RUNTIME,
+    "observability": OBSERVABILITY,
+    "security": SECURITY,
+    "serve": SERVE,
+}
 """The tables that flags, the environment and the user's config may override, by their keys alone:
 grants stand in the manifest."""
 TOP_LEVEL: Final = ("torvyn", "component", "flow", *SETTINGS)
 ALL: Final = (
     *(PROJECT, COMPONENT, FLOW, NODE, EDGE, END, ON_ERROR),
-    *(RUNTIME, OBSERVABILITY, SECURITY, GRANT),
+    *(RUNTIME, OBSERVABILITY, SECURITY, GRANT, SERVE),
 )

@@ -40,8 +40,12 @@ class Setting:
     @property
     def text(self) -> str:
         """The value as it would be written in the file, without quotes."""
-        renderers = {"size": render_size, "duration": render_duration}
-        return renderers.get(self.kind, str)(self.value)
+        renderers: dict[str, Any] = {
+            "size": render_size,
+            "duration": render_duration,
+            "strings": ",".join,
+        }
+        return str(renderers.get(self.kind, str)(self.value))
 
 
 @dataclass(frozen=True)
@@ -186,5 +190,8 @@ def _read_text(
     node = Node("string", text.replace("$", "$$"), place)
     if key.kind == "integer" and re.fullmatch(r"[+-]?[0-9]{1,18}", text, re.ASCII):
         node = Node("integer", int(text), place)
+    elif key.kind == "strings":
+        parts = [part.strip() for part in node.value.split(",")]
+        node = Node("array", [Node("string", part, place) for part in parts if part], place)
     value = reader.values.read(key, node)
     return {} if value is None else {name: _setting(name, key, value, where, place)}

@@ -1,0 +1,141 @@
+"""`torvyn serve`: flows that answer requests, over HTTP."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from torvyn.cli.command import command as make_command
+from torvyn.cli.failures import INTERRUPTED, TERMINATED
+from torvyn.cli.screen import Screen
+from torvyn.cli.target import manifest_path, set_option, setting_pairs
+
+if TYPE_CHECKING:
+    from torvyn.engine.service import Service
+    from torvyn.manifest import Manifest, Settings
+
+EXAMPLE = """\
+torvyn serve
+torvyn serve --engine scripted --port 9000
+torvyn serve --manifest chat/Torvyn.toml"""
+
+DEFAULT = "Torvyn.toml"
+
+
+@make_command("serve", example=EXAMPLE)
+@click.option(
+    "--manifest",
+    metavar="PATH",
+    help=f"The manifest, or the folder that holds it; {DEFAULT} when it is there.",
+)
+@click.option(
+    "--engine",
+    "engines",
+    multiple=True,
+    metavar="NAME",
+    help="Serve an engine as it is, instead of a manifest's flows. Repeatable.",
+)
+@click.option("--host", metavar="ADDRESS", help="The address to listen on.")
+@click.option("--port", metavar="N", help="The port; 0 takes any that is free.")
+@click.option(
+    "--workers", type=click.IntRange(min=1), default=1, metavar="N", help="Processes; one."
+)
+@click.option(
+    "--allow-public-without-keys",
+    "is_public",
+    is_flag=True,
+    help="Listen where other machines can reach it, though nobody is asked for a key.",
+)
+@set_option
+def command(
+    screen: Screen,
+    manifest: str | None,
+    engines: tuple[str, ...],
+    host: str | None,
+    port: str | None,
+    workers: int,
+    is_public: bool,
+    settings: tuple[str, ...],
+) -> int:
+    """Serve flows to clients, over HTTP.
+
+    Every flow from an engine to a `response` is served under its name, or as `[serve.routes]` says.
+    Without a manifest it is the engine `local`. Clients of OpenAI's interface find it at `/v1`.
+    Ctrl-C ends it: streams have `shutdown_grace` to end; a second one ends them at once.
+    """
+    from torvyn.observe.logs import show_logs
+    from torvyn.transport.gate import check_bound
+    from torvyn.transport.server import refuse_workers
+
+    refuse_workers(workers)
+    flags = setting_pairs(settings)
+    flags |= {"serve.host": host} if host is not None else {}
+    flags |= {"serve.port": port} if port is not None else {}
+    file, found = _settings(manifest, engines, flags)
+    secrets = found.secrets | (file.secrets if file is not None else frozenset())
+    screen.secrets = secrets
+    check_bound(found["serve.host"], is_public)
+    with show_logs("json" if screen.is_json else "human", screen.log_level, secrets):
+        return _serve(screen, _services(file, found, engines), found)
+
+
+def _settings(
+    manifest: str | None, engines: tuple[str, ...], flags: dict[str, str]
+) -> tuple[Manifest | None, Settings]:
+    from torvyn.manifest import read, resolve
+
+    file = None
+    if manifest is not None or (not engines and Path(DEFAULT).exists()):
+        file = read(manifest_path(manifest or DEFAULT))
+    return file, resolve(file, flags=flags)
+
+
+def _services(
+    file: Manifest | None, settings: Settings, engines: tuple[str, ...]
+) -> dict[str, Service]:
+    from torvyn.transport.routes import of_engines, of_manifest
+
+    if file is None or engines:
+        return of_engines(engines or ("local",))
+    return of_manifest(file, settings)
+
+
+def _serve(screen: Screen, services: dict[str, Service], settings: Settings) -> int:
+    from torvyn.transport import Settings as ServerSettings
+    from torvyn.transport import app, serve
+
+    application = app(services, ServerSettings.of(settings, secrets=screen.secrets))
+    try:
+        number = serve(
+            application,
+            lambda url: _say_ready(screen, url, services),
+            lambda: _say_ending(screen, len(application.calls), settings["serve.shutdown_grace"]),
+        )
+    finally:
+        for service in services.values():
+            service.close()
+    screen.say("[torvyn] Served.")
+    return TERMINATED if number == signal.SIGTERM else INTERRUPTED
+
+
+def _say_ready(screen: Screen, url: str, services: dict[str, Service]) -> None:
+    names = ", ".join(f"`{name}`" for name in services)
+    screen.say(f"[torvyn] Serving {names} at {url}", "", "Try it:", "", _curl(url, services), "")
+    if screen.is_json:
+        record: dict[str, Any] = {"event": "serving", "url": url, "flows": list(services)}
+        screen.document(record, indent=None)
+
+
+def _curl(url: str, services: dict[str, Service]) -> str:
+    name = next(iter(services))
+    body = f'{{"flow": "{name}", "prompt": "Why is the sky blue?"}}'
+    return f"  curl -N {url}/v1/streams -d '{body}'"
+
+
+def _say_ending(screen: Screen, streams: int, grace_s: float) -> None:
+    if streams:
+        words = f"{streams} streams have {grace_s:g} s" if streams > 1 else "a stream is open"
+        screen.say("", f"[torvyn] Ending: {words}; Ctrl-C again ends now.")

@@ -1,0 +1,36 @@
+"""Transport: flows that answer requests -> answers on a wire, over HTTP.
+
+app          services -> an ASGI application, to serve or to mount
+Settings     what it listens on, and its limits
+serve        the application on a socket, until a signal ends it
+
+exchange     one request and its answer        asked     a body -> what is asked of an engine
+call         an answer that is being made      stream    its deltas -> chunks that are sent
+admission    how many at a time                gate      who may ask at all: Host and Origin
+meter        what is counted                   openapi   what is offered, for programs
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from torvyn.transport.application import Application, app
+    from torvyn.transport.server import serve
+    from torvyn.transport.settings import Settings
+
+__all__ = ["Application", "Settings", "app", "serve"]
+
+_HOMES: Final = {
+    "Application": "application",
+    "app": "application",
+    "serve": "server",
+    "Settings": "settings",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(import_module(f"torvyn.transport.{_HOMES[name]}"), name)
+    raise AttributeError(f"module 'torvyn.transport' has no attribute {name!r}")

@@ -1,0 +1,119 @@
+"""A call: an answer that is being made for a client, and the ways in which it can be ended.
+
+Whoever ends it, the engine hears of it at once: the client leaves or stops it, its time is over,
+or the server shuts down.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from abc import ABC, abstractmethod
+
+from torvyn.engine.generation import Generation
+from torvyn.engine.service import Service
+from torvyn.errors import DeadlineExceeded, TorvynError
+from torvyn.observe.logs import Redactor
+from torvyn.protocol.frames import Finish, FinishReason
+from torvyn.transport.asked import Asked
+from torvyn.transport.exchange import Exchange
+from torvyn.transport.settings import Settings
+
+
+class Call(ABC):
+    """One answer on its way to one client. Thousands may wait, so it is small."""
+
+    __slots__ = (
+        "_alarm",
+        "_deadline_s",
+        "_listener",
+        "_stopped_by",
+        "asked",
+        "created",
+        "exchange",
+        "failure",
+        "flow",
+        "generation",
+        "is_left",
+        "settings",
+    )
+
+    def __init__(
+        self,
+        exchange: Exchange,
+        asked: Asked,
+        service: Service,
+        generation: Generation,
+        settings: Settings,
+    ) -> None:
+        self.exchange = exchange
+        self.asked = asked
+        self.flow = asked.flow or service.name
+        self.generation = generation
+        self.settings = settings
+        self.created = int(time.time())
+        self.failure: TorvynError | None = None
+        """Why it could not go on, as far as this side knows."""
+        self.is_left = False
+        """Nobody reads any more."""
+        self._deadline_s = service.deadline_s
+        self._stopped_by: str | None = None
+        self._listener: asyncio.Task[None] | None = None
+        self._alarm: asyncio.TimerHandle | None = None
+
+    @property
+    def id(self) -> str:
+        return self.generation.request_id
+
+    @abstractmethod
+    async def run(self) -> None:
+        """Answers; returns when the answer is over, however it ended."""
+
+    def stop(self) -> None:
+        """As its client asks: what is held is let go, and it ends well."""
+        self._stopped_by = "client"
+        self.generation.stop()
+
+    def leave(self) -> None:
+        """The client has gone."""
+        self.is_left = True
+        self.generation.close()
+
+    def fail(self, error: TorvynError) -> None:
+        """It cannot go on; the client is told why."""
+        if self.failure is None:
+            self.failure = error
+            self.generation.close()
+
+    def finish(self, index: int, reason: FinishReason | None, matched: str | None) -> Finish:
+        """How a choice ended, seen from outside: what we broke off is an error."""
+        if reason is None or (reason == "cancelled" and self.failure is not None):
+            reason = "cancelled" if self.failure is None else "error"
+        by = self._stopped_by if reason == "stop" and matched is None else None
+        return Finish(index, reason, matched, by)
+
+    def message_of(self, error: TorvynError) -> str:
+        """The words for the client, without secrets."""
+        return Redactor(self.settings.secrets).text(error.message)
+
+    def attend(self) -> None:
+        """From now on the engine is told when the client leaves or time is up."""
+        loop = asyncio.get_running_loop()
+        self._listener = loop.create_task(self._listen())
+        if self._deadline_s is not None:
+            self._alarm = loop.call_later(self._deadline_s, self._time_is_up)
+
+    def dismiss(self) -> None:
+        """It is over, and nobody needs to be told any more."""
+        if self._listener is not None:
+            self._listener.cancel()
+        if self._alarm is not None:
+            self._alarm.cancel()
+
+    async def _listen(self) -> None:
+        await self.exchange.until_left()
+        self.leave()
+
+    def _time_is_up(self) -> None:
+        message = f"the answer took longer than {self._deadline_s:g} s"
+        self.fail(DeadlineExceeded(message, code="transport.deadline"))

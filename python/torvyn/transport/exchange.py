@@ -1,0 +1,165 @@
+"""One request and its answer: the only place that knows how ASGI spells things.
+
+Reads a body within limits, sends whole answers, and knows the id that answers and logs share.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from typing import Any, Final
+
+from torvyn.engine.request import new_id
+from torvyn.transport.refusal import Refusal
+from torvyn.transport.settings import Settings
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+
+MOST_DEPTH: Final = 64
+"""Levels of a body. Tools have schemas, and schemas have levels; nobody needs more."""
+_ID: Final = re.compile(r"[A-Za-z0-9._:-]{1,128}")
+JSON: Final = "application/json"
+
+
+class Exchange:
+    """A request, and the ways to answer it."""
+
+    __slots__ = ("headers", "id", "method", "path", "receive", "send", "status")
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self.method: str = scope["method"]
+        path: str = scope["path"]
+        self.path = path.removeprefix(scope.get("root_path", "")) or "/"
+        self.headers = {
+            bytes(name).decode("latin-1").lower(): bytes(value).decode("latin-1")
+            for name, value in scope["headers"]
+        }
+        given = self.headers.get("x-request-id", "")
+        self.id = given if _ID.fullmatch(given) else new_id()
+        """What answers and logs call it; a client may choose it."""
+        self.receive = receive
+        self.send = send
+        self.status = 0
+        """What was answered; 0 while nothing was."""
+
+    async def body(self, settings: Settings) -> dict[str, Any]:
+        """The body, which is a JSON object."""
+        try:
+            async with asyncio.timeout(settings.body_timeout_s):
+                data = await self._read(settings.max_body_bytes)
+        except TimeoutError:
+            message = f"the body did not arrive within {settings.body_timeout_s:g} s"
+            raise Refusal(408, "transport.body-slow", message, headers=_CLOSE) from None
+        return parsed(data)
+
+    async def _read(self, limit: int) -> bytes:
+        length = self.headers.get("content-length", "0")
+        if length.isdecimal() and int(length[:20]) > limit:
+            raise _too_large(limit)
+        parts: list[bytes] = []
+        size = 0
+        while True:
+            message = await self.receive()
+            if message["type"] == "http.disconnect":
+                raise Left
+            part = message.get("body", b"")
+            size += len(part)
+            if size > limit:
+                raise _too_large(limit)
+            parts.append(part)
+            if not message.get("more_body"):
+                return b"".join(parts)
+
+    async def until_left(self) -> None:
+        """Returns when the client has gone."""
+        while (await self.receive())["type"] != "http.disconnect":
+            pass
+
+    async def begin(self, status: int, headers: Mapping[str, str]) -> None:
+        self.status = status
+        encoded = [(name.encode(), value.encode("latin-1")) for name, value in headers.items()]
+        encoded.append((b"x-request-id", self.id.encode()))
+        await self.send({"type": "http.response.start", "status": status, "headers": encoded})
+
+    async def answer(
+        self,
+        body: bytes | str | Mapping[str, Any],
+        status: int = 200,
+        kind: str = JSON,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        """A whole answer."""
+        if isinstance(body, Mapping):
+            body = json.dumps(body, ensure_ascii=False, separators=(",", ":"))
+        data = body.encode(errors="replace") if isinstance(body, str) else body
+        length = {"content-type": kind, "content-length": str(len(data))}
+        await self.begin(status, {**length, "cache-control": "no-store", **(headers or {})})
+        await self.send({"type": "http.response.body", "body": data})
+
+
+class _Left(Exception):
+    """The client went away before it had asked."""
+
+
+Left: Final = _Left()
+_CLOSE: Final = {"connection": "close"}
+
+
+def parsed(data: bytes) -> dict[str, Any]:
+    """The object that the bytes are, or a refusal."""
+    try:
+        found = json.loads(data.decode(), parse_constant=_no_number)
+    except RecursionError:
+        raise _too_deep() from None
+    except ValueError as error:
+        where = f": {error}" if isinstance(error, json.JSONDecodeError) else ""
+        raise Refusal(
+            400,
+            "transport.bad-json",
+            f"the body is no JSON{where}",
+            hint='such as {"prompt": "Hello"}',
+        ) from None
+    if not isinstance(found, dict):
+        message = f"the body is a JSON {type(found).__name__}, not an object"
+        raise Refusal(400, "transport.bad-json", message, hint='such as {"prompt": "Hello"}')
+    if _depth_passes(found, MOST_DEPTH):
+        raise _too_deep()
+    return found
+
+
+def _depth_passes(value: Any, limit: int) -> bool:
+    level = [value]
+    for _ in range(limit):
+        inner: list[Any] = []
+        for held in level:
+            if isinstance(held, dict):
+                inner += held.values()
+            elif isinstance(held, list):
+                inner += held
+        if not inner:
+            return False
+        level = inner
+    return any(isinstance(held, (dict, list)) for held in level)
+
+
+def _no_number(text: str) -> Any:
+    raise ValueError(f"{text} is no number of JSON")
+
+
+def _too_deep() -> Refusal:
+    return Refusal(400, "transport.json-too-deep", f"the body has more than {MOST_DEPTH} levels")
+
+
+def _too_large(limit: int) -> Refusal:
+    return Refusal(
+        413,
+        "transport.body-too-large",
+        f"the body is larger than {limit} bytes",
+        hint="`max_body` of `[serve]` is the limit",
+        headers=_CLOSE,
+    )

@@ -1,0 +1,114 @@
+"""Refusals: an error -> the status, the headers and the body that a client gets.
+
+Our own routes answer `{"error": {code, message, hint?, retryable}}`, OpenAI's in OpenAI's shape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from torvyn.errors import (
+    BugError,
+    ComponentError,
+    DeadlineExceeded,
+    Internal,
+    InvalidInput,
+    TorvynError,
+    Unavailable,
+)
+from torvyn.protocol.bodies import error_body
+
+_BY_CODE: Final = {
+    "engine.context-full": 400,
+    "engine.model-missing": 502,
+    "engine.request-running": 409,
+    "engine.upstream-busy": 503,
+    "engine.upstream-cut": 502,
+    "engine.upstream-denied": 502,
+    "engine.upstream-down": 502,
+    "engine.upstream-error": 502,
+    "engine.upstream-failed": 502,
+    "engine.upstream-garbage": 502,
+    "engine.upstream-refused": 400,
+    "engine.upstream-slow": 504,
+}
+_TYPES: Final = {
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    429: "rate_limit_error",
+}
+
+
+class Refusal(InvalidInput):
+    """A request that is not taken, and the status that says so."""
+
+    def __init__(
+        self,
+        status: int,
+        code: str,
+        message: str,
+        *,
+        hint: str | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(message, code=code, hint=hint)
+        self.status = status
+        self.headers = dict(headers or {})
+
+
+def busy(retry_after_s: int = 1) -> Refusal:
+    return Refusal(
+        429,
+        "transport.busy",
+        "as many answers are being made as this server makes at a time",
+        hint="ask again later; `max_streams` of `[serve]` is the limit",
+        headers={"retry-after": str(retry_after_s)},
+    )
+
+
+def shutting_down() -> Refusal:
+    message = "the server is shutting down"
+    return Refusal(503, "transport.shutting-down", message, headers={"retry-after": "5"})
+
+
+def told(error: Exception) -> TorvynError:
+    """The error that clients are told of; a mistake of ours keeps its words to the log."""
+    if isinstance(error, TorvynError) and not isinstance(error, BugError):
+        return error
+    failed = Internal("the server failed; its log says how", code="transport.failed")
+    failed.__cause__ = error
+    return failed
+
+
+def status_of(error: TorvynError) -> int:
+    if isinstance(error, Refusal):
+        return error.status
+    if error.code in _BY_CODE:
+        return _BY_CODE[error.code]
+    if isinstance(error, InvalidInput):
+        return 400
+    if isinstance(error, Unavailable):
+        return 503
+    return 504 if isinstance(error, DeadlineExceeded) else 500
+
+
+def is_retryable(error: TorvynError) -> bool:
+    if isinstance(error, Refusal):
+        return error.status in (408, 429, 503)
+    return isinstance(error, ComponentError) and isinstance(error, (Unavailable, DeadlineExceeded))
+
+
+def own_body(error: TorvynError, message: str) -> dict[str, Any]:
+    body: dict[str, Any] = {"code": error.code, "message": message}
+    if error.hint:
+        body["hint"] = error.hint
+    return {"error": {**body, "retryable": is_retryable(error)}}
+
+
+def openai_body(error: TorvynError, message: str) -> dict[str, Any]:
+    status = status_of(error)
+    kind = "server_error" if status >= 500 else _TYPES.get(status, "invalid_request_error")
+    code = "model_not_found" if error.code == "transport.flow-unknown" else error.code
+    return error_body(code, message, kind)

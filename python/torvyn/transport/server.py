@@ -1,0 +1,179 @@
+"""The server: the application on a socket, by granian, in this process.
+
+Granian reads and writes HTTP/1.1 and HTTP/2 on a thread of its own; the application runs on the
+loop that is here. Nothing forks, so engines may have been opened before. The socket is made here,
+so that its buffers are small and a client that stopped reading is forgotten by the kernel too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib
+import signal
+import socket
+import sys
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Final, Self
+
+from torvyn.errors import MissingError, UsageError
+from torvyn.transport.application import Application
+from torvyn.transport.settings import KiB, Settings
+
+BACKLOG: Final = 1024
+_SEND_BYTES: Final = 16 * KiB
+"""The kernel doubles it for its own account. Tokens are small and readers quick: what does not fit
+is better held by the engine than by the socket."""
+_HEADER_MS: Final = 10_000
+_BUFFER_BYTES: Final = 32 * KiB
+"""Of a connection: the largest head of a request, and what waits to be written."""
+_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+
+
+def refuse_workers(count: int) -> None:
+    """More than one process would each have their own streams and limits."""
+    if count > 1:
+        raise UsageError(
+            "transport.one-worker",
+            f"`--workers {count}`: a server is one process",
+            hint="a stream lives in the process that makes it, and another could neither stop nor "
+            "count it; run several servers on several ports behind a proxy",
+        )
+
+
+def listen(settings: Settings) -> socket.socket:
+    """The socket, listening. Connections inherit its options."""
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BYTES)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if sys.platform == "linux":
+            user_timeout_ms = int(settings.write_timeout_s * 1000)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, _SEND_BYTES)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, user_timeout_ms)
+        sock.bind((settings.host, settings.port))
+        sock.listen(BACKLOG)
+        sock.setblocking(False)
+    except OSError as error:
+        sock.close()
+        reason = (error.strerror or str(error)).lower()
+        raise MissingError(
+            "transport.cannot-listen",
+            f"cannot listen on {settings.host}:{settings.port}: {reason}",
+            hint="`--port` names another port; 0 takes any that is free",
+        ) from error
+    return sock
+
+
+class Server:
+    """`async with`: serves while it is entered."""
+
+    def __init__(self, application: Application) -> None:
+        self.application = application
+        embed = _granian("granian.server.embed")
+        self._socket = listen(application.settings)
+        host, port = self._socket.getsockname()[:2]
+        self.url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+        self.port: int = port
+        self._granian = embed.Server(application, **_options(application.settings))
+        # The only way in for a socket of one's own.
+        self._granian._init_shared_socket = self._hand_over
+
+    async def __aenter__(self) -> Self:
+        self._serving = asyncio.ensure_future(self._granian.serve())
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close_door()
+        grace_s = 0.1 if error is not None else self.application.settings.shutdown_grace_s
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._serving, grace_s)
+
+    def close_door(self) -> None:
+        """No more connections; those that are there go on."""
+        self._granian.stop()
+
+    async def until_broken(self) -> None:
+        await asyncio.shield(self._serving)
+
+    def _hand_over(self) -> None:
+        holder = _granian("granian.net").SocketHolder
+        self._granian._shd = holder(self._socket.detach(), False, BACKLOG)
+
+
+def serve(application: Application, ready: Callable[[str], None], told: Callable[[], None]) -> int:
+    """Serves until a signal ends it, whose number it gives. `ready` gets the address, `told` is
+    called when the end begins."""
+    # A thread that waits for the interpreter gets it within half a millisecond, not five.
+    sys.setswitchinterval(0.0005)
+    return asyncio.run(_serve(application, ready, told))
+
+
+async def _serve(
+    application: Application, ready: Callable[[str], None], told: Callable[[], None]
+) -> int:
+    loop = asyncio.get_running_loop()
+    caught: asyncio.Future[int] = loop.create_future()
+
+    def on_signal(number: int) -> None:
+        if not caught.done():
+            caught.set_result(number)
+            return
+        application.end_calls()
+
+    async with Server(application) as server:
+        for number in _SIGNALS:
+            loop.add_signal_handler(number, on_signal, number)
+        ready(server.url)
+        broken = asyncio.ensure_future(server.until_broken())
+        either: set[asyncio.Future[Any]] = {caught, broken}
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        if not caught.done():
+            broken.result()
+        told()
+        server.close_door()
+        await application.drain()
+        broken.cancel()
+    return caught.result()
+
+
+def _options(settings: Settings) -> dict[str, Any]:
+    http = _granian("granian.http")
+    return {
+        "address": settings.host,
+        "port": settings.port,
+        "interface": "asginl",
+        "websockets": False,
+        "log_enabled": False,
+        "backlog": BACKLOG,
+        "backpressure": max(BACKLOG, 2 * settings.max_streams),
+        "http1_settings": http.HTTP1Settings(
+            header_read_timeout=_HEADER_MS, max_buffer_size=_BUFFER_BYTES
+        ),
+        "http2_settings": http.HTTP2Settings(
+            initial_connection_window_size=256 * KiB,
+            initial_stream_window_size=64 * KiB,
+            keep_alive_interval=20_000,
+            max_headers_size=_BUFFER_BYTES,
+            max_send_buffer_size=_BUFFER_BYTES,
+        ),
+    }
+
+
+def _granian(module: str) -> Any:
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        raise MissingError(
+            "transport.package-missing",
+            "serving needs the package `granian`, which is not installed",
+            hint='pip install "torvyn[serve]"',
+        ) from error

@@ -1,0 +1,49 @@
+"""What a server listens on, and its limits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Self
+
+if TYPE_CHECKING:
+    from torvyn import manifest
+
+KiB: Final = 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """The keys of `[serve]`, and what is not worth a key."""
+
+    host: str = "127.0.0.1"
+    port: int = 8080
+    hosts: tuple[str, ...] = ()
+    """Names it answers to besides those of this machine alone; `*`: to any."""
+    heartbeat_s: float = 15.0
+    write_timeout_s: float = 30.0
+    shutdown_grace_s: float = 10.0
+    max_body_bytes: int = KiB * KiB
+    max_streams: int = 1024
+    admission_wait_s: float = 2.0
+    """How long a request waits for a place before it is refused."""
+    body_timeout_s: float = 30.0
+    chunk_tokens: int = 16
+    chunk_bytes: int = 4 * KiB
+    """What is ready together leaves together, up to these; the first chunk leaves at once."""
+    secrets: frozenset[str] = frozenset()
+    """Texts that no client may see, whatever an error says."""
+
+    @classmethod
+    def of(cls, settings: manifest.Settings, **more: Any) -> Self:
+        """From the settings of a manifest."""
+        return cls(
+            host=settings["serve.host"],
+            port=settings["serve.port"],
+            hosts=tuple(settings["serve.hosts"]),
+            heartbeat_s=settings["serve.heartbeat"],
+            write_timeout_s=settings["serve.write_timeout"],
+            shutdown_grace_s=settings["serve.shutdown_grace"],
+            max_body_bytes=settings["serve.max_body"],
+            max_streams=settings["serve.max_streams"],
+            **more,
+        )

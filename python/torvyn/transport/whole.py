@@ -1,0 +1,29 @@
+"""A whole answer, for clients that do not stream: OpenAI's two dialects."""
+
+from __future__ import annotations
+
+from torvyn.protocol.bodies import chat_body, completion_body
+from torvyn.protocol.frames import Start
+from torvyn.transport.asked import ignored_header
+from torvyn.transport.call import Call
+
+
+class Whole(Call):
+    """`run` once; what goes wrong is raised, because the status is still to be said."""
+
+    __slots__ = ()
+
+    async def run(self) -> None:
+        self.attend()
+        try:
+            completion = await self.generation.acomplete()
+        finally:
+            self.dismiss()
+        if self.is_left:
+            return
+        if self.failure is not None:
+            raise self.failure
+        start = Start(self.id, self.flow, self.created)
+        make = chat_body if self.asked.dialect == "openai-chat" else completion_body
+        body = make(start, completion.choices, completion.usage)
+        await self.exchange.answer(body, headers=ignored_header(self.asked.ignored))

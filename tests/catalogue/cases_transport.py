@@ -1,0 +1,132 @@
+"""One provocation for each code of serving."""
+
+import asyncio
+import importlib
+import socket
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+from torvyn import manifest
+from torvyn.engine import Scripted, Service
+from torvyn.errors import BugError
+from torvyn.transport import Settings, app, asked
+from torvyn.transport.admission import Admission
+from torvyn.transport.call import Call
+from torvyn.transport.exchange import Exchange, parsed
+from torvyn.transport.gate import Gate, check_bound
+from torvyn.transport.refusal import shutting_down, told
+from torvyn.transport.routes import of_manifest
+from torvyn.transport.server import Server, listen, refuse_workers
+
+TOML = """
+[torvyn]
+name = "a"
+version = "0.1.0"
+contract_version = "0.1.0"
+[flow.main.nodes.a]
+component = "timer"
+config = { interval = "1s" }
+[flow.main.nodes.b]
+component = "null"
+[[flow.main.edges]]
+from = "a"
+to = "b"
+"""
+
+
+def raises(error: Exception | None) -> None:
+    assert error is not None
+    raise error
+
+
+def application(**settings: Any) -> Any:
+    return app({"chat": Service("chat", Scripted("a"))}, Settings(**settings))
+
+
+def _exchange(receive: Any, method: str = "POST", path: str = "/v1/streams") -> Exchange:
+    scope = {"method": method, "path": path, "headers": []}
+    return Exchange(scope, receive, receive)
+
+
+def _large(_folder: Path) -> None:
+    async def receive() -> Any:
+        return {"type": "http.request", "body": b"x" * 100, "more_body": True}
+
+    asyncio.run(_exchange(receive).body(Settings(max_body_bytes=1000)))
+
+
+def _slow(_folder: Path) -> None:
+    async def receive() -> Any:
+        await asyncio.Event().wait()
+
+    asyncio.run(_exchange(receive).body(Settings(body_timeout_s=0.01)))
+
+
+def _busy(_folder: Path) -> None:
+    async def ask() -> None:
+        admission = Admission(1, 0.01)
+        async with admission, admission:
+            pass
+
+    asyncio.run(ask())
+
+
+def _deadline(_folder: Path) -> None:
+    class Late(Call):
+        async def run(self) -> None:
+            raise NotImplementedError
+
+    service = Service("chat", Scripted("a"), deadline_s=1.0)
+    wanted = asked.own({"prompt": "Hi"})
+    late = Late(_exchange(None), wanted, service, service.generate("Hi"), Settings())
+    late._time_is_up()
+    raises(late.failure)
+
+
+def _taken(_folder: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        listen(Settings(port=taken.getsockname()[1]))
+
+
+def _no_flow(_folder: Path) -> None:
+    file = manifest.parse(TOML)
+    of_manifest(file, manifest.resolve(file))
+
+
+def _package_missing(_folder: Path) -> None:
+    importlib.import_module("torvyn.transport.server")
+    with mock.patch.dict(sys.modules, {"granian.server.embed": None}):
+        Server(application())
+
+
+def _stop_unknown(_folder: Path) -> None:
+    asyncio.run(application()._stop(_exchange(None, "DELETE", "/v1/streams/req-0")))
+
+
+CASES: dict[str, Callable[[Path], object]] = {
+    "transport.bad-json": lambda _: parsed(b"{"),
+    "transport.body-slow": _slow,
+    "transport.body-too-large": _large,
+    "transport.busy": _busy,
+    "transport.cannot-listen": _taken,
+    "transport.deadline": _deadline,
+    "transport.failed": lambda _: raises(told(BugError("cli.bug", "x"))),
+    "transport.flow-unknown": lambda _: application().service("chta"),
+    "transport.host-refused": lambda _: Gate().check({"host": "evil.example"}),
+    "transport.json-too-deep": lambda _: parsed(b'{"a":' * 70 + b"1" + b"}" * 70),
+    "transport.method-refused": lambda _: application()._route(_exchange(None, "PUT")),
+    "transport.no-flow": _no_flow,
+    "transport.one-worker": lambda _: refuse_workers(2),
+    "transport.origin-refused": lambda _: Gate().check({"host": "localhost", "origin": "null"}),
+    "transport.package-missing": _package_missing,
+    "transport.public-refused": lambda _: check_bound("0.0.0.0", False),
+    "transport.request-invalid": lambda _: asked.own({}),
+    "transport.route-unknown": lambda _: application()._route(_exchange(None, path="/v2")),
+    "transport.shutting-down": lambda _: raises(shutting_down()),
+    "transport.stream-unknown": _stop_unknown,
+}

@@ -1,0 +1,88 @@
+"""A real server on a free port of this machine, on a thread of its own, ended by the test."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from torvyn.engine import Engine, Service
+from torvyn.transport import Application, Settings, app
+
+pytest.importorskip("granian", reason='serving is not tested: pip install "torvyn[serve]"')
+
+from torvyn.transport.server import Server  # needs granian
+
+PATIENCE_S = 10.0
+
+
+class Served:
+    """A server that runs. `end` is what a signal does."""
+
+    def __init__(self, application: Application) -> None:
+        self.application = application
+        self._began = threading.Event()
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), daemon=True)
+
+    async def _serve(self) -> None:
+        self.loop = asyncio.get_running_loop()
+        self._ending = asyncio.Event()
+        async with Server(self.application) as server:
+            self.url, self.port = server.url, server.port
+            self._began.set()
+            await self._ending.wait()
+            server.close_door()
+            await self.application.drain()
+
+    def start(self) -> None:
+        self._thread.start()
+        assert self._began.wait(PATIENCE_S)
+
+    def end(self) -> None:
+        if self._thread.is_alive():
+            self.loop.call_soon_threadsafe(self._ending.set)
+        self._thread.join(PATIENCE_S)
+        assert not self._thread.is_alive(), "the server did not end"
+
+    def connect(self, receive_bytes: int | None = None) -> socket.socket:
+        sock = socket.socket()
+        if receive_bytes is not None:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
+        sock.settimeout(PATIENCE_S)
+        sock.connect(("127.0.0.1", self.port))
+        return sock
+
+    def ask(self, body: bytes, path: str = "/v1/streams", **options: Any) -> socket.socket:
+        """A socket on which that was asked."""
+        sock = self.connect(**options)
+        head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n"
+        sock.sendall(head.encode() + body)
+        return sock
+
+
+@contextmanager
+def served(services: Engine | dict[str, Service], **settings: Any) -> Iterator[Served]:
+    if isinstance(services, Engine):
+        services = {"chat": Service("chat", services)}
+    settings = {"port": 0, "shutdown_grace_s": 2.0, **settings}
+    server = Served(app(services, Settings(**settings)))
+    server.start()
+    try:
+        yield server
+    finally:
+        server.end()
+
+
+def wait_for(condition: Any) -> Any:
+    """What the condition gives as soon as that is something."""
+    end_s = time.monotonic() + PATIENCE_S
+    while not (found := condition()):
+        assert time.monotonic() < end_s, "it never came"
+        time.sleep(0.001)
+    return found
