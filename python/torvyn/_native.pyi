@@ -201,7 +201,7 @@ class NativeFlow:
         turn_time_ns: int,
         drain_timeout_ns: int,
         level: str,
-        on_error: Callable[[int, str, str, int, BaseException | None], None],
+        on_error: Callable[[int, str, str, int, BaseException | None, int | None], None],
         deadline_ns: int | None = None,
         clock: ManualClock | None = None,
     ) -> NativeFlow: ...

@@ -293,3 +293,16 @@ def test_a_source_waits_before_it_is_tried_again(run, clock, parts):
 
     assert played == [2, 2, 3, 3, 4]
     assert ran.texts == ["a", "b"]
+
+
+def test_what_is_skipped_is_told_with_its_node_and_element(run_flow, caplog):
+    def odd(element):
+        if element.sequence % 2:
+            raise Internal("odd")
+        return True
+
+    with caplog.at_level("WARNING", logger="torvyn"):
+        run_flow(ScriptedSource("abc"), torvyn.filter(odd), on_error="skip")
+
+    told = [record.getMessage() for record in caplog.records]
+    assert "node `filter` failed on element 1 (1 so far, policy `skip`): odd" in told

@@ -121,12 +121,13 @@ pub fn annotate(element: &mut Element, error: &StageError) {
     element.companion = Some(foreign(attributes.into_any()));
 }
 
-/// Tells Python of errors that a node's policy lives with: `callback(node, kind, message, count, exception)`.
+/// Tells Python of errors that a node's policy lives with: `callback(node, kind, message, count, exception, sequence)`.
 pub fn report_to(callback: Py<PyAny>) -> OnError {
-    Box::new(move |node, error, count| {
+    Box::new(move |node, error, sequence, count| {
         Python::attach(|py| {
             let exception = error.object.as_ref().map(|held| object(py, held));
-            let told = callback.call1(py, (node, kind_name(error.kind), &error.message, count, exception));
+            let facts = (node, kind_name(error.kind), &error.message, count, exception, sequence);
+            let told = callback.call1(py, facts);
             if let Err(error) = told {
                 error.write_unraisable(py, Some(callback.bind(py)));
             }

@@ -64,8 +64,8 @@ pub enum Timing {
 /// Notes on an element why it failed, before it goes to the dead letters.
 pub type Annotate = fn(&mut Element, &StageError);
 
-/// Told of errors that a policy lives with: the node, the error, and how many it has had.
-pub type OnError = Box<dyn Fn(usize, &StageError, u64) + Send>;
+/// Told of errors that a policy lives with: the node, the error, the element's sequence, and how many it has had.
+pub type OnError = Box<dyn Fn(usize, &StageError, Option<u64>, u64) + Send>;
 
 /// Nodes are in topological order.
 pub struct Blueprint {

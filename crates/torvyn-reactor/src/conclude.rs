@@ -237,7 +237,7 @@ impl Core {
         if errors.is_power_of_two()
             && let Some(tell) = &self.on_error
         {
-            tell(index, &error, errors);
+            tell(index, &error, element.as_ref().map(|element| element.sequence), errors);
         }
         match (element, node.recovery) {
             (Some(mut element), Recovery::DeadLetter) => {

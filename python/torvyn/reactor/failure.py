@@ -65,8 +65,8 @@ def _component_failure(plan: Plan, raw: dict[str, Any]) -> BaseException:
     node, cause = plan.nodes[raw["node"]], raw["exception"]
     if cause is not None and not isinstance(cause, Exception):
         return cause  # type: ignore[no-any-return]
-    on = "" if raw["sequence"] is None else f" on element {raw['sequence']}"
-    where = f"node `{node.name}`{_of(node)} failed in `{raw['method']}`{on}"
+    on = on_element(raw["sequence"])
+    where = f"node `{node.name}`{component_of(node)} failed in `{raw['method']}`{on}"
     # A guest may repeat what it read from its environment.
     message = plan.redact(raw["message"])
     if raw["error_kind"] == "contract":
@@ -84,12 +84,16 @@ def _component_failure(plan: Plan, raw: dict[str, Any]) -> BaseException:
     return _at(error, plan, node)
 
 
-def _of(node: NodePlan) -> str:
+def component_of(node: NodePlan) -> str:
     """The component of a node in the sandbox, where its name is another: nothing else tells it."""
     ref = node.component
     is_guest = getattr(ref.instance, "is_guest", False)
     name = ref.name if ref.kind == "wasm" else ref.instance.name if is_guest else node.name
     return "" if name == node.name else f" (component `{name}`)"
+
+
+def on_element(sequence: int | None) -> str:
+    return "" if sequence is None else f" on element {sequence}"
 
 
 def said(cause: BaseException | None, message: str) -> str:
@@ -112,9 +116,10 @@ def init_failure(plan: Plan, node: NodePlan, cause: BaseException) -> BaseExcept
         return cause
     if isinstance(cause, TorvynError) and not isinstance(cause, ComponentError):
         return _at(cause, plan, node)
+    why = plan.redact(said(cause, str(cause)))
     error = FlowError(
         "reactor.init-failed",
-        f"node `{node.name}`{_of(node)} failed in `init`: {plan.redact(said(cause, str(cause)))}",
+        f"node `{node.name}`{component_of(node)} failed in `init`: {why}",
         hint=getattr(cause, "hint", None),
     )
     error.node = node.name

@@ -21,7 +21,13 @@ from torvyn.contract import Component, Context
 from torvyn.errors import TorvynError
 from torvyn.link import instantiate
 from torvyn.link.plan import NodePlan, Plan
-from torvyn.reactor.failure import init_failure, init_timeout, said
+from torvyn.reactor.failure import (
+    component_of,
+    init_failure,
+    init_timeout,
+    on_element,
+    said,
+)
 from torvyn.reactor.loops import background_loop
 from torvyn.reactor.offload import ThreadRunner
 from torvyn.reactor.offload_async import AsyncRunner, settle
@@ -332,7 +338,13 @@ class Launch:
         return result
 
     def _report_error(
-        self, index: int, kind: str, message: str, count: int, cause: BaseException | None
+        self,
+        index: int,
+        kind: str,
+        message: str,
+        count: int,
+        cause: BaseException | None,
+        sequence: int | None,
     ) -> None:
         """An error that the node's policy lives with. Told at the first, second, fourth..."""
         node = self.plan.nodes[index]
@@ -340,13 +352,21 @@ class Launch:
         kept = "dead-letter" in (node.on_error.policy, node.on_error.then)
         logger.log(
             logging.INFO if kept else logging.WARNING,
-            "node `%s` failed (%d so far, policy `%s`): %s",
+            "node `%s`%s failed%s (%d so far, policy `%s`): %s",
             node.name,
+            component_of(node),
+            on_element(sequence),
             count,
             node.on_error.policy,
             self.plan.redact(said(cause, message)),
             exc_info=cause if logger.isEnabledFor(logging.DEBUG) else None,
-            extra={"node": node.name, "kind": kind, "count": count, "event": "node.error"},
+            extra={
+                "node": node.name,
+                "kind": kind,
+                "count": count,
+                "sequence": sequence,
+                "event": "node.error",
+            },
         )
 
     def _report(self, part: Part, ended: bool) -> None:
