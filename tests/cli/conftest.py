@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from terminal import Terminal
 from transcript import HEAD, Cli, Transcript
 
 from torvyn.cli import app
@@ -54,6 +55,20 @@ def start() -> Iterator[Callable[..., subprocess.Popen[str]]]:
         for stream in (process.stdin, process.stdout, process.stderr):
             if stream is not None:
                 stream.close()
+
+
+@pytest.fixture
+def open_terminal() -> Iterator[Callable[..., Terminal]]:
+    """Starts a command line at a terminal of its own; it does not outlive the test."""
+    opened: list[Terminal] = []
+
+    def call(*arguments: object, cwd: Path, **variables: str) -> Terminal:
+        opened.append(Terminal(*arguments, cwd=cwd, **variables))
+        return opened[-1]
+
+    yield call
+    for terminal in opened:
+        terminal.close()
 
 
 @pytest.fixture

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 from terminal import CTRL_C, CTRL_D, Terminal
+from transcript import said
 
 from torvyn.cli.conversation import Conversation
 from torvyn.errors import UsageError
@@ -57,22 +59,12 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def chat(folder: Path) -> Iterator[Open]:
-    opened: list[Terminal] = []
-
-    def call(*arguments: object, **variables: str) -> Terminal:
-        opened.append(Terminal("chat", *arguments, cwd=folder, **variables))
-        return opened[-1]
-
-    yield call
-    for terminal in opened:
-        terminal.close()
+def chat(open_terminal: Open, folder: Path) -> Open:
+    return partial(open_terminal, "chat", cwd=folder)
 
 
 def piped(start: Start, folder: Path, lines: str, *arguments: object) -> tuple[int, str, str]:
-    process = start("chat", *arguments, cwd=folder)
-    out, err = process.communicate(lines, timeout=30)
-    return process.returncode, out, err
+    return said(start("chat", *arguments, cwd=folder), lines)
 
 
 # At a terminal

@@ -6,13 +6,14 @@ import importlib.util
 import json
 import signal
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from terminal import CTRL_C, Terminal
-from transcript import Cli
+from transcript import Cli, said
 
 from torvyn.protocol import Decoder, Delta, End, Error, Start
 
@@ -58,22 +59,12 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def terminal(folder: Path) -> Iterator[Callable[..., Terminal]]:
-    opened: list[Terminal] = []
-
-    def call(*arguments: object) -> Terminal:
-        opened.append(Terminal("generate", *arguments, cwd=folder))
-        return opened[-1]
-
-    yield call
-    for one in opened:
-        one.close()
+def terminal(open_terminal: Callable[..., Terminal], folder: Path) -> Callable[..., Terminal]:
+    return partial(open_terminal, "generate", cwd=folder)
 
 
 def piped(begin: Begin, folder: Path, given: str, *arguments: object) -> tuple[int, str, str]:
-    process = begin("generate", *arguments, cwd=folder)
-    out, err = process.communicate(given, timeout=30)
-    return process.returncode, out, err
+    return said(begin("generate", *arguments, cwd=folder), given)
 
 
 def frames(text: str) -> list[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,3 +20,9 @@ class Transcript:
 
 
 Cli = Callable[..., Transcript]
+
+
+def said(process: subprocess.Popen[str], given: str) -> tuple[int, str, str]:
+    """What a process makes of its whole input: exit code, output and errors."""
+    out, err = process.communicate(given, timeout=30)
+    return process.returncode, out, err

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from torvyn.sandbox.component import GuestComponent
 
@@ -19,17 +16,6 @@ GUESTS = {
 }
 Part = Callable[..., GuestComponent]
 Apart = Callable[..., Any]
-
-
-needs_zig = pytest.mark.skipif(
-    importlib.util.find_spec("ziglang") is None,
-    reason="NOT TESTED: guests in C, for want of ziglang: pip install 'torvyn[c]'",
-)
-needs_componentize_py = pytest.mark.skipif(
-    importlib.util.find_spec("componentize_py") is None,
-    reason="NOT TESTED: guests in Python, for want of componentize-py: "
-    "pip install 'torvyn[python-guest]'",
-)
 
 PRELUDE = """
 import json, os, sys

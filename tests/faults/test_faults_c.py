@@ -7,9 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from faulty import needs_zig
 
 import torvyn
+from toolchains import needs_zig
 from torvyn.sandbox.build import build
 from torvyn.sandbox.component import GuestComponent, guest_class
 from torvyn.sandbox.guests import Guest

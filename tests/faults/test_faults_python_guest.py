@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from faulty import needs_componentize_py
 
 import torvyn
+from toolchains import needs_componentize_py
 from torvyn.sandbox.build import build
 from torvyn.sandbox.component import guest_class
 from torvyn.sandbox.guests import Guest

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from torvyn.cli.screen import visible
+from torvyn.text.visible import visible
 
 LIMIT: Final = 160
 """How long an opened span waits for its end; one that has none is text like any other."""

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Protocol
 
 from torvyn.cli.markdown import Markdown
-from torvyn.cli.screen import Screen, visible
+from torvyn.cli.screen import Screen
+from torvyn.text.visible import visible
 
 if TYPE_CHECKING:
     from torvyn.engine import Delta, Generation

@@ -18,6 +18,7 @@ from itertools import pairwise
 from typing import IO, Any, Final, TextIO
 
 from torvyn.errors import Diagnostic, FlowError, TorvynError
+from torvyn.text.visible import visible
 
 SCHEMA_VERSION: Final = 1
 REDACTED: Final = "[redacted]"
@@ -30,15 +31,6 @@ _STYLES: Final = {
     "dim": "\x1b[2m",
 }
 _STYLES_OFF: Final = "\x1b[0m"
-_CONTROLS: Final = {
-    code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\t\n"
-}
-"""Shown, not obeyed: a message may quote what streamed through a flow."""
-
-
-def visible(text: str) -> str:
-    """The text for a terminal: its control characters are shown, not obeyed."""
-    return text.translate(_CONTROLS)
 
 
 class Screen:
@@ -129,9 +121,7 @@ class Screen:
             }
             self._write(sys.stderr, _json(fields) + "\n")
         else:
-            blocks = [
-                self._paint_block(diagnostic.render().translate(_CONTROLS)) for diagnostic in found
-            ]
+            blocks = [self._paint_block(visible(diagnostic.render())) for diagnostic in found]
             self._write(sys.stderr, "\n\n".join(blocks) + "\n")
 
     def paint(self, text: str, style: str, stream: IO[str] | None = None) -> str:

@@ -8,12 +8,13 @@ a pipe the text is passed on as it is. A closed pipe is the caller's to handle.
 from __future__ import annotations
 
 import sys
-from typing import ClassVar, Final, TextIO
+from typing import ClassVar, TextIO
 
 from torvyn.components.config import parse_config
 from torvyn.components.spec import Option, Spec
 from torvyn.contract import Element, Sink
 from torvyn.errors import Fatal, Unavailable
+from torvyn.text.visible import visible
 
 SPEC = Spec(
     name="console",
@@ -31,10 +32,6 @@ config = { prefix = "> " }
 """,
 )
 
-_CONTROLS: Final = {
-    code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\t\n"
-}
-
 
 class Console(Sink):
     spec: ClassVar[Spec] = SPEC
@@ -51,7 +48,7 @@ class Console(Sink):
     def push(self, element: Element) -> None:
         text = element.text_lossy()
         if self._is_terminal:
-            text = text.translate(_CONTROLS)
+            text = visible(text)
         try:
             self._print(f"{self._prefix}{text}{self._end}")
         except BrokenPipeError as error:

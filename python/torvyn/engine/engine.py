@@ -10,9 +10,9 @@ import threading
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Mapping, Sequence
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from torvyn.engine.closing import AsyncClosing
 from torvyn.engine.delta import Completion
 from torvyn.engine.generation import Generation
 from torvyn.engine.request import Message, Request
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 Asked = str | Sequence[Message] | Request
 
 
-class Engine(ABC):
+class Engine(AsyncClosing, ABC):
     """Makes answers. One object serves many requests, from any thread and any loop."""
 
     name: ClassVar[str] = ""
@@ -109,28 +109,6 @@ class Engine(ABC):
     async def aclose(self) -> None:
         """The same, for coroutines."""
         self.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.aclose()
 
     def __repr__(self) -> str:
         told = ", ".join(f"{key}={value!r}" for key, value in self.describe().items())

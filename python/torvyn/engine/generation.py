@@ -11,9 +11,9 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator
 from queue import SimpleQueue
-from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from torvyn.engine.closing import AsyncClosing
 from torvyn.engine.delta import Completion, Delta
 from torvyn.engine.handover import BUFFER, Handover
 from torvyn.engine.join import Joined
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from torvyn.engine.shaping_away import AwayRun
 
 
-class Generation:
+class Generation(AsyncClosing):
     """Made by `Engine.generate`. Nothing is asked of the engine before the first delta is."""
 
     def __init__(
@@ -110,28 +110,6 @@ class Generation:
     async def aclose(self) -> None:
         """The same, for coroutines."""
         self.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.aclose()
 
     def _take(self) -> None:
         if self._is_taken:

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from torvyn.engine.closing import Closing
 from torvyn.engine.engine import Asked, Engine
 from torvyn.engine.generation import Generation
 from torvyn.engine.request import Message, Request
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 RESPONSE = "response"
 
 
-class Service:
+class Service(Closing):
     """Answers requests through a flow. Open one with `Service.open(project.plan("chat"))`."""
 
     def __init__(
@@ -75,17 +75,6 @@ class Service:
 
     def close(self) -> None:
         self.engine.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def _said(request: Request) -> dict[str, Any]:

@@ -15,6 +15,8 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import IO, Any, Final
 
+from torvyn.text.visible import CONTROLS
+
 REDACTED: Final = "[redacted]"
 
 _PLAIN: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
@@ -24,9 +26,7 @@ _SECRET_PAIR: Final = re.compile(
     rf"\b({_NAMES})(\s*[=:]\s*)((?:bearer|basic)\s+[^\s,;]+|\"[^\"]*\"|'[^']*'|[^\s,;&]+)",
     re.IGNORECASE,
 )
-_CONTROLS: Final = {
-    code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\t\n"
-} | {0x2028: "\\u2028", 0x2029: "\\u2029"}
+_CONTROLS: Final = CONTROLS | {0x2028: "\\u2028", 0x2029: "\\u2029"}
 """Shown, not obeyed: a record may quote what streamed through a flow."""
 _BEYOND_JSON: Final = {code: f"\\u{code:04x}" for code in (*range(0x7F, 0xA0), 0x2028, 0x2029)}
 """Controls that JSON does not have to escape and terminals obey."""

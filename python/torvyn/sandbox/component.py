@@ -34,6 +34,7 @@ from torvyn.errors import (
 )
 from torvyn.sandbox.audit import WEAKENED, Audit
 from torvyn.sandbox.compiling import compile_component, refusal
+from torvyn.text.visible import CONTROLS
 
 logger = logging.getLogger("torvyn.sandbox")
 
@@ -43,10 +44,8 @@ _BY_KIND: dict[str, type[ComponentError]] = {
 }
 
 
-_CONTROLS = {
-    code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) != "\t"
-}
-"""Shown in the log, not obeyed by a terminal."""
+_CONTROLS = CONTROLS | {0x0A: "\\x0a"}
+"""Shown in the log, on one line."""
 
 
 @dataclass(frozen=True, slots=True)
