@@ -61,15 +61,15 @@ test-tokenizers: $(VENV)/.dev ## fetch three more tokenizers for the tests from 
 	$(BIN)/python tests/text/fetch_tokenizers.py
 
 lint: $(VENV)/.dev ## ruff, mypy, stubtest, rustfmt, clippy
-	$(BIN)/ruff check python tests benches docs examples
-	$(BIN)/ruff format --check python tests benches docs examples
+	$(BIN)/ruff check --no-cache python tests benches docs examples
+	$(BIN)/ruff format --no-cache --check python tests benches docs examples
 	$(BIN)/mypy
 	$(BIN)/python -m mypy.stubtest torvyn._native --ignore-missing-stub
 	cargo fmt --all --check
 	cargo clippy --release --workspace --all-targets --quiet -- -D warnings
 
 format: $(VENV)/.dev ## format Python and Rust
-	$(BIN)/ruff check --fix --quiet python tests benches docs examples
+	$(BIN)/ruff check --no-cache --fix --quiet python tests benches docs examples
 	$(BIN)/ruff format --quiet python tests benches docs examples
 	cargo fmt --all
 

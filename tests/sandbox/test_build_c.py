@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from toolchains import needs_zig
 
+from toolchains import needs_zig
 from torvyn._native import component_notes, describe_component
 from torvyn.cli.app import group
 from torvyn.cli.templates import TEMPLATES

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from toolchains import needs_componentize_py
 
+from toolchains import needs_componentize_py
 from torvyn._native import component_notes, describe_component
 from torvyn.errors import TorvynError
 from torvyn.sandbox.build import build

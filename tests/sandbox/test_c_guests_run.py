@@ -7,9 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from toolchains import needs_zig
 
 import torvyn
+from toolchains import needs_zig
 from torvyn.contract import Component
 from torvyn.errors import Fatal, Internal, InvalidInput
 from torvyn.sandbox.build import build
