@@ -58,6 +58,8 @@ class Application:
         self.settings = settings
         self.calls: dict[str, Call] = {}
         self.conversations: set[Conversation] = set()
+        self.has_held = False
+        """There has been a conversation."""
         self._on_unheld: Callable[[], None] | None = None
         self.meter = Meter(self.services)
         self.is_draining = False
@@ -212,6 +214,7 @@ class Application:
     def holding(self, conversation: Conversation) -> Iterator[None]:
         """While it is held, the server is not idle."""
         self.conversations.add(conversation)
+        self.has_held = True
         self._begin()
         try:
             yield

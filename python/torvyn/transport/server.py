@@ -28,6 +28,9 @@ is better held by the engine than by the socket."""
 _HEADER_MS: Final = 10_000
 _BUFFER_BYTES: Final = 32 * KiB
 """Of a connection: the largest head of a request, and what waits to be written."""
+_LETTING_GO_S: Final = 0.1
+"""Granian's threads let go of a WebSocket's last objects a moment after its end. An interpreter that
+ends meanwhile takes the process down with them."""
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -96,6 +99,8 @@ class Server:
         grace_s = 0.1 if error is not None else self.application.settings.shutdown_grace_s
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._serving, grace_s)
+        if self.application.has_held:
+            await asyncio.sleep(_LETTING_GO_S)
 
     def close_door(self) -> None:
         """No more connections; those that are there go on.
