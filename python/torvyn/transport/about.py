@@ -58,4 +58,4 @@ async def metrics(app: Application, exchange: Exchange) -> None:
 async def openapi(app: Application, exchange: Exchange) -> None:
     from torvyn.transport.openapi import document
 
-    await exchange.answer(document(list(app.services)))
+    await exchange.answer(document(list(app.services), exchange.root))

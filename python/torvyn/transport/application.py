@@ -6,9 +6,10 @@ It can be served (`torvyn.transport.serve`) or mounted in another ASGI program.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 
 from torvyn.engine.service import Service
 from torvyn.observe.logs import Redactor
@@ -80,6 +81,21 @@ class Application:
                 await asyncio.wait_for(self._is_idle.wait(), last_s)
             except TimeoutError:
                 logger.warning("%d answers did not end in time", len(self.calls))
+
+    async def aclose(self, grace_s: float | None = None) -> None:
+        """Drains, then closes the engines."""
+        await self.drain(grace_s)
+        for engine in {service.engine for service in self.services.values()}:
+            await engine.aclose()
+
+    @contextlib.asynccontextmanager
+    async def lifespan(self, outer: object = None) -> AsyncIterator[None]:
+        """For the program that it is mounted in, which alone is told of its end:
+        `FastAPI(lifespan=application.lifespan)`."""
+        try:
+            yield
+        finally:
+            await self.aclose()
 
     def end_calls(self) -> None:
         """Tells the clients of all that runs that it ends here."""
@@ -171,7 +187,7 @@ class Application:
         while True:
             message = await receive()
             if message["type"] == "lifespan.shutdown":
-                await self.drain()
+                await self.aclose()
                 await send({"type": "lifespan.shutdown.complete"})
                 return
             await send({"type": "lifespan.startup.complete"})

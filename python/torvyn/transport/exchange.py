@@ -31,12 +31,25 @@ JSON: Final = "application/json"
 class Exchange:
     """A request, and the ways to answer it."""
 
-    __slots__ = ("caller", "headers", "id", "method", "path", "query", "receive", "send", "status")
+    __slots__ = (
+        "caller",
+        "headers",
+        "id",
+        "method",
+        "path",
+        "query",
+        "receive",
+        "root",
+        "send",
+        "status",
+    )
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self.method: str = scope["method"]
         path: str = scope["path"]
-        self.path = path.removeprefix(scope.get("root_path", "")) or "/"
+        self.root: str = scope.get("root_path", "")
+        """Where it is mounted in another program."""
+        self.path = path.removeprefix(self.root) or "/"
         self.headers = {
             bytes(name).decode("latin-1").lower(): bytes(value).decode("latin-1")
             for name, value in scope["headers"]
