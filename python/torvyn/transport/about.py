@@ -57,6 +57,9 @@ async def metrics(app: Application, exchange: Exchange) -> None:
         "torvyn_sessions": len(app.sessions),
         "torvyn_resumes_total": app.sessions.resumed,
     }
+    if app.tracer is not None:
+        singles["torvyn_spans_total"] = app.tracer.exporter.sent
+        singles["torvyn_spans_dropped_total"] = app.tracer.exporter.dropped
     await exchange.answer(app.meter.prometheus(singles), kind=_PROMETHEUS)
 
 
