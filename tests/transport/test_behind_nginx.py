@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import json
 import shutil
 import ssl
 import subprocess
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
+from aiohttp import web
 from calling import Gated
 from nginx import PLAIN, SHIPPED, Ports, in_front, needs_nginx
 from serving import PATIENCE_S, Served, served, wait_for
@@ -153,3 +157,48 @@ def test_what_is_counted_is_shown_to_this_machine_alone(
 ) -> None:
     with behind(tmp_path) as before, before.asking(path="/metrics", by=by) as answer:
         assert answer.status == status
+
+
+@contextmanager
+def echoing_socket() -> Iterator[int]:
+    """The port of a server that says back what it hears on a WebSocket."""
+
+    async def echo(request: web.Request) -> web.WebSocketResponse:
+        sock = web.WebSocketResponse()
+        await sock.prepare(request)
+        async for message in sock:
+            await sock.send_str(f"{request.headers['Host']}: {message.data}")
+        return sock
+
+    async def start() -> tuple[web.AppRunner, int]:
+        application = web.Application()
+        application.router.add_get("/v1/ws", echo)
+        runner = web.AppRunner(application)
+        await runner.setup()
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        return runner, runner.addresses[0][1]
+
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    runner, port = asyncio.run_coroutine_threadsafe(start(), loop).result(PATIENCE_S)
+    try:
+        yield port
+    finally:
+        asyncio.run_coroutine_threadsafe(runner.cleanup(), loop).result(PATIENCE_S)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(PATIENCE_S)
+        loop.close()
+
+
+async def test_websockets_pass(tmp_path: Path) -> None:
+    with echoing_socket() as port, in_front(port, tmp_path) as ports:
+        url = f"wss://127.0.0.1:{ports.tls}/v1/ws"
+        async with aiohttp.ClientSession() as session:
+            headers = {"Host": NAME}
+            async with session.ws_connect(url, ssl=False, headers=headers) as sock:
+                await sock.send_str("one")
+                assert await sock.receive_str(timeout=PATIENCE_S) == "chat.example: one"
+                await sock.send_str("two")
+                assert await sock.receive_str(timeout=PATIENCE_S) == "chat.example: two"

@@ -145,6 +145,18 @@ async def test_what_was_told_and_what_was_dropped_is_counted() -> None:
     assert "\ntorvyn_spans_dropped_total 1\n" in metrics
 
 
+async def test_answers_do_not_notice_that_the_collector_is_away() -> None:
+    with collecting() as collector:
+        url = collector.url
+    tracer = Tracer(OtlpExporter(url, every_s=0.01, close_s=0.1), sample_rate=1.0)
+    served = application(Scripted("fine"), tracer)
+    clients = [await Client(served, body=ASKED) for _ in range(50)]
+    tracer.close()
+
+    assert {client.frames()[-1].finish[0].reason for client in clients} == {"stop"}
+    assert (tracer.exporter.sent, tracer.exporter.dropped) == (0, 50)
+
+
 @contextmanager
 def gateway(tracer: Tracer) -> Iterator[Served]:
     with served(Scripted("a b c", delay_s=0.01), tracer=tracer) as upstream:

@@ -112,9 +112,10 @@ def _serve(
 
     folder = Path(file.file).parent if file is not None else Path()
     found = ServerSettings.of(settings, folder, secrets=screen.secrets)
-    tracer = Tracer.of(settings)
-    application = app(services, found, tracer)
+    tracer = None
     try:
+        tracer = Tracer.of(settings)
+        application = app(services, found, tracer)
         application.sessions.open()
         number = serve(
             application,
