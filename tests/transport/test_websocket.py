@@ -131,7 +131,7 @@ def test_who_leaves_leaves_every_engine_at_once(has_spoken: bool) -> None:
         for engine in engines:
             wait_for(engine.was_left.is_set)
         took_s = time.monotonic() - left_s
-        wait_for(lambda: not server.application.conversations)
+        wait_for(lambda: not server.application.held)
     assert took_s < 0.1
 
 

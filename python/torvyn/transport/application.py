@@ -6,23 +6,25 @@ It can be served (`torvyn.transport.serve`) or mounted in another ASGI program.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Mapping
 from typing import Any, Final
 
 from torvyn.engine.service import Service
 from torvyn.errors import TorvynError
 from torvyn.observe.logs import Redactor
+from torvyn.observe.spans import Tracer
+from torvyn.protocol import trace
 from torvyn.transport import asked, paths, websocket
 from torvyn.transport.admission import Admission
 from torvyn.transport.asked import Asked
 from torvyn.transport.call import Call
 from torvyn.transport.caller import ANYONE, Caller
-from torvyn.transport.conversation import Conversation
 from torvyn.transport.exchange import Exchange, Left, Receive, Scope, Send
 from torvyn.transport.gate import Gate
+from torvyn.transport.held import Held
 from torvyn.transport.meter import Meter
 from torvyn.transport.refusal import (
     Refusal,
@@ -37,6 +39,7 @@ from torvyn.transport.sessions.book import Sessions
 from torvyn.transport.sessions.reader import Client, Reader
 from torvyn.transport.settings import Settings
 from torvyn.transport.stream import Stream
+from torvyn.transport.tracing import tell
 from torvyn.transport.whole import Whole
 from torvyn.transport.wire import Wire
 
@@ -45,22 +48,27 @@ logger = logging.getLogger("torvyn.transport")
 _OURS: Final = ("/v1/streams", websocket.PATH)
 
 
-def app(services: Mapping[str, Service], settings: Settings | None = None) -> Application:
+def app(
+    services: Mapping[str, Service],
+    settings: Settings | None = None,
+    tracer: Tracer | None = None,
+) -> Application:
     """The ASGI application that answers with these services, by the names that clients use."""
-    return Application(services, settings or Settings())
+    return Application(services, settings or Settings(), tracer)
 
 
 class Application:
     """One for a process: its limits hold for all of its connections together."""
 
-    def __init__(self, services: Mapping[str, Service], settings: Settings) -> None:
+    def __init__(
+        self, services: Mapping[str, Service], settings: Settings, tracer: Tracer | None = None
+    ) -> None:
         self.services = dict(services)
         self.settings = settings
+        self.tracer = tracer
+        self.sample_rate = tracer.sample_rate if tracer is not None else 0.0
         self.calls: dict[str, Call] = {}
-        self.conversations: set[Conversation] = set()
-        self.has_held = False
-        """There has been a conversation."""
-        self._on_unheld: Callable[[], None] | None = None
+        self.held = Held(self._begin, self._end)
         self.meter = Meter(self.services)
         self.is_draining = False
         self.created = int(time.time())
@@ -74,7 +82,7 @@ class Application:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
-            await self._http(Exchange(scope, receive, send))
+            await self._http(Exchange(scope, receive, send, self.sample_rate))
         elif scope["type"] == "lifespan":
             await self._lifespan(receive, send)
         elif scope["type"] == "websocket":
@@ -84,8 +92,7 @@ class Application:
         """Takes no more requests; what runs may end by itself for most of the time it has, then
         its clients are told."""
         self.is_draining = True
-        for conversation in list(self.conversations):
-            conversation.drain()
+        self.held.drain()
         grace_s = self.settings.shutdown_grace_s if grace_s is None else grace_s
         last_s = min(1.0, grace_s / 4)
         try:
@@ -98,13 +105,29 @@ class Application:
                 logger.warning("%d answers did not end in time", self._busy)
         self.sessions.close()
 
+    async def aclose(self, grace_s: float | None = None) -> None:
+        """Drains, then closes the engines and sends what is still to be told."""
+        await self.drain(grace_s)
+        for engine in {service.engine for service in self.services.values()}:
+            await engine.aclose()
+        if self.tracer is not None:
+            await asyncio.to_thread(self.tracer.close)
+
+    @contextlib.asynccontextmanager
+    async def lifespan(self, outer: object = None) -> AsyncIterator[None]:
+        """For the program that it is mounted in, which alone is told of its end:
+        `FastAPI(lifespan=application.lifespan)`."""
+        try:
+            yield
+        finally:
+            await self.aclose()
+
     def end_calls(self) -> None:
         """Tells the clients of all that runs that it ends here."""
         self.sessions.suspend()
         for call in list(self.calls.values()):
             call.fail(shutting_down())
-        for conversation in self.conversations:
-            conversation.hurry()
+        self.held.hurry()
 
     def identify(self, headers: Mapping[str, str], **where: Any) -> Caller:
         """Who asks, whatever the transport; raises the refusal."""
@@ -115,6 +138,7 @@ class Application:
     async def _http(self, exchange: Exchange) -> None:
         began_s = time.perf_counter()
         route = "unknown"
+        before = trace.CURRENT.set(exchange.trace)
         try:
             self.gate.check(exchange.headers)
             route, handler = paths.find(exchange)
@@ -124,9 +148,11 @@ class Application:
         except Exception as error:
             await self._refuse(exchange, error)
         finally:
+            trace.CURRENT.reset(before)
             self.meter.requests[exchange.method, route, exchange.status] += 1
         took_ms = (time.perf_counter() - began_s) * 1000
         fields = {"event": "request", "request_id": exchange.id, "status": exchange.status}
+        fields["trace_id"] = exchange.trace.trace_id
         words = (exchange.method, route, exchange.status, took_ms, exchange.id)
         logger.info("%s %s %d %.1f ms %s", *words, extra=fields)
 
@@ -201,6 +227,8 @@ class Application:
             del self.calls[call.id]
             meter.streams -= 1
             meter.ended(call)
+            if self.tracer is not None:
+                tell(self.tracer, call, self.services[call.flow].engine.name)
             self._end()
 
     async def _read(self, reader: Reader) -> None:
@@ -209,26 +237,6 @@ class Application:
             await reader.run()
         finally:
             self._end()
-
-    @contextmanager
-    def holding(self, conversation: Conversation) -> Iterator[None]:
-        """While it is held, the server is not idle."""
-        self.conversations.add(conversation)
-        self.has_held = True
-        self._begin()
-        try:
-            yield
-        finally:
-            self.conversations.discard(conversation)
-            self._end()
-            if not self.conversations and self._on_unheld is not None:
-                self._on_unheld()
-
-    def when_unheld(self, call: Callable[[], None]) -> None:
-        """Calls it when there is no conversation any more: now, or when the last one ends."""
-        self._on_unheld = call if self.conversations else None
-        if not self.conversations:
-            call()
 
     def _begin(self) -> None:
         self._busy += 1
@@ -258,7 +266,7 @@ class Application:
         while True:
             message = await receive()
             if message["type"] == "lifespan.shutdown":
-                await self.drain()
+                await self.aclose()
                 await send({"type": "lifespan.shutdown.complete"})
                 return
             await send({"type": "lifespan.startup.complete"})

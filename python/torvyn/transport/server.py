@@ -19,6 +19,7 @@ from typing import Any, Final, Self
 
 from torvyn.errors import MissingError, UsageError
 from torvyn.transport.application import Application
+from torvyn.transport.notify import notify
 from torvyn.transport.settings import KiB, Settings
 
 BACKLOG: Final = 1024
@@ -29,8 +30,8 @@ _HEADER_MS: Final = 10_000
 _BUFFER_BYTES: Final = 32 * KiB
 """Of a connection: the largest head of a request, and what waits to be written."""
 _LETTING_GO_S: Final = 0.1
-"""Granian's threads let go of a WebSocket's last objects a moment after its end. An interpreter that
-ends meanwhile takes the process down with them."""
+"""Granian's threads let go of a WebSocket's last objects a moment after its end. An interpreter
+that ends meanwhile takes the process down with them."""
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -99,7 +100,7 @@ class Server:
         grace_s = 0.1 if error is not None else self.application.settings.shutdown_grace_s
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._serving, grace_s)
-        if self.application.has_held:
+        if self.application.held.has_been:
             await asyncio.sleep(_LETTING_GO_S)
 
     def close_door(self) -> None:
@@ -107,7 +108,7 @@ class Server:
 
         Granian forgets connections that became WebSockets and would take them down: as long as
         there are any it stays, and the application refuses whoever comes."""
-        self.application.when_unheld(self._granian.stop)
+        self.application.held.when_none(self._granian.stop)
 
     async def until_broken(self) -> None:
         await asyncio.shield(self._serving)
@@ -141,12 +142,14 @@ async def _serve(
         for number in _SIGNALS:
             loop.add_signal_handler(number, on_signal, number)
         ready(server.url)
+        notify("READY=1", f"STATUS=serving at {server.url}")
         broken = asyncio.ensure_future(server.until_broken())
         either: set[asyncio.Future[Any]] = {caught, broken}
         await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
         if not caught.done():
             broken.result()
         told()
+        notify("STOPPING=1", f"STATUS=ending {len(application.calls)} streams")
         server.close_door()
         await application.drain()
         broken.cancel()

@@ -131,7 +131,7 @@ async def _enter(app: Application, exchange: Exchange) -> None:
         raise Refusal(404, "transport.route-unknown", message, hint=f"it is `{PATH}`")
     if app.is_draining:
         raise shutting_down()
-    if len(app.conversations) >= app.settings.max_streams:
+    if len(app.held) >= app.settings.max_streams:
         raise busy()
 
 
@@ -154,7 +154,7 @@ async def _deny(app: Application, scope: Scope, exchange: Exchange, raised: Exce
 
 async def _held(app: Application, exchange: Exchange, protocols: Sequence[str]) -> None:
     channel = SocketChannel(exchange, PROTOCOL if PROTOCOL in protocols else None)
-    conversation = Conversation(app, channel)
+    conversation = Conversation(app, channel, exchange.headers.get("traceparent"))
     reading = _Reading(conversation, exchange.receive, app.settings.max_body_bytes)
 
     async def close() -> None:
