@@ -208,13 +208,13 @@ async def test_the_list_of_streams_shows_no_id_that_could_stop_one() -> None:
 
 
 async def test_the_document_lists_every_route() -> None:
-    from torvyn.transport.application import ROUTES
+    from torvyn.transport.paths import PATHS
 
     client = await Client(serving(Scripted("a")), "/openapi.json", method="GET")
 
     paths = client.json["paths"]
     offered = {path: {method.upper() for method in held} for path, held in paths.items()}
-    assert offered == {path: set(methods) for path, methods in ROUTES.items()}
+    assert offered == {path: set(methods) for path, methods in PATHS.items()}
 
 
 async def test_a_body_that_does_not_come_is_not_waited_for() -> None:

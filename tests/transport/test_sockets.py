@@ -136,7 +136,9 @@ def test_a_stop_while_the_wire_is_full_loses_nothing() -> None:
         for _ in range(5):
             sock = server.ask(ASKED, receive_bytes=4096)
             read_until(sock, b'"start"')
-            (call,) = wait_for(lambda: [c for c in server.application.calls.values() if c._sending])
+            (call,) = wait_for(
+                lambda: [c for c in server.application.calls.values() if c.outlet._sending]
+            )
             server.loop.call_soon_threadsafe(call.stop)
             got = read_until(sock, b'"type":"end"')
             sock.close()

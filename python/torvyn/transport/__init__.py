@@ -4,10 +4,14 @@ app          services -> an ASGI application, to serve or to mount
 Settings     what it listens on, and its limits
 serve        the application on a socket, until a signal ends it
 
+application  what runs, and who is answered    paths     what can be asked for
+answering    routes that flows answer          about     routes about the server
 exchange     one request and its answer        asked     a body -> what is asked of an engine
 call         an answer that is being made      stream    its deltas -> chunks that are sent
+wire         where an answer goes              outlet    sends over a wire, and watches it
 admission    how many at a time                gate      who may ask at all: Host and Origin
-meter        what is counted                   openapi   what is offered, for programs
+meter        what is counted                   caller    who asks
+openapi      what is offered, for programs
 """
 
 from __future__ import annotations

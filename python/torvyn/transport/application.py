@@ -8,16 +8,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final
+from collections.abc import Mapping
 
 from torvyn.engine.service import Service
 from torvyn.observe.logs import Redactor
-from torvyn.protocol.encoder import Framing
-from torvyn.transport import asked
+from torvyn.transport import asked, paths
 from torvyn.transport.admission import Admission
 from torvyn.transport.asked import Asked
 from torvyn.transport.call import Call
+from torvyn.transport.caller import Caller
 from torvyn.transport.exchange import Exchange, Left, Receive, Scope, Send
 from torvyn.transport.gate import Gate
 from torvyn.transport.meter import Meter
@@ -32,13 +31,9 @@ from torvyn.transport.refusal import (
 from torvyn.transport.settings import Settings
 from torvyn.transport.stream import Stream
 from torvyn.transport.whole import Whole
+from torvyn.transport.wire import Wire
 
 logger = logging.getLogger("torvyn.transport")
-
-Handler = Callable[["Application", Exchange], Awaitable[None]]
-_LINES: Final = ("application/x-ndjson", "application/jsonl")
-_STREAM: Final = "/v1/streams/"
-_MODEL: Final = "/v1/models/"
 
 
 def app(services: Mapping[str, Service], settings: Settings | None = None) -> Application:
@@ -57,7 +52,7 @@ class Application:
         self.is_draining = False
         self.created = int(time.time())
         self._gate = Gate(settings.hosts, settings.host)
-        self._admission = Admission(settings.max_streams, settings.admission_wait_s)
+        self.admission = Admission(settings.max_streams, settings.admission_wait_s)
         self._is_idle = asyncio.Event()
         self._is_idle.set()
         self._redactor = Redactor(settings.secrets)
@@ -98,7 +93,7 @@ class Application:
         route = "unknown"
         try:
             self._gate.check(exchange.headers)
-            route, handler = self._route(exchange)
+            route, handler = paths.find(exchange)
             await handler(self, exchange)
         except type(Left):
             return
@@ -110,24 +105,6 @@ class Application:
         fields = {"event": "request", "request_id": exchange.id, "status": exchange.status}
         words = (exchange.method, route, exchange.status, took_ms, exchange.id)
         logger.info("%s %s %d %.1f ms %s", *words, extra=fields)
-
-    def _route(self, exchange: Exchange) -> tuple[str, Handler]:
-        path = exchange.path
-        if path.startswith(_STREAM):
-            path = _STREAM + "{id}"
-        elif path.startswith(_MODEL):
-            path = _MODEL + "{name}"
-        methods = ROUTES.get(path)
-        if methods is None:
-            message = f"there is no route {exchange.path[:100]!r}"
-            hint = "`/openapi.json` lists them"
-            raise Refusal(404, "transport.route-unknown", message, hint=hint)
-        if exchange.method not in methods:
-            allowed = ", ".join(methods)
-            message = f"`{path}` takes {allowed}, not {exchange.method[:16]}"
-            headers = {"allow": allowed}
-            raise Refusal(405, "transport.method-refused", message, headers=headers)
-        return path, methods[exchange.method]
 
     async def _refuse(self, exchange: Exchange, raised: Exception) -> None:
         error = told(raised)
@@ -142,33 +119,24 @@ class Application:
 
     # Answers of flows
 
-    async def _own(self, exchange: Exchange) -> None:
-        await self._answer(exchange, asked.own(await exchange.body(self.settings)))
-
-    async def _chat(self, exchange: Exchange) -> None:
-        await self._answer(exchange, asked.chat(await exchange.body(self.settings)))
-
-    async def _completions(self, exchange: Exchange) -> None:
-        await self._answer(exchange, asked.completions(await exchange.body(self.settings)))
-
-    async def _answer(self, exchange: Exchange, wanted: Asked) -> None:
+    async def answer(self, wire: Wire, wanted: Asked) -> None:
+        """Answers over that wire; a refusal is raised before anything was sent."""
         if self.is_draining:
             raise shutting_down()
         name, service = self.service(wanted.flow)
         # Made before it waits for a place: its clock starts when the request was received.
         generation = service.generate(wanted.what, **wanted.options)
-        async with self._admission:
-            call: Call
-            if wanted.is_streamed:
-                framing = _framing(wanted, exchange.headers.get("accept", ""))
-                call = Stream(exchange, wanted, service, generation, self.settings, framing=framing)
-            else:
-                call = Whole(exchange, wanted, service, generation, self.settings)
-            await self._attend(name, call)
+        make = Stream if wanted.is_streamed else Whole
+        async with self.admission:
+            await self._attend(make(wire, wanted, name, service, generation, self.settings))
 
-    async def _attend(self, name: str, call: Call) -> None:
-        call.flow = name
-        meter = self.meter.flows[name]
+    def call(self, id: str, caller: Caller) -> Call | None:
+        """What runs under that id, if it is the caller's."""
+        call = self.calls.get(id)
+        return call if call is not None and call.wire.caller.tenant == caller.tenant else None
+
+    async def _attend(self, call: Call) -> None:
+        meter = self.meter.flows[call.flow]
         meter.streams += 1
         self.calls[call.id] = call
         self._is_idle.clear()
@@ -199,56 +167,6 @@ class Application:
     def _names(self) -> str:
         return ", ".join(f"`{name}`" for name in self.services)
 
-    async def _stop(self, exchange: Exchange) -> None:
-        call = self.calls.get(exchange.path.removeprefix(_STREAM))
-        if call is None:
-            message = "there is no stream of that id; it may have ended"
-            raise Refusal(404, "transport.stream-unknown", message)
-        call.stop()
-        await exchange.answer({"id": call.id, "stopped": True}, 202)
-
-    # About the server
-
-    async def _models(self, exchange: Exchange) -> None:
-        models = [self._model(name) for name in self.services]
-        await exchange.answer({"object": "list", "data": models})
-
-    async def _one_model(self, exchange: Exchange) -> None:
-        name, _ = self.service(exchange.path.removeprefix(_MODEL))
-        await exchange.answer(self._model(name))
-
-    def _model(self, name: str) -> dict[str, Any]:
-        return {"id": name, "object": "model", "created": self.created, "owned_by": "torvyn"}
-
-    async def _health(self, exchange: Exchange) -> None:
-        await exchange.answer({"status": "ok"})
-
-    async def _ready(self, exchange: Exchange) -> None:
-        status, word = (503, "shutting down") if self.is_draining else (200, "ready")
-        await exchange.answer({"status": word}, status)
-
-    async def _flows(self, exchange: Exchange) -> None:
-        flows = [
-            {"name": name, **self.meter.flows[name].to_dict(), **dict(service.engine.describe())}
-            for name, service in self.services.items()
-        ]
-        streams = [
-            # Who knows an id can stop its stream: only the beginning is shown.
-            {"id": call.id[:8] + "...", "flow": call.flow, "dialect": call.asked.dialect}
-            | call.generation.timing
-            for call in self.calls.values()
-        ]
-        await exchange.answer({"flows": flows, "streams": streams})
-
-    async def _metrics(self, exchange: Exchange) -> None:
-        text = self.meter.prometheus(self._admission.waiting, self._admission.refused)
-        await exchange.answer(text, kind="text/plain; version=0.0.4; charset=utf-8")
-
-    async def _openapi(self, exchange: Exchange) -> None:
-        from torvyn.transport.openapi import document
-
-        await exchange.answer(document(list(self.services)))
-
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         while True:
             message = await receive()
@@ -257,23 +175,3 @@ class Application:
                 await send({"type": "lifespan.shutdown.complete"})
                 return
             await send({"type": "lifespan.startup.complete"})
-
-
-def _framing(wanted: Asked, accept: str) -> Framing:
-    is_ours = wanted.dialect == "torvyn" and "text/event-stream" not in accept
-    return "lines" if is_ours and any(kind in accept for kind in _LINES) else "sse"
-
-
-ROUTES: Final[dict[str, dict[str, Handler]]] = {
-    "/v1/streams": {"POST": Application._own},
-    _STREAM + "{id}": {"DELETE": Application._stop},
-    "/v1/chat/completions": {"POST": Application._chat},
-    "/v1/completions": {"POST": Application._completions},
-    "/v1/models": {"GET": Application._models},
-    _MODEL + "{name}": {"GET": Application._one_model},
-    "/flows": {"GET": Application._flows},
-    "/metrics": {"GET": Application._metrics},
-    "/healthz": {"GET": Application._health},
-    "/readyz": {"GET": Application._ready},
-    "/openapi.json": {"GET": Application._openapi},
-}

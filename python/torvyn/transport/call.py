@@ -16,8 +16,8 @@ from torvyn.errors import DeadlineExceeded, TorvynError
 from torvyn.observe.logs import Redactor
 from torvyn.protocol.frames import Finish, FinishReason
 from torvyn.transport.asked import Asked
-from torvyn.transport.exchange import Exchange
 from torvyn.transport.settings import Settings
+from torvyn.transport.wire import Wire
 
 
 class Call(ABC):
@@ -30,25 +30,27 @@ class Call(ABC):
         "_stopped_by",
         "asked",
         "created",
-        "exchange",
         "failure",
         "flow",
         "generation",
         "is_left",
         "settings",
+        "wire",
     )
 
     def __init__(
         self,
-        exchange: Exchange,
+        wire: Wire,
         asked: Asked,
+        flow: str,
         service: Service,
         generation: Generation,
         settings: Settings,
     ) -> None:
-        self.exchange = exchange
+        self.wire = wire
         self.asked = asked
-        self.flow = asked.flow or service.name
+        self.flow = flow
+        """What clients call it."""
         self.generation = generation
         self.settings = settings
         self.created = int(time.time())
@@ -77,6 +79,10 @@ class Call(ABC):
     def leave(self) -> None:
         """The client has gone."""
         self.is_left = True
+        self.generation.close()
+
+    def cancel(self) -> None:
+        """As its client asks: at once, and what is held is dropped."""
         self.generation.close()
 
     def fail(self, error: TorvynError) -> None:
@@ -111,7 +117,7 @@ class Call(ABC):
             self._alarm.cancel()
 
     async def _listen(self) -> None:
-        await self.exchange.until_left()
+        await self.wire.until_left()
         self.leave()
 
     def _time_is_up(self) -> None:

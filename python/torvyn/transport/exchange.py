@@ -10,8 +10,10 @@ import json
 import re
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any, Final
+from urllib.parse import parse_qsl
 
 from torvyn.engine.request import new_id
+from torvyn.transport.caller import ANYONE
 from torvyn.transport.refusal import Refusal
 from torvyn.transport.settings import Settings
 
@@ -29,7 +31,7 @@ JSON: Final = "application/json"
 class Exchange:
     """A request, and the ways to answer it."""
 
-    __slots__ = ("headers", "id", "method", "path", "receive", "send", "status")
+    __slots__ = ("caller", "headers", "id", "method", "path", "query", "receive", "send", "status")
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self.method: str = scope["method"]
@@ -42,6 +44,8 @@ class Exchange:
         given = self.headers.get("x-request-id", "")
         self.id = given if _ID.fullmatch(given) else new_id()
         """What answers and logs call it; a client may choose it."""
+        self.query = dict(parse_qsl(bytes(scope.get("query_string", b"")).decode("latin-1")))
+        self.caller = ANYONE
         self.receive = receive
         self.send = send
         self.status = 0

@@ -6,6 +6,7 @@ from torvyn.protocol.bodies import chat_body, completion_body
 from torvyn.protocol.frames import Start
 from torvyn.transport.asked import ignored_header
 from torvyn.transport.call import Call
+from torvyn.transport.wire import HttpWire
 
 
 class Whole(Call):
@@ -26,4 +27,5 @@ class Whole(Call):
         start = Start(self.id, self.flow, self.created)
         make = chat_body if self.asked.dialect == "openai-chat" else completion_body
         body = make(start, completion.choices, completion.usage)
-        await self.exchange.answer(body, headers=ignored_header(self.asked.ignored))
+        assert isinstance(self.wire, HttpWire)
+        await self.wire.exchange.answer(body, headers=ignored_header(self.asked.ignored))

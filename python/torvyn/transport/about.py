@@ -1,0 +1,61 @@
+"""Routes about the server itself: what it offers, what runs, how it is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from torvyn.transport.application import Application
+    from torvyn.transport.exchange import Exchange
+
+MODEL: Final = "/v1/models/"
+_PROMETHEUS: Final = "text/plain; version=0.0.4; charset=utf-8"
+
+
+async def models(app: Application, exchange: Exchange) -> None:
+    await exchange.answer({"object": "list", "data": [_model(app, name) for name in app.services]})
+
+
+async def one_model(app: Application, exchange: Exchange) -> None:
+    name, _ = app.service(exchange.path.removeprefix(MODEL))
+    await exchange.answer(_model(app, name))
+
+
+def _model(app: Application, name: str) -> dict[str, Any]:
+    return {"id": name, "object": "model", "created": app.created, "owned_by": "torvyn"}
+
+
+async def health(app: Application, exchange: Exchange) -> None:
+    await exchange.answer({"status": "ok"})
+
+
+async def ready(app: Application, exchange: Exchange) -> None:
+    status, word = (503, "shutting down") if app.is_draining else (200, "ready")
+    await exchange.answer({"status": word}, status)
+
+
+async def flows(app: Application, exchange: Exchange) -> None:
+    """What is counted of each flow, and what runs for this caller's tenant."""
+    counted = [
+        {"name": name, **app.meter.flows[name].to_dict(), **dict(service.engine.describe())}
+        for name, service in app.services.items()
+    ]
+    streams = [
+        # Who knows an id can stop its stream: only the beginning is shown.
+        {"id": call.id[:8] + "...", "flow": call.flow, "dialect": call.asked.dialect}
+        | call.generation.timing
+        for call in app.calls.values()
+        if call.wire.caller.tenant == exchange.caller.tenant
+    ]
+    await exchange.answer({"flows": counted, "streams": streams})
+
+
+async def metrics(app: Application, exchange: Exchange) -> None:
+    text = app.meter.prometheus(app.admission.waiting, app.admission.refused)
+    await exchange.answer(text, kind=_PROMETHEUS)
+
+
+async def openapi(app: Application, exchange: Exchange) -> None:
+    from torvyn.transport.openapi import document
+
+    await exchange.answer(document(list(app.services)))

@@ -1,0 +1,148 @@
+"""The outlet: sends over a wire, and watches it.
+
+When nothing was sent for a while it says that we are still here; when the other side takes nothing
+for too long, whoever sends is cut off.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Generator, Sequence
+from typing import Any
+
+from torvyn.transport.settings import Settings
+from torvyn.transport.wire import Wire
+
+logger = logging.getLogger("torvyn.transport")
+
+
+class Outlet:
+    """Between `open` and `close`, in the task that sends. That task is cancelled when it is cut:
+    `absorb` takes that cancellation back."""
+
+    __slots__ = (
+        "_beating",
+        "_heartbeat",
+        "_last_s",
+        "_loop",
+        "_on_left",
+        "_send",
+        "_sending",
+        "_settings",
+        "_since_s",
+        "_task",
+        "_time",
+        "_timer",
+        "_wire",
+        "chunks",
+        "is_cut",
+        "is_left",
+        "is_over",
+    )
+
+    def __init__(
+        self,
+        wire: Wire,
+        settings: Settings,
+        heartbeat: Callable[[], bytes],
+        on_left: Callable[[], None],
+    ) -> None:
+        self._wire = wire
+        self._send = wire.send
+        self._settings = settings
+        self._heartbeat = heartbeat
+        self._on_left = on_left
+        self._sending = 0
+        self._since_s = self._last_s = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+        self.is_left = False
+        """Nobody is there any more."""
+        self.is_cut = False
+        self.is_over = False
+        """The last chunk was sent; a heartbeat may have been about to."""
+        self.chunks = 0
+        """What was sent, the head and the last one included."""
+
+    def open(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._task = asyncio.current_task()
+        self._time = self._loop.time
+        self._last_s = self._time()
+        if self._wire.is_watched:
+            self._timer = self._loop.call_later(self._pause_s(), self._tick)
+
+    def close(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def absorb(self) -> bool:
+        """Whether a cancellation of its task was the cut, which is then taken back."""
+        if self.is_cut and self._task is not None:
+            self._task.uncancel()
+            return True
+        return False
+
+    def pour(self, frames: Sequence[bytes]) -> Generator[Any, Any, None]:
+        """`deliver` without a coroutine of its own."""
+        if self.is_left:
+            return
+        self._departs()
+        try:
+            yield from self._send(self._wire.pack(frames)).__await__()
+        except OSError:
+            self._leave()
+        finally:
+            self._sending -= 1
+
+    async def deliver(self, *frames: bytes, is_last: bool = False) -> None:
+        if self.is_left or self.is_over or not frames:
+            return
+        self.is_over = is_last
+        self._departs()
+        try:
+            await self._send(self._wire.pack(frames, is_last))
+        except OSError:
+            self._leave()
+        finally:
+            self._sending -= 1
+
+    def _leave(self) -> None:
+        self.is_left = True
+        self._on_left()
+
+    def _departs(self) -> None:
+        self.chunks += 1
+        self._last_s = now_s = self._time()
+        self._sending += 1
+        if self._sending == 1:
+            self._since_s = now_s
+
+    def _pause_s(self) -> float:
+        return min(self._settings.heartbeat_s, self._settings.write_timeout_s / 4)
+
+    def _tick(self) -> None:
+        """Now and then: is the reader still reading, and does it know that we are here?"""
+        now_s = self._time()
+        settings = self._settings
+        pause_s = self._pause_s()
+        if self._sending:
+            if now_s - self._since_s >= settings.write_timeout_s:
+                self._cut()
+                return
+        elif (due_s := self._last_s + settings.heartbeat_s - now_s) <= 0:
+            self._beating = self._loop.create_task(self.deliver(self._heartbeat()))
+        else:
+            pause_s = min(pause_s, due_s)
+        self._timer = self._loop.call_later(pause_s, self._tick)
+
+    def _cut(self) -> None:
+        """Nobody reads: what is on its way is forgotten."""
+        self.is_cut = self.is_left = True
+        logger.warning(
+            "request %s: its client has read nothing for %g s",
+            self._wire.request_id,
+            self._settings.write_timeout_s,
+        )
+        if self._task is not None:
+            self._task.cancel()
