@@ -9,6 +9,7 @@ const ADDRESS = /https?:\/\/[^\s<>"`]+/y;
 const TARGET = /\(\s*<?(https?:\/\/[^\s()<>]*(?:\([^\s()<>]*\)[^\s()<>]*)*)>?(?:\s+(?:"[^"]*"|'[^']*'))?\s*\)/y;
 const HALF_TARGET = /(?:\([^\s)]*)?$/y;
 const MOST_DEPTH = 6;
+const MOST_LABEL = 500;
 // A mark that is still open is shown as if it were closed, but not for longer than this.
 const HOPE = 160;
 
@@ -152,9 +153,10 @@ class Inline {
   #link(length) {
     const text = this.#text;
     const begin = this.#at + length;
-    const end = this.#depth >= MOST_DEPTH ? -1 : labelEnd(text, begin);
+    if (this.#depth >= MOST_DEPTH) return false;
+    const end = begin > text.lastIndexOf("]") ? -1 : labelEnd(text, begin);
     if (end < 0) {
-      if (this.#depth < MOST_DEPTH) this.#isUnsure();
+      this.#isUnsure();
       return false;
     }
     TARGET.lastIndex = HALF_TARGET.lastIndex = end + 1;
@@ -248,11 +250,11 @@ function afterCode(text, at) {
 }
 
 function labelEnd(text, at) {
-  for (let depth = 1; at < text.length; at++) {
+  const limit = Math.min(text.length, at + MOST_LABEL);
+  for (let depth = 1; at < limit; at++) {
     if (text[at] === "\\") at++;
     else if (text[at] === "[") depth++;
     else if (text[at] === "]" && --depth === 0) return at;
-    else if (text[at] === "\n" && text[at + 1] === "\n") return -1;
   }
   return -1;
 }

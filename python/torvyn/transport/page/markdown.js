@@ -15,7 +15,7 @@ const DASHES = /^ {0,3}\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*$/
 const ROW = /^[\s>]*\|/;
 // Of the open paragraph: what is settled before this is never drawn again.
 const TAIL = 500;
-const MOST_TAIL = 4000;
+const MOST_TAIL = 2000;
 
 export class Markdown {
   #root;
@@ -42,7 +42,7 @@ export class Markdown {
   }
 
   finish() {
-    this.#newline();
+    if (this.#line || this.#isWithin) this.#newline();
     this.#close(0);
   }
 
