@@ -123,7 +123,8 @@ def _serve(screen: Screen, services: dict[str, Service], settings: Settings) -> 
 
 def _say_ready(screen: Screen, url: str, services: dict[str, Service]) -> None:
     names = ", ".join(f"`{name}`" for name in services)
-    screen.say(f"[torvyn] Serving {names} at {url}", "", "Try it:", "", _curl(url, services), "")
+    screen.say(f"[torvyn] Serving {names} at {url}", "")
+    screen.say(f"Open {url} in a browser, or try:", "", _curl(url, services), "")
     if screen.is_json:
         record: dict[str, Any] = {"event": "serving", "url": url, "flows": list(services)}
         screen.document(record, indent=None)

@@ -34,15 +34,17 @@ export class Answer {
   #askedMs = performance.now();
   #firstMs = null;
   #onDraw;
+  #onBlock;
 
-  // `onDraw` is called after the page has changed, `onBlock` with the words of a complete block.
+  // `onDraw` is called after the page has changed, `onBlock` with what is complete: a block, a note.
   constructor(name, onDraw, onBlock) {
     this.#onDraw = onDraw;
+    this.#onBlock = onBlock;
     this.#markdown = new Markdown(this.#body, (block) => onBlock(block.textContent));
     this.element.className = "answer";
     const foot = part("div", "foot", this.#figures, button("Copy", "copy-answer"), button("Retry", "retry"));
     foot.hidden = true;
-    this.element.append(part("h3", "unseen", `${name} answers`), this.#body, this.#state, this.#notes, foot);
+    this.element.append(part("h2", "unseen", `${name} answers`), this.#body, this.#state, this.#notes, foot);
     this.state("waiting");
   }
 
@@ -164,7 +166,9 @@ export class Answer {
   }
 
   #note(words) {
-    if (!this.#isFailed) this.#notes.append(part("p", "note", words));
+    if (this.#isFailed) return;
+    this.#notes.append(part("p", "note", words));
+    this.#onBlock(words);
   }
 }
 

@@ -28,7 +28,7 @@ export class Chat {
 
   ask(words) {
     if (this.isRunning || !words.trim()) return;
-    const item = part("li", "question", part("h3", "unseen", "You"), part("div", "bubble", words));
+    const item = part("li", "question", part("h2", "unseen", "You"), part("div", "bubble", words));
     find("turns").append(item);
     find("empty").hidden = true;
     this.#turns.push({ question: words, item, answer: null });

@@ -24,13 +24,19 @@ export class Status {
 
   constructor(server) {
     this.#server = server;
-    find("open-status").addEventListener("click", () => this.#toggle(find("status").hidden));
+    find("open-status").addEventListener("click", () => {
+      this.#toggle(find("status").hidden);
+      // Where it covers the page, the keyboard goes where the eyes go.
+      if (getComputedStyle(find("status")).position === "fixed") find("close-status").focus();
+    });
     find("close-status").addEventListener("click", () => {
       this.#toggle(false);
       find("open-status").focus();
     });
     find("status").addEventListener("keydown", (event) => {
-      if (event.key === "Escape") find("close-status").click();
+      if (event.key !== "Escape") return;
+      event.stopPropagation();
+      find("close-status").click();
     });
     document.addEventListener("visibilitychange", () => this.#ask());
     if (sessionStorage.getItem(OPEN)) this.#toggle(true);

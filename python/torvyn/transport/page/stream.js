@@ -131,7 +131,7 @@ export class Stream {
     const path = `v1/streams/${encodeURIComponent(this.#id)}`;
     const headers = { accept: "text/event-stream", "last-event-id": this.#lastId };
     const since = performance.now();
-    while (performance.now() - since < PATIENCE_MS) {
+    do {
       await this.#pause();
       if (this.#isStopped) return null;
       try {
@@ -147,21 +147,25 @@ export class Stream {
       } catch (error) {
         if (!(error instanceof Unreachable)) throw error;
       }
-    }
+    } while (performance.now() - since < PATIENCE_MS);
     throw new Cut("The connection was cut, and the server could not be reached again.");
   }
 
-  // Longer each time, a little different for each reader, and over at once when the network is back.
+  // Longer each time, a little different for each reader, and over at once when the network or the
+  // reader is back.
   #pause() {
     const pause = PAUSES_MS[Math.min(this.#attempt++, PAUSES_MS.length - 1)];
+    const heard = new AbortController();
+    const { signal } = heard;
     return new Promise((resolve) => {
       const timer = setTimeout(() => this.#wake(), pause * (0.75 + Math.random() / 2));
       this.#wake = () => {
         clearTimeout(timer);
-        window.removeEventListener("online", this.#wake);
+        heard.abort();
         resolve();
       };
-      window.addEventListener("online", this.#wake);
+      window.addEventListener("online", this.#wake, { signal });
+      document.addEventListener("visibilitychange", this.#wake, { signal });
     });
   }
 }
