@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import urllib.request
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,6 +18,12 @@ from torvyn.engine import Scripted, Service
 ROOT = "document.documentElement"
 ATTACK = "<script>hit()</script><img src=x onerror=hit()><a href='javascript:hit()'>a</a>"
 WIDE = "x" * 400
+EVENT_SOURCE = """(url) => new Promise((resolve) => {
+  const frames = [];
+  const source = new EventSource(url);
+  source.onmessage = ({ data }) => frames.push(JSON.parse(data));
+  source.onerror = () => source.readyState === EventSource.CLOSED && resolve([frames, 2]);
+})"""
 
 
 @pytest.fixture(scope="module")
@@ -141,6 +149,64 @@ def test_a_network_that_is_gone_is_said_and_an_answer_can_be_retried(page: Any) 
         page.click(".retry")
 
         shown(page, "here I am")
+
+
+def test_an_answer_whose_network_was_cut_is_completed_as_if_it_were_not(page: Any) -> None:
+    engine = Gated()
+    with served(engine) as server, cable_to(server) as cable:
+        visit(page, cable.url)
+        ask(page)
+        say(server, engine, "one **tw", "o** three")
+        shown(page, "three")
+        cable.cut()
+        assert "Reconnecting" in answer(page, "reconnecting").inner_text()
+        say(server, engine, " four `fi", "ve`", None)
+        cable.mend()
+
+        text = answer(page).locator(".text")
+        assert text.inner_html() == "<p>one <strong>two</strong> three four <code>five</code></p>"
+
+
+def test_an_answer_can_be_stopped_while_the_network_is_gone(page: Any) -> None:
+    engine = Gated()
+    with served(engine) as server, cable_to(server) as cable:
+        visit(page, cable.url)
+        ask(page)
+        say(server, engine, "half")
+        shown(page, "half")
+        cable.cut()
+        answer(page, "reconnecting")
+        page.keyboard.press("Escape")
+
+        assert "Stopped." in answer(page).inner_text()
+
+
+def test_who_reads_the_stream_elsewhere_takes_it_over(page: Any) -> None:
+    engine = Gated()
+    with served(engine) as server:
+        visit(page, server.url)
+        ask(page)
+        say(server, engine, "half")
+        shown(page, "half")
+        [call] = server.application.calls.values()
+        with urllib.request.urlopen(f"{server.url}/v1/streams/{call.id}", timeout=10) as other:
+            assert "session.taken-over" in answer(page, "failed").inner_text()
+            say(server, engine, " and half", None)
+
+            assert b" and half" in other.read()
+
+
+def test_an_event_source_reads_a_stream_once_and_stops(page: Any) -> None:
+    body = json.dumps({"prompt": "Hi", "stateful": True}).encode()
+    with served(Scripted("one two three")) as server:
+        with urllib.request.urlopen(f"{server.url}/v1/streams", body, timeout=10) as first:
+            start = json.loads(first.read().split(b"data: ")[1].splitlines()[0])
+        visit(page, server.url)
+        frames, state = page.evaluate(EVENT_SOURCE, f"/v1/streams/{start['id']}")
+
+    assert [frame["type"] for frame in frames][:: len(frames) - 1] == ["start", "end"]
+    assert "".join(frame.get("text", "") for frame in frames) == "one two three"
+    assert state == 2  # closed, by the 204
 
 
 def test_the_keyboard_is_enough(page: Any) -> None:

@@ -1,5 +1,5 @@
 // An event stream -> its events. Text in any pieces goes in, whole events come out.
-// Comments, which are heartbeats, are passed over.
+// Comments, which are heartbeats, are passed over. An event without an id of its own has none.
 
 export class EventStream {
   #rest = "";
@@ -21,6 +21,7 @@ export class EventStream {
     if (line === "") {
       if (this.#data.length) this.#onEvent({ id: this.#id, data: this.#data.join("\n") });
       this.#data = [];
+      this.#id = null;
       return;
     }
     const colon = line.indexOf(":");

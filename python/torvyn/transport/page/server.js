@@ -21,9 +21,6 @@ export class Unreachable extends Error {
 }
 
 export class Server {
-  // Whether it keeps answers for readers that come back; known after the first request.
-  keepsAnswers = true;
-
   get root() {
     return ROOT.href;
   }
@@ -59,23 +56,14 @@ export class Server {
     return data.map((model) => model.id);
   }
 
-  // Asks for a stream that can be read again after a cut, where the server has such.
+  // Asks for a stream that can be read again after a cut.
   async post(body, signal) {
-    const send = (what) =>
-      this.ask("v1/streams", {
-        method: "POST",
-        headers: { "content-type": "application/json", accept: "text/event-stream" },
-        body: JSON.stringify(what),
-        signal,
-      });
-    if (this.keepsAnswers) {
-      const response = await send({ ...body, stateful: true });
-      if (response.ok) return response;
-      const refused = await refusal(response);
-      if (refused.status !== 400 || !refused.message.includes("`stateful`")) throw refused;
-      this.keepsAnswers = false;
-    }
-    const response = await send(body);
+    const response = await this.ask("v1/streams", {
+      method: "POST",
+      headers: { "content-type": "application/json", accept: "text/event-stream" },
+      body: JSON.stringify({ ...body, stateful: true }),
+      signal,
+    });
     if (!response.ok) throw await refusal(response);
     return response;
   }

@@ -91,9 +91,7 @@ export class Stream {
     try {
       while (!this.#isOver) {
         clearTimeout(alarm);
-        if (this.#server.keepsAnswers) {
-          alarm = setTimeout(() => this.#connection.abort(), SILENCE_MS);
-        }
+        alarm = setTimeout(() => this.#connection.abort(), SILENCE_MS);
         const { done, value } = await reader.read();
         if (done) return;
         events.put(decoder.decode(value, { stream: true }));
@@ -109,24 +107,30 @@ export class Stream {
 
   #event({ id, data }) {
     const frame = JSON.parse(data);
+    if (id === null) return this.#aside(frame);
     if (frame.type === "start") {
       if (this.#id !== null) return;
       this.#id = frame.id;
-    } else if (frame.seq !== undefined) {
+    } else {
       if (frame.seq <= this.#lastSeq) return;
       this.#lastSeq = frame.seq;
     }
-    if (id !== null) this.#lastId = id;
+    this.#lastId = id;
     this.#attempt = 0;
-    this.#isOver = frame.type === "end" || frame.code === "session.taken-over";
+    this.#isOver = frame.type === "end";
+    this.#onFrame(frame);
+  }
+
+  // What concerns this connection alone, which ends here; the answer may go on without us.
+  #aside(frame) {
+    if (frame.type !== "error" || frame.retryable) return;
+    this.#isOver = true;
     this.#onFrame(frame);
   }
 
   // The rest of the answer, from wherever it was cut.
   async #again() {
-    if (this.#id === null || !this.#server.keepsAnswers) {
-      throw new Cut("The connection was cut before the answer was complete.");
-    }
+    if (this.#id === null) throw new Cut("The connection was cut before the answer began.");
     this.#onState("reconnecting");
     const path = `v1/streams/${encodeURIComponent(this.#id)}`;
     const headers = { accept: "text/event-stream", "last-event-id": this.#lastId };
