@@ -24,7 +24,9 @@ async def get(path: str, **headers: str) -> Client:
 async def test_no_file_of_the_page_may_load_or_run_anything_from_elsewhere(path: str) -> None:
     client = await get(path)
 
-    policy = dict(part.split(" ", 1) for part in client.headers["content-security-policy"].split("; "))
+    policy = dict(
+        part.split(" ", 1) for part in client.headers["content-security-policy"].split("; ")
+    )
     assert client.status == 200
     assert policy["default-src"] == policy["base-uri"] == policy["frame-ancestors"] == "'none'"
     assert policy["script-src"] == policy["style-src"] == policy["connect-src"] == "'self'"
@@ -90,7 +92,9 @@ def test_every_file_that_is_there_is_given_out() -> None:
 @pytest.mark.parametrize("name", [INDEX, *NAMES])
 def test_no_file_names_another_place_or_has_code_where_the_policy_forbids_it(name: str) -> None:
     text = (FOLDER / name).read_text()
-    places = re.findall(r"""(?:src|href|from|import|url)\s*[=(]?\s*["'](?:https?:)?//[^"']*""", text)
+    places = re.findall(
+        r"""(?:src|href|from|import|url)\s*[=(]?\s*["'](?:https?:)?//[^"']*""", text
+    )
 
     assert places == []
     assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(", text)

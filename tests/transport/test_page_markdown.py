@@ -57,7 +57,10 @@ CASES = {
     "</table></div><p>e</p>",
     "a | b\nno table": "<p>a | b\nno table</p>",
 }
-CODE = '<div class="code"><div><span>{0}</span><button type="button" class="copy">Copy</button></div><pre><code>{1}</code></pre></div>'
+CODE = (
+    '<div class="code"><div><span>{0}</span><button type="button" class="copy">Copy</button></div>'
+    "<pre><code>{1}</code></pre></div>"
+)
 FENCES = {
     "```py\nif a:\n    b\n\n``\n```\nc": CODE.format("py", "if a:\n    b\n\n``") + "<p>c</p>",
     "1. a\n   ```\n   b\n     c\n   ```\n2. d": "<ol><li><p>a</p>"

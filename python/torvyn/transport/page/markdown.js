@@ -204,8 +204,8 @@ export class Markdown {
       line = kind === "quote" ? line.replace(QUOTE, "") : line.slice(Math.min(space, indent));
     }
     const words = line.trim();
-    const isFence = words.length >= leaf.fence.length && runs(words, leaf.fence[0]);
-    if (isFence) return this.#closeLeaf();
+    const isFence = words === leaf.fence[0].repeat(words.length);
+    if (isFence && words.length >= leaf.fence.length) return this.#closeLeaf();
     const space = line.length - line.trimStart().length;
     leaf.source += (leaf.lines++ ? "\n" : "") + line.slice(Math.min(space, leaf.indent));
   }
@@ -291,10 +291,6 @@ function row(name, words, width) {
   const made = element("tr");
   for (let i = 0; i < width; i++) made.append(element(name, ...inline(words[i] ?? "").nodes));
   return made;
-}
-
-function runs(words, char) {
-  return words === char.repeat(words.length);
 }
 
 function lastSpace(text) {

@@ -57,13 +57,20 @@ export class Stream {
     const isConnected = this.#id !== null && this.#attempt === 0;
     if (isConnected) setTimeout(() => this.#leave(), STOPPING_MS);
     else this.#leave();
-    if (this.#id === null) return;
-    try {
-      const response = await this.#server.stop(this.#id);
-      if (!response.ok) this.#leave();
-    } catch {
-      this.#leave();
+    if (this.#id !== null && !(await this.#tellStop())) this.#leave();
+  }
+
+  // Whether the server will say the end. It is told again when the network is gone, because nobody
+  // wants the rest.
+  async #tellStop() {
+    for (const pause of PAUSES_MS) {
+      try {
+        return (await this.#server.stop(this.#id)).status === 202;
+      } catch {
+        await new Promise((resolve) => setTimeout(resolve, pause));
+      }
     }
+    return false;
   }
 
   // The page goes away: nobody will read the rest.
