@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
@@ -13,7 +13,7 @@ from cable import cable_to
 from calling import Endless, Gated
 from serving import Served, served, wait_for
 
-from torvyn.engine import Scripted, Service
+from torvyn.engine import ChoiceStep, Engine, Request, Scripted, Service, Step
 
 ROOT = "document.documentElement"
 ATTACK = "<script>hit()</script><img src=x onerror=hit()><a href='javascript:hit()'>a</a>"
@@ -24,6 +24,16 @@ EVENT_SOURCE = """(url) => new Promise((resolve) => {
   source.onmessage = ({ data }) => frames.push(JSON.parse(data));
   source.onerror = () => source.readyState === EventSource.CLOSED && resolve(frames);
 })"""
+
+
+class Thinking(Engine):
+    """Thinks aloud, then answers."""
+
+    name = "thinking"
+
+    async def steps(self, request: Request) -> AsyncIterator[Step]:
+        yield Step((ChoiceStep(0, text="Let me see.", kind="reasoning"),))
+        yield Step((ChoiceStep(0, text="It is so.", finish_reason="stop"),))
 
 
 @pytest.fixture(scope="module")
@@ -72,6 +82,17 @@ def test_what_a_model_writes_is_never_html(page: Any) -> None:
         assert done.locator("script, img, a").count() == 0
         assert page.locator(".bubble").inner_text() == ATTACK
         assert page.evaluate("window.hits") == 0
+
+
+def test_reasoning_is_folded_away_until_it_is_asked_for(page: Any) -> None:
+    with served(Thinking()) as server:
+        visit(page, server.url)
+        ask(page)
+        assert answer(page).locator(".text").inner_text() == "It is so."
+        assert not page.locator(".thoughts").is_visible()
+        page.click(".reasoning summary")
+
+        assert page.locator(".thoughts").inner_text() == "Let me see."
 
 
 def test_stop_ends_the_answer_and_the_engine_is_left(page: Any) -> None:

@@ -52,14 +52,14 @@ CASES = {
     "![a](https://b.c/d.png)": f"<p>{LINK.format('https://b.c/d.png', 'a')}</p>",
     "*open `never **closed": "<p>*open `never **closed</p>",
     "\\*a\\* <b>&amp;</b>": "<p>*a* &lt;b&gt;&amp;amp;&lt;/b&gt;</p>",
-    "a | b\n--|--\n`c` | **d**\n\ne": '<div class="table"><table><thead><tr><th>a</th><th>b</th>'
+    "a | b\n--|--\n`c` | **d**\n\ne": '<div tabindex="0" class="table"><table><thead><tr><th>a</th><th>b</th>'
     "</tr></thead><tbody><tr><td><code>c</code></td><td><strong>d</strong></td></tr></tbody>"
     "</table></div><p>e</p>",
     "a | b\nno table": "<p>a | b\nno table</p>",
 }
 CODE = (
     '<div class="code"><div><span>{0}</span><button type="button" class="copy">Copy</button></div>'
-    "<pre><code>{1}</code></pre></div>"
+    '<pre tabindex="0"><code>{1}</code></pre></div>'
 )
 FENCES = {
     "```py\nif a:\n    b\n\n``\n```\nc": CODE.format("py", "if a:\n    b\n\n``") + "<p>c</p>",

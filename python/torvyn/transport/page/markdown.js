@@ -13,7 +13,7 @@ const ITEM = /^( {0,3})([-*+]|(\d{1,9})[.)])([ \t]+|$)/;
 const QUOTE = /^ {0,3}> ?/;
 const DASHES = /^ {0,3}\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*$/;
 const ROW = /^[\s>]*\|/;
-// Of the open paragraph: what is settled before this is never drawn again.
+// Of the open paragraph: what is settled before its last characters is never drawn again.
 const TAIL = 500;
 const MOST_TAIL = 2000;
 
@@ -191,7 +191,7 @@ export class Markdown {
     copy.type = "button";
     copy.className = "copy";
     const head = element("div", element("span", language || "code"), copy);
-    const body = element("div", head, element("pre", code));
+    const body = element("div", head, scrollable(element("pre", code)));
     body.className = "code";
     this.#append(body);
     this.#leaf = { kind: "code", body, text: code.firstChild, fence, indent, source: "", lines: 0 };
@@ -223,7 +223,7 @@ export class Markdown {
     const { body: paragraph, source } = this.#leaf;
     const head = element("thead");
     const rows = element("tbody");
-    const body = element("div", element("table", head, rows));
+    const body = scrollable(element("div", element("table", head, rows)));
     body.className = "table";
     paragraph.replaceWith(body);
     const names = cells(source);
@@ -290,6 +290,12 @@ function cells(line) {
 function row(name, words, width) {
   const made = element("tr");
   for (let i = 0; i < width; i++) made.append(element(name, ...inline(words[i] ?? "").nodes));
+  return made;
+}
+
+// By keyboard too.
+function scrollable(made) {
+  made.tabIndex = 0;
   return made;
 }
 
