@@ -3,6 +3,8 @@ answer as at its beginning."""
 
 from __future__ import annotations
 
+import itertools
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -52,9 +54,9 @@ CASES = {
     "![a](https://b.c/d.png)": f"<p>{LINK.format('https://b.c/d.png', 'a')}</p>",
     "*open `never **closed": "<p>*open `never **closed</p>",
     "\\*a\\* <b>&amp;</b>": "<p>*a* &lt;b&gt;&amp;amp;&lt;/b&gt;</p>",
-    "a | b\n--|--\n`c` | **d**\n\ne": '<div tabindex="0" class="table"><table><thead><tr><th>a</th><th>b</th>'
-    "</tr></thead><tbody><tr><td><code>c</code></td><td><strong>d</strong></td></tr></tbody>"
-    "</table></div><p>e</p>",
+    "a | b\n--|--\n`c` | **d**\n\ne": '<div tabindex="0" class="table"><table><thead><tr>'
+    "<th>a</th><th>b</th></tr></thead><tbody><tr><td><code>c</code></td><td><strong>d</strong></td>"
+    "</tr></tbody></table></div><p>e</p>",
     "a | b\nno table": "<p>a | b\nno table</p>",
 }
 CODE = (
@@ -85,6 +87,14 @@ def test_markdown_is_the_same_however_it_was_cut(page: Any, text: str) -> None:
     assert page.evaluate(RENDER, list(text)) == expected
     for middle in range(1, len(text)):
         assert page.evaluate(RENDER, [text[:middle], text[middle:]]) == expected
+
+
+@pytest.mark.parametrize("mark", ["> ", "- ", "1. ", "**", "[", "*_"])
+def test_marks_without_end_do_not_nest_without_end(page: Any, mark: str) -> None:
+    html = page.evaluate(RENDER, [mark * 5000 + "x\n"] * 2)
+    steps = [-1 if closes else 1 for closes in re.findall(r"<(/?)\w", html)]
+
+    assert max(itertools.accumulate(steps)) < 40
 
 
 @pytest.mark.parametrize(

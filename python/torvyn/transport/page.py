@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 ASSETS: Final = "/assets/"
 INDEX: Final = "index.html"
 NAMES: Final = (
-    "answer.js",
     "answer.css",
+    "answer.js",
     "chat.js",
     "events.js",
     "icon.svg",
@@ -33,6 +33,7 @@ NAMES: Final = (
     "server.js",
     "status.js",
     "stream.js",
+    "table.js",
 )
 _KINDS: Final = {
     ".css": "text/css; charset=utf-8",

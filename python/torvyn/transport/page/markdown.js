@@ -3,6 +3,7 @@
 // token. The start of a line is held back until it is clear what it begins.
 
 import { element, inline } from "./inline.js";
+import { Table, isUnderline, scrollable } from "./table.js";
 
 // Lines of these alone could still become a rule, a heading, a list, a fence or a table.
 const UNCLEAR = /^[\s>\-*+_#~`|:\d.)=]*$/;
@@ -11,8 +12,9 @@ const HEADING = /^ {0,3}(#{1,6})[ \t]+(.*)$/s;
 const RULE = /^ {0,3}(?:(?:-[ \t]*){3,}|(?:\*[ \t]*){3,}|(?:_[ \t]*){3,})$/;
 const ITEM = /^( {0,3})([-*+]|(\d{1,9})[.)])([ \t]+|$)/;
 const QUOTE = /^ {0,3}> ?/;
-const DASHES = /^ {0,3}\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*$/;
 const ROW = /^[\s>]*\|/;
+// Quotes and lists inside each other; what lies deeper is text.
+const MOST_INSIDE = 12;
 // Of the open paragraph: what is settled before its last characters is never drawn again.
 const TAIL = 500;
 const MOST_TAIL = 2000;
@@ -117,6 +119,7 @@ export class Markdown {
 
   // Opens the quote or item that the words begin with; gives what it says inside, or null.
   #container(words, depth) {
+    if (depth >= MOST_INSIDE) return null;
     if (QUOTE.test(words)) {
       this.#close(depth);
       const body = element("blockquote");
@@ -156,7 +159,7 @@ export class Markdown {
     const fence = FENCE.exec(words);
     const heading = HEADING.exec(words);
     if (this.#leaf?.kind === "table" && depth === this.#inside.length && words.includes("|")) {
-      this.#row(words);
+      this.#leaf.table.add(words);
     } else if (fence) {
       this.#close(depth);
       this.#openCode(fence[1], fence[2], words.length - words.trimStart().length);
@@ -214,25 +217,15 @@ export class Markdown {
 
   #isTable(words, depth) {
     const leaf = this.#leaf;
-    if (leaf?.kind !== "text" || leaf.lines !== 1 || depth !== this.#inside.length) return false;
-    if (!DASHES.test(words) || !words.includes("|") || !leaf.source.includes("|")) return false;
-    return cells(words).length === cells(leaf.source).length;
+    const isOneLine = leaf?.kind === "text" && leaf.lines === 1 && depth === this.#inside.length;
+    return isOneLine && isUnderline(words, leaf.source);
   }
 
   #openTable() {
     const { body: paragraph, source } = this.#leaf;
-    const head = element("thead");
-    const rows = element("tbody");
-    const body = scrollable(element("div", element("table", head, rows)));
-    body.className = "table";
-    paragraph.replaceWith(body);
-    const names = cells(source);
-    head.append(row("th", names, names.length));
-    this.#leaf = { kind: "table", body, rows, width: names.length };
-  }
-
-  #row(words) {
-    this.#leaf.rows.append(row("td", cells(words), this.#leaf.width));
+    const table = new Table(source);
+    paragraph.replaceWith(table.body);
+    this.#leaf = { kind: "table", body: table.body, table };
   }
 
   // Drawing and closing
@@ -280,23 +273,6 @@ export class Markdown {
     this.#closeLeaf();
     if (this.#inside.length > depth) this.#inside.length = depth;
   }
-}
-
-function cells(line) {
-  const inner = line.trim().replace(/^\|/, "").replace(/(^|[^\\])\|$/, "$1");
-  return inner.split(/(?<!\\)\|/).map((cell) => cell.trim().replaceAll("\\|", "|"));
-}
-
-function row(name, words, width) {
-  const made = element("tr");
-  for (let i = 0; i < width; i++) made.append(element(name, ...inline(words[i] ?? "").nodes));
-  return made;
-}
-
-// By keyboard too.
-function scrollable(made) {
-  made.tabIndex = 0;
-  return made;
 }
 
 function lastSpace(text) {
