@@ -36,12 +36,20 @@ export class Server {
 
   // The response, or `Unreachable`; a refusal is a response too.
   async ask(path, options = {}) {
-    const headers = { ...options.headers };
-    if (this.key) headers.authorization = `Bearer ${this.key}`;
+    const headers = new Headers(options.headers);
+    if (this.key) this.#show(headers);
     try {
       return await fetch(new URL(path, ROOT), { cache: "no-store", ...options, headers });
     } catch (error) {
       throw options.signal?.aborted ? error : new Unreachable();
+    }
+  }
+
+  #show(headers) {
+    try {
+      headers.set("authorization", `Bearer ${this.key}`);
+    } catch {
+      throw new Refused(401, { message: "The key has characters that no key has." });
     }
   }
 
