@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import pytest
+from calling import Gated
+from serving import wait_for
+
+from torvyn.engine import Request, Step
 
 api = pytest.importorskip(
     "playwright.sync_api", reason="the page is not tested in a browser: make test-deps"
@@ -51,6 +56,20 @@ def _note(complaints: list[str], said: Any) -> None:
     # A refused or broken request is the matter of some tests, and the page shows it itself.
     if said.type == "error" and not said.text.startswith("Failed to load resource"):
         complaints.append(said.text)
+
+
+class Told(Gated):
+    """Says what the test's thread tells it to say, as soon as it is asked; None ends it."""
+
+    def say(self, *tokens: str | None) -> None:
+        wait_for(self.has_begun.is_set)
+        for token in tokens:
+            self._loop.call_soon_threadsafe(self.tokens.put_nowait, token)
+
+    async def steps(self, request: Request) -> AsyncIterator[Step]:
+        self._loop = asyncio.get_running_loop()
+        async for step in super().steps(request):
+            yield step
 
 
 def visit(page: Any, url: str) -> None:

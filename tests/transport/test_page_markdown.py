@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from browsing import chromium, visit, window
+from browsing import visit, window
 from serving import served
 
 from torvyn.engine import Scripted
@@ -73,8 +73,8 @@ FENCES = {
 
 
 @pytest.fixture(scope="module")
-def page() -> Iterator[Any]:
-    with served(Scripted("x")) as server, chromium() as browser, window(browser) as opened:
+def page(browser: Any) -> Iterator[Any]:
+    with served(Scripted("x")) as server, window(browser) as opened:
         visit(opened, server.url)
         yield opened
 

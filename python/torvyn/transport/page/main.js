@@ -54,8 +54,10 @@ function idea(words) {
 
 function apologise(error) {
   const needsKey = error.status === 401;
-  find("empty-title").textContent = needsKey ? "This server asks for a key" : "No connection";
-  find("empty-words").textContent = needsKey ? "Give it yours, and the flows appear." : error.message;
+  const isFirst = needsKey && !server.key;
+  const title = needsKey ? "The key was not accepted" : "No connection";
+  find("empty-title").textContent = isFirst ? "This server asks for a key" : title;
+  find("empty-words").textContent = isFirst ? "Give it yours, and the flows appear." : error.message;
   const next = button(needsKey ? "Enter a key" : "Try again", "idea");
   next.addEventListener("click", () => (needsKey ? openSettings() : connect()));
   find("ideas").replaceChildren(next);
