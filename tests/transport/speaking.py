@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from tests.transport.calling import PATIENCE_S
+from calling import PATIENCE_S
 
 from torvyn.transport import Application
 

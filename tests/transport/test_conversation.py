@@ -8,10 +8,10 @@ import json
 from typing import Any
 
 import pytest
+from calling import ASKED, Client, Endless, Gated, serving, within
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.transport.calling import ASKED, Client, Endless, Gated, serving, within
-from tests.transport.speaking import START, Socket, text_of
+from speaking import START, Socket, text_of
 
 from torvyn.engine import Scripted, Service
 from torvyn.protocol import Decoder, Delta

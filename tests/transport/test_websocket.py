@@ -7,14 +7,14 @@ import time
 from typing import Any
 
 import pytest
-from tests.transport.calling import Endless, Gated
-from tests.transport.serving import Served, served, wait_for
+from calling import Endless, Gated
+from serving import Served, served, wait_for
 
 from torvyn.engine import Scripted, Service
 
 pytest.importorskip("websockets", reason="WebSockets are not tested: pip install websockets")
 
-from tests.transport.speaking import START, speaking, text_of
+from speaking import START, speaking, text_of
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 

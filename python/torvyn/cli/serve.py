@@ -133,7 +133,8 @@ def _serve(
 
 def _say_ready(screen: Screen, url: str, services: dict[str, Service]) -> None:
     names = ", ".join(f"`{name}`" for name in services)
-    screen.say(f"[torvyn] Serving {names} at {url}", "", "Try it:", "", _curl(url, services), "")
+    opened = f"Open {url} in a browser, or try:"
+    screen.say(f"[torvyn] Serving {names} at {url}", "", opened, "", _curl(url, services), "")
     if screen.is_json:
         record: dict[str, Any] = {"event": "serving", "url": url, "flows": list(services)}
         screen.document(record, indent=None)

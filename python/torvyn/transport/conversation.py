@@ -114,9 +114,7 @@ class Conversation:
 
     async def _resumed(self, strand: Strand, id: str, after: str | None) -> None:
         session = await self.application.sessions.find(id, strand.caller)
-        if session.is_read(after):
-            message = f"the answer ended with {after}: nothing comes after it"
-            raise Refusal(410, "session.all-read", message)
+        session.refuse_read(after)
         await self.application.resume(strand, id, after)
 
     def _observe(self, stream_id: str, message: Mapping[str, Any]) -> None:

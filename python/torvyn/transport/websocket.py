@@ -75,11 +75,12 @@ class SocketChannel(Channel):
         return frame
 
     def tag(self, stream_id: str) -> Callable[[bytes, str], bytes]:
-        suffix = b',"stream_id":%s}' % to_json(stream_id).encode()
+        prefix = b'{"stream_id":%s,' % to_json(stream_id).encode()
 
         def tagged(frame: bytes, epoch: str) -> bytes:
-            named = b',"epoch":"%s"' % epoch.encode() if epoch else b""
-            return frame[:-1] + named + suffix
+            if epoch:
+                frame = b'%s,"epoch":%s}' % (frame[:-1], to_json(epoch).encode())
+            return prefix + frame[1:]
 
         return tagged
 
