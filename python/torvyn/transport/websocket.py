@@ -52,7 +52,8 @@ class SocketChannel(Channel):
         sent = asyncio.ensure_future(self._exchange.send(message))
         if sent.done():
             return
-        waiter = asyncio.shield(sent)
+        waiter = asyncio.get_running_loop().create_future()
+        sent.add_done_callback(lambda _: _over(waiter))
         self._waiting[waiter] = sent
         try:
             await waiter
@@ -61,8 +62,7 @@ class SocketChannel(Channel):
 
     def let_go(self) -> None:
         for waiter, sent in self._waiting.items():
-            if not waiter.done():
-                waiter.set_result(None)
+            _over(waiter)
             sent.cancel()
 
     def encoder(self, dialect: Dialect, **identity: Any) -> Encoder:
@@ -201,6 +201,11 @@ class _Reading:
             await conversation.refuse(refusal)
         else:
             await conversation.take(said)
+
+
+def _over(waiter: asyncio.Future[None]) -> None:
+    if not waiter.done():
+        waiter.set_result(None)
 
 
 def _size(data: str | bytes | None) -> int:
