@@ -172,7 +172,7 @@ async def test_a_socket_on_which_something_is_always_underway_is_not_cut() -> No
                 await asyncio.sleep(0.002)
                 await super()._send(message)
 
-    application = serving(Scripted("word " * 1000), write_timeout_s=0.3)
+    application = serving(Scripted("word " * 1000), write_timeout_s=0.6)
     async with Narrow(application) as socket:
         for number in range(8):
             socket.say(START, stream_id=str(number))
@@ -196,7 +196,7 @@ async def test_a_stream_without_credit_can_be_ended(kind: str) -> None:
 async def test_who_never_grants_credit_loses_that_stream_alone() -> None:
     engine = Endless()
     services = {"endless": Service("e", engine), "gated": Service("g", Gated())}
-    application = app(services, Settings(write_timeout_s=0.05))
+    application = app(services, Settings(write_timeout_s=0.5))
     async with Socket(application) as socket:
         socket.say(START, stream_id="other", flow="gated")
         socket.say(START, flow="endless", credit=2)
@@ -210,7 +210,7 @@ async def test_who_never_grants_credit_loses_that_stream_alone() -> None:
 
 async def test_a_kept_stream_without_credit_is_only_left() -> None:
     engine = Endless()
-    application = serving(engine, write_timeout_s=0.05)
+    application = serving(engine, write_timeout_s=0.5)
     async with Socket(application) as socket:
         socket.say(START, credit=1, stateful=True)
         said = await socket.until_got("refused", "s")
@@ -245,6 +245,40 @@ async def test_without_denials_a_refused_handshake_is_a_closed_socket() -> None:
     async with Socket(serving(Scripted("x")), headers) as socket:
         assert socket.sent[0]["code"] == 1008
         assert socket.sent[0]["reason"] == "transport.origin-refused"
+
+
+@pytest.mark.parametrize(
+    ("headers", "path", "status"),
+    [
+        ({"host": "evil.example"}, "/v1/ws", 421),
+        ({"origin": "null"}, "/v1/ws", 403),
+        ({}, "/v1/wss", 404),
+    ],
+)
+async def test_a_handshake_is_refused_with_a_status(headers: Any, path: str, status: int) -> None:
+    denials = {"websocket.http.response": {}}
+    application = serving(Scripted("x"))
+    async with Socket(application, headers, path=path, extensions=denials) as socket:
+        await within(socket.task)
+    assert [m["type"] for m in socket.sent] == [
+        "websocket.http.response.start",
+        "websocket.http.response.body",
+    ]
+    assert socket.sent[0]["status"] == status
+
+
+async def test_a_server_below_that_says_it_is_gone_is_believed() -> None:
+    class Torn(Socket):
+        async def _send(self, message: Any) -> None:
+            if len(self.sent) > 3:
+                raise BrokenPipeError
+            await super()._send(message)
+
+    engine = Endless()
+    async with Torn(serving(engine)) as socket:
+        socket.say(START)
+        await within(engine.was_left.wait())
+        await within(socket.task)
 
 
 async def test_the_path_without_a_socket_says_what_it_is() -> None:

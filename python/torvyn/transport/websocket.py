@@ -50,10 +50,8 @@ class SocketChannel(Channel):
 
     async def _go_out(self, message: Message) -> None:
         sent = asyncio.ensure_future(self._exchange.send(message))
-        if sent.done():
-            return
         waiter = asyncio.get_running_loop().create_future()
-        sent.add_done_callback(lambda _: _over(waiter))
+        sent.add_done_callback(lambda sent: _settle(waiter, sent))
         self._waiting[waiter] = sent
         try:
             await waiter
@@ -62,7 +60,8 @@ class SocketChannel(Channel):
 
     def let_go(self) -> None:
         for waiter, sent in self._waiting.items():
-            _over(waiter)
+            if not waiter.done():
+                waiter.set_result(None)
             sent.cancel()
 
     def encoder(self, dialect: Dialect, **identity: Any) -> Encoder:
@@ -162,7 +161,7 @@ async def _held(app: Application, exchange: Exchange, protocols: Sequence[str]) 
         code = GOING_AWAY if conversation.is_drained else reading.code
         if code is not None and not conversation.outlet.is_cut:
             word = exchange.send({"type": "websocket.close", "code": code, "reason": REASONS[code]})
-            with contextlib.suppress(TimeoutError):
+            with contextlib.suppress(OSError):  # also when it takes too long
                 await asyncio.wait_for(word, _LAST_WORD_S)
 
     await conversation.hold(reading.run(), close)
@@ -172,17 +171,23 @@ class _Reading:
     """What the client says, message by message."""
 
     def __init__(self, conversation: Conversation, receive: Receive, limit: int) -> None:
-        self.code: int | None = FAILED
-        """With what to close the socket; None: it is closed."""
+        self.code: int | None = None
+        """With what to close the socket; None: nobody is there."""
         self._conversation = conversation
         self._receive = receive
         self._limit = limit
 
     async def run(self) -> None:
+        try:
+            await self._read()
+        except Exception:
+            self.code = FAILED
+            raise
+
+    async def _read(self) -> None:
         while True:
             message = await self._receive()
             if message["type"] != "websocket.receive":
-                self.code = None
                 return
             text = message.get("text")
             if _size(text if text is not None else message.get("bytes")) > self._limit:
@@ -203,8 +208,14 @@ class _Reading:
             await conversation.take(said)
 
 
-def _over(waiter: asyncio.Future[None]) -> None:
-    if not waiter.done():
+def _settle(waiter: asyncio.Future[None], sent: asyncio.Future[None]) -> None:
+    """Who still waits is told how the sending went."""
+    error = None if sent.cancelled() else sent.exception()
+    if waiter.done():
+        return
+    if error is not None:
+        waiter.set_exception(error)
+    else:
         waiter.set_result(None)
 
 
