@@ -19,7 +19,7 @@ COMMANDS: Final[dict[str, str]] = {
     "link": "Show the plan of a flow without starting it.",
     "build": "Build components that run in a sandbox.",
     "run": "Run a flow.",
-    "serve": "Serve flows to clients, over HTTP.",
+    "serve": "Serve flows to clients, over HTTP and gRPC.",
     "trace": "Run a flow and show what happened to each element.",
     "bench": "Measure a flow.",
     "generate": "Answer a prompt.",

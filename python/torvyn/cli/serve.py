@@ -1,4 +1,4 @@
-"""`torvyn serve`: flows that answer requests, over HTTP."""
+"""`torvyn serve`: flows that answer requests, over HTTP and gRPC."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from torvyn.cli.target import manifest_path, set_option, setting_pairs
 if TYPE_CHECKING:
     from torvyn.engine.service import Service
     from torvyn.manifest import Manifest, Settings
+    from torvyn.transport.server import Server
 
 EXAMPLE = """\
 torvyn serve
@@ -40,6 +41,7 @@ DEFAULT = "Torvyn.toml"
 )
 @click.option("--host", metavar="ADDRESS", help="The address to listen on.")
 @click.option("--port", metavar="N", help="The port; 0 takes any that is free.")
+@click.option("--grpc-port", metavar="N", help="The port of gRPC; without one there is none.")
 @click.option(
     "--workers", type=click.IntRange(min=1), default=1, metavar="N", help="Processes; one."
 )
@@ -56,11 +58,12 @@ def command(
     engines: tuple[str, ...],
     host: str | None,
     port: str | None,
+    grpc_port: str | None,
     workers: int,
     is_public: bool,
     settings: tuple[str, ...],
 ) -> int:
-    """Serve flows to clients, over HTTP.
+    """Serve flows to clients, over HTTP and gRPC.
 
     Every flow from an engine to a `response` is served under its name, or as `[serve.routes]` says.
     Without a manifest it is the engine `local`. Clients of OpenAI's interface find it at `/v1`.
@@ -74,6 +77,7 @@ def command(
     flags = setting_pairs(settings)
     flags |= {"serve.host": host} if host is not None else {}
     flags |= {"serve.port": port} if port is not None else {}
+    flags |= {"serve.grpc_port": grpc_port} if grpc_port is not None else {}
     file, found = _settings(manifest, engines, flags)
     secrets = found.secrets | (file.secrets if file is not None else frozenset())
     screen.secrets = secrets
@@ -111,7 +115,7 @@ def _serve(screen: Screen, services: dict[str, Service], settings: Settings) -> 
     try:
         number = serve(
             application,
-            lambda url: _say_ready(screen, url, services),
+            lambda server: _say_ready(screen, server, services),
             lambda: _say_ending(screen, len(application.calls), settings["serve.shutdown_grace"]),
         )
     finally:
@@ -121,11 +125,15 @@ def _serve(screen: Screen, services: dict[str, Service], settings: Settings) -> 
     return TERMINATED if number == signal.SIGTERM else INTERRUPTED
 
 
-def _say_ready(screen: Screen, url: str, services: dict[str, Service]) -> None:
-    names = ", ".join(f"`{name}`" for name in services)
-    screen.say(f"[torvyn] Serving {names} at {url}", "", "Try it:", "", _curl(url, services), "")
+def _say_ready(screen: Screen, server: Server, services: dict[str, Service]) -> None:
+    names, url = ", ".join(f"`{name}`" for name in services), server.url
+    screen.say(f"[torvyn] Serving {names} at {url}")
+    record: dict[str, Any] = {"event": "serving", "url": url, "flows": list(services)}
+    if server.grpc is not None:
+        screen.say(f"[torvyn] gRPC at {server.grpc.address}")
+        record["grpc"] = server.grpc.address
+    screen.say("", "Try it:", "", _curl(url, services), "")
     if screen.is_json:
-        record: dict[str, Any] = {"event": "serving", "url": url, "flows": list(services)}
         screen.document(record, indent=None)
 
 

@@ -143,6 +143,7 @@ class SecurityRecord(Record):
 class ServeRecord(Record):
     host: str | None = None
     port: int | None = None
+    grpc_port: int | None = None
     hosts: tuple[str, ...] | None = None
     heartbeat: float | None = None
     write_timeout: float | None = None

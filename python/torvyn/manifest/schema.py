@@ -367,6 +367,13 @@ SERVE: Final = Table(
         Key("host", "string", "The address it listens on.", default="127.0.0.1"),
         Key("port", "integer", "The port; 0: any that is free.", default=8080, maximum=65535),
         Key(
+            "grpc_port",
+            "integer",
+            "The port of gRPC; 0: any that is free.",
+            default_doc="no gRPC",
+            maximum=65535,
+        ),
+        Key(
             "hosts",
             "strings",
             "The names it answers to in `Host`, besides those of this machine alone.",

@@ -41,8 +41,7 @@ class Exchange:
             bytes(name).decode("latin-1").lower(): bytes(value).decode("latin-1")
             for name, value in scope["headers"]
         }
-        given = self.headers.get("x-request-id", "")
-        self.id = given if _ID.fullmatch(given) else new_id()
+        self.id = chosen_id(self.headers)
         """What answers and logs call it; a client may choose it."""
         self.query = dict(parse_qsl(bytes(scope.get("query_string", b"")).decode("latin-1")))
         self.caller = ANYONE
@@ -104,6 +103,12 @@ class Exchange:
         length = {"content-type": kind, "content-length": str(len(data))}
         await self.begin(status, {**length, "cache-control": "no-store", **(headers or {})})
         await self.send({"type": "http.response.body", "body": data})
+
+
+def chosen_id(headers: Mapping[str, str]) -> str:
+    """The id that a client has chosen for its request, or a new one."""
+    given = headers.get("x-request-id", "")
+    return given if _ID.fullmatch(given) else new_id()
 
 
 class _Left(Exception):

@@ -17,6 +17,8 @@ class Settings:
 
     host: str = "127.0.0.1"
     port: int = 8080
+    grpc_port: int | None = None
+    """0: any that is free; None: no gRPC."""
     hosts: tuple[str, ...] = ()
     """Names it answers to besides those of this machine alone; `*`: to any."""
     heartbeat_s: float = 15.0
@@ -39,6 +41,7 @@ class Settings:
         return cls(
             host=settings["serve.host"],
             port=settings["serve.port"],
+            grpc_port=settings["serve.grpc_port"],
             hosts=tuple(settings["serve.hosts"]),
             heartbeat_s=settings["serve.heartbeat"],
             write_timeout_s=settings["serve.write_timeout"],

@@ -1,0 +1,116 @@
+"""Messages of gRPC clients -> the bodies that other transports send as JSON. Pure.
+
+So that there is one judge of what may be asked: `asked`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from google.protobuf.message import DecodeError
+from google.protobuf.unknown_fields import UnknownFieldSet
+
+from torvyn.transport.asked import invalid
+from torvyn.transport.exchange import parsed
+from torvyn.transport.refusal import Refusal
+from torvyn.v1 import inference_pb2 as pb
+
+Json = dict[str, Any]
+
+_AS_THEY_ARE: Final = (
+    "flow",
+    "prompt",
+    "max_tokens",
+    "temperature",
+    "top_p",
+    "seed",
+    "include_stop",
+    "n",
+    "logprobs",
+    "top_logprobs",
+    "user",
+    "priority",
+    "stateful",
+    "tool_choice",
+)
+
+
+def read(kind: Any, data: bytes) -> Any:
+    """The message of that kind, all of whose fields are known here."""
+    try:
+        message = kind.FromString(data)
+    except DecodeError:
+        text = f"the message is no torvyn.v1.{kind.DESCRIPTOR.name}"
+        raise Refusal(400, "transport.bad-message", text) from None
+    _must_be_known(message)
+    return message
+
+
+def body_of(request: Any) -> Json:
+    """The body of `POST /v1/streams` that a `GenerateRequest` is."""
+    body = _said(request, _AS_THEY_ARE)
+    if request.messages:
+        body["messages"] = [_message(message) for message in request.messages]
+    if request.stop:
+        body["stop"] = list(request.stop)
+    if request.tools:
+        body["tools"] = [_tool(tool) for tool in request.tools]
+    if request.HasField("tool_choice_function"):
+        body["tool_choice"] = _function({"name": request.tool_choice_function})
+    if request.HasField("response_format_json"):
+        body["response_format"] = _object("response_format_json", request.response_format_json)
+    return body
+
+
+def _message(message: Any) -> Json:
+    """As chat models know them. What a message leaves out is left out here too."""
+    given: Json = {"role": message.role} | _said(message, ("content", "name", "tool_call_id"))
+    if message.HasField("content_json"):
+        given["content"] = _list("content_json", message.content_json)
+    if message.tool_calls:
+        given["tool_calls"] = [
+            {"id": call.id} | _function({"name": call.name, "arguments": call.arguments})
+            for call in message.tool_calls
+        ]
+    return given
+
+
+def _tool(tool: Any) -> Json:
+    function = {"name": tool.name} | _said(tool, ("description", "strict"))
+    if tool.HasField("parameters_json"):
+        function["parameters"] = _object("parameters_json", tool.parameters_json)
+    return _function(function)
+
+
+def _function(function: Json) -> Json:
+    return {"type": "function", "function": function}
+
+
+def _object(name: str, text: str) -> Json:
+    try:
+        return parsed(text.encode())
+    except Refusal as refusal:
+        raise invalid(f"`{name}`: {refusal.message.replace('the body', 'it')}") from None
+
+
+def _list(name: str, text: str) -> list[Any]:
+    # A list has no members that could be too many or too deep once it is one of an object's.
+    found = _object(name, f'{{"parts":{text}}}').get("parts")
+    if not isinstance(found, list):
+        raise invalid(f"`{name}` is a JSON list")
+    return found
+
+
+def _said(message: Any, names: tuple[str, ...]) -> Json:
+    return {name: getattr(message, name) for name in names if message.HasField(name)}
+
+
+def _must_be_known(message: Any) -> None:
+    """An option that is passed over in silence would be worse than a refusal."""
+    if numbers := [str(field.field_number) for field in UnknownFieldSet(message)]:
+        name = message.DESCRIPTOR.full_name
+        raise invalid(f"this server knows no field {', '.join(numbers[:8])} of {name}")
+    for field, value in message.ListFields():
+        if field.message_type is not None:
+            for part in value if hasattr(value, "append") else (value,):
+                _must_be_known(part)
