@@ -58,6 +58,7 @@ CATALOGUE: Final[dict[str, str]] = {
     "protocol.stream-cut": "A stream ended before its answer did.",
     # transport: serving over HTTP
     "transport.bad-json": "The body of a request is no JSON object.",
+    "transport.bad-message": "What a client of gRPC sent is no message of its kind.",
     "transport.body-slow": "The body of a request did not arrive in time.",
     "transport.body-too-large": "The body of a request is larger than `max_body`.",
     "transport.busy": "As many answers are being made as `max_streams` allows.",
@@ -77,6 +78,7 @@ CATALOGUE: Final[dict[str, str]] = {
     "transport.route-unknown": "There is no such route.",
     "transport.shutting-down": "The server ends, and its streams with it.",
     "transport.stream-unknown": "There is no stream of that id; it may have ended.",
+    "transport.unread": "A client of gRPC read nothing of its stream for `write_timeout`.",
     # text: token ids, bytes and the files of tokenizers
     "text.bytes-invalid": "A streamer that takes no bad bytes was given some.",
     "text.no-vocabulary": "A streamer without a vocabulary was given a token id.",

@@ -21,6 +21,7 @@ from torvyn.protocol.frames import (
     Finish,
     Frame,
     Heartbeat,
+    Kind,
     Meta,
     Start,
     ToolCall,
@@ -29,7 +30,7 @@ from torvyn.protocol.frames import (
 from torvyn.protocol.halves import Halves
 from torvyn.v1 import inference_pb2 as pb
 
-_REASON_NUMBERS: Final = {
+_REASON_NUMBERS: Final[dict[str, Any]] = {
     reason: pb.FinishReason.Value(f"FINISH_REASON_{reason.upper()}") for reason in FINISH_REASONS
 }
 _REASONS: Final = {number: reason for reason, number in _REASON_NUMBERS.items()}
@@ -217,9 +218,10 @@ def frame_from_message(message: Any) -> Frame | None:
 
 
 def _delta(seq: int, delta: Any) -> Delta:
-    kind, call = delta.WhichOneof("content") or "text", None
-    text = delta.reasoning if kind == "reasoning" else delta.text
-    if kind == "call":
+    content = delta.WhichOneof("content")
+    kind: Kind = "reasoning" if content == "reasoning" else "text"
+    text, call = getattr(delta, kind), None
+    if content == "call":
         kind, piece = "tool_call", delta.call
         call = ToolCall(
             piece.index, _said(piece, "id"), _said(piece, "name"), arguments=piece.arguments

@@ -13,7 +13,6 @@ from google.protobuf.unknown_fields import UnknownFieldSet
 from torvyn.transport.asked import invalid
 from torvyn.transport.exchange import parsed
 from torvyn.transport.refusal import Refusal
-from torvyn.v1 import inference_pb2 as pb
 
 Json = dict[str, Any]
 

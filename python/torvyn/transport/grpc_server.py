@@ -1,7 +1,7 @@
 """The server of gRPC, beside the one of HTTP: on the same loop, for the same application.
 
-It listens on the host of `[serve]` and on `grpc_port`. Health and reflection are there as clients of
-gRPC expect them; while the server ends, its health is NOT_SERVING.
+It listens on the host of `[serve]` and on `grpc_port`. Health and reflection are there as clients
+of gRPC expect them; while the server ends, its health is NOT_SERVING.
 """
 
 from __future__ import annotations
@@ -120,7 +120,6 @@ def _options(settings: Settings) -> list[tuple[str, int]]:
         # Requests are small: a client may send this much before it is read.
         ("grpc.http2.lookahead_bytes", 64 * KiB),
         ("grpc.http2.bdp_probe", 0),
-        ("grpc.http2.write_buffer_size", 1),
     ]
 
 

@@ -67,22 +67,24 @@ class Rpc:
         self.headers = {key: value for key, value in metadata if isinstance(value, str)}
         self.id = chosen_id(self.headers)
         self.wire = GrpcWire(context, self.id, ANYONE)
+        self._code = grpc.StatusCode.OK
 
     async def run(self, work: Awaitable[None]) -> None:
         """Does the work; what it raises is the status of the call."""
         began_s = time.perf_counter()
-        code = grpc.StatusCode.CANCELLED
         try:
             error = await self._worked(work)
-            code = grpc.StatusCode.OK if error is None else await self._refuse(error)
+            if error is not None:
+                await self._refuse(error)
         finally:
-            self._count(code, time.perf_counter() - began_s)
+            self._count(time.perf_counter() - began_s)
 
     async def _worked(self, work: Awaitable[None]) -> TorvynError | None:
         task = asyncio.ensure_future(work)
         try:
             await asyncio.shield(task)
         except asyncio.CancelledError:
+            self._code = grpc.StatusCode.CANCELLED
             self.wire.leave()
             if not self.wire.has_begun:
                 task.cancel()
@@ -98,14 +100,14 @@ class Rpc:
             logger.exception("request %s failed", self.id, exc_info=raised)
         return error
 
-    async def _refuse(self, error: TorvynError) -> Any:
+    async def _refuse(self, error: TorvynError) -> None:
         words = Redactor(self._application.settings.secrets).text(error.message)
         status = Status(error, words, self.id)
+        self._code = status.code
         await self._context.abort(status.code, status.words, status.trailers)
-        return status.code
 
-    def _count(self, code: Any, took_s: float) -> None:
-        number: int = code.value[0]
+    def _count(self, took_s: float) -> None:
+        code, number = self._code, self._code.value[0]
         self._application.meter.requests["GRPC", self._route, number] += 1
         fields = {"event": "request", "request_id": self.id, "status": number}
         words = (self._route, code.name, took_s * 1000, self.id)
