@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import grpc
 
-from torvyn.errors import TorvynError
+from torvyn.errors import Internal, TorvynError
 from torvyn.observe.logs import Redactor
 from torvyn.transport import asked
 from torvyn.transport.caller import ANYONE
@@ -52,8 +52,8 @@ class Inference:
     async def _answer(self, rpc: Rpc, data: bytes) -> None:
         wanted = asked.own(body_of(read(pb.GenerateRequest, data)))
         await self._application.answer(rpc.wire, wanted)
-        if not rpc.wire.has_ended:
-            raise _unread(self._application.settings.write_timeout_s)
+        if not rpc.wire.has_ended and not rpc.wire.is_left:
+            raise _broken_off(rpc.wire, self._application.settings.write_timeout_s)
 
 
 class Rpc:
@@ -114,7 +114,10 @@ class Rpc:
         logger.info("GRPC %s %s %.1f ms %s", *words, extra=fields)
 
 
-def _unread(after_s: float) -> Refusal:
+def _broken_off(wire: GrpcWire, after_s: float) -> TorvynError:
+    """Why the last frame was never sent."""
+    if not wire.is_stuck:
+        return Internal("the answer broke off; the server's log says why", code="transport.failed")
     message = f"nothing of the stream was read for {after_s:g} s"
     hint = "`write_timeout` of `[serve]` is the limit"
     return Refusal(408, "transport.unread", message, hint=hint)

@@ -9,7 +9,7 @@ from typing import Any
 import grpc
 
 from torvyn.protocol.encoder import Dialect
-from torvyn.protocol.proto_frames import ProtoEncoder, messages
+from torvyn.protocol.proto_encoder import ProtoEncoder, messages, respelled
 from torvyn.transport.caller import Caller
 from torvyn.transport.wire import Wire
 
@@ -29,6 +29,10 @@ class GrpcWire(Wire):
         self.has_ended = False
         """The last frame was sent, or is about to be."""
 
+    @property
+    def is_left(self) -> bool:
+        return self._left.is_set()
+
     def leave(self) -> None:
         self._left.set()
 
@@ -38,6 +42,9 @@ class GrpcWire(Wire):
     def pack(self, frames: Sequence[bytes], is_last: bool = False) -> list[bytes]:
         self.has_ended = is_last
         return list(messages(frames))
+
+    def spell(self, frame: bytes, event_id: str) -> bytes:
+        return respelled(frame, event_id.rpartition("-")[0])
 
     async def begin(self, headers: Mapping[str, str]) -> None:
         self.has_begun = True
@@ -49,10 +56,20 @@ class GrpcWire(Wire):
     async def until_left(self) -> None:
         await self._left.wait()
 
+    @property
+    def is_stuck(self) -> bool:
+        """A message was on its way when its sender was cut off."""
+        return self._turn.locked()
+
     async def _write(self, packed: list[bytes]) -> None:
-        async with self._turn:
+        await self._turn.acquire()
+        try:
             for message in packed:
-                try:
-                    await self._context.write(message)
-                except grpc.aio.BaseError as error:
-                    raise ConnectionResetError("the call is over") from error
+                await self._context.write(message)
+        except asyncio.CancelledError:
+            # gRPC still has the message, and takes no other: the turn is never given on.
+            raise
+        except grpc.aio.BaseError as error:
+            self._turn.release()
+            raise ConnectionResetError("the call is over") from error
+        self._turn.release()

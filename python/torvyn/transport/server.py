@@ -124,7 +124,9 @@ class Server:
         self._granian._shd = holder(self._socket.detach(), False, BACKLOG)
 
 
-def serve(application: Application, ready: Callable[[Server], None], told: Callable[[], None]) -> int:
+def serve(
+    application: Application, ready: Callable[[Server], None], told: Callable[[], None]
+) -> int:
     """Serves until a signal ends it, whose number it gives. `ready` gets the server, which knows
     its addresses; `told` is called when the end begins."""
     # A thread that waits for the interpreter gets it within half a millisecond, not five.

@@ -1,7 +1,7 @@
-"""Frames as messages of gRPC (`torvyn/v1/inference.proto`) and back: `decode(encode(x)) == x`.
+"""Frames as messages of gRPC (`torvyn/v1/inference.proto`), serialized, one a frame.
 
-The encoder has the methods of `Encoder`; what it gives are serialized messages, one a frame. It
-needs the package `protobuf`, which nothing else in this room does.
+The encoder has the methods of `Encoder`. It needs the package `protobuf`, as `proto_decoder` does,
+and nothing else in this room.
 """
 
 from __future__ import annotations
@@ -10,18 +10,16 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from torvyn.protocol.decoder import frame_from
 from torvyn.protocol.encoder import encodable, to_json
-from torvyn.protocol.failure import bad_frame
 from torvyn.protocol.frames import (
     FINISH_REASONS,
     VERSION,
     Delta,
     End,
     Error,
-    Finish,
+    FinishReason,
     Frame,
-    Heartbeat,
-    Kind,
     Meta,
     Start,
     ToolCall,
@@ -30,10 +28,9 @@ from torvyn.protocol.frames import (
 from torvyn.protocol.halves import Halves
 from torvyn.v1 import inference_pb2 as pb
 
-_REASON_NUMBERS: Final[dict[str, Any]] = {
+REASON_NUMBERS: Final[dict[FinishReason, Any]] = {
     reason: pb.FinishReason.Value(f"FINISH_REASON_{reason.upper()}") for reason in FINISH_REASONS
 }
-_REASONS: Final = {number: reason for reason, number in _REASON_NUMBERS.items()}
 
 
 class Led(bytes):
@@ -49,6 +46,16 @@ def messages(frames: Iterable[bytes]) -> Iterator[bytes]:
             yield from frame.before
         if frame:
             yield frame
+
+
+def respelled(frame: bytes, epoch: str, stream_id: str | None = None) -> bytes:
+    """A frame of our own dialect, one JSON object, as a message."""
+    found = frame_from(json.loads(frame))
+    start = found if isinstance(found, Start) else Start("", "", 0)
+    encoder = ProtoEncoder(
+        id=start.id, flow=start.flow, created=start.created, epoch=epoch, stream_id=stream_id
+    )
+    return b"" if found is None else encoder.encode(found)
 
 
 class ProtoEncoder:
@@ -160,7 +167,7 @@ class ProtoEncoder:
         finish = [
             pb.Finish(
                 index=one.index,
-                reason=_REASON_NUMBERS[one.reason],
+                reason=REASON_NUMBERS[one.reason],
                 matched_stop=_maybe(one.matched_stop),
                 stopped_by=_maybe(one.stopped_by),
             )
@@ -196,57 +203,6 @@ class ProtoEncoder:
         return data
 
 
-def frame_from_message(message: Any) -> Frame | None:
-    """The frame of a `Frame`; None for one that a later version may have added."""
-    match message.WhichOneof("frame"):
-        case "start":
-            start = message.start
-            return Start(start.id, start.flow, start.created, start.version)
-        case "delta":
-            return _delta(message.seq, message.delta)
-        case "meta":
-            return Meta(message.seq, _data(message.meta.data_json))
-        case "error":
-            error = message.error
-            return Error(message.seq, error.code, error.message, error.retryable)
-        case "end":
-            return _end(message.seq, message.end)
-        case "heartbeat":
-            return Heartbeat()
-        case _:
-            return None
-
-
-def _delta(seq: int, delta: Any) -> Delta:
-    content = delta.WhichOneof("content")
-    kind: Kind = "reasoning" if content == "reasoning" else "text"
-    text, call = getattr(delta, kind), None
-    if content == "call":
-        kind, piece = "tool_call", delta.call
-        call = ToolCall(
-            piece.index, _said(piece, "id"), _said(piece, "name"), arguments=piece.arguments
-        )
-    logprobs = tuple(_entry(odds) | _top(odds) for odds in delta.logprobs) or None
-    return Delta(seq, delta.index, kind, text, call, logprobs)
-
-
-def _end(seq: int, end: Any) -> End:
-    finish = tuple(
-        Finish(
-            one.index,
-            _REASONS.get(one.reason, "stop"),
-            _said(one, "matched_stop"),
-            _said(one, "stopped_by"),
-        )
-        for one in end.finish
-    )
-    usage = None
-    if end.HasField("usage"):
-        counts = ("prompt_tokens", "completion_tokens", "cached_tokens", "reasoning_tokens")
-        usage = Usage(*(getattr(end.usage, name) for name in counts))
-    return End(seq, finish, usage, dict(end.timing) or None)
-
-
 def _usage(usage: Usage) -> Any:
     return pb.Usage(
         prompt_tokens=usage.prompt_tokens,
@@ -266,32 +222,6 @@ def _odds(entry: Mapping[str, Any]) -> Any:
         id=entry.get("id"),
         top_logprobs=[_odds(other) for other in top],
     )
-
-
-def _entry(odds: Any) -> dict[str, Any]:
-    """In the form that the other dialects have."""
-    data = _said(odds, "token_bytes")
-    entry = {
-        "token": odds.token,
-        "logprob": _said(odds, "logprob"),
-        "bytes": None if data is None else list(data),
-    }
-    return entry | ({"id": odds.id} if odds.HasField("id") else {})
-
-
-def _top(odds: Any) -> dict[str, Any]:
-    return {"top_logprobs": [_entry(other) for other in odds.top_logprobs]}
-
-
-def _data(text: str) -> dict[str, Any]:
-    try:
-        return dict(json.loads(text))
-    except (ValueError, TypeError, RecursionError) as error:
-        raise bad_frame(f"{type(error).__name__} {error}", text) from None
-
-
-def _said(message: Any, name: str) -> Any:
-    return getattr(message, name) if message.HasField(name) else None
 
 
 def _maybe(text: str | None) -> str | None:
