@@ -10,6 +10,7 @@ import asyncio
 import importlib
 import os
 import socket
+import stat
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
@@ -133,8 +134,11 @@ def _listening(port: int) -> Iterator[socket.socket]:
         return
     for number in numbers:
         try:
+            if not stat.S_ISSOCK(os.fstat(number).st_mode):
+                continue
             found = socket.socket(fileno=os.dup(number))
         except OSError:
+            # It was closed in the meantime.
             continue
         if _listens(found, port):
             yield found
