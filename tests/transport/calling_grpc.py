@@ -9,9 +9,12 @@ from typing import Any
 import pytest
 from serving import PATIENCE_S, Served, served
 
-grpc = pytest.importorskip("grpc", reason='gRPC is not tested: pip install "torvyn[grpc]"')
-for package in ("grpc_health", "grpc_reflection", "google.rpc"):
-    pytest.importorskip(package, reason='gRPC is not tested: pip install "torvyn[grpc]"')
+pytest.importorskip("grpc", reason='gRPC is not tested: pip install "torvyn[grpc]"')
+pytest.importorskip("grpc_health", reason='gRPC is not tested: pip install "torvyn[grpc]"')
+pytest.importorskip("grpc_reflection", reason='gRPC is not tested: pip install "torvyn[grpc]"')
+pytest.importorskip("google.rpc", reason='gRPC is not tested: pip install "torvyn[grpc]"')
+
+import grpc
 
 from torvyn.protocol.frames import Delta, Frame
 from torvyn.protocol.proto_decoder import frame_from_message

@@ -219,5 +219,3 @@ def test_two_hundred_calls_of_one_channel_are_answered_side_by_side() -> None:
         texts = {text_of(frames_of(call)) for call in calls}
 
     assert texts == {"Hello there, world"}
-
-

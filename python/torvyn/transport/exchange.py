@@ -121,6 +121,15 @@ _CLOSE: Final = {"connection": "close"}
 
 def parsed(data: bytes) -> dict[str, Any]:
     """The object that the bytes are, or a refusal."""
+    found = json_value(data)
+    if not isinstance(found, dict):
+        message = f"the body is a JSON {type(found).__name__}, not an object"
+        raise Refusal(400, "transport.bad-json", message, hint='such as {"prompt": "Hello"}')
+    return found
+
+
+def json_value(data: bytes) -> Any:
+    """What the bytes are in JSON, of limited depth, or a refusal."""
     try:
         found = json.loads(data.decode(), parse_constant=_no_number)
     except RecursionError:
@@ -133,9 +142,6 @@ def parsed(data: bytes) -> dict[str, Any]:
             f"the body is no JSON{where}",
             hint='such as {"prompt": "Hello"}',
         ) from None
-    if not isinstance(found, dict):
-        message = f"the body is a JSON {type(found).__name__}, not an object"
-        raise Refusal(400, "transport.bad-json", message, hint='such as {"prompt": "Hello"}')
     if _depth_passes(found, MOST_DEPTH):
         raise _too_deep()
     return found

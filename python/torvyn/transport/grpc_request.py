@@ -11,7 +11,7 @@ from google.protobuf.message import DecodeError
 from google.protobuf.unknown_fields import UnknownFieldSet
 
 from torvyn.transport.asked import invalid
-from torvyn.transport.exchange import parsed
+from torvyn.transport.exchange import json_value
 from torvyn.transport.refusal import Refusal
 
 Json = dict[str, Any]
@@ -57,7 +57,8 @@ def body_of(request: Any) -> Json:
     if request.HasField("tool_choice_function"):
         body["tool_choice"] = _function({"name": request.tool_choice_function})
     if request.HasField("response_format_json"):
-        body["response_format"] = _object("response_format_json", request.response_format_json)
+        text = request.response_format_json
+        body["response_format"] = _json("response_format_json", text, dict, "object")
     return body
 
 
@@ -65,7 +66,7 @@ def _message(message: Any) -> Json:
     """As chat models know them. What a message leaves out is left out here too."""
     given: Json = {"role": message.role} | _said(message, ("content", "name", "tool_call_id"))
     if message.HasField("content_json"):
-        given["content"] = _list("content_json", message.content_json)
+        given["content"] = _json("content_json", message.content_json, list, "list")
     if message.tool_calls:
         given["tool_calls"] = [
             {"id": call.id} | _function({"name": call.name, "arguments": call.arguments})
@@ -77,7 +78,8 @@ def _message(message: Any) -> Json:
 def _tool(tool: Any) -> Json:
     function = {"name": tool.name} | _said(tool, ("description", "strict"))
     if tool.HasField("parameters_json"):
-        function["parameters"] = _object("parameters_json", tool.parameters_json)
+        text = tool.parameters_json
+        function["parameters"] = _json("parameters_json", text, dict, "object")
     return _function(function)
 
 
@@ -85,18 +87,13 @@ def _function(function: Json) -> Json:
     return {"type": "function", "function": function}
 
 
-def _object(name: str, text: str) -> Json:
+def _json(name: str, text: str, kind: type, words: str) -> Any:
     try:
-        return parsed(text.encode())
+        found = json_value(text.encode())
     except Refusal as refusal:
         raise invalid(f"`{name}`: {refusal.message.replace('the body', 'it')}") from None
-
-
-def _list(name: str, text: str) -> list[Any]:
-    # A list has no members that could be too many or too deep once it is one of an object's.
-    found = _object(name, f'{{"parts":{text}}}').get("parts")
-    if not isinstance(found, list):
-        raise invalid(f"`{name}` is a JSON list")
+    if not isinstance(found, kind):
+        raise invalid(f"`{name}` is a JSON {words}")
     return found
 
 

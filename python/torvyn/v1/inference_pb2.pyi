@@ -281,18 +281,22 @@ class Credit(_message.Message):
     def __init__(self, frames: _Optional[int] = ...) -> None: ...
 
 class Resume(_message.Message):
-    __slots__ = ("id", "after")
+    __slots__ = ("id", "after", "credit")
     ID_FIELD_NUMBER: _ClassVar[int]
     AFTER_FIELD_NUMBER: _ClassVar[int]
+    CREDIT_FIELD_NUMBER: _ClassVar[int]
     id: str
     after: str
-    def __init__(self, id: _Optional[str] = ..., after: _Optional[str] = ...) -> None: ...
+    credit: int
+    def __init__(self, id: _Optional[str] = ..., after: _Optional[str] = ..., credit: _Optional[int] = ...) -> None: ...
 
 class Observe(_message.Message):
-    __slots__ = ("id",)
+    __slots__ = ("id", "credit")
     ID_FIELD_NUMBER: _ClassVar[int]
+    CREDIT_FIELD_NUMBER: _ClassVar[int]
     id: str
-    def __init__(self, id: _Optional[str] = ...) -> None: ...
+    credit: int
+    def __init__(self, id: _Optional[str] = ..., credit: _Optional[int] = ...) -> None: ...
 
 class Ping(_message.Message):
     __slots__ = ()
