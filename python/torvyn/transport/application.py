@@ -8,15 +8,18 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 from torvyn.engine.service import Service
+from torvyn.errors import TorvynError
 from torvyn.observe.logs import Redactor
 from torvyn.transport import asked, paths
 from torvyn.transport.admission import Admission
 from torvyn.transport.asked import Asked
 from torvyn.transport.call import Call
 from torvyn.transport.caller import Caller
+from torvyn.transport.conversation import Conversation
 from torvyn.transport.exchange import Exchange, Left, Receive, Scope, Send
 from torvyn.transport.gate import Gate
 from torvyn.transport.meter import Meter
@@ -51,6 +54,7 @@ class Application:
         self.services = dict(services)
         self.settings = settings
         self.calls: dict[str, Call] = {}
+        self.conversations: set[Conversation] = set()
         self.meter = Meter(self.services)
         self.is_draining = False
         self.created = int(time.time())
@@ -75,6 +79,8 @@ class Application:
         """Takes no more requests; what runs may end by itself for most of the time it has, then
         its clients are told."""
         self.is_draining = True
+        for conversation in list(self.conversations):
+            conversation.drain()
         grace_s = self.settings.shutdown_grace_s if grace_s is None else grace_s
         last_s = min(1.0, grace_s / 4)
         try:
@@ -92,6 +98,8 @@ class Application:
         self.sessions.suspend()
         for call in list(self.calls.values()):
             call.fail(shutting_down())
+        for conversation in self.conversations:
+            conversation.hurry()
 
     # One request
 
@@ -114,15 +122,20 @@ class Application:
         logger.info("%s %s %d %.1f ms %s", *words, extra=fields)
 
     async def _refuse(self, exchange: Exchange, raised: Exception) -> None:
-        error = told(raised)
-        if error.__cause__ is raised:
-            logger.exception("request %s failed", exchange.id, exc_info=raised)
+        error, words = self.explained(raised, exchange.id)
         if exchange.status:
             return
         is_openai = exchange.path.startswith("/v1/") and not exchange.path.startswith("/v1/streams")
-        body = (openai_body if is_openai else own_body)(error, self._redactor.text(error.message))
+        body = (openai_body if is_openai else own_body)(error, words)
         headers = error.headers if isinstance(error, Refusal) else {}
         await exchange.answer(body, status_of(error), headers=headers)
+
+    def explained(self, raised: Exception, request_id: str) -> tuple[TorvynError, str]:
+        """What a client is told, and in which words; the log is told what is our own mistake."""
+        error = told(raised)
+        if error.__cause__ is raised:
+            logger.exception("request %s failed", request_id, exc_info=raised)
+        return error, self._redactor.text(error.message)
 
     # Answers of flows
 
@@ -186,6 +199,17 @@ class Application:
         try:
             await reader.run()
         finally:
+            self._end()
+
+    @contextmanager
+    def holding(self, conversation: Conversation) -> Iterator[None]:
+        """While it is held, the server is not idle."""
+        self.conversations.add(conversation)
+        self._begin()
+        try:
+            yield
+        finally:
+            self.conversations.discard(conversation)
             self._end()
 
     def _begin(self) -> None:

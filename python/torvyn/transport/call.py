@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 
 from torvyn.engine.generation import Generation
 from torvyn.engine.service import Service
@@ -62,6 +63,7 @@ class Call(ABC):
         self._stopped_by: str | None = None
         self._listener: asyncio.Task[None] | None = None
         self._alarm: asyncio.TimerHandle | None = None
+        wire.bind(generation.request_id)
 
     @property
     def id(self) -> str:
@@ -75,21 +77,31 @@ class Call(ABC):
         """As its client asks: what is held is let go, and it ends well."""
         self._stopped_by = "client"
         self.generation.stop()
+        self.wire.hurry()
+
+    def update(
+        self, *, stop: str | Sequence[str] | None = None, max_tokens: int | None = None
+    ) -> None:
+        """As its client asks: for what has not left yet."""
+        self.generation.update(stop=stop, max_tokens=max_tokens)
 
     def leave(self) -> None:
         """The client has gone."""
         self.is_left = True
         self.generation.close()
+        self.wire.hurry()
 
     def cancel(self) -> None:
         """As its client asks: at once, and what is held is dropped."""
         self.generation.close()
+        self.wire.hurry()
 
     def fail(self, error: TorvynError) -> None:
         """It cannot go on; the client is told why."""
         if self.failure is None:
             self.failure = error
             self.generation.close()
+            self.wire.hurry()
 
     def finish(self, index: int, reason: FinishReason | None, matched: str | None) -> Finish:
         """How a choice ended, seen from outside: what we broke off is an error."""

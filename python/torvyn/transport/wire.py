@@ -62,6 +62,14 @@ class Wire(ABC):
     async def until_left(self) -> None:
         """Returns when nobody is there any more."""
 
+    def bind(self, id: str) -> None:
+        """Which answer goes over it."""
+        return
+
+    def hurry(self) -> None:
+        """The answer is about to end: what is left of it waits for nobody's leave."""
+        return
+
 
 class HttpWire(Wire):
     """The answer to an HTTP request, as an event stream or as lines."""

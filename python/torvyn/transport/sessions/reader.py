@@ -122,6 +122,7 @@ class Client(Reader):
     def __init__(self, session: Session, wire: Wire, settings: Settings, place: int) -> None:
         super().__init__(session.ring, session.epoch, wire, settings, place)
         self._session = session
+        wire.bind(session.id)
 
     async def run(self) -> None:
         session = self._session
