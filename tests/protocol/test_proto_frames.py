@@ -144,13 +144,6 @@ def test_a_meta_that_is_no_object_is_refused() -> None:
     assert caught.value.code == "protocol.bad-frame"
 
 
-def test_a_stream_of_many_has_its_name_around_its_frames() -> None:
-    encoder = ProtoEncoder(**IDENTITY, stream_id="s")
-
-    message = pb.ServerMessage.FromString(encoder.text("Hi"))
-    assert (message.stream_id, message.frame.delta.text) == ("s", "Hi")
-
-
 def test_the_made_files_are_those_of_the_proto(tmp_path: Path) -> None:
     pytest.importorskip("grpc_tools", reason="nobody can tell: pip install grpcio-tools")
     out = tmp_path / "set"

@@ -52,7 +52,7 @@ def test_a_call_that_is_cancelled_while_it_waits_starts_no_engine() -> None:
     engine = Watched(pause_s=60)
     with answering(engine, max_streams=1, admission_wait_s=30) as (server, stub):
         running = stub.Generate(HI)
-        next(running)
+        assert engine.has_begun.wait(PATIENCE_S)
         engine.has_begun.clear()
         waiting = stub.Generate(HI)
         wait_for(lambda: server.application.admission.waiting)
@@ -178,7 +178,7 @@ def test_shutting_down_gives_every_open_call_its_end() -> None:
         ends = [frames_of(call)[-2:] for call in calls]
         ending.join()
 
-    assert all(isinstance(error, Error) and isinstance(end, End) for error, end in ends)
+    assert {(type(error), type(end)) for error, end in ends} == {(Error, End)}
     assert {error.code for error, _ in ends} == {"transport.shutting-down"}
     assert {call.code() for call in calls} == {Code.OK}
 

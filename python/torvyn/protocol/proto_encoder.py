@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from torvyn.protocol.decoder import frame_from
 from torvyn.protocol.encoder import encodable, to_json
@@ -38,6 +38,12 @@ class Led(bytes):
 
     before: tuple[bytes, ...] = ()
 
+    @classmethod
+    def of(cls, data: bytes, before: tuple[bytes, ...]) -> Self:
+        led = cls(data)
+        led.before = before
+        return led
+
 
 def messages(frames: Iterable[bytes]) -> Iterator[bytes]:
     """Each message that is to be sent for these frames."""
@@ -48,21 +54,18 @@ def messages(frames: Iterable[bytes]) -> Iterator[bytes]:
             yield frame
 
 
-def respelled(frame: bytes, epoch: str, stream_id: str | None = None) -> bytes:
+def respelled(frame: bytes, epoch: str) -> bytes:
     """A frame of our own dialect, one JSON object, as a message."""
     found = frame_from(json.loads(frame))
     start = found if isinstance(found, Start) else Start("", "", 0)
-    encoder = ProtoEncoder(
-        id=start.id, flow=start.flow, created=start.created, epoch=epoch, stream_id=stream_id
-    )
+    encoder = ProtoEncoder(id=start.id, flow=start.flow, created=start.created, epoch=epoch)
     return b"" if found is None else encoder.encode(found)
 
 
 class ProtoEncoder:
-    """The frames of one answer as serialized messages: `Frame`, or with a `stream_id`
-    `ServerMessage`."""
+    """The frames of one answer as serialized messages."""
 
-    __slots__ = ("_halves", "_identity", "_stream_id", "choices", "seq")
+    __slots__ = ("_halves", "_identity", "choices", "seq")
 
     def __init__(
         self,
@@ -72,11 +75,9 @@ class ProtoEncoder:
         created: int,
         epoch: str,
         choices: int = 1,
-        stream_id: str | None = None,
         **_: Any,
     ) -> None:
         self._identity = (encodable(id), encodable(flow), created, epoch)
-        self._stream_id = None if stream_id is None else encodable(stream_id)
         self._halves = Halves()
         self.choices = choices
         self.seq = 0
@@ -194,13 +195,8 @@ class ProtoEncoder:
         return self.seq
 
     def _bytes(self, frame: Any, before: tuple[bytes, ...] = ()) -> bytes:
-        if self._stream_id is not None:
-            frame = pb.ServerMessage(stream_id=self._stream_id, frame=frame)
         data: bytes = frame.SerializeToString()
-        if before:
-            data = Led(data)
-            data.before = before
-        return data
+        return Led.of(data, before) if before else data
 
 
 def _usage(usage: Usage) -> Any:

@@ -10,12 +10,15 @@ from __future__ import annotations
 import asyncio
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from torvyn.protocol.encoder import Dialect, Encoder
 from torvyn.transport.outlet import Outlet
 from torvyn.transport.refusal import Refusal
 from torvyn.transport.wire import Wire
+
+if TYPE_CHECKING:
+    from torvyn.protocol.proto_encoder import ProtoEncoder
 
 Packed = tuple[Sequence[bytes], bool]
 
@@ -33,6 +36,9 @@ class Channel(Wire):
     @abstractmethod
     def note(self, kind: str, stream_id: str | None = None, **said: Any) -> bytes:
         """What is no frame of an answer: `heartbeat`, `pong`, `refused`."""
+
+    def abandon(self) -> None:
+        """Nobody takes what is on its way any more: who waits for that need not."""
 
 
 class Strand(Wire):
@@ -85,7 +91,7 @@ class Strand(Wire):
         """While it waits for credit."""
         self._left = asyncio.Event()
 
-    def encoder(self, dialect: Dialect, **identity: Any) -> Encoder:
+    def encoder(self, dialect: Dialect, **identity: Any) -> Encoder | ProtoEncoder:
         self._epoch = identity.get("epoch", "")
         return self._channel.encoder(dialect, **identity)
 

@@ -225,6 +225,7 @@ class Conversation:
         """Leaves every stream; gives the tasks that are about to end."""
         self._end()
         self.outlet.is_left = True
+        self.channel.abandon()
         tasks = []
         for strand in self.strands.values():
             call = self._call(strand)

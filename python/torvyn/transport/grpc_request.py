@@ -32,6 +32,8 @@ _AS_THEY_ARE: Final = (
     "stateful",
     "tool_choice",
 )
+_STEERING: Final = ("id", "after", "credit", "frames", "max_tokens")
+_OPTIONAL: Final = ("after", "credit", "max_tokens")
 
 
 def read(kind: Any, data: bytes) -> Any:
@@ -60,6 +62,22 @@ def body_of(request: Any) -> Json:
         text = request.response_format_json
         body["response_format"] = _json("response_format_json", text, dict, "object")
     return body
+
+
+def record_of(message: Any) -> Json:
+    """The record that a `ClientMessage` is, as a WebSocket carries it."""
+    kind = message.WhichOneof("message")
+    record: Json = {"type": kind, "stream_id": message.stream_id or None}
+    if kind is None:
+        return record
+    said = getattr(message, kind)
+    if kind == "start":
+        return body_of(said.request) | _said(said, ("credit",)) | record
+    if kind == "update" and said.stop:
+        record["stop"] = list(said.stop)
+    names = tuple(name for name in _STEERING if name in said.DESCRIPTOR.fields_by_name)
+    given = {name: getattr(said, name) for name in names if name not in _OPTIONAL}
+    return record | given | _said(said, tuple(name for name in names if name in _OPTIONAL))
 
 
 def _message(message: Any) -> Json:

@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 import grpc
 
-from torvyn.errors import Internal, TorvynError
-from torvyn.observe.logs import Redactor
+from torvyn.errors import Internal
 from torvyn.transport import asked
 from torvyn.transport.caller import ANYONE
+from torvyn.transport.conversation import Conversation
 from torvyn.transport.exchange import chosen_id
-from torvyn.transport.grpc_request import body_of, read
+from torvyn.transport.grpc_request import body_of, read, record_of
 from torvyn.transport.grpc_status import Status
-from torvyn.transport.grpc_wire import GrpcWire
-from torvyn.transport.refusal import Refusal, told
+from torvyn.transport.grpc_wire import GrpcChannel, GrpcWire, Line
+from torvyn.transport.refusal import Refusal, shutting_down
 from torvyn.v1 import inference_pb2 as pb
 
 if TYPE_CHECKING:
@@ -41,7 +41,10 @@ class Inference:
 
     def handlers(self) -> Any:
         """What a server of gRPC takes."""
-        methods = {"Generate": grpc.unary_stream_rpc_method_handler(self.generate)}
+        methods = {
+            "Generate": grpc.unary_stream_rpc_method_handler(self.generate),
+            "Session": grpc.stream_stream_rpc_method_handler(self.session),
+        }
         return grpc.method_handlers_generic_handler(SERVICE, methods)
 
     async def generate(self, data: bytes, context: Any) -> None:
@@ -49,11 +52,39 @@ class Inference:
         rpc = Rpc(self._application, context, "Generate")
         await rpc.run(self._answer(rpc, data))
 
+    async def session(self, _: Any, context: Any) -> None:
+        """Many answers, steered by messages."""
+        rpc = Rpc(self._application, context, "Session")
+        await rpc.run(self._converse(rpc))
+
     async def _answer(self, rpc: Rpc, data: bytes) -> None:
         wanted = asked.own(body_of(read(pb.GenerateRequest, data)))
-        await self._application.answer(rpc.wire, wanted)
-        if not rpc.wire.has_ended and not rpc.wire.is_left:
-            raise _broken_off(rpc.wire, self._application.settings.write_timeout_s)
+        wire = GrpcWire(rpc.line, rpc.id, rpc.caller)
+        await self._application.answer(wire, wanted)
+        if wire.has_ended or rpc.line.is_left:
+            return
+        if not rpc.line.is_stuck:
+            raise Internal("the answer broke off; the log says why", code="transport.failed")
+        raise self._unread()
+
+    async def _converse(self, rpc: Rpc) -> None:
+        application = self._application
+        if application.is_draining:
+            raise shutting_down()
+        channel = GrpcChannel(rpc.line, rpc.id, rpc.caller)
+        await channel.begin({})
+        conversation = Conversation(application, channel)
+        await conversation.hold(rpc.read(conversation))
+        if conversation.outlet.is_cut:
+            raise self._unread()
+        if application.is_draining:
+            raise shutting_down()
+
+    def _unread(self) -> Refusal:
+        after_s = self._application.settings.write_timeout_s
+        message = f"nothing was read for {after_s:g} s"
+        hint = "`write_timeout` of `[serve]` is the limit"
+        return Refusal(408, "transport.unread", message, hint=hint)
 
 
 class Rpc:
@@ -66,8 +97,25 @@ class Rpc:
         metadata = context.invocation_metadata() or ()
         self.headers = {key: value for key, value in metadata if isinstance(value, str)}
         self.id = chosen_id(self.headers)
-        self.wire = GrpcWire(context, self.id, ANYONE)
+        self.caller = ANYONE
+        self.line = Line(context)
         self._code = grpc.StatusCode.OK
+
+    async def read(self, conversation: Conversation) -> None:
+        """Gives it what the client says; returns when the client has gone."""
+        while (data := await self._context.read()) is not grpc.aio.EOF:
+            stream_id = None
+            try:
+                message = read(pb.ClientMessage, data)
+                stream_id = message.stream_id or None
+                record = record_of(message)
+            except Refusal as refusal:
+                await conversation.refuse(refusal, stream_id)
+            else:
+                await conversation.take(record)
+        # It has no more to say, and may still listen.
+        conversation.drain()
+        await self.line.until_left()
 
     async def run(self, work: Awaitable[None]) -> None:
         """Does the work; what it raises is the status of the call."""
@@ -79,29 +127,23 @@ class Rpc:
         finally:
             self._count(time.perf_counter() - began_s)
 
-    async def _worked(self, work: Awaitable[None]) -> TorvynError | None:
+    async def _worked(self, work: Awaitable[None]) -> Exception | None:
         task = asyncio.ensure_future(work)
         try:
             await asyncio.shield(task)
         except asyncio.CancelledError:
             self._code = grpc.StatusCode.CANCELLED
-            self.wire.leave()
-            if not self.wire.has_begun:
+            self.line.leave()
+            if not self.line.has_begun:
                 task.cancel()
             await asyncio.wait([task])
             raise
         except Exception as raised:
-            return self._told(raised)
+            return raised
         return None
 
-    def _told(self, raised: Exception) -> TorvynError:
-        error = told(raised)
-        if error.__cause__ is raised:
-            logger.exception("request %s failed", self.id, exc_info=raised)
-        return error
-
-    async def _refuse(self, error: TorvynError) -> None:
-        words = Redactor(self._application.settings.secrets).text(error.message)
+    async def _refuse(self, raised: Exception) -> None:
+        error, words = self._application.explained(raised, self.id)
         status = Status(error, words, self.id)
         self._code = status.code
         await self._context.abort(status.code, status.words, status.trailers)
@@ -112,12 +154,3 @@ class Rpc:
         fields = {"event": "request", "request_id": self.id, "status": number}
         words = (self._route, code.name, took_s * 1000, self.id)
         logger.info("GRPC %s %s %.1f ms %s", *words, extra=fields)
-
-
-def _broken_off(wire: GrpcWire, after_s: float) -> TorvynError:
-    """Why the last frame was never sent."""
-    if not wire.is_stuck:
-        return Internal("the answer broke off; the server's log says why", code="transport.failed")
-    message = f"nothing of the stream was read for {after_s:g} s"
-    hint = "`write_timeout` of `[serve]` is the limit"
-    return Refusal(408, "transport.unread", message, hint=hint)

@@ -1,40 +1,95 @@
-"""The wire of a gRPC call: one message a frame, serialized once."""
+"""Wires of gRPC: the answer to a call, and the channel of a session.
+
+One message a frame, serialized once. gRPC takes one message of a call at a time, and keeps the one
+that it was given, whatever becomes of who gave it.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import grpc
 
-from torvyn.protocol.encoder import Dialect
-from torvyn.protocol.proto_encoder import ProtoEncoder, messages, respelled
+from torvyn.protocol.encoder import Dialect, encodable
+from torvyn.protocol.proto_encoder import Led, ProtoEncoder, messages, respelled
 from torvyn.transport.caller import Caller
+from torvyn.transport.channel import Channel
 from torvyn.transport.wire import Wire
+from torvyn.v1 import inference_pb2 as pb
 
 
-class GrpcWire(Wire):
-    """The answer to a call. `leave` is what its handler says when the client has gone."""
+class Line:
+    """One call, as its sender sees it."""
 
-    __slots__ = ("_context", "_left", "_turn", "has_begun", "has_ended")
-
-    def __init__(self, context: Any, request_id: str, caller: Caller) -> None:
-        super().__init__(request_id, caller, self._write)
+    def __init__(self, context: Any) -> None:
         self._context = context
         self._left = asyncio.Event()
-        # A heartbeat may be on its way, and gRPC takes one message at a time.
         self._turn = asyncio.Lock()
+        self._sender: asyncio.Task[Any] | None = None
         self.has_begun = False
-        self.has_ended = False
-        """The last frame was sent, or is about to be."""
+        self.is_stuck = False
+        """Its sender gave up while a message was on its way; there will be no other."""
 
     @property
     def is_left(self) -> bool:
         return self._left.is_set()
 
+    async def until_left(self) -> None:
+        await self._left.wait()
+
     def leave(self) -> None:
+        """The client has gone."""
         self._left.set()
+
+    def abandon(self) -> None:
+        """Who waits for the client to take a message waits no more."""
+        self.leave()
+        if self._sender is not None:
+            self._sender.cancel()
+
+    async def begin(self, request_id: str) -> None:
+        self.has_begun = True
+        try:
+            await self._context.send_initial_metadata((("x-request-id", request_id),))
+        except grpc.aio.BaseError:
+            self.leave()
+
+    async def write(self, packed: Sequence[bytes]) -> None:
+        async with self._turn:
+            if self.is_left or self.is_stuck:
+                raise _over()
+            self._sender = asyncio.current_task()
+            try:
+                for message in packed:
+                    await self._context.write(message)
+            except asyncio.CancelledError:
+                self.is_stuck = True
+                if not self.is_left or self._sender is None:
+                    raise
+                self._sender.uncancel()
+                raise _over() from None
+            except grpc.aio.BaseError as error:
+                raise _over() from error
+            finally:
+                self._sender = None
+
+
+def _over() -> ConnectionResetError:
+    return ConnectionResetError("the call is over")
+
+
+class GrpcWire(Wire):
+    """The answer to a call."""
+
+    __slots__ = ("_line", "has_ended")
+
+    def __init__(self, line: Line, request_id: str, caller: Caller) -> None:
+        super().__init__(request_id, caller, line.write)
+        self._line = line
+        self.has_ended = False
+        """The last frame was sent, or is about to be."""
 
     def encoder(self, dialect: Dialect, **identity: Any) -> ProtoEncoder:
         return ProtoEncoder(**identity)
@@ -47,29 +102,76 @@ class GrpcWire(Wire):
         return respelled(frame, event_id.rpartition("-")[0])
 
     async def begin(self, headers: Mapping[str, str]) -> None:
-        self.has_begun = True
-        try:
-            await self._context.send_initial_metadata((("x-request-id", self.request_id),))
-        except grpc.aio.BaseError:
-            self.leave()
+        await self._line.begin(self.request_id)
 
     async def until_left(self) -> None:
-        await self._left.wait()
+        await self._line.until_left()
 
-    @property
-    def is_stuck(self) -> bool:
-        """A message was on its way when its sender was cut off."""
-        return self._turn.locked()
+
+class GrpcChannel(Channel):
+    """A call that carries many streams."""
+
+    __slots__ = ("_line",)
+
+    def __init__(self, line: Line, request_id: str, caller: Caller) -> None:
+        super().__init__(request_id, caller, self._write)
+        self._line = line
+
+    def encoder(self, dialect: Dialect, **identity: Any) -> ProtoEncoder:
+        return ProtoEncoder(**identity)
+
+    def pack(self, frames: Sequence[bytes], is_last: bool = False) -> list[bytes]:
+        return list(messages(frames))
+
+    def spell(self, frame: bytes, event_id: str) -> bytes:
+        return respelled(frame, event_id.rpartition("-")[0])
+
+    def tag(self, stream_id: str) -> Callable[[bytes, str], bytes]:
+        # The name is the first field of the message and the frame the second, so that a frame
+        # that is serialized already need not be read again.
+        name = pb.ServerMessage(stream_id=encodable(stream_id)).SerializeToString()
+
+        def tagged(frame: bytes, epoch: str = "") -> bytes:
+            data = b"%s\x12%s%s" % (name, _varint(len(frame)), frame)
+            if isinstance(frame, Led):
+                return Led.of(data, tuple(tagged(before) for before in frame.before))
+            return data if frame else b""
+
+        return tagged
+
+    def note(self, kind: str, stream_id: str | None = None, **said: Any) -> bytes:
+        message = pb.ServerMessage(stream_id=encodable(stream_id or ""))
+        if kind == "heartbeat":
+            message.frame.heartbeat.SetInParent()
+        elif kind == "pong":
+            message.pong.SetInParent()
+        else:
+            for name, value in said.items():
+                setattr(
+                    message.refused, name, encodable(value) if isinstance(value, str) else value
+                )
+        data: bytes = message.SerializeToString()
+        return data
+
+    def abandon(self) -> None:
+        self._line.abandon()
+
+    async def begin(self, headers: Mapping[str, str]) -> None:
+        await self._line.begin(self.request_id)
+
+    async def until_left(self) -> None:
+        await self._line.until_left()
 
     async def _write(self, packed: list[bytes]) -> None:
-        await self._turn.acquire()
-        try:
-            for message in packed:
-                await self._context.write(message)
-        except asyncio.CancelledError:
-            # gRPC still has the message, and takes no other: the turn is never given on.
-            raise
-        except grpc.aio.BaseError as error:
-            self._turn.release()
-            raise ConnectionResetError("the call is over") from error
-        self._turn.release()
+        # One stream may be dropped while its message is on its way; the others go on after it.
+        await asyncio.shield(asyncio.ensure_future(self._line.write(packed)))
+
+
+def _varint(number: int) -> bytes:
+    """As protobuf writes the length of a field."""
+    data = bytearray()
+    while number > 0x7F:
+        data.append(number & 0x7F | 0x80)
+        number >>= 7
+    data.append(number)
+    return bytes(data)
