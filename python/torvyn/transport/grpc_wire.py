@@ -27,14 +27,17 @@ class Line:
         self._context = context
         self._left = asyncio.Event()
         self._turn = asyncio.Lock()
-        self._sender: asyncio.Task[Any] | None = None
+        self._sending: asyncio.Task[None] | None = None
         self.has_begun = False
-        self.is_stuck = False
-        """Its sender gave up while a message was on its way; there will be no other."""
 
     @property
     def is_left(self) -> bool:
         return self._left.is_set()
+
+    @property
+    def is_stuck(self) -> bool:
+        """A message is on its way."""
+        return self._turn.locked()
 
     async def until_left(self) -> None:
         await self._left.wait()
@@ -44,10 +47,10 @@ class Line:
         self._left.set()
 
     def abandon(self) -> None:
-        """Who waits for the client to take a message waits no more."""
+        """Nobody waits any more for the client to take what is on its way."""
         self.leave()
-        if self._sender is not None:
-            self._sender.cancel()
+        if self._sending is not None:
+            self._sending.cancel()
 
     async def begin(self, request_id: str) -> None:
         self.has_begun = True
@@ -57,23 +60,26 @@ class Line:
             self.leave()
 
     async def write(self, packed: Sequence[bytes]) -> None:
+        """When who sends is cancelled, what was given to gRPC goes its way: an answer that is
+        stopped is one whose sender is cancelled, and there is more to send."""
+        await asyncio.shield(asyncio.ensure_future(self._send(packed)))
+
+    async def _send(self, packed: Sequence[bytes]) -> None:
         async with self._turn:
-            if self.is_left or self.is_stuck:
+            if self.is_left:
                 raise _over()
-            self._sender = asyncio.current_task()
+            self._sending = asyncio.current_task()
             try:
                 for message in packed:
                     await self._context.write(message)
-            except asyncio.CancelledError:
-                self.is_stuck = True
-                if not self.is_left or self._sender is None:
-                    raise
-                self._sender.uncancel()
-                raise _over() from None
             except grpc.aio.BaseError as error:
                 raise _over() from error
+            except asyncio.CancelledError:
+                if not self.is_left:
+                    raise
+                raise _over() from None
             finally:
-                self._sender = None
+                self._sending = None
 
 
 def _over() -> ConnectionResetError:
@@ -114,7 +120,7 @@ class GrpcChannel(Channel):
     __slots__ = ("_line",)
 
     def __init__(self, line: Line, request_id: str, caller: Caller) -> None:
-        super().__init__(request_id, caller, self._write)
+        super().__init__(request_id, caller, line.write)
         self._line = line
 
     def encoder(self, dialect: Dialect, **identity: Any) -> ProtoEncoder:
@@ -161,10 +167,6 @@ class GrpcChannel(Channel):
 
     async def until_left(self) -> None:
         await self._line.until_left()
-
-    async def _write(self, packed: list[bytes]) -> None:
-        # One stream may be dropped while its message is on its way; the others go on after it.
-        await asyncio.shield(asyncio.ensure_future(self._line.write(packed)))
 
 
 def _varint(number: int) -> bytes:
