@@ -8,17 +8,18 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any, Final
 
 from torvyn.engine.service import Service
 from torvyn.errors import TorvynError
 from torvyn.observe.logs import Redactor
-from torvyn.transport import asked, paths
+from torvyn.transport import asked, paths, websocket
 from torvyn.transport.admission import Admission
 from torvyn.transport.asked import Asked
 from torvyn.transport.call import Call
-from torvyn.transport.caller import Caller
+from torvyn.transport.caller import ANYONE, Caller
 from torvyn.transport.conversation import Conversation
 from torvyn.transport.exchange import Exchange, Left, Receive, Scope, Send
 from torvyn.transport.gate import Gate
@@ -41,6 +42,8 @@ from torvyn.transport.wire import Wire
 
 logger = logging.getLogger("torvyn.transport")
 
+_OURS: Final = ("/v1/streams", websocket.PATH)
+
 
 def app(services: Mapping[str, Service], settings: Settings | None = None) -> Application:
     """The ASGI application that answers with these services, by the names that clients use."""
@@ -55,10 +58,11 @@ class Application:
         self.settings = settings
         self.calls: dict[str, Call] = {}
         self.conversations: set[Conversation] = set()
+        self._on_unheld: Callable[[], None] | None = None
         self.meter = Meter(self.services)
         self.is_draining = False
         self.created = int(time.time())
-        self._gate = Gate(settings.hosts, settings.host)
+        self.gate = Gate(settings.hosts, settings.host)
         self.admission = Admission(settings.max_streams, settings.admission_wait_s)
         self._busy = 0
         self._is_idle = asyncio.Event()
@@ -72,8 +76,7 @@ class Application:
         elif scope["type"] == "lifespan":
             await self._lifespan(receive, send)
         elif scope["type"] == "websocket":
-            await receive()
-            await send({"type": "websocket.close", "code": 1000})
+            await websocket.converse(self, scope, receive, send)
 
     async def drain(self, grace_s: float | None = None) -> None:
         """Takes no more requests; what runs may end by itself for most of the time it has, then
@@ -101,13 +104,17 @@ class Application:
         for conversation in self.conversations:
             conversation.hurry()
 
+    def identify(self, headers: Mapping[str, str], **where: Any) -> Caller:
+        """Who asks, whatever the transport; raises the refusal."""
+        return ANYONE
+
     # One request
 
     async def _http(self, exchange: Exchange) -> None:
         began_s = time.perf_counter()
         route = "unknown"
         try:
-            self._gate.check(exchange.headers)
+            self.gate.check(exchange.headers)
             route, handler = paths.find(exchange)
             await handler(self, exchange)
         except type(Left):
@@ -125,7 +132,7 @@ class Application:
         error, words = self.explained(raised, exchange.id)
         if exchange.status:
             return
-        is_openai = exchange.path.startswith("/v1/") and not exchange.path.startswith("/v1/streams")
+        is_openai = exchange.path.startswith("/v1/") and not exchange.path.startswith(_OURS)
         body = (openai_body if is_openai else own_body)(error, words)
         headers = error.headers if isinstance(error, Refusal) else {}
         await exchange.answer(body, status_of(error), headers=headers)
@@ -211,6 +218,14 @@ class Application:
         finally:
             self.conversations.discard(conversation)
             self._end()
+            if not self.conversations and self._on_unheld is not None:
+                self._on_unheld()
+
+    def when_unheld(self, call: Callable[[], None]) -> None:
+        """Calls it when there is no conversation any more: now, or when the last one ends."""
+        self._on_unheld = call if self.conversations else None
+        if not self.conversations:
+            call()
 
     def _begin(self) -> None:
         self._busy += 1

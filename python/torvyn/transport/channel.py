@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import abstractmethod
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -24,9 +25,14 @@ Packed = tuple[Sequence[bytes], bool]
 
 
 class Channel(Wire):
-    """`pack` takes one frame; `until_left` is for who reads from it."""
+    """`pack` takes one frame. What `send` was given is sent, also when who awaits it is cancelled:
+    an engine is interrupted by its reader's task, which may be sending just then."""
 
     __slots__ = ()
+
+    @abstractmethod
+    def let_go(self) -> None:
+        """Nobody is there: whoever waits in `send` waits no longer."""
 
     @abstractmethod
     def tag(self, stream_id: str) -> Callable[[bytes, str], bytes]:
@@ -36,9 +42,6 @@ class Channel(Wire):
     @abstractmethod
     def note(self, kind: str, stream_id: str | None = None, **said: Any) -> bytes:
         """What is no frame of an answer: `heartbeat`, `pong`, `refused`."""
-
-    def abandon(self) -> None:
-        """Nobody takes what is on its way any more: who waits for that need not."""
 
 
 class Strand(Wire):
@@ -53,10 +56,12 @@ class Strand(Wire):
         "_granted",
         "_has_begun",
         "_left",
+        "_on_last",
         "_on_withheld",
         "_outlet",
         "_patience_s",
         "_tag",
+        "_unsent",
         "answer_id",
         "dropped",
         "stream_id",
@@ -71,7 +76,9 @@ class Strand(Wire):
         credit: int | None,
         patience_s: float,
         on_withheld: Callable[[Strand], None],
+        on_last: Callable[[Strand], None],
     ) -> None:
+        """Told are a client that grants nothing for so long, and that the last is about to go."""
         super().__init__(channel.request_id, channel.caller, self._go_out)
         self.stream_id = stream_id
         self.answer_id: str | None = None
@@ -84,9 +91,12 @@ class Strand(Wire):
         self._credit = credit
         self._patience_s = patience_s
         self._on_withheld = on_withheld
+        self._on_last = on_last
         self._tag = channel.tag(stream_id)
         self._epoch = ""
         self._has_begun = False
+        self._unsent: deque[bytes] = deque()
+        """Frames that wait. Who is cancelled while it waits leaves them to the next who sends."""
         self._granted: asyncio.Event | None = None
         """While it waits for credit."""
         self._left = asyncio.Event()
@@ -128,7 +138,11 @@ class Strand(Wire):
 
     async def _go_out(self, packed: Packed) -> None:
         frames, is_last = packed
-        for frame in frames:
+        unsent = self._unsent
+        unsent.extend(frames)
+        if is_last:
+            self._on_last(self)
+        while unsent:
             epoch = ""
             if not self._has_begun:
                 self._has_begun, epoch = True, self._epoch
@@ -136,7 +150,7 @@ class Strand(Wire):
                 await self._allowed()
             if self._left.is_set():
                 return
-            await self._outlet.deliver(self._tag(frame, epoch))
+            await self._outlet.deliver(self._tag(unsent.popleft(), epoch))
 
     async def _allowed(self) -> None:
         """Until one more frame may leave."""

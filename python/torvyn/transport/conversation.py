@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from torvyn.transport import asked, said
@@ -25,6 +25,7 @@ logger = logging.getLogger("torvyn.transport")
 MOST_STREAMS: Final = 64
 """Of one channel; who needs more opens another."""
 Work = Coroutine[Any, Any, None]
+Close = Callable[[], Awaitable[None]]
 
 
 class Conversation:
@@ -34,6 +35,9 @@ class Conversation:
         self.application = application
         self.channel = channel
         self.strands: dict[str, Strand] = {}
+        """Those that can be spoken of, by the ids that the client gave them."""
+        self._running: set[Strand] = set()
+        """Those, and such whose last is on its way."""
         self.outlet = Outlet(
             channel, application.settings, lambda: channel.note("heartbeat"), self._end
         )
@@ -43,13 +47,14 @@ class Conversation:
         self._is_draining = False
         self._saying: asyncio.Future[None] | None = None
 
-    async def hold(self, reading: Work) -> None:
+    async def hold(self, reading: Work, close: Close | None = None) -> None:
         """Until `reading` returns, which it does when nobody is there any more, or nobody takes
-        what is sent, or the server ends and the last stream with it."""
-        reader = asyncio.ensure_future(reading)
-        reader.add_done_callback(self._was_read)
-        self.outlet.open()
+        what is sent, or the server ends and the last stream with it. Then it is closed."""
         with self.application.holding(self):
+            await self.channel.begin({})
+            reader = asyncio.ensure_future(reading)
+            reader.add_done_callback(self._was_read)
+            self.outlet.open()
             try:
                 await self._over.wait()
             except asyncio.CancelledError:
@@ -60,6 +65,8 @@ class Conversation:
                 reader.cancel()
                 tasks = self._leave()
                 await asyncio.wait({reader, *tasks})
+            if close is not None:
+                await close()
 
     async def take(self, message: Mapping[str, Any]) -> None:
         """What the client says. What cannot be done is refused, and nothing else suffers."""
@@ -85,7 +92,7 @@ class Conversation:
 
     def hurry(self) -> None:
         """What has to be said is said without waiting for credit."""
-        for strand in self.strands.values():
+        for strand in self._running:
             strand.hurry()
 
     # What can be said
@@ -137,7 +144,7 @@ class Conversation:
             words = f"a stream {stream_id!r} runs on this connection"
             hint = "an id can be used again when its stream has ended"
             raise Refusal(409, "transport.stream-id-taken", words, hint=hint)
-        if len(self.strands) >= MOST_STREAMS:
+        if len(self._running) >= MOST_STREAMS:
             words = f"{MOST_STREAMS} streams run on this connection, and that is the limit"
             raise Refusal(429, "transport.channel-full", words, hint="open another connection")
         settings = self.application.settings
@@ -148,6 +155,7 @@ class Conversation:
             said.credit(message),
             settings.write_timeout_s,
             self._withheld,
+            self._unlist,
         )
         self.strands[stream_id] = strand
         return strand
@@ -155,11 +163,13 @@ class Conversation:
     def _go(self, strand: Strand, work: Work) -> None:
         def went(task: asyncio.Future[None]) -> None:
             work.close()  # it was never begun, should the task have been cancelled before
-            del self.strands[strand.stream_id]
+            self._unlist(strand)
+            self._running.discard(strand)
             if strand.dropped is not None and not self._over.is_set():
                 self._saying = asyncio.ensure_future(self.refuse(strand.dropped, strand.stream_id))
             self._settle()
 
+        self._running.add(strand)
         strand.task = asyncio.ensure_future(self._run(strand, work))
         strand.task.add_done_callback(went)
 
@@ -167,7 +177,13 @@ class Conversation:
         try:
             await work
         except Exception as error:
+            self._unlist(strand)
             await self.refuse(error, strand.stream_id)
+
+    def _unlist(self, strand: Strand) -> None:
+        """Whoever hears of its end may use its id again."""
+        if self.strands.get(strand.stream_id) is strand:
+            del self.strands[strand.stream_id]
 
     def _strand(self, stream_id: str) -> Strand:
         strand = self.strands.get(stream_id)
@@ -209,7 +225,7 @@ class Conversation:
     # The end
 
     def _settle(self) -> None:
-        if self._is_draining and not self.strands and not self._over.is_set():
+        if self._is_draining and not self._running and not self._over.is_set():
             self.is_drained = True
             self._end()
 
@@ -225,9 +241,9 @@ class Conversation:
         """Leaves every stream; gives the tasks that are about to end."""
         self._end()
         self.outlet.is_left = True
-        self.channel.abandon()
+        self.channel.let_go()
         tasks = []
-        for strand in self.strands.values():
+        for strand in self._running:
             call = self._call(strand)
             if call is not None and call.wire is strand:
                 call.leave()

@@ -119,31 +119,31 @@ Left: Final = _Left()
 _CLOSE: Final = {"connection": "close"}
 
 
-def parsed(data: bytes) -> dict[str, Any]:
+def parsed(data: bytes, what: str = "body") -> dict[str, Any]:
     """The object that the bytes are, or a refusal."""
-    found = json_value(data)
+    found = json_value(data, what)
     if not isinstance(found, dict):
-        message = f"the body is a JSON {type(found).__name__}, not an object"
+        message = f"the {what} is a JSON {type(found).__name__}, not an object"
         raise Refusal(400, "transport.bad-json", message, hint='such as {"prompt": "Hello"}')
     return found
 
 
-def json_value(data: bytes) -> Any:
+def json_value(data: bytes, what: str) -> Any:
     """What the bytes are in JSON, of limited depth, or a refusal."""
     try:
         found = json.loads(data.decode(), parse_constant=_no_number)
     except RecursionError:
-        raise _too_deep() from None
+        raise _too_deep(what) from None
     except ValueError as error:
         where = f": {error}" if isinstance(error, json.JSONDecodeError) else ""
         raise Refusal(
             400,
             "transport.bad-json",
-            f"the body is no JSON{where}",
+            f"the {what} is no JSON{where}",
             hint='such as {"prompt": "Hello"}',
         ) from None
     if _depth_passes(found, MOST_DEPTH):
-        raise _too_deep()
+        raise _too_deep(what)
     return found
 
 
@@ -166,8 +166,9 @@ def _no_number(text: str) -> Any:
     raise ValueError(f"{text} is no number of JSON")
 
 
-def _too_deep() -> Refusal:
-    return Refusal(400, "transport.json-too-deep", f"the body has more than {MOST_DEPTH} levels")
+def _too_deep(what: str) -> Refusal:
+    message = f"the {what} has more than {MOST_DEPTH} levels"
+    return Refusal(400, "transport.json-too-deep", message)
 
 
 def _too_large(limit: int) -> Refusal:

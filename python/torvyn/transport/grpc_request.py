@@ -107,9 +107,9 @@ def _function(function: Json) -> Json:
 
 def _json(name: str, text: str, kind: type, words: str) -> Any:
     try:
-        found = json_value(text.encode())
+        found = json_value(text.encode(), f"text of `{name}`")
     except Refusal as refusal:
-        raise invalid(f"`{name}`: {refusal.message.replace('the body', 'it')}") from None
+        raise invalid(refusal.message) from None
     if not isinstance(found, kind):
         raise invalid(f"`{name}` is a JSON {words}")
     return found

@@ -72,7 +72,6 @@ class Inference:
         if application.is_draining:
             raise shutting_down()
         channel = GrpcChannel(rpc.line, rpc.id, rpc.caller)
-        await channel.begin({})
         conversation = Conversation(application, channel)
         await conversation.hold(rpc.read(conversation))
         if conversation.outlet.is_cut:

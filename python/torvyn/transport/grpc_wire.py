@@ -46,8 +46,8 @@ class Line:
         """The client has gone."""
         self._left.set()
 
-    def abandon(self) -> None:
-        """Nobody waits any more for the client to take what is on its way."""
+    def let_go(self) -> None:
+        """Nobody is there: who waits for a message to be taken waits no longer."""
         self.leave()
         if self._sending is not None:
             self._sending.cancel()
@@ -159,8 +159,8 @@ class GrpcChannel(Channel):
         data: bytes = message.SerializeToString()
         return data
 
-    def abandon(self) -> None:
-        self._line.abandon()
+    def let_go(self) -> None:
+        self._line.let_go()
 
     async def begin(self, headers: Mapping[str, str]) -> None:
         await self._line.begin(self.request_id)

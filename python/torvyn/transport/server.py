@@ -103,16 +103,19 @@ class Server:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self.close_door()
         if self.grpc is not None:
             await self.grpc.stop()
+        self._granian.stop()
         grace_s = 0.1 if error is not None else self.application.settings.shutdown_grace_s
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._serving, grace_s)
 
     def close_door(self) -> None:
-        """No more connections; those that are there go on."""
-        self._granian.stop()
+        """No more connections; those that are there go on.
+
+        Granian forgets connections that became WebSockets and would take them down: as long as
+        there are any it stays, and the application refuses whoever comes."""
+        self.application.when_unheld(self._granian.stop)
         if self.grpc is not None:
             self.grpc.close_door()
 
@@ -168,7 +171,7 @@ def _options(settings: Settings) -> dict[str, Any]:
         "address": settings.host,
         "port": settings.port,
         "interface": "asginl",
-        "websockets": False,
+        "websockets": True,
         "log_enabled": False,
         "backlog": BACKLOG,
         "backpressure": max(BACKLOG, 2 * settings.max_streams),
