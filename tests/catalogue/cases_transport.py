@@ -17,7 +17,7 @@ from torvyn.transport.admission import Admission
 from torvyn.transport.call import Call
 from torvyn.transport.exchange import Exchange, parsed
 from torvyn.transport.gate import Gate, check_bound
-from torvyn.transport.refusal import shutting_down, told
+from torvyn.transport.refusal import bad_message, shutting_down, told, unread
 from torvyn.transport.routes import of_manifest
 from torvyn.transport.server import Server, listen, refuse_workers
 from torvyn.transport.wire import HttpWire
@@ -112,6 +112,7 @@ def _stop_unknown(_folder: Path) -> None:
 
 CASES: dict[str, Callable[[Path], object]] = {
     "transport.bad-json": lambda _: parsed(b"{"),
+    "transport.bad-message": lambda _: raises(bad_message("torvyn.v1.GenerateRequest")),
     "transport.body-slow": _slow,
     "transport.body-too-large": _large,
     "transport.busy": _busy,
@@ -131,4 +132,5 @@ CASES: dict[str, Callable[[Path], object]] = {
     "transport.route-unknown": lambda _: paths.find(_exchange(None, path="/v2")),
     "transport.shutting-down": lambda _: raises(shutting_down()),
     "transport.stream-unknown": _stop_unknown,
+    "transport.unread": lambda _: raises(unread(30)),
 }

@@ -127,6 +127,13 @@ def test_doctor_warns_of_a_wrong_manifest(cli: Cli, tmp_path: Path) -> None:
     assert "warn  manifest" in done.out
 
 
+def test_the_proto_of_grpc_is_given_to_who_asks(cli: Cli) -> None:
+    proto = cli("schema", "--grpc").out
+
+    assert "service Inference {" in proto
+    assert json.loads(cli("schema", "--grpc", "--format", "json").out)["proto"] == proto
+
+
 def test_schema_is_a_json_schema(cli: Cli) -> None:
     from jsonschema import Draft202012Validator
 

@@ -12,7 +12,7 @@ from google.protobuf.unknown_fields import UnknownFieldSet
 
 from torvyn.transport.asked import invalid
 from torvyn.transport.exchange import json_value
-from torvyn.transport.refusal import Refusal
+from torvyn.transport.refusal import Refusal, bad_message
 
 Json = dict[str, Any]
 
@@ -41,8 +41,7 @@ def read(kind: Any, data: bytes) -> Any:
     try:
         message = kind.FromString(data)
     except DecodeError:
-        text = f"the message is no torvyn.v1.{kind.DESCRIPTOR.name}"
-        raise Refusal(400, "transport.bad-message", text) from None
+        raise bad_message(kind.DESCRIPTOR.full_name) from None
     _must_be_known(message)
     return message
 

@@ -22,7 +22,7 @@ from torvyn.transport.exchange import chosen_id
 from torvyn.transport.grpc_request import body_of, read, record_of
 from torvyn.transport.grpc_status import Status
 from torvyn.transport.grpc_wire import GrpcChannel, GrpcWire, Line
-from torvyn.transport.refusal import Refusal, shutting_down
+from torvyn.transport.refusal import Refusal, shutting_down, unread
 from torvyn.v1 import inference_pb2 as pb
 
 if TYPE_CHECKING:
@@ -58,14 +58,15 @@ class Inference:
         await rpc.run(self._converse(rpc))
 
     async def _answer(self, rpc: Rpc, data: bytes) -> None:
+        application = self._application
         wanted = asked.own(body_of(read(pb.GenerateRequest, data)))
         wire = GrpcWire(rpc.line, rpc.id, rpc.caller)
-        await self._application.answer(wire, wanted)
+        await application.answer(wire, wanted)
         if wire.has_ended or rpc.line.is_left:
             return
         if not rpc.line.is_stuck:
             raise Internal("the answer broke off; the log says why", code="transport.failed")
-        raise self._unread()
+        raise unread(application.settings.write_timeout_s)
 
     async def _converse(self, rpc: Rpc) -> None:
         application = self._application
@@ -75,15 +76,9 @@ class Inference:
         conversation = Conversation(application, channel)
         await conversation.hold(rpc.read(conversation))
         if conversation.outlet.is_cut:
-            raise self._unread()
+            raise unread(application.settings.write_timeout_s)
         if application.is_draining:
             raise shutting_down()
-
-    def _unread(self) -> Refusal:
-        after_s = self._application.settings.write_timeout_s
-        message = f"nothing was read for {after_s:g} s"
-        hint = "`write_timeout` of `[serve]` is the limit"
-        return Refusal(408, "transport.unread", message, hint=hint)
 
 
 class Rpc:
