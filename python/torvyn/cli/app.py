@@ -26,7 +26,7 @@ COMMANDS: Final[dict[str, str]] = {
     "chat": "Talk with a model.",
     "inspect": "Show what a WebAssembly component is.",
     "config": "Show the settings and where each came from.",
-    "schema": "Print the JSON Schema of Torvyn.toml.",
+    "schema": "Print the JSON Schema of Torvyn.toml, or the .proto of gRPC.",
     "doctor": "Look at this machine and say what is missing.",
     "completions": "Print the completion script of a shell.",
 }

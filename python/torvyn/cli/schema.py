@@ -18,7 +18,7 @@ torvyn schema --grpc > inference.proto"""
 @make_command("schema", example=EXAMPLE)
 @click.option("--grpc", "is_grpc", is_flag=True, help="The messages of gRPC, as a .proto file.")
 def command(screen: Screen, is_grpc: bool) -> int:
-    """Print the JSON Schema of Torvyn.toml, or the .proto of a server's gRPC.
+    """Print the JSON Schema of Torvyn.toml, or the .proto of gRPC.
 
     Editors check and complete a manifest with the schema; protoc makes clients of the .proto. With
     `--format json` they are the field `schema` or `proto` of the answer.

@@ -11,16 +11,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Self
 
 from torvyn.protocol.decoder import frame_from
-from torvyn.protocol.encoder import encodable, to_json
+from torvyn.protocol.encoder import encodable, encoded
 from torvyn.protocol.frames import (
     FINISH_REASONS,
     VERSION,
-    Delta,
     End,
-    Error,
     FinishReason,
     Frame,
-    Meta,
     Start,
     ToolCall,
     Usage,
@@ -85,21 +82,7 @@ class ProtoEncoder:
 
     def encode(self, frame: Frame) -> bytes:
         """A frame with the number it carries."""
-        match frame:
-            case Start():
-                return self.start()
-            case Delta():
-                return self.delta(
-                    frame.index, frame.kind, frame.text, frame.call, frame.logprobs, frame.seq
-                )
-            case Meta():
-                return self.meta(to_json(frame.data), frame.seq)
-            case Error():
-                return self.error(frame.code, frame.message, frame.retryable, frame.seq)
-            case End():
-                return self._end(frame)
-            case _:
-                return self.heartbeat()
+        return encoded(self, frame)
 
     def start(self) -> bytes:
         id, flow, created, epoch = self._identity
@@ -163,7 +146,7 @@ class ProtoEncoder:
         number = self._number(None if before else seq)
         return self._bytes(pb.Frame(seq=number, error=error), before)
 
-    def _end(self, end: End) -> bytes:
+    def ended(self, end: End) -> bytes:
         before = self._released()
         finish = [
             pb.Finish(

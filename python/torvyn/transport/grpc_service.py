@@ -122,6 +122,7 @@ class Rpc:
             self._count(time.perf_counter() - began_s)
 
     async def _worked(self, work: Awaitable[None]) -> Exception | None:
+        """What it raised. A call that its client cancels is a task that gRPC cancels."""
         task = asyncio.ensure_future(work)
         try:
             await asyncio.shield(task)
@@ -131,6 +132,9 @@ class Rpc:
             if not self.line.has_begun:
                 task.cancel()
             await asyncio.wait([task])
+            if not task.cancelled() and isinstance(error := task.exception(), Exception):
+                # Nobody is there to be told; the log may be.
+                self._application.explained(error, self.id)
             raise
         except Exception as raised:
             return raised
