@@ -193,6 +193,16 @@ def test_the_head_comes_before_the_first_token_with_the_id_of_the_request() -> N
         call.cancel()
 
 
+def test_a_trace_goes_on_in_the_answer() -> None:
+    asked_by = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    with answering(Scripted("a")) as (_, stub):
+        call = stub.Generate(HI, timeout=PATIENCE_S, metadata=(("traceparent", asked_by),))
+        answered = dict(call.initial_metadata())["traceparent"]
+
+    assert answered.split("-")[1] == asked_by.split("-")[1]
+    assert answered.split("-")[2] != asked_by.split("-")[2]
+
+
 def test_calls_are_counted_with_the_requests() -> None:
     with answering(Scripted("a")) as (server, stub):
         asked(stub)

@@ -122,7 +122,23 @@ def test_a_connection_that_is_never_read_costs_little_and_is_cut() -> None:
     assert engine.made * 1000 <= 96 * 1024
 
 
-def bare(address: str, h2: Any) -> socket.socket:
+def test_a_page_in_a_browser_is_not_answered() -> None:
+    h2 = pytest.importorskip("h2.connection", reason="a bare client is not tested: pip install h2")
+    engine = Watched()
+    page = {"origin": "https://evil.example", "content-type": "text/plain"}
+    with served(engine, grpc_port=0) as server, bare(server.grpc, h2, page) as sock:
+        # gRPC wants `te: trailers`, which no page may send.
+        sock.settimeout(PATIENCE_S)
+        wire = b""
+        while b"\x00\x00\x04\x03\x00\x00\x00\x00\x01" not in wire:  # the stream is reset
+            part = sock.recv(65536)
+            assert part
+            wire += part
+
+    assert not engine.has_begun.is_set()
+
+
+def bare(address: str, h2: Any, head: dict[str, str] | None = None) -> socket.socket:
     """A client that asks, allows anything and reads nothing."""
     host, _, port = address.rpartition(":")
     sock = socket.socket()
@@ -132,9 +148,9 @@ def bare(address: str, h2: Any) -> socket.socket:
     wire.initiate_connection()
     wire.update_settings({4: 2**31 - 1})  # the window of a stream
     wire.increment_flow_control_window(2**31 - 1 - 65535)
-    head = {":method": "POST", ":scheme": "http", ":path": "/torvyn.v1.Inference/Generate"}
-    head |= {":authority": "a", "content-type": "application/grpc", "te": "trailers"}
-    wire.send_headers(1, list(head.items()))
+    path = {":method": "POST", ":scheme": "http", ":path": "/torvyn.v1.Inference/Generate"}
+    head = head or {"content-type": "application/grpc", "te": "trailers"}
+    wire.send_headers(1, list({**path, ":authority": "a", **head}.items()))
     data = HI.SerializeToString()
     wire.send_data(1, b"\0" + len(data).to_bytes(4, "big") + data, end_stream=True)
     sock.sendall(wire.data_to_send())

@@ -110,13 +110,16 @@ def _services(
 def _serve(
     screen: Screen, services: dict[str, Service], settings: Settings, file: Manifest | None
 ) -> int:
+    from torvyn.observe.spans import Tracer
     from torvyn.transport import Settings as ServerSettings
     from torvyn.transport import app, serve
 
     folder = Path(file.file).parent if file is not None else Path()
     found = ServerSettings.of(settings, folder, secrets=screen.secrets)
-    application = app(services, found)
+    tracer = None
     try:
+        tracer = Tracer.of(settings)
+        application = app(services, found, tracer)
         application.sessions.open()
         number = serve(
             application,
@@ -126,6 +129,8 @@ def _serve(
     finally:
         for service in services.values():
             service.close()
+        if tracer is not None:
+            tracer.close()
     screen.say("[torvyn] Served.")
     return TERMINATED if number == signal.SIGTERM else INTERRUPTED
 

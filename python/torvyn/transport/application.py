@@ -6,15 +6,18 @@ It can be served (`torvyn.transport.serve`) or mounted in another ASGI program.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
 from torvyn.engine.service import Service
 from torvyn.errors import TorvynError
 from torvyn.observe.logs import Redactor
+from torvyn.observe.spans import Tracer
+from torvyn.protocol import trace
 from torvyn.transport import asked, paths, websocket
 from torvyn.transport.admission import Admission
 from torvyn.transport.asked import Asked
@@ -37,6 +40,7 @@ from torvyn.transport.sessions.book import Sessions
 from torvyn.transport.sessions.reader import Client, Reader
 from torvyn.transport.settings import Settings
 from torvyn.transport.stream import Stream
+from torvyn.transport.tracing import tell
 from torvyn.transport.whole import Whole
 from torvyn.transport.wire import Wire
 
@@ -45,17 +49,25 @@ logger = logging.getLogger("torvyn.transport")
 _OURS: Final = ("/v1/streams", websocket.PATH)
 
 
-def app(services: Mapping[str, Service], settings: Settings | None = None) -> Application:
+def app(
+    services: Mapping[str, Service],
+    settings: Settings | None = None,
+    tracer: Tracer | None = None,
+) -> Application:
     """The ASGI application that answers with these services, by the names that clients use."""
-    return Application(services, settings or Settings())
+    return Application(services, settings or Settings(), tracer)
 
 
 class Application:
     """One for a process: its limits hold for all of its connections together."""
 
-    def __init__(self, services: Mapping[str, Service], settings: Settings) -> None:
+    def __init__(
+        self, services: Mapping[str, Service], settings: Settings, tracer: Tracer | None = None
+    ) -> None:
         self.services = dict(services)
         self.settings = settings
+        self.tracer = tracer
+        self.sample_rate = tracer.sample_rate if tracer is not None else 0.0
         self.calls: dict[str, Call] = {}
         self.conversations: set[Conversation] = set()
         self._on_unheld: Callable[[], None] | None = None
@@ -72,7 +84,7 @@ class Application:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
-            await self._http(Exchange(scope, receive, send))
+            await self._http(Exchange(scope, receive, send, self.sample_rate))
         elif scope["type"] == "lifespan":
             await self._lifespan(receive, send)
         elif scope["type"] == "websocket":
@@ -96,6 +108,23 @@ class Application:
                 logger.warning("%d answers did not end in time", self._busy)
         self.sessions.close()
 
+    async def aclose(self, grace_s: float | None = None) -> None:
+        """Drains, then closes the engines and sends what is still to be told."""
+        await self.drain(grace_s)
+        for engine in {service.engine for service in self.services.values()}:
+            await engine.aclose()
+        if self.tracer is not None:
+            await asyncio.to_thread(self.tracer.close)
+
+    @contextlib.asynccontextmanager
+    async def lifespan(self, outer: object = None) -> AsyncIterator[None]:
+        """For the program that it is mounted in, which alone is told of its end:
+        `FastAPI(lifespan=application.lifespan)`."""
+        try:
+            yield
+        finally:
+            await self.aclose()
+
     def end_calls(self) -> None:
         """Tells the clients of all that runs that it ends here."""
         self.sessions.suspend()
@@ -113,6 +142,7 @@ class Application:
     async def _http(self, exchange: Exchange) -> None:
         began_s = time.perf_counter()
         route = "unknown"
+        before = trace.CURRENT.set(exchange.trace)
         try:
             self.gate.check(exchange.headers)
             route, handler = paths.find(exchange)
@@ -122,9 +152,11 @@ class Application:
         except Exception as error:
             await self._refuse(exchange, error)
         finally:
+            trace.CURRENT.reset(before)
             self.meter.requests[exchange.method, route, exchange.status] += 1
         took_ms = (time.perf_counter() - began_s) * 1000
         fields = {"event": "request", "request_id": exchange.id, "status": exchange.status}
+        fields["trace_id"] = exchange.trace.trace_id
         words = (exchange.method, route, exchange.status, took_ms, exchange.id)
         logger.info("%s %s %d %.1f ms %s", *words, extra=fields)
 
@@ -199,6 +231,8 @@ class Application:
             del self.calls[call.id]
             meter.streams -= 1
             meter.ended(call)
+            if self.tracer is not None:
+                tell(self.tracer, call, self.services[call.flow].engine.name)
             self._end()
 
     async def _read(self, reader: Reader) -> None:
@@ -255,7 +289,7 @@ class Application:
         while True:
             message = await receive()
             if message["type"] == "lifespan.shutdown":
-                await self.drain()
+                await self.aclose()
                 await send({"type": "lifespan.shutdown.complete"})
                 return
             await send({"type": "lifespan.startup.complete"})

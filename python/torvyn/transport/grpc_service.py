@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import grpc
 
 from torvyn.errors import Internal
+from torvyn.protocol import trace
 from torvyn.transport import asked
 from torvyn.transport.caller import ANYONE
 from torvyn.transport.conversation import Conversation
@@ -92,7 +93,9 @@ class Rpc:
         self.headers = {key: value for key, value in metadata if isinstance(value, str)}
         self.id = chosen_id(self.headers)
         self.caller = ANYONE
-        self.line = Line(context)
+        self.trace = trace.begin(self.headers.get("traceparent"), application.sample_rate)
+        head = (("x-request-id", self.id), ("traceparent", self.trace.traceparent))
+        self.line = Line(context, head)
         self._code = grpc.StatusCode.OK
 
     async def read(self, conversation: Conversation) -> None:
@@ -114,6 +117,7 @@ class Rpc:
     async def run(self, work: Awaitable[None]) -> None:
         """Does the work; what it raises is the status of the call."""
         began_s = time.perf_counter()
+        trace.CURRENT.set(self.trace)
         try:
             error = await self._worked(work)
             if error is not None:
@@ -150,5 +154,6 @@ class Rpc:
         code, number = self._code, self._code.value[0]
         self._application.meter.requests["GRPC", self._route, number] += 1
         fields = {"event": "request", "request_id": self.id, "status": number}
+        fields["trace_id"] = self.trace.trace_id
         words = (self._route, code.name, took_s * 1000, self.id)
         logger.info("GRPC %s %s %.1f ms %s", *words, extra=fields)

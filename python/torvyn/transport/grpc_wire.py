@@ -23,8 +23,9 @@ from torvyn.v1 import inference_pb2 as pb
 class Line:
     """One call, as its sender sees it."""
 
-    def __init__(self, context: Any) -> None:
+    def __init__(self, context: Any, head: tuple[tuple[str, str], ...]) -> None:
         self._context = context
+        self._head = head
         self._left = asyncio.Event()
         self._turn = asyncio.Lock()
         self._sending: asyncio.Task[None] | None = None
@@ -52,10 +53,10 @@ class Line:
         if self._sending is not None:
             self._sending.cancel()
 
-    async def begin(self, request_id: str) -> None:
+    async def begin(self) -> None:
         self.has_begun = True
         try:
-            await self._context.send_initial_metadata((("x-request-id", request_id),))
+            await self._context.send_initial_metadata(self._head)
         except grpc.aio.BaseError:
             self.leave()
 
@@ -108,7 +109,7 @@ class GrpcWire(Wire):
         return respelled(frame, event_id.rpartition("-")[0])
 
     async def begin(self, headers: Mapping[str, str]) -> None:
-        await self._line.begin(self.request_id)
+        await self._line.begin()
 
     async def until_left(self) -> None:
         await self._line.until_left()
@@ -163,7 +164,7 @@ class GrpcChannel(Channel):
         self._line.let_go()
 
     async def begin(self, headers: Mapping[str, str]) -> None:
-        await self._line.begin(self.request_id)
+        await self._line.begin()
 
     async def until_left(self) -> None:
         await self._line.until_left()

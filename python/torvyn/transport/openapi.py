@@ -40,8 +40,8 @@ _LINES: Final = {"application/x-ndjson": {"schema": {"type": "string"}}}
 _JSON: Final = {"application/json": {"schema": {"type": "object"}}}
 
 
-def document(flows: list[str]) -> Json:
-    """The document, with the flows that can be asked for."""
+def document(flows: list[str], root: str = "") -> Json:
+    """The document, with the flows that can be asked for; paths are below `root`."""
     model = {"model": {"enum": flows}}
     own = _object({**_OPTIONS, **_STATEFUL, "flow": {"enum": flows}, **_asked()}, [], closed=True)
     chat = _object(
@@ -75,7 +75,7 @@ def document(flows: list[str]) -> Json:
         "/openapi.json": {"get": _operation("This document.", _JSON)},
     }
     info = {"title": "Torvyn", "version": "1", "description": "Flows that answer requests."}
-    return {"openapi": "3.1.0", "info": info, "paths": paths}
+    return {"openapi": "3.1.0", "info": info, "servers": [{"url": root or "/"}], "paths": paths}
 
 
 def _asked() -> Json:
