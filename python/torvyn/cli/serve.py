@@ -142,7 +142,7 @@ def _say_ready(screen: Screen, server: Server, services: dict[str, Service]) -> 
     if server.grpc is not None:
         screen.say(f"[torvyn] gRPC at {server.grpc.address}")
         record["grpc"] = server.grpc.address
-    screen.say("", "Try it:", "", _curl(url, services), "")
+    screen.say("", f"Open {url} in a browser, or try:", "", _curl(url, services), "")
     if screen.is_json:
         screen.document(record, indent=None)
 

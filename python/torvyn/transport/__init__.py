@@ -12,7 +12,9 @@ wire         where an answer goes              outlet    sends over a wire, and 
 admission    how many at a time                gate      who may ask at all: Host and Origin
 meter        what is counted                   caller    who asks
 histogram    how large figures were            tracing   what is told of an answer
-openapi      what is offered, for programs     notify    a word to the service manager
+openapi      what is offered, for programs     page      a chat in the browser
+sessions     answers that are kept             resuming  routes about one stream
+notify       a word to the service manager
 """
 
 from __future__ import annotations

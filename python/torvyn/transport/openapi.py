@@ -38,6 +38,8 @@ _MESSAGES: Final[Json] = {
 _EVENTS: Final = {"text/event-stream": {"schema": {"type": "string"}}}
 _LINES: Final = {"application/x-ndjson": {"schema": {"type": "string"}}}
 _JSON: Final = {"application/json": {"schema": {"type": "object"}}}
+_HTML: Final = {"text/html": {"schema": {"type": "string"}}}
+_BYTES: Final = {"*/*": {"schema": {"type": "string"}}}
 
 
 def document(flows: list[str], root: str = "") -> Json:
@@ -72,6 +74,8 @@ def document(flows: list[str], root: str = "") -> Json:
         },
         "/healthz": {"get": _operation("Whether the server lives.", _JSON)},
         "/readyz": {"get": _operation("Whether it takes requests.", _JSON)},
+        "/": {"get": _operation("A chat in the browser.", _HTML)},
+        "/assets/{name}": {"get": _operation("A file of it.", _BYTES, None, "name")},
         "/openapi.json": {"get": _operation("This document.", _JSON)},
     }
     info = {"title": "Torvyn", "version": "1", "description": "Flows that answer requests."}
