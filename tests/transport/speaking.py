@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from tests.transport.calling import PATIENCE_S
+from calling import PATIENCE_S
+
 from torvyn.transport import Application
 
 Said = dict[str, Any]
@@ -69,12 +70,9 @@ class Socket:
         """The first message of that type, of that stream."""
 
         def found() -> list[Said]:
-            mine = (None, stream_id) if stream_id is None else (stream_id,)
-            return [m for m in self.got if m["type"] == kind and m.get("stream_id") in mine]
+            mine = [m for m in self.got if m["type"] == kind]
+            return [m for m in mine if stream_id in (None, m.get("stream_id"))]
 
-        if stream_id is None:
-            await self.until(lambda: any(m["type"] == kind for m in self.got))
-            return next(m for m in self.got if m["type"] == kind)
         await self.until(found)
         return found()[0]
 
@@ -119,8 +117,3 @@ def speaking(url: str, **options: Any) -> Iterator[Speaker]:
     address = url.replace("http://", "ws://") + "/v1/ws"
     with connect(address, proxy=None, **{"ping_interval": None, **options}) as socket:
         yield Speaker(socket)
-
-
-async def nothing() -> AsyncIterator[None]:
-    return
-    yield

@@ -87,7 +87,7 @@ def test_a_call_ends_well_when_its_client_has_said_all_and_its_streams_are_over(
         with pytest.raises(StopIteration):
             talk.next()
         assert talk.call.code() is Code.OK
-        wait_for(lambda: not server.application.conversations)
+        wait_for(lambda: not server.application.held)
 
 
 def test_a_stop_lets_go_what_is_held_and_a_cancel_does_not() -> None:
@@ -211,7 +211,7 @@ def test_every_engine_hears_of_it_when_the_call_is_cancelled() -> None:
         talk.call.cancel()
         assert engine.was_left.wait(CEILING_S)
         wait_for(lambda: not server.application.calls)
-        wait_for(lambda: not server.application.conversations)
+        wait_for(lambda: not server.application.held)
 
 
 def test_a_client_that_never_reads_is_cut() -> None:
@@ -227,7 +227,7 @@ def test_a_client_that_never_reads_is_cut() -> None:
         talk.next()
         assert engine.was_left.wait(PATIENCE_S)
         wait_for(lambda: not server.application.calls)
-        wait_for(lambda: not server.application.conversations)
+        wait_for(lambda: not server.application.held)
         assert engine.made * 1000 <= 160 * 1024
         error = refusal(talk.call)
         talk.hang_up()
@@ -241,7 +241,7 @@ def test_one_stream_is_dropped_while_its_message_is_on_its_way_and_others_go_on(
         talk.start("a")
         talk.start("b")
         wait_for(lambda: len(server.application.calls) == 2)
-        (conversation,) = server.application.conversations
+        (conversation,) = server.application.held._conversations
         wait_for(lambda: conversation.outlet._sending == 2)
         server.loop.call_soon_threadsafe(conversation.strands["a"].task.cancel)
         seen = {talk.next().stream_id for _ in range(300)}

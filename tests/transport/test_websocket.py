@@ -2,31 +2,25 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import time
 from typing import Any
 
 import pytest
+from calling import Endless, Gated
+from serving import Served, served, wait_for
 
-from tests.transport.calling import Endless, Gated
-from tests.transport.serving import Served, served, wait_for
 from torvyn.engine import Scripted, Service
 
 pytest.importorskip("websockets", reason="WebSockets are not tested: pip install websockets")
 
+from speaking import START, speaking, text_of
 from websockets.exceptions import ConnectionClosed, InvalidStatus
-
-from tests.transport.speaking import START, speaking, text_of
 
 
 def put(server: Served, engine: Gated, *tokens: str | None) -> None:
     for token in tokens:
         server.loop.call_soon_threadsafe(engine.tokens.put_nowait, token)
-
-
-def has_happened(server: Served, event: asyncio.Event) -> bool:
-    return event.is_set()
 
 
 def test_an_answer_starts_says_its_text_and_ends() -> None:
@@ -125,20 +119,19 @@ def test_a_stream_without_credit_waits_and_holds_up_no_other() -> None:
 def test_who_leaves_leaves_every_engine_at_once(has_spoken: bool) -> None:
     engines = [Gated(), Gated(), Gated()]
     services = {str(place): Service("chat", engine) for place, engine in enumerate(engines)}
-    with served(services) as server:
-        with speaking(server.url) as client:
-            for place, engine in enumerate(engines):
-                client.say(START, stream_id=str(place), flow=str(place))
-                wait_for(engine.has_begun.is_set)
-                if has_spoken:
-                    put(server, engine, "a token")
-                    client.hear_until("delta")
-            client.socket.socket.close()
-            left_s = time.monotonic()
-            for engine in engines:
-                wait_for(engine.was_left.is_set)
-            took_s = time.monotonic() - left_s
-            wait_for(lambda: not server.application.conversations)
+    with served(services) as server, speaking(server.url) as client:
+        for place, engine in enumerate(engines):
+            client.say(START, stream_id=str(place), flow=str(place))
+            wait_for(engine.has_begun.is_set)
+            if has_spoken:
+                put(server, engine, "a token")
+                client.hear_until("delta")
+        client.socket.socket.close()
+        left_s = time.monotonic()
+        for engine in engines:
+            wait_for(engine.was_left.is_set)
+        took_s = time.monotonic() - left_s
+        wait_for(lambda: not server.application.held)
     assert took_s < 0.1
 
 
@@ -170,26 +163,24 @@ def test_a_message_in_fragments_is_one_message_and_nothing_is_compressed() -> No
 
 
 def test_a_message_that_is_too_large_closes_the_socket() -> None:
-    with served(Scripted("x"), max_body_bytes=10_000) as server:
-        with speaking(server.url) as client:
-            client.say(START, prompt="x" * 20_000)
-            with pytest.raises(ConnectionClosed) as closed:
-                client.hear()
+    with served(Scripted("x"), max_body_bytes=10_000) as server, speaking(server.url) as client:
+        client.say(START, prompt="x" * 20_000)
+        with pytest.raises(ConnectionClosed) as closed:
+            client.hear()
     assert closed.value.rcvd is not None
     assert closed.value.rcvd.code == 1009
 
 
 def test_a_shutdown_ends_every_stream_and_then_the_socket() -> None:
     services: dict[str, Any] = {name: Service("chat", Gated()) for name in ("a", "b")}
-    with served(services, shutdown_grace_s=0.4) as server:
-        with speaking(server.url) as client:
-            for name in services:
-                client.say(START, stream_id=name, flow=name)
-                client.hear_until("start")
-            server.loop.call_soon_threadsafe(server._ending.set)
-            got = [client.hear() for _ in range(4)]
-            with pytest.raises(ConnectionClosed) as closed:
-                client.hear()
+    with served(services, shutdown_grace_s=0.4) as server, speaking(server.url) as client:
+        for name in services:
+            client.say(START, stream_id=name, flow=name)
+            client.hear_until("start")
+        server.loop.call_soon_threadsafe(server._ending.set)
+        got = [client.hear() for _ in range(4)]
+        with pytest.raises(ConnectionClosed) as closed:
+            client.hear()
     assert sorted((m["type"], m["stream_id"]) for m in got) == [
         ("end", "a"),
         ("end", "b"),
@@ -239,13 +230,16 @@ def test_a_kept_answer_is_come_back_to_on_another_socket() -> None:
 
 def test_somebody_watches_a_stream_of_another_socket() -> None:
     engine = Gated()
-    with served(engine) as server:
-        with speaking(server.url) as client, speaking(server.url) as watcher:
-            client.say(START)
-            put(server, engine, "before ")
-            started = client.hear_until("delta")[0]
-            watcher.say({"type": "observe", "stream_id": "w", "id": started["id"]})
-            assert watcher.hear()["type"] == "start"
-            put(server, engine, "after", None)
-            assert text_of(watcher.hear_until("end"), "w") == "after"
-            assert client.hear_until("end")[-1]["stream_id"] == "s"
+    with (
+        served(engine) as server,
+        speaking(server.url) as client,
+        speaking(server.url) as watcher,
+    ):
+        client.say(START)
+        put(server, engine, "before ")
+        started = client.hear_until("delta")[0]
+        watcher.say({"type": "observe", "stream_id": "w", "id": started["id"]})
+        assert watcher.hear()["type"] == "start"
+        put(server, engine, "after", None)
+        assert text_of(watcher.hear_until("end"), "w") == "after"
+        assert client.hear_until("end")[-1]["stream_id"] == "s"

@@ -14,6 +14,9 @@ meter        what is counted                   caller    who asks
 histogram    how large figures were            tracing   what is told of an answer
 openapi      what is offered, for programs     page      a chat in the browser
 sessions     answers that are kept             resuming  routes about one stream
+websocket    a socket of many streams          said      a client's message -> what it says
+conversation the streams of one channel        channel   a connection that streams share
+held         the conversations there are
 notify       a word to the service manager
 """
 

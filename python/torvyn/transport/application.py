@@ -9,8 +9,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Mapping
 from typing import Any, Final
 
 from torvyn.engine.service import Service
@@ -23,9 +22,9 @@ from torvyn.transport.admission import Admission
 from torvyn.transport.asked import Asked
 from torvyn.transport.call import Call
 from torvyn.transport.caller import ANYONE, Caller
-from torvyn.transport.conversation import Conversation
 from torvyn.transport.exchange import Exchange, Left, Receive, Scope, Send
 from torvyn.transport.gate import Gate
+from torvyn.transport.held import Held
 from torvyn.transport.meter import Meter
 from torvyn.transport.refusal import (
     Refusal,
@@ -69,8 +68,7 @@ class Application:
         self.tracer = tracer
         self.sample_rate = tracer.sample_rate if tracer is not None else 0.0
         self.calls: dict[str, Call] = {}
-        self.conversations: set[Conversation] = set()
-        self._on_unheld: Callable[[], None] | None = None
+        self.held = Held(self._begin, self._end)
         self.meter = Meter(self.services)
         self.is_draining = False
         self.created = int(time.time())
@@ -94,8 +92,7 @@ class Application:
         """Takes no more requests; what runs may end by itself for most of the time it has, then
         its clients are told."""
         self.is_draining = True
-        for conversation in list(self.conversations):
-            conversation.drain()
+        self.held.drain()
         grace_s = self.settings.shutdown_grace_s if grace_s is None else grace_s
         last_s = min(1.0, grace_s / 4)
         try:
@@ -130,8 +127,7 @@ class Application:
         self.sessions.suspend()
         for call in list(self.calls.values()):
             call.fail(shutting_down())
-        for conversation in self.conversations:
-            conversation.hurry()
+        self.held.hurry()
 
     def identify(self, headers: Mapping[str, str], **where: Any) -> Caller:
         """Who asks, whatever the transport; raises the refusal."""
@@ -241,25 +237,6 @@ class Application:
             await reader.run()
         finally:
             self._end()
-
-    @contextmanager
-    def holding(self, conversation: Conversation) -> Iterator[None]:
-        """While it is held, the server is not idle."""
-        self.conversations.add(conversation)
-        self._begin()
-        try:
-            yield
-        finally:
-            self.conversations.discard(conversation)
-            self._end()
-            if not self.conversations and self._on_unheld is not None:
-                self._on_unheld()
-
-    def when_unheld(self, call: Callable[[], None]) -> None:
-        """Calls it when there is no conversation any more: now, or when the last one ends."""
-        self._on_unheld = call if self.conversations else None
-        if not self.conversations:
-            call()
 
     def _begin(self) -> None:
         self._busy += 1

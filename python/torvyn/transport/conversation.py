@@ -11,6 +11,7 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from torvyn.protocol import trace
 from torvyn.transport import asked, said
 from torvyn.transport.channel import Channel, Strand
 from torvyn.transport.outlet import Outlet
@@ -31,9 +32,13 @@ Close = Callable[[], Awaitable[None]]
 class Conversation:
     """`hold` once; meanwhile `take` is given what the client says."""
 
-    def __init__(self, application: Application, channel: Channel) -> None:
+    def __init__(
+        self, application: Application, channel: Channel, traceparent: str | None = None
+    ) -> None:
+        """`traceparent`: what its client began; without, each stream is a trace of its own."""
         self.application = application
         self.channel = channel
+        self._traceparent = traceparent
         self.strands: dict[str, Strand] = {}
         """Those that can be spoken of, by the ids that the client gave them."""
         self._running: set[Strand] = set()
@@ -50,7 +55,7 @@ class Conversation:
     async def hold(self, reading: Work, close: Close | None = None) -> None:
         """Until `reading` returns, which it does when nobody is there any more, or nobody takes
         what is sent, or the server ends and the last stream with it. Then it is closed."""
-        with self.application.holding(self):
+        with self.application.held.hold(self):
             await self.channel.begin({})
             reader = asyncio.ensure_future(reading)
             reader.add_done_callback(self._was_read)
@@ -109,9 +114,7 @@ class Conversation:
 
     async def _resumed(self, strand: Strand, id: str, after: str | None) -> None:
         session = await self.application.sessions.find(id, strand.caller)
-        if session.is_read(after):
-            message = f"the answer ended with {after}: nothing comes after it"
-            raise Refusal(410, "session.all-read", message)
+        session.refuse_read(after)
         await self.application.resume(strand, id, after)
 
     def _observe(self, stream_id: str, message: Mapping[str, Any]) -> None:
@@ -174,6 +177,8 @@ class Conversation:
         strand.task.add_done_callback(went)
 
     async def _run(self, strand: Strand, work: Work) -> None:
+        # Of this task's context alone.
+        trace.CURRENT.set(trace.begin(self._traceparent, self.application.sample_rate))
         try:
             await work
         except Exception as error:

@@ -60,6 +60,7 @@ def document(flows: list[str], root: str = "") -> Json:
             "get": _operation("Come back to a stream.", {**_EVENTS, **_LINES}, None, "id"),
             "delete": _operation("Stop a stream.", _JSON, None, "id", "202"),
         },
+        "/v1/ws": {"get": _operation("Many streams on a WebSocket.", {}, status="101")},
         "/v1/chat/completions": {
             "post": _operation("OpenAI's chat completions.", {**_JSON, **_EVENTS}, chat)
         },

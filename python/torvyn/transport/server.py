@@ -32,6 +32,9 @@ is better held by the engine than by the socket."""
 _HEADER_MS: Final = 10_000
 _BUFFER_BYTES: Final = 32 * KiB
 """Of a connection: the largest head of a request, and what waits to be written."""
+_LETTING_GO_S: Final = 0.1
+"""Granian's threads let go of a WebSocket's last objects a moment after its end. An interpreter
+that ends meanwhile takes the process down with them."""
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -110,13 +113,15 @@ class Server:
         grace_s = 0.1 if error is not None else self.application.settings.shutdown_grace_s
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._serving, grace_s)
+        if self.application.held.has_been:
+            await asyncio.sleep(_LETTING_GO_S)
 
     def close_door(self) -> None:
         """No more connections; those that are there go on.
 
         Granian forgets connections that became WebSockets and would take them down: as long as
         there are any it stays, and the application refuses whoever comes."""
-        self.application.when_unheld(self._granian.stop)
+        self.application.held.when_none(self._granian.stop)
         if self.grpc is not None:
             self.grpc.close_door()
 

@@ -75,11 +75,12 @@ class SocketChannel(Channel):
         return frame
 
     def tag(self, stream_id: str) -> Callable[[bytes, str], bytes]:
-        suffix = b',"stream_id":%s}' % to_json(stream_id).encode()
+        prefix = b'{"stream_id":%s,' % to_json(stream_id).encode()
 
         def tagged(frame: bytes, epoch: str) -> bytes:
-            named = b',"epoch":"%s"' % epoch.encode() if epoch else b""
-            return frame[:-1] + named + suffix
+            if epoch:
+                frame = b'%s,"epoch":%s}' % (frame[:-1], to_json(epoch).encode())
+            return prefix + frame[1:]
 
         return tagged
 
@@ -131,7 +132,7 @@ async def _enter(app: Application, exchange: Exchange) -> None:
         raise Refusal(404, "transport.route-unknown", message, hint=f"it is `{PATH}`")
     if app.is_draining:
         raise shutting_down()
-    if len(app.conversations) >= app.settings.max_streams:
+    if len(app.held) >= app.settings.max_streams:
         raise busy()
 
 
@@ -154,7 +155,7 @@ async def _deny(app: Application, scope: Scope, exchange: Exchange, raised: Exce
 
 async def _held(app: Application, exchange: Exchange, protocols: Sequence[str]) -> None:
     channel = SocketChannel(exchange, PROTOCOL if PROTOCOL in protocols else None)
-    conversation = Conversation(app, channel)
+    conversation = Conversation(app, channel, exchange.headers.get("traceparent"))
     reading = _Reading(conversation, exchange.receive, app.settings.max_body_bytes)
 
     async def close() -> None:
