@@ -1,4 +1,4 @@
-"""Transport: flows that answer requests -> answers on a wire, over HTTP.
+"""Transport: flows that answer requests -> answers on a wire, over HTTP and gRPC.
 
 app          services -> an ASGI application, to serve or to mount
 Settings     what it listens on, and its limits
@@ -16,8 +16,10 @@ openapi      what is offered, for programs     page      a chat in the browser
 sessions     answers that are kept             resuming  routes about one stream
 websocket    a socket of many streams          said      a client's message -> what it says
 conversation the streams of one channel        channel   a connection that streams share
-held         the conversations there are
-notify       a word to the service manager
+held         the conversations there are       notify    a word to the service manager
+grpc_server  gRPC beside HTTP                  grpc_service  its calls
+grpc_request messages -> bodies                grpc_wire     frames -> messages
+grpc_status  refusals -> statuses
 """
 
 from __future__ import annotations
