@@ -149,6 +149,11 @@ class ServeRecord(Record):
     shutdown_grace: float | None = None
     max_body: int | None = None
     max_streams: int | None = None
+    keys: str | None = None
+    tls_cert: str | None = None
+    tls_key: str | None = None
+    audit: str | None = None
+    audit_file: str | None = None
     routes: dict[str, str] = field(default_factory=dict)
     """What clients call it -> the flow that answers."""
 

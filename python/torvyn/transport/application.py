@@ -9,10 +9,12 @@ import asyncio
 import logging
 import time
 from collections.abc import Mapping
+from typing import Any, Final
 
 from torvyn.engine.service import Service
 from torvyn.observe.logs import Redactor
 from torvyn.transport import asked, paths
+from torvyn.transport.access import Access, priority
 from torvyn.transport.admission import Admission
 from torvyn.transport.asked import Asked
 from torvyn.transport.call import Call
@@ -35,6 +37,8 @@ from torvyn.transport.wire import Wire
 
 logger = logging.getLogger("torvyn.transport")
 
+_METHODS: Final = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"})
+
 
 def app(services: Mapping[str, Service], settings: Settings | None = None) -> Application:
     """The ASGI application that answers with these services, by the names that clients use."""
@@ -51,6 +55,7 @@ class Application:
         self.meter = Meter(self.services)
         self.is_draining = False
         self.created = int(time.time())
+        self.access = Access(settings)
         self._gate = Gate(settings.hosts, settings.host)
         self.admission = Admission(settings.max_streams, settings.admission_wait_s)
         self._is_idle = asyncio.Event()
@@ -86,6 +91,10 @@ class Application:
         for call in list(self.calls.values()):
             call.fail(shutting_down())
 
+    def identify(self, headers: Mapping[str, str], **where: Any) -> Caller:
+        """Who asks, whatever the transport; raises the refusal."""
+        return self.access.identify(headers, **where)
+
     # One request
 
     async def _http(self, exchange: Exchange) -> None:
@@ -93,6 +102,10 @@ class Application:
         route = "unknown"
         try:
             self._gate.check(exchange.headers)
+            if not paths.is_open(exchange.path):
+                exchange.caller = self.identify(
+                    exchange.headers, request_id=exchange.id, peer=exchange.peer
+                )
             route, handler = paths.find(exchange)
             await handler(self, exchange)
         except type(Left):
@@ -100,7 +113,9 @@ class Application:
         except Exception as error:
             await self._refuse(exchange, error)
         finally:
-            self.meter.requests[exchange.method, route, exchange.status] += 1
+            # Whoever asks chooses the word: only those that mean something are counted apart.
+            method = exchange.method if exchange.method in _METHODS else "other"
+            self.meter.requests[method, route, exchange.status] += 1
         took_ms = (time.perf_counter() - began_s) * 1000
         fields = {"event": "request", "request_id": exchange.id, "status": exchange.status}
         words = (exchange.method, route, exchange.status, took_ms, exchange.id)
@@ -124,22 +139,32 @@ class Application:
         if self.is_draining:
             raise shutting_down()
         name, service = self.service(wanted.flow)
+        options, rank = wanted.options, priority(wire.caller, wanted.options.get("priority"))
+        if rank is not None:
+            options = {**options, "priority": rank}
         # Made before it waits for a place: its clock starts when the request was received.
-        generation = service.generate(wanted.what, **wanted.options)
+        generation = service.generate(wanted.what, **options)
         make = Stream if wanted.is_streamed else Whole
-        async with self.admission:
-            await self._attend(make(wire, wanted, name, service, generation, self.settings))
+        with self.access.enter(wire.caller):
+            async with self.admission.of(generation.request.priority):
+                call = make(wire, wanted, name, service, generation, self.settings)
+                call.pace = self.access.limits.pace(wire.caller)
+                await self._attend(call)
 
     def call(self, id: str, caller: Caller) -> Call | None:
         """What runs under that id, if it is the caller's."""
         call = self.calls.get(id)
-        return call if call is not None and call.wire.caller.tenant == caller.tenant else None
+        if call is None or call.wire.caller.tenant != caller.tenant:
+            return None
+        return call if self.access.is_good(caller) else None
 
     async def _attend(self, call: Call) -> None:
         meter = self.meter.flows[call.flow]
         meter.streams += 1
         self.calls[call.id] = call
         self._is_idle.clear()
+        self.access.watch(self.calls)
+        self.access.audit.started(call)
         try:
             await call.run()
         except Exception as error:
@@ -149,6 +174,7 @@ class Application:
             del self.calls[call.id]
             meter.streams -= 1
             meter.ended(call)
+            self.access.audit.ended(call)
             if not self.calls:
                 self._is_idle.set()
 

@@ -31,7 +31,10 @@ JSON: Final = "application/json"
 class Exchange:
     """A request, and the ways to answer it."""
 
-    __slots__ = ("caller", "headers", "id", "method", "path", "query", "receive", "send", "status")
+    __slots__ = (
+        *("caller", "headers", "id", "method", "path", "peer"),
+        *("query", "receive", "send", "status"),
+    )
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self.method: str = scope["method"]
@@ -46,6 +49,9 @@ class Exchange:
         """What answers and logs call it; a client may choose it."""
         self.query = dict(parse_qsl(bytes(scope.get("query_string", b"")).decode("latin-1")))
         self.caller = ANYONE
+        peer = scope.get("client")
+        self.peer = str(peer[0]) if peer else None
+        """The address it came from, as far as that is known."""
         self.receive = receive
         self.send = send
         self.status = 0

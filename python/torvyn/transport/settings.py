@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
 if TYPE_CHECKING:
@@ -30,12 +31,18 @@ class Settings:
     chunk_tokens: int = 16
     chunk_bytes: int = 4 * KiB
     """What is ready together leaves together, up to these; the first chunk leaves at once."""
+    keys: str = ""
+    """The file of those who may ask; without one, everybody may."""
+    tls_cert: str = ""
+    tls_key: str = ""
+    audit: str = "none"
+    audit_file: str = ""
     secrets: frozenset[str] = frozenset()
     """Texts that no client may see, whatever an error says."""
 
     @classmethod
-    def of(cls, settings: manifest.Settings, **more: Any) -> Self:
-        """From the settings of a manifest."""
+    def of(cls, settings: manifest.Settings, folder: str | Path = ".", **more: Any) -> Self:
+        """From the settings of a manifest that lies in that folder."""
         return cls(
             host=settings["serve.host"],
             port=settings["serve.port"],
@@ -45,5 +52,23 @@ class Settings:
             shutdown_grace_s=settings["serve.shutdown_grace"],
             max_body_bytes=settings["serve.max_body"],
             max_streams=settings["serve.max_streams"],
+            keys=path_of(settings, "serve.keys", folder),
+            tls_cert=path_of(settings, "serve.tls_cert", folder),
+            tls_key=path_of(settings, "serve.tls_key", folder),
+            audit=settings["serve.audit"],
+            audit_file=path_of(settings, "serve.audit_file", folder),
             **more,
         )
+
+
+def path_of(settings: manifest.Settings, name: str, folder: str | Path) -> str:
+    """Where a setting leads: what a file says is meant from its folder, what was typed from here.
+    Empty when it says nothing."""
+    setting = settings.values[name]
+    if not setting.value:
+        return ""
+    if setting.origin in ("flag", "environment"):
+        folder = "."
+    elif setting.origin == "user" and setting.location is not None and setting.location.file:
+        folder = Path(setting.location.file).parent
+    return str(Path(folder, setting.value).absolute())

@@ -20,6 +20,7 @@ from torvyn.transport.asked import ignored_header
 from torvyn.transport.call import Call
 from torvyn.transport.drive import drive
 from torvyn.transport.outlet import Outlet
+from torvyn.transport.pacing import paced
 from torvyn.transport.refusal import is_retryable, told
 
 logger = logging.getLogger("torvyn.transport")
@@ -86,6 +87,8 @@ class Stream(Call):
     async def _answered(self) -> list[bytes]:
         """Sends everything but the end, which it gives."""
         deltas = aiter(self.generation)
+        if self.pace is not None:
+            deltas = paced(deltas, self.pace, self.pause)
         error: TorvynError | None = None
         try:
             await drive(deltas, self._take, self._flush)
