@@ -18,6 +18,7 @@ from torvyn.manifest.schema import PRIORITIES
 
 if TYPE_CHECKING:
     from torvyn.manifest import Settings
+    from torvyn.transport.audit import Audit
     from torvyn.transport.keyrecord import KeyRecord
 
 DEFAULT: Final = "Torvyn.toml"
@@ -52,6 +53,7 @@ class Group(click.Group):
     "keys",
     cls=Group,
     epilog=EPILOG,
+    no_args_is_help=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 def command() -> None:
@@ -94,11 +96,12 @@ def add(screen: Screen, name: str, expires: str | None, file: str | None, **limi
     from torvyn.transport import keyfile
 
     path, settings = _place(file)
+    audit = _audit(settings)
     lasts = None if expires is None else _lasts(expires)
     with keyfile.changed(path) as keys:
         key = keys.add(name, lasts=lasts, **limits)
         record = keys.keys[name]
-    _audit(settings, "key.added", record)
+    _write_down(audit, "key.added", record)
     if screen.is_json:
         screen.document({"file": str(path), "key": key, **_fields(record)})
         return 0
@@ -112,9 +115,9 @@ def add(screen: Screen, name: str, expires: str | None, file: str | None, **limi
 @make_command("list", example="torvyn keys list --format json")
 @file_option
 def list_(screen: Screen, file: str | None) -> int:
-    """Show the keys: their names and limits, and the beginning of their hashes.
+    """Show the keys, by their names and limits.
 
-    The audit of a server names a key that was refused by the same eight characters.
+    The id is the beginning of a key's hash; the audit of a server names refused keys by it.
     """
     from torvyn.cli.summary import table
     from torvyn.transport import keyfile
@@ -145,10 +148,11 @@ def revoke(screen: Screen, name: str, file: str | None) -> int:
     from torvyn.transport import keyfile
 
     path, settings = _place(file)
+    audit = _audit(settings)
     keyfile.read(path)
     with keyfile.changed(path) as keys:
         record = keys.revoke(name)
-    _audit(settings, "key.revoked", record)
+    _write_down(audit, "key.revoked", record)
     if screen.is_json:
         screen.document({"file": str(path), "revoked": _fields(record)})
     else:
@@ -187,14 +191,17 @@ def _lasts(text: str) -> timedelta:
     return timedelta(seconds=seconds)
 
 
-def _audit(settings: Settings, event: str, record: KeyRecord) -> None:
-    """Into the file of the audit. Standard output is for the key; there the server tells it."""
-    if settings["serve.audit"] != "file":
-        return
+def _audit(settings: Settings) -> Audit:
+    """The file of the audit, opened: what cannot be written down is not done. Standard output is
+    for the key; there it is the server that tells."""
     from torvyn.transport.audit import Audit
     from torvyn.transport.settings import path_of
 
-    audit = Audit("file", path_of(settings, "serve.audit_file", "."))
+    to = "file" if settings["serve.audit"] == "file" else "none"
+    return Audit(to, path_of(settings, "serve.audit_file", "."))
+
+
+def _write_down(audit: Audit, event: str, record: KeyRecord) -> None:
     audit.administered(event, key=record.name, key_id=record.id, tenant=record.tenant)
 
 
