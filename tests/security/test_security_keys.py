@@ -169,6 +169,9 @@ def test_revoking_ends_streams_without_a_restart_and_shuts_every_route(world: Wo
 
 
 def test_nothing_that_was_written_holds_a_key_or_what_was_said(world: World) -> None:
+    _, id = stream_of(world, world.keys["ours"])
+    world.ask("DELETE", f"/v1/streams/{id}", world.keys["ours"])
+    world.refused("GET", "/flows", WRONG)
     # A key in a place where it does not belong, which a log may repeat.
     world.refused("GET", f"/{world.keys['ours']}", world.keys["ours"])
     answer = world.ask("GET", "/flows", world.keys["ours"])

@@ -47,4 +47,4 @@ class Keyed:
     def look(self) -> None:
         """What a timer does every second."""
         self.clock.advance(2)
-        self.application.access._sweep(self.application.calls)
+        self.application.access._sweep(self.application.calls, self.application._readers)

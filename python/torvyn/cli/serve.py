@@ -132,6 +132,7 @@ def _serve(screen: Screen, services: dict[str, Service], settings: ServerSetting
 
     try:
         application = app(services, settings)
+        application.sessions.open()
         number = serve(
             application,
             lambda url: _say_ready(screen, url, services, bool(settings.keys)),

@@ -154,6 +154,10 @@ class ServeRecord(Record):
     tls_key: str | None = None
     audit: str | None = None
     audit_file: str | None = None
+    session_store: str | None = None
+    session_ttl: float | None = None
+    session_bytes: int | None = None
+    max_sessions: int | None = None
     routes: dict[str, str] = field(default_factory=dict)
     """What clients call it -> the flow that answers."""
 

@@ -386,6 +386,24 @@ SERVE: Final = Table(
             maximum=100_000,
         ),
         Key(
+            "session_store",
+            "string",
+            "The file that keeps stateful answers, from the manifest's folder on, so that they "
+            "outlive the process.",
+            default="",
+            default_doc="none: they are kept in memory",
+        ),
+        _duration("session_ttl", "How long a stateful answer waits for its client.", 300.0),
+        _size("session_bytes", "Bytes of a stateful answer that are kept.", MiB),
+        Key(
+            "max_sessions",
+            "integer",
+            "Stateful answers kept at a time; the oldest that has ended makes room.",
+            default=1024,
+            minimum=1,
+            maximum=1_000_000,
+        ),
+        Key(
             "keys",
             "string",
             "The file of those who may ask, which `torvyn keys` writes, relative to Torvyn.toml.",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +22,7 @@ from torvyn.transport.settings import Settings
 
 if TYPE_CHECKING:
     from torvyn.transport.call import Call
+    from torvyn.transport.sessions.reader import Reader
 
 
 class Access:
@@ -59,8 +60,7 @@ class Access:
         """`with` it: one of the key's streams, within its limits. Raises the refusal, also when
         the key is gone since its connection was made."""
         try:
-            if not self.is_good(caller):
-                raise revoked()
+            self.check(caller)
             return self.limits.enter(caller)
         except Refusal as refusal:
             self.audit.refused(refusal.code, caller.key[:8] or None, key=caller.name)
@@ -69,20 +69,28 @@ class Access:
     def is_good(self, caller: Caller) -> bool:
         return self._ring is None or self._ring.holds(caller)
 
-    def watch(self, calls: Mapping[str, Call]) -> None:
-        """While these run, the key file is looked at: an answer for a key that is gone ends."""
+    def check(self, caller: Caller) -> None:
+        """Raises when the key is gone since its connection was made."""
+        if not self.is_good(caller):
+            raise revoked()
+
+    def watch(self, calls: Mapping[str, Call], readers: Set[Reader]) -> None:
+        """While these run, the key file is looked at: what runs for a key that is gone ends."""
         if self._ring is not None and self._timer is None:
             loop = asyncio.get_running_loop()
-            self._timer = loop.call_later(LOOK_S, self._sweep, calls)
+            self._timer = loop.call_later(LOOK_S, self._sweep, calls, readers)
 
-    def _sweep(self, calls: Mapping[str, Call]) -> None:
+    def _sweep(self, calls: Mapping[str, Call], readers: Set[Reader]) -> None:
         self._timer = None
         self._look()
         for call in list(calls.values()):
             if not self.is_good(call.wire.caller):
                 call.fail(revoked())
-        if calls:
-            self.watch(calls)
+        for reader in list(readers):
+            if not self.is_good(reader.wire.caller):
+                reader.end(revoked().code, revoked().message)
+        if calls or readers:
+            self.watch(calls, readers)
 
     def _look(self) -> None:
         change = None if self._ring is None else self._ring.refresh()

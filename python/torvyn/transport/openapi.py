@@ -29,6 +29,7 @@ _OPTIONS: Final[Json] = {
     "stream": {"type": "boolean"},
     "stream_options": {"type": "object"},
 }
+_STATEFUL: Final[Json] = {"stateful": {"type": "boolean"}}
 _MESSAGES: Final[Json] = {
     "type": "array",
     "minItems": 1,
@@ -38,11 +39,16 @@ _EVENTS: Final = {"text/event-stream": {"schema": {"type": "string"}}}
 _LINES: Final = {"application/x-ndjson": {"schema": {"type": "string"}}}
 _JSON: Final = {"application/json": {"schema": {"type": "object"}}}
 
+_KEYED: Final[Json] = {
+    "components": {"securitySchemes": {"key": {"type": "http", "scheme": "bearer"}}},
+    "security": [{"key": []}],
+}
 
-def document(flows: list[str]) -> Json:
+
+def document(flows: list[str], has_keys: bool = False) -> Json:
     """The document, with the flows that can be asked for."""
     model = {"model": {"enum": flows}}
-    own = _object({**_OPTIONS, "flow": {"enum": flows}, **_asked()}, [], closed=True)
+    own = _object({**_OPTIONS, **_STATEFUL, "flow": {"enum": flows}, **_asked()}, [], closed=True)
     chat = _object(
         {**_OPTIONS, **model, "max_completion_tokens": {"type": "integer"}, "messages": _MESSAGES},
         ["messages"],
@@ -53,7 +59,10 @@ def document(flows: list[str]) -> Json:
     )
     paths = {
         "/v1/streams": {"post": _operation("Stream an answer.", {**_EVENTS, **_LINES}, own)},
-        "/v1/streams/{id}": {"delete": _operation("Stop a stream.", _JSON, None, "id", "202")},
+        "/v1/streams/{id}": {
+            "get": _operation("Come back to a stream.", {**_EVENTS, **_LINES}, None, "id"),
+            "delete": _operation("Stop a stream.", _JSON, None, "id", "202"),
+        },
         "/v1/chat/completions": {
             "post": _operation("OpenAI's chat completions.", {**_JSON, **_EVENTS}, chat)
         },
@@ -71,7 +80,8 @@ def document(flows: list[str]) -> Json:
         "/openapi.json": {"get": _operation("This document.", _JSON)},
     }
     info = {"title": "Torvyn", "version": "1", "description": "Flows that answer requests."}
-    return {"openapi": "3.1.0", "info": info, "paths": paths}
+    made = {"openapi": "3.1.0", "info": info, "paths": paths}
+    return {**made, **_KEYED} if has_keys else made
 
 
 def _asked() -> Json:

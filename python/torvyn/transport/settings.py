@@ -25,6 +25,11 @@ class Settings:
     shutdown_grace_s: float = 10.0
     max_body_bytes: int = KiB * KiB
     max_streams: int = 1024
+    session_store: str | None = None
+    """The file that keeps stateful answers; None: this process alone does."""
+    session_ttl_s: float = 300.0
+    session_bytes: int = KiB * KiB
+    max_sessions: int = 1024
     admission_wait_s: float = 2.0
     """How long a request waits for a place before it is refused."""
     body_timeout_s: float = 30.0
@@ -52,6 +57,10 @@ class Settings:
             shutdown_grace_s=settings["serve.shutdown_grace"],
             max_body_bytes=settings["serve.max_body"],
             max_streams=settings["serve.max_streams"],
+            session_store=path_of(settings, "serve.session_store", folder) or None,
+            session_ttl_s=settings["serve.session_ttl"],
+            session_bytes=settings["serve.session_bytes"],
+            max_sessions=settings["serve.max_sessions"],
             keys=path_of(settings, "serve.keys", folder),
             tls_cert=path_of(settings, "serve.tls_cert", folder),
             tls_key=path_of(settings, "serve.tls_key", folder),
