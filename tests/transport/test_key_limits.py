@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 from calling import ASKED, Client, Endless, Gated, serving, within
@@ -110,9 +111,20 @@ def test_who_has_no_limits_leaves_nothing_behind() -> None:
 # Tokens a second
 
 
-async def _tokens(count: int) -> AsyncIterator[Delta]:
-    for _ in range(count):
-        yield Delta(delta_text="x", token_ids=(1,))
+class Tokens:
+    """An answer of so many tokens, some to a delta."""
+
+    def __init__(self, count: int, each: int = 1) -> None:
+        self.made = 0
+        self._count, self._each = count, each
+
+    async def deltas(self) -> AsyncIterator[Delta]:
+        while self.made < self._count:
+            self.made += self._each
+            yield Delta(delta_text="x")
+
+    def paced(self, pace: Pace, pause: Any) -> AsyncIterator[Delta]:
+        return paced(self.deltas(), pace, pause, lambda: self.made)
 
 
 @pytest.mark.parametrize("rate", [3.0, 50.0, 2000.0])
@@ -123,11 +135,22 @@ async def test_an_answer_comes_at_the_pace_of_its_key_and_whole(rate: float) -> 
     async def pause(seconds: float) -> None:
         clock.advance(max(0.0, seconds))
 
-    deltas = [delta async for delta in paced(_tokens(200), Pace(rate, clock), pause)]
+    deltas = [delta async for delta in Tokens(200).paced(Pace(rate, clock), pause)]
 
     assert len(deltas) == 200
     # A tenth of a second may be caught up, and the last fiftieth is not waited for.
     assert clock.now_s - begun_s == pytest.approx(200 / rate, abs=0.13)
+
+
+async def test_a_delta_of_many_tokens_costs_as_many() -> None:
+    clock = Clock()
+    begun_s = clock.now_s
+
+    async def pause(seconds: float) -> None:
+        clock.advance(max(0.0, seconds))
+
+    assert len([delta async for delta in Tokens(100, 20).paced(Pace(10, clock), pause)]) == 5
+    assert clock.now_s - begun_s == pytest.approx(10, abs=0.13)
 
 
 async def test_the_debt_of_one_answer_is_waited_for_by_the_next() -> None:
@@ -140,7 +163,7 @@ async def test_the_debt_of_one_answer_is_waited_for_by_the_next() -> None:
         waits.append(seconds)
         clock.advance(max(0.0, seconds))
 
-    async for _ in paced(_tokens(1), pace, pause):
+    async for _ in Tokens(1).paced(pace, pause):
         pass
 
     assert waits[0] == pytest.approx(5 - 0.1)
@@ -153,7 +176,7 @@ async def test_late_timers_do_not_slow_an_answer_further() -> None:
     async def pause(seconds: float) -> None:
         clock.advance(max(0.0, seconds) + 0.004)
 
-    async for _ in paced(_tokens(100), Pace(100, clock), pause):
+    async for _ in Tokens(100).paced(Pace(100, clock), pause):
         pass
 
     assert clock.now_s - begun_s == pytest.approx(1.0, abs=0.15)

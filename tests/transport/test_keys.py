@@ -207,6 +207,13 @@ def test_a_value_that_cannot_be_is_refused(keyed, field: str, value: object) -> 
         keyfile.read(keyed.path)
 
 
+def test_a_pipe_is_no_key_file_and_is_not_waited_for(tmp_path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+
+    with pytest.raises(UsageError, match="no key file"):
+        keyfile.read(tmp_path / "pipe")
+
+
 def test_a_file_that_others_can_write_is_refused_and_one_they_can_read_is_warned_of(keyed) -> None:
     keyed.path.chmod(0o644)
     assert "chmod 600" in keyfile.read(keyed.path).warnings[0]

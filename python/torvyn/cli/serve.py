@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -102,7 +103,7 @@ def _server_settings(screen: Screen, file: Manifest | None, found: Settings) -> 
     if settings.keys and not is_secured and not is_loopback(settings.host):
         said.append("keys travel as they are: set `tls_cert` and `tls_key`, or use a proxy for TLS")
     for warning in said:
-        screen.say(f"[torvyn] warning: {warning}")
+        logging.getLogger("torvyn.transport").warning(warning)
     return settings
 
 

@@ -79,9 +79,10 @@ class KeyFile:
 def read(path: Path) -> KeyFile:
     """The file, with a warning when others can read it."""
     try:
-        with open(path, "rb") as file:
+        # A pipe is an error here, not a server that waits for a writer.
+        with open(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as file:
             mode = os.fstat(file.fileno()).st_mode
-            data = file.read(_MOST_BYTES + 1)
+            data = file.read(_MOST_BYTES + 1) if stat.S_ISREG(mode) else b""
     except (OSError, ValueError) as error:
         reason = (getattr(error, "strerror", None) or str(error)).lower()
         hint = f"`torvyn keys add NAME --file {path}` makes it"

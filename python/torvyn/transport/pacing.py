@@ -18,16 +18,19 @@ Pause = Callable[[float], Awaitable[None]]
 
 
 async def paced(
-    deltas: AsyncGenerator[Delta, None], pace: Pace, pause: Pause
+    deltas: AsyncGenerator[Delta, None], pace: Pace, pause: Pause, made: Callable[[], int]
 ) -> AsyncGenerator[Delta, None]:
-    """The same deltas. `pause` waits so many seconds, or less when the answer ends."""
+    """The same deltas. `pause` waits so many seconds, or less when the answer ends. `made` tells
+    how many tokens there were: a flow may make one delta of many."""
+    paid = 0
     try:
         await pause(pace.debt_s())
         async for delta in deltas:
             yield delta
-            if delta.delta_text or delta.call is not None:
-                wait_s = pace.spend(len(delta.token_ids) or 1)
-                if wait_s > _GRAIN_S:
-                    await pause(wait_s)
+            count = made()
+            wait_s = pace.spend(max(0, count - paid))
+            paid = max(paid, count)
+            if wait_s > _GRAIN_S:
+                await pause(wait_s)
     finally:
         await deltas.aclose()

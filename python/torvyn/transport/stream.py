@@ -105,7 +105,7 @@ class Stream(Call):
         """Sends everything but the end, which it gives."""
         deltas = aiter(self.generation)
         if self.pace is not None:
-            deltas = paced(deltas, self.pace, self.pause)
+            deltas = paced(deltas, self.pace, self.pause, self._made)
         error: TorvynError | None = None
         try:
             await drive(deltas, self._take, self._flush)
@@ -117,6 +117,11 @@ class Stream(Call):
             await deltas.aclose()
         self.failure = self.failure or error
         return [*self._gathered(), *self._end()]
+
+    def _made(self) -> int:
+        """Tokens, without those that another process had made before."""
+        again: int = getattr(self.generation, "skipped_tokens", 0)
+        return self.generation.usage.completion_tokens - again
 
     def _take(self, delta: Delta) -> bool:
         """Gathers it; whether it is time to send."""
