@@ -7,14 +7,12 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from calling import ASKED, Client, Endless, Gated, serving, within
+from calling import Endless, Gated, within
 from hypothesis import given
 from hypothesis import strategies as st
 
 from torvyn.engine import Delta, Scripted
 from torvyn.testing import Clock
-from torvyn.transport.access import priority
-from torvyn.transport.admission import Admission
 from torvyn.transport.caller import ANYONE, Caller
 from torvyn.transport.limits import Bucket, Limits, Pace
 from torvyn.transport.pacing import paced
@@ -22,22 +20,19 @@ from torvyn.transport.refusal import Refusal
 
 
 async def test_a_key_has_so_many_streams_and_the_next_when_one_has_ended(keyed) -> None:
-    keyed.add("two", max_streams=2)
+    keyed.add("one", max_streams=1)
     engine = Gated()
     keyed.serve(engine)
-    clients = [keyed.ask("two"), keyed.ask("two")]
-    for client in clients:
-        await client.until(1)
+    client = keyed.ask("one")
+    await client.until(1)
 
-    refused = await keyed.ask("two")
+    refused = await keyed.ask("one")
     assert (refused.status, refused.json["error"]["code"]) == (429, "transport.key-busy")
     assert refused.headers["retry-after"] == "1"
-    engine.tokens.put_nowait(None)
-    engine.tokens.put_nowait(None)
-    for client in clients:
-        await client
-    engine.tokens.put_nowait(None)
-    assert (await keyed.ask("two")).status == 200
+    for _ in range(2):
+        engine.tokens.put_nowait(None)
+    await client
+    assert (await keyed.ask("one")).status == 200
 
 
 async def test_one_keys_streams_are_not_anothers(keyed) -> None:
@@ -210,94 +205,3 @@ async def test_a_whole_answer_is_slowed_as_well(keyed) -> None:
     assert not client.status
     client.leave()
     await client
-
-
-# Priority
-
-
-CASES = [
-    (None, None, None),
-    (None, "critical", "critical"),
-    ("high", None, "high"),
-    ("high", "critical", "high"),
-    ("high", "low", "low"),
-    ("low", "normal", "low"),
-    ("low", "nonsense", "nonsense"),
-]
-
-
-@pytest.mark.parametrize(("most", "asked", "has"), CASES)
-def test_a_request_has_no_more_priority_than_its_key(most, asked, has) -> None:
-    assert priority(Caller(priority=most), asked) == has
-
-
-async def test_who_waits_is_let_in_by_priority_then_in_order() -> None:
-    admission = Admission(4, wait_s=5)
-    order: list[str] = []
-
-    async def ask(name: str) -> None:
-        async with admission.of(name.partition("-")[0]):
-            order.append(name)
-
-    names = ["low-1", "normal-1", "critical-1", "low-2", "critical-2", "background-1"]
-    for _ in range(4):
-        await admission.enter("normal")
-    admission._most_waiting = len(names)
-    tasks = [asyncio.ensure_future(ask(name)) for name in names]
-    await asyncio.sleep(0)
-    admission.release()
-    await asyncio.gather(*tasks)
-
-    assert order == ["critical-1", "critical-2", "normal-1", "low-1", "low-2", "background-1"]
-
-
-async def test_when_no_more_can_wait_the_least_and_last_makes_room() -> None:
-    admission = Admission(2, wait_s=5)
-    await admission.enter("normal")
-    await admission.enter("normal")
-    low, last = (asyncio.ensure_future(admission.enter("low")) for _ in range(2))
-    await asyncio.sleep(0)
-
-    high = asyncio.ensure_future(admission.enter("high"))
-    with pytest.raises(Refusal, match="as many answers"):
-        await within(last)
-    with pytest.raises(Refusal):
-        await admission.enter("low")
-    admission.release()
-    await within(high)
-    admission.release()
-    await within(low)
-
-    assert (admission.refused, admission.waiting, admission.free) == (2, 0, 0)
-
-
-async def test_under_load_a_request_of_a_better_key_overtakes(keyed) -> None:
-    keyed.add("vip", priority="critical")
-    keyed.add("batch", priority="background")
-    engine = Gated()
-    keyed.serve(engine, max_streams=2, admission_wait_s=5)
-    running = [keyed.ask("first"), keyed.ask("first")]
-    for client in running:
-        await client.until(1)
-    batch = keyed.ask("batch", body={**ASKED, "priority": "critical"})
-    await asyncio.sleep(0)
-    vip = keyed.ask("vip")
-    while keyed.application.admission.waiting < 2:
-        await asyncio.sleep(0)
-    engine.tokens.put_nowait(None)
-    await vip.until(1)
-
-    assert not batch.status
-    for client in (*running, batch, vip):
-        client.leave()
-
-
-async def test_a_request_without_keys_may_say_its_priority() -> None:
-    engine = Gated()
-    application = serving(engine)
-    client = Client(application, body={**ASKED, "priority": "high"})
-    await client.until(1)
-    (call,) = application.calls.values()
-
-    assert call.generation.request.priority == "high"
-    client.leave()

@@ -8,7 +8,6 @@ from calling import ASKED, Client, Gated, within
 from keyed import Keyed
 
 from torvyn.engine import Scripted
-from torvyn.transport import Application
 
 STATEFUL = {**ASKED, "stateful": True}
 
@@ -51,22 +50,29 @@ async def test_a_session_counts_for_its_key_while_its_client_is_away(keyed: Keye
     engine.tokens.put_nowait(None)
 
 
-async def test_a_revoked_key_ends_its_session_and_whoever_reads_with_it(keyed: Keyed) -> None:
+async def test_a_revoked_key_ends_its_session(keyed: Keyed) -> None:
+    engine, client, _ = await begun(keyed, "first")
+
+    keyed.revoke("first")
+    keyed.look()
+    await client
+
+    assert client.frames()[-2].code == "transport.key-revoked"
+    await within(engine.was_left.wait())
+
+
+async def test_whoever_watches_with_a_revoked_key_sees_no_more(keyed: Keyed) -> None:
     keyed.add("watcher", tenant="first")
-    engine, client, path = await begun(keyed, "first")
+    _, client, path = await begun(keyed, "first")
     watching = keyed.ask("watcher", path, method="GET", query={"observe": "1"})
     await watching.until(1)
 
     keyed.revoke("watcher")
     keyed.look()
     await watching
+
     assert watching.frames()[-2].code == "transport.key-revoked"
     assert not client.is_over
-    keyed.revoke("first")
-    keyed.look()
-    await client
-    assert client.frames()[-2].code == "transport.key-revoked"
-    await within(engine.was_left.wait())
 
 
 async def test_a_session_has_no_more_priority_than_its_key(keyed: Keyed) -> None:
@@ -82,27 +88,26 @@ async def test_a_session_has_no_more_priority_than_its_key(keyed: Keyed) -> None
     await client
 
 
-async def test_what_another_process_began_goes_on_with_the_key_of_who_comes_back(
-    keyed: Keyed, tmp_path: Path
-) -> None:
-    keyed.add("other")
-    store = str(tmp_path / "sessions.db")
+async def killed(keyed: Keyed, store: str) -> str:
+    """The path of a session whose process is gone."""
     first = keyed.serve(Scripted("a b c", delay_s=60), session_store=store)
     client = keyed.ask("first", body=STATEFUL)
     await client.until(2)
-    path = f"/v1/streams/{client.frames_start_id()}"
-    await _killed(first, client)
-
-    second = keyed.serve(Scripted("a b c"), session_store=store)
-    assert (await keyed.ask("other", path, method="GET")).status == 404
-    assert len(second.sessions) == 0
-    again = await keyed.ask("first", path, method="GET")
-    keyed.look()
-    assert '"end"' in again.body.decode()
-    second.sessions.close()
-
-
-async def _killed(application: Application, client: Client) -> None:
-    application.end_calls()
+    first.end_calls()
     await client
-    application.sessions.close()
+    first.sessions.close()
+    return f"/v1/streams/{client.frames_start_id()}"
+
+
+async def test_what_another_process_began_goes_on_with_the_key_of_who_comes_back(
+    keyed: Keyed, tmp_path: Path
+) -> None:
+    store = str(tmp_path / "sessions.db")
+    keyed.add("other")
+    path = await killed(keyed, store)
+    sessions = keyed.serve(Scripted("a b c"), session_store=store).sessions
+
+    assert (await keyed.ask("other", path, method="GET")).status == 404
+    assert len(sessions) == 0
+    assert '"end"' in (await keyed.ask("first", path, method="GET")).body.decode()
+    sessions.close()

@@ -10,8 +10,8 @@ from calling import ASKED, Client, Gated, serving, within
 
 from torvyn.engine import Scripted
 from torvyn.errors import MissingError, UsageError
-from torvyn.protocol import Error
 from torvyn.transport import keyfile
+from torvyn.transport.gate import check_bound
 from torvyn.transport.keyring import Keyring
 
 CHAT = {"messages": [{"role": "user", "content": "Hi"}]}
@@ -100,24 +100,35 @@ async def test_a_key_that_is_added_is_known_without_a_restart(keyed) -> None:
 
 async def test_a_revoked_key_ends_its_streams_and_no_others(keyed) -> None:
     keyed.add("other")
-    engine = Gated()
-    keyed.serve(engine)
+    keyed.serve(Gated())
     revoked, other = keyed.ask("first"), keyed.ask("other")
     await revoked.until(1)
     await other.until(1)
 
     keyed.revoke("first")
     keyed.look()
-    await revoked
+    error, end = (await revoked).frames()[-2:]
 
-    error, end = revoked.frames()[-2:]
-    assert isinstance(error, Error)
     assert (error.code, error.retryable) == ("transport.key-revoked", False)
     assert end.finish[0].reason == "error"
-    assert (await keyed.ask("first")).status == 401
     assert not other.is_over
-    engine.tokens.put_nowait(None)
-    await other
+
+
+async def test_a_revoked_key_is_refused_as_any_other(keyed) -> None:
+    keyed.serve(Scripted("a"))
+    keyed.revoke("first")
+    keyed.clock.advance(2)
+
+    client = await keyed.ask("first")
+
+    assert (client.status, client.json["error"]["code"]) == (401, "transport.key-wrong")
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1"])
+def test_with_keys_a_server_may_listen_where_others_reach_it(host: str) -> None:
+    check_bound(host, False, has_keys=True)
+    with pytest.raises(UsageError, match="asked for a key"):
+        check_bound(host, False)
 
 
 async def test_the_file_is_looked_at_while_something_runs_and_not_when_nothing_does(keyed) -> None:
