@@ -1,4 +1,4 @@
-"""A real server with keys, all of whose words are kept: what the tests and the measurement attack."""
+"""A real server with keys, all of whose words are kept: for tests and measurements to attack."""
 
 from __future__ import annotations
 

@@ -13,6 +13,7 @@ from torvyn.errors import MissingError, UsageError
 from torvyn.transport import keyfile
 from torvyn.transport.gate import check_bound
 from torvyn.transport.keyring import Keyring
+from torvyn.transport.refusal import Refusal
 
 CHAT = {"messages": [{"role": "user", "content": "Hi"}]}
 
@@ -26,6 +27,15 @@ async def test_a_key_is_shown_in_either_header(keyed, form: str) -> None:
     client = await Client(keyed.serve(Scripted("a b")), body=ASKED, headers={name: value})
 
     assert client.status == 200
+
+
+async def test_a_page_shows_its_key_as_a_subprotocol_beside_others(keyed) -> None:
+    application = keyed.serve(Scripted("a"))
+    offered = f"torvyn.v1, torvyn.key.{keyed.keys['first']}"
+
+    assert application.identify({"sec-websocket-protocol": offered}).name == "first"
+    with pytest.raises(Refusal):
+        application.identify({"sec-websocket-protocol": "torvyn.v1"})
 
 
 @pytest.mark.parametrize(
