@@ -14,4 +14,5 @@ QUESTIONS = (
     "inference",
     "sessions",
     "keys",
+    "telemetry",
 )

@@ -86,7 +86,7 @@ def command(
     with show_logs("json" if screen.is_json else "human", screen.log_level, secrets):
         # Settings that cannot be served with are said before a model is loaded.
         server = _server_settings(screen, file, found)
-        return _serve(screen, _services(file, found, engines), server)
+        return _serve(screen, _services(file, found, engines), server, found)
 
 
 def _server_settings(screen: Screen, file: Manifest | None, found: Settings) -> ServerSettings:
@@ -128,11 +128,16 @@ def _services(
     return of_manifest(file, settings)
 
 
-def _serve(screen: Screen, services: dict[str, Service], settings: ServerSettings) -> int:
+def _serve(
+    screen: Screen, services: dict[str, Service], settings: ServerSettings, found: Settings
+) -> int:
+    from torvyn.observe.spans import Tracer
     from torvyn.transport import app, serve
 
+    tracer = None
     try:
-        application = app(services, settings)
+        tracer = Tracer.of(found)
+        application = app(services, settings, tracer)
         application.sessions.open()
         number = serve(
             application,
@@ -142,6 +147,8 @@ def _serve(screen: Screen, services: dict[str, Service], settings: ServerSetting
     finally:
         for service in services.values():
             service.close()
+        if tracer is not None:
+            tracer.close()
     screen.say("[torvyn] Served.")
     return TERMINATED if number == signal.SIGTERM else INTERRUPTED
 

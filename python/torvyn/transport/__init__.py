@@ -14,7 +14,8 @@ limits       what a key has used               pacing    answers as fast as a ke
 audit        what is written down              tls       certificates
 admission    how many at a time                gate      who may ask at all: Host and Origin
 meter        what is counted                   caller    who asks
-openapi      what is offered, for programs
+histogram    how large figures were            tracing   what is told of an answer
+openapi      what is offered, for programs     notify    a word to the service manager
 """
 
 from __future__ import annotations

@@ -45,8 +45,8 @@ _KEYED: Final[Json] = {
 }
 
 
-def document(flows: list[str], has_keys: bool = False) -> Json:
-    """The document, with the flows that can be asked for."""
+def document(flows: list[str], root: str = "", has_keys: bool = False) -> Json:
+    """The document, with the flows that can be asked for; paths are below `root`."""
     model = {"model": {"enum": flows}}
     own = _object({**_OPTIONS, **_STATEFUL, "flow": {"enum": flows}, **_asked()}, [], closed=True)
     chat = _object(
@@ -80,7 +80,8 @@ def document(flows: list[str], has_keys: bool = False) -> Json:
         "/openapi.json": {"get": _operation("This document.", _JSON)},
     }
     info = {"title": "Torvyn", "version": "1", "description": "Flows that answer requests."}
-    made = {"openapi": "3.1.0", "info": info, "paths": paths}
+    servers = [{"url": root or "/"}]
+    made = {"openapi": "3.1.0", "info": info, "servers": servers, "paths": paths}
     return {**made, **_KEYED} if has_keys else made
 
 
