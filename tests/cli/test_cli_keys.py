@@ -151,6 +151,24 @@ def test_an_empty_list_says_so(cli) -> None:
     assert "no keys" in done.err
 
 
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        ('[serve]\nkeys = "k.json"\n[flow.x.nodes.y]\nconfig = "${NOT_SET_ANYWHERE}"\n', 0),
+        ('[serve]\nkeys = "k.json"\nprot = 1\n', 2),
+        ("[serve\n", 2),
+    ],
+)
+def test_keys_are_made_before_flows_can_run_but_never_elsewhere(
+    cli, tmp_path, line: str, code: int
+) -> None:
+    (tmp_path / "Torvyn.toml").write_text(HEAD + line)
+
+    assert cli("keys", "add", "web").code == code
+    assert (tmp_path / "k.json").exists() == (code == 0)
+    assert not (tmp_path / "config").exists()
+
+
 def test_what_cannot_be_written_down_is_not_done(cli, tmp_path) -> None:
     serve = '[serve]\nkeys = "ours.json"\naudit = "file"\naudit_file = "no/audit"\n'
     (tmp_path / "Torvyn.toml").write_text(HEAD + serve + FLOW)

@@ -17,6 +17,7 @@ from torvyn.errors import UsageError
 from torvyn.manifest.schema import PRIORITIES
 
 if TYPE_CHECKING:
+    from torvyn.errors import Diagnostic
     from torvyn.manifest import Settings
     from torvyn.transport.audit import Audit
     from torvyn.transport.keyrecord import KeyRecord
@@ -166,11 +167,10 @@ for part in (add, list_, revoke):
 
 def _place(file: str | None) -> tuple[Path, Settings]:
     """The key file, and the settings of the project in this folder, if there is one."""
-    from torvyn.manifest import read, resolve
     from torvyn.manifest.settings import user_config
     from torvyn.transport.settings import path_of
 
-    settings = resolve(read(Path(DEFAULT)) if Path(DEFAULT).exists() else None)
+    settings = _settings()
     if file is not None:
         return Path(file), settings
     if found := path_of(settings, "serve.keys", "."):
@@ -180,6 +180,27 @@ def _place(file: str | None) -> tuple[Path, Settings]:
         message = "there is no folder of yours to keep keys in"
         raise UsageError("cli.bad-usage", message, hint="`--file PATH` names the key file")
     return config.with_name("keys.json"), settings
+
+
+def _settings() -> Settings:
+    """Keys can be made where a flow cannot run: without its variables, before it is finished."""
+    from torvyn.manifest.parse import parse_leniently, raise_if_any, read_text
+    from torvyn.manifest.problems import Problems
+    from torvyn.manifest.record import Manifest
+    from torvyn.manifest.settings import resolve_leniently
+
+    problems, manifest = Problems(), Manifest()
+    if Path(DEFAULT).exists() and (text := read_text(DEFAULT, problems)) is not None:
+        manifest = parse_leniently(text, problems, file=DEFAULT)
+    settings = resolve_leniently(manifest, problems)
+    if any(not _is_of_flows(problem) for problem in problems.diagnostics()):
+        raise_if_any(problems)
+    return settings
+
+
+def _is_of_flows(problem: Diagnostic) -> bool:
+    path = problem.location.path if problem.location is not None else None
+    return path is not None and path.startswith(("flow", "component"))
 
 
 def _lasts(text: str) -> timedelta:
