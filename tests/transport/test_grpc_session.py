@@ -23,9 +23,9 @@ LONG = " ".join(f"word{number}" for number in range(2000))
 class Talk:
     """One call of `Session`. `say` sends; what comes is read by who asks for it."""
 
-    def __init__(self, stub: Any) -> None:
+    def __init__(self, stub: Any, **options: Any) -> None:
         self._said: queue.Queue[Any] = queue.Queue()
-        self.call = stub.Session(iter(self._said.get, None), timeout=30)
+        self.call = stub.Session(iter(self._said.get, None), **{"timeout": 30, **options})
 
     def say(self, stream_id: str = "", **message: Any) -> None:
         self._said.put(pb.ClientMessage(stream_id=stream_id, **message))

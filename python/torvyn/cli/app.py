@@ -20,6 +20,7 @@ COMMANDS: Final[dict[str, str]] = {
     "build": "Build components that run in a sandbox.",
     "run": "Run a flow.",
     "serve": "Serve flows to clients, over HTTP and gRPC.",
+    "keys": "Say who may ask a server.",
     "trace": "Run a flow and show what happened to each element.",
     "bench": "Measure a flow.",
     "generate": "Answer a prompt.",

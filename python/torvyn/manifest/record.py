@@ -154,6 +154,11 @@ class ServeRecord(Record):
     shutdown_grace: float | None = None
     max_body: int | None = None
     max_streams: int | None = None
+    keys: str | None = None
+    tls_cert: str | None = None
+    tls_key: str | None = None
+    audit: str | None = None
+    audit_file: str | None = None
     session_store: str | None = None
     session_ttl: float | None = None
     session_bytes: int | None = None

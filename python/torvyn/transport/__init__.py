@@ -9,6 +9,9 @@ answering    routes that flows answer          about     routes about the server
 exchange     one request and its answer        asked     a body -> what is asked of an engine
 call         an answer that is being made      stream    its deltas -> chunks that are sent
 wire         where an answer goes              outlet    sends over a wire, and watches it
+access       whose key it is, what it may      keyfile   keys at rest, as hashes
+limits       what a key has used               pacing    answers as fast as a key may have them
+audit        what is written down              tls       certificates
 admission    how many at a time                gate      who may ask at all: Host and Origin
 meter        what is counted                   caller    who asks
 histogram    how large figures were            tracing   what is told of an answer

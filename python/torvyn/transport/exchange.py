@@ -38,6 +38,7 @@ class Exchange:
         "id",
         "method",
         "path",
+        "peer",
         "query",
         "receive",
         "root",
@@ -63,6 +64,9 @@ class Exchange:
         self.query = dict(parse_qsl(bytes(scope.get("query_string", b"")).decode("latin-1")))
         self.trace = trace.begin(self.headers.get("traceparent"), sample_rate)
         self.caller = ANYONE
+        peer = scope.get("client")
+        self.peer = str(peer[0]) if peer else None
+        """The address it came from, as far as that is known."""
         self.receive = receive
         self.send = send
         self.status = 0

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from torvyn.errors import MissingError
+from torvyn.transport import tls
 from torvyn.transport.settings import KiB
 
 if TYPE_CHECKING:
@@ -43,9 +44,9 @@ class GrpcServer:
         must_be_installed()
         import grpc
         from grpc_health.v1 import health, health_pb2_grpc
-        from grpc_reflection.v1alpha import reflection
+        from grpc_reflection.v1alpha import reflection, reflection_pb2_grpc
 
-        from torvyn.transport.grpc_service import SERVICE, Inference
+        from torvyn.transport.grpc_service import SERVICE, Inference, Reflection
 
         self._settings = application.settings
         self._server = grpc.aio.server(options=_options(application.settings))
@@ -54,7 +55,8 @@ class GrpcServer:
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
         self._names = ("", SERVICE)
         shown = (SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME)
-        reflection.enable_server_reflection(shown, self._server)
+        reflecting = Reflection(application, reflection.aio.ReflectionServicer(shown))
+        reflection_pb2_grpc.add_ServerReflectionServicer_to_server(reflecting, self._server)
         self._ending: asyncio.Future[None] | None = None
         self.port = self._listen()
         self.address = f"{_host(self._settings)}:{self.port}"
@@ -81,7 +83,7 @@ class GrpcServer:
     def _listen(self) -> int:
         address = f"{_host(self._settings)}:{self._settings.grpc_port}"
         try:
-            port: int = self._server.add_insecure_port(address)
+            port = self._bind(address)
         except RuntimeError as error:
             raise MissingError(
                 "transport.cannot-listen",
@@ -89,6 +91,16 @@ class GrpcServer:
                 hint="`--grpc-port` names another port; 0 takes any that is free",
             ) from error
         return port
+
+    def _bind(self, address: str) -> int:
+        import grpc
+
+        secured = tls.options(self._settings)
+        if not secured:
+            return int(self._server.add_insecure_port(address))
+        pair = (secured["ssl_key"].read_bytes(), secured["ssl_cert"].read_bytes())
+        credentials = grpc.ssl_server_credentials([pair])
+        return int(self._server.add_secure_port(address, credentials))
 
     def _limit(self) -> None:
         """Gives the sockets the buffers that those of HTTP have."""

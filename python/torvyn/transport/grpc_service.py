@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable
+from collections.abc import AsyncIterator, Awaitable
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import unquote
 
 import grpc
 
@@ -23,7 +24,7 @@ from torvyn.transport.exchange import chosen_id
 from torvyn.transport.grpc_request import body_of, read, record_of
 from torvyn.transport.grpc_status import Status
 from torvyn.transport.grpc_wire import GrpcChannel, GrpcWire, Line
-from torvyn.transport.refusal import Refusal, shutting_down, unread
+from torvyn.transport.refusal import Refusal, busy, shutting_down, unread
 from torvyn.v1 import inference_pb2 as pb
 
 if TYPE_CHECKING:
@@ -60,6 +61,7 @@ class Inference:
 
     async def _answer(self, rpc: Rpc, data: bytes) -> None:
         application = self._application
+        rpc.identify()
         wanted = asked.own(body_of(read(pb.GenerateRequest, data)))
         wire = GrpcWire(rpc.line, rpc.id, rpc.caller)
         await application.answer(wire, wanted)
@@ -71,8 +73,11 @@ class Inference:
 
     async def _converse(self, rpc: Rpc) -> None:
         application = self._application
+        rpc.identify()
         if application.is_draining:
             raise shutting_down()
+        if len(application.held) >= application.settings.max_streams:
+            raise busy()
         channel = GrpcChannel(rpc.line, rpc.id, rpc.caller)
         conversation = Conversation(application, channel)
         await conversation.hold(rpc.read(conversation))
@@ -80,6 +85,23 @@ class Inference:
             raise unread(application.settings.write_timeout_s)
         if application.is_draining:
             raise shutting_down()
+
+
+class Reflection:
+    """What there is, for those who may ask at all."""
+
+    def __init__(self, application: Application, servicer: Any) -> None:
+        self._application = application
+        self._servicer = servicer
+
+    async def ServerReflectionInfo(self, requests: Any, context: Any) -> AsyncIterator[Any]:
+        rpc = Rpc(self._application, context, "")
+        try:
+            rpc.identify()
+        except Refusal as refusal:
+            await rpc.refuse(refusal)
+        async for answer in self._servicer.ServerReflectionInfo(requests, context):
+            yield answer
 
 
 class Rpc:
@@ -97,6 +119,13 @@ class Rpc:
         head = (("x-request-id", self.id), ("traceparent", self.trace.traceparent))
         self.line = Line(context, head)
         self._code = grpc.StatusCode.OK
+
+    def identify(self) -> None:
+        """Finds out who asks; raises the refusal."""
+        # Such as `ipv4:127.0.0.1:50400` and `ipv6:%5B::1%5D:50400`.
+        host = unquote(self._context.peer()).partition(":")[2].rpartition(":")[0]
+        where = {"request_id": self.id, "peer": host.strip("[]") or None}
+        self.caller = self._application.identify(self.headers, **where)
 
     async def read(self, conversation: Conversation) -> None:
         """Gives it what the client says; returns when the client has gone."""
@@ -121,7 +150,7 @@ class Rpc:
         try:
             error = await self._worked(work)
             if error is not None:
-                await self._refuse(error)
+                await self.refuse(error)
         finally:
             self._count(time.perf_counter() - began_s)
 
@@ -144,7 +173,7 @@ class Rpc:
             return raised
         return None
 
-    async def _refuse(self, raised: Exception) -> None:
+    async def refuse(self, raised: Exception) -> None:
         error, words = self._application.explained(raised, self.id)
         status = Status(error, words, self.id)
         self._code = status.code

@@ -18,6 +18,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from torvyn.errors import MissingError, UsageError
+from torvyn.transport import tls
 from torvyn.transport.application import Application
 from torvyn.transport.notify import notify
 from torvyn.transport.settings import KiB, Settings
@@ -86,11 +87,13 @@ class Server:
     def __init__(self, application: Application) -> None:
         self.application = application
         embed = _granian("granian.server.embed")
+        secured = tls.options(application.settings)
         self._socket = listen(application.settings)
         host, port = self._socket.getsockname()[:2]
-        self.url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+        shown = f"[{host}]" if ":" in host else host
+        self.url = f"{'https' if secured else 'http'}://{shown}:{port}"
         self.port: int = port
-        self._granian = embed.Server(application, **_options(application.settings))
+        self._granian = embed.Server(application, **_options(application.settings), **secured)
         # The only way in for a socket of one's own.
         self._granian._init_shared_socket = self._hand_over
         self.grpc = _grpc(application)
