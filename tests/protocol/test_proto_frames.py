@@ -52,6 +52,7 @@ def carried(frames: list[Frame]) -> list[Frame | None]:
     return [frame_from_message(pb.Frame.FromString(data)) for data in sent]
 
 
+@settings(deadline=None)
 @given(answers())
 def test_what_is_encoded_is_decoded(frames: list[Frame]) -> None:
     assert carried(frames) == frames
@@ -95,6 +96,7 @@ def test_every_member_of_every_frame_is_carried(
     assert carried(frames) == frames
 
 
+@settings(deadline=None)
 @given(answers())
 def test_frames_that_were_kept_as_json_become_the_same_messages(frames: list[Frame]) -> None:
     start = frames[0]
@@ -106,6 +108,7 @@ def test_frames_that_were_kept_as_json_become_the_same_messages(frames: list[Fra
     assert pb.Frame.FromString(sent[0]).start.epoch == "e"
 
 
+@settings(deadline=None)
 @given(st.text(st.characters(), min_size=1))
 def test_halves_of_pairs_may_be_cut_anywhere(text: str) -> None:
     units = text.encode("utf-16-le", "surrogatepass")

@@ -52,9 +52,7 @@ _METHODS: Final = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST"
 
 
 def app(
-    services: Mapping[str, Service],
-    settings: Settings | None = None,
-    tracer: Tracer | None = None,
+    services: Mapping[str, Service], settings: Settings | None = None, tracer: Tracer | None = None
 ) -> Application:
     """The ASGI application that answers with these services, by the names that clients use."""
     return Application(services, settings or Settings(), tracer)
