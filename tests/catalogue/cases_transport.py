@@ -19,7 +19,7 @@ from torvyn.transport.call import Call
 from torvyn.transport.conversation import MOST_STREAMS
 from torvyn.transport.exchange import Exchange, parsed
 from torvyn.transport.gate import Gate, check_bound
-from torvyn.transport.refusal import Refusal, shutting_down, told
+from torvyn.transport.refusal import Refusal, bad_message, shutting_down, told, unread
 from torvyn.transport.routes import of_manifest
 from torvyn.transport.server import Server, listen, refuse_workers
 from torvyn.transport.wire import HttpWire
@@ -149,6 +149,7 @@ STARTS: Final = [{**START, "stream_id": str(number)} for number in range(MOST_ST
 
 CASES: dict[str, Callable[[Path], object]] = {
     "transport.bad-json": lambda _: parsed(b"{"),
+    "transport.bad-message": lambda _: raises(bad_message("torvyn.v1.GenerateRequest")),
     "transport.body-slow": _slow,
     "transport.body-too-large": _large,
     "transport.busy": _busy,
@@ -177,5 +178,6 @@ CASES: dict[str, Callable[[Path], object]] = {
         "transport.stream-left", START, OTHER, LEAVE, max_streams=1
     ),
     "transport.stream-unknown": _stop_unknown,
+    "transport.unread": lambda _: raises(unread(30)),
     "transport.upgrade-needed": lambda _: asyncio.run(websocket.upgrade(None, None)),
 }

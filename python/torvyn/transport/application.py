@@ -10,6 +10,7 @@ import contextlib
 import logging
 import time
 from collections.abc import AsyncIterator, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from torvyn.engine.service import Service
@@ -18,10 +19,11 @@ from torvyn.observe.logs import Redactor
 from torvyn.observe.spans import Tracer
 from torvyn.protocol import trace
 from torvyn.transport import asked, paths, websocket
+from torvyn.transport.access import Access, priority
 from torvyn.transport.admission import Admission
 from torvyn.transport.asked import Asked
 from torvyn.transport.call import Call
-from torvyn.transport.caller import ANYONE, Caller
+from torvyn.transport.caller import Caller
 from torvyn.transport.exchange import Exchange, Left, Receive, Scope, Send
 from torvyn.transport.gate import Gate
 from torvyn.transport.held import Held
@@ -46,12 +48,11 @@ from torvyn.transport.wire import Wire
 logger = logging.getLogger("torvyn.transport")
 
 _OURS: Final = ("/v1/streams", websocket.PATH)
+_METHODS: Final = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"})
 
 
 def app(
-    services: Mapping[str, Service],
-    settings: Settings | None = None,
-    tracer: Tracer | None = None,
+    services: Mapping[str, Service], settings: Settings | None = None, tracer: Tracer | None = None
 ) -> Application:
     """The ASGI application that answers with these services, by the names that clients use."""
     return Application(services, settings or Settings(), tracer)
@@ -72,8 +73,10 @@ class Application:
         self.meter = Meter(self.services)
         self.is_draining = False
         self.created = int(time.time())
+        self.access = Access(settings)
         self.gate = Gate(settings.hosts, settings.host)
         self.admission = Admission(settings.max_streams, settings.admission_wait_s)
+        self._readers: set[Reader] = set()
         self._busy = 0
         self._is_idle = asyncio.Event()
         self._is_idle.set()
@@ -131,7 +134,7 @@ class Application:
 
     def identify(self, headers: Mapping[str, str], **where: Any) -> Caller:
         """Who asks, whatever the transport; raises the refusal."""
-        return ANYONE
+        return self.access.identify(headers, **where)
 
     # One request
 
@@ -141,6 +144,10 @@ class Application:
         before = trace.CURRENT.set(exchange.trace)
         try:
             self.gate.check(exchange.headers)
+            if not paths.is_open(exchange.path):
+                exchange.caller = self.identify(
+                    exchange.headers, request_id=exchange.id, peer=exchange.peer
+                )
             route, handler = paths.find(exchange)
             await handler(self, exchange)
         except type(Left):
@@ -149,7 +156,9 @@ class Application:
             await self._refuse(exchange, error)
         finally:
             trace.CURRENT.reset(before)
-            self.meter.requests[exchange.method, route, exchange.status] += 1
+            # Whoever asks chooses the word: only those that mean something are counted apart.
+            method = exchange.method if exchange.method in _METHODS else "other"
+            self.meter.requests[method, route, exchange.status] += 1
         took_ms = (time.perf_counter() - began_s) * 1000
         fields = {"event": "request", "request_id": exchange.id, "status": exchange.status}
         fields["trace_id"] = exchange.trace.trace_id
@@ -178,6 +187,9 @@ class Application:
         """Answers over that wire; a refusal is raised before anything was sent."""
         if self.is_draining:
             raise shutting_down()
+        rank = priority(wire.caller, wanted.options.get("priority"))
+        if rank is not None:
+            wanted = replace(wanted, options={**wanted.options, "priority": rank})
         if wanted.is_stateful:
             session = await self.sessions.start(wanted, wire.request_id, wire.caller)
             await self._read(Client(session, wire, self.settings, 1))
@@ -186,11 +198,19 @@ class Application:
         # Made before it waits for a place: its clock starts when the request was received.
         generation = service.generate(wanted.what, **wanted.options)
         make = Stream if wanted.is_streamed else Whole
-        async with self.admission:
+        async with self.admitted(wire.caller, generation.request.priority):
             await self.attend(make(wire, wanted, name, service, generation, self.settings))
+
+    @contextlib.asynccontextmanager
+    async def admitted(self, caller: Caller, rank: str) -> AsyncIterator[None]:
+        """A place among the answers that are made, within the limits of the caller's key."""
+        with self.access.enter(caller):
+            async with self.admission.of(rank):
+                yield
 
     async def resume(self, wire: Wire, id: str, after: str | None) -> None:
         """What a session still has for a client that has all up to `after`."""
+        self.access.check(wire.caller)
         session = await self.sessions.find(id, wire.caller)
         place = session.place(after)
         self.sessions.resumed += 1
@@ -198,6 +218,7 @@ class Application:
 
     async def observe(self, wire: Wire, id: str) -> None:
         """What happens in a stream of the caller's tenant. Whoever watches changes nothing."""
+        self.access.check(wire.caller)
         session = self.sessions.get(id, wire.caller)
         call = self.call(id, wire.caller)
         if session is not None:
@@ -218,6 +239,9 @@ class Application:
         meter.streams += 1
         self.calls[call.id] = call
         self._begin()
+        self.access.watch(self.calls, self._readers)
+        self.access.audit.started(call)
+        call.pace = self.access.limits.pace(call.wire.caller)
         try:
             await call.run()
         except Exception as error:
@@ -227,15 +251,19 @@ class Application:
             del self.calls[call.id]
             meter.streams -= 1
             meter.ended(call)
+            self.access.audit.ended(call)
             if self.tracer is not None:
                 tell(self.tracer, call, self.services[call.flow].engine.name)
             self._end()
 
     async def _read(self, reader: Reader) -> None:
         self._begin()
+        self._readers.add(reader)
+        self.access.watch(self.calls, self._readers)
         try:
             await reader.run()
         finally:
+            self._readers.discard(reader)
             self._end()
 
     def _begin(self) -> None:

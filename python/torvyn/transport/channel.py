@@ -11,12 +11,15 @@ import asyncio
 from abc import abstractmethod
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from torvyn.protocol.encoder import Dialect, Encoder
 from torvyn.transport.outlet import Outlet
 from torvyn.transport.refusal import Refusal
 from torvyn.transport.wire import Wire
+
+if TYPE_CHECKING:
+    from torvyn.protocol.proto_encoder import ProtoEncoder
 
 Packed = tuple[Sequence[bytes], bool]
 
@@ -98,7 +101,7 @@ class Strand(Wire):
         """While it waits for credit."""
         self._left = asyncio.Event()
 
-    def encoder(self, dialect: Dialect, **identity: Any) -> Encoder:
+    def encoder(self, dialect: Dialect, **identity: Any) -> Encoder | ProtoEncoder:
         self._epoch = identity.get("epoch", "")
         return self._channel.encoder(dialect, **identity)
 

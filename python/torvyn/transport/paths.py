@@ -30,7 +30,13 @@ PATHS: Final[dict[str, dict[str, Handler]]] = {
     "/readyz": {"GET": about.ready},
     "/openapi.json": {"GET": about.openapi},
 }
+_FREE: Final = ("/", "/healthz", "/readyz")
 _OPEN_ENDED: Final = {path.partition("{")[0]: path for path in PATHS if "{" in path}
+
+
+def is_open(path: str) -> bool:
+    """Whether it is answered without a key: how the server is, and the page that asks for one."""
+    return path in _FREE or path.startswith("/assets/")
 
 
 def find(exchange: Exchange) -> tuple[str, Handler]:

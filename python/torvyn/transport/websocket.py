@@ -125,7 +125,8 @@ async def upgrade(app: Application, exchange: Exchange) -> None:
 async def _enter(app: Application, exchange: Exchange) -> None:
     """Who may not come in is refused."""
     app.gate.check(exchange.headers)
-    exchange.caller = app.identify(exchange.headers, request_id=exchange.id)
+    where = {"request_id": exchange.id, "peer": exchange.peer}
+    exchange.caller = app.identify(exchange.headers, **where)
     if exchange.path != PATH:
         message = f"there is no WebSocket {exchange.path[:100]!r}"
         raise Refusal(404, "transport.route-unknown", message, hint=f"it is `{PATH}`")
