@@ -210,6 +210,14 @@ async def test_the_file_is_readable_by_its_owner_alone(file: Path) -> None:
         assert stat.S_IMODE(path.stat().st_mode) == 0o600, path.name
 
 
+async def test_a_file_that_others_could_read_is_closed_to_them(file: Path) -> None:
+    file.touch(0o644)
+    file.chmod(0o644)
+    async with process(Scripted(WORDS), file) as application:
+        await Client(application, body=STATEFUL)
+        assert {stat.S_IMODE(path.stat().st_mode) for path in file.parent.iterdir()} == {0o600}
+
+
 async def test_a_file_that_is_no_database_is_set_aside(
     file: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

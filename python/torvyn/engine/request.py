@@ -6,7 +6,6 @@ import difflib
 import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from math import isfinite
 from typing import Any, Final
 
 from torvyn.errors import InvalidInput
@@ -14,6 +13,9 @@ from torvyn.errors import InvalidInput
 MOST_STOPS: Final = 16
 MOST_CHOICES: Final = 128
 MOST_TOP_LOGPROBS: Final = 20
+_MOST_PROBLEMS: Final = 8
+_MOST_SHOWN: Final = 64
+"""Of what is told to who asked for nonsense: an error is not as large as the request."""
 ROLES: Final = ("system", "developer", "user", "assistant", "tool")
 PRIORITIES: Final = ("critical", "high", "normal", "low", "background")
 Message = Mapping[str, Any]
@@ -95,10 +97,10 @@ class Request:
         yield from self._problems_of_numbers()
         if len(self.stop) > MOST_STOPS:
             yield f"{len(self.stop)} stop strings; at most {MOST_STOPS} are looked for"
-        if any(not isinstance(stop, str) or not stop for stop in self.stop):
+        if not all(map(_is_text, self.stop)):
             yield "a stop string is empty or no text"
         if self.priority not in PRIORITIES:
-            yield f"`priority` is one of {', '.join(PRIORITIES)}, not {self.priority!r}"
+            yield f"`priority` is one of {', '.join(PRIORITIES)}, not {_brief(self.priority)}"
 
     def _problems_of_numbers(self) -> Iterator[str]:
         for name, (kind, least, most) in _RANGES.items():
@@ -106,9 +108,9 @@ class Request:
             if value is None:
                 continue
             is_kind = isinstance(value, kind) and not isinstance(value, bool)
-            if not is_kind or not isfinite(value) or not least <= value <= most:
+            if not is_kind or not least <= value <= most:
                 words = "a whole number" if kind is int else "a number"
-                yield f"`{name}` is {words} from {least} to {most}, not {value!r}"
+                yield f"`{name}` is {words} from {least} to {most}, not {_brief(value)}"
 
 
 _OPTIONS: Final = frozenset(item.name for item in fields(Request)) - {"prompt", "messages"}
@@ -127,11 +129,28 @@ def _shown(value: object) -> str:
     return "None" if value is None else type(value).__name__
 
 
+def _brief(value: object) -> str:
+    """As it was given; not all of it, if it is long."""
+    shown = repr(value)
+    return shown if len(shown) <= _MOST_SHOWN else shown[:_MOST_SHOWN] + "..."
+
+
+def _is_text(value: object) -> bool:
+    """Whether it is some text that can be looked for: half of a surrogate pair is in no answer."""
+    try:
+        return isinstance(value, str) and bool(value.encode())
+    except UnicodeEncodeError:
+        return False
+
+
 def _unknown(name: str) -> str:
     close = difflib.get_close_matches(name, _OPTIONS, 1)
     return f"`{name}` is no option of a request" + "".join(f"; `{one}` is" for one in close)
 
 
 def invalid(problems: Sequence[str]) -> InvalidInput:
-    """One error for all that is wrong with a request."""
-    return InvalidInput("; ".join(problems), code="engine.request-invalid")
+    """One error for what is wrong with a request: all of it, unless that is much."""
+    said = "; ".join(problems[:_MOST_PROBLEMS])
+    if (more := len(problems) - _MOST_PROBLEMS) > 0:
+        said += f"; and {more} more"
+    return InvalidInput(said, code="engine.request-invalid")

@@ -22,8 +22,11 @@ REDACTED: Final = "[redacted]"
 _PLAIN: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 _NAMES: Final = r"(?:[a-z0-9]+[_-])*(?:api[_-]?key|authorization|passwd|password|secret|token)"
 _SECRET_NAME: Final = re.compile(_NAMES, re.IGNORECASE)
+# A name begins where no other can have begun: else a text of many hyphens is read as often as it
+# has some, and whoever is quoted decides how long that takes.
 _SECRET_PAIR: Final = re.compile(
-    rf"\b({_NAMES})(\s*[=:]\s*)((?:bearer|basic)\s+[^\s,;]+|\"[^\"]*\"|'[^']*'|[^\s,;&]+)",
+    rf"(?<![a-z0-9])(?<![a-z0-9][_-])({_NAMES})(\s*[=:]\s*)"
+    r"((?:bearer|basic)\s+[^\s,;]+|\"[^\"]*\"|'[^']*'|[^\s,;&]+)",
     re.IGNORECASE,
 )
 _OUR_KEY: Final = re.compile(r"\btvk_[A-Za-z0-9_-]{16,}")

@@ -150,7 +150,7 @@ class Application:
                 )
             route, handler = paths.find(exchange)
             await handler(self, exchange)
-        except type(Left):
+        except Left:
             return
         except Exception as error:
             await self._refuse(exchange, error)

@@ -25,7 +25,8 @@ Send = Callable[[Message], Awaitable[None]]
 
 MOST_DEPTH: Final = 64
 """Levels of a body. Tools have schemas, and schemas have levels; nobody needs more."""
-_ID: Final = re.compile(r"[A-Za-z0-9._:-]{1,128}")
+ID: Final = re.compile(r"[A-Za-z0-9._:-]{1,128}")
+_HALF: Final = re.compile(rb"\\u[dD][89a-fA-F]")
 JSON: Final = "application/json"
 
 
@@ -91,7 +92,7 @@ class Exchange:
         while True:
             message = await self.receive()
             if message["type"] == "http.disconnect":
-                raise Left
+                raise Left()
             part = message.get("body", b"")
             size += len(part)
             if size > limit:
@@ -131,14 +132,14 @@ class Exchange:
 def chosen_id(headers: Mapping[str, str]) -> str:
     """The id that a client has chosen for its request, or a new one."""
     given = headers.get("x-request-id", "")
-    return given if _ID.fullmatch(given) else new_id()
+    return given if ID.fullmatch(given) else new_id()
 
 
-class _Left(Exception):
-    """The client went away before it had asked."""
+class Left(Exception):
+    """The client went away before it had asked. Each time a new one: an exception keeps what it
+    passed through, a body among it."""
 
 
-Left: Final = _Left()
 _CLOSE: Final = {"connection": "close"}
 
 
@@ -167,7 +168,18 @@ def json_value(data: bytes, what: str) -> Any:
         ) from None
     if _depth_passes(found, MOST_DEPTH):
         raise _too_deep(what)
+    if _HALF.search(data) is not None and not _is_text(found):
+        raise Refusal(400, "transport.bad-json", f"the {what} has half of a surrogate pair in it")
     return found
+
+
+def _is_text(value: Any) -> bool:
+    """Whether all of its texts can be written: JSON's escapes can spell what is none."""
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _depth_passes(value: Any, limit: int) -> bool:

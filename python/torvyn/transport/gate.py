@@ -33,7 +33,7 @@ class Gate:
             raise Refusal(
                 421,
                 "transport.host-refused",
-                f"this server does not answer to the name {host!r}",
+                f"this server does not answer to the name {host[:100]!r}",
                 hint="`hosts` of `[serve]` lists the names it answers to besides `localhost`",
             )
         origin = headers.get("origin")
@@ -53,7 +53,7 @@ def _foreign(origin: str) -> Refusal:
     return Refusal(
         403,
         "transport.origin-refused",
-        f"a page of another origin asks: {origin!r}",
+        f"a page of another origin asks: {origin[:100]!r}",
         hint="serve the page from here, or ask from a program",
     )
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from torvyn.errors import TorvynError
 from torvyn.transport.caller import Caller
+from torvyn.transport.exchange import ID
 from torvyn.transport.refusal import Refusal, busy, told, unknown_stream
 from torvyn.transport.sessions.revival import last_words, replayed, to_stored
 from torvyn.transport.sessions.session import Session, SessionWire
@@ -134,7 +135,8 @@ class Sessions:
     # What another process began
 
     async def _restored(self, id: str, caller: Caller) -> Session | None:
-        if self._store is None:
+        # What cannot be an id is not looked for: who asks shares a transaction with others.
+        if self._store is None or ID.fullmatch(id) is None:
             return None
         self._clean_once()
         stored = await self._store.load(id)

@@ -7,6 +7,7 @@ a file that was there before is read through once.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import sqlite3
@@ -167,7 +168,13 @@ def connect(path: Path) -> sqlite3.Connection:
 
 def _connect(path: Path) -> sqlite3.Connection:
     # Prompts and answers lie in it: nobody else reads them.
-    os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        if os.fstat(descriptor).st_mode & 0o077:
+            with contextlib.suppress(PermissionError):  # it is another user's, who decides
+                os.fchmod(descriptor, 0o600)
+    finally:
+        os.close(descriptor)
     db = sqlite3.connect(path, timeout=1, isolation_level=None, check_same_thread=False)
     try:
         # Two servers would each make an answer of their own for a session.
