@@ -43,6 +43,19 @@ async def test_nothing_is_kept_of_a_body_whose_client_has_gone() -> None:
     assert kept() is None
 
 
+async def test_a_second_host_does_not_stand_in_for_the_first() -> None:
+    sent: list[Any] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    headers = [(b"host", b"evil.example"), (b"host", b"localhost")]
+    scope = {"type": "http", "method": "GET", "path": "/healthz", "headers": headers}
+    await serving(Scripted("a"))(scope, send, send)
+
+    assert sent[0]["status"] == 421
+
+
 @pytest.mark.parametrize(
     ("option", "value"),
     [("temperature", "a-" * 20_000), ("seed", 10**400), ("n", "x" * 100_000), ("priority", "a-b")],

@@ -56,10 +56,11 @@ class Exchange:
         self.root: str = scope.get("root_path", "")
         """Where it is mounted in another program."""
         self.path = path.removeprefix(self.root) or "/"
-        self.headers = {
-            bytes(name).decode("latin-1").lower(): bytes(value).decode("latin-1")
-            for name, value in scope["headers"]
-        }
+        self.headers: dict[str, str] = {}
+        for name, value in scope["headers"]:
+            key, text = bytes(name).decode("latin-1").lower(), bytes(value).decode("latin-1")
+            # Said twice is one list: a second `Host` does not stand in for the first.
+            self.headers[key] = f"{self.headers[key]}, {text}" if key in self.headers else text
         self.id = chosen_id(self.headers)
         """What answers and logs call it; a client may choose it."""
         self.query = dict(parse_qsl(bytes(scope.get("query_string", b"")).decode("latin-1")))

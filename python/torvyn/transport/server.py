@@ -24,6 +24,7 @@ from torvyn.transport import tls
 from torvyn.transport.application import Application
 from torvyn.transport.notify import notify
 from torvyn.transport.settings import KiB, Settings
+from torvyn.transport.silent import Watch
 
 if TYPE_CHECKING:
     from torvyn.transport.grpc_server import GrpcServer
@@ -99,12 +100,14 @@ class Server:
         # The only way in for a socket of one's own.
         self._granian._init_shared_socket = self._hand_over
         self.grpc = _grpc(application)
+        self._silent = Watch(port, *(() if self.grpc is None else (self.grpc.port,)))
 
     async def __aenter__(self) -> Self:
         self._threads_before = _native_threads()
         self._serving = asyncio.ensure_future(self._granian.serve())
         if self.grpc is not None:
             await self.grpc.start()
+        self._silent.start()
         return self
 
     async def __aexit__(
@@ -113,6 +116,7 @@ class Server:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        self._silent.stop()
         if self.grpc is not None:
             await self.grpc.stop()
         self._granian.stop()
