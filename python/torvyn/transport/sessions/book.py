@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from torvyn.errors import TorvynError
 from torvyn.transport.caller import Caller
 from torvyn.transport.exchange import ID
-from torvyn.transport.refusal import Refusal, busy, told, unknown_stream
+from torvyn.transport.refusal import Refusal, busy, shutting_down, told, unknown_stream
 from torvyn.transport.sessions.revival import last_words, replayed, to_stored
 from torvyn.transport.sessions.session import Session, SessionWire
 from torvyn.transport.sessions.store import Store
@@ -118,19 +118,25 @@ class Sessions:
             raise
 
     async def _run(self, session: Session, stream: Stream, admitted: asyncio.Future[None]) -> None:
+        failure: Exception | None = None
         try:
             rank = stream.generation.request.priority
             async with self._app.admitted(session.caller, rank):
-                admitted.set_result(None)
-                await self._app.attend(stream)
+                if session.left.is_set():
+                    raise unknown_stream()
+                if not admitted.done():
+                    admitted.set_result(None)
+                    await self._app.attend(stream)
         except Exception as error:
-            if not admitted.done():
-                admitted.set_exception(error)
-                return
-            logger.error("session %s failed: %s", session.id[:8], told(error).message)
+            failure = error
+            if admitted.done():
+                logger.error("session %s failed: %s", session.id[:8], told(error).message)
         finally:
+            if not admitted.done():
+                # Cancelled before it began is what only the end of the server does.
+                admitted.set_exception(failure or shutting_down())
             if not session.is_suspended:
-                session.ring.end()
+                _end(session, failure)
 
     # What another process began
 
@@ -169,6 +175,10 @@ class Sessions:
 
     def _leave(self, session: Session) -> None:
         self._sessions.pop(session.id, None)
+        # What is still made of it is told to who watches, and not kept.
+        session.store = None
+        if (call := self._app.calls.get(session.id)) is not None:
+            call.cancel()
         if (timer := self._expiring.pop(session.id, None)) is not None:
             timer.cancel()
         session.left.set()
@@ -185,6 +195,8 @@ class Sessions:
 
     def _expire(self, session: Session) -> None:
         if session.reader is None:
+            # Now: who comes a moment later would read what is about to go.
+            self._leave(session)
             self._go(self.forget(session))
 
     def _make_room(self) -> None:
@@ -193,8 +205,8 @@ class Sessions:
             return
         for session in self._sessions.values():
             if session.is_over and session.reader is None:
-                self._go(self.forget(session))
                 self._leave(session)
+                self._go(self.forget(session))
                 return
         raise busy()
 
@@ -222,3 +234,12 @@ class Sessions:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             logger.error("sessions: %s", error)
+
+
+def _end(session: Session, failure: Exception | None) -> None:
+    """Whoever reads it hears an end, also where the answer could not say one."""
+    ring = session.ring
+    if ring.start is not None and not ring.is_over:
+        for frame in last_words(session, told(failure or RuntimeError("it was cancelled"))):
+            ring.add(frame)
+    ring.end()

@@ -144,4 +144,4 @@ class Client(Reader):
     def _told(self, size: int) -> None:
         # Who was taken over does not count any more.
         if self._session.reader is self:
-            self._session.seen(size)
+            self._session.seen(self._place, size)

@@ -48,6 +48,8 @@ class Session:
         self.left = asyncio.Event()
         """Nobody will come back."""
         self._limit_bytes = limit_bytes
+        self._unread = first
+        """The number of the first frame that its client was not sent."""
         self._unread_bytes = 0
         self._gone = Progress()
         self._is_suspended = False
@@ -73,7 +75,8 @@ class Session:
                 raise
         first = ring.first
         for frame in frames:
-            self._unread_bytes += len(frame)
+            if ring.start is not None:
+                self._unread_bytes += len(frame)
             ring.add(frame, self._forget)
         if is_over:
             ring.end()
@@ -89,9 +92,12 @@ class Session:
             return True
         # The other half is for what was sent and may have been lost on its way.
         limit = self._limit_bytes // 2
-        return self._unread_bytes < (min(AHEAD_BYTES, limit) if self.reader else limit)
+        limit = min(AHEAD_BYTES, limit) if self.reader else limit
+        return self._unread_bytes < max(1, limit)
 
     def _forget(self, seq: int, frame: bytes) -> None:
+        if seq >= self._unread:
+            self._unread_bytes -= len(frame)
         if self.store is not None:
             self._gone.add_frame(frame)
 
@@ -110,10 +116,10 @@ class Session:
 
     # Clients come and go
 
-    def seen(self, size: int) -> None:
-        """The client was sent so much more."""
+    def seen(self, place: int, size: int) -> None:
+        """The client was sent so much more, up to that frame."""
         was_full = not self._has_room()
-        self._unread_bytes -= size
+        self._unread, self._unread_bytes = place, self._unread_bytes - size
         if was_full:
             self.ring.wake()
 
@@ -122,7 +128,7 @@ class Session:
         old, self.reader = self.reader, reader
         if old is not None:
             old.take_over()
-        self._unread_bytes = self.ring.bytes_from(place)
+        self._unread, self._unread_bytes = place, self.ring.bytes_from(place)
         self.ring.wake()
 
     def detach(self, reader: Client) -> None:
@@ -202,7 +208,8 @@ class SessionWire(Wire):
         """Those who read it get a head each."""
 
     async def until_left(self) -> None:
-        await self._session.left.wait()
+        """Never: what nobody comes back for is cancelled, and those who watch it hear the end."""
+        await asyncio.get_running_loop().create_future()
 
     async def _add(self, frames: Sequence[bytes]) -> None:
         if self._is_resumed:
