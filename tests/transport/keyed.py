@@ -47,4 +47,5 @@ class Keyed:
     def look(self) -> None:
         """What a timer does every second."""
         self.clock.advance(2)
-        self.application.access._sweep(self.application.calls, self.application._readers)
+        held = self.application.held
+        self.application.access._sweep(self.application.calls, self.application._readers, held)

@@ -22,6 +22,7 @@ from torvyn.transport.settings import Settings
 
 if TYPE_CHECKING:
     from torvyn.transport.call import Call
+    from torvyn.transport.held import Held
     from torvyn.transport.sessions.reader import Reader
 
 
@@ -60,27 +61,29 @@ class Access:
         """`with` it: one of the key's streams, within its limits. Raises the refusal, also when
         the key is gone since its connection was made."""
         try:
-            self.check(caller)
-            return self.limits.enter(caller)
+            return self.limits.enter(self.check(caller))
         except Refusal as refusal:
             self.audit.refused(refusal.code, caller.key[:8] or None, key=caller.name)
             raise
 
     def is_good(self, caller: Caller) -> bool:
-        return self._ring is None or self._ring.holds(caller)
+        return self._ring is None or self._ring.known(caller) is not None
 
-    def check(self, caller: Caller) -> None:
-        """Raises when the key is gone since its connection was made."""
-        if not self.is_good(caller):
+    def check(self, caller: Caller) -> Caller:
+        """The caller as the key file has it now: it may have been changed since the connection was
+        made. Raises when the key is gone."""
+        found = caller if self._ring is None else self._ring.known(caller)
+        if found is None:
             raise revoked()
+        return found
 
-    def watch(self, calls: Mapping[str, Call], readers: Set[Reader]) -> None:
+    def watch(self, calls: Mapping[str, Call], readers: Set[Reader], held: Held) -> None:
         """While these run, the key file is looked at: what runs for a key that is gone ends."""
         if self._ring is not None and self._timer is None:
             loop = asyncio.get_running_loop()
-            self._timer = loop.call_later(LOOK_S, self._sweep, calls, readers)
+            self._timer = loop.call_later(LOOK_S, self._sweep, calls, readers, held)
 
-    def _sweep(self, calls: Mapping[str, Call], readers: Set[Reader]) -> None:
+    def _sweep(self, calls: Mapping[str, Call], readers: Set[Reader], held: Held) -> None:
         self._timer = None
         self._look()
         for call in list(calls.values()):
@@ -89,8 +92,11 @@ class Access:
         for reader in list(readers):
             if not self.is_good(reader.wire.caller):
                 reader.end(revoked().code, revoked().message)
-        if calls or readers:
-            self.watch(calls, readers)
+        for conversation in list(held):
+            if not self.is_good(conversation.channel.caller):
+                conversation.dismiss(revoked)
+        if calls or readers or len(held):
+            self.watch(calls, readers, held)
 
     def _look(self) -> None:
         change = None if self._ring is None else self._ring.refresh()

@@ -239,7 +239,6 @@ class Application:
         meter.streams += 1
         self.calls[call.id] = call
         self._begin()
-        self.access.watch(self.calls, self._readers)
         self.access.audit.started(call)
         call.pace = self.access.limits.pace(call.wire.caller)
         try:
@@ -259,7 +258,6 @@ class Application:
     async def _read(self, reader: Reader) -> None:
         self._begin()
         self._readers.add(reader)
-        self.access.watch(self.calls, self._readers)
         try:
             await reader.run()
         finally:
@@ -269,6 +267,7 @@ class Application:
     def _begin(self) -> None:
         self._busy += 1
         self._is_idle.clear()
+        self.access.watch(self.calls, self._readers, self.held)
 
     def _end(self) -> None:
         self._busy -= 1

@@ -46,10 +46,10 @@ class Conversation:
         self.outlet = Outlet(
             channel, application.settings, lambda: channel.note("heartbeat"), self._end
         )
-        self.is_drained = False
-        """It ended because the server does."""
+        self.ended: Refusal | None = None
+        """Why it ended, where that was not its client's doing."""
         self._over = asyncio.Event()
-        self._is_draining = False
+        self._ending: Callable[[], Refusal] | None = None
         self._saying: asyncio.Future[None] | None = None
 
     async def hold(self, reading: Work, close: Close | None = None) -> None:
@@ -92,7 +92,11 @@ class Conversation:
 
     def drain(self) -> None:
         """The server ends: what runs may end by itself, and with it the channel."""
-        self._is_draining = True
+        self.dismiss(shutting_down)
+
+    def dismiss(self, reason: Callable[[], Refusal]) -> None:
+        """Nothing more is begun; it ends with the last stream."""
+        self._ending = self._ending or reason
         self._settle()
 
     def hurry(self) -> None:
@@ -141,8 +145,8 @@ class Conversation:
     # The streams
 
     def _new(self, stream_id: str, message: Mapping[str, Any]) -> Strand:
-        if self._is_draining:
-            raise shutting_down()
+        if self._ending is not None:
+            raise self._ending()
         if stream_id in self.strands:
             words = f"a stream {stream_id!r} runs on this connection"
             hint = "an id can be used again when its stream has ended"
@@ -230,8 +234,8 @@ class Conversation:
     # The end
 
     def _settle(self) -> None:
-        if self._is_draining and not self._running and not self._over.is_set():
-            self.is_drained = True
+        if self._ending is not None and not self._running and not self._over.is_set():
+            self.ended = self._ending()
             self._end()
 
     def _end(self) -> None:

@@ -24,7 +24,7 @@ from torvyn.transport.exchange import chosen_id
 from torvyn.transport.grpc_request import body_of, read, record_of
 from torvyn.transport.grpc_status import Status
 from torvyn.transport.grpc_wire import GrpcChannel, GrpcWire, Line
-from torvyn.transport.refusal import Refusal, busy, shutting_down, unread
+from torvyn.transport.refusal import Refusal, shutting_down, unread
 from torvyn.v1 import inference_pb2 as pb
 
 if TYPE_CHECKING:
@@ -76,8 +76,7 @@ class Inference:
         rpc.identify()
         if application.is_draining:
             raise shutting_down()
-        if len(application.held) >= application.settings.max_streams:
-            raise busy()
+        application.held.check(rpc.caller, application.settings.max_streams)
         channel = GrpcChannel(rpc.line, rpc.id, rpc.caller)
         conversation = Conversation(application, channel)
         await conversation.hold(rpc.read(conversation))
@@ -85,6 +84,8 @@ class Inference:
             raise unread(application.settings.write_timeout_s)
         if application.is_draining:
             raise shutting_down()
+        if conversation.ended is not None and conversation.ended.status == 401:
+            raise conversation.ended
 
 
 class Reflection:

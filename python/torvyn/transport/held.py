@@ -4,10 +4,18 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+
+from torvyn.transport.limits import too_many
+from torvyn.transport.refusal import busy
 
 if TYPE_CHECKING:
+    from torvyn.transport.caller import Caller
     from torvyn.transport.conversation import Conversation
+
+SPARE: Final = 8
+"""How many connections a key may hold beyond the streams it may have: a client that has just come
+back may not have been missed yet."""
 
 
 class Held:
@@ -21,6 +29,18 @@ class Held:
 
     def __len__(self) -> int:
         return len(self._conversations)
+
+    def __iter__(self) -> Iterator[Conversation]:
+        return iter(self._conversations)
+
+    def check(self, caller: Caller, most: int) -> None:
+        """Raises when there is no place for one more, or for one more of that key."""
+        if len(self._conversations) >= most:
+            raise busy()
+        if caller.max_streams is not None:
+            own = sum(held.channel.caller.key == caller.key for held in self._conversations)
+            if own >= caller.max_streams + SPARE:
+                raise too_many(own)
 
     @contextlib.contextmanager
     def hold(self, conversation: Conversation) -> Iterator[None]:

@@ -60,9 +60,13 @@ class Keyring:
     def digest(self, key: str) -> str:
         return self._file.digest(key[:_LONGEST])
 
-    def holds(self, caller: Caller) -> bool:
-        """Whether the key may still be used."""
-        return caller.key in self._callers and not is_over(caller)
+    def known(self, caller: Caller) -> Caller | None:
+        """Who came with that key, as the file has it now; None when it may not be used any more,
+        or is another tenant's."""
+        found = self._callers.get(caller.key)
+        if found is None or found.tenant != caller.tenant or is_over(found):
+            return None
+        return found
 
     def refresh(self) -> Change | None:
         """Looks at the file, unless that was done a moment ago; what has changed since."""

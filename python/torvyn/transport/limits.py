@@ -131,13 +131,18 @@ class Pace:
 
 def _busy(most: int) -> Refusal:
     streams = "1 stream runs" if most == 1 else f"{most} streams run"
-    return Refusal(
-        429,
-        "transport.key-busy",
-        f"{streams} with this key, and it may have no more",
-        hint="wait for one to end, or stop it",
-        headers={"retry-after": "1"},
-    )
+    return _used_up(streams, "wait for one to end, or stop it")
+
+
+def too_many(connections: int) -> Refusal:
+    """Of those that carry many streams each."""
+    return _used_up(f"{connections} connections are held", "one carries many streams")
+
+
+def _used_up(what: str, hint: str) -> Refusal:
+    message = f"{what} with this key, and it may have no more"
+    headers = {"retry-after": "1"}
+    return Refusal(429, "transport.key-busy", message, hint=hint, headers=headers)
 
 
 def _too_often(per_minute: int, wait_s: float) -> Refusal:

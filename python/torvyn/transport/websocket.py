@@ -19,7 +19,7 @@ from torvyn.protocol.encoder import Dialect, Encoder, to_json
 from torvyn.transport.channel import Channel
 from torvyn.transport.conversation import Conversation
 from torvyn.transport.exchange import Exchange, Message, Receive, Scope, Send, parsed
-from torvyn.transport.refusal import Refusal, busy, own_body, shutting_down, status_of
+from torvyn.transport.refusal import Refusal, own_body, shutting_down, status_of
 
 if TYPE_CHECKING:
     from torvyn.transport.application import Application
@@ -31,6 +31,7 @@ PROTOCOL: Final = "torvyn.v1"
 TOO_BIG: Final = 1009
 FAILED: Final = 1011
 GOING_AWAY: Final = 1001
+POLICY: Final = 1008
 _DENIAL: Final = "websocket.http.response"
 _LAST_WORD_S: Final = 1.0
 """How long a client may take to hear that the socket is closed."""
@@ -132,8 +133,7 @@ async def _enter(app: Application, exchange: Exchange) -> None:
         raise Refusal(404, "transport.route-unknown", message, hint=f"it is `{PATH}`")
     if app.is_draining:
         raise shutting_down()
-    if len(app.held) >= app.settings.max_streams:
-        raise busy()
+    app.held.check(exchange.caller, app.settings.max_streams)
 
 
 async def _deny(app: Application, scope: Scope, exchange: Exchange, raised: Exception) -> None:
@@ -141,7 +141,7 @@ async def _deny(app: Application, scope: Scope, exchange: Exchange, raised: Exce
     error, words = app.explained(raised, exchange.id)
     exchange.status = status_of(error)
     if _DENIAL not in (scope.get("extensions") or {}):
-        await exchange.send({"type": "websocket.close", "code": 1008, "reason": error.code})
+        await exchange.send({"type": "websocket.close", "code": POLICY, "reason": error.code})
         return
     send = exchange.send
 
@@ -159,7 +159,9 @@ async def _held(app: Application, exchange: Exchange, protocols: Sequence[str]) 
     reading = _Reading(conversation, exchange.receive, app.settings.max_body_bytes)
 
     async def close() -> None:
-        code = GOING_AWAY if conversation.is_drained else reading.code
+        code = reading.code
+        if conversation.ended is not None:
+            code = POLICY if conversation.ended.status == 401 else GOING_AWAY
         if code is not None and not conversation.outlet.is_cut:
             word = exchange.send({"type": "websocket.close", "code": code, "reason": REASONS[code]})
             with contextlib.suppress(OSError):  # also when it takes too long
@@ -230,4 +232,5 @@ REASONS: Final = {
     GOING_AWAY: "the server is shutting down",
     TOO_BIG: "the message is larger than `max_body` of `[serve]`",
     FAILED: "the server failed; its log says how",
+    POLICY: "the key was revoked, or has expired",
 }
