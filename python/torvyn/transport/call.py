@@ -159,6 +159,9 @@ class Call(ABC):
         """It is over, and nobody needs to be told any more."""
         if self._listener is not None:
             self._listener.cancel()
+            # How it was cancelled leads back here: the answer, its flow and the flow's descriptors
+            # would stay until cycles are looked for.
+            self._listener = None
         if self._alarm is not None:
             self._alarm.cancel()
 

@@ -62,7 +62,10 @@ def _waited(step: Any, waits_for: Any, flush: Flush) -> Generator[Any, Any, Delt
                 waits_for = step.send(None)
             else:
                 thrown, error = error, None
-                waits_for = step.throw(thrown)
+                try:
+                    waits_for = step.throw(thrown)
+                finally:
+                    del thrown  # it leads back here, and would keep all that this frame holds
         except StopIteration as ready:
             made: Delta = ready.value
             return made

@@ -75,6 +75,10 @@ class Outlet:
     def close(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
+        # Who sends holds its outlet and should not be held by it: an answer goes with its end, and
+        # does not stay until cycles are looked for.
+        self._on_left = _nothing
+        self._task = None
 
     def absorb(self) -> bool:
         """Whether a cancellation of its task was the cut, which is then taken back."""
@@ -152,3 +156,7 @@ class Outlet:
         )
         if self._task is not None:
             self._task.cancel()
+
+
+def _nothing() -> None:
+    """It is over: nobody is told."""
