@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import json
 import time
@@ -14,6 +15,8 @@ from calling import ASKED, Client, Gated, serving, within
 from speaking import Socket
 
 from torvyn.engine import Scripted
+from torvyn.transport import Application
+from torvyn.transport.bodies import MOST
 
 _MOST_S = 1.0
 """For an answer of a millisecond or so: none of these may cost more than what is sent."""
@@ -41,6 +44,39 @@ async def test_nothing_is_kept_of_a_body_whose_client_has_gone() -> None:
     gc.collect()
 
     assert kept() is None
+
+
+class Sending:
+    """A request whose body comes as the test sends it, and does not end."""
+
+    def __init__(self, application: Application) -> None:
+        self.sent: list[Any] = []
+        self._parts: asyncio.Queue[Any] = asyncio.Queue()
+        headers = [(b"host", b"localhost")]
+        scope = {"type": "http", "method": "POST", "path": "/v1/streams", "headers": headers}
+        self.task = asyncio.ensure_future(application(scope, self._parts.get, self._send))
+
+    async def _send(self, message: Any) -> None:
+        self.sent.append(message)
+
+    async def send(self, part: bytes) -> None:
+        self._parts.put_nowait({"type": "http.request", "body": part, "more_body": True})
+        while not self._parts.empty():
+            await asyncio.sleep(0)
+
+
+async def test_when_bodies_are_too_much_together_the_largest_makes_room() -> None:
+    application = serving(Scripted("a"), max_body_bytes=100)
+    large = [Sending(application) for _ in range(MOST)]
+    for body in large:
+        await body.send(b" " * 100)
+    small = Sending(application)
+    await small.send(b" ")
+    await asyncio.wait([body.task for body in large], return_when=asyncio.FIRST_COMPLETED)
+
+    assert [body.sent[0]["status"] for body in large if body.sent] == [408]
+    for body in (*large, small):
+        body.task.cancel()
 
 
 async def test_a_second_host_does_not_stand_in_for_the_first() -> None:

@@ -134,7 +134,7 @@ async def test_a_bug_of_an_engine_is_not_shown_to_clients() -> None:
     assert client.json["error"]["message"] == "the server failed; its log says how"
 
 
-@pytest.mark.parametrize("given", ["trace-1", "a b", "x" * 200, "é"])
+@pytest.mark.parametrize("given", ["trace-1", "a b", "x" * 200, "é", "tvk_" + "A" * 43])
 async def test_every_answer_has_an_id(given: str) -> None:
     headers = {"x-request-id": given}
     client = await Client(serving(Scripted("a")), body=ASKED, headers=headers)

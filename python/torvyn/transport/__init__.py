@@ -20,7 +20,7 @@ sessions     answers that are kept             resuming  routes about one stream
 websocket    a socket of many streams          said      a client's message -> what it says
 conversation the streams of one channel        channel   a connection that streams share
 held         the conversations there are       notify    a word to the service manager
-silent       connections that ask nothing
+silent       connections that ask nothing      bodies    requests that come slowly
 grpc_server  gRPC beside HTTP                  grpc_service  its calls
 grpc_request messages -> bodies                grpc_wire     frames -> messages
 grpc_status  refusals -> statuses

@@ -17,15 +17,15 @@ _LINES: Final = ("application/x-ndjson", "application/jsonl")
 
 
 async def own(app: Application, exchange: Exchange) -> None:
-    await _answer(app, exchange, asked.own(await exchange.body(app.settings)))
+    await _answer(app, exchange, asked.own(await exchange.body(app.settings, app.bodies)))
 
 
 async def chat(app: Application, exchange: Exchange) -> None:
-    await _answer(app, exchange, asked.chat(await exchange.body(app.settings)))
+    await _answer(app, exchange, asked.chat(await exchange.body(app.settings, app.bodies)))
 
 
 async def completions(app: Application, exchange: Exchange) -> None:
-    await _answer(app, exchange, asked.completions(await exchange.body(app.settings)))
+    await _answer(app, exchange, asked.completions(await exchange.body(app.settings, app.bodies)))
 
 
 async def _answer(app: Application, exchange: Exchange, wanted: Asked) -> None:

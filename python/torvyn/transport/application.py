@@ -22,6 +22,7 @@ from torvyn.transport import asked, paths, websocket
 from torvyn.transport.access import Access, priority
 from torvyn.transport.admission import Admission
 from torvyn.transport.asked import Asked
+from torvyn.transport.bodies import Bodies
 from torvyn.transport.call import Call
 from torvyn.transport.caller import Caller
 from torvyn.transport.exchange import Exchange, Left, Receive, Scope, Send
@@ -75,6 +76,7 @@ class Application:
         self.created = int(time.time())
         self.access = Access(settings)
         self.gate = Gate(settings.hosts, settings.host)
+        self.bodies = Bodies(settings.max_body_bytes)
         self.admission = Admission(settings.max_streams, settings.admission_wait_s)
         self._readers: set[Reader] = set()
         self._busy = 0
@@ -92,8 +94,7 @@ class Application:
             await websocket.converse(self, scope, receive, send)
 
     async def drain(self, grace_s: float | None = None) -> None:
-        """Takes no more requests; what runs may end by itself for most of the time it has, then
-        its clients are told."""
+        """Takes no more requests; what runs has most of that time to end by itself."""
         self.is_draining = True
         self.held.drain()
         grace_s = self.settings.shutdown_grace_s if grace_s is None else grace_s
@@ -161,8 +162,8 @@ class Application:
             self.meter.requests[method, route, exchange.status] += 1
         took_ms = (time.perf_counter() - began_s) * 1000
         fields = {"event": "request", "request_id": exchange.id, "status": exchange.status}
-        fields["trace_id"] = exchange.trace.trace_id
         words = (exchange.method, route, exchange.status, took_ms, exchange.id)
+        fields["trace_id"] = exchange.trace.trace_id
         logger.info("%s %s %d %.1f ms %s", *words, extra=fields)
 
     async def _refuse(self, exchange: Exchange, raised: Exception) -> None:

@@ -14,7 +14,9 @@ from urllib.parse import parse_qsl
 
 from torvyn.engine.request import new_id
 from torvyn.protocol import trace
+from torvyn.transport.bodies import Bodies, Reading
 from torvyn.transport.caller import ANYONE
+from torvyn.transport.keyrecord import PREFIX
 from torvyn.transport.refusal import Refusal
 from torvyn.transport.settings import Settings
 
@@ -74,29 +76,35 @@ class Exchange:
         self.status = 0
         """What was answered; 0 while nothing was."""
 
-    async def body(self, settings: Settings) -> dict[str, Any]:
+    async def body(self, settings: Settings, bodies: Bodies) -> dict[str, Any]:
         """The body, which is a JSON object."""
         try:
-            async with asyncio.timeout(settings.body_timeout_s):
-                data = await self._read(settings.max_body_bytes)
+            async with asyncio.timeout(settings.body_timeout_s) as alarm:
+                due_s = alarm.when()
+                reading = bodies.open(alarm)
+                try:
+                    data = await self._read(settings.max_body_bytes, reading, bodies)
+                finally:
+                    bodies.close(reading)
         except TimeoutError:
             message = f"the body did not arrive within {settings.body_timeout_s:g} s"
+            if alarm.when() != due_s:
+                message = "the body did not arrive before there was room for it no more"
             raise Refusal(408, "transport.body-slow", message, headers=_CLOSE) from None
         return parsed(data)
 
-    async def _read(self, limit: int) -> bytes:
+    async def _read(self, limit: int, reading: Reading, bodies: Bodies) -> bytes:
         length = self.headers.get("content-length", "0")
         if length.isdecimal() and int(length[:20]) > limit:
             raise _too_large(limit)
         parts: list[bytes] = []
-        size = 0
         while True:
             message = await self.receive()
             if message["type"] == "http.disconnect":
                 raise Left()
             part = message.get("body", b"")
-            size += len(part)
-            if size > limit:
+            bodies.add(reading, len(part))
+            if reading.size > limit:
                 raise _too_large(limit)
             parts.append(part)
             if not message.get("more_body"):
@@ -131,9 +139,10 @@ class Exchange:
 
 
 def chosen_id(headers: Mapping[str, str]) -> str:
-    """The id that a client has chosen for its request, or a new one."""
+    """The id that a client has chosen for its request, or a new one. It is written down, so it is
+    no key."""
     given = headers.get("x-request-id", "")
-    return given if ID.fullmatch(given) else new_id()
+    return given if ID.fullmatch(given) and PREFIX not in given else new_id()
 
 
 class Left(Exception):

@@ -20,11 +20,9 @@ from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from torvyn.errors import MissingError, UsageError
-from torvyn.transport.keyrecord import KeyRecord, record_of
+from torvyn.transport.keyrecord import PREFIX, KeyRecord, record_of
 
 VERSION: Final = 1
-PREFIX: Final = "tvk_"
-"""What every key begins with, so that a scanner for secrets knows one that it sees."""
 _KEY_BYTES: Final = 32
 _SALT_BYTES: Final = 16
 _MOST_BYTES: Final = 16 * 1024 * 1024

@@ -10,9 +10,11 @@ from typing import Any, Final
 
 from torvyn.manifest.schema import PRIORITIES
 
+PREFIX: Final = "tvk_"
+"""What every key begins with, so that a scanner for secrets knows one that it sees."""
 # Names stand in logs, in the audit and on terminals: nothing in them can be obeyed there. And a
 # key that is mistaken for its name is refused before it is written down.
-_NAME: Final = re.compile(r"(?!tvk_)[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_NAME: Final = re.compile(rf"(?!{PREFIX})[A-Za-z0-9][A-Za-z0-9._-]{{0,63}}")
 _HASH: Final = re.compile(r"[0-9a-f]{64}")
 _MOST: Final = 1_000_000_000
 
