@@ -111,3 +111,12 @@ async def test_what_another_process_began_goes_on_with_the_key_of_who_comes_back
     assert len(sessions) == 0
     assert '"end"' in (await keyed.ask("first", path, method="GET")).body.decode()
     sessions.close()
+
+
+async def test_who_keeps_many_makes_room_by_its_own(keyed: Keyed) -> None:
+    keyed.add("other")
+    application = keyed.serve(Scripted("a"), max_sessions=2)
+    asked = [await keyed.ask(name, body=STATEFUL) for name in ("first", "other", "other")]
+    kept = [client.frames_start_id() in application.sessions._sessions for client in asked]
+
+    assert kept == [True, False, True]

@@ -52,7 +52,7 @@ class Sessions:
         app = self._app
         name, service = app.service(wanted.flow)
         generation = service.generate(wanted.what, **wanted.options)
-        self._make_room()
+        self._make_room(caller)
         limit_bytes = app.settings.session_bytes
         session = Session(generation.request_id, caller, name, secrets.token_hex(4), limit_bytes)
         self._enter(session)
@@ -199,16 +199,19 @@ class Sessions:
             self._leave(session)
             self._go(self.forget(session))
 
-    def _make_room(self) -> None:
-        """The oldest that has ended goes when there are too many; a refusal when none has."""
+    def _make_room(self, caller: Caller) -> None:
+        """The oldest that has ended goes when there are too many, of the caller's tenant if it has
+        one; a refusal when none has."""
         if len(self._sessions) < self._app.settings.max_sessions:
             return
-        for session in self._sessions.values():
-            if session.is_over and session.reader is None:
-                self._leave(session)
-                self._go(self.forget(session))
-                return
-        raise busy()
+        ended = [one for one in self._sessions.values() if one.is_over and one.reader is None]
+        if not ended:
+            raise busy()
+        # Who keeps many makes room by its own.
+        own = (one for one in ended if one.caller.tenant == caller.tenant)
+        session = next(own, ended[0])
+        self._leave(session)
+        self._go(self.forget(session))
 
     def _clean_once(self) -> None:
         """What lay in the store at the beginning, and nobody came back for, goes when it has been
