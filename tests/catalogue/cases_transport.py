@@ -15,6 +15,7 @@ from torvyn.engine import Scripted, Service
 from torvyn.errors import BugError
 from torvyn.transport import Settings, app, asked, paths, resuming, said, websocket
 from torvyn.transport.admission import Admission
+from torvyn.transport.bodies import Bodies
 from torvyn.transport.call import Call
 from torvyn.transport.conversation import MOST_STREAMS
 from torvyn.transport.exchange import Exchange, parsed
@@ -58,14 +59,14 @@ def _large(_folder: Path) -> None:
     async def receive() -> Any:
         return {"type": "http.request", "body": b"x" * 100, "more_body": True}
 
-    asyncio.run(_exchange(receive).body(Settings(max_body_bytes=1000)))
+    asyncio.run(_exchange(receive).body(Settings(max_body_bytes=1000), Bodies(1000)))
 
 
 def _slow(_folder: Path) -> None:
     async def receive() -> Any:
         await asyncio.Event().wait()
 
-    asyncio.run(_exchange(receive).body(Settings(body_timeout_s=0.01)))
+    asyncio.run(_exchange(receive).body(Settings(body_timeout_s=0.01), Bodies(1000)))
 
 
 def _busy(_folder: Path) -> None:
