@@ -137,7 +137,7 @@ def test_a_stop_while_the_wire_is_full_loses_nothing() -> None:
             sock = server.ask(ASKED, receive_bytes=4096)
             read_until(sock, b'"start"')
             (call,) = wait_for(
-                lambda: [c for c in server.application.calls.values() if c.outlet._sending]
+                lambda: [c for c in server.application.calls.values() if c.outlet._sending and c.outlet.chunks > 2]
             )
             server.loop.call_soon_threadsafe(call.stop)
             got = read_until(sock, b'"type":"end"')

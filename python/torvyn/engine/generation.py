@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Self
 
 from torvyn.engine.closing import AsyncClosing
 from torvyn.engine.delta import Completion, Delta
+from torvyn.engine.driving import Reader
 from torvyn.engine.handover import BUFFER, Handover
 from torvyn.engine.join import Joined
 from torvyn.engine.request import Request
@@ -69,6 +70,12 @@ class Generation(AsyncClosing):
     def __aiter__(self) -> AsyncGenerator[Delta, None]:
         self._take()
         return self._run.deltas(self._run.timing.delivered)
+
+    def push(self, reader: Reader) -> Awaitable[None]:
+        """Gives the deltas to a reader, in this task, and lets it send whenever the engine waits.
+        What it had gathered last it sends itself."""
+        self._take()
+        return self._run.push(reader)
 
     def __iter__(self) -> Deltas:
         # The reactor is large; who only awaits never needs it.

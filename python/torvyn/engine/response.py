@@ -90,6 +90,28 @@ class ChoiceText:
             is_plain = not self._ids and not self._logprobs and self._kind == "text"
             out.append(Delta(self._index, text) if is_plain else self._delta(text))
 
+    def plain(self, part: ChoiceStep) -> str | None:
+        """Its text, when that is all it adds and nothing ends by it. None: it is for `take`."""
+        if (
+            part.finish_reason is not None
+            or part.kind != "text"
+            or part.token_ids
+            or part.call is not None
+            or part.index
+            or self._kind != "text"
+            or self._ids
+            or self.finish_reason is not None
+            or (self._limit is not None and self.tokens + part.tokens >= self._limit)
+        ):
+            return None
+        text = part.text
+        if not text:
+            if not part.data:
+                return None
+            text = self._decode(part.data)
+        self.tokens += part.tokens
+        return text
+
     def end(self, reason: FinishReason, out: list[Delta], *, keeps_held: bool = True) -> None:
         """No more will come. What is held is let go, or with a cancellation dropped."""
         if self.finish_reason is None:
@@ -154,9 +176,18 @@ class Response:
         """`is_limited`: the engine itself keeps to `max_tokens`, and its counts are estimates."""
         limit = None if is_limited else request.max_tokens
         self.choices = [ChoiceText(index, request, vocabulary, limit) for index in range(request.n)]
+        is_plain = request.n == 1 and not request.stop and not request.logprobs
+        self._only = self.choices[0] if is_plain else None
         self._told: Usage | None = None
         self.is_cut = False
         """Every choice has finished, and not all of them because the engine said so."""
+
+    def plain(self, step: Step) -> str | None:
+        """What the step adds, when that is text of the only choice and nothing else. None: it is
+        for `take`."""
+        if self._only is None or step.usage is not None or len(step.choices) != 1:
+            return None
+        return self._only.plain(step.choices[0])
 
     def take(self, step: Step) -> list[Delta]:
         """What the step adds. Nothing for choices that have finished."""

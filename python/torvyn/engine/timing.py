@@ -8,6 +8,7 @@ does not grow.
 from __future__ import annotations
 
 import time
+from array import array
 from collections.abc import Callable, Mapping
 from typing import Final
 
@@ -55,7 +56,7 @@ class Timing:
         self._first_s: float | None = None
         self._last_s = self._received_s
         self._ended_s: float | None = None
-        self._gaps: list[float] = []
+        self._gaps = array("d")
         self._stride = 1
         self._left_out = 0
 

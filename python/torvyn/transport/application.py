@@ -171,7 +171,8 @@ class Application:
         self.calls[call.id] = call
         self._begin()
         try:
-            await call.run()
+            # In a task of its own: a token that wakes it does not climb through all of the above.
+            await asyncio.create_task(call.run())
         except Exception as error:
             call.failure = call.failure or told(error)
             raise
