@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import secrets
 import selectors
 import socket
 import time
@@ -16,6 +17,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 PATIENCE_S: Final = 120.0
+KEY: Final = "sk-" + secrets.token_hex(24)
+"""Of this run; servers that want one are given it when they start."""
 _RECEIVE: Final = 256 * 1024
 
 
@@ -32,7 +35,7 @@ class Question:
         data = json.dumps(self.body).encode()
         head = (
             f"POST {self.path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nConnection: close\r\n"
-            f"Content-Type: application/json\r\nAuthorization: Bearer sk-bench\r\n"
+            f"Content-Type: application/json\r\nAuthorization: Bearer {KEY}\r\n"
             f"Content-Length: {len(data)}\r\n\r\n"
         )
         return head.encode() + data
@@ -97,7 +100,7 @@ def text_of(port: int, question: Question) -> str:
 
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
     with contextlib.closing(connection):
-        headers = {"Content-Type": "application/json", "Authorization": "Bearer sk-bench"}
+        headers = {"Content-Type": "application/json", "Authorization": f"Bearer {KEY}"}
         connection.request("POST", question.path, json.dumps(question.body), headers)
         answer = connection.getresponse()
         data = answer.read().decode()

@@ -19,15 +19,16 @@ _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 START_S: Final = 120.0
 
 
-def cores() -> tuple[int, int]:
-    """The server's, and everybody else's."""
-    usable = sorted(os.sched_getaffinity(0))
-    return usable[0], usable[-1]
+_USABLE: Final = sorted(os.sched_getaffinity(0))
+SERVER_CORE: Final = _USABLE[0]
+OTHER_CORE: Final = _USABLE[-1]
 
 
 def stay_off_the_server() -> None:
-    """This process and its children leave the server's core alone."""
-    os.sched_setaffinity(0, {cores()[1]})
+    """This process leaves the server's core alone."""
+    if SERVER_CORE == OTHER_CORE:
+        raise RuntimeError("one core serves and another reads: this machine lends one only")
+    os.sched_setaffinity(0, {OTHER_CORE})
 
 
 class ServerProcess:

@@ -6,6 +6,7 @@ case; a word that is split over several tokens passes. In `stream` mode none doe
 
 from __future__ import annotations
 
+import functools
 import unicodedata
 from typing import Any, ClassVar, Final
 
@@ -112,11 +113,7 @@ class Blocklist(Guard):
         return None
 
     def rules(self, options: dict[str, Any]) -> dict[str, Any]:
-        spelled = [
-            (rule, form)
-            for rule, word in enumerate(options["words"])
-            for form in sorted({unicodedata.normalize(how, word) for how in ("NFC", "NFD")})
-        ]
+        spelled = _spelled(tuple(options["words"]))
         return {
             "rules": "words",
             "words": [form for _, form in spelled],
@@ -137,3 +134,13 @@ class Blocklist(Guard):
         words: dict[str, object] = {"words": list(options["words"])}
         # The other actions are rare in this mode, and in Python.
         return ("blocklist", words) if options["action"] == "drop" else None
+
+
+@functools.lru_cache(maxsize=32)
+def _spelled(words: tuple[str, ...]) -> list[tuple[int, str]]:
+    """Every way to write each of the words. Once: a server starts a flow for each request."""
+    return [
+        (rule, form)
+        for rule, word in enumerate(words)
+        for form in sorted({unicodedata.normalize(how, word) for how in ("NFC", "NFD")})
+    ]

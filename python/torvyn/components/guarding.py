@@ -148,6 +148,8 @@ class Guard(Filter):
             self._audit(*finding)
 
     def _audit(self, rule: int, position: int, length: int, exposed: int) -> None:
+        if not logger.isEnabledFor(logging.INFO):
+            return
         facts = {
             "guard": self.spec.name,
             "rule": self.rule_name(rule),
