@@ -59,6 +59,7 @@ def main() -> None:
     parser.add_argument("--upstream", default="", help="an upstream's address, as the engine")
     parser.add_argument("--bare", action="store_true", help="without the guard")
     parser.add_argument("--write-timeout", type=float, default=30.0)
+    parser.add_argument("--grace", type=float, default=10.0)
     parser.add_argument("--max-streams", type=int, default=4096)
     options = parser.parse_args()
     engine: Engine = Listed(options.tokens, options.paced, options.rate)
@@ -70,6 +71,7 @@ def main() -> None:
         port=options.port,
         max_streams=options.max_streams,
         write_timeout_s=options.write_timeout,
+        shutdown_grace_s=options.grace,
     )
     service = Service(MODEL, engine, make_flow=make_flow)
     serve(app({MODEL: service}, settings), lambda url: None, lambda: None)
