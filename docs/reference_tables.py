@@ -29,6 +29,7 @@ ROOMS = {
     "reactor": "Flows that run.",
     "engine": "Engines and what is asked of them.",
     "protocol": "What comes over a wire.",
+    "observe": "Telling others what happens.",
     "transport": "Serving to clients.",
     "session": "Stateful answers, and those who come back to them.",
     "cli": "The command line.",
@@ -163,6 +164,8 @@ def command_line_page() -> str:
     ]
     for name in app.COMMANDS:
         lines += [f"## torvyn {name}", "", *_help(name)]
+        for part in getattr(importlib.import_module(f"torvyn.cli.{name}").command, "commands", ()):
+            lines += [f"### torvyn {name} {part}", "", *_help(name, part)]
     return "\n".join(lines)
 
 

@@ -14,6 +14,7 @@ ORDER = (
     ("errors", "catalogue"),
     ("contract",),
     ("text",),
+    ("v1",),
     ("protocol",),
     ("components",),
     ("manifest",),

@@ -13,5 +13,10 @@ QUESTIONS = (
     "poison",
     "inference",
     "sessions",
+<<<<<<< HEAD
     "serving",
+=======
+    "keys",
+    "telemetry",
+>>>>>>> main
 )

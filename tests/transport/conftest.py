@@ -1,12 +1,31 @@
-"""Coroutines as tests: each runs on a loop of its own."""
+"""Coroutines as tests: each runs on a loop of its own. A browser for those that need one."""
 
 from __future__ import annotations
 
 import asyncio
 import inspect
+from pathlib import Path
 from typing import Any
 
 import pytest
+from keyed import Keyed
+
+
+@pytest.fixture(scope="module")
+def browser() -> Any:
+    """Chromium. While it is open, no coroutine can be a test in this thread."""
+    from browsing import chromium
+
+    with chromium() as opened:
+        yield opened
+
+
+@pytest.fixture
+def page(browser: Any) -> Any:
+    from browsing import window
+
+    with window(browser) as opened:
+        yield opened
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -17,3 +36,8 @@ def pytest_pyfunc_call(pyfuncitem: Any) -> bool | None:
     arguments = {name: pyfuncitem.funcargs[name] for name in names}
     asyncio.run(asyncio.wait_for(pyfuncitem.obj(**arguments), 30))
     return True
+
+
+@pytest.fixture
+def keyed(tmp_path: Path) -> Keyed:
+    return Keyed(tmp_path)

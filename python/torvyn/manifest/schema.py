@@ -68,6 +68,7 @@ PRIORITIES: Final = ("critical", "high", "normal", "low", "background")
 POLICIES: Final = ("fail-fast", "skip", "retry", "dead-letter")
 RUN_MODES: Final = ("inline", "async", "thread")
 AUDITS: Final = ("none", "stdout", "file")
+EXPORTERS: Final = ("none", "otlp-http")
 LEVELS: Final = ("off", "production", "diagnostic")
 
 _DEPTH = Key(
@@ -321,8 +322,31 @@ RUNTIME: Final = Table(
 )
 OBSERVABILITY: Final = Table(
     "[observability]",
-    "What is measured.",
-    (Key("level", "string", "How much.", default="production", choices=LEVELS),),
+    "What is measured, and who is told of it.",
+    (
+        Key("level", "string", "How much.", default="production", choices=LEVELS),
+        Key(
+            "exporter",
+            "string",
+            "How `torvyn serve` tells of answers: a span each, as OTLP in JSON over HTTP.",
+            default="none",
+            choices=EXPORTERS,
+        ),
+        Key("endpoint", "string", "The collector's address.", default="http://127.0.0.1:4318"),
+        Key(
+            "sample_rate",
+            "ratio",
+            "The share of traces that begin here of which spans are sent.",
+            default=0.01,
+            maximum=1,
+        ),
+        _duration(
+            "latency_promote",
+            "An answer that waited so long for its engine to begin has its span sent in any case, "
+            "as has one that failed.",
+            10e-3,
+        ),
+    ),
     record.ObservabilityRecord,
 )
 SECURITY: Final = Table(
@@ -367,6 +391,13 @@ SERVE: Final = Table(
         Key("host", "string", "The address it listens on.", default="127.0.0.1"),
         Key("port", "integer", "The port; 0: any that is free.", default=8080, maximum=65535),
         Key(
+            "grpc_port",
+            "integer",
+            "The port of gRPC; 0: any that is free.",
+            default_doc="no gRPC",
+            maximum=65535,
+        ),
+        Key(
             "hosts",
             "strings",
             "The names it answers to in `Host`, besides those of this machine alone.",
@@ -402,6 +433,34 @@ SERVE: Final = Table(
             default=1024,
             minimum=1,
             maximum=1_000_000,
+        ),
+        Key(
+            "keys",
+            "string",
+            "The file of those who may ask, which `torvyn keys` writes, relative to Torvyn.toml.",
+            default="",
+            default_doc="none: nobody is asked for a key",
+        ),
+        Key(
+            "tls_cert",
+            "string",
+            "The certificate and those that vouch for it, a PEM file relative to Torvyn.toml.",
+            default="",
+            default_doc="none: no TLS",
+        ),
+        Key("tls_key", "string", "Its private key.", default="", default_doc="none"),
+        Key(
+            "audit",
+            "string",
+            "Where it is written down which keys were used and refused, and what ran for whom.",
+            default="none",
+            choices=AUDITS,
+        ),
+        Key(
+            "audit_file",
+            "string",
+            'The file of `audit = "file"`, relative to Torvyn.toml; lines are appended.',
+            default="torvyn-audit.jsonl",
         ),
     ),
     record.ServeRecord,

@@ -39,7 +39,9 @@ class Setting:
 
     @property
     def text(self) -> str:
-        """The value as it would be written in the file, without quotes."""
+        """The value as it would be written in the file, without quotes; empty for none."""
+        if self.value is None:
+            return ""
         renderers: dict[str, Any] = {
             "size": render_size,
             "duration": render_duration,
@@ -190,6 +192,8 @@ def _read_text(
     node = Node("string", text.replace("$", "$$"), place)
     if key.kind == "integer" and re.fullmatch(r"[+-]?[0-9]{1,18}", text, re.ASCII):
         node = Node("integer", int(text), place)
+    elif key.kind == "ratio" and re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,18})?", text, re.ASCII):
+        node = Node("float", float(text), place)
     elif key.kind == "strings":
         parts = [part.strip() for part in node.value.split(",")]
         node = Node("array", [Node("string", part, place) for part in parts if part], place)

@@ -248,10 +248,10 @@ class Flow(FlowBuilder):
         if execution is None:
             self._must_be_fed()
             execution = self._execute()
-            native = execution.start()
+            started = execution.start()
             if any(node.run != "inline" for node in self.plan.nodes):
                 # Else nobody ever waits for it, and a signal costs two file descriptors.
-                native.attend()
+                started.attend()
         native = execution.native
         if native is None:
             self._raise_already_ran()

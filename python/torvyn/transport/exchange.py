@@ -13,6 +13,7 @@ from typing import Any, Final
 from urllib.parse import parse_qsl
 
 from torvyn.engine.request import new_id
+from torvyn.protocol import trace
 from torvyn.transport.caller import ANYONE
 from torvyn.transport.refusal import Refusal
 from torvyn.transport.settings import Settings
@@ -31,21 +32,41 @@ JSON: Final = "application/json"
 class Exchange:
     """A request, and the ways to answer it."""
 
-    __slots__ = ("caller", "headers", "id", "method", "path", "query", "receive", "send", "status")
+    __slots__ = (
+        "caller",
+        "headers",
+        "id",
+        "method",
+        "path",
+        "peer",
+        "query",
+        "receive",
+        "root",
+        "send",
+        "status",
+        "trace",
+    )
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    def __init__(
+        self, scope: Scope, receive: Receive, send: Send, sample_rate: float = 0.0
+    ) -> None:
         self.method: str = scope["method"]
         path: str = scope["path"]
-        self.path = path.removeprefix(scope.get("root_path", "")) or "/"
+        self.root: str = scope.get("root_path", "")
+        """Where it is mounted in another program."""
+        self.path = path.removeprefix(self.root) or "/"
         self.headers = {
             bytes(name).decode("latin-1").lower(): bytes(value).decode("latin-1")
             for name, value in scope["headers"]
         }
-        given = self.headers.get("x-request-id", "")
-        self.id = given if _ID.fullmatch(given) else new_id()
+        self.id = chosen_id(self.headers)
         """What answers and logs call it; a client may choose it."""
         self.query = dict(parse_qsl(bytes(scope.get("query_string", b"")).decode("latin-1")))
+        self.trace = trace.begin(self.headers.get("traceparent"), sample_rate)
         self.caller = ANYONE
+        peer = scope.get("client")
+        self.peer = str(peer[0]) if peer else None
+        """The address it came from, as far as that is known."""
         self.receive = receive
         self.send = send
         self.status = 0
@@ -88,6 +109,7 @@ class Exchange:
         self.status = status
         encoded = [(name.encode(), value.encode("latin-1")) for name, value in headers.items()]
         encoded.append((b"x-request-id", self.id.encode()))
+        encoded.append((b"traceparent", self.trace.traceparent.encode()))
         await self.send({"type": "http.response.start", "status": status, "headers": encoded})
 
     async def answer(
@@ -106,6 +128,12 @@ class Exchange:
         await self.send({"type": "http.response.body", "body": data})
 
 
+def chosen_id(headers: Mapping[str, str]) -> str:
+    """The id that a client has chosen for its request, or a new one."""
+    given = headers.get("x-request-id", "")
+    return given if _ID.fullmatch(given) else new_id()
+
+
 class _Left(Exception):
     """The client went away before it had asked."""
 
@@ -114,25 +142,31 @@ Left: Final = _Left()
 _CLOSE: Final = {"connection": "close"}
 
 
-def parsed(data: bytes) -> dict[str, Any]:
+def parsed(data: bytes, what: str = "body") -> dict[str, Any]:
     """The object that the bytes are, or a refusal."""
+    found = json_value(data, what)
+    if not isinstance(found, dict):
+        message = f"the {what} is a JSON {type(found).__name__}, not an object"
+        raise Refusal(400, "transport.bad-json", message, hint='such as {"prompt": "Hello"}')
+    return found
+
+
+def json_value(data: bytes, what: str) -> Any:
+    """What the bytes are in JSON, of limited depth, or a refusal."""
     try:
         found = json.loads(data.decode(), parse_constant=_no_number)
     except RecursionError:
-        raise _too_deep() from None
+        raise _too_deep(what) from None
     except ValueError as error:
         where = f": {error}" if isinstance(error, json.JSONDecodeError) else ""
         raise Refusal(
             400,
             "transport.bad-json",
-            f"the body is no JSON{where}",
+            f"the {what} is no JSON{where}",
             hint='such as {"prompt": "Hello"}',
         ) from None
-    if not isinstance(found, dict):
-        message = f"the body is a JSON {type(found).__name__}, not an object"
-        raise Refusal(400, "transport.bad-json", message, hint='such as {"prompt": "Hello"}')
     if _depth_passes(found, MOST_DEPTH):
-        raise _too_deep()
+        raise _too_deep(what)
     return found
 
 
@@ -155,8 +189,9 @@ def _no_number(text: str) -> Any:
     raise ValueError(f"{text} is no number of JSON")
 
 
-def _too_deep() -> Refusal:
-    return Refusal(400, "transport.json-too-deep", f"the body has more than {MOST_DEPTH} levels")
+def _too_deep(what: str) -> Refusal:
+    message = f"the {what} has more than {MOST_DEPTH} levels"
+    return Refusal(400, "transport.json-too-deep", message)
 
 
 def _too_large(limit: int) -> Refusal:

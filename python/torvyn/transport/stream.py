@@ -19,6 +19,7 @@ from torvyn.protocol.frames import End, Finish
 from torvyn.transport.asked import ignored_header
 from torvyn.transport.call import Call
 from torvyn.transport.outlet import Outlet
+from torvyn.transport.pacing import paced
 from torvyn.transport.refusal import is_retryable, told
 
 if TYPE_CHECKING:
@@ -102,6 +103,12 @@ class Stream(Call):
 
     async def _answered(self) -> list[bytes]:
         """Sends everything but the end, which it gives."""
+<<<<<<< HEAD
+=======
+        deltas = aiter(self.generation)
+        if self.pace is not None:
+            deltas = paced(deltas, self.pace, self.pause, self._made)
+>>>>>>> main
         error: TorvynError | None = None
         try:
             await self.generation.push(self)
@@ -112,6 +119,7 @@ class Stream(Call):
         self.failure = self.failure or error
         return [*self._gathered(), *self._end()]
 
+<<<<<<< HEAD
     def say(self, text: str) -> bool:
         """Gathers text of the only choice; whether it is time to send."""
         if self._tap is not None or self._text_of != _TEXT:
@@ -120,6 +128,14 @@ class Stream(Call):
         return self._is_due(1, len(text))
 
     def take(self, delta: Delta) -> bool:
+=======
+    def _made(self) -> int:
+        """Tokens, without those that another process had made before."""
+        again: int = getattr(self.generation, "skipped_tokens", 0)
+        return self.generation.usage.completion_tokens - again
+
+    def _take(self, delta: Delta) -> bool:
+>>>>>>> main
         """Gathers it; whether it is time to send."""
         if self._tap is not None:
             self._tap.take(delta)
