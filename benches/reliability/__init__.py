@@ -13,10 +13,7 @@ QUESTIONS = (
     "poison",
     "inference",
     "sessions",
-<<<<<<< HEAD
-    "serving",
-=======
     "keys",
     "telemetry",
->>>>>>> main
+    "serving",
 )

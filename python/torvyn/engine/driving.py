@@ -58,7 +58,8 @@ def drive(
                     if error is None:
                         try:
                             yield waits_for
-                        except asyncio.CancelledError as raised:
+                        except BaseException as raised:
+                            # However it ended, that is the engine's: a refused connection, too.
                             error = raised
                     if error is None:
                         waits_for = step.send(None)
@@ -83,6 +84,8 @@ def _flushed(sending: Sending, waits_for: Any) -> Generator[Any, Any, BaseExcept
         # It was the engine's wait that was meant: it is what the task seems to be doing.
         if waits_for is None or not waits_for.cancel():
             return raised
+    except Exception as raised:
+        return raised
     return None
 
 

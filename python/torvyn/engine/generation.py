@@ -9,11 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-<<<<<<< HEAD
-from collections.abc import AsyncGenerator, Awaitable
-=======
-from collections.abc import AsyncGenerator, Sequence
->>>>>>> main
+from collections.abc import AsyncGenerator, Awaitable, Sequence
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Self
 

@@ -127,6 +127,8 @@ class ChoiceText:
             or part.token_ids
             or part.call is not None
             or part.index
+            or self.is_changed
+            or self._stops is not None
             or self._kind != "text"
             or self._ids
             or self.finish_reason is not None
@@ -221,8 +223,7 @@ class Response:
         """`is_limited`: the engine itself keeps to `max_tokens`, and its counts are estimates."""
         limit = None if is_limited else request.max_tokens
         self.choices = [ChoiceText(index, request, vocabulary, limit) for index in range(request.n)]
-        is_plain = request.n == 1 and not request.stop and not request.logprobs
-        self._only = self.choices[0] if is_plain else None
+        self._only = self.choices[0] if request.n == 1 and not request.logprobs else None
         self._told: Usage | None = None
         self.is_cut = False
         """Every choice has finished, and not all of them because the engine said so."""

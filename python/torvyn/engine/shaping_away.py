@@ -12,11 +12,8 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import Final
 
 from torvyn.engine.delta import Delta
-<<<<<<< HEAD
 from torvyn.engine.driving import Reader, push
-=======
 from torvyn.engine.request import Request
->>>>>>> main
 from torvyn.engine.running import Run
 from torvyn.engine.shaping import Lanes
 from torvyn.protocol.frames import FinishReason, Usage

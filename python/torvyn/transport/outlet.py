@@ -108,12 +108,8 @@ class Outlet:
         except OSError:
             self._leave()
         finally:
-<<<<<<< HEAD
-            self._sending -= 1
-        return None
-=======
             self._arrives()
->>>>>>> main
+        return None
 
     async def deliver(self, *frames: bytes, is_last: bool = False) -> None:
         if self.is_left or self.is_over or not frames:

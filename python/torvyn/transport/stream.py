@@ -13,7 +13,7 @@ import secrets
 from typing import TYPE_CHECKING, Any
 
 from torvyn.engine.delta import Delta
-from torvyn.engine.driving import Sending
+from torvyn.engine.driving import Sending, push
 from torvyn.errors import TorvynError
 from torvyn.protocol.frames import End, Finish
 from torvyn.transport.asked import ignored_header
@@ -103,15 +103,13 @@ class Stream(Call):
 
     async def _answered(self) -> list[bytes]:
         """Sends everything but the end, which it gives."""
-<<<<<<< HEAD
-=======
-        deltas = aiter(self.generation)
-        if self.pace is not None:
-            deltas = paced(deltas, self.pace, self.pause, self._made)
->>>>>>> main
         error: TorvynError | None = None
         try:
-            await self.generation.push(self)
+            if self.pace is None:
+                await self.generation.push(self)
+            else:
+                deltas = aiter(self.generation)
+                await push(paced(deltas, self.pace, self.pause, self._made), self)
         except Exception as raised:
             error = told(raised)
             if error.__cause__ is raised:
@@ -119,7 +117,11 @@ class Stream(Call):
         self.failure = self.failure or error
         return [*self._gathered(), *self._end()]
 
-<<<<<<< HEAD
+    def _made(self) -> int:
+        """Tokens, without those that another process had made before."""
+        again: int = getattr(self.generation, "skipped_tokens", 0)
+        return self.generation.usage.completion_tokens - again
+
     def say(self, text: str) -> bool:
         """Gathers text of the only choice; whether it is time to send."""
         if self._tap is not None or self._text_of != _TEXT:
@@ -128,14 +130,6 @@ class Stream(Call):
         return self._is_due(1, len(text))
 
     def take(self, delta: Delta) -> bool:
-=======
-    def _made(self) -> int:
-        """Tokens, without those that another process had made before."""
-        again: int = getattr(self.generation, "skipped_tokens", 0)
-        return self.generation.usage.completion_tokens - again
-
-    def _take(self, delta: Delta) -> bool:
->>>>>>> main
         """Gathers it; whether it is time to send."""
         if self._tap is not None:
             self._tap.take(delta)
