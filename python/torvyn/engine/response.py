@@ -6,7 +6,7 @@ cut, and what was generated is counted whatever ends it. Pure: no clock, no I/O,
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from torvyn.engine.delta import Delta
@@ -119,8 +119,12 @@ class ChoiceText:
             is_plain = not self._ids and not self._logprobs and self._kind == "text"
             out.append(Delta(self._index, text) if is_plain else self._delta(text))
 
-    def plain(self, part: ChoiceStep) -> str | None:
-        """Its text, when that is all it adds and nothing ends by it. None: it is for `take`."""
+    def plain(self, step: Step) -> str | None:
+        """What the step adds, when that is text of this choice, nothing else, and nothing ends by
+        it. None: it is for `take`."""
+        if step.usage is not None or len(step.choices) != 1:
+            return None
+        part = step.choices[0]
         if (
             part.finish_reason is not None
             or part.kind != "text"
@@ -223,17 +227,12 @@ class Response:
         """`is_limited`: the engine itself keeps to `max_tokens`, and its counts are estimates."""
         limit = None if is_limited else request.max_tokens
         self.choices = [ChoiceText(index, request, vocabulary, limit) for index in range(request.n)]
-        self._only = self.choices[0] if request.n == 1 and not request.logprobs else None
+        is_plain = request.n == 1 and not request.logprobs
+        self.plain: Callable[[Step], str | None] = self.choices[0].plain if is_plain else _never
+        """The text a step adds to the only choice, when that is all. None: it is for `take`."""
         self._told: Usage | None = None
         self.is_cut = False
         """Every choice has finished, and not all of them because the engine said so."""
-
-    def plain(self, step: Step) -> str | None:
-        """What the step adds, when that is text of the only choice and nothing else. None: it is
-        for `take`."""
-        if self._only is None or step.usage is not None or len(step.choices) != 1:
-            return None
-        return self._only.plain(step.choices[0])
 
     def take(self, step: Step) -> list[Delta]:
         """What the step adds. Nothing for choices that have finished."""
@@ -292,6 +291,10 @@ class Response:
     def _settle(self) -> None:
         finished = all(choice.finish_reason is not None for choice in self.choices)
         self.is_cut = finished and any(choice.is_cut for choice in self.choices)
+
+
+def _never(step: Step) -> str | None:
+    return None
 
 
 def _wrong_step(what: str) -> Internal:

@@ -51,9 +51,9 @@ class Lane:
             attributes = {**attributes, "logprobs": delta.logprobs, "token_ids": delta.token_ids}
         self.waiting.append(Output(delta.delta_text, attributes=attributes))
 
-    def say(self, text: str, out: list[Delta]) -> str | None:
+    def say(self, text: str, out: list[Delta]) -> str | list[Delta]:
         """Plain text, when nothing waits and every stage is inline: the common case. What leaves
-        is given as it is when it is plain text too, and goes out otherwise."""
+        is given as it is when it is plain text too."""
         try:
             said = self.flow.feed_text(text)
         except FlowError as error:
@@ -64,7 +64,7 @@ class Lane:
             return said
         self._give(said, out)
         self.is_over = self.flow.end is not None
-        return None
+        return out
 
     def finish(self, end: End) -> None:
         """No more will be added; the flow hears of it when all that waits has gone in."""
@@ -158,12 +158,10 @@ class Lanes:
         if lane is None or lane.is_over:
             return self.take((Delta(0, text),))
         said = lane.say(text, self._made)
-        if said is not None:
-            return said
-        if lane.is_over:
-            return self._settled()
-        out, self._made = self._made, []
-        return out
+        if isinstance(said, list):
+            said = self._settled() if lane.is_over else said
+            self._made = []
+        return said
 
     def take(self, deltas: Sequence[Delta]) -> list[Delta]:
         """What leaves when these have gone in."""

@@ -179,7 +179,7 @@ class Flow(FlowBuilder):
         the flow goes on: no `Element` is made for it."""
         execution = self._execution
         native = None if execution is None else execution.native
-        if execution is None or native is None or native.is_over:
+        if execution is None or native is None:
             return self.feed(text)
         try:
             made = native.feed_text(text)
@@ -187,7 +187,11 @@ class Flow(FlowBuilder):
             raise refused([text], str(error)) from None
         except RuntimeError:
             raise busy(self.plan) from None
-        return made if isinstance(made, str) else self._came(execution, native, [text], *made)
+        if isinstance(made, str):
+            return made
+        if native.is_over and not made[1]:
+            return self.feed(text)  # which says why it cannot
+        return self._came(execution, native, [text], *made)
 
     def _came(
         self,

@@ -170,16 +170,17 @@ class Stream(Call):
 
     def _gathered(self) -> list[bytes]:
         self._tokens = self._bytes = 0
-        frames, texts = self._frames, self._texts
-        if not frames and len(texts) == 1:
-            return [self._encoder.text(texts.pop(), *self._text_of)]
         self._encode_text()
-        self._frames = []
+        frames, self._frames = self._frames, []
         return frames
 
     def flush(self) -> Sending | None:
         """Sends what was gathered; what is left to wait for, if anything."""
-        return self.outlet.pour(self._gathered()) if self._texts or self._frames else None
+        texts = self._texts
+        if len(texts) == 1 and not self._frames:
+            self._tokens = self._bytes = 0
+            return self.outlet.pour((self._encoder.text(texts.pop(), *self._text_of),))
+        return self.outlet.pour(self._gathered()) if texts or self._frames else None
 
     def _finished(self) -> list[Finish]:
         return [
