@@ -87,7 +87,8 @@ class Blocklist(Guard):
 
     def init(self, config: str) -> None:
         options = parse_config(SPEC, config)
-        self.check_options(options)
+        if options["mode"] == "element":
+            self.check_options(options)  # which making the rules is, in the other mode
         self.filtered = 0
         self._by_element = options["mode"] == "element"
         self._replacement: str = options["replacement"]
@@ -109,7 +110,7 @@ class Blocklist(Guard):
     def start(self, options: dict[str, Any]) -> None:
         if options["mode"] == "stream":
             return super().start(options)
-        self._action, self._lanes = options["action"], {}
+        self._options, self._action, self._lanes = options, options["action"], {}
         return None
 
     def rules(self, options: dict[str, Any]) -> dict[str, Any]:
@@ -126,7 +127,7 @@ class Blocklist(Guard):
         return f"words[{rule}]"
 
     def native_stage(self, config: str) -> tuple[str, dict[str, object]] | None:
-        options = parse_config(SPEC, config)
+        options = self.options_of(config)
         if type(self) is not Blocklist:
             return None
         if options["mode"] == "stream":
