@@ -125,19 +125,13 @@ class ChoiceText:
         if step.usage is not None or len(step.choices) != 1:
             return None
         part = step.choices[0]
-        if (
-            part.finish_reason is not None
-            or part.kind != "text"
-            or part.token_ids
-            or part.call is not None
-            or part.index
-            or self.is_changed
-            or self._stops is not None
-            or self._kind != "text"
-            or self._ids
-            or self.finish_reason is not None
-            or (self._limit is not None and self.tokens + part.tokens >= self._limit)
-        ):
+        if part.finish_reason is not None or part.call is not None or part.token_ids or part.index:
+            return None
+        if part.kind != "text" or self._kind != "text" or self._stops is not None or self._ids:
+            return None
+        if self.is_changed or self.finish_reason is not None:
+            return None
+        if self._limit is not None and self.tokens + part.tokens >= self._limit:
             return None
         text = part.text
         if not text:
