@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import importlib
 import signal
 import socket
@@ -143,6 +144,9 @@ def serve(
     its addresses; `told` is called when the end begins."""
     # A thread that waits for the interpreter gets it within half a millisecond, not five.
     sys.setswitchinterval(0.0005)
+    # What is loaded by now stays: to look through it again and again would hold up every stream.
+    gc.collect()
+    gc.freeze()
     with asyncio.Runner(loop_factory=_quick_loop()) as runner:
         return runner.run(_serve(application, ready, told))
 
