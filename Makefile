@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 NATIVE_SOURCES := $(shell find crates -name '*.rs' -o -name 'Cargo.toml') Cargo.toml Cargo.lock pyproject.toml
 
 .DEFAULT_GOAL := help
-.PHONY: help demo chat test test-deps test-tokenizers lint format bench reliability docs proto ci clean
+.PHONY: help demo chat serve test test-deps test-tokenizers lint format bench reliability docs proto ci clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -40,6 +40,14 @@ $(VENV)/.local: $(VENV)/.built
 
 chat: $(VENV)/.local ## install a small language model and talk with it, offline
 	@$(BIN)/torvyn chat
+
+$(VENV)/.serve: $(VENV)/.local
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
+		$$($(BIN)/python -c "import tomllib; print(*(repr(d) for d in tomllib.load(open('pyproject.toml','rb'))['project']['optional-dependencies']['serve']))" | tr -d "'")
+	@touch $@
+
+serve: $(VENV)/.serve ## the same model behind an HTTP server, with a page to talk to it in
+	@$(BIN)/torvyn serve
 
 test: $(VENV)/.dev ## set everything up and run the whole suite
 	cargo test --release --quiet --workspace
