@@ -13,8 +13,10 @@ PACKAGE = Path(__file__).parents[1] / "python" / "torvyn"
 ORDER = (
     ("errors", "catalogue"),
     ("contract",),
+    ("loops",),
     ("text",),
     ("protocol",),
+    ("client",),
     ("components",),
     ("manifest",),
     ("sandbox",),
