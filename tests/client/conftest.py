@@ -1,12 +1,18 @@
-"""Coroutines as tests: each runs on a loop of its own."""
+"""Coroutines as tests, as those of the transport have them; and their real server."""
 
 from __future__ import annotations
 
 import asyncio
 import inspect
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
+
+sys.path.append(str(Path(__file__).parents[1] / "transport"))
+
+pytest.importorskip("aiohttp", reason='clients are not tested: pip install "torvyn[client]"')
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -17,3 +23,10 @@ def pytest_pyfunc_call(pyfuncitem: Any) -> bool | None:
     arguments = {name: pyfuncitem.funcargs[name] for name in names}
     asyncio.run(asyncio.wait_for(pyfuncitem.obj(**arguments), 30))
     return True
+
+
+@pytest.fixture(autouse=True)
+def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Trying again costs no time, and nobody's key is used."""
+    monkeypatch.setattr("torvyn.client.patience.FIRST_PAUSE_S", 0.0)
+    monkeypatch.delenv("TORVYN_KEY", raising=False)

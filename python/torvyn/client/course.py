@@ -62,12 +62,10 @@ class Course:
         self.resumes = 0
         self.heartbeats = 0
 
-    @property
-    def last_id(self) -> str | int | None:
-        """From where to go on: an event id, or a number while the epoch is not known."""
-        if self.epoch is not None:
-            return f"{self.epoch}-{self.seq}"
-        return self.seq or None
+    def place(self, seq: int) -> str | int | None:
+        """What to go on from after that frame: an event id, or a number while the epoch is not
+        known."""
+        return seq or None if self.epoch is None else f"{self.epoch}-{seq}"
 
     @property
     def is_running(self) -> bool:
@@ -111,7 +109,7 @@ class Course:
         is_again = self.start is not None
         opening = self._opening
         if is_again:
-            opening = Opening("resume", id=self.id, after=self.last_id)
+            opening = Opening("resume", id=self.id, after=self.place(self.seq))
         arrival = await self._wire.open(opening)
         if self._closed.is_set():
             if arrival is not None:
@@ -206,7 +204,7 @@ class Course:
         if not self._is_resumable:
             hint = "a stream with `stateful=True` is resumed"
         elif self.start is not None:
-            hint = f"go on with `client.resume({self.id!r}, after={self.last_id!r})`"
+            hint = "go on later with `client.resume(stream.id, after=stream.last_id)`"
         told = failure.cut(str(error), self._where, hint)
         told.__cause__ = error
         return told

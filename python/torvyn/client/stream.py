@@ -20,7 +20,17 @@ from torvyn.client.pacing import paced
 from torvyn.client.wire import Wire
 from torvyn.errors import TorvynError
 from torvyn.protocol.completion import Completion
-from torvyn.protocol.frames import Delta, End, Error, FinishReason, Frame, Kind, Usage
+from torvyn.protocol.frames import (
+    Delta,
+    End,
+    Error,
+    FinishReason,
+    Frame,
+    Heartbeat,
+    Kind,
+    Start,
+    Usage,
+)
 
 logger = logging.getLogger("torvyn.client")
 
@@ -46,9 +56,11 @@ class AsyncStream:
         self._wire = wire
         self._choices = choices
         self._is_kept = is_kept
-        self._jitter = jitter
+        self.jitter = jitter
         self._secret = secret
         self._ahead: list[Frame] = []
+        self.seq = course.seq
+        """The number of the last frame that was read here."""
         self._is_taken = False
         self._is_closed = False
 
@@ -67,8 +79,12 @@ class AsyncStream:
 
     @property
     def last_id(self) -> str | int | None:
-        """The last frame that has arrived, to go on from: `client.resume(id, after=last_id)`."""
-        return self._course.last_id
+        """The last frame that was read here, to go on from: `client.resume(id, after=last_id)`."""
+        return self.place(self.seq)
+
+    def place(self, seq: int) -> str | int | None:
+        """What to go on from after the frame with that number."""
+        return self._course.place(seq)
 
     @property
     def end(self) -> End | None:
@@ -134,6 +150,8 @@ class AsyncStream:
             batch: Sequence[Frame] | None = self._ahead
             while batch is not None:
                 for frame in batch:
+                    if not isinstance(frame, (Start, Heartbeat)):
+                        self.seq = frame.seq
                     yield frame
                 batch = await self._course.read()
         finally:
@@ -142,7 +160,7 @@ class AsyncStream:
     def text(self, index: int = 0, kind: Kind = "text") -> AsyncGenerator[str, None]:
         """The text of one choice as it comes; raises when the answer breaks off."""
         texts = self._texts(aiter(self), index, kind)
-        return texts if self._jitter is None else paced(texts, self._jitter)
+        return texts if self.jitter is None else paced(texts, self.jitter)
 
     async def _texts(
         self, frames: AsyncGenerator[Frame, None], index: int, kind: Kind
@@ -153,7 +171,7 @@ class AsyncStream:
                     yield frame.text
                 elif isinstance(frame, Error):
                     await self._read_out(frames)
-        self._raise_error()
+        self.raise_error()
 
     async def complete(self) -> Completion:
         """The whole answer; raises when it breaks off."""
@@ -164,7 +182,7 @@ class AsyncStream:
                     joined.add(frame)
                 elif isinstance(frame, Error):
                     await self._read_out(frames)
-        self._raise_error()
+        self.raise_error()
         if self.end is None:
             raise failure.cut("it was closed", "the stream")
         return joined.completion(self.id or "", self.end, self.timing)
@@ -175,7 +193,8 @@ class AsyncStream:
             async for _ in frames:
                 pass
 
-    def _raise_error(self) -> None:
+    def raise_error(self) -> None:
+        """What went wrong in the middle of the answer, if something did."""
         if (error := self.error) is not None:
             raise error
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Coroutine, Iterator, Sequence
+from collections import deque
+from collections.abc import AsyncGenerator, Coroutine, Iterator, Sequence
 from typing import Any, Self, TypeVar
 
 from torvyn.client import failure
@@ -16,9 +17,20 @@ from torvyn.loops.background import background_loop
 from torvyn.loops.closing import Closing
 from torvyn.loops.reading import Reading, wait_for
 from torvyn.protocol.completion import Completion
-from torvyn.protocol.frames import End, FinishReason, Frame, Kind, Usage
+from torvyn.protocol.frames import (
+    Delta,
+    End,
+    Error,
+    FinishReason,
+    Frame,
+    Heartbeat,
+    Kind,
+    Start,
+    Usage,
+)
 
 Result = TypeVar("Result")
+Item = TypeVar("Item")
 
 
 def _done(coroutine: Coroutine[Any, Any, Result]) -> Result:
@@ -35,6 +47,7 @@ class Stream(Closing):
 
     def __init__(self, stream: AsyncStream) -> None:
         self._stream = stream
+        self._seq: int | None = None
 
     @property
     def id(self) -> str | None:
@@ -48,8 +61,9 @@ class Stream(Closing):
 
     @property
     def last_id(self) -> str | int | None:
-        """The last frame that has arrived, to go on from: `client.resume(id, after=last_id)`."""
-        return self._stream.last_id
+        """The last frame that was read here, to go on from: `client.resume(id, after=last_id)`."""
+        # The loop reads ahead of who reads here.
+        return self._stream.last_id if self._seq is None else self._stream.place(self._seq)
 
     @property
     def end(self) -> End | None:
@@ -85,11 +99,37 @@ class Stream(Closing):
         return self
 
     def __iter__(self) -> Iterator[Frame]:
-        return Reading(aiter(self._stream), background_loop(), self._let_go)
+        return self._frames(self._reading(aiter(self._stream)))
+
+    def _reading(self, items: AsyncGenerator[Item, None]) -> Reading[Item]:
+        loop = background_loop()
+        if asyncio._get_running_loop() is loop:
+            raise failure.would_block()
+        return Reading(items, loop, self._let_go)
+
+    def _frames(self, frames: Reading[Frame]) -> Iterator[Frame]:
+        self._seq = self._stream.seq
+        with contextlib.closing(frames):
+            for frame in frames:
+                if not isinstance(frame, (Start, Heartbeat)):
+                    self._seq = frame.seq
+                yield frame
 
     def text(self, index: int = 0, kind: Kind = "text") -> Iterator[str]:
         """The text of one choice as it comes; raises when the answer breaks off."""
-        return Reading(self._stream.text(index, kind), background_loop(), self._let_go)
+        if self._stream.jitter is not None:
+            return self._reading(self._stream.text(index, kind))
+        return self._texts(iter(self), index, kind)
+
+    def _texts(self, frames: Iterator[Frame], index: int, kind: Kind) -> Iterator[str]:
+        for frame in frames:
+            if isinstance(frame, Delta) and frame.index == index and frame.kind == kind:
+                yield frame.text
+            elif isinstance(frame, Error):
+                # The end follows, which has the usage; if it gets here.
+                with contextlib.suppress(TorvynError):
+                    deque(frames, 0)
+        self._stream.raise_error()
 
     def complete(self) -> Completion:
         """The whole answer; raises when it breaks off."""
