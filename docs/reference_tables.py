@@ -29,7 +29,8 @@ ROOMS = {
     "reactor": "Flows that run.",
     "engine": "Engines and what is asked of them.",
     "protocol": "What comes over a wire.",
-    "transport": "Serving over HTTP.",
+    "transport": "Serving to clients.",
+    "session": "Stateful answers, and those who come back to them.",
     "cli": "The command line.",
 }
 

@@ -77,6 +77,14 @@ CATALOGUE: Final[dict[str, str]] = {
     "transport.route-unknown": "There is no such route.",
     "transport.shutting-down": "The server ends, and its streams with it.",
     "transport.stream-unknown": "There is no stream of that id; it may have ended.",
+    # session: stateful answers, and those who come back to them
+    "session.bad-id": "What a client says it has read up to is no event id.",
+    "session.cannot-open": "The file of the session store cannot be opened.",
+    "session.epoch-old": "An event id is of another answer than the stream's.",
+    "session.frames-gone": "The frames that a client needs are not kept any more.",
+    "session.generation-lost": "A server was restarted, and the rest of an answer cannot be made.",
+    "session.store-failed": "An answer cannot be kept any longer: its store failed.",
+    "session.taken-over": "Another connection reads the stream now.",
     # text: token ids, bytes and the files of tokenizers
     "text.bytes-invalid": "A streamer that takes no bad bytes was given some.",
     "text.no-vocabulary": "A streamer without a vocabulary was given a token id.",

@@ -12,7 +12,7 @@ from unittest import mock
 from torvyn import manifest
 from torvyn.engine import Scripted, Service
 from torvyn.errors import BugError
-from torvyn.transport import Settings, app, asked
+from torvyn.transport import Settings, app, asked, paths, resuming
 from torvyn.transport.admission import Admission
 from torvyn.transport.call import Call
 from torvyn.transport.exchange import Exchange, parsed
@@ -20,6 +20,7 @@ from torvyn.transport.gate import Gate, check_bound
 from torvyn.transport.refusal import shutting_down, told
 from torvyn.transport.routes import of_manifest
 from torvyn.transport.server import Server, listen, refuse_workers
+from torvyn.transport.wire import HttpWire
 
 TOML = """
 [torvyn]
@@ -81,7 +82,8 @@ def _deadline(_folder: Path) -> None:
 
     service = Service("chat", Scripted("a"), deadline_s=1.0)
     wanted = asked.own({"prompt": "Hi"})
-    late = Late(_exchange(None), wanted, service, service.generate("Hi"), Settings())
+    wire = HttpWire(_exchange(None))
+    late = Late(wire, wanted, "chat", service, service.generate("Hi"), Settings())
     late._time_is_up()
     raises(late.failure)
 
@@ -105,7 +107,7 @@ def _package_missing(_folder: Path) -> None:
 
 
 def _stop_unknown(_folder: Path) -> None:
-    asyncio.run(application()._stop(_exchange(None, "DELETE", "/v1/streams/req-0")))
+    asyncio.run(resuming.stop(application(), _exchange(None, "DELETE", "/v1/streams/req-0")))
 
 
 CASES: dict[str, Callable[[Path], object]] = {
@@ -119,14 +121,14 @@ CASES: dict[str, Callable[[Path], object]] = {
     "transport.flow-unknown": lambda _: application().service("chta"),
     "transport.host-refused": lambda _: Gate().check({"host": "evil.example"}),
     "transport.json-too-deep": lambda _: parsed(b'{"a":' * 70 + b"1" + b"}" * 70),
-    "transport.method-refused": lambda _: application()._route(_exchange(None, "PUT")),
+    "transport.method-refused": lambda _: paths.find(_exchange(None, "PUT")),
     "transport.no-flow": _no_flow,
     "transport.one-worker": lambda _: refuse_workers(2),
     "transport.origin-refused": lambda _: Gate().check({"host": "localhost", "origin": "null"}),
     "transport.package-missing": _package_missing,
     "transport.public-refused": lambda _: check_bound("0.0.0.0", False),
     "transport.request-invalid": lambda _: asked.own({}),
-    "transport.route-unknown": lambda _: application()._route(_exchange(None, path="/v2")),
+    "transport.route-unknown": lambda _: paths.find(_exchange(None, path="/v2")),
     "transport.shutting-down": lambda _: raises(shutting_down()),
     "transport.stream-unknown": _stop_unknown,
 }

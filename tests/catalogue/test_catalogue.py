@@ -29,6 +29,7 @@ COVERED_ROOMS = (
     "engine",
     "protocol",
     "transport",
+    "session",
     "cli",
 )
 """Rooms of which every code must have a case."""

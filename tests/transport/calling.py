@@ -7,6 +7,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
+from urllib.parse import urlencode
 
 from torvyn.engine import ChoiceStep, Engine, Request, Service, Step
 from torvyn.protocol import Decoder, Delta
@@ -32,6 +33,7 @@ class Client:
         body: Any = None,
         method: str = "POST",
         headers: Mapping[str, str] | None = None,
+        query: Mapping[str, str] | None = None,
     ) -> None:
         self.data = body if isinstance(body, bytes) else json.dumps(body or {}).encode()
         self.status = 0
@@ -45,7 +47,14 @@ class Client:
         self._is_read = False
         given = {"host": "127.0.0.1:8080", **(headers or {})}
         pairs = [(name.encode(), value.encode()) for name, value in given.items()]
-        scope = {"type": "http", "method": method, "path": path, "headers": pairs}
+        asked = urlencode(query or {}, encoding="latin-1").encode()
+        scope = {
+            "type": "http",
+            "method": method,
+            "path": path,
+            "headers": pairs,
+            "query_string": asked,
+        }
         call = application(scope, self._receive, self._send)
         self.task = asyncio.ensure_future(call)
 

@@ -79,7 +79,7 @@ def command(
     screen.secrets = secrets
     check_bound(found["serve.host"], is_public)
     with show_logs("json" if screen.is_json else "human", screen.log_level, secrets):
-        return _serve(screen, _services(file, found, engines), found)
+        return _serve(screen, _services(file, found, engines), found, file)
 
 
 def _settings(
@@ -103,12 +103,17 @@ def _services(
     return of_manifest(file, settings)
 
 
-def _serve(screen: Screen, services: dict[str, Service], settings: Settings) -> int:
+def _serve(
+    screen: Screen, services: dict[str, Service], settings: Settings, file: Manifest | None
+) -> int:
     from torvyn.transport import Settings as ServerSettings
     from torvyn.transport import app, serve
 
-    application = app(services, ServerSettings.of(settings, secrets=screen.secrets))
+    folder = Path(file.file).parent if file is not None else Path()
+    found = ServerSettings.of(settings, folder, secrets=screen.secrets)
+    application = app(services, found)
     try:
+        application.sessions.open()
         number = serve(
             application,
             lambda url: _say_ready(screen, url, services),

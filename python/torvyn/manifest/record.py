@@ -149,6 +149,10 @@ class ServeRecord(Record):
     shutdown_grace: float | None = None
     max_body: int | None = None
     max_streams: int | None = None
+    session_store: str | None = None
+    session_ttl: float | None = None
+    session_bytes: int | None = None
+    max_sessions: int | None = None
     routes: dict[str, str] = field(default_factory=dict)
     """What clients call it -> the flow that answers."""
 

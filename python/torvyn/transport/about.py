@@ -51,8 +51,13 @@ async def flows(app: Application, exchange: Exchange) -> None:
 
 
 async def metrics(app: Application, exchange: Exchange) -> None:
-    text = app.meter.prometheus(app.admission.waiting, app.admission.refused)
-    await exchange.answer(text, kind=_PROMETHEUS)
+    singles = {
+        "torvyn_waiting": app.admission.waiting,
+        "torvyn_refused_total": app.admission.refused,
+        "torvyn_sessions": len(app.sessions),
+        "torvyn_resumes_total": app.sessions.resumed,
+    }
+    await exchange.answer(app.meter.prometheus(singles), kind=_PROMETHEUS)
 
 
 async def openapi(app: Application, exchange: Exchange) -> None:

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Final
 
 from torvyn.protocol.encoder import Framing
 from torvyn.transport import asked
-from torvyn.transport.refusal import Refusal
 from torvyn.transport.wire import HttpWire
 
 if TYPE_CHECKING:
@@ -14,7 +13,6 @@ if TYPE_CHECKING:
     from torvyn.transport.asked import Asked
     from torvyn.transport.exchange import Exchange
 
-STREAM: Final = "/v1/streams/"
 _LINES: Final = ("application/x-ndjson", "application/jsonl")
 
 
@@ -28,18 +26,6 @@ async def chat(app: Application, exchange: Exchange) -> None:
 
 async def completions(app: Application, exchange: Exchange) -> None:
     await _answer(app, exchange, asked.completions(await exchange.body(app.settings)))
-
-
-async def stop(app: Application, exchange: Exchange) -> None:
-    """Stops a stream, or cancels it."""
-    call = app.call(exchange.path.removeprefix(STREAM), exchange.caller)
-    if call is None:
-        message = "there is no stream of that id; it may have ended"
-        raise Refusal(404, "transport.stream-unknown", message)
-    is_cancelled = exchange.query.get("cancel") in ("1", "true")
-    call.cancel() if is_cancelled else call.stop()
-    word = "cancelled" if is_cancelled else "stopped"
-    await exchange.answer({"id": call.id, word: True}, 202)
 
 
 async def _answer(app: Application, exchange: Exchange, wanted: Asked) -> None:

@@ -27,7 +27,10 @@ from torvyn.transport.refusal import (
     shutting_down,
     status_of,
     told,
+    unknown_stream,
 )
+from torvyn.transport.sessions.book import Sessions
+from torvyn.transport.sessions.reader import Client, Reader
 from torvyn.transport.settings import Settings
 from torvyn.transport.stream import Stream
 from torvyn.transport.whole import Whole
@@ -53,9 +56,11 @@ class Application:
         self.created = int(time.time())
         self._gate = Gate(settings.hosts, settings.host)
         self.admission = Admission(settings.max_streams, settings.admission_wait_s)
+        self._busy = 0
         self._is_idle = asyncio.Event()
         self._is_idle.set()
         self._redactor = Redactor(settings.secrets)
+        self.sessions = Sessions(self)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
@@ -79,10 +84,12 @@ class Application:
             try:
                 await asyncio.wait_for(self._is_idle.wait(), last_s)
             except TimeoutError:
-                logger.warning("%d answers did not end in time", len(self.calls))
+                logger.warning("%d answers did not end in time", self._busy)
+        self.sessions.close()
 
     def end_calls(self) -> None:
         """Tells the clients of all that runs that it ends here."""
+        self.sessions.suspend()
         for call in list(self.calls.values()):
             call.fail(shutting_down())
 
@@ -123,23 +130,46 @@ class Application:
         """Answers over that wire; a refusal is raised before anything was sent."""
         if self.is_draining:
             raise shutting_down()
+        if wanted.is_stateful:
+            session = await self.sessions.start(wanted, wire.request_id, wire.caller)
+            await self._read(Client(session, wire, self.settings, 1))
+            return
         name, service = self.service(wanted.flow)
         # Made before it waits for a place: its clock starts when the request was received.
         generation = service.generate(wanted.what, **wanted.options)
         make = Stream if wanted.is_streamed else Whole
         async with self.admission:
-            await self._attend(make(wire, wanted, name, service, generation, self.settings))
+            await self.attend(make(wire, wanted, name, service, generation, self.settings))
+
+    async def resume(self, wire: Wire, id: str, after: str | None) -> None:
+        """What a session still has for a client that has all up to `after`."""
+        session = await self.sessions.find(id, wire.caller)
+        place = session.place(after)
+        self.sessions.resumed += 1
+        await self._read(Client(session, wire, self.settings, place))
+
+    async def observe(self, wire: Wire, id: str) -> None:
+        """What happens in a stream of the caller's tenant. Whoever watches changes nothing."""
+        session = self.sessions.get(id, wire.caller)
+        call = self.call(id, wire.caller)
+        if session is not None:
+            ring, epoch = session.ring, session.epoch
+        elif isinstance(call, Stream):
+            ring, epoch = call.tap.ring, call.tap.epoch
+        else:
+            raise unknown_stream()
+        await self._read(Reader(ring, epoch, wire, self.settings, ring.first))
 
     def call(self, id: str, caller: Caller) -> Call | None:
         """What runs under that id, if it is the caller's."""
         call = self.calls.get(id)
         return call if call is not None and call.wire.caller.tenant == caller.tenant else None
 
-    async def _attend(self, call: Call) -> None:
+    async def attend(self, call: Call) -> None:
         meter = self.meter.flows[call.flow]
         meter.streams += 1
         self.calls[call.id] = call
-        self._is_idle.clear()
+        self._begin()
         try:
             await call.run()
         except Exception as error:
@@ -149,8 +179,23 @@ class Application:
             del self.calls[call.id]
             meter.streams -= 1
             meter.ended(call)
-            if not self.calls:
-                self._is_idle.set()
+            self._end()
+
+    async def _read(self, reader: Reader) -> None:
+        self._begin()
+        try:
+            await reader.run()
+        finally:
+            self._end()
+
+    def _begin(self) -> None:
+        self._busy += 1
+        self._is_idle.clear()
+
+    def _end(self) -> None:
+        self._busy -= 1
+        if not self._busy:
+            self._is_idle.set()
 
     def service(self, name: str | None) -> tuple[str, Service]:
         """The service that clients call so; without a name, the only one."""

@@ -22,6 +22,7 @@ _LOGPROBS: Final = frozenset({"logprobs", "top_logprobs"})
 _SHARED: Final = frozenset({"stream", "stream_options"})
 _KINDS: Final[dict[str, tuple[Any, str]]] = {
     "include_stop": (bool, "true or false"),
+    "stateful": (bool, "true or false"),
     "stream": (bool, "true or false"),
     "stream_options": (dict, "an object"),
     "tools": (list, "a list of objects"),
@@ -46,12 +47,14 @@ class Asked:
     include_usage: bool = False
     ignored: tuple[str, ...] = field(default=())
     """Fields that mean nothing here."""
+    is_stateful: bool = False
+    """The answer is kept, and its reader may come back."""
 
 
 def own(body: Mapping[str, Any]) -> Asked:
     """`{"flow"?, "prompt" | "messages", ...options}`"""
     given = _said(body)
-    known = _OPTIONS | _LOGPROBS | _SHARED | {"flow", "prompt", "messages"}
+    known = _OPTIONS | _LOGPROBS | _SHARED | {"flow", "prompt", "messages", "stateful"}
     if unknown := sorted(given.keys() - known):
         names = ", ".join(f"`{name[:64]}`" for name in unknown[:8])
         raise invalid(f"there is no field {names}", f"the fields are {', '.join(sorted(known))}")
@@ -59,7 +62,14 @@ def own(body: Mapping[str, Any]) -> Asked:
     if not given.get("stream", True):
         raise invalid("answers of this route are streams", "`/v1/chat/completions` has whole ones")
     options = {name: given[name] for name in (_OPTIONS | _LOGPROBS) & given.keys()}
-    return Asked("torvyn", _text(given, "flow"), _either(given), options, include_usage=True)
+    return Asked(
+        "torvyn",
+        _text(given, "flow"),
+        _either(given),
+        options,
+        include_usage=True,
+        is_stateful=given.get("stateful", False),
+    )
 
 
 def chat(body: Mapping[str, Any]) -> Asked:

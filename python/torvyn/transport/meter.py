@@ -11,6 +11,13 @@ from torvyn.transport.call import Call
 
 TTFT_BOUNDS_S: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 
+SINGLES: Final = {
+    "torvyn_waiting": "Requests that wait for a place.",
+    "torvyn_refused_total": "Requests that got no place.",
+    "torvyn_sessions": "Stateful answers that are kept.",
+    "torvyn_resumes_total": "Clients that came back to one.",
+}
+
 
 class FlowMeter:
     """The counters of one flow."""
@@ -50,10 +57,11 @@ class Meter:
         self.requests: Counter[tuple[str, str, int]] = Counter()
         self.flows = {name: FlowMeter() for name in flows}
 
-    def prometheus(self, waiting: int, refused: int) -> str:
-        return "\n".join(self._lines(waiting, refused)) + "\n"
+    def prometheus(self, singles: Mapping[str, int]) -> str:
+        """`singles` are the values of `SINGLES`."""
+        return "\n".join(self._lines(singles)) + "\n"
 
-    def _lines(self, waiting: int, refused: int) -> Iterator[str]:
+    def _lines(self, singles: Mapping[str, int]) -> Iterator[str]:
         yield from _head("torvyn_requests_total", "counter", "Requests, by route and status.")
         for (method, route, status), count in sorted(self.requests.items()):
             labels = _labels(method=method, route=route, status=str(status))
@@ -64,10 +72,10 @@ class Meter:
         for name in ("prompt_tokens", "completion_tokens"):
             yield from self._each(f"torvyn_{name}_total", "counter", "Tokens.", name)
         yield from self._ttft()
-        yield from _head("torvyn_waiting", "gauge", "Requests that wait for a place.")
-        yield f"torvyn_waiting {waiting}"
-        yield from _head("torvyn_refused_total", "counter", "Requests that got no place.")
-        yield f"torvyn_refused_total {refused}"
+        for name, value in singles.items():
+            kind = "counter" if name.endswith("_total") else "gauge"
+            yield from _head(name, kind, SINGLES[name])
+            yield f"{name} {value}"
 
     def _each(self, name: str, kind: str, doc: str, attribute: str) -> Iterator[str]:
         yield from _head(name, kind, doc)

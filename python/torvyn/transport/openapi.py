@@ -29,6 +29,7 @@ _OPTIONS: Final[Json] = {
     "stream": {"type": "boolean"},
     "stream_options": {"type": "object"},
 }
+_STATEFUL: Final[Json] = {"stateful": {"type": "boolean"}}
 _MESSAGES: Final[Json] = {
     "type": "array",
     "minItems": 1,
@@ -42,7 +43,7 @@ _JSON: Final = {"application/json": {"schema": {"type": "object"}}}
 def document(flows: list[str]) -> Json:
     """The document, with the flows that can be asked for."""
     model = {"model": {"enum": flows}}
-    own = _object({**_OPTIONS, "flow": {"enum": flows}, **_asked()}, [], closed=True)
+    own = _object({**_OPTIONS, **_STATEFUL, "flow": {"enum": flows}, **_asked()}, [], closed=True)
     chat = _object(
         {**_OPTIONS, **model, "max_completion_tokens": {"type": "integer"}, "messages": _MESSAGES},
         ["messages"],
@@ -53,7 +54,10 @@ def document(flows: list[str]) -> Json:
     )
     paths = {
         "/v1/streams": {"post": _operation("Stream an answer.", {**_EVENTS, **_LINES}, own)},
-        "/v1/streams/{id}": {"delete": _operation("Stop a stream.", _JSON, None, "id", "202")},
+        "/v1/streams/{id}": {
+            "get": _operation("Come back to a stream.", {**_EVENTS, **_LINES}, None, "id"),
+            "delete": _operation("Stop a stream.", _JSON, None, "id", "202"),
+        },
         "/v1/chat/completions": {
             "post": _operation("OpenAI's chat completions.", {**_JSON, **_EVENTS}, chat)
         },

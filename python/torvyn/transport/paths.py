@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final
 
-from torvyn.transport import about, answering
+from torvyn.transport import about, answering, resuming
 from torvyn.transport.refusal import Refusal
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ Handler = Callable[["Application", "Exchange"], Awaitable[None]]
 
 PATHS: Final[dict[str, dict[str, Handler]]] = {
     "/v1/streams": {"POST": answering.own},
-    answering.STREAM + "{id}": {"DELETE": answering.stop},
+    resuming.STREAM + "{id}": {"GET": resuming.read, "DELETE": resuming.stop},
     "/v1/chat/completions": {"POST": answering.chat},
     "/v1/completions": {"POST": answering.completions},
     "/v1/models": {"GET": about.models},

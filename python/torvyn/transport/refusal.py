@@ -73,6 +73,12 @@ def shutting_down() -> Refusal:
     return Refusal(503, "transport.shutting-down", message, headers={"retry-after": "5"})
 
 
+def unknown_stream() -> Refusal:
+    message = "there is no stream of that id; it may have ended, or is not kept"
+    hint = "`stateful` answers are kept for a while"
+    return Refusal(404, "transport.stream-unknown", message, hint=hint)
+
+
 def told(error: Exception) -> TorvynError:
     """The error that clients are told of; a mistake of ours keeps its words to the log."""
     if isinstance(error, TorvynError) and not isinstance(error, BugError):

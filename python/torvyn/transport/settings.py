@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
 if TYPE_CHECKING:
@@ -24,6 +25,11 @@ class Settings:
     shutdown_grace_s: float = 10.0
     max_body_bytes: int = KiB * KiB
     max_streams: int = 1024
+    session_store: str | None = None
+    """The file that keeps stateful answers; None: this process alone does."""
+    session_ttl_s: float = 300.0
+    session_bytes: int = KiB * KiB
+    max_sessions: int = 1024
     admission_wait_s: float = 2.0
     """How long a request waits for a place before it is refused."""
     body_timeout_s: float = 30.0
@@ -34,8 +40,9 @@ class Settings:
     """Texts that no client may see, whatever an error says."""
 
     @classmethod
-    def of(cls, settings: manifest.Settings, **more: Any) -> Self:
-        """From the settings of a manifest."""
+    def of(cls, settings: manifest.Settings, folder: Path, **more: Any) -> Self:
+        """From the settings of a manifest, in whose folder files are meant to be."""
+        store = settings["serve.session_store"]
         return cls(
             host=settings["serve.host"],
             port=settings["serve.port"],
@@ -45,5 +52,9 @@ class Settings:
             shutdown_grace_s=settings["serve.shutdown_grace"],
             max_body_bytes=settings["serve.max_body"],
             max_streams=settings["serve.max_streams"],
+            session_store=str(folder / store) if store else None,
+            session_ttl_s=settings["serve.session_ttl"],
+            session_bytes=settings["serve.session_bytes"],
+            max_sessions=settings["serve.max_sessions"],
             **more,
         )

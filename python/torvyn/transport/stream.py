@@ -11,7 +11,7 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Generator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torvyn.engine.delta import Delta
 from torvyn.errors import TorvynError
@@ -21,6 +21,9 @@ from torvyn.transport.call import Call
 from torvyn.transport.drive import drive
 from torvyn.transport.outlet import Outlet
 from torvyn.transport.refusal import is_retryable, told
+
+if TYPE_CHECKING:
+    from torvyn.transport.sessions.tap import Tap
 
 logger = logging.getLogger("torvyn.transport")
 
@@ -34,6 +37,7 @@ class Stream(Call):
         "_finishes",
         "_frames",
         "_has_begun",
+        "_tap",
         "_text_of",
         "_texts",
         "_tokens",
@@ -61,6 +65,7 @@ class Stream(Call):
         self._tokens = self._bytes = 0
         self._has_begun = False
         self._finishes: dict[int, Finish] = {}
+        self._tap: Tap | None = None
 
     async def run(self) -> None:
         outlet = self.outlet
@@ -76,6 +81,18 @@ class Stream(Call):
         finally:
             outlet.close()
             self.dismiss()
+            if self._tap is not None:
+                self._tap.close(self._finished())
+
+    @property
+    def tap(self) -> Tap:
+        """For observers: what comes from now on."""
+        if self._tap is None:
+            from torvyn.transport.sessions.tap import Tap
+
+            choices = self.generation.request.n
+            self._tap = Tap(self.id, self.flow, self.created, self.epoch, choices)
+        return self._tap
 
     def leave(self) -> None:
         self.outlet.is_left = True
@@ -100,6 +117,8 @@ class Stream(Call):
 
     def _take(self, delta: Delta) -> bool:
         """Gathers it; whether it is time to send."""
+        if self._tap is not None:
+            self._tap.take(delta)
         if delta.finish_reason is not None:
             self._finishes[delta.index] = self.finish(
                 delta.index, delta.finish_reason, delta.matched_stop
@@ -145,15 +164,21 @@ class Stream(Call):
         if self._texts or self._frames:
             yield from self.outlet.pour(self._gathered())
 
+    def _finished(self) -> list[Finish]:
+        return [
+            self._finishes.get(index) or self.finish(index, reason, None)
+            for index, reason in enumerate(self.generation.finish_reasons)
+        ]
+
     def _end(self) -> list[bytes]:
         error, generation, encoder = self.failure, self.generation, self._encoder
         said: list[bytes] = []
+        message = ""
         if error is not None:
-            said.append(encoder.error(error.code, self.message_of(error), is_retryable(error)))
-        reasons = enumerate(generation.finish_reasons)
-        finishes = [
-            self._finishes.get(index) or self.finish(index, reason, None)
-            for index, reason in reasons
-        ]
-        end = End(encoder.seq + 1, tuple(finishes), generation.usage, generation.timing)
+            message = self.message_of(error)
+            said.append(encoder.error(error.code, message, is_retryable(error)))
+        finishes = tuple(self._finished())
+        end = End(encoder.seq + 1, finishes, generation.usage, generation.timing)
+        if self._tap is not None:
+            self._tap.end(error, message, end)
         return [*said, encoder.encode(end)]

@@ -47,6 +47,11 @@ class Wire(ABC):
         """What `send` takes: these frames, together."""
 
     @abstractmethod
+    def spell(self, frame: bytes, event_id: str) -> bytes:
+        """A frame of our dialect, kept as one JSON object, as it is spelled here. Without an event
+        id it has no place in the answer: no reader goes on after it."""
+
+    @abstractmethod
     async def begin(self, headers: Mapping[str, str]) -> None:
         """Before the first frame."""
 
@@ -71,6 +76,12 @@ class HttpWire(Wire):
     def pack(self, frames: Sequence[bytes], is_last: bool = False) -> Any:
         data = frames[0] if len(frames) == 1 else b"".join(frames)
         return {"type": _BODY, "body": data, "more_body": not is_last}
+
+    def spell(self, frame: bytes, event_id: str) -> bytes:
+        if self.framing == "lines":
+            return frame + b"\n"
+        named = b"id: %s\n" % event_id.encode() if event_id else b""
+        return b"%sdata: %s\n\n" % (named, frame)
 
     async def begin(self, headers: Mapping[str, str]) -> None:
         kind = {"content-type": KINDS[self.framing]}

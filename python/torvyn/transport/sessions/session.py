@@ -1,0 +1,215 @@
+"""A session: an answer that outlives the connection on which it was asked for.
+
+It is made into a ring, in a task of its own; clients read from there. While its client is away the
+engine goes on until the ring is full of what was not read, and then waits. An answer that nobody
+came back for is ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+from torvyn.errors import TorvynError
+from torvyn.protocol.encoder import Dialect, Encoder
+from torvyn.transport.refusal import Refusal
+from torvyn.transport.sessions.replay import Progress
+from torvyn.transport.sessions.ring import Ring
+from torvyn.transport.settings import KiB
+from torvyn.transport.wire import Wire
+
+if TYPE_CHECKING:
+    from torvyn.transport.caller import Caller
+    from torvyn.transport.sessions.reader import Client
+    from torvyn.transport.sessions.store import Store
+
+AHEAD_BYTES: Final = 64 * KiB
+"""How far an answer runs ahead of a client that is there."""
+
+
+class Session:
+    """Frames of one answer, for one tenant."""
+
+    def __init__(
+        self, id: str, caller: Caller, flow: str, epoch: str, limit_bytes: int, first: int = 1
+    ) -> None:
+        self.id = id
+        self.caller = caller
+        self.flow = flow
+        self.epoch = epoch
+        self.ring = Ring(limit_bytes, first)
+        self.store: Store | None = None
+        """Where frames lie before anybody sees them; None: here alone."""
+        self.making: asyncio.Task[None] | None = None
+        self.on_idle: Callable[[Session], None] = _nothing
+        self.reader: Client | None = None
+        """The client; observers are others."""
+        self.left = asyncio.Event()
+        """Nobody will come back."""
+        self._limit_bytes = limit_bytes
+        self._unread_bytes = 0
+        self._gone = Progress()
+        self._is_suspended = False
+
+    @property
+    def is_over(self) -> bool:
+        return self.ring.is_over
+
+    # Frames come in
+
+    async def add(self, frames: Sequence[bytes]) -> None:
+        """Returns when there is room for more."""
+        if self._is_suspended:
+            return
+        is_over = _is_end(frames[-1])
+        ring, seq = self.ring, self.ring.next
+        if self.store is not None:
+            try:
+                await self.store.append(self.id, seq, list(frames), is_over)
+            except TorvynError:
+                # What comes now, the reason why it ends, is not kept.
+                self.store = None
+                raise
+        first = ring.first
+        for frame in frames:
+            self._unread_bytes += len(frame)
+            ring.add(frame, self._forget)
+        if is_over:
+            ring.end()
+            if self.reader is None:
+                self.on_idle(self)
+        elif self.store is not None and ring.first != first:
+            await self.store.forget_before(self.id, ring.first, self._gone.to_json())
+        while not self._has_room():
+            await ring.changed()
+
+    def _has_room(self) -> bool:
+        if self.is_over or self.left.is_set() or self._is_suspended:
+            return True
+        # The other half is for what was sent and may have been lost on its way.
+        limit = self._limit_bytes // 2
+        return self._unread_bytes < (min(AHEAD_BYTES, limit) if self.reader else limit)
+
+    def _forget(self, seq: int, frame: bytes) -> None:
+        if self.store is not None:
+            self._gone.add_frame(frame)
+
+    def suspend(self) -> None:
+        """The process ends; who comes back finds the rest made by the next one."""
+        self._is_suspended = True
+        if self.making is not None:
+            self.making.cancel()
+        self.ring.wake()
+        if self.reader is not None:
+            self.reader.wake()
+
+    @property
+    def is_suspended(self) -> bool:
+        return self._is_suspended
+
+    # Clients come and go
+
+    def seen(self, size: int) -> None:
+        """The client was sent so much more."""
+        was_full = not self._has_room()
+        self._unread_bytes -= size
+        if was_full:
+            self.ring.wake()
+
+    def attach(self, reader: Client, place: int) -> None:
+        """It has the word from now on; who had it before is told."""
+        old, self.reader = self.reader, reader
+        if old is not None:
+            old.take_over()
+        self._unread_bytes = self.ring.bytes_from(place)
+        self.ring.wake()
+
+    def detach(self, reader: Client) -> None:
+        if self.reader is reader:
+            self.reader = None
+            self.ring.wake()
+            self.on_idle(self)
+
+    def place(self, after: str | None) -> int:
+        """The number of the first frame that a client needs, who has all up to `after`."""
+        seq = 0 if after is None else self._number(after)
+        first, next = self.ring.first, self.ring.next
+        if seq + 1 < first or seq >= max(1, next):
+            message = f"frame {seq + 1} is not there; the answer has {first} to {next - 1}"
+            raise Refusal(410, "session.frames-gone", message, hint="ask again")
+        return seq + 1
+
+    def is_read(self, after: str | None) -> bool:
+        """Whether such a client has all there will ever be."""
+        return self.is_over and after is not None and self._number(after) == self.ring.next - 1
+
+    def _number(self, event_id: str) -> int:
+        epoch, dash, number = event_id.rpartition("-")
+        if dash and epoch != self.epoch:
+            message = "that event id is of another answer"
+            raise Refusal(410, "session.epoch-old", message, hint="ask without it, or anew")
+        if not (number.isascii() and number.isdecimal()) or len(number) > 18:
+            message = f"{event_id[:64]!r} is no event id"
+            raise Refusal(400, "session.bad-id", message, hint="such as `5f3a90c1-12`")
+        return int(number)
+
+    # What is kept of it
+
+    def refill(self, frames: Sequence[bytes], gone: str, is_over: bool) -> Progress:
+        """Takes what a store had; gives how far the answer had come."""
+        self._gone = Progress.parse(gone)
+        progress = Progress(self._gone.said)
+        for place, frame in enumerate(frames):
+            self.ring.add(frame)
+            if place:
+                progress.add_frame(frame)
+        if is_over:
+            self.ring.end()
+        return progress
+
+
+class SessionWire(Wire):
+    """Into the ring of a session. Nobody waits at its end, so there are no heartbeats."""
+
+    is_watched: ClassVar[bool] = False
+    __slots__ = ("_is_resumed", "_session")
+
+    def __init__(self, request_id: str, session: Session) -> None:
+        super().__init__(request_id, session.caller, self._add)
+        self._session = session
+        self._is_resumed = session.ring.start is not None
+
+    def encoder(self, dialect: Dialect, **identity: Any) -> Encoder:
+        encoder = Encoder("torvyn", "json", **{**identity, "epoch": self._session.epoch})
+        if self._is_resumed:
+            encoder.meta("{}", self._session.ring.next - 1)  # it goes on counting from there
+        return encoder
+
+    def pack(self, frames: Sequence[bytes], is_last: bool = False) -> Any:
+        return frames
+
+    def spell(self, frame: bytes, event_id: str) -> bytes:
+        return frame
+
+    async def begin(self, headers: Mapping[str, str]) -> None:
+        """Those who read it get a head each."""
+
+    async def until_left(self) -> None:
+        await self._session.left.wait()
+
+    async def _add(self, frames: Sequence[bytes]) -> None:
+        if self._is_resumed:
+            # The start is there already.
+            self._is_resumed = False
+            frames = frames[1:]
+        if frames:
+            await self._session.add(frames)
+
+
+def _is_end(frame: bytes) -> bool:
+    return frame.startswith(b'{"type":"end"')
+
+
+def _nothing(session: Session) -> None:
+    """Until somebody looks after it."""

@@ -1,0 +1,67 @@
+"""One provocation for each code of sessions."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+from torvyn.errors import InvalidInput
+from torvyn.transport.caller import ANYONE
+from torvyn.transport.sessions.reader import Client
+from torvyn.transport.sessions.replay import Progress, Replayed
+from torvyn.transport.sessions.session import Session, SessionWire
+from torvyn.transport.sessions.store import Store, Stored, connect
+from torvyn.transport.settings import Settings
+
+
+def _session() -> Session:
+    session = Session("req-1", ANYONE, "chat", "e", 1000)
+    session.ring.add(b'{"type":"start"}')
+    return session
+
+
+def _taken_over(_folder: Path) -> None:
+    async def read() -> None:
+        session = _session()
+        reader = Client(session, SessionWire("req-2", session), Settings(), 1)
+        session.attach(reader, 1)
+        session.attach(Client(session, SessionWire("req-3", session), Settings(), 1), 1)
+        assert reader._ended is not None
+        code, message, _ = reader._ended
+        raise InvalidInput(message, code=code)
+
+    asyncio.run(read())
+
+
+def _lost(_folder: Path) -> None:
+    from torvyn.engine import Scripted
+
+    async def read() -> None:
+        said = Progress({(0, "text"): (100, 1)})
+        async for _ in Replayed(Scripted("a b").generate("Hi"), said):
+            pass
+
+    asyncio.run(read())
+
+
+def _failed(folder: Path) -> None:
+    async def keep() -> None:
+        store = Store(folder / "sessions.db")
+        stored = Stored(id="1", tenant="", caller="", flow="chat", epoch="e", asked="{}")
+        try:
+            await store.begin(stored)
+            await store.begin(stored)
+        finally:
+            store.close()
+
+    asyncio.run(keep())
+
+
+CASES: dict[str, Callable[[Path], object]] = {
+    "session.bad-id": lambda _: _session().place("x"),
+    "session.cannot-open": connect,
+    "session.epoch-old": lambda _: _session().place("f-1"),
+    "session.frames-gone": lambda _: _session().place("7"),
+    "session.generation-lost": _lost,
+    "session.store-failed": _failed,
+    "session.taken-over": _taken_over,
+}
