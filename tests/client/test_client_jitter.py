@@ -13,13 +13,8 @@ from torvyn.client.jitter import TICK_S, Jitter
 from torvyn.client.pacing import paced
 
 BOUND_S = 0.12
-PIECES = st.lists(
-    st.tuples(
-        st.floats(0, 0.4),
-        st.text(st.sampled_from("ab \n\r\u0301👩\u200d👧🇩🇪é한\ud800"), max_size=40),
-    ),
-    max_size=12,
-)
+TEXTS = st.text(st.sampled_from("ab \n\r\u0301👩\u200d👧🇩🇪é한\ud800"), max_size=40)
+PIECES = st.lists(st.tuples(st.floats(0, 0.4), TEXTS), max_size=12)
 Released = list[tuple[float, str]]
 
 

@@ -20,10 +20,12 @@ def told(code: str = "transport.x", **more: Any) -> str:
 
 async def refusal(status: int, body: str = "", **headers: str) -> ServerError:
     turn = {"status": status, "body": body, "headers": headers}
-    async with Speaker(script=[turn]).serving() as server:
-        async with AsyncClient(server.url, key="s3cret", retries=0) as client:
-            with pytest.raises(ServerError) as caught:
-                await client.stream("Hi").begin()
+    async with (
+        Speaker(script=[turn]).serving() as server,
+        AsyncClient(server.url, key="s3cret", retries=0) as client,
+    ):
+        with pytest.raises(ServerError) as caught:
+            await client.stream("Hi").begin()
     return caught.value
 
 
@@ -72,9 +74,11 @@ async def test_a_redirect_is_not_followed() -> None:
 
 async def test_a_busy_server_is_asked_again() -> None:
     busy = {"status": 429, "headers": {"Retry-After": "0"}}
-    async with Speaker(script=[busy, {"status": 503}, {}]).serving() as server:
-        async with AsyncClient(server.url) as client:
-            assert (await client.stream("Hi").complete()).text == TEXT
+    async with (
+        Speaker(script=[busy, {"status": 503}, {}]).serving() as server,
+        AsyncClient(server.url) as client,
+    ):
+        assert (await client.stream("Hi").complete()).text == TEXT
 
     assert server.asked == ["POST /v1/streams"] * 3
 
@@ -92,10 +96,12 @@ async def test_a_server_that_wants_more_time_than_there_is_is_not_waited_for() -
 
 @pytest.mark.parametrize("status", [400, 401, 500, 502])
 async def test_no_other_refusal_is_asked_again(status: int) -> None:
-    async with Speaker(script=[{"status": status}]).serving() as server:
-        async with AsyncClient(server.url) as client:
-            with pytest.raises(ServerError):
-                await client.stream("Hi").begin()
+    async with (
+        Speaker(script=[{"status": status}]).serving() as server,
+        AsyncClient(server.url) as client,
+    ):
+        with pytest.raises(ServerError):
+            await client.stream("Hi").begin()
 
     assert len(server.requests) == 1
 
@@ -130,10 +136,12 @@ async def test_an_error_frame_is_given_as_a_frame_and_raised_by_text(
 
 
 async def test_complete_raises_what_broke_the_answer() -> None:
-    async with Speaker(failing("transport.failed")).serving() as server:
-        async with AsyncClient(server.url) as client:
-            with pytest.raises(Failed, match="it broke"):
-                await client.stream("Hi").complete()
+    async with (
+        Speaker(failing("transport.failed")).serving() as server,
+        AsyncClient(server.url) as client,
+    ):
+        with pytest.raises(Failed, match="it broke"):
+            await client.stream("Hi").complete()
 
 
 # What is no server of ours
@@ -168,11 +176,13 @@ def test_no_server_is_told_at_once() -> None:
 
 
 async def test_a_refused_stream_stays_refused() -> None:
-    async with Speaker(script=[{"status": 400}, {}]).serving() as server:
-        async with AsyncClient(server.url) as client:
-            stream = client.stream("Hi")
-            for _ in range(2):
-                with pytest.raises(Refused):
-                    await stream.begin()
+    async with (
+        Speaker(script=[{"status": 400}, {}]).serving() as server,
+        AsyncClient(server.url) as client,
+    ):
+        stream = client.stream("Hi")
+        for _ in range(2):
+            with pytest.raises(Refused):
+                await stream.begin()
 
     assert len(server.requests) == 1

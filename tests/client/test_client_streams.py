@@ -169,8 +169,9 @@ async def test_a_stateful_stream_is_cancelled_by_closing_unless_it_was_detached(
 async def test_leaving_tells_the_server_at_once() -> None:
     turn = {"cut": 200, "hang": True}
     async with Speaker(script=[turn]).serving() as server, AsyncClient(server.url) as client:
-        async with client.stream("Hi"):
-            pass
+        stream = client.stream("Hi")
+        await stream.begin()
+        await stream.aclose()
         await asyncio.wait_for(server.left.wait(), 5)
 
 
@@ -187,9 +188,12 @@ async def test_closing_ends_a_read_that_waits() -> None:
 
 
 async def test_who_watches_ends_nothing_by_leaving() -> None:
-    async with Speaker().serving() as server, AsyncClient(server.url) as client:
-        async with client.observe(ID) as stream:
-            assert isinstance(await anext(aiter(stream)), Start)
+    async with (
+        Speaker().serving() as server,
+        AsyncClient(server.url) as client,
+        client.observe(ID) as stream,
+    ):
+        assert isinstance(await anext(aiter(stream)), Start)
 
     assert server.asked == [f"GET /v1/streams/{ID}?observe=1"]
 
@@ -208,11 +212,13 @@ async def test_heartbeats_are_counted_and_not_given() -> None:
 
 async def test_a_key_goes_along_and_so_do_headers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TORVYN_KEY", "from-env")
-    async with Speaker().serving() as server:
-        async with AsyncClient(server.url, headers={"X-Team": "a"}) as client:
-            await client.stream("Hi").complete()
-        async with AsyncClient(server.url, key="given") as client:
-            await client.stream("Hi").complete()
+    async with (
+        Speaker().serving() as server,
+        AsyncClient(server.url, headers={"X-Team": "a"}) as client,
+    ):
+        await client.stream("Hi").complete()
+        async with AsyncClient(server.url, key="given") as another:
+            await another.stream("Hi").complete()
 
     first, second = server.requests
     assert (first.headers["Authorization"], first.headers["X-Team"]) == ("Bearer from-env", "a")
@@ -249,9 +255,12 @@ def test_a_sync_client_refuses_to_block_the_loop_that_works_for_it(server: Serve
 
 
 async def test_what_sse_cannot_do_is_said() -> None:
-    async with Speaker().serving() as server, AsyncClient(server.url) as client:
-        async with client.stream("Hi") as stream:
-            with pytest.raises(InvalidInput, match="`update` is not possible over SSE"):
-                await stream.update(max_tokens=3)
-            with pytest.raises(InvalidInput, match="not stateful"):
-                await stream.detach()
+    async with (
+        Speaker().serving() as server,
+        AsyncClient(server.url) as client,
+        client.stream("Hi") as stream,
+    ):
+        with pytest.raises(InvalidInput, match="`update` is not possible over SSE"):
+            await stream.update(max_tokens=3)
+        with pytest.raises(InvalidInput, match="not stateful"):
+            await stream.detach()

@@ -141,10 +141,11 @@ class Course:
         return fresh
 
     def _started(self, start: Start) -> list[Frame]:
-        if self.id is not None and start.id != self.id:
-            raise failure.garbage("the start of another stream", self._where)
         is_first = self.start is None
-        self.start, self.id = start, start.id
+        # Who watches is not told the id by which a stream can be stopped.
+        if self.id is not None and start.id != self.id and self._opening.kind != "observe":
+            raise failure.garbage("the start of another stream", self._where)
+        self.start, self.id = start, self.id or start.id
         return [start] if is_first else []
 
     def _is_next(self, seq: int) -> bool:

@@ -8,6 +8,7 @@ import json
 import os
 import ssl
 from collections.abc import Mapping
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
@@ -46,7 +47,7 @@ class Http:
         self.tls = _tls(verify, ca)
         self._connect_s = connect_timeout_s
         self._answer_s = answer_timeout_s
-        self._pool = Pool(connect_timeout_s, self.tls)
+        self._pool = Pool(connect_timeout_s, self.tls, trace_configs=[_reuse_noted()])
 
     async def session(self) -> aiohttp.ClientSession:
         return await self._pool.session()
@@ -61,16 +62,13 @@ class Http:
         """An answer with status 200 to 204; any other is raised."""
         import aiohttp
 
-        session = await self._pool.session()
         given = {**self.headers, **(headers or {})}
         data = None if body is None else encoded(body)
         if data is not None:
             given["Content-Type"] = "application/json"
         try:
             async with asyncio.timeout(self._connect_s + self._answer_s):
-                response = await session.request(
-                    method, self.url + path, data=data, headers=given, allow_redirects=False
-                )
+                response = await self._sent(method, self.url + path, data, given)
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
             raise failure.unreachable(error, self.where) from error
         except TimeoutError:
@@ -81,6 +79,29 @@ class Http:
         if response.status not in (200, 202, 204):
             raise await self._refusal(response)
         return response
+
+    async def _sent(
+        self, method: str, url: str, data: bytes | None, headers: Mapping[str, str]
+    ) -> aiohttp.ClientResponse:
+        """What is answered. A connection that was kept may have been closed meanwhile: then it is
+        another's turn, until there is a new one."""
+        import aiohttp
+
+        session = await self._pool.session()
+        while True:
+            trace = SimpleNamespace(is_reused=False)
+            try:
+                return await session.request(
+                    method,
+                    url,
+                    data=data,
+                    headers=headers,
+                    allow_redirects=False,
+                    trace_request_ctx=trace,
+                )
+            except aiohttp.ClientConnectionError:
+                if not trace.is_reused:
+                    raise
 
     async def ask(self, method: str, path: str) -> Any:
         """The JSON of an answer, whose size and time are limited."""
@@ -111,6 +132,18 @@ class Http:
             response.close()
         body = data.decode(errors="replace")
         return failure.refused(response.status, body, response.headers, self.key, self.where)
+
+
+def _reuse_noted() -> aiohttp.TraceConfig:
+    """Says of each request whether its connection was used before."""
+    import aiohttp
+
+    async def note(session: Any, context: Any, params: Any) -> None:
+        context.trace_request_ctx.is_reused = True
+
+    trace = aiohttp.TraceConfig()
+    trace.on_connection_reuseconn.append(note)
+    return trace
 
 
 async def read_at_most(content: aiohttp.StreamReader, limit: int) -> bytes:

@@ -46,12 +46,13 @@ class Sse:
 
     async def end(self, id: str, *, cancel: bool) -> bool:
         try:
-            await self._http.ask("DELETE", stream_path(id) + ("?cancel=1" if cancel else ""))
+            said = await self._http.ask("DELETE", stream_path(id) + ("?cancel=1" if cancel else ""))
         except ServerError as error:
             if error.status == 404:
                 return False
             raise
-        return True
+        # One that had ended was kept for who comes back.
+        return not (isinstance(said, dict) and said.get("forgotten"))
 
     async def update(self, id: str, changes: Mapping[str, Any]) -> None:
         raise failure.unsupported("`update`", self.name)

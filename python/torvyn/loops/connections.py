@@ -10,6 +10,7 @@ import contextlib
 import threading
 import weakref
 from collections.abc import AsyncGenerator
+from functools import partial
 from ssl import SSLContext
 from typing import TYPE_CHECKING, Any, Final
 
@@ -25,9 +26,11 @@ Keeper = AsyncGenerator["aiohttp.ClientSession", None]
 class Pool:
     """`session()` on a running loop."""
 
-    def __init__(self, connect_timeout_s: float, ssl: SSLContext | bool = True) -> None:
-        self._connect_timeout_s = connect_timeout_s
-        self._ssl = ssl
+    def __init__(
+        self, connect_timeout_s: float, ssl: SSLContext | bool = True, **session: Any
+    ) -> None:
+        """`session` are options of aiohttp's."""
+        self._make = partial(_keep, connect_timeout_s, ssl, session)
         self._lock = threading.Lock()
         self._kept: weakref.WeakKeyDictionary[
             asyncio.AbstractEventLoop, tuple[Keeper, aiohttp.ClientSession]
@@ -40,7 +43,7 @@ class Pool:
         kept = self._kept.get(loop)
         if kept is not None and not kept[1].closed:
             return kept[1]
-        keeper = _keep(self._connect_timeout_s, self._ssl)
+        keeper = self._make()
         session = await anext(keeper)
         with self._lock:
             self._kept[loop] = (keeper, session)
@@ -82,13 +85,15 @@ _ENDING: Final[set[asyncio.Task[None]]] = set()
 """A loop keeps its tasks weakly."""
 
 
-async def _keep(connect_timeout_s: float, ssl: SSLContext | bool) -> Keeper:
+async def _keep(
+    connect_timeout_s: float, ssl: SSLContext | bool, options: dict[str, Any]
+) -> Keeper:
     """A session for as long as this generator lives: a loop that ends closes its generators."""
     import aiohttp
 
     timeout = aiohttp.ClientTimeout(total=None, sock_connect=connect_timeout_s)
     connector = aiohttp.TCPConnector(limit=0, ssl=ssl)
-    async with aiohttp.ClientSession(connector=connector, timeout=timeout) as session:
+    async with aiohttp.ClientSession(connector=connector, timeout=timeout, **options) as session:
         yield session
 
 
