@@ -4,4 +4,4 @@ One file per question; each gives `LINES`. A new line is one `Line` in the file 
 new file is one name in `QUESTIONS`.
 """
 
-QUESTIONS = ("traps", "loops", "bombs", "compiling", "corpus", "poison", "inference")
+QUESTIONS = ("traps", "loops", "bombs", "compiling", "corpus", "poison", "inference", "sessions")

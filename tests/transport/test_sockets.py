@@ -155,6 +155,8 @@ def test_connections_inherit_what_the_socket_was_given() -> None:
 
     # The kernel doubles what it is asked for.
     assert accepted["sndbuf"] == 2 * server_module._SEND_BYTES
+    assert accepted["lowat"] == server_module._SEND_BYTES
+    assert accepted["user_timeout"] == 30_000
 
 
 def peer_of(port: int) -> dict[str, int]:
@@ -167,8 +169,12 @@ def peer_of(port: int) -> dict[str, int]:
         with found:
             try:
                 if found.getpeername()[1] == port:
-                    size = found.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF)
-                    return {"sndbuf": size}
+                    tcp = socket.IPPROTO_TCP
+                    return {
+                        "sndbuf": found.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF),
+                        "lowat": found.getsockopt(tcp, socket.TCP_NOTSENT_LOWAT),
+                        "user_timeout": found.getsockopt(tcp, socket.TCP_USER_TIMEOUT),
+                    }
             except (OSError, IndexError):
                 continue
     raise AssertionError("no such connection")

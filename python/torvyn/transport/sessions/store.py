@@ -220,11 +220,13 @@ def _load(db: sqlite3.Connection, id: str) -> Stored | None:
     first, is_over = row[6], bool(row[8])
     frames: list[bytes] = []
     select = "SELECT seq, data, crc FROM frames WHERE session = ? ORDER BY seq"
-    for seq, data, crc in db.execute(select, (id,)):
+    for seq, data, crc in db.execute(select, (id,)).fetchall():
         # Rows from before the oldest frame may hold it; after that there is no gap.
         wanted = first + len(frames) - 1 if frames else 0
-        if zlib.crc32(data) != crc or seq > wanted:
+        if not isinstance(data, bytes) or zlib.crc32(data) != crc or seq > wanted:
             logger.error("session %s: its frames from %d on are damaged", id[:8], wanted)
+            db.execute("DELETE FROM frames WHERE session = ? AND seq >= ?", (id, seq))
+            db.execute("UPDATE sessions SET is_over = 0 WHERE id = ?", (id,))
             is_over = False
             break
         frames += data.split(b"\n")[wanted - seq :]
