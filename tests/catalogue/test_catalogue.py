@@ -29,6 +29,7 @@ COVERED_ROOMS = (
     "engine",
     "protocol",
     "transport",
+    "client",
     "session",
     "cli",
 )

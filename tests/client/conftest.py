@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-sys.path.append(str(Path(__file__).parents[1] / "transport"))
+sys.path += [str(Path(__file__).parents[1] / room) for room in ("transport", "cli")]
 
 pytest.importorskip("aiohttp", reason='clients are not tested: pip install "torvyn[client]"')
 

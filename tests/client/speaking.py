@@ -4,6 +4,7 @@ falls silent, repeats, skips, and cuts connections after so many bytes."""
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Self
@@ -33,15 +34,19 @@ def blocks(frames: Sequence[Frame]) -> list[bytes]:
 
 class Speaker:
     """`script` says what each connection in turn does: `cut` after so many bytes, `status` with
-    `headers` and `body`, `hang` after its bytes, `then` these bytes first. The last one is kept."""
+    `headers` and `body`, `hang` after its bytes, `then` these bytes first, `late` when the test
+    lets it. The last one is kept."""
 
     def __init__(self, frames: Sequence[Frame] = FRAMES, script: Sequence[Mapping[str, Any]] = ()):
         self.blocks = blocks(frames)
         self.script = list(script)
         self.requests: list[web.Request] = []
         self.bodies: list[Any] = []
+        self.tls: ssl.SSLContext | None = None
         self.connected = asyncio.Event()
         self.left = asyncio.Event()
+        self.asking = asyncio.Event()
+        self.may_answer = asyncio.Event()
 
     @property
     def asked(self) -> list[str]:
@@ -58,10 +63,10 @@ class Speaker:
         app.router.add_get("/{path:.*}", self._plain)
         runner = web.AppRunner(app, shutdown_timeout=0.1, handler_cancellation=True)
         await runner.setup()
-        site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=getattr(self, "tls", None))
+        site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=self.tls)
         await site.start()
         self.port = runner.addresses[0][1]
-        self.url = f"http://127.0.0.1:{self.port}"
+        self.url = f"http{'s' if self.tls else ''}://127.0.0.1:{self.port}"
         try:
             yield self
         finally:
@@ -77,6 +82,9 @@ class Speaker:
         if request.method == "POST":
             self.bodies.append(await request.json())
         turn = self._turn()
+        self.asking.set()
+        if turn.get("late"):
+            await self.may_answer.wait()
         if "status" in turn:
             return _plainly(turn)
         after = int((request.headers.get("Last-Event-ID") or "k3-0").rpartition("-")[2])

@@ -264,3 +264,20 @@ async def test_what_sse_cannot_do_is_said() -> None:
             await stream.update(max_tokens=3)
         with pytest.raises(InvalidInput, match="not stateful"):
             await stream.detach()
+
+
+@pytest.mark.parametrize("way", ["close", "cancel"])
+async def test_a_stateful_stream_left_before_its_id_has_come_is_cancelled_too(way: str) -> None:
+    turn = {"late": True, "cut": 200, "hang": True}
+    async with Speaker(script=[turn]).serving() as server, AsyncClient(server.url) as client:
+        stream = client.stream("Hi", stateful=True)
+        reading = asyncio.create_task(stream.begin())
+        await server.asking.wait()
+        if way == "cancel":
+            reading.cancel()
+        closing = asyncio.create_task(stream.aclose())
+        await asyncio.sleep(0)
+        server.may_answer.set()
+        await asyncio.wait({reading, closing}, timeout=5)
+
+    assert server.asked == ["POST /v1/streams", f"DELETE /v1/streams/{ID}?cancel=1"]

@@ -52,6 +52,7 @@ class Course:
         self._gap: Cut | None = None
         self._failure: TorvynError | None = None
         self._is_asked = False
+        self._beginning: asyncio.Task[Sequence[Frame]] | None = None
         self.id = opening.id
         self.start: Start | None = None
         self.epoch, self.seq = _place(opening.after)
@@ -67,58 +68,84 @@ class Course:
         known."""
         return seq or None if self.epoch is None else f"{self.epoch}-{seq}"
 
-    @property
-    def is_running(self) -> bool:
-        """It was asked for, and has not ended as far as is known."""
-        return self.start is not None and not self.is_over
-
     async def read(self) -> Sequence[Frame] | None:
         """The frames that arrived together, at least one; None when there are no more."""
         if self._failure is not None:
             raise self._failure
-        if not self._is_asked:
-            self._is_asked = True
-            self.timing = Timing()
         while not self.is_over and not self._closed.is_set():
             try:
-                if fresh := self._taken(await self._arrived()):
+                if fresh := await (self._begun() if self.start is None else self._arrived()):
                     return fresh
             except (Cut, TorvynError) as error:
                 self._let_go()
                 if self._closed.is_set():
                     break
                 await self._recover(error)
-        self._let_go()
+        if self._beginning is None:
+            self._let_go()
         return None
 
     def close(self) -> None:
-        """The connection is closed at once; a `read` that waits gives None."""
+        """The connection is closed at once; a `read` that waits gives None. What was asked for and
+        would live on is left to `abandoned`."""
         self._closed.set()
-        self._let_go()
+        if self._beginning is None:
+            self._let_go()
+        elif not self._is_resumable:
+            self._beginning.cancel()
+
+    async def abandoned(self) -> str | None:
+        """After `close`: the id of what goes on at the server. One that was asked for a moment ago
+        has to be told its id first."""
+        if self._beginning is not None:
+            with contextlib.suppress(Cut, TorvynError):
+                await self._beginning
+            self._let_go()
+        return self.id if self.start is not None and not self.is_over else None
 
     # Reading
+
+    async def _begun(self) -> Sequence[Frame]:
+        """The first frames. Neither `close` nor who stops waiting ends the task: the server may
+        have begun, and the id is on its way."""
+        if self._beginning is None:
+            self.timing = self.timing if self._is_asked else Timing()
+            self._is_asked = True
+            self._beginning = asyncio.ensure_future(self._begin())
+        closed = asyncio.ensure_future(self._closed.wait())
+        try:
+            await asyncio.wait({self._beginning, closed}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            closed.cancel()
+        if not self._beginning.done():
+            return []
+        done, self._beginning = self._beginning, None
+        return [] if done.cancelled() else done.result()
+
+    async def _begin(self) -> Sequence[Frame]:
+        self._arrival = await self._wire.open(self._opening)
+        fresh: Sequence[Frame] = []
+        while self._arrival is not None and not fresh:
+            fresh = self._taken(await self._arrival.read())
+        if self._arrival is None:
+            self._over()
+        elif self.start is None:
+            raise failure.garbage("a frame before the start", self._where)
+        return fresh
 
     async def _arrived(self) -> Sequence[Frame]:
         if self._gap is not None:
             raise self._gap
         if self._arrival is None:
-            await self._connect()
-        return [] if self._arrival is None else await self._arrival.read()
-
-    async def _connect(self) -> None:
-        is_again = self.start is not None
-        opening = self._opening
-        if is_again:
-            opening = Opening("resume", id=self.id, after=self.place(self.seq))
-        arrival = await self._wire.open(opening)
-        if self._closed.is_set():
-            if arrival is not None:
-                arrival.close()
-        elif arrival is None:
+            again = Opening("resume", id=self.id, after=self.place(self.seq))
+            self._arrival = await self._wire.open(again)
+            self.resumes += 1
+        if self._arrival is None:
             self._over()
-        else:
-            self._arrival = arrival
-            self.resumes += is_again
+            return []
+        if self._closed.is_set():
+            return []
+        return self._taken(await self._arrival.read())
 
     def _taken(self, frames: Sequence[Frame]) -> list[Frame]:
         """Those that are new, in order; what follows a gap waits for another connection."""

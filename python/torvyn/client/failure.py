@@ -134,10 +134,12 @@ def retry_after_s(header: str | None) -> float | None:
 # Of our own making
 
 
-def unreachable(why: BaseException, where: str) -> Unavailable:
-    said = shown(str(why)) or type(why).__name__
+def unreachable(why: str, where: str) -> Unavailable:
     hint = "is it running? `torvyn serve` prints its address"
-    return Unavailable(f"{where} cannot be reached: {said}", code="client.unreachable", hint=hint)
+    if "certificate" in why:
+        hint = "name the file of certificates to trust: `ca`"
+    message = f"{where} cannot be reached: {shown(why)}"
+    return Unavailable(message, code="client.unreachable", hint=hint)
 
 
 def cut(why: str, where: str, hint: str | None = None) -> Unavailable:

@@ -70,7 +70,7 @@ class Http:
             async with asyncio.timeout(self._connect_s + self._answer_s):
                 response = await self._sent(method, self.url + path, data, given)
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
-            raise failure.unreachable(error, self.where) from error
+            raise failure.unreachable(_why(error), self.where) from error
         except TimeoutError:
             raise Cut(f"it did not answer within {self._answer_s:g} s") from None
         except (aiohttp.ClientError, OSError) as error:
@@ -132,6 +132,18 @@ class Http:
             response.close()
         body = data.decode(errors="replace")
         return failure.refused(response.status, body, response.headers, self.key, self.where)
+
+
+def _why(error: Exception) -> str:
+    """What kept a connection from being made, in the system's words."""
+    import aiohttp
+
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        return f"its certificate is not trusted ({error.certificate_error})"
+    cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
+    if isinstance(cause, OSError) and cause.errno and cause.errno > 0:
+        return os.strerror(cause.errno).lower()
+    return str(cause) or type(cause).__name__
 
 
 def _reuse_noted() -> aiohttp.TraceConfig:

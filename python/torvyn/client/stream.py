@@ -123,8 +123,12 @@ class AsyncStream:
 
     async def begin(self) -> None:
         """Asks, and waits until the server has taken it; raises what it refuses."""
-        if self._course.start is None and not self._is_closed and not self._ahead:
-            self._ahead = list(await self._course.read() or ())
+        if self._course.start is None and not self._ahead:
+            try:
+                self._ahead = list(await self._course.read() or ())
+            except BaseException:
+                await self.aclose()
+                raise
 
     async def __aenter__(self) -> Self:
         await self.begin()
@@ -233,10 +237,11 @@ class AsyncStream:
             return
         self._is_closed = True
         self._course.close()
-        if self._is_kept and self._course.is_running:
+        if self._is_kept:
             try:
                 async with asyncio.timeout(_FAREWELL_S):
-                    await self._wire.end(self._known_id(), cancel=True)
+                    if (id := await self._course.abandoned()) is not None:
+                        await self._wire.end(id, cancel=True)
             except (TorvynError, TimeoutError) as error:
                 logger.debug("stream %s could not be cancelled: %s", self.id, error)
 
