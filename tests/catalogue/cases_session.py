@@ -6,10 +6,11 @@ from pathlib import Path
 
 from torvyn.errors import InvalidInput
 from torvyn.transport.caller import ANYONE
+from torvyn.transport.sessions.file import Stored, connect
 from torvyn.transport.sessions.reader import Client
 from torvyn.transport.sessions.replay import Progress, Replayed
 from torvyn.transport.sessions.session import Session, SessionWire
-from torvyn.transport.sessions.store import Store, Stored, connect
+from torvyn.transport.sessions.store import Store
 from torvyn.transport.settings import Settings
 
 

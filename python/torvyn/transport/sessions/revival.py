@@ -11,9 +11,9 @@ from torvyn.protocol.encoder import Encoder
 from torvyn.transport.asked import Asked
 from torvyn.transport.caller import Caller
 from torvyn.transport.refusal import is_retryable
+from torvyn.transport.sessions.file import Stored
 from torvyn.transport.sessions.replay import Progress, Replayed, generation_lost
 from torvyn.transport.sessions.session import Session
-from torvyn.transport.sessions.store import Stored
 
 if TYPE_CHECKING:
     from torvyn.engine.generation import Generation
