@@ -31,6 +31,7 @@ ROOMS = {
     "protocol": "What comes over a wire.",
     "transport": "Serving to clients.",
     "session": "Stateful answers, and those who come back to them.",
+    "client": "Asking a server.",
     "cli": "The command line.",
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from calling import Gated
+from cutting import Network
 from serving import Served, served, wait_for
 from terminal import CTRL_C, CTRL_D, Terminal
 
@@ -118,3 +120,16 @@ def test_ctrl_c_stops_an_answer_that_has_not_begun(gated: tuple[Served, Gated, T
 
     terminal.expect("the question was not kept")
     wait_for(engine.was_left.is_set)
+
+
+async def test_a_network_that_fails_is_told_and_costs_no_word(server: Served) -> None:
+    async with Network(server.port).up() as network:
+        network.cuts = [700]
+        command = ("-m", "torvyn", "generate", "--server", network.url, "--flow", "chat", "Hi")
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, *command, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        out, err = await asyncio.wait_for(process.communicate(), 30)
+
+    assert (process.returncode, out.decode()) == (0, ANSWER)
+    assert err.startswith(b"[torvyn] reconnecting...")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, TypedDict
 
 from torvyn.client import failure
 from torvyn.client.course import Course, Policy
@@ -23,6 +23,24 @@ from torvyn.errors import TorvynError
 Transport = Literal["sse"]
 Message = Mapping[str, Any]
 Asked = str | Sequence[Message]
+
+
+class Options(TypedDict, total=False):
+    """What a client may be told besides the address; `AsyncClient` says what it means."""
+
+    key: str | None
+    transport: Transport
+    verify: bool
+    ca: str | os.PathLike[str] | None
+    headers: Mapping[str, str] | None
+    jitter: float | None
+    connect_timeout_s: float
+    idle_timeout_s: float
+    retries: int
+    retry_for_s: float
+    resumes: int
+    resume_for_s: float
+    on_reconnect: Callable[[int, TorvynError], None] | None
 
 
 class AsyncClient:

@@ -7,10 +7,10 @@ import asyncio
 import contextlib
 from collections import deque
 from collections.abc import AsyncGenerator, Coroutine, Iterator, Sequence
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, Unpack
 
 from torvyn.client import failure
-from torvyn.client.client import Asked, AsyncClient
+from torvyn.client.client import Asked, AsyncClient, Options
 from torvyn.client.stream import AsyncStream
 from torvyn.errors import TorvynError
 from torvyn.loops.background import background_loop
@@ -168,7 +168,7 @@ class Stream(Closing):
 class Client(Closing):
     """A server at `url`, such as `http://127.0.0.1:8080`. Options are those of `AsyncClient`."""
 
-    def __init__(self, url: str, **options: Any) -> None:
+    def __init__(self, url: str, **options: Unpack[Options]) -> None:
         self._client = AsyncClient(url, **options)
 
     @property

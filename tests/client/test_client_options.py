@@ -1,7 +1,8 @@
-"""TLS: a certificate that is not trusted ends it, `ca` names one that is, `verify=False` any."""
+"""What a client is told: TLS, addresses, options. What cannot be right is refused at once."""
 
 from __future__ import annotations
 
+import inspect
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -12,6 +13,7 @@ import pytest
 from speaking import TEXT, Speaker
 
 from torvyn.client import AsyncClient
+from torvyn.client.client import Options
 from torvyn.errors import InvalidInput, Unavailable
 
 trustme = pytest.importorskip("trustme", reason="TLS is not tested: pip install trustme")
@@ -71,3 +73,9 @@ def test_an_option_that_cannot_be_right_is_told(options: Any) -> None:
 def test_an_address_that_cannot_be_right_is_told(url: Any) -> None:
     with pytest.raises(InvalidInput, match="the server's address"):
         AsyncClient(url)
+
+
+def test_both_clients_take_the_same_options() -> None:
+    named = set(inspect.signature(AsyncClient).parameters) - {"url"}
+
+    assert named == set(Options.__annotations__)
