@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from speaking import TEXT, Speaker
+from misbehaving import TEXT, Speaker
 
 from torvyn.client import AsyncClient
 from torvyn.client.client import Options

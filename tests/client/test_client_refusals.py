@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 import pytest
-from speaking import FRAMES, TEXT, Speaker, failing
+from misbehaving import FRAMES, TEXT, Speaker, failing
 
 from torvyn.client import AsyncClient, Busy, Client, Denied, Failed, Refused, ServerError, TooSlow
 from torvyn.errors import Fatal, Internal, InvalidInput, TorvynError, Unavailable

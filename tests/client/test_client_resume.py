@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from speaking import FRAMES, ID, TEXT, Speaker, blocks, failing
+from misbehaving import FRAMES, ID, TEXT, Speaker, blocks, failing
 
 from torvyn.client import AsyncClient, Busy, Refused
 from torvyn.errors import Internal, TorvynError, Unavailable

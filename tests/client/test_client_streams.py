@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 from calling import Endless, Gated
+from misbehaving import FRAMES, ID, TEXT, Speaker, blocks
 from serving import PATIENCE_S, Served, served, wait_for
-from speaking import FRAMES, ID, TEXT, Speaker, blocks
 
 from torvyn.client import AsyncClient, Client
 from torvyn.engine import Scripted, Service

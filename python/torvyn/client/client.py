@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from types import TracebackType
 from typing import Any, Literal, Self, TypedDict
 
@@ -20,7 +21,7 @@ from torvyn.client.stream import AsyncStream
 from torvyn.client.wire import Opening, Wire
 from torvyn.errors import TorvynError
 
-Transport = Literal["sse"]
+Transport = Literal["sse", "websocket"]
 Message = Mapping[str, Any]
 Asked = str | Sequence[Message]
 
@@ -208,7 +209,12 @@ def checked_jitter(jitter: float | None) -> float | None:
 def _wire(transport: str, http: Http, idle_timeout_s: float) -> Wire:
     if transport == "sse":
         return Sse(http, idle_timeout_s)
-    raise failure.bad_option(f"`transport` is `sse`, not {transport!r}")
+    if transport == "websocket":
+        from torvyn.client.channels import Channels
+        from torvyn.client.websocket import connect
+
+        return Channels("WebSocket", partial(connect, http), idle_timeout_s, http.where)
+    raise failure.bad_option(f"`transport` is `sse` or `websocket`, not {str(transport)[:32]!r}")
 
 
 def _object(answer: Any, where: str) -> dict[str, Any]:

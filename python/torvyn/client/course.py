@@ -214,7 +214,7 @@ class Course:
         pause_s = None
         if has_begun and self._is_resumable and _may_pass(error):
             pause_s = self._after.pause_s(wanted_s)
-        elif not has_begun and isinstance(told, Busy) and told.status in (429, 503):
+        elif not has_begun and isinstance(told, Busy) and told.status != 502:
             pause_s = self._before.pause_s(wanted_s)
         if pause_s is None:
             self._failure = told

@@ -93,6 +93,22 @@ def refused(
     return error
 
 
+def refused_by(record: Mapping[str, Any], secret: str | None) -> ServerError:
+    """A refusal that came as a message, without a status."""
+    code = str(record.get("code") or "")
+    code = code if _CODE.fullmatch(code) else "client.refused"
+    kind: type[ServerError] = Refused
+    if record.get("retryable"):
+        kind = Busy
+    elif code.startswith("transport.key-"):
+        kind = Denied
+    elif code == "transport.failed":
+        kind = Failed
+    hint = record.get("hint")
+    message = shown(str(record.get("message") or ""), secret) or code
+    return kind(message, code=code, hint=shown(hint, secret) if isinstance(hint, str) else None)
+
+
 def told(error: Error, secret: str | None = None) -> ServerError:
     """An error frame as the exception that it is."""
     code = error.code if _CODE.fullmatch(error.code) else "client.refused"

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 from torvyn.client import failure
 from torvyn.client.wire import Cut
+from torvyn.errors import Unavailable
 from torvyn.loops.connections import Pool, require_aiohttp
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ class Http:
             async with asyncio.timeout(self._connect_s + self._answer_s):
                 response = await self._sent(method, self.url + path, data, given)
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
-            raise failure.unreachable(_why(error), self.where) from error
+            raise self.unreachable(error) from error
         except TimeoutError:
             raise Cut(f"it did not answer within {self._answer_s:g} s") from None
         except (aiohttp.ClientError, OSError) as error:
@@ -118,6 +119,9 @@ class Http:
             raise failure.cut(said, self.where) from error
         except (ValueError, RecursionError):
             raise failure.garbage("an answer that is no JSON", self.where) from None
+
+    def unreachable(self, error: Exception) -> Unavailable:
+        return failure.unreachable(_why(error), self.where)
 
     async def aclose(self) -> None:
         await self._pool.aclose()
