@@ -87,7 +87,7 @@ async def test_one_that_does_not_read_slows_nobody_and_is_told_what_it_missed(bo
     await client.until(2)
     observer = watching(application, client.frames_start_id())
     observer.may_send.clear()
-    await client.until(2000)
+    await client.until(400)
     observer.may_send.set()
     await observer.until(4)
     frames = Decoder("torvyn", "sse").put(observer.body)
