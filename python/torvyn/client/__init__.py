@@ -7,9 +7,10 @@ with Client("http://127.0.0.1:8080") as client:
 
 client    what is told once; streams for coroutines   sync      the same for `for` and threads
 stream    one answer, read and steered                course    its frames, over connections
-sse       the transport                               http      requests, key, TLS
-patience  when to try again                           jitter    bursts of text, let out evenly
-failure   what goes wrong, typed
+address   where the server is, key, TLS                http      requests to it
+sse       a connection for each stream                channel   many streams on one connection
+websocket the link of such a channel                  patience  when to try again
+jitter    bursts of text, let out evenly              failure   what goes wrong, typed
 """
 
 from __future__ import annotations

@@ -148,10 +148,17 @@ class Channel:
         """The strand on which the answer with that id comes."""
         return next((s for s in self._strands.values() if s.id == id and not s.is_over), None)
 
-    async def send(self, *records: dict[str, Any]) -> None:
-        if self.is_over:
-            raise Cut("the connection ended")
+    async def send(self, *records: dict[str, Any], reply: _Reply | None = None) -> None:
+        """One after the other, and nothing in between. Who stops waiting does not stop it: half a
+        message would end the connection for all."""
+        await asyncio.shield(asyncio.ensure_future(self._send(records, reply)))
+
+    async def _send(self, records: Sequence[dict[str, Any]], reply: _Reply | None) -> None:
         async with self._turn:
+            if self.is_over:
+                raise Cut("the connection ended")
+            if reply is not None:
+                self._replies.append(reply)
             for record in records:
                 await self._link.send(record)
 
@@ -163,12 +170,7 @@ class Channel:
     async def steer(self, record: dict[str, Any]) -> ServerError | None:
         """Says it, and gives what the server has against it."""
         reply = _Reply(record["stream_id"], self._loop.create_future())
-        async with self._turn:
-            if self.is_over:
-                raise Cut("the connection ended")
-            self._replies.append(reply)
-            await self._link.send(record)
-            await self._link.send({"type": "ping"})
+        await self.send(record, {"type": "ping"}, reply=reply)
         async with asyncio.timeout(self._idle_s):
             return await reply.future
 

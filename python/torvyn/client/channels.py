@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
 from torvyn.client import failure
+from torvyn.client.address import Address
 from torvyn.client.channel import CREDIT, Channel, Link, Strand
 from torvyn.client.failure import ServerError
 from torvyn.client.wire import Cut, Opening
@@ -22,17 +23,11 @@ _UNKNOWN: Final = "transport.stream-unknown"
 class Channels:
     """A wire over channels. `connect` makes a link on the running loop."""
 
-    def __init__(
-        self,
-        name: str,
-        connect: Callable[[], Awaitable[Link]],
-        idle_timeout_s: float,
-        where: str,
-    ) -> None:
+    def __init__(self, name: str, connect: Callable[[], Awaitable[Link]], address: Address) -> None:
         self.name = name
         self._connect = connect
-        self._idle_s = idle_timeout_s
-        self._where = where
+        self._idle_s = address.idle_timeout_s
+        self._where = address.where
         self._made: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, list[Channel]] = (
             weakref.WeakKeyDictionary()
         )

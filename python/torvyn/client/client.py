@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Any, Literal, Self, TypedDict
 
 from torvyn.client import failure
+from torvyn.client.address import Address
 from torvyn.client.course import Course, Policy
 from torvyn.client.failure import ServerError
 from torvyn.client.http import Http
@@ -76,24 +77,25 @@ class AsyncClient:
         limits = (connect_timeout_s, idle_timeout_s)
         if min(limits) <= 0 or min(retries, resumes, retry_for_s, resume_for_s) < 0:
             raise failure.bad_option("time limits are above 0, and counts are 0 or more")
-        self._http = Http(
+        self._address = Address.of(
             url,
             key,
-            headers=headers,
+            headers or {},
             verify=verify,
             ca=ca,
             connect_timeout_s=connect_timeout_s,
-            answer_timeout_s=idle_timeout_s,
+            idle_timeout_s=idle_timeout_s,
         )
+        self._http = Http(self._address)
         self._jitter = checked_jitter(jitter)
         self._policy = Policy(retries, retry_for_s, resumes, resume_for_s, on_reconnect)
-        self._wire = _wire(transport, self._http, idle_timeout_s)
+        self._wire = _wire(transport, self._http, self._address)
         self._is_closed = False
 
     @property
     def url(self) -> str:
         """The server's address."""
-        return self._http.url
+        return self._address.url
 
     # Streams
 
@@ -142,25 +144,27 @@ class AsyncClient:
     ) -> AsyncStream:
         if self._is_closed:
             raise failure.closed()
-        course = Course(self._wire, opening, self._policy, self._http.where, is_resumable=is_kept)
+        course = Course(
+            self._wire, opening, self._policy, self._address.where, is_resumable=is_kept
+        )
         return AsyncStream(
             course,
             self._wire,
             choices=choices,
             is_kept=is_kept,
             jitter=self._jitter if jitter is None else checked_jitter(jitter),
-            secret=self._http.key,
+            secret=self._address.key,
         )
 
     # About the server
 
     async def flows(self) -> dict[str, Any]:
         """What the server serves and what runs there, as `/flows` tells it."""
-        return _object(await self._ask("/flows"), self._http.where)
+        return _object(await self._ask("/flows"), self._address.where)
 
     async def models(self) -> list[str]:
         """The names that a request may give as `flow`."""
-        found = _object(await self._ask("/v1/models"), self._http.where).get("data", [])
+        found = _object(await self._ask("/v1/models"), self._address.where).get("data", [])
         return [str(model.get("id")) for model in found if isinstance(model, dict)]
 
     async def health(self) -> str:
@@ -172,7 +176,7 @@ class AsyncClient:
             if error.status != 503:
                 raise
             return "shutting down"
-        return str(_object(answer, self._http.where).get("status", ""))
+        return str(_object(answer, self._address.where).get("status", ""))
 
     async def _ask(self, path: str) -> Any:
         if self._is_closed:
@@ -206,14 +210,14 @@ def checked_jitter(jitter: float | None) -> float | None:
     return jitter or None
 
 
-def _wire(transport: str, http: Http, idle_timeout_s: float) -> Wire:
+def _wire(transport: str, http: Http, address: Address) -> Wire:
     if transport == "sse":
-        return Sse(http, idle_timeout_s)
+        return Sse(http, address.idle_timeout_s)
     if transport == "websocket":
         from torvyn.client.channels import Channels
         from torvyn.client.websocket import connect
 
-        return Channels("WebSocket", partial(connect, http), idle_timeout_s, http.where)
+        return Channels("WebSocket", partial(connect, http), address)
     raise failure.bad_option(f"`transport` is `sse` or `websocket`, not {str(transport)[:32]!r}")
 
 

@@ -1,4 +1,4 @@
-"""Requests to one server: its address, the key, TLS. Follows no redirects, so that a key goes
+"""Requests to one server. Follows no redirects, so that a key goes
 nowhere else, and never repeats the key."""
 
 from __future__ import annotations
@@ -6,13 +6,12 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import ssl
 from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import urlsplit
 
 from torvyn.client import failure
+from torvyn.client.address import Address
 from torvyn.client.wire import Cut
 from torvyn.errors import Unavailable
 from torvyn.loops.connections import Pool, require_aiohttp
@@ -27,28 +26,16 @@ _MOST_BODY: Final = 16 * 1024 * 1024
 class Http:
     """`open` gives an answer that streams, `ask` one that is read."""
 
-    def __init__(
-        self,
-        url: str,
-        key: str | None = None,
-        *,
-        headers: Mapping[str, str] | None = None,
-        verify: bool = True,
-        ca: str | os.PathLike[str] | None = None,
-        connect_timeout_s: float = 10.0,
-        answer_timeout_s: float = 45.0,
-    ) -> None:
+    def __init__(self, address: Address) -> None:
         require_aiohttp("client.package-missing", "a client", "client")
-        self.url = checked_url(url)
-        self.where = f"the server {urlsplit(self.url).netloc}"
-        self.key = checked_key(key if key is not None else os.environ.get("TORVYN_KEY"))
-        self.headers = dict(headers or {})
-        if self.key:
-            self.headers["Authorization"] = f"Bearer {self.key}"
-        self.tls = _tls(verify, ca)
-        self._connect_s = connect_timeout_s
-        self._answer_s = answer_timeout_s
-        self._pool = Pool(connect_timeout_s, self.tls, trace_configs=[_reuse_noted()])
+        self.url = address.url
+        self.where = address.where
+        self.key = address.key
+        self.headers = address.headers
+        self._connect_s = address.connect_timeout_s
+        self._answer_s = address.idle_timeout_s
+        traces = [_reuse_noted()]
+        self._pool = Pool(self._connect_s, address.tls(), trace_configs=traces)
 
     async def session(self) -> aiohttp.ClientSession:
         return await self._pool.session()
@@ -176,37 +163,3 @@ def encoded(body: Mapping[str, Any]) -> bytes:
         return json.dumps(body, allow_nan=False).encode()
     except (TypeError, ValueError, RecursionError) as error:
         raise failure.bad_option(f"the request cannot be written as JSON: {error}") from None
-
-
-def checked_url(url: str) -> str:
-    try:
-        parts = urlsplit(url)
-        is_right = parts.scheme in ("http", "https") and bool(parts.hostname)
-        is_right = is_right and (parts.port is None or parts.port > 0)
-    except (ValueError, TypeError, AttributeError):
-        is_right = False
-    if not is_right:
-        message = "the server's address begins with http:// or https://"
-        raise failure.bad_option(message, "such as http://127.0.0.1:8080")
-    if parts.username is not None or parts.query or parts.fragment:
-        message = "the server's address holds a name, a password, a query or a fragment"
-        raise failure.bad_option(message, "give the key as `key`, or in `TORVYN_KEY`")
-    return url.rstrip("/")
-
-
-def checked_key(key: str | None) -> str | None:
-    if key and not (key.isascii() and key.isprintable() and " " not in key):
-        raise failure.bad_option("the key holds a character that no key has")
-    return key or None
-
-
-def _tls(verify: bool, ca: str | os.PathLike[str] | None) -> ssl.SSLContext | bool:
-    if ca is None:
-        return verify
-    try:
-        is_folder = os.path.isdir(ca)
-        places = {"capath": ca} if is_folder else {"cafile": ca}
-        return ssl.create_default_context(**places)  # type: ignore[arg-type]
-    except OSError as error:
-        why = error.strerror or error
-        raise failure.bad_option(f"`ca` cannot be used: {os.fspath(ca)}: {why}") from None
