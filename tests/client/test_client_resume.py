@@ -9,6 +9,8 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from misbehaving import FRAMES, ID, TEXT, Speaker, blocks, failing
 
 from torvyn.client import AsyncClient, Busy, Refused
@@ -195,3 +197,23 @@ async def test_a_stream_goes_on_elsewhere_from_its_last_frame() -> None:
 
         assert [*first[1:], *rest[1:]] == list(FRAMES)
         assert server.asked == ["POST /v1/streams", f"GET /v1/streams/{ID} {place}"]
+
+
+TURNS = st.one_of(
+    st.builds(
+        lambda cut, off: {"cut": cut, "off_by": off}, st.integers(0, 700), st.integers(-3, 3)
+    ),
+    st.sampled_from([{"status": 503}, {"status": 429}, {"status": 504}]),
+)
+
+
+@given(st.lists(TURNS, max_size=6))
+@settings(max_examples=60, deadline=None)
+def test_whatever_connections_do_each_frame_comes_once(turns: list[dict[str, Any]]) -> None:
+    async def run() -> None:
+        first = {"cut": HEAD + 1}
+        async with speaking(first, *turns, {}) as (_, client):
+            stream = client.stream("Hi", stateful=True)
+            assert (await read(stream))[1:] == list(FRAMES)
+
+    asyncio.run(asyncio.wait_for(run(), 20))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 
@@ -281,3 +283,35 @@ async def test_a_stateful_stream_left_before_its_id_has_come_is_cancelled_too(wa
         await asyncio.wait({reading, closing}, timeout=5)
 
     assert server.asked == ["POST /v1/streams", f"DELETE /v1/streams/{ID}?cancel=1"]
+
+
+# Programs
+
+FORGETFUL = """
+import sys
+from torvyn.client import Client
+
+assert "aiohttp" not in sys.modules
+client = Client(sys.argv[1])
+texts = iter(client.stream("Hi", stateful=True).text())
+print(next(texts))
+"""
+
+
+def test_a_program_that_forgets_to_close_ends_quietly_and_its_answer_with_it() -> None:
+    engine = Endless()
+    with served(engine) as server:
+        command = [sys.executable, "-X", "dev", "-c", FORGETFUL, server.url]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+
+        assert (done.returncode, done.stderr) == (0, "")
+        wait_for(engine.was_left.is_set)
+
+
+def test_a_client_may_be_used_on_one_loop_after_the_other(server: Served) -> None:
+    client = AsyncClient(server.url)
+
+    async def ask() -> str:
+        return (await client.stream("Hi", flow="b").complete()).text
+
+    assert [asyncio.run(ask()) for _ in range(2)] == ["B", "B"]

@@ -75,7 +75,7 @@ class Strand:
             if self._failure is not None:
                 raise self._failure
             self._changed.clear()
-            await self._channel.until(self._changed)
+            await self._changed.wait()
 
     async def read(self) -> Sequence[Frame]:
         await self.begun()
@@ -132,6 +132,7 @@ class Channel:
         self._heard_s = self._loop.time()
         self.is_over = False
         self._reader = asyncio.ensure_future(self._read())
+        self._watching = self._loop.call_later(idle_timeout_s, self._watch)
 
     @property
     def load(self) -> int:
@@ -174,23 +175,22 @@ class Channel:
         async with asyncio.timeout(self._idle_s):
             return await reply.future
 
-    async def until(self, event: asyncio.Event) -> None:
-        """Waits for it as long as anything at all is heard on this connection."""
-        while not event.is_set():
-            left_s = self._heard_s + self._idle_s - self._loop.time()
-            if left_s <= 0:
-                self._end(Cut(f"it sent nothing for {self._idle_s:g} s, not even a heartbeat"))
-                await self.aclose()
-                return
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(event.wait(), left_s)
+    def _watch(self) -> None:
+        """Ends it when nothing at all was heard for too long: there is one clock for all strands,
+        and who thinks on one of them is not taken for dead while another is busy."""
+        left_s = self._heard_s + self._idle_s - self._loop.time()
+        if left_s > 0:
+            self._watching = self._loop.call_later(left_s, self._watch)
+        else:
+            self._end(Cut(f"it sent nothing for {self._idle_s:g} s, not even a heartbeat"))
+            self._reader.cancel()
 
     async def aclose(self) -> None:
         if self._telling:
             await asyncio.wait(self._telling, timeout=1.0)
-        self._reader.cancel()
         self._end(Cut("the client was closed"))
-        await self._link.aclose()
+        self._reader.cancel()
+        await asyncio.wait({self._reader})
 
     async def _told(self, record: dict[str, Any]) -> None:
         with contextlib.suppress(Cut):
@@ -204,6 +204,8 @@ class Channel:
                 self._hand_on(said)
         except (Cut, TorvynError) as error:
             self._end(error)
+        finally:
+            await self._link.aclose()
 
     def _hand_on(self, said: Said) -> None:
         strand = self._strands.get(said.stream_id or "")
@@ -238,6 +240,7 @@ class Channel:
 
     def _end(self, why: Cut | TorvynError) -> None:
         self.is_over = True
+        self._watching.cancel()
         for strand in self._strands.values():
             strand.fail(why)
         self._strands.clear()

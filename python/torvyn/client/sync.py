@@ -4,10 +4,13 @@ ready from a bounded buffer. A program may use it from many threads, and beside 
 from __future__ import annotations
 
 import asyncio
+import atexit
 import contextlib
+import weakref
 from collections import deque
 from collections.abc import AsyncGenerator, Coroutine, Iterator, Sequence
-from typing import Any, Self, TypeVar, Unpack
+from functools import cache
+from typing import Any, Final, Self, TypeVar, Unpack
 
 from torvyn.client import failure
 from torvyn.client.client import Asked, AsyncClient, Options
@@ -41,6 +44,25 @@ def _done(coroutine: Coroutine[Any, Any, Result]) -> Result:
     return wait_for(coroutine, loop)
 
 
+_OPEN: Final[weakref.WeakSet[AsyncStream]] = weakref.WeakSet()
+_LAST_S: Final = 1.0
+
+
+@cache
+def _at_exit() -> None:
+    """Asked for with the first stream: what is asked for last comes first, and these need their
+    connections, which are closed at the end of the program too."""
+    atexit.register(_close_all)
+
+
+def _close_all() -> None:
+    """A program that ends leaves its streams, as who leaves a loop does."""
+    for stream in list(_OPEN):
+        with contextlib.suppress(Exception):
+            closing = asyncio.run_coroutine_threadsafe(stream.aclose(), background_loop())
+            closing.result(_LAST_S)
+
+
 class Stream(Closing):
     """One answer on its way. Read once: frames by `for`, or `text()`, or `complete()`. Leaving its
     block, or its loop, ends the answer."""
@@ -48,6 +70,8 @@ class Stream(Closing):
     def __init__(self, stream: AsyncStream) -> None:
         self._stream = stream
         self._seq: int | None = None
+        _OPEN.add(stream)
+        _at_exit()
 
     @property
     def id(self) -> str | None:
