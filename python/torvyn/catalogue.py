@@ -77,6 +77,8 @@ CATALOGUE: Final[dict[str, str]] = {
     "transport.route-unknown": "There is no such route.",
     "transport.shutting-down": "The server ends, and its streams with it.",
     "transport.stream-unknown": "There is no stream of that id; it may have ended.",
+    # observe: what is told of a server
+    "observe.bad-endpoint": "The address of a collector of traces is none.",
     # session: stateful answers, and those who come back to them
     "session.bad-id": "What a client says it has read up to is no event id.",
     "session.cannot-open": "The file of the session store cannot be opened.",

@@ -27,6 +27,7 @@ COVERED_ROOMS = (
     "sandbox",
     "reactor",
     "engine",
+    "observe",
     "protocol",
     "transport",
     "client",

@@ -15,8 +15,12 @@ SANDBOXED = ("token-streaming-c", "token-streaming-mixed", "token-streaming-wasm
 NEEDS_MODEL = ("chat-local",)
 """`test_chat_examples.py` is about it."""
 
+SERVED = ("fastapi-embed", "gateway")
+"""Servers; `tests/transport` is about them."""
+
 NAMES = sorted(
-    {path.parent.name for path in EXAMPLES.glob("*/README.md")} - {*SANDBOXED, *NEEDS_MODEL}
+    {path.parent.name for path in EXAMPLES.glob("*/README.md")}
+    - {*SANDBOXED, *NEEDS_MODEL, *SERVED}
 )
 
 COMMANDS = {

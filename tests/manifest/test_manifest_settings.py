@@ -62,6 +62,16 @@ def test_a_setting_knows_where_it_was_written(tmp_path: Path) -> None:
     assert str(settings.values[NAME].location) == f"environment, {VARIABLE}"
 
 
+def test_a_share_may_stand_in_the_environment() -> None:
+    variable = "TORVYN_OBSERVABILITY__SAMPLE_RATE"
+    settings = manifest.resolve(environ={variable: "0.25"})
+
+    assert settings["observability.sample_rate"] == 0.25
+    for wrong in ("2", "-1", "much", "1e3"):
+        with pytest.raises(ManifestError):
+            manifest.resolve(environ={variable: wrong})
+
+
 def test_all_wrong_settings_are_told_in_one_run(tmp_path: Path) -> None:
     environ = user_config(tmp_path, '[runtim]\nx = 1\n[runtime]\nturn_time = "soon"\n')
     environ |= {VARIABLE: "many", "TORVYN_RUNTIME__TURN_TIM": "1s"}

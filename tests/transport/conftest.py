@@ -1,4 +1,4 @@
-"""Coroutines as tests: each runs on a loop of its own."""
+"""Coroutines as tests: each runs on a loop of its own. A browser for those that need one."""
 
 from __future__ import annotations
 
@@ -7,6 +7,23 @@ import inspect
 from typing import Any
 
 import pytest
+
+
+@pytest.fixture(scope="module")
+def browser() -> Any:
+    """Chromium. While it is open, no coroutine can be a test in this thread."""
+    from browsing import chromium
+
+    with chromium() as opened:
+        yield opened
+
+
+@pytest.fixture
+def page(browser: Any) -> Any:
+    from browsing import window
+
+    with window(browser) as opened:
+        yield opened
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from torvyn.engine import Engine, Service
+from torvyn.observe.spans import Tracer
 from torvyn.transport import Application, Settings, app
 
 pytest.importorskip("granian", reason='serving is not tested: pip install "torvyn[serve]"')
@@ -67,11 +68,13 @@ class Served:
 
 
 @contextmanager
-def served(services: Engine | dict[str, Service], **settings: Any) -> Iterator[Served]:
+def served(
+    services: Engine | dict[str, Service], tracer: Tracer | None = None, **settings: Any
+) -> Iterator[Served]:
     if isinstance(services, Engine):
         services = {"chat": Service("chat", services)}
     settings = {"port": 0, "shutdown_grace_s": 2.0, **settings}
-    server = Served(app(services, Settings(**settings)))
+    server = Served(app(services, Settings(**settings), tracer))
     server.start()
     try:
         yield server

@@ -25,6 +25,12 @@ httpx_sse = pytest.importorskip("httpx_sse", reason=WHY)
 TEXT = 'Grüße, "Welt"! 🎉 a\nb'
 MESSAGES: Any = [{"role": "user", "content": "Hi"}]
 CALL = ToolCall(0, "call_1", "now", '{"zone": "UTC"}')
+PIECES = (
+    ToolCall(0, "call_1", "now", '{"zo'),
+    ToolCall(1, "call_2", "then", "{"),
+    ToolCall(0, arguments='ne": "UTC"}'),
+    ToolCall(1, arguments="}"),
+)
 TOOLS: Any = [{"type": "function", "function": {"name": "now", "parameters": {}}}]
 
 
@@ -36,6 +42,8 @@ def server() -> Iterator[Served]:
         "tool": Service("tool", Scripted(["so", CALL], finish_reason="tool_calls")),
         "broken": Service("broken", Scripted("a b", fail_at=1)),
         "away": Service("away", Scripted("a", fail_at=0, error=Unavailable("gone"))),
+        "pieces": Service("pieces", Scripted([*PIECES], finish_reason="tool_calls")),
+        "filtered": Service("filtered", Scripted("so far", finish_reason="content_filter")),
         "quiet": Service("quiet", Scripted("a b", first_delay_s=0.2, delay_s=0.1)),
     }
     with served(services, heartbeat_s=0.02) as running:
@@ -101,6 +109,37 @@ def test_tools(client: Any) -> None:
 
     assert (call.function.name, json.loads(call.function.arguments)) == ("now", {"zone": "UTC"})
     assert answer.choices[0].finish_reason == "tool_calls"
+
+
+def test_calls_of_two_tools_are_joined_from_their_pieces(client: Any) -> None:
+    asked = {"model": "pieces", "messages": MESSAGES, "tools": TOOLS}
+    with client.chat.completions.stream(**asked) as stream:
+        choice = stream.get_final_completion().choices[0]
+
+    made = [
+        (call.id, call.function.name, call.function.arguments) for call in choice.message.tool_calls
+    ]
+    assert made == [("call_1", "now", '{"zone": "UTC"}'), ("call_2", "then", "{}")]
+    assert choice.finish_reason == "tool_calls"
+
+
+def test_choices_log_probabilities_and_usage_in_one_stream(client: Any) -> None:
+    asked = {"model": "two", "messages": MESSAGES, "n": 2, "logprobs": True}
+    chunks = list(
+        client.chat.completions.create(**asked, stream=True, stream_options={"include_usage": True})
+    )
+    choices = [choice for chunk in chunks for choice in chunk.choices]
+
+    entries = [entry for one in choices if one.logprobs for entry in one.logprobs.content]
+    assert sorted(entry.token for entry in entries) == ["one", "other"]
+    assert sorted(one.index for one in choices if one.finish_reason) == [0, 1]
+    assert chunks[-1].usage.completion_tokens == 2
+
+
+def test_an_answer_that_a_guard_ended_says_so(client: Any) -> None:
+    chunks = client.chat.completions.create(model="filtered", messages=MESSAGES, stream=True)
+
+    assert [chunk.choices[0].finish_reason for chunk in chunks][-1] == "content_filter"
 
 
 def test_completions(client: Any) -> None:

@@ -192,7 +192,12 @@ async def test_what_was_done_is_counted() -> None:
     assert 'torvyn_choices_total{flow="chat",finish="stop"} 1' in metrics
     route = 'torvyn_requests_total{method="POST",route="/v1/streams",status="200"} 1'
     assert route in metrics
-    assert 'torvyn_time_to_first_token_seconds_count{flow="chat"} 1' in metrics
+    named = 'gen_ai_server_time_to_first_token_seconds_count{gen_ai_request_model="chat"} 1'
+    assert named in metrics
+    for name in ("inter_token_seconds", "queue_seconds", "output_tokens"):
+        assert f'torvyn_{name}_count{{flow="chat"}} 1' in metrics
+    assert 'torvyn_output_tokens_bucket{flow="chat",le="1"} 0' in metrics
+    assert 'torvyn_output_tokens_bucket{flow="chat",le="4"} 1' in metrics
 
 
 async def test_the_list_of_streams_shows_no_id_that_could_stop_one() -> None:

@@ -3,16 +3,50 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 
 import pytest
 from calling import ASKED, Client, Endless, Gated, serving, texts, within
 
 from torvyn import Flow
 from torvyn.components.filter_blocklist import Blocklist
-from torvyn.engine import Scripted, Service
+from torvyn.engine import ChoiceStep, Engine, Request, Scripted, Service, Step
+from torvyn.errors import Unavailable
 from torvyn.transport import Settings, app
 
 CHAT = {"messages": [{"role": "user", "content": "Hi"}], "stream": True}
+
+
+class Waiting(Engine):
+    """Waits for something of which the test says how it ends."""
+
+    name = "waiting"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.has_begun = asyncio.Event()
+
+    async def steps(self, request: Request) -> AsyncIterator[Step]:
+        self.awaited: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self.has_begun.set()
+        try:
+            text = await self.awaited
+        except OSError as error:
+            raise Unavailable(f"the upstream is gone: {error}") from error
+        yield Step((ChoiceStep(0, text=text, finish_reason="stop"),))
+
+
+async def test_an_engine_whose_wait_fails_makes_the_error_of_it_that_clients_see() -> None:
+    engine = Waiting()
+    client = Client(serving(engine), body=ASKED)
+    await within(engine.has_begun.wait())
+
+    engine.awaited.set_exception(ConnectionRefusedError("refused"))
+    await client
+
+    _, error, end = client.frames()
+    assert error.message == "the upstream is gone: refused"
+    assert [finish.reason for finish in end.finish] == ["error"]
 
 
 @pytest.mark.parametrize("said", [0, 1, 3])

@@ -106,13 +106,16 @@ def _services(
 def _serve(
     screen: Screen, services: dict[str, Service], settings: Settings, file: Manifest | None
 ) -> int:
+    from torvyn.observe.spans import Tracer
     from torvyn.transport import Settings as ServerSettings
     from torvyn.transport import app, serve
 
     folder = Path(file.file).parent if file is not None else Path()
     found = ServerSettings.of(settings, folder, secrets=screen.secrets)
-    application = app(services, found)
+    tracer = None
     try:
+        tracer = Tracer.of(settings)
+        application = app(services, found, tracer)
         application.sessions.open()
         number = serve(
             application,
@@ -122,13 +125,16 @@ def _serve(
     finally:
         for service in services.values():
             service.close()
+        if tracer is not None:
+            tracer.close()
     screen.say("[torvyn] Served.")
     return TERMINATED if number == signal.SIGTERM else INTERRUPTED
 
 
 def _say_ready(screen: Screen, url: str, services: dict[str, Service]) -> None:
     names = ", ".join(f"`{name}`" for name in services)
-    screen.say(f"[torvyn] Serving {names} at {url}", "", "Try it:", "", _curl(url, services), "")
+    opened = f"Open {url} in a browser, or try:"
+    screen.say(f"[torvyn] Serving {names} at {url}", "", opened, "", _curl(url, services), "")
     if screen.is_json:
         record: dict[str, Any] = {"event": "serving", "url": url, "flows": list(services)}
         screen.document(record, indent=None)

@@ -22,6 +22,7 @@ from torvyn.engine.request import Request
 from torvyn.engine.step import Step
 from torvyn.errors import InvalidInput, TorvynError
 from torvyn.loops.connections import Pool, require_aiohttp
+from torvyn.protocol import trace
 
 if TYPE_CHECKING:
     import aiohttp
@@ -131,9 +132,12 @@ class OpenAI(Engine):
 
         path = "chat/completions" if self._shape.api == "chat" else "completions"
         session = await self._pool.session()
+        headers, here = self._headers, trace.CURRENT.get()
+        if here is not None:
+            headers = {**headers, "traceparent": here.traceparent}
         try:
             return await session.post(
-                f"{self._url}/{path}", json=body, headers=self._headers, allow_redirects=False
+                f"{self._url}/{path}", json=body, headers=headers, allow_redirects=False
             )
         except aiohttp.ConnectionTimeoutError:
             raise failure.slow(

@@ -121,6 +121,10 @@ class RuntimeRecord(Record):
 @dataclass(frozen=True, kw_only=True)
 class ObservabilityRecord(Record):
     level: str | None = None
+    exporter: str | None = None
+    endpoint: str | None = None
+    sample_rate: float | None = None
+    latency_promote: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

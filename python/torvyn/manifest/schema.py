@@ -68,6 +68,7 @@ PRIORITIES: Final = ("critical", "high", "normal", "low", "background")
 POLICIES: Final = ("fail-fast", "skip", "retry", "dead-letter")
 RUN_MODES: Final = ("inline", "async", "thread")
 AUDITS: Final = ("none", "stdout", "file")
+EXPORTERS: Final = ("none", "otlp-http")
 LEVELS: Final = ("off", "production", "diagnostic")
 
 _DEPTH = Key(
@@ -321,8 +322,31 @@ RUNTIME: Final = Table(
 )
 OBSERVABILITY: Final = Table(
     "[observability]",
-    "What is measured.",
-    (Key("level", "string", "How much.", default="production", choices=LEVELS),),
+    "What is measured, and who is told of it.",
+    (
+        Key("level", "string", "How much.", default="production", choices=LEVELS),
+        Key(
+            "exporter",
+            "string",
+            "How `torvyn serve` tells of answers: a span each, as OTLP in JSON over HTTP.",
+            default="none",
+            choices=EXPORTERS,
+        ),
+        Key("endpoint", "string", "The collector's address.", default="http://127.0.0.1:4318"),
+        Key(
+            "sample_rate",
+            "ratio",
+            "The share of traces that begin here of which spans are sent.",
+            default=0.01,
+            maximum=1,
+        ),
+        _duration(
+            "latency_promote",
+            "An answer that waited so long for its engine to begin has its span sent in any case, "
+            "as has one that failed.",
+            10e-3,
+        ),
+    ),
     record.ObservabilityRecord,
 )
 SECURITY: Final = Table(

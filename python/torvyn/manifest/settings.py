@@ -190,6 +190,8 @@ def _read_text(
     node = Node("string", text.replace("$", "$$"), place)
     if key.kind == "integer" and re.fullmatch(r"[+-]?[0-9]{1,18}", text, re.ASCII):
         node = Node("integer", int(text), place)
+    elif key.kind == "ratio" and re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,18})?", text, re.ASCII):
+        node = Node("float", float(text), place)
     elif key.kind == "strings":
         parts = [part.strip() for part in node.value.split(",")]
         node = Node("array", [Node("string", part, place) for part in parts if part], place)

@@ -11,7 +11,10 @@ call         an answer that is being made      stream    its deltas -> chunks th
 wire         where an answer goes              outlet    sends over a wire, and watches it
 admission    how many at a time                gate      who may ask at all: Host and Origin
 meter        what is counted                   caller    who asks
-openapi      what is offered, for programs
+histogram    how large figures were            tracing   what is told of an answer
+openapi      what is offered, for programs     page      a chat in the browser
+sessions     answers that are kept             resuming  routes about one stream
+notify       a word to the service manager
 """
 
 from __future__ import annotations

@@ -57,10 +57,13 @@ async def metrics(app: Application, exchange: Exchange) -> None:
         "torvyn_sessions": len(app.sessions),
         "torvyn_resumes_total": app.sessions.resumed,
     }
+    if app.tracer is not None:
+        singles["torvyn_spans_total"] = app.tracer.exporter.sent
+        singles["torvyn_spans_dropped_total"] = app.tracer.exporter.dropped
     await exchange.answer(app.meter.prometheus(singles), kind=_PROMETHEUS)
 
 
 async def openapi(app: Application, exchange: Exchange) -> None:
     from torvyn.transport.openapi import document
 
-    await exchange.answer(document(list(app.services)))
+    await exchange.answer(document(list(app.services), exchange.root))

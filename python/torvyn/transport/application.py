@@ -6,12 +6,15 @@ It can be served (`torvyn.transport.serve`) or mounted in another ASGI program.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 
 from torvyn.engine.service import Service
 from torvyn.observe.logs import Redactor
+from torvyn.observe.spans import Tracer
+from torvyn.protocol import trace
 from torvyn.transport import asked, paths
 from torvyn.transport.admission import Admission
 from torvyn.transport.asked import Asked
@@ -33,23 +36,32 @@ from torvyn.transport.sessions.book import Sessions
 from torvyn.transport.sessions.reader import Client, Reader
 from torvyn.transport.settings import Settings
 from torvyn.transport.stream import Stream
+from torvyn.transport.tracing import tell
 from torvyn.transport.whole import Whole
 from torvyn.transport.wire import Wire
 
 logger = logging.getLogger("torvyn.transport")
 
 
-def app(services: Mapping[str, Service], settings: Settings | None = None) -> Application:
+def app(
+    services: Mapping[str, Service],
+    settings: Settings | None = None,
+    tracer: Tracer | None = None,
+) -> Application:
     """The ASGI application that answers with these services, by the names that clients use."""
-    return Application(services, settings or Settings())
+    return Application(services, settings or Settings(), tracer)
 
 
 class Application:
     """One for a process: its limits hold for all of its connections together."""
 
-    def __init__(self, services: Mapping[str, Service], settings: Settings) -> None:
+    def __init__(
+        self, services: Mapping[str, Service], settings: Settings, tracer: Tracer | None = None
+    ) -> None:
         self.services = dict(services)
         self.settings = settings
+        self.tracer = tracer
+        self._sample_rate = tracer.sample_rate if tracer is not None else 0.0
         self.calls: dict[str, Call] = {}
         self.meter = Meter(self.services)
         self.is_draining = False
@@ -64,7 +76,7 @@ class Application:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
-            await self._http(Exchange(scope, receive, send))
+            await self._http(Exchange(scope, receive, send, self._sample_rate))
         elif scope["type"] == "lifespan":
             await self._lifespan(receive, send)
         elif scope["type"] == "websocket":
@@ -87,6 +99,23 @@ class Application:
                 logger.warning("%d answers did not end in time", self._busy)
         self.sessions.close()
 
+    async def aclose(self, grace_s: float | None = None) -> None:
+        """Drains, then closes the engines and sends what is still to be told."""
+        await self.drain(grace_s)
+        for engine in {service.engine for service in self.services.values()}:
+            await engine.aclose()
+        if self.tracer is not None:
+            await asyncio.to_thread(self.tracer.close)
+
+    @contextlib.asynccontextmanager
+    async def lifespan(self, outer: object = None) -> AsyncIterator[None]:
+        """For the program that it is mounted in, which alone is told of its end:
+        `FastAPI(lifespan=application.lifespan)`."""
+        try:
+            yield
+        finally:
+            await self.aclose()
+
     def end_calls(self) -> None:
         """Tells the clients of all that runs that it ends here."""
         self.sessions.suspend()
@@ -98,6 +127,7 @@ class Application:
     async def _http(self, exchange: Exchange) -> None:
         began_s = time.perf_counter()
         route = "unknown"
+        before = trace.CURRENT.set(exchange.trace)
         try:
             self._gate.check(exchange.headers)
             route, handler = paths.find(exchange)
@@ -107,9 +137,11 @@ class Application:
         except Exception as error:
             await self._refuse(exchange, error)
         finally:
+            trace.CURRENT.reset(before)
             self.meter.requests[exchange.method, route, exchange.status] += 1
         took_ms = (time.perf_counter() - began_s) * 1000
         fields = {"event": "request", "request_id": exchange.id, "status": exchange.status}
+        fields["trace_id"] = exchange.trace.trace_id
         words = (exchange.method, route, exchange.status, took_ms, exchange.id)
         logger.info("%s %s %d %.1f ms %s", *words, extra=fields)
 
@@ -179,6 +211,8 @@ class Application:
             del self.calls[call.id]
             meter.streams -= 1
             meter.ended(call)
+            if self.tracer is not None:
+                tell(self.tracer, call, self.services[call.flow].engine.name)
             self._end()
 
     async def _read(self, reader: Reader) -> None:
@@ -216,7 +250,7 @@ class Application:
         while True:
             message = await receive()
             if message["type"] == "lifespan.shutdown":
-                await self.drain()
+                await self.aclose()
                 await send({"type": "lifespan.shutdown.complete"})
                 return
             await send({"type": "lifespan.startup.complete"})

@@ -14,6 +14,7 @@ from torvyn.engine.generation import Generation
 from torvyn.engine.service import Service
 from torvyn.errors import DeadlineExceeded, TorvynError
 from torvyn.observe.logs import Redactor
+from torvyn.protocol import trace
 from torvyn.protocol.frames import Finish, FinishReason
 from torvyn.transport.asked import Asked
 from torvyn.transport.settings import Settings
@@ -35,6 +36,7 @@ class Call(ABC):
         "generation",
         "is_left",
         "settings",
+        "trace",
         "wire",
     )
 
@@ -54,6 +56,7 @@ class Call(ABC):
         self.generation = generation
         self.settings = settings
         self.created = int(time.time())
+        self.trace = trace.CURRENT.get() or trace.begin()
         self.failure: TorvynError | None = None
         """Why it could not go on, as far as this side knows."""
         self.is_left = False

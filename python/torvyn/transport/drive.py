@@ -48,11 +48,14 @@ def _waited(step: Any, waits_for: Any, flush: Flush) -> Generator[Any, Any, Delt
         # It was the engine's wait that was meant: it is what the task seems to be doing.
         if waits_for is None or not waits_for.cancel():
             error = raised
+    except Exception as raised:
+        error = raised
     while True:
         if error is None:
             try:
                 yield waits_for
-            except asyncio.CancelledError as raised:
+            except BaseException as raised:
+                # However the wait ended, that is the engine's: a refused connection, too.
                 error = raised
         try:
             if error is None:

@@ -13,6 +13,7 @@ from typing import Any, Final
 from urllib.parse import parse_qsl
 
 from torvyn.engine.request import new_id
+from torvyn.protocol import trace
 from torvyn.transport.caller import ANYONE
 from torvyn.transport.refusal import Refusal
 from torvyn.transport.settings import Settings
@@ -31,12 +32,28 @@ JSON: Final = "application/json"
 class Exchange:
     """A request, and the ways to answer it."""
 
-    __slots__ = ("caller", "headers", "id", "method", "path", "query", "receive", "send", "status")
+    __slots__ = (
+        "caller",
+        "headers",
+        "id",
+        "method",
+        "path",
+        "query",
+        "receive",
+        "root",
+        "send",
+        "status",
+        "trace",
+    )
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    def __init__(
+        self, scope: Scope, receive: Receive, send: Send, sample_rate: float = 0.0
+    ) -> None:
         self.method: str = scope["method"]
         path: str = scope["path"]
-        self.path = path.removeprefix(scope.get("root_path", "")) or "/"
+        self.root: str = scope.get("root_path", "")
+        """Where it is mounted in another program."""
+        self.path = path.removeprefix(self.root) or "/"
         self.headers = {
             bytes(name).decode("latin-1").lower(): bytes(value).decode("latin-1")
             for name, value in scope["headers"]
@@ -45,6 +62,7 @@ class Exchange:
         self.id = given if _ID.fullmatch(given) else new_id()
         """What answers and logs call it; a client may choose it."""
         self.query = dict(parse_qsl(bytes(scope.get("query_string", b"")).decode("latin-1")))
+        self.trace = trace.begin(self.headers.get("traceparent"), sample_rate)
         self.caller = ANYONE
         self.receive = receive
         self.send = send
@@ -88,6 +106,7 @@ class Exchange:
         self.status = status
         encoded = [(name.encode(), value.encode("latin-1")) for name, value in headers.items()]
         encoded.append((b"x-request-id", self.id.encode()))
+        encoded.append((b"traceparent", self.trace.traceparent.encode()))
         await self.send({"type": "http.response.start", "status": status, "headers": encoded})
 
     async def answer(

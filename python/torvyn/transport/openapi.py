@@ -38,10 +38,12 @@ _MESSAGES: Final[Json] = {
 _EVENTS: Final = {"text/event-stream": {"schema": {"type": "string"}}}
 _LINES: Final = {"application/x-ndjson": {"schema": {"type": "string"}}}
 _JSON: Final = {"application/json": {"schema": {"type": "object"}}}
+_HTML: Final = {"text/html": {"schema": {"type": "string"}}}
+_BYTES: Final = {"*/*": {"schema": {"type": "string"}}}
 
 
-def document(flows: list[str]) -> Json:
-    """The document, with the flows that can be asked for."""
+def document(flows: list[str], root: str = "") -> Json:
+    """The document, with the flows that can be asked for; paths are below `root`."""
     model = {"model": {"enum": flows}}
     own = _object({**_OPTIONS, **_STATEFUL, "flow": {"enum": flows}, **_asked()}, [], closed=True)
     chat = _object(
@@ -72,10 +74,12 @@ def document(flows: list[str]) -> Json:
         },
         "/healthz": {"get": _operation("Whether the server lives.", _JSON)},
         "/readyz": {"get": _operation("Whether it takes requests.", _JSON)},
+        "/": {"get": _operation("A chat in the browser.", _HTML)},
+        "/assets/{name}": {"get": _operation("A file of it.", _BYTES, None, "name")},
         "/openapi.json": {"get": _operation("This document.", _JSON)},
     }
     info = {"title": "Torvyn", "version": "1", "description": "Flows that answer requests."}
-    return {"openapi": "3.1.0", "info": info, "paths": paths}
+    return {"openapi": "3.1.0", "info": info, "servers": [{"url": root or "/"}], "paths": paths}
 
 
 def _asked() -> Json:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final
 
-from torvyn.transport import about, answering, resuming
+from torvyn.transport import about, answering, page, resuming
 from torvyn.transport.refusal import Refusal
 
 if TYPE_CHECKING:
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 Handler = Callable[["Application", "Exchange"], Awaitable[None]]
 
 PATHS: Final[dict[str, dict[str, Handler]]] = {
+    "/": {"GET": page.page},
+    page.ASSETS + "{name}": {"GET": page.asset},
     "/v1/streams": {"POST": answering.own},
     resuming.STREAM + "{id}": {"GET": resuming.read, "DELETE": resuming.stop},
     "/v1/chat/completions": {"POST": answering.chat},

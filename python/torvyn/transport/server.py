@@ -19,6 +19,7 @@ from typing import Any, Final, Self
 
 from torvyn.errors import MissingError, UsageError
 from torvyn.transport.application import Application
+from torvyn.transport.notify import notify
 from torvyn.transport.settings import KiB, Settings
 
 BACKLOG: Final = 1024
@@ -133,12 +134,14 @@ async def _serve(
         for number in _SIGNALS:
             loop.add_signal_handler(number, on_signal, number)
         ready(server.url)
+        notify("READY=1", f"STATUS=serving at {server.url}")
         broken = asyncio.ensure_future(server.until_broken())
         either: set[asyncio.Future[Any]] = {caught, broken}
         await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
         if not caught.done():
             broken.result()
         told()
+        notify("STOPPING=1", f"STATUS=ending {len(application.calls)} streams")
         server.close_door()
         await application.drain()
         broken.cancel()

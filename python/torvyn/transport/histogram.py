@@ -1,0 +1,39 @@
+"""Histograms: how often a figure was how large, as Prometheus counts it."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
+
+
+class Histogram:
+    """Counts values by the first bound that they do not exceed."""
+
+    __slots__ = ("_bounds", "_counts", "_sum")
+
+    def __init__(self, bounds: Sequence[float]) -> None:
+        self._bounds = bounds
+        self._counts = [0] * (len(bounds) + 1)
+        self._sum = 0.0
+
+    def add(self, value: float) -> None:
+        self._counts[bisect_left(self._bounds, value)] += 1
+        self._sum += value
+
+    def lines(self, name: str, labels: Mapping[str, str]) -> Iterator[str]:
+        total = 0
+        for bound, count in zip((*self._bounds, None), self._counts, strict=True):
+            total += count
+            edge = "+Inf" if bound is None else f"{bound:g}"
+            yield f"{name}_bucket{spelled({**labels, 'le': edge})} {total}"
+        yield f"{name}_sum{spelled(labels)} {self._sum:.6f}"
+        yield f"{name}_count{spelled(labels)} {total}"
+
+
+def spelled(labels: Mapping[str, str]) -> str:
+    pairs = ",".join(f'{name}="{_escaped(value)}"' for name, value in labels.items())
+    return f"{{{pairs}}}"
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

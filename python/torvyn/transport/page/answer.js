@@ -1,0 +1,193 @@
+// One answer on the page: its text as it comes, its reasoning, how it ended, how fast it was.
+// Text is gathered and drawn once a frame of the screen, however many tokens came.
+
+import { element } from "./inline.js";
+import { Markdown } from "./markdown.js";
+
+const HIDDEN_MS = 250;
+const ENDS = {
+  length: "Cut off: the limit of tokens was reached.",
+  content_filter: "Ended by a guard: the rest was withheld.",
+  tool_calls: "Ended to call a tool.",
+  cancelled: "Cancelled.",
+};
+const STATES = {
+  waiting: "Waiting for the first token",
+  streaming: "Writing",
+  reconnecting: "The connection was cut. Reconnecting",
+};
+
+export class Answer {
+  element = element("li");
+  text = "";
+  isOver = false;
+  #pending = "";
+  #thoughts = "";
+  #timer = null;
+  #isFailed = false;
+  #reasoning = null;
+  #state = part("p", "state");
+  #body = part("div", "text");
+  #notes = part("div", "notes");
+  #figures = part("span", "figures");
+  #markdown;
+  #askedMs = performance.now();
+  #firstMs = null;
+  #onDraw;
+  #onBlock;
+
+  // `onDraw` is called after the page has changed, `onBlock` with what is complete: a block, a note.
+  constructor(name, onDraw, onBlock) {
+    this.#onDraw = onDraw;
+    this.#onBlock = onBlock;
+    this.#markdown = new Markdown(this.#body, (block) => onBlock(block.textContent));
+    this.element.className = "answer";
+    const foot = part("div", "foot", this.#figures, button("Copy", "copy-answer"), button("Retry", "retry"));
+    foot.hidden = true;
+    this.element.append(part("h2", "unseen", `${name} answers`), this.#body, this.#state, this.#notes, foot);
+    this.state("waiting");
+  }
+
+  frame(frame) {
+    if (frame.type === "delta" && frame.index === 0) this.#delta(frame);
+    else if (frame.type === "error") this.fail(frame);
+    else if (frame.type === "end") this.#end(frame);
+  }
+
+  state(name) {
+    this.element.dataset.state = name;
+    this.#state.textContent = STATES[name] ?? "";
+    this.#state.hidden = !(name in STATES);
+  }
+
+  // Why there is no more; shown once.
+  fail({ message, hint, code }) {
+    if (this.#isFailed) return;
+    this.#isFailed = true;
+    const note = part("div", "failure", element("strong", "The answer could not be completed"));
+    note.append(element("p", message));
+    if (hint) note.append(part("p", "small", hint));
+    if (code) note.append(part("p", "small", element("code", code)));
+    this.#notes.append(note);
+  }
+
+  // No more frames come, whether or not an end was among them.
+  close() {
+    if (this.isOver) return;
+    this.isOver = true;
+    this.#draw();
+    this.#markdown.finish();
+    if (this.#reasoning) this.#reasoning.label.textContent = "Reasoning";
+    this.state(this.#isFailed ? "failed" : "done");
+    this.element.querySelector(".foot").hidden = false;
+    this.element.querySelector(".copy-answer").hidden = !this.text;
+    this.#onDraw();
+  }
+
+  stopped() {
+    this.#note("Stopped.");
+  }
+
+  #delta({ kind, text, call }) {
+    if (this.#firstMs === null) this.#first();
+    if (kind === "reasoning") this.#thoughts += text;
+    else if (kind === "tool_call") this.#call(call);
+    else {
+      this.#pending += text;
+      this.text += text;
+    }
+    if (this.#timer !== null) return;
+    this.#timer = document.hidden
+      ? setTimeout(() => this.#draw(), HIDDEN_MS)
+      : requestAnimationFrame(() => this.#draw());
+  }
+
+  #first() {
+    this.#firstMs = performance.now();
+    this.#show([["first token", seconds((this.#firstMs - this.#askedMs) / 1000)]]);
+    this.state("streaming");
+  }
+
+  #draw() {
+    this.#timer = null;
+    if (this.#thoughts) this.#think(this.#thoughts);
+    if (this.#pending) this.#markdown.put(this.#pending);
+    this.#thoughts = this.#pending = "";
+    this.#onDraw();
+  }
+
+  #think(words) {
+    if (this.#reasoning === null) {
+      const label = element("summary", "Reasoning…");
+      const body = part("div", "thoughts", document.createTextNode(""));
+      this.#reasoning = { label, text: body.firstChild };
+      this.#body.before(part("details", "reasoning", label, body));
+    }
+    this.#reasoning.text.appendData(words);
+  }
+
+  #call({ index = 0, name, arguments: words = "" }) {
+    let shown = this.#notes.querySelector(`[data-call="${Number(index)}"]`);
+    if (!shown) {
+      shown = part("pre", "call", document.createTextNode(`${name ?? "tool"} `));
+      shown.dataset.call = Number(index);
+      this.#notes.append(shown);
+    }
+    shown.firstChild.appendData(words);
+  }
+
+  #end({ finish = [], usage, timing }) {
+    const { reason, stopped_by: by } = finish.find(({ index }) => index === 0) ?? {};
+    if (by === "client") this.stopped();
+    else if (reason === "error") this.fail({ message: "The server did not say why." });
+    else if (reason in ENDS) this.#note(ENDS[reason]);
+    this.#measure(usage?.completion_tokens ?? 0, timing);
+    this.close();
+  }
+
+  #measure(tokens, timing) {
+    if (this.#firstMs === null) return;
+    const tookS = (performance.now() - this.#firstMs) / 1000;
+    // What came at one moment has no speed here; the server knows how long it took to make.
+    const rate = tookS > 0.05 ? (tokens - 1) / tookS : timing?.tokens_per_s;
+    const figures = [["first token", seconds((this.#firstMs - this.#askedMs) / 1000)]];
+    if (tokens > 1 && rate) figures.push(["tokens/s", short(rate)]);
+    if (tokens) figures.push(["tokens", tokens.toLocaleString("en")]);
+    this.#show(figures);
+  }
+
+  #show(figures) {
+    this.#figures.replaceChildren();
+    for (const [name, value] of figures) {
+      const isBefore = name === "first token";
+      const words = isBefore ? [`${name} `, element("b", value)] : [element("b", value), ` ${name}`];
+      this.#figures.append(element("span", ...words));
+    }
+  }
+
+  #note(words) {
+    if (this.#isFailed) return;
+    this.#notes.append(part("p", "note", words));
+    this.#onBlock(words);
+  }
+}
+
+export function part(name, kind, ...children) {
+  const made = element(name, ...children);
+  made.className = kind;
+  return made;
+}
+
+export function button(words, kind) {
+  const made = part("button", kind, words);
+  made.type = "button";
+  return made;
+}
+
+export function seconds(value) {
+  return value < 1 ? `${Math.round(value * 1000)} ms` : `${value.toFixed(value < 10 ? 2 : 1)} s`;
+}
+
+export function short(value) {
+  return value < 10 ? value.toFixed(1) : Math.round(value).toLocaleString("en");
+}

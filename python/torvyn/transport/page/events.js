@@ -1,0 +1,35 @@
+// An event stream -> its events. Text in any pieces goes in, whole events come out.
+// Comments, which are heartbeats, are passed over. An event without an id of its own has none.
+
+export class EventStream {
+  #rest = "";
+  #data = [];
+  #id = null;
+  #onEvent;
+
+  constructor(onEvent) {
+    this.#onEvent = onEvent;
+  }
+
+  put(text) {
+    const lines = (this.#rest + text).split("\n");
+    this.#rest = lines.pop();
+    for (const line of lines) this.#line(line.endsWith("\r") ? line.slice(0, -1) : line);
+  }
+
+  #line(line) {
+    if (line === "") {
+      if (this.#data.length) this.#onEvent({ id: this.#id, data: this.#data.join("\n") });
+      this.#data = [];
+      this.#id = null;
+      return;
+    }
+    const colon = line.indexOf(":");
+    if (colon === 0) return;
+    const name = colon < 0 ? line : line.slice(0, colon);
+    let value = colon < 0 ? "" : line.slice(colon + 1);
+    if (value.startsWith(" ")) value = value.slice(1);
+    if (name === "data") this.#data.push(value);
+    else if (name === "id") this.#id = value;
+  }
+}

@@ -1,0 +1,94 @@
+// The page's beginning: which flows there are, the settings, and what an empty conversation says.
+
+import { button } from "./answer.js";
+import { Chat } from "./chat.js";
+import { Server } from "./server.js";
+import { Status } from "./status.js";
+
+const IDEAS = [
+  "Explain back-pressure to a new colleague",
+  "Compare TCP and QUIC in a table",
+  "Write a Python function that merges two sorted lists",
+];
+const FLOW = "torvyn.flow";
+const SYSTEM = "torvyn.system";
+
+const find = (id) => document.getElementById(id);
+const server = new Server();
+const chat = new Chat(server, (error) => {
+  if (error.status === 401) openSettings(error.message);
+});
+new Status(server);
+
+async function connect() {
+  try {
+    const flows = await server.flows();
+    const picker = find("flow");
+    picker.replaceChildren(...flows.map((name) => new Option(name)));
+    const last = sessionStorage.getItem(FLOW);
+    if (flows.includes(last)) picker.value = last;
+    picker.disabled = false;
+    welcome();
+  } catch (error) {
+    apologise(error);
+  }
+  chat.refresh();
+}
+
+function welcome() {
+  find("empty-title").textContent = `Ask ${find("flow").value}`;
+  find("empty-words").textContent = "Type a question below, or begin with one of these.";
+  find("ideas").replaceChildren(...IDEAS.map(idea));
+  find("address").textContent = `${server.root}v1`;
+  find("ideas").hidden = find("first-steps").hidden = false;
+}
+
+function idea(words) {
+  const made = button(words, "idea");
+  made.addEventListener("click", () => {
+    find("words").focus();
+    chat.ask(words);
+  });
+  return made;
+}
+
+function apologise(error) {
+  const needsKey = error.status === 401;
+  const isFirst = needsKey && !server.key;
+  const title = needsKey ? "The key was not accepted" : "No connection";
+  find("empty-title").textContent = isFirst ? "This server asks for a key" : title;
+  find("empty-words").textContent = isFirst ? "Give it yours, and the flows appear." : error.message;
+  const next = button(needsKey ? "Enter a key" : "Try again", "idea");
+  next.addEventListener("click", () => (needsKey ? openSettings() : connect()));
+  find("ideas").replaceChildren(next);
+  find("ideas").hidden = false;
+  find("first-steps").hidden = true;
+}
+
+function openSettings(note = "") {
+  find("settings-note").textContent = note;
+  find("settings-note").hidden = !note;
+  find("key").value = server.key;
+  find("system").value = sessionStorage.getItem(SYSTEM) ?? "";
+  find("settings").returnValue = "";
+  find("settings").showModal();
+}
+
+function closeSettings() {
+  if (find("settings").returnValue === "save") {
+    server.key = find("key").value.trim();
+    sessionStorage.setItem(SYSTEM, find("system").value);
+    connect();
+  }
+  find("system").value = sessionStorage.getItem(SYSTEM) ?? "";
+}
+
+find("flow").addEventListener("change", () => {
+  sessionStorage.setItem(FLOW, find("flow").value);
+  welcome();
+});
+find("open-settings").addEventListener("click", () => openSettings());
+find("cancel").addEventListener("click", () => find("settings").close(""));
+find("settings").addEventListener("close", closeSettings);
+find("system").value = sessionStorage.getItem(SYSTEM) ?? "";
+connect();

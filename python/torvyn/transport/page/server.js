@@ -1,0 +1,96 @@
+// The server that this page came from: its addresses, the key, and what its refusals say.
+// Addresses are relative to this file, so the page also works where the server is mounted.
+
+const ROOT = new URL("../", import.meta.url);
+const KEY = "torvyn.key";
+
+export class Refused extends Error {
+  constructor(status, said) {
+    super(said.message || `The server answered with status ${status}.`);
+    this.status = status;
+    this.code = said.code || "";
+    this.hint = said.hint || "";
+  }
+}
+
+export class Unreachable extends Error {
+  constructor() {
+    super("The server could not be reached.");
+    this.hint = "It may have been stopped, or the network is down.";
+  }
+}
+
+export class Server {
+  get root() {
+    return ROOT.href;
+  }
+
+  get key() {
+    return sessionStorage.getItem(KEY) || "";
+  }
+
+  set key(key) {
+    if (key) sessionStorage.setItem(KEY, key);
+    else sessionStorage.removeItem(KEY);
+  }
+
+  // The response, or `Unreachable`; a refusal is a response too.
+  async ask(path, options = {}) {
+    const headers = new Headers(options.headers);
+    if (this.key) this.#show(headers);
+    try {
+      return await fetch(new URL(path, ROOT), { cache: "no-store", ...options, headers });
+    } catch (error) {
+      throw options.signal?.aborted ? error : new Unreachable();
+    }
+  }
+
+  #show(headers) {
+    try {
+      headers.set("authorization", `Bearer ${this.key}`);
+    } catch {
+      throw new Refused(401, { message: "The key has characters that no key has." });
+    }
+  }
+
+  async json(path) {
+    const response = await this.ask(path);
+    if (!response.ok) throw await refusal(response);
+    return response.json();
+  }
+
+  async flows() {
+    const { data } = await this.json("v1/models");
+    return data.map((model) => model.id);
+  }
+
+  // Asks for a stream that can be read again after a cut.
+  async post(body, signal) {
+    const response = await this.ask("v1/streams", {
+      method: "POST",
+      headers: { "content-type": "application/json", accept: "text/event-stream" },
+      body: JSON.stringify({ ...body, stateful: true }),
+      signal,
+    });
+    if (!response.ok) throw await refusal(response);
+    return response;
+  }
+
+  // `isLeaving`: the page is going away, and the request must outlive it.
+  stop(id, isLeaving = false) {
+    const path = `v1/streams/${encodeURIComponent(id)}`;
+    return this.ask(path, { method: "DELETE", keepalive: isLeaving });
+  }
+}
+
+export async function refusal(response) {
+  let said = {};
+  try {
+    said = (await response.json()).error ?? {};
+  } catch {
+    // Something between here and the server answered in its own words.
+  }
+  const wait = response.headers.get("retry-after");
+  if (wait && !said.hint) said = { ...said, hint: `Try again in ${wait} s.` };
+  return new Refused(response.status, said);
+}
