@@ -15,6 +15,7 @@ from torvyn.client.address import Address
 from torvyn.client.wire import Cut
 from torvyn.errors import Unavailable
 from torvyn.loops.connections import Pool, require_aiohttp
+from torvyn.protocol import trace
 
 if TYPE_CHECKING:
     import aiohttp
@@ -51,6 +52,8 @@ class Http:
         import aiohttp
 
         given = {**self.headers, **(headers or {})}
+        if (here := trace.CURRENT.get()) is not None:
+            given.setdefault("traceparent", here.traceparent)
         data = None if body is None else encoded(body)
         if data is not None:
             given["Content-Type"] = "application/json"
