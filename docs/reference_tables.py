@@ -165,6 +165,8 @@ def command_line_page() -> str:
     ]
     for name in app.COMMANDS:
         lines += [f"## torvyn {name}", "", *_help(name)]
+        for part in getattr(importlib.import_module(f"torvyn.cli.{name}").command, "commands", ()):
+            lines += [f"### torvyn {name} {part}", "", *_help(name, part)]
     return "\n".join(lines)
 
 

@@ -15,6 +15,7 @@ ORDER = (
     ("contract",),
     ("loops",),
     ("text",),
+    ("v1",),
     ("protocol",),
     ("client",),
     ("components",),

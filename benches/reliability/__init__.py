@@ -13,5 +13,6 @@ QUESTIONS = (
     "poison",
     "inference",
     "sessions",
+    "keys",
     "telemetry",
 )

@@ -57,7 +57,14 @@ def _failed(folder: Path) -> None:
     asyncio.run(keep())
 
 
+def _all_read(_folder: Path) -> None:
+    session = _session()
+    session.ring.end()
+    session.refuse_read("e-0")
+
+
 CASES: dict[str, Callable[[Path], object]] = {
+    "session.all-read": _all_read,
     "session.bad-id": lambda _: _session().place("x"),
     "session.cannot-open": connect,
     "session.epoch-old": lambda _: _session().place("f-1"),

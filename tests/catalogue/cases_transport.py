@@ -2,22 +2,24 @@
 
 import asyncio
 import importlib
+import json
 import socket
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 from unittest import mock
 
 from torvyn import manifest
 from torvyn.engine import Scripted, Service
 from torvyn.errors import BugError
-from torvyn.transport import Settings, app, asked, paths, resuming
+from torvyn.transport import Settings, app, asked, paths, resuming, said, websocket
 from torvyn.transport.admission import Admission
 from torvyn.transport.call import Call
+from torvyn.transport.conversation import MOST_STREAMS
 from torvyn.transport.exchange import Exchange, parsed
 from torvyn.transport.gate import Gate, check_bound
-from torvyn.transport.refusal import shutting_down, told
+from torvyn.transport.refusal import Refusal, bad_message, shutting_down, told, unread
 from torvyn.transport.routes import of_manifest
 from torvyn.transport.server import Server, listen, refuse_workers
 from torvyn.transport.wire import HttpWire
@@ -110,17 +112,58 @@ def _stop_unknown(_folder: Path) -> None:
     asyncio.run(resuming.stop(application(), _exchange(None, "DELETE", "/v1/streams/req-0")))
 
 
+def _refused(code: str, *messages: Any, **settings: Any) -> None:
+    """Says that on a WebSocket and raises what comes back with that code."""
+
+    async def speak() -> dict[str, Any]:
+        found: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
+        incoming: asyncio.Queue[Any] = asyncio.Queue()
+        incoming.put_nowait({"type": "websocket.connect"})
+        for message in messages:
+            incoming.put_nowait({"type": "websocket.receive", "text": json.dumps(message)})
+
+        async def send(message: Any) -> None:
+            said = json.loads(message.get("text", "{}"))
+            if said.get("code") == code and not found.done():
+                found.set_result(said)
+
+        scope = {"type": "websocket", "path": "/v1/ws", "headers": [(b"host", b"localhost")]}
+        speaking = asyncio.ensure_future(slow(**settings)(scope, incoming.get, send))
+        said = await asyncio.wait_for(found, 5)
+        incoming.put_nowait({"type": "websocket.disconnect"})
+        await speaking
+        return said
+
+    said = asyncio.run(speak())
+    raise Refusal(400, said["code"], said["message"], hint=said.get("hint"))
+
+
+def slow(**settings: Any) -> Any:
+    return app({"chat": Service("chat", Scripted("a b", delay_s=60))}, Settings(**settings))
+
+
+START: Final = {"type": "start", "stream_id": "1", "prompt": "Hi"}
+OTHER: Final = {**START, "stream_id": "2"}
+LEAVE: Final = {"type": "cancel", "stream_id": "2"}
+STARTS: Final = [{**START, "stream_id": str(number)} for number in range(MOST_STREAMS + 1)]
+
 CASES: dict[str, Callable[[Path], object]] = {
     "transport.bad-json": lambda _: parsed(b"{"),
+    "transport.bad-message": lambda _: raises(bad_message("torvyn.v1.GenerateRequest")),
     "transport.body-slow": _slow,
     "transport.body-too-large": _large,
     "transport.busy": _busy,
     "transport.cannot-listen": _taken,
+    "transport.channel-full": lambda _: _refused("transport.channel-full", *STARTS),
+    "transport.credit-withheld": lambda _: _refused(
+        "transport.credit-withheld", {**START, "credit": 0}, write_timeout_s=0.02
+    ),
     "transport.deadline": _deadline,
     "transport.failed": lambda _: raises(told(BugError("cli.bug", "x"))),
     "transport.flow-unknown": lambda _: application().service("chta"),
     "transport.host-refused": lambda _: Gate().check({"host": "evil.example"}),
     "transport.json-too-deep": lambda _: parsed(b'{"a":' * 70 + b"1" + b"}" * 70),
+    "transport.message-invalid": lambda _: said.kind({"type": "begin"}),
     "transport.method-refused": lambda _: paths.find(_exchange(None, "PUT")),
     "transport.no-flow": _no_flow,
     "transport.one-worker": lambda _: refuse_workers(2),
@@ -130,5 +173,11 @@ CASES: dict[str, Callable[[Path], object]] = {
     "transport.request-invalid": lambda _: asked.own({}),
     "transport.route-unknown": lambda _: paths.find(_exchange(None, path="/v2")),
     "transport.shutting-down": lambda _: raises(shutting_down()),
+    "transport.stream-id-taken": lambda _: _refused("transport.stream-id-taken", START, START),
+    "transport.stream-left": lambda _: _refused(
+        "transport.stream-left", START, OTHER, LEAVE, max_streams=1
+    ),
     "transport.stream-unknown": _stop_unknown,
+    "transport.unread": lambda _: raises(unread(30)),
+    "transport.upgrade-needed": lambda _: asyncio.run(websocket.upgrade(None, None)),
 }

@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path
 
@@ -25,9 +25,16 @@ def test_the_list_of_commands_says_what_each_says_of_itself(name: str) -> None:
     assert (command.help or "").splitlines()[0] == COMMANDS[name]
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+def all_commands() -> Iterator[str]:
+    """Also those that a command is made of, such as `keys add`."""
+    for name in COMMANDS:
+        parts = getattr(import_module(f"torvyn.cli.{name}").command, "commands", None)
+        yield from [name] if parts is None else (f"{name} {part}" for part in parts)
+
+
+@pytest.mark.parametrize("name", list(all_commands()))
 def test_every_command_has_an_example_and_the_shared_options(cli: Cli, name: str) -> None:
-    text = cli(name, "--help").out
+    text = cli(*name.split(), "--help").out
 
     assert f"Example:\n    torvyn {name}" in text or f"torvyn {name}" in text.split("Example:")[1]
     for option in ("--format", "--color", "--quiet", "--verbose"):
@@ -125,6 +132,13 @@ def test_doctor_warns_of_a_wrong_manifest(cli: Cli, tmp_path: Path) -> None:
 
     assert done.code == 0
     assert "warn  manifest" in done.out
+
+
+def test_the_proto_of_grpc_is_given_to_who_asks(cli: Cli) -> None:
+    proto = cli("schema", "--grpc").out
+
+    assert "service Inference {" in proto
+    assert json.loads(cli("schema", "--grpc", "--format", "json").out)["proto"] == proto
 
 
 def test_schema_is_a_json_schema(cli: Cli) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,15 +15,15 @@ from serving import Served, served, wait_for
 
 from torvyn.client import AsyncClient, Client, Refused, ServerError
 from torvyn.client.channel import CREDIT
-from torvyn.engine import Engine, Scripted, Service
-from torvyn.errors import Unavailable
+from torvyn.engine import Engine, Request, Scripted, Service
+from torvyn.errors import InvalidInput, Unavailable
 from torvyn.protocol import Delta, End, Start
 
-pytest.importorskip("torvyn.transport.websocket")
+pytest.importorskip("grpc", reason='gRPC is not tested: pip install "torvyn[grpc]"')
 
 WORDS = [f"{n} «é👩‍👧»\n" for n in range(12)]
 TEXT = "".join(WORDS)
-TRANSPORTS = ("websocket",)
+TRANSPORTS = ("websocket", "grpc")
 
 
 @pytest.fixture(params=TRANSPORTS)
@@ -33,15 +34,23 @@ def transport(request: Any) -> str:
 @pytest.fixture(scope="module")
 def server() -> Iterator[Served]:
     services = {"chat": Service("chat", Scripted(WORDS)), "b": Service("b", Scripted("B"))}
-    with served(services, chunk_tokens=1) as server:
+    with served(services, chunk_tokens=1, grpc_port=0) as server:
         yield server
 
 
 @asynccontextmanager
 async def gated(transport: str, engine: Engine) -> AsyncIterator[tuple[Served, AsyncClient]]:
-    with served(engine) as server:
-        async with AsyncClient(server.url, transport=transport) as client:
+    with served(engine, grpc_port=0) as server:
+        async with AsyncClient(url_of(server, transport), transport=transport) as client:
             yield server, client
+
+
+def port_of(server: Served, transport: str) -> int:
+    return int(server.grpc.rpartition(":")[2]) if transport == "grpc" else server.port
+
+
+def url_of(server: Served, transport: str) -> str:
+    return f"http://127.0.0.1:{port_of(server, transport)}"
 
 
 def say(server: Served, engine: Gated, *words: str | None) -> None:
@@ -58,7 +67,7 @@ async def was_left(engine: Any) -> None:
 
 
 async def test_many_streams_share_a_connection(server: Served, transport: str) -> None:
-    async with Network(server.port).up() as network:
+    async with Network(port_of(server, transport)).up() as network:
         async with AsyncClient(network.url, transport=transport) as client:
             asking = (client.stream("Hi", flow="chat").complete() for _ in range(20))
             answers = await asyncio.gather(*asking)
@@ -68,7 +77,7 @@ async def test_many_streams_share_a_connection(server: Served, transport: str) -
 
 
 def test_programs_without_coroutines_have_it_too(server: Served, transport: str) -> None:
-    with Client(server.url, transport=transport) as client:
+    with Client(url_of(server, transport), transport=transport) as client:
         frames = list(client.stream("Hi", flow="chat"))
         assert (type(frames[0]), type(frames[-1])) == (Start, End)
         assert "".join(frame.text for frame in frames if isinstance(frame, Delta)) == TEXT
@@ -78,15 +87,15 @@ def test_programs_without_coroutines_have_it_too(server: Served, transport: str)
 async def test_what_is_refused_is_typed_and_hurts_nobody_else(
     server: Served, transport: str
 ) -> None:
-    async with AsyncClient(server.url, transport=transport) as client:
-        asked = client.stream("Hi", flow="nope"), client.stream("Hi", flow="b", bogus=1)
+    async with AsyncClient(url_of(server, transport), transport=transport) as client:
+        asked = client.stream("Hi", flow="nope"), client.stream("Hi", flow="b", max_tokens=-1)
         told = await asyncio.gather(*(one.complete() for one in asked), return_exceptions=True)
         assert await joined(client.stream("Hi", flow="b")) == "B"
 
     assert [type(error) for error in told] == [Refused, Refused]
     assert [error.code for error in told if isinstance(error, ServerError)] == [
         "transport.flow-unknown",
-        "transport.request-invalid",
+        "engine.request-invalid",
     ]
 
 
@@ -104,8 +113,8 @@ async def test_a_slow_reader_holds_up_itself_alone(transport: str) -> None:
 
 async def test_more_than_was_granted_at_first_comes_whole(transport: str) -> None:
     script = [f"{n} " for n in range(4 * CREDIT)]
-    with served(Scripted(script), chunk_tokens=1) as server:
-        async with AsyncClient(server.url, transport=transport) as client:
+    with served(Scripted(script), chunk_tokens=1, grpc_port=0) as server:
+        async with AsyncClient(url_of(server, transport), transport=transport) as client:
             assert (await client.stream("Hi").complete()).text == "".join(script)
 
 
@@ -160,7 +169,7 @@ async def test_whatever_byte_the_network_fails_at_the_text_is_whole(
     server: Served, transport: str, step: int
 ) -> None:
     async with (
-        Network(server.port).up() as network,
+        Network(port_of(server, transport)).up() as network,
         AsyncClient(network.url, transport=transport) as client,
     ):
         for cut in range(600 + step * 30, 2000, 97):
@@ -173,9 +182,9 @@ async def test_whatever_byte_the_network_fails_at_the_text_is_whole(
 
 async def test_a_stateless_stream_that_is_cut_is_an_error(transport: str) -> None:
     engine = Gated()
-    with served(engine) as server:
+    with served(engine, grpc_port=0) as server:
         async with (
-            Network(server.port).up() as network,
+            Network(port_of(server, transport)).up() as network,
             AsyncClient(network.url, transport=transport) as client,
             client.stream("Hi") as stream,
         ):
@@ -187,7 +196,7 @@ async def test_a_stateless_stream_that_is_cut_is_an_error(transport: str) -> Non
 
 
 async def test_a_detached_stream_is_gone_on_with(server: Served, transport: str) -> None:
-    async with AsyncClient(server.url, transport=transport) as client:
+    async with AsyncClient(url_of(server, transport), transport=transport) as client:
         stream = client.stream("Hi", flow="chat", stateful=True)
         frames = aiter(stream)
         first = [await anext(frames) for _ in range(4)]
@@ -206,7 +215,7 @@ async def test_closing_cancels_a_stateful_stream_wherever_it_is(transport: str) 
             id = str(stream.id)
             await stream.detach()
         assert not engine.was_left.is_set()
-        async with AsyncClient(server.url, transport=transport) as another:
+        async with AsyncClient(url_of(server, transport), transport=transport) as another:
             assert await another.resume(id).cancel()
         await was_left(engine)
 
@@ -227,8 +236,11 @@ async def test_who_watches_sees_the_same_and_ends_nothing(transport: str) -> Non
 async def test_a_connection_that_falls_silent_counts_as_cut(transport: str) -> None:
     engine = Gated()
     options = {"transport": transport, "idle_timeout_s": 0.2}
-    with served(engine, heartbeat_s=3600.0) as server:
-        async with AsyncClient(server.url, **options) as client, client.stream("Hi") as stream:
+    with served(engine, grpc_port=0, heartbeat_s=3600.0) as server:
+        async with (
+            AsyncClient(url_of(server, transport), **options) as client,
+            client.stream("Hi") as stream,
+        ):
             with pytest.raises(Unavailable, match="not even a heartbeat"):
                 await joined(stream)
 
@@ -236,8 +248,11 @@ async def test_a_connection_that_falls_silent_counts_as_cut(transport: str) -> N
 async def test_heartbeats_keep_it_alive(transport: str) -> None:
     engine = Gated()
     options = {"transport": transport, "idle_timeout_s": 0.5}
-    with served(engine, heartbeat_s=0.05) as server:
-        async with AsyncClient(server.url, **options) as client, client.stream("Hi") as stream:
+    with served(engine, grpc_port=0, heartbeat_s=0.05) as server:
+        async with (
+            AsyncClient(url_of(server, transport), **options) as client,
+            client.stream("Hi") as stream,
+        ):
             reading = asyncio.create_task(joined(stream))
             await asyncio.to_thread(wait_for, lambda: stream.timing["heartbeats"] > 3)
             say(server, engine, "Hello", None)
@@ -253,3 +268,54 @@ def test_no_server_is_told_at_once(transport: str) -> None:
         client.stream("Hi").begin()
 
     assert caught.value.code == "client.unreachable"
+
+
+async def test_a_client_over_grpc_tells_about_its_server(server: Served) -> None:
+    async with AsyncClient(url_of(server, "grpc"), transport="grpc") as client:
+        assert await client.health() == "ready"
+        with pytest.raises(InvalidInput, match="not possible over gRPC"):
+            await client.models()
+
+
+async def test_all_that_can_be_asked_travels_by_grpc() -> None:
+    asked: list[Request] = []
+
+    def script(request: Request, _: int) -> list[str]:
+        asked.append(request)
+        return ["ok"]
+
+    function = {"name": "now", "description": "The time", "parameters": {"type": "object"}}
+    options: dict[str, Any] = {
+        "max_tokens": 5,
+        "temperature": 0.5,
+        "seed": 7,
+        "stop": ["END"],
+        "tools": [{"type": "function", "function": function}],
+        "tool_choice": {"type": "function", "function": {"name": "now"}},
+        "response_format": {"type": "json_object"},
+        "user": "somebody",
+    }
+    call = {"id": "c", "type": "function", "function": {"name": "now", "arguments": "{}"}}
+    messages = [
+        {"role": "user", "content": [{"type": "text", "text": "Hi"}]},
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "content": "12:00", "tool_call_id": "c"},
+    ]
+    with served(Scripted(script), grpc_port=0) as server:
+        for transport in ("sse", "grpc"):
+            async with AsyncClient(url_of(server, transport), transport=transport) as client:
+                await client.stream(messages, **options).complete()
+
+    first, second = (replace(request, id="") for request in asked)
+    said = [{k: v for k, v in m.items() if v is not None} for m in first.messages]
+    assert [dict(message) for message in second.messages] == said
+    assert replace(first, messages=()) == replace(second, messages=())
+
+
+async def test_a_field_that_grpc_does_not_have_is_told_before_it_is_sent(server: Served) -> None:
+    async with AsyncClient(url_of(server, "grpc"), transport="grpc") as client:
+        for options in ({"bogus": 1}, {"max_tokens": "many"}, {"tools": [{}]}):
+            with pytest.raises(InvalidInput) as caught:
+                await client.stream("Hi", flow="b", **options).complete()
+            assert caught.value.code == "client.bad-option"
+        assert await joined(client.stream("Hi", flow="b")) == "B"

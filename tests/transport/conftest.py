@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+from pathlib import Path
 from typing import Any
 
 import pytest
+from keyed import Keyed
 
 
 @pytest.fixture(scope="module")
@@ -34,3 +36,8 @@ def pytest_pyfunc_call(pyfuncitem: Any) -> bool | None:
     arguments = {name: pyfuncitem.funcargs[name] for name in names}
     asyncio.run(asyncio.wait_for(pyfuncitem.obj(**arguments), 30))
     return True
+
+
+@pytest.fixture
+def keyed(tmp_path: Path) -> Keyed:
+    return Keyed(tmp_path)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
 import shutil
 import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +18,7 @@ from torvyn.engine import Scripted, Service
 from torvyn.engine import open as open_engine
 from torvyn.errors import Unavailable
 from torvyn.protocol import ToolCall
+from torvyn.transport.keyfile import changed
 
 WHY = "real clients are not tested: run `make test-deps`"
 openai = pytest.importorskip("openai", reason=WHY)
@@ -217,6 +220,21 @@ def test_a_gateway_hands_answers_on_and_ends_the_upstream_with_its_client(server
 
     assert whole.choices[0].message.content == "a b c d e f"
     assert len(upstream.aborted) == 1
+
+
+def test_openais_client_shows_its_key(tmp_path: Path) -> None:
+    with changed(tmp_path / "keys.json") as file:
+        key = file.add("web", requests_per_minute=1)
+    with served(Scripted("a b"), keys=str(tmp_path / "keys.json")) as keyed:
+        made = openai.OpenAI(base_url=f"{keyed.url}/v1", api_key=key, max_retries=0)
+        ask = functools.partial(made.completions.create, model="chat", prompt="Hi")
+        assert ask().choices[0].text == "a b"
+        with pytest.raises(openai.RateLimitError) as caught:
+            ask()
+        assert int(caught.value.response.headers["retry-after"]) in (59, 60)
+        made.api_key = "tvk_wrong"
+        with pytest.raises(openai.AuthenticationError):
+            ask()
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl")

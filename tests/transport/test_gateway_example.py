@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import shutil
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from test_serve_command import ask, serving
+from test_serve_command import serving
+
+from torvyn.transport.keyfile import changed
 
 openai = pytest.importorskip("openai", reason="the gateway is not tested: run `make test-deps`")
 EXAMPLE = Path(__file__).parents[2] / "examples" / "gateway"
@@ -20,16 +23,25 @@ MESSAGES: Any = [{"role": "user", "content": "Who can help me?"}]
 @contextmanager
 def gateway(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, delay: str = "2ms"
-) -> Iterator[tuple[Any, str]]:
-    """The upstream's process, and the address of the gateway in front of it."""
+) -> Iterator[tuple[Any, str, str]]:
+    """The upstream's process, the address of the gateway in front of it, and a key."""
     folder = tmp_path / "gateway"
     shutil.copytree(EXAMPLE, folder)
+    with changed(folder / "keys.json") as file:
+        key = file.add("web")
     behind = folder / "upstream" / "Torvyn.toml"
     behind.write_text(behind.read_text().replace('"20ms"', f'"{delay}"'))
     with serving(behind.parent, "--port", "0") as (upstream, upstream_url):
         monkeypatch.setenv("UPSTREAM_URL", f"{upstream_url}/v1")
         with serving(folder, "--port", "0") as (_, url):
-            yield upstream, url
+            yield upstream, url, key
+
+
+def ask(url: str, key: str) -> Any:
+    body = json.dumps({"flow": "support", "prompt": "Hi"}).encode()
+    headers = {"Authorization": f"Bearer {key}"}
+    asked = urllib.request.Request(f"{url}/v1/streams", body, headers)
+    return urllib.request.urlopen(asked, timeout=10)
 
 
 def frames(answer: Any) -> Iterator[Any]:
@@ -41,11 +53,11 @@ def frames(answer: Any) -> Iterator[Any]:
 def test_guards_stand_between_the_upstream_and_every_kind_of_client(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with gateway(tmp_path, monkeypatch) as (_, url):
-        with openai.OpenAI(base_url=f"{url}/v1", api_key="-", max_retries=0) as client:
+    with gateway(tmp_path, monkeypatch) as (_, url, key):
+        with openai.OpenAI(base_url=f"{url}/v1", api_key=key, max_retries=0) as client:
             asked = {"model": "support", "messages": MESSAGES}
             chunks = list(client.chat.completions.create(**asked, stream=True))
-        with ask(f"{url}/v1/streams", {"flow": "support", "prompt": "Hi"}) as answer:
+        with ask(url, key) as answer:
             raw = answer.read()
 
     text = "".join(chunk.choices[0].delta.content or "" for chunk in chunks)
@@ -60,8 +72,8 @@ def test_an_upstream_that_dies_in_the_middle_is_an_error_and_an_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with (
-        gateway(tmp_path, monkeypatch, delay="300ms") as (upstream, url),
-        ask(f"{url}/v1/streams", {"flow": "support", "prompt": "Hi"}) as answer,
+        gateway(tmp_path, monkeypatch, delay="300ms") as (upstream, url, key),
+        ask(url, key) as answer,
     ):
         got = frames(answer)
         begun = [next(got), next(got)]
@@ -75,11 +87,11 @@ def test_an_upstream_that_dies_in_the_middle_is_an_error_and_an_end(
 
 
 def test_an_upstream_that_is_away_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with gateway(tmp_path, monkeypatch) as (upstream, url):
+    with gateway(tmp_path, monkeypatch) as (upstream, url, key):
         upstream.kill()
         upstream.wait(10)
         with (
-            openai.OpenAI(base_url=f"{url}/v1", api_key="-", max_retries=0) as client,
+            openai.OpenAI(base_url=f"{url}/v1", api_key=key, max_retries=0) as client,
             pytest.raises(openai.InternalServerError, match="cannot be reached") as caught,
         ):
             client.chat.completions.create(model="support", messages=MESSAGES)

@@ -61,7 +61,8 @@ def serving(folder: Path, *arguments: str) -> Iterator[tuple[Any, str]]:
         assert process.stdout is not None
         line = process.stdout.readline()
         assert line, process.stderr and process.stderr.read()
-        yield process, json.loads(line)["url"]
+        process.said = json.loads(line)  # type: ignore[attr-defined]
+        yield process, process.said["url"]  # type: ignore[attr-defined]
     finally:
         process.kill()
         process.wait(10)

@@ -1,7 +1,8 @@
-"""`torvyn serve`: flows that answer requests, over HTTP."""
+"""`torvyn serve`: flows that answer requests, over HTTP and gRPC."""
 
 from __future__ import annotations
 
+import logging
 import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,8 @@ from torvyn.cli.target import manifest_path, set_option, setting_pairs
 if TYPE_CHECKING:
     from torvyn.engine.service import Service
     from torvyn.manifest import Manifest, Settings
+    from torvyn.transport import Settings as ServerSettings
+    from torvyn.transport.server import Server
 
 EXAMPLE = """\
 torvyn serve
@@ -40,6 +43,12 @@ DEFAULT = "Torvyn.toml"
 )
 @click.option("--host", metavar="ADDRESS", help="The address to listen on.")
 @click.option("--port", metavar="N", help="The port; 0 takes any that is free.")
+@click.option("--grpc-port", metavar="N", help="The port of gRPC; without one there is none.")
+@click.option(
+    "--keys", metavar="PATH", help="The file of those who may ask; `torvyn keys` makes it."
+)
+@click.option("--tls-cert", metavar="PATH", help="The certificate, as PEM: serve over TLS.")
+@click.option("--tls-key", metavar="PATH", help="The private key of the certificate.")
 @click.option(
     "--workers", type=click.IntRange(min=1), default=1, metavar="N", help="Processes; one."
 )
@@ -54,13 +63,12 @@ def command(
     screen: Screen,
     manifest: str | None,
     engines: tuple[str, ...],
-    host: str | None,
-    port: str | None,
     workers: int,
     is_public: bool,
     settings: tuple[str, ...],
+    **given: str | None,
 ) -> int:
-    """Serve flows to clients, over HTTP.
+    """Serve flows to clients, over HTTP and gRPC.
 
     Every flow from an engine to a `response` is served under its name, or as `[serve.routes]` says.
     Without a manifest it is the engine `local`. Clients of OpenAI's interface find it at `/v1`.
@@ -72,14 +80,33 @@ def command(
 
     refuse_workers(workers)
     flags = setting_pairs(settings)
-    flags |= {"serve.host": host} if host is not None else {}
-    flags |= {"serve.port": port} if port is not None else {}
+    flags |= {f"serve.{name}": value for name, value in given.items() if value is not None}
     file, found = _settings(manifest, engines, flags)
     secrets = found.secrets | (file.secrets if file is not None else frozenset())
     screen.secrets = secrets
-    check_bound(found["serve.host"], is_public)
+    check_bound(found["serve.host"], is_public, bool(found["serve.keys"]))
     with show_logs("json" if screen.is_json else "human", screen.log_level, secrets):
-        return _serve(screen, _services(file, found, engines), found, file)
+        # Settings that cannot be served with are said before a model is loaded.
+        server = _server_settings(screen, file, found)
+        return _serve(screen, _services(file, found, engines), server, found)
+
+
+def _server_settings(screen: Screen, file: Manifest | None, found: Settings) -> ServerSettings:
+    from torvyn.transport import Settings, keyfile, tls
+    from torvyn.transport.gate import is_loopback
+
+    settings = Settings.of(
+        found, Path(file.file).parent if file is not None else ".", secrets=screen.secrets
+    )
+    is_secured = bool(tls.options(settings))
+    said = tls.warnings(settings)
+    if settings.keys and not keyfile.read(Path(settings.keys)).keys:
+        said.append(f"there is no key in `{settings.keys}`, so nobody is answered")
+    if settings.keys and not is_secured and not is_loopback(settings.host):
+        said.append("keys travel as they are: set `tls_cert` and `tls_key`, or use a proxy for TLS")
+    for warning in said:
+        logging.getLogger("torvyn.transport").warning(warning)
+    return settings
 
 
 def _settings(
@@ -104,23 +131,20 @@ def _services(
 
 
 def _serve(
-    screen: Screen, services: dict[str, Service], settings: Settings, file: Manifest | None
+    screen: Screen, services: dict[str, Service], settings: ServerSettings, found: Settings
 ) -> int:
     from torvyn.observe.spans import Tracer
-    from torvyn.transport import Settings as ServerSettings
     from torvyn.transport import app, serve
 
-    folder = Path(file.file).parent if file is not None else Path()
-    found = ServerSettings.of(settings, folder, secrets=screen.secrets)
     tracer = None
     try:
-        tracer = Tracer.of(settings)
-        application = app(services, found, tracer)
+        tracer = Tracer.of(found)
+        application = app(services, settings, tracer)
         application.sessions.open()
         number = serve(
             application,
-            lambda url: _say_ready(screen, url, services),
-            lambda: _say_ending(screen, len(application.calls), settings["serve.shutdown_grace"]),
+            lambda server: _say_ready(screen, server, services, bool(settings.keys)),
+            lambda: _say_ending(screen, len(application.calls), settings.shutdown_grace_s),
         )
     finally:
         for service in services.values():
@@ -131,12 +155,18 @@ def _serve(
     return TERMINATED if number == signal.SIGTERM else INTERRUPTED
 
 
-def _say_ready(screen: Screen, url: str, services: dict[str, Service]) -> None:
-    names = ", ".join(f"`{name}`" for name in services)
-    opened = f"Open {url} in a browser, or try:"
-    screen.say(f"[torvyn] Serving {names} at {url}", "", opened, "", _curl(url, services), "")
+def _say_ready(
+    screen: Screen, server: Server, services: dict[str, Service], has_keys: bool = False
+) -> None:
+    names, url = ", ".join(f"`{name}`" for name in services), server.url
+    screen.say(f"[torvyn] Serving {names} at {url}")
+    record: dict[str, Any] = {"event": "serving", "url": url, "flows": list(services)}
+    if server.grpc is not None:
+        screen.say(f"[torvyn] gRPC at {server.grpc.address}")
+        record["grpc"] = server.grpc.address
+    curl = _curl(url, services) + (' -H "Authorization: Bearer $KEY"' if has_keys else "")
+    screen.say("", f"Open {url} in a browser, or try:", "", curl, "")
     if screen.is_json:
-        record: dict[str, Any] = {"event": "serving", "url": url, "flows": list(services)}
         screen.document(record, indent=None)
 
 

@@ -9,7 +9,7 @@ client    what is told once; streams for coroutines   sync      the same for `fo
 stream    one answer, read and steered                course    its frames, over connections
 address   where the server is, key, TLS                http      requests to it
 sse       a connection for each stream                channel   many streams on one connection
-websocket the link of such a channel                  patience  when to try again
+websocket, grpc_link    links of such channels        patience  when to try again
 jitter    bursts of text, let out evenly              failure   what goes wrong, typed
 """
 

@@ -12,8 +12,9 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Literal, Self, TypedDict
 
-from torvyn.client import failure
+from torvyn.client import failure, websocket
 from torvyn.client.address import Address
+from torvyn.client.channels import Channels
 from torvyn.client.course import Course, Policy
 from torvyn.client.failure import ServerError
 from torvyn.client.http import Http
@@ -22,7 +23,7 @@ from torvyn.client.stream import AsyncStream
 from torvyn.client.wire import Opening, Wire
 from torvyn.errors import TorvynError
 
-Transport = Literal["sse", "websocket"]
+Transport = Literal["sse", "websocket", "grpc"]
 Message = Mapping[str, Any]
 Asked = str | Sequence[Message]
 
@@ -66,7 +67,10 @@ class AsyncClient:
         resume_for_s: float = 120.0,
         on_reconnect: Callable[[int, TorvynError], None] | None = None,
     ) -> None:
-        """`key` may stand in `TORVYN_KEY`. `ca` is a file or folder of certificates to trust;
+        """`transport` is how streams travel: `sse`, a connection for each; `websocket` or `grpc`,
+        one for all, on which they can also be updated. For gRPC the address is its port's.
+
+        `key` may stand in `TORVYN_KEY`. `ca` is a file or folder of certificates to trust;
         `verify=False` trusts any.
 
         A connection on which nothing arrives for `idle_timeout_s`, not even a heartbeat, counts as
@@ -86,7 +90,7 @@ class AsyncClient:
             connect_timeout_s=connect_timeout_s,
             idle_timeout_s=idle_timeout_s,
         )
-        self._http = Http(self._address)
+        self._http = None if transport == "grpc" else Http(self._address)
         self._jitter = checked_jitter(jitter)
         self._policy = Policy(retries, retry_for_s, resumes, resume_for_s, on_reconnect)
         self._wire = _wire(transport, self._http, self._address)
@@ -170,6 +174,10 @@ class AsyncClient:
     async def health(self) -> str:
         """`ready`, or what else the server says of itself, such as `shutting down`. Raises when
         there is no server."""
+        if self._http is None:
+            from torvyn.client import grpc_link
+
+            return await grpc_link.health(self._address)
         try:
             answer = await self._ask("/readyz")
         except ServerError as error:
@@ -181,6 +189,9 @@ class AsyncClient:
     async def _ask(self, path: str) -> Any:
         if self._is_closed:
             raise failure.closed()
+        if self._http is None:
+            hint = "ask the port that the server has for HTTP"
+            raise failure.unsupported(f"`{path}`", "over gRPC", hint)
         return await self._http.ask("GET", path)
 
     # Its end
@@ -189,7 +200,8 @@ class AsyncClient:
         """Closes its connections, and with them the streams that are still open."""
         self._is_closed = True
         await self._wire.aclose()
-        await self._http.aclose()
+        if self._http is not None:
+            await self._http.aclose()
 
     async def __aenter__(self) -> Self:
         return self
@@ -210,15 +222,17 @@ def checked_jitter(jitter: float | None) -> float | None:
     return jitter or None
 
 
-def _wire(transport: str, http: Http, address: Address) -> Wire:
+def _wire(transport: str, http: Http | None, address: Address) -> Wire:
+    if http is None:
+        from torvyn.client import grpc_link
+
+        return Channels("gRPC", partial(grpc_link.connect, address), address)
     if transport == "sse":
         return Sse(http, address.idle_timeout_s)
     if transport == "websocket":
-        from torvyn.client.channels import Channels
-        from torvyn.client.websocket import connect
-
-        return Channels("WebSocket", partial(connect, http), address)
-    raise failure.bad_option(f"`transport` is `sse` or `websocket`, not {str(transport)[:32]!r}")
+        return Channels("WebSocket", partial(websocket.connect, http), address)
+    shown = repr(transport)[:32]
+    raise failure.bad_option(f"`transport` is `sse`, `websocket` or `grpc`, not {shown}")
 
 
 def _object(answer: Any, where: str) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Self
 
@@ -99,6 +99,17 @@ class Generation(AsyncClosing):
         """Ends it in good order, from any thread: the reader gets what was held and the finish
         `stop`."""
         self._run.interrupt("stop")
+
+    def update(
+        self, *, stop: str | Sequence[str] | None = None, max_tokens: int | None = None
+    ) -> None:
+        """Changes what ends it, for text that was not released yet; on the thread of the loop that
+        reads it. None leaves as it is; no stops are `[]`. Raises `InvalidInput`.
+
+        Below what was made already, `max_tokens` ends it as `length`; flows that hold text back
+        have taken what they hold.
+        """
+        self.request = self._run.update(stop, max_tokens)
 
     def close(self) -> None:
         """Ends it at once: from any thread, in the middle of a loop or before it. A reader that

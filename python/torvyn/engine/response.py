@@ -26,14 +26,17 @@ class ChoiceText:
 
     __slots__ = (
         "_ids",
+        "_includes",
         "_index",
         "_kind",
         "_limit",
         "_logprobs",
+        "_released",
         "_stops",
         "_streamer",
         "_vocabulary",
         "finish_reason",
+        "is_changed",
         "is_cut",
         "matched_stop",
         "reasoning_tokens",
@@ -46,6 +49,10 @@ class ChoiceText:
         self._limit = limit
         self._streamer: TextStreamer | None = None
         self._stops = StopStrings([*request.stop], request.include_stop) if request.stop else None
+        self._includes = request.include_stop
+        self.is_changed = False
+        self._released = ""
+        """Text that new stop strings have let go, and nobody was given yet."""
         self._kind: Kind = "text"
         self._ids: list[int] = []
         self._logprobs: list[Mapping[str, Any]] | None = [] if request.logprobs else None
@@ -55,6 +62,28 @@ class ChoiceText:
         self.matched_stop: str | None = None
         self.is_cut = False
         """It was ended here, while the engine would have gone on."""
+
+    def update(self, request: Request, *, is_stop: bool, is_limit: bool) -> None:
+        """Other stop strings or another limit, for what has not left yet; what that lets go, and
+        an end that is due, come with the next step: see `heed`."""
+        self.is_changed = True
+        if is_limit:
+            self._limit = request.max_tokens
+        if not is_stop:
+            return
+        if self._stops is None:
+            self._stops = StopStrings([*request.stop], self._includes) if request.stop else None
+        elif request.stop:
+            self._released += self._stops.replace([*request.stop])
+        else:
+            self._released += self._stops.finish()
+            self._stops = None
+
+    @property
+    def is_due(self) -> bool:
+        """It has all that it may have."""
+        has_stopped = self._stops is not None and self._stops.matched is not None
+        return has_stopped or (self._limit is not None and self.tokens >= self._limit)
 
     def take(self, part: ChoiceStep, out: list[Delta]) -> None:
         ids, finish = part.token_ids, part.finish_reason
@@ -93,7 +122,23 @@ class ChoiceText:
     def end(self, reason: FinishReason, out: list[Delta], *, keeps_held: bool = True) -> None:
         """No more will come. What is held is let go, or with a cancellation dropped."""
         if self.finish_reason is None:
+            if keeps_held:
+                self._release(out)
             self._finish(reason, self._tail() if keeps_held else "", None, out)
+
+    def heed(self, out: list[Delta]) -> None:
+        """What an update has let go leaves, and an end that is due by it comes."""
+        self.is_changed = False
+        self.is_cut = self.is_due
+        if self.is_cut:
+            self.end("length", out)
+        else:
+            self._release(out)
+
+    def _release(self, out: list[Delta]) -> None:
+        if self._released:
+            out.append(Delta(self._index, self._released))
+            self._released = ""
 
     def _decode(self, piece: Any) -> str:
         if self._streamer is None:
@@ -167,11 +212,21 @@ class Response:
             if not 0 <= part.index < len(self.choices):
                 raise _wrong_step(f"a choice {part.index} of {len(self.choices)}")
             choice = self.choices[part.index]
+            if choice.is_changed and choice.finish_reason is None:
+                choice.heed(out)
+                self._settle()
             if choice.finish_reason is None:
                 choice.take(part, out)
                 if choice.finish_reason is not None:
                     self._settle()
         return out
+
+    def update(self, request: Request, *, is_stop: bool, is_limit: bool) -> bool:
+        """What holds from now on; whether every choice has by that all it may have."""
+        alive = [choice for choice in self.choices if choice.finish_reason is None]
+        for choice in alive:
+            choice.update(request, is_stop=is_stop, is_limit=is_limit)
+        return all(choice.is_due for choice in alive)
 
     def end(self, reason: FinishReason = "stop") -> list[Delta]:
         """The last deltas: a finish for every open choice, then the usage."""

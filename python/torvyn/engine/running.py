@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -109,6 +109,20 @@ class Run:
         if loop is not None and not self.is_over:
             with contextlib.suppress(RuntimeError):  # the loop is closed, and all it ran with it
                 loop.call_soon_threadsafe(self._interrupt_here)
+
+    def update(self, stop: str | Sequence[str] | None, max_tokens: int | None) -> Request:
+        """Other stop strings or another limit for what has not left yet: the request as it is
+        from now on. In the loop's thread."""
+        self.request = request = Request.make(self.request, stop=stop, max_tokens=max_tokens)
+        if self.is_over:
+            return request
+        is_due = self.response.update(
+            request, is_stop=stop is not None, is_limit=max_tokens is not None
+        )
+        if is_due and self._loop is not None:
+            # The engine may be silent for long; nothing that it says would be taken.
+            self.interrupt("length")
+        return request
 
     def _begin(self) -> AsyncIterator[Step]:
         self._loop = asyncio.get_running_loop()

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import Final
 
 from torvyn.engine.delta import Delta
+from torvyn.engine.request import Request
 from torvyn.engine.running import Run
 from torvyn.engine.shaping import Lanes
 from torvyn.protocol.frames import FinishReason, Usage
@@ -53,6 +54,11 @@ class AwayRun:
         if self._loop is not None and not self.is_over:
             with contextlib.suppress(RuntimeError):  # the loop is closed
                 self._loop.call_soon_threadsafe(self._rung.set)
+
+    def update(self, stop: str | Sequence[str] | None, max_tokens: int | None) -> Request:
+        """For what the flows have not been given yet."""
+        self.request = self._run.update(stop, max_tokens)
+        return self.request
 
     async def deltas(self, delivered: Callable[[], None]) -> AsyncGenerator[Delta, None]:
         self._loop = asyncio.get_running_loop()

@@ -147,12 +147,18 @@ class SecurityRecord(Record):
 class ServeRecord(Record):
     host: str | None = None
     port: int | None = None
+    grpc_port: int | None = None
     hosts: tuple[str, ...] | None = None
     heartbeat: float | None = None
     write_timeout: float | None = None
     shutdown_grace: float | None = None
     max_body: int | None = None
     max_streams: int | None = None
+    keys: str | None = None
+    tls_cert: str | None = None
+    tls_key: str | None = None
+    audit: str | None = None
+    audit_file: str | None = None
     session_store: str | None = None
     session_ttl: float | None = None
     session_bytes: int | None = None

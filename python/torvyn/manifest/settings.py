@@ -39,7 +39,9 @@ class Setting:
 
     @property
     def text(self) -> str:
-        """The value as it would be written in the file, without quotes."""
+        """The value as it would be written in the file, without quotes; empty for none."""
+        if self.value is None:
+            return ""
         renderers: dict[str, Any] = {
             "size": render_size,
             "duration": render_duration,

@@ -26,6 +26,8 @@ _SECRET_PAIR: Final = re.compile(
     rf"\b({_NAMES})(\s*[=:]\s*)((?:bearer|basic)\s+[^\s,;]+|\"[^\"]*\"|'[^']*'|[^\s,;&]+)",
     re.IGNORECASE,
 )
+_OUR_KEY: Final = re.compile(r"\btvk_[A-Za-z0-9_-]{16,}")
+"""A key of a server, which knows only its hash: it is recognised by how it looks."""
 _CONTROLS: Final = CONTROLS | {0x2028: "\\u2028", 0x2029: "\\u2029"}
 """Shown, not obeyed: a record may quote what streamed through a flow."""
 _BEYOND_JSON: Final = {code: f"\\u{code:04x}" for code in (*range(0x7F, 0xA0), 0x2028, 0x2029)}
@@ -42,6 +44,7 @@ class Redactor:
     def text(self, text: str) -> str:
         for secret in self._secrets:
             text = text.replace(secret, REDACTED)
+        text = _OUR_KEY.sub(REDACTED, text) if "tvk_" in text else text
         return _SECRET_PAIR.sub(rf"\1\2{REDACTED}", text)
 
     def field(self, name: str, value: Any) -> Any:

@@ -42,21 +42,7 @@ class Encoder(FrameEncoder):
 
     def encode(self, frame: Frame) -> bytes:
         """A frame with the number it carries."""
-        match frame:
-            case Start():
-                return self.start()
-            case Delta():
-                return self.delta(
-                    frame.index, frame.kind, frame.text, frame.call, frame.logprobs, frame.seq
-                )
-            case Meta():
-                return self.meta(to_json(frame.data), frame.seq)
-            case Error():
-                return self.error(frame.code, frame.message, frame.retryable, frame.seq)
-            case End():
-                return self._end(frame)
-            case _:
-                return self.heartbeat()
+        return encoded(self, frame)
 
     def error(
         self, code: str, message: str, retryable: bool = False, seq: int | None = None
@@ -82,7 +68,7 @@ class Encoder(FrameEncoder):
         id, name, arguments = (None if part is None else encodable(part) for part in parts)
         return self.call((call.index, id, name, arguments or ""), index, odds, seq)
 
-    def _end(self, end: End) -> bytes:
+    def ended(self, end: End) -> bytes:
         finish: list[tuple[int, str, str | None, str | None]] = [
             (one.index, one.reason, _maybe(one.matched_stop), _maybe(one.stopped_by))
             for one in end.finish
@@ -105,6 +91,25 @@ class Encoder(FrameEncoder):
         if self.dialect == "openai-chat":
             return to_json({"content": [dict(entry) for entry in entries], "refusal": None})
         return to_json(columns(entries))
+
+
+def encoded(encoder: Any, frame: Frame) -> bytes:
+    """A frame by whoever has these methods."""
+    made: bytes
+    match frame:
+        case Start():
+            made = encoder.start()
+        case Delta(seq, index, kind, text, call, logprobs):
+            made = encoder.delta(index, kind, text, call, logprobs, seq)
+        case Meta(seq, data):
+            made = encoder.meta(to_json(data), seq)
+        case Error(seq, code, message, retryable):
+            made = encoder.error(code, message, retryable, seq)
+        case End():
+            made = encoder.ended(frame)
+        case _:
+            made = encoder.heartbeat()
+    return made
 
 
 def columns(entries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Transport: flows that answer requests -> answers on a wire, over HTTP.
+"""Transport: flows that answer requests -> answers on a wire, over HTTP and gRPC.
 
 app          services -> an ASGI application, to serve or to mount
 Settings     what it listens on, and its limits
@@ -9,12 +9,20 @@ answering    routes that flows answer          about     routes about the server
 exchange     one request and its answer        asked     a body -> what is asked of an engine
 call         an answer that is being made      stream    its deltas -> chunks that are sent
 wire         where an answer goes              outlet    sends over a wire, and watches it
+access       whose key it is, what it may      keyfile   keys at rest, as hashes
+limits       what a key has used               pacing    answers as fast as a key may have them
+audit        what is written down              tls       certificates
 admission    how many at a time                gate      who may ask at all: Host and Origin
 meter        what is counted                   caller    who asks
 histogram    how large figures were            tracing   what is told of an answer
 openapi      what is offered, for programs     page      a chat in the browser
 sessions     answers that are kept             resuming  routes about one stream
-notify       a word to the service manager
+websocket    a socket of many streams          said      a client's message -> what it says
+conversation the streams of one channel        channel   a connection that streams share
+held         the conversations there are       notify    a word to the service manager
+grpc_server  gRPC beside HTTP                  grpc_service  its calls
+grpc_request messages -> bodies                grpc_wire     frames -> messages
+grpc_status  refusals -> statuses
 """
 
 from __future__ import annotations

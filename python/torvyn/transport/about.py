@@ -66,4 +66,5 @@ async def metrics(app: Application, exchange: Exchange) -> None:
 async def openapi(app: Application, exchange: Exchange) -> None:
     from torvyn.transport.openapi import document
 
-    await exchange.answer(document(list(app.services), exchange.root))
+    made = document(list(app.services), exchange.root, app.access.has_keys)
+    await exchange.answer(made)

@@ -10,18 +10,23 @@ import contextlib
 import logging
 import time
 from collections.abc import AsyncIterator, Mapping
+from dataclasses import replace
+from typing import Any, Final
 
 from torvyn.engine.service import Service
+from torvyn.errors import TorvynError
 from torvyn.observe.logs import Redactor
 from torvyn.observe.spans import Tracer
 from torvyn.protocol import trace
-from torvyn.transport import asked, paths
+from torvyn.transport import asked, paths, websocket
+from torvyn.transport.access import Access, priority
 from torvyn.transport.admission import Admission
 from torvyn.transport.asked import Asked
 from torvyn.transport.call import Call
 from torvyn.transport.caller import Caller
 from torvyn.transport.exchange import Exchange, Left, Receive, Scope, Send
 from torvyn.transport.gate import Gate
+from torvyn.transport.held import Held
 from torvyn.transport.meter import Meter
 from torvyn.transport.refusal import (
     Refusal,
@@ -42,11 +47,12 @@ from torvyn.transport.wire import Wire
 
 logger = logging.getLogger("torvyn.transport")
 
+_OURS: Final = ("/v1/streams", websocket.PATH)
+_METHODS: Final = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"})
+
 
 def app(
-    services: Mapping[str, Service],
-    settings: Settings | None = None,
-    tracer: Tracer | None = None,
+    services: Mapping[str, Service], settings: Settings | None = None, tracer: Tracer | None = None
 ) -> Application:
     """The ASGI application that answers with these services, by the names that clients use."""
     return Application(services, settings or Settings(), tracer)
@@ -61,13 +67,16 @@ class Application:
         self.services = dict(services)
         self.settings = settings
         self.tracer = tracer
-        self._sample_rate = tracer.sample_rate if tracer is not None else 0.0
+        self.sample_rate = tracer.sample_rate if tracer is not None else 0.0
         self.calls: dict[str, Call] = {}
+        self.held = Held(self._begin, self._end)
         self.meter = Meter(self.services)
         self.is_draining = False
         self.created = int(time.time())
-        self._gate = Gate(settings.hosts, settings.host)
+        self.access = Access(settings)
+        self.gate = Gate(settings.hosts, settings.host)
         self.admission = Admission(settings.max_streams, settings.admission_wait_s)
+        self._readers: set[Reader] = set()
         self._busy = 0
         self._is_idle = asyncio.Event()
         self._is_idle.set()
@@ -76,17 +85,17 @@ class Application:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
-            await self._http(Exchange(scope, receive, send, self._sample_rate))
+            await self._http(Exchange(scope, receive, send, self.sample_rate))
         elif scope["type"] == "lifespan":
             await self._lifespan(receive, send)
         elif scope["type"] == "websocket":
-            await receive()
-            await send({"type": "websocket.close", "code": 1000})
+            await websocket.converse(self, scope, receive, send)
 
     async def drain(self, grace_s: float | None = None) -> None:
         """Takes no more requests; what runs may end by itself for most of the time it has, then
         its clients are told."""
         self.is_draining = True
+        self.held.drain()
         grace_s = self.settings.shutdown_grace_s if grace_s is None else grace_s
         last_s = min(1.0, grace_s / 4)
         try:
@@ -121,6 +130,11 @@ class Application:
         self.sessions.suspend()
         for call in list(self.calls.values()):
             call.fail(shutting_down())
+        self.held.hurry()
+
+    def identify(self, headers: Mapping[str, str], **where: Any) -> Caller:
+        """Who asks, whatever the transport; raises the refusal."""
+        return self.access.identify(headers, **where)
 
     # One request
 
@@ -129,7 +143,11 @@ class Application:
         route = "unknown"
         before = trace.CURRENT.set(exchange.trace)
         try:
-            self._gate.check(exchange.headers)
+            self.gate.check(exchange.headers)
+            if not paths.is_open(exchange.path):
+                exchange.caller = self.identify(
+                    exchange.headers, request_id=exchange.id, peer=exchange.peer
+                )
             route, handler = paths.find(exchange)
             await handler(self, exchange)
         except type(Left):
@@ -138,7 +156,9 @@ class Application:
             await self._refuse(exchange, error)
         finally:
             trace.CURRENT.reset(before)
-            self.meter.requests[exchange.method, route, exchange.status] += 1
+            # Whoever asks chooses the word: only those that mean something are counted apart.
+            method = exchange.method if exchange.method in _METHODS else "other"
+            self.meter.requests[method, route, exchange.status] += 1
         took_ms = (time.perf_counter() - began_s) * 1000
         fields = {"event": "request", "request_id": exchange.id, "status": exchange.status}
         fields["trace_id"] = exchange.trace.trace_id
@@ -146,15 +166,20 @@ class Application:
         logger.info("%s %s %d %.1f ms %s", *words, extra=fields)
 
     async def _refuse(self, exchange: Exchange, raised: Exception) -> None:
-        error = told(raised)
-        if error.__cause__ is raised:
-            logger.exception("request %s failed", exchange.id, exc_info=raised)
+        error, words = self.explained(raised, exchange.id)
         if exchange.status:
             return
-        is_openai = exchange.path.startswith("/v1/") and not exchange.path.startswith("/v1/streams")
-        body = (openai_body if is_openai else own_body)(error, self._redactor.text(error.message))
+        is_openai = exchange.path.startswith("/v1/") and not exchange.path.startswith(_OURS)
+        body = (openai_body if is_openai else own_body)(error, words)
         headers = error.headers if isinstance(error, Refusal) else {}
         await exchange.answer(body, status_of(error), headers=headers)
+
+    def explained(self, raised: Exception, request_id: str) -> tuple[TorvynError, str]:
+        """What a client is told, and in which words; the log is told what is our own mistake."""
+        error = told(raised)
+        if error.__cause__ is raised:
+            logger.exception("request %s failed", request_id, exc_info=raised)
+        return error, self._redactor.text(error.message)
 
     # Answers of flows
 
@@ -162,6 +187,9 @@ class Application:
         """Answers over that wire; a refusal is raised before anything was sent."""
         if self.is_draining:
             raise shutting_down()
+        rank = priority(wire.caller, wanted.options.get("priority"))
+        if rank is not None:
+            wanted = replace(wanted, options={**wanted.options, "priority": rank})
         if wanted.is_stateful:
             session = await self.sessions.start(wanted, wire.request_id, wire.caller)
             await self._read(Client(session, wire, self.settings, 1))
@@ -170,11 +198,19 @@ class Application:
         # Made before it waits for a place: its clock starts when the request was received.
         generation = service.generate(wanted.what, **wanted.options)
         make = Stream if wanted.is_streamed else Whole
-        async with self.admission:
+        async with self.admitted(wire.caller, generation.request.priority):
             await self.attend(make(wire, wanted, name, service, generation, self.settings))
+
+    @contextlib.asynccontextmanager
+    async def admitted(self, caller: Caller, rank: str) -> AsyncIterator[None]:
+        """A place among the answers that are made, within the limits of the caller's key."""
+        with self.access.enter(caller):
+            async with self.admission.of(rank):
+                yield
 
     async def resume(self, wire: Wire, id: str, after: str | None) -> None:
         """What a session still has for a client that has all up to `after`."""
+        self.access.check(wire.caller)
         session = await self.sessions.find(id, wire.caller)
         place = session.place(after)
         self.sessions.resumed += 1
@@ -182,6 +218,7 @@ class Application:
 
     async def observe(self, wire: Wire, id: str) -> None:
         """What happens in a stream of the caller's tenant. Whoever watches changes nothing."""
+        self.access.check(wire.caller)
         session = self.sessions.get(id, wire.caller)
         call = self.call(id, wire.caller)
         if session is not None:
@@ -202,6 +239,9 @@ class Application:
         meter.streams += 1
         self.calls[call.id] = call
         self._begin()
+        self.access.watch(self.calls, self._readers)
+        self.access.audit.started(call)
+        call.pace = self.access.limits.pace(call.wire.caller)
         try:
             await call.run()
         except Exception as error:
@@ -211,15 +251,19 @@ class Application:
             del self.calls[call.id]
             meter.streams -= 1
             meter.ended(call)
+            self.access.audit.ended(call)
             if self.tracer is not None:
                 tell(self.tracer, call, self.services[call.flow].engine.name)
             self._end()
 
     async def _read(self, reader: Reader) -> None:
         self._begin()
+        self._readers.add(reader)
+        self.access.watch(self.calls, self._readers)
         try:
             await reader.run()
         finally:
+            self._readers.discard(reader)
             self._end()
 
     def _begin(self) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 
 from torvyn.engine.generation import Generation
 from torvyn.engine.service import Service
@@ -17,6 +18,7 @@ from torvyn.observe.logs import Redactor
 from torvyn.protocol import trace
 from torvyn.protocol.frames import Finish, FinishReason
 from torvyn.transport.asked import Asked
+from torvyn.transport.limits import Pace
 from torvyn.transport.settings import Settings
 from torvyn.transport.wire import Wire
 
@@ -28,13 +30,16 @@ class Call(ABC):
         "_alarm",
         "_deadline_s",
         "_listener",
+        "_pause",
         "_stopped_by",
         "asked",
         "created",
         "failure",
         "flow",
         "generation",
+        "is_ending",
         "is_left",
+        "pace",
         "settings",
         "trace",
         "wire",
@@ -61,10 +66,16 @@ class Call(ABC):
         """Why it could not go on, as far as this side knows."""
         self.is_left = False
         """Nobody reads any more."""
+        self.is_ending = False
+        """Somebody has ended it: it waits for nothing any more."""
+        self.pace: Pace | None = None
+        """How fast its key may have it."""
+        self._pause: asyncio.Future[None] | None = None
         self._deadline_s = service.deadline_s
         self._stopped_by: str | None = None
         self._listener: asyncio.Task[None] | None = None
         self._alarm: asyncio.TimerHandle | None = None
+        wire.bind(generation.request_id)
 
     @property
     def id(self) -> str:
@@ -78,21 +89,31 @@ class Call(ABC):
         """As its client asks: what is held is let go, and it ends well."""
         self._stopped_by = "client"
         self.generation.stop()
+        self._hurry()
+
+    def update(
+        self, *, stop: str | Sequence[str] | None = None, max_tokens: int | None = None
+    ) -> None:
+        """As its client asks: for what has not left yet."""
+        self.generation.update(stop=stop, max_tokens=max_tokens)
 
     def leave(self) -> None:
         """The client has gone."""
         self.is_left = True
         self.generation.close()
+        self._hurry()
 
     def cancel(self) -> None:
         """As its client asks: at once, and what is held is dropped."""
         self.generation.close()
+        self._hurry()
 
     def fail(self, error: TorvynError) -> None:
         """It cannot go on; the client is told why."""
         if self.failure is None:
             self.failure = error
             self.generation.close()
+            self._hurry()
 
     def finish(self, index: int, reason: FinishReason | None, matched: str | None) -> Finish:
         """How a choice ended, seen from outside: what we broke off is an error."""
@@ -104,6 +125,28 @@ class Call(ABC):
     def message_of(self, error: TorvynError) -> str:
         """The words for the client, without secrets."""
         return Redactor(self.settings.secrets).text(error.message)
+
+    async def pause(self, seconds: float) -> None:
+        """Waits so long; less, when it is ended meanwhile."""
+        if seconds <= 0 or self.is_ending:
+            return
+        loop = asyncio.get_running_loop()
+        self._pause = loop.create_future()
+        timer = loop.call_later(seconds, self._go_on)
+        try:
+            await self._pause
+        finally:
+            timer.cancel()
+            self._pause = None
+
+    def _go_on(self) -> None:
+        if self._pause is not None and not self._pause.done():
+            self._pause.set_result(None)
+
+    def _hurry(self) -> None:
+        self.is_ending = True
+        self._go_on()
+        self.wire.hurry()
 
     def attend(self) -> None:
         """From now on the engine is told when the client leaves or time is up."""

@@ -38,6 +38,7 @@ class Exchange:
         "id",
         "method",
         "path",
+        "peer",
         "query",
         "receive",
         "root",
@@ -58,12 +59,14 @@ class Exchange:
             bytes(name).decode("latin-1").lower(): bytes(value).decode("latin-1")
             for name, value in scope["headers"]
         }
-        given = self.headers.get("x-request-id", "")
-        self.id = given if _ID.fullmatch(given) else new_id()
+        self.id = chosen_id(self.headers)
         """What answers and logs call it; a client may choose it."""
         self.query = dict(parse_qsl(bytes(scope.get("query_string", b"")).decode("latin-1")))
         self.trace = trace.begin(self.headers.get("traceparent"), sample_rate)
         self.caller = ANYONE
+        peer = scope.get("client")
+        self.peer = str(peer[0]) if peer else None
+        """The address it came from, as far as that is known."""
         self.receive = receive
         self.send = send
         self.status = 0
@@ -125,6 +128,12 @@ class Exchange:
         await self.send({"type": "http.response.body", "body": data})
 
 
+def chosen_id(headers: Mapping[str, str]) -> str:
+    """The id that a client has chosen for its request, or a new one."""
+    given = headers.get("x-request-id", "")
+    return given if _ID.fullmatch(given) else new_id()
+
+
 class _Left(Exception):
     """The client went away before it had asked."""
 
@@ -133,25 +142,31 @@ Left: Final = _Left()
 _CLOSE: Final = {"connection": "close"}
 
 
-def parsed(data: bytes) -> dict[str, Any]:
+def parsed(data: bytes, what: str = "body") -> dict[str, Any]:
     """The object that the bytes are, or a refusal."""
+    found = json_value(data, what)
+    if not isinstance(found, dict):
+        message = f"the {what} is a JSON {type(found).__name__}, not an object"
+        raise Refusal(400, "transport.bad-json", message, hint='such as {"prompt": "Hello"}')
+    return found
+
+
+def json_value(data: bytes, what: str) -> Any:
+    """What the bytes are in JSON, of limited depth, or a refusal."""
     try:
         found = json.loads(data.decode(), parse_constant=_no_number)
     except RecursionError:
-        raise _too_deep() from None
+        raise _too_deep(what) from None
     except ValueError as error:
         where = f": {error}" if isinstance(error, json.JSONDecodeError) else ""
         raise Refusal(
             400,
             "transport.bad-json",
-            f"the body is no JSON{where}",
+            f"the {what} is no JSON{where}",
             hint='such as {"prompt": "Hello"}',
         ) from None
-    if not isinstance(found, dict):
-        message = f"the body is a JSON {type(found).__name__}, not an object"
-        raise Refusal(400, "transport.bad-json", message, hint='such as {"prompt": "Hello"}')
     if _depth_passes(found, MOST_DEPTH):
-        raise _too_deep()
+        raise _too_deep(what)
     return found
 
 
@@ -174,8 +189,9 @@ def _no_number(text: str) -> Any:
     raise ValueError(f"{text} is no number of JSON")
 
 
-def _too_deep() -> Refusal:
-    return Refusal(400, "transport.json-too-deep", f"the body has more than {MOST_DEPTH} levels")
+def _too_deep(what: str) -> Refusal:
+    message = f"the {what} has more than {MOST_DEPTH} levels"
+    return Refusal(400, "transport.json-too-deep", message)
 
 
 def _too_large(limit: int) -> Refusal:

@@ -81,13 +81,14 @@ def _is_any(name: str) -> bool:
         return not name
 
 
-def check_bound(host: str, is_allowed: bool) -> None:
-    """Raises when others could reach it, unless that was asked for in words."""
-    if is_allowed or is_loopback(host):
+def check_bound(host: str, is_allowed: bool, has_keys: bool = False) -> None:
+    """Raises when others could reach it and nobody is asked for a key, unless that was asked for
+    in words."""
+    if is_allowed or has_keys or is_loopback(host):
         return
     raise UsageError(
         "transport.public-refused",
         f"`{host}` can be reached from other machines, and nobody would be asked for a key",
-        hint="listen on 127.0.0.1 behind a proxy that knows its users, or say "
-        "`--allow-public-without-keys`",
+        hint="`torvyn keys add NAME` and `--keys PATH` ask for keys; or listen on 127.0.0.1 behind "
+        "a proxy that knows its users, or say `--allow-public-without-keys`",
     )

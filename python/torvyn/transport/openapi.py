@@ -41,8 +41,13 @@ _JSON: Final = {"application/json": {"schema": {"type": "object"}}}
 _HTML: Final = {"text/html": {"schema": {"type": "string"}}}
 _BYTES: Final = {"*/*": {"schema": {"type": "string"}}}
 
+_KEYED: Final[Json] = {
+    "components": {"securitySchemes": {"key": {"type": "http", "scheme": "bearer"}}},
+    "security": [{"key": []}],
+}
 
-def document(flows: list[str], root: str = "") -> Json:
+
+def document(flows: list[str], root: str = "", has_keys: bool = False) -> Json:
     """The document, with the flows that can be asked for; paths are below `root`."""
     model = {"model": {"enum": flows}}
     own = _object({**_OPTIONS, **_STATEFUL, "flow": {"enum": flows}, **_asked()}, [], closed=True)
@@ -60,6 +65,7 @@ def document(flows: list[str], root: str = "") -> Json:
             "get": _operation("Come back to a stream.", {**_EVENTS, **_LINES}, None, "id"),
             "delete": _operation("Stop a stream.", _JSON, None, "id", "202"),
         },
+        "/v1/ws": {"get": _operation("Many streams on a WebSocket.", {}, status="101")},
         "/v1/chat/completions": {
             "post": _operation("OpenAI's chat completions.", {**_JSON, **_EVENTS}, chat)
         },
@@ -79,7 +85,9 @@ def document(flows: list[str], root: str = "") -> Json:
         "/openapi.json": {"get": _operation("This document.", _JSON)},
     }
     info = {"title": "Torvyn", "version": "1", "description": "Flows that answer requests."}
-    return {"openapi": "3.1.0", "info": info, "servers": [{"url": root or "/"}], "paths": paths}
+    servers = [{"url": root or "/"}]
+    made = {"openapi": "3.1.0", "info": info, "servers": servers, "paths": paths}
+    return {**made, **_KEYED} if has_keys else made
 
 
 def _asked() -> Json:

@@ -93,7 +93,7 @@ class Outlet:
         except OSError:
             self._leave()
         finally:
-            self._sending -= 1
+            self._arrives()
 
     async def deliver(self, *frames: bytes, is_last: bool = False) -> None:
         if self.is_left or self.is_over or not frames:
@@ -105,7 +105,7 @@ class Outlet:
         except OSError:
             self._leave()
         finally:
-            self._sending -= 1
+            self._arrives()
 
     def _leave(self) -> None:
         self.is_left = True
@@ -117,6 +117,12 @@ class Outlet:
         self._sending += 1
         if self._sending == 1:
             self._since_s = now_s
+
+    def _arrives(self) -> None:
+        self._sending -= 1
+        if self._sending:
+            # One of several was taken: somebody reads.
+            self._since_s = self._time()
 
     def _pause_s(self) -> float:
         return min(self._settings.heartbeat_s, self._settings.write_timeout_s / 4)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final
 
-from torvyn.transport import about, answering, page, resuming
+from torvyn.transport import about, answering, page, resuming, websocket
 from torvyn.transport.refusal import Refusal
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ PATHS: Final[dict[str, dict[str, Handler]]] = {
     page.ASSETS + "{name}": {"GET": page.asset},
     "/v1/streams": {"POST": answering.own},
     resuming.STREAM + "{id}": {"GET": resuming.read, "DELETE": resuming.stop},
+    websocket.PATH: {"GET": websocket.upgrade},
     "/v1/chat/completions": {"POST": answering.chat},
     "/v1/completions": {"POST": answering.completions},
     "/v1/models": {"GET": about.models},
@@ -29,7 +30,13 @@ PATHS: Final[dict[str, dict[str, Handler]]] = {
     "/readyz": {"GET": about.ready},
     "/openapi.json": {"GET": about.openapi},
 }
+_FREE: Final = ("/", "/healthz", "/readyz")
 _OPEN_ENDED: Final = {path.partition("{")[0]: path for path in PATHS if "{" in path}
+
+
+def is_open(path: str) -> bool:
+    """Whether it is answered without a key: how the server is, and the page that asks for one."""
+    return path in _FREE or path.startswith("/assets/")
 
 
 def find(exchange: Exchange) -> tuple[str, Handler]:

@@ -79,6 +79,16 @@ def unknown_stream() -> Refusal:
     return Refusal(404, "transport.stream-unknown", message, hint=hint)
 
 
+def bad_message(kind: str) -> Refusal:
+    return Refusal(400, "transport.bad-message", f"what was sent is no {kind}")
+
+
+def unread(after_s: float) -> Refusal:
+    message = f"nothing was read for {after_s:g} s"
+    hint = "`write_timeout` of `[serve]` is the limit"
+    return Refusal(408, "transport.unread", message, hint=hint)
+
+
 def told(error: Exception) -> TorvynError:
     """The error that clients are told of; a mistake of ours keeps its words to the log."""
     if isinstance(error, TorvynError) and not isinstance(error, BugError):

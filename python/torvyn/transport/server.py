@@ -15,12 +15,16 @@ import socket
 import sys
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from torvyn.errors import MissingError, UsageError
+from torvyn.transport import tls
 from torvyn.transport.application import Application
 from torvyn.transport.notify import notify
 from torvyn.transport.settings import KiB, Settings
+
+if TYPE_CHECKING:
+    from torvyn.transport.grpc_server import GrpcServer
 
 BACKLOG: Final = 1024
 _SEND_BYTES: Final = 16 * KiB
@@ -29,6 +33,9 @@ is better held by the engine than by the socket."""
 _HEADER_MS: Final = 10_000
 _BUFFER_BYTES: Final = 32 * KiB
 """Of a connection: the largest head of a request, and what waits to be written."""
+_LETTING_GO_S: Final = 0.1
+"""Granian's threads let go of a WebSocket's last objects a moment after its end. An interpreter
+that ends meanwhile takes the process down with them."""
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -49,12 +56,7 @@ def listen(settings: Settings) -> socket.socket:
     sock = socket.socket(family, socket.SOCK_STREAM)
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BYTES)
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        if sys.platform == "linux":
-            user_timeout_ms = int(settings.write_timeout_s * 1000)
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, _SEND_BYTES)
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, user_timeout_ms)
+        limit(sock, settings)
         sock.bind((settings.host, settings.port))
         sock.listen(BACKLOG)
         sock.setblocking(False)
@@ -69,22 +71,37 @@ def listen(settings: Settings) -> socket.socket:
     return sock
 
 
+def limit(sock: socket.socket, settings: Settings) -> None:
+    """Small buffers, and an end for peers that take nothing."""
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BYTES)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    if sys.platform == "linux":
+        user_timeout_ms = int(settings.write_timeout_s * 1000)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, _SEND_BYTES)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, user_timeout_ms)
+
+
 class Server:
     """`async with`: serves while it is entered."""
 
     def __init__(self, application: Application) -> None:
         self.application = application
         embed = _granian("granian.server.embed")
+        secured = tls.options(application.settings)
         self._socket = listen(application.settings)
         host, port = self._socket.getsockname()[:2]
-        self.url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+        shown = f"[{host}]" if ":" in host else host
+        self.url = f"{'https' if secured else 'http'}://{shown}:{port}"
         self.port: int = port
-        self._granian = embed.Server(application, **_options(application.settings))
+        self._granian = embed.Server(application, **_options(application.settings), **secured)
         # The only way in for a socket of one's own.
         self._granian._init_shared_socket = self._hand_over
+        self.grpc = _grpc(application)
 
     async def __aenter__(self) -> Self:
         self._serving = asyncio.ensure_future(self._granian.serve())
+        if self.grpc is not None:
+            await self.grpc.start()
         return self
 
     async def __aexit__(
@@ -93,14 +110,23 @@ class Server:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self.close_door()
+        if self.grpc is not None:
+            await self.grpc.stop()
+        self._granian.stop()
         grace_s = 0.1 if error is not None else self.application.settings.shutdown_grace_s
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._serving, grace_s)
+        if self.application.held.has_been:
+            await asyncio.sleep(_LETTING_GO_S)
 
     def close_door(self) -> None:
-        """No more connections; those that are there go on."""
-        self._granian.stop()
+        """No more connections; those that are there go on.
+
+        Granian forgets connections that became WebSockets and would take them down: as long as
+        there are any it stays, and the application refuses whoever comes."""
+        self.application.held.when_none(self._granian.stop)
+        if self.grpc is not None:
+            self.grpc.close_door()
 
     async def until_broken(self) -> None:
         await asyncio.shield(self._serving)
@@ -110,16 +136,18 @@ class Server:
         self._granian._shd = holder(self._socket.detach(), False, BACKLOG)
 
 
-def serve(application: Application, ready: Callable[[str], None], told: Callable[[], None]) -> int:
-    """Serves until a signal ends it, whose number it gives. `ready` gets the address, `told` is
-    called when the end begins."""
+def serve(
+    application: Application, ready: Callable[[Server], None], told: Callable[[], None]
+) -> int:
+    """Serves until a signal ends it, whose number it gives. `ready` gets the server, which knows
+    its addresses; `told` is called when the end begins."""
     # A thread that waits for the interpreter gets it within half a millisecond, not five.
     sys.setswitchinterval(0.0005)
     return asyncio.run(_serve(application, ready, told))
 
 
 async def _serve(
-    application: Application, ready: Callable[[str], None], told: Callable[[], None]
+    application: Application, ready: Callable[[Server], None], told: Callable[[], None]
 ) -> int:
     loop = asyncio.get_running_loop()
     caught: asyncio.Future[int] = loop.create_future()
@@ -133,7 +161,7 @@ async def _serve(
     async with Server(application) as server:
         for number in _SIGNALS:
             loop.add_signal_handler(number, on_signal, number)
-        ready(server.url)
+        ready(server)
         notify("READY=1", f"STATUS=serving at {server.url}")
         broken = asyncio.ensure_future(server.until_broken())
         either: set[asyncio.Future[Any]] = {caught, broken}
@@ -154,7 +182,7 @@ def _options(settings: Settings) -> dict[str, Any]:
         "address": settings.host,
         "port": settings.port,
         "interface": "asginl",
-        "websockets": False,
+        "websockets": True,
         "log_enabled": False,
         "backlog": BACKLOG,
         "backpressure": max(BACKLOG, 2 * settings.max_streams),
@@ -169,6 +197,14 @@ def _options(settings: Settings) -> dict[str, Any]:
             max_send_buffer_size=_BUFFER_BYTES,
         ),
     }
+
+
+def _grpc(application: Application) -> GrpcServer | None:
+    if application.settings.grpc_port is None:
+        return None
+    from torvyn.transport.grpc_server import GrpcServer
+
+    return GrpcServer(application)
 
 
 def _granian(module: str) -> Any:

@@ -18,6 +18,8 @@ class Settings:
 
     host: str = "127.0.0.1"
     port: int = 8080
+    grpc_port: int | None = None
+    """0: any that is free; None: no gRPC."""
     hosts: tuple[str, ...] = ()
     """Names it answers to besides those of this machine alone; `*`: to any."""
     heartbeat_s: float = 15.0
@@ -36,25 +38,49 @@ class Settings:
     chunk_tokens: int = 16
     chunk_bytes: int = 4 * KiB
     """What is ready together leaves together, up to these; the first chunk leaves at once."""
+    keys: str = ""
+    """The file of those who may ask; without one, everybody may."""
+    tls_cert: str = ""
+    tls_key: str = ""
+    audit: str = "none"
+    audit_file: str = ""
     secrets: frozenset[str] = frozenset()
     """Texts that no client may see, whatever an error says."""
 
     @classmethod
-    def of(cls, settings: manifest.Settings, folder: Path, **more: Any) -> Self:
-        """From the settings of a manifest, in whose folder files are meant to be."""
-        store = settings["serve.session_store"]
+    def of(cls, settings: manifest.Settings, folder: str | Path = ".", **more: Any) -> Self:
+        """From the settings of a manifest that lies in that folder."""
         return cls(
             host=settings["serve.host"],
             port=settings["serve.port"],
+            grpc_port=settings["serve.grpc_port"],
             hosts=tuple(settings["serve.hosts"]),
             heartbeat_s=settings["serve.heartbeat"],
             write_timeout_s=settings["serve.write_timeout"],
             shutdown_grace_s=settings["serve.shutdown_grace"],
             max_body_bytes=settings["serve.max_body"],
             max_streams=settings["serve.max_streams"],
-            session_store=str(folder / store) if store else None,
+            session_store=path_of(settings, "serve.session_store", folder) or None,
             session_ttl_s=settings["serve.session_ttl"],
             session_bytes=settings["serve.session_bytes"],
             max_sessions=settings["serve.max_sessions"],
+            keys=path_of(settings, "serve.keys", folder),
+            tls_cert=path_of(settings, "serve.tls_cert", folder),
+            tls_key=path_of(settings, "serve.tls_key", folder),
+            audit=settings["serve.audit"],
+            audit_file=path_of(settings, "serve.audit_file", folder),
             **more,
         )
+
+
+def path_of(settings: manifest.Settings, name: str, folder: str | Path) -> str:
+    """Where a setting leads: what a file says is meant from its folder, what was typed from here.
+    Empty when it says nothing."""
+    setting = settings.values[name]
+    if not setting.value:
+        return ""
+    if setting.origin in ("flag", "environment"):
+        folder = "."
+    elif setting.origin == "user" and setting.location is not None and setting.location.file:
+        folder = Path(setting.location.file).parent
+    return str(Path(folder, setting.value).absolute())

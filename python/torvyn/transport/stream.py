@@ -20,6 +20,7 @@ from torvyn.transport.asked import ignored_header
 from torvyn.transport.call import Call
 from torvyn.transport.drive import drive
 from torvyn.transport.outlet import Outlet
+from torvyn.transport.pacing import paced
 from torvyn.transport.refusal import is_retryable, told
 
 if TYPE_CHECKING:
@@ -103,6 +104,8 @@ class Stream(Call):
     async def _answered(self) -> list[bytes]:
         """Sends everything but the end, which it gives."""
         deltas = aiter(self.generation)
+        if self.pace is not None:
+            deltas = paced(deltas, self.pace, self.pause, self._made)
         error: TorvynError | None = None
         try:
             await drive(deltas, self._take, self._flush)
@@ -114,6 +117,11 @@ class Stream(Call):
             await deltas.aclose()
         self.failure = self.failure or error
         return [*self._gathered(), *self._end()]
+
+    def _made(self) -> int:
+        """Tokens, without those that another process had made before."""
+        again: int = getattr(self.generation, "skipped_tokens", 0)
+        return self.generation.usage.completion_tokens - again
 
     def _take(self, delta: Delta) -> bool:
         """Gathers it; whether it is time to send."""

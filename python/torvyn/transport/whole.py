@@ -17,7 +17,11 @@ class Whole(Call):
     async def run(self) -> None:
         self.attend()
         try:
+            if self.pace is not None:
+                await self.pause(self.pace.debt_s())
             completion = await self.generation.acomplete()
+            if self.pace is not None:
+                await self.pause(self.pace.spend(completion.usage.completion_tokens))
         finally:
             self.dismiss()
         if self.is_left:

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from torvyn.protocol.encoder import Dialect, Encoder, Framing
 from torvyn.transport.caller import Caller
 from torvyn.transport.exchange import Exchange
+
+if TYPE_CHECKING:
+    from torvyn.protocol.proto_encoder import ProtoEncoder
 
 STREAMED: Final = {"cache-control": "no-cache, no-transform", "x-accel-buffering": "no"}
 KINDS: Final[dict[Framing, str]] = {
@@ -39,7 +42,7 @@ class Wire(ABC):
         self.send = send
 
     @abstractmethod
-    def encoder(self, dialect: Dialect, **identity: Any) -> Encoder:
+    def encoder(self, dialect: Dialect, **identity: Any) -> Encoder | ProtoEncoder:
         """What spells the frames."""
 
     @abstractmethod
@@ -58,6 +61,14 @@ class Wire(ABC):
     @abstractmethod
     async def until_left(self) -> None:
         """Returns when nobody is there any more."""
+
+    def bind(self, id: str) -> None:
+        """Which answer goes over it."""
+        return
+
+    def hurry(self) -> None:
+        """The answer is about to end: what is left of it waits for nobody's leave."""
+        return
 
 
 class HttpWire(Wire):

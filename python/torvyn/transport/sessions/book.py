@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from torvyn.errors import TorvynError
 from torvyn.transport.caller import Caller
 from torvyn.transport.refusal import Refusal, busy, told, unknown_stream
-from torvyn.transport.sessions.revival import caller_of, last_words, replayed, to_stored
+from torvyn.transport.sessions.revival import last_words, replayed, to_stored
 from torvyn.transport.sessions.session import Session, SessionWire
 from torvyn.transport.sessions.store import Store
 from torvyn.transport.stream import Stream
@@ -68,7 +68,7 @@ class Sessions:
 
     async def find(self, id: str, caller: Caller) -> Session:
         """The session of that id, if it is the caller's."""
-        session = self._sessions.get(id) or await self._restored(id)
+        session = self._sessions.get(id) or await self._restored(id, caller)
         if session is None or session.caller.tenant != caller.tenant:
             raise unknown_stream()
         return session
@@ -118,7 +118,8 @@ class Sessions:
 
     async def _run(self, session: Session, stream: Stream, admitted: asyncio.Future[None]) -> None:
         try:
-            async with self._app.admission:
+            rank = stream.generation.request.priority
+            async with self._app.admitted(session.caller, rank):
                 admitted.set_result(None)
                 await self._app.attend(stream)
         except Exception as error:
@@ -132,17 +133,16 @@ class Sessions:
 
     # What another process began
 
-    async def _restored(self, id: str) -> Session | None:
+    async def _restored(self, id: str, caller: Caller) -> Session | None:
         if self._store is None:
             return None
         self._clean_once()
         stored = await self._store.load(id)
-        if stored is None or id in self._sessions:
+        if stored is None or stored.tenant != caller.tenant or id in self._sessions:
             return self._sessions.get(id)
         limit_bytes = self._app.settings.session_bytes
-        session = Session(
-            id, caller_of(stored), stored.flow, stored.epoch, limit_bytes, stored.first
-        )
+        # It goes on with the key of who came back for it.
+        session = Session(id, caller, stored.flow, stored.epoch, limit_bytes, stored.first)
         session.store = self._store
         self._enter(session)
         progress = session.refill(stored.frames, stored.gone, stored.is_over)

@@ -26,7 +26,7 @@ class Reader:
     def __init__(self, ring: Ring, epoch: str, wire: Wire, settings: Settings, place: int) -> None:
         self._ring = ring
         self._epoch = epoch
-        self._wire = wire
+        self.wire = wire
         self._settings = settings
         self._place = place
         identity = {"id": "", "flow": "", "created": 0, "epoch": epoch}
@@ -38,7 +38,7 @@ class Reader:
         """Why it ends before the answer does: a code, words, whether to try again."""
 
     async def run(self) -> None:
-        await self._wire.begin({})
+        await self.wire.begin({})
         listener = asyncio.get_running_loop().create_task(self._listen())
         outlet = self._outlet
         outlet.open()
@@ -98,21 +98,21 @@ class Reader:
         last = self._place - 1
         error = self._said.error(code, message, is_retryable, last)
         end = self._said.end([(0, "error", None, None)], None, None, last)
-        await self._outlet.deliver(*(self._wire.spell(f, "") for f in (error, end)), is_last=True)
+        await self._outlet.deliver(*(self.wire.spell(f, "") for f in (error, end)), is_last=True)
 
     async def _skip(self) -> None:
         missed, self._place = self._ring.first - self._place, self._ring.first
         meta = self._said.meta(f'{{"skipped":{missed}}}', self._place - 1)
-        await self._outlet.deliver(self._wire.spell(meta, ""))
+        await self._outlet.deliver(self.wire.spell(meta, ""))
 
     def _spelled(self, frame: bytes, seq: int) -> bytes:
-        return self._wire.spell(frame, f"{self._epoch}-{seq}")
+        return self.wire.spell(frame, f"{self._epoch}-{seq}")
 
     def _told(self, size: int) -> None:
         """So much was sent."""
 
     async def _listen(self) -> None:
-        await self._wire.until_left()
+        await self.wire.until_left()
         self.leave()
 
 
@@ -122,6 +122,7 @@ class Client(Reader):
     def __init__(self, session: Session, wire: Wire, settings: Settings, place: int) -> None:
         super().__init__(session.ring, session.epoch, wire, settings, place)
         self._session = session
+        wire.bind(session.id)
 
     async def run(self) -> None:
         session = self._session

@@ -60,6 +60,8 @@ class Replayed:
         self._left = {key: count for key, (count, _) in progress.said.items()}
         self._crcs = {key: crc for key, (_, crc) in progress.said.items()}
         self._seen: dict[Key, int] = {}
+        self.skipped_tokens = 0
+        """Made again, and told before."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._generation, name)
@@ -70,6 +72,8 @@ class Replayed:
             async for delta in deltas:
                 if (rest := self._rest(delta)) is not None:
                     yield rest
+                else:
+                    self.skipped_tokens = self._generation.usage.completion_tokens
         finally:
             await deltas.aclose()
         if any(self._left.values()):

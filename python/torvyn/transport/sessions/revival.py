@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from torvyn.errors import TorvynError
 from torvyn.protocol.encoder import Encoder
 from torvyn.transport.asked import Asked
-from torvyn.transport.caller import Caller
 from torvyn.transport.refusal import is_retryable
 from torvyn.transport.sessions.file import Stored
 from torvyn.transport.sessions.replay import Progress, Replayed, generation_lost
@@ -30,10 +29,6 @@ def to_stored(session: Session, asked: Asked) -> Stored:
         epoch=session.epoch,
         asked=json.dumps(what),
     )
-
-
-def caller_of(stored: Stored) -> Caller:
-    return Caller(name=stored.caller, tenant=stored.tenant)
 
 
 def replayed(

@@ -144,6 +144,12 @@ class Session:
         """Whether such a client has all there will ever be."""
         return self.is_over and after is not None and self._number(after) == self.ring.next - 1
 
+    def refuse_read(self, after: str | None) -> None:
+        """Raises for such a client, where there is no status to tell it by."""
+        if self.is_read(after):
+            message = f"the answer ended with {after}: nothing comes after it"
+            raise Refusal(410, "session.all-read", message)
+
     def _number(self, event_id: str) -> int:
         epoch, dash, number = event_id.rpartition("-")
         if dash and epoch != self.epoch:

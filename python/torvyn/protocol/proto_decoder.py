@@ -1,0 +1,105 @@
+"""Messages of gRPC back into frames, for clients of ours: `decode(encode(x)) == x`.
+
+Log probabilities come in the form of the other dialects, with `bytes` and `top_logprobs` always
+there.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+from torvyn.protocol.failure import bad_frame
+from torvyn.protocol.frames import (
+    Delta,
+    End,
+    Error,
+    Finish,
+    Frame,
+    Heartbeat,
+    Kind,
+    Meta,
+    Start,
+    ToolCall,
+    Usage,
+)
+from torvyn.protocol.proto_encoder import REASON_NUMBERS
+
+_REASONS: Final = {number: reason for reason, number in REASON_NUMBERS.items()}
+
+
+def frame_from_message(message: Any) -> Frame | None:
+    """The frame of a `Frame`; None for one that a later version may have added."""
+    match message.WhichOneof("frame"):
+        case "start":
+            start = message.start
+            return Start(start.id, start.flow, start.created, start.version)
+        case "delta":
+            return _delta(message.seq, message.delta)
+        case "meta":
+            return Meta(message.seq, _data(message.meta.data_json))
+        case "error":
+            error = message.error
+            return Error(message.seq, error.code, error.message, error.retryable)
+        case "end":
+            return _end(message.seq, message.end)
+        case "heartbeat":
+            return Heartbeat()
+        case _:
+            return None
+
+
+def _delta(seq: int, delta: Any) -> Delta:
+    content = delta.WhichOneof("content")
+    kind: Kind = "reasoning" if content == "reasoning" else "text"
+    text, call = getattr(delta, kind), None
+    if content == "call":
+        kind, piece = "tool_call", delta.call
+        call = ToolCall(
+            piece.index, _said(piece, "id"), _said(piece, "name"), arguments=piece.arguments
+        )
+    logprobs = tuple(_entry(odds) | _top(odds) for odds in delta.logprobs) or None
+    return Delta(seq, delta.index, kind, text, call, logprobs)
+
+
+def _end(seq: int, end: Any) -> End:
+    finish = tuple(
+        Finish(
+            one.index,
+            _REASONS.get(one.reason, "stop"),
+            _said(one, "matched_stop"),
+            _said(one, "stopped_by"),
+        )
+        for one in end.finish
+    )
+    usage = None
+    if end.HasField("usage"):
+        counts = ("prompt_tokens", "completion_tokens", "cached_tokens", "reasoning_tokens")
+        usage = Usage(*(getattr(end.usage, name) for name in counts))
+    return End(seq, finish, usage, dict(end.timing) or None)
+
+
+def _entry(odds: Any) -> dict[str, Any]:
+    """In the form that the other dialects have."""
+    data = _said(odds, "token_bytes")
+    entry = {
+        "token": odds.token,
+        "logprob": _said(odds, "logprob"),
+        "bytes": None if data is None else list(data),
+    }
+    return entry | ({"id": odds.id} if odds.HasField("id") else {})
+
+
+def _top(odds: Any) -> dict[str, Any]:
+    return {"top_logprobs": [_entry(other) for other in odds.top_logprobs]}
+
+
+def _data(text: str) -> dict[str, Any]:
+    try:
+        return dict(json.loads(text))
+    except (ValueError, TypeError, RecursionError) as error:
+        raise bad_frame(f"{type(error).__name__} {error}", text) from None
+
+
+def _said(message: Any, name: str) -> Any:
+    return getattr(message, name) if message.HasField(name) else None

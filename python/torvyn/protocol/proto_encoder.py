@@ -1,0 +1,207 @@
+"""Frames as messages of gRPC (`torvyn/v1/inference.proto`), serialized, one a frame.
+
+The encoder has the methods of `Encoder`. It needs the package `protobuf`, as `proto_decoder` does,
+and nothing else in this room.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, Self
+
+from torvyn.protocol.decoder import frame_from
+from torvyn.protocol.encoder import encodable, encoded
+from torvyn.protocol.frames import (
+    FINISH_REASONS,
+    VERSION,
+    End,
+    FinishReason,
+    Frame,
+    Start,
+    ToolCall,
+    Usage,
+)
+from torvyn.protocol.halves import Halves
+from torvyn.v1 import inference_pb2 as pb
+
+REASON_NUMBERS: Final[dict[FinishReason, Any]] = {
+    reason: pb.FinishReason.Value(f"FINISH_REASON_{reason.upper()}") for reason in FINISH_REASONS
+}
+
+
+class Led(bytes):
+    """A frame and those that must go before it."""
+
+    before: tuple[bytes, ...] = ()
+
+    @classmethod
+    def of(cls, data: bytes, before: tuple[bytes, ...]) -> Self:
+        led = cls(data)
+        led.before = before
+        return led
+
+
+def messages(frames: Iterable[bytes]) -> Iterator[bytes]:
+    """Each message that is to be sent for these frames."""
+    for frame in frames:
+        if isinstance(frame, Led):
+            yield from frame.before
+        if frame:
+            yield frame
+
+
+def respelled(frame: bytes, epoch: str) -> bytes:
+    """A frame of our own dialect, one JSON object, as a message."""
+    found = frame_from(json.loads(frame))
+    start = found if isinstance(found, Start) else Start("", "", 0)
+    encoder = ProtoEncoder(id=start.id, flow=start.flow, created=start.created, epoch=epoch)
+    return b"" if found is None else encoder.encode(found)
+
+
+class ProtoEncoder:
+    """The frames of one answer as serialized messages."""
+
+    __slots__ = ("_halves", "_identity", "choices", "seq")
+
+    def __init__(
+        self,
+        *,
+        id: str,
+        flow: str,
+        created: int,
+        epoch: str,
+        choices: int = 1,
+        **_: Any,
+    ) -> None:
+        self._identity = (encodable(id), encodable(flow), created, epoch)
+        self._halves = Halves()
+        self.choices = choices
+        self.seq = 0
+        """The number of the last frame; deltas count from 1."""
+
+    def encode(self, frame: Frame) -> bytes:
+        """A frame with the number it carries."""
+        return encoded(self, frame)
+
+    def start(self) -> bytes:
+        id, flow, created, epoch = self._identity
+        start = pb.Start(id=id, flow=flow, created=created, version=VERSION, epoch=epoch)
+        return self._bytes(pb.Frame(start=start))
+
+    def heartbeat(self) -> bytes:
+        return self._bytes(pb.Frame(heartbeat=pb.Heartbeat()))
+
+    def text(
+        self,
+        text: str,
+        index: int = 0,
+        kind: str = "text",
+        logprobs: Sequence[Mapping[str, Any]] | None = None,
+        seq: int | None = None,
+    ) -> bytes:
+        """New text of a choice. The first half of a surrogate pair waits for the second."""
+        text = self._halves.join((index, kind), text)
+        odds = None if logprobs is None else [_odds(entry) for entry in logprobs]
+        if not text and not odds and self._halves:
+            return b""
+        if kind == "reasoning":
+            delta = pb.Delta(index=index, reasoning=text, logprobs=odds)
+        else:
+            delta = pb.Delta(index=index, text=text, logprobs=odds)
+        return self._bytes(pb.Frame(seq=self._number(seq), delta=delta))
+
+    def delta(
+        self,
+        index: int,
+        kind: str,
+        text: str,
+        call: ToolCall | None = None,
+        logprobs: Sequence[Mapping[str, Any]] | None = None,
+        seq: int | None = None,
+    ) -> bytes:
+        """New text, or a piece of a call."""
+        if kind != "tool_call":
+            return self.text(text, index, kind, logprobs, seq)
+        call = call or ToolCall()
+        piece = pb.ToolCall(
+            index=call.index,
+            id=_maybe(call.id),
+            name=_maybe(call.name),
+            arguments=encodable(call.arguments),
+        )
+        odds = [_odds(entry) for entry in logprobs or ()]
+        delta = pb.Delta(index=index, call=piece, logprobs=odds)
+        return self._bytes(pb.Frame(seq=self._number(seq), delta=delta))
+
+    def meta(self, data: str, seq: int | None = None) -> bytes:
+        """`data` is JSON."""
+        return self._bytes(pb.Frame(seq=self._number(seq), meta=pb.Meta(data_json=data)))
+
+    def error(
+        self, code: str, message: str, retryable: bool = False, seq: int | None = None
+    ) -> bytes:
+        before = self._released()
+        error = pb.Error(code=encodable(code), message=encodable(message), retryable=retryable)
+        number = self._number(None if before else seq)
+        return self._bytes(pb.Frame(seq=number, error=error), before)
+
+    def ended(self, end: End) -> bytes:
+        before = self._released()
+        finish = [
+            pb.Finish(
+                index=one.index,
+                reason=REASON_NUMBERS[one.reason],
+                matched_stop=_maybe(one.matched_stop),
+                stopped_by=_maybe(one.stopped_by),
+            )
+            for one in end.finish
+        ]
+        usage = None if end.usage is None else _usage(end.usage)
+        number = self._number(None if before else end.seq)
+        frame = pb.End(finish=finish, usage=usage, timing=end.timing)
+        return self._bytes(pb.Frame(seq=number, end=frame), before)
+
+    def _released(self) -> tuple[bytes, ...]:
+        """What waited for a second half that never came."""
+        if not self._halves:
+            return ()
+        alone = [
+            (index, kind, text)
+            for index in range(self.choices)
+            for kind, text in self._halves.release(index)
+        ]
+        return tuple(self.text(text, index, kind) for index, kind, text in alone)
+
+    def _number(self, given: int | None) -> int:
+        self.seq = self.seq + 1 if given is None else given
+        return self.seq
+
+    def _bytes(self, frame: Any, before: tuple[bytes, ...] = ()) -> bytes:
+        data: bytes = frame.SerializeToString()
+        return Led.of(data, before) if before else data
+
+
+def _usage(usage: Usage) -> Any:
+    return pb.Usage(
+        prompt_tokens=usage.prompt_tokens,
+        completion_tokens=usage.completion_tokens,
+        total_tokens=usage.total_tokens,
+        cached_tokens=usage.cached_tokens,
+        reasoning_tokens=usage.reasoning_tokens,
+    )
+
+
+def _odds(entry: Mapping[str, Any]) -> Any:
+    data, top = entry.get("bytes"), entry.get("top_logprobs") or ()
+    return pb.TokenLogprob(
+        token=encodable(str(entry.get("token", ""))),
+        logprob=entry.get("logprob"),
+        token_bytes=None if data is None else bytes(data),
+        id=entry.get("id"),
+        top_logprobs=[_odds(other) for other in top],
+    )
+
+
+def _maybe(text: str | None) -> str | None:
+    return None if text is None else encodable(text)

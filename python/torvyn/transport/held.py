@@ -1,0 +1,55 @@
+"""The conversations that are held: a server that ends tells them, and does not end before them."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from torvyn.transport.conversation import Conversation
+
+
+class Held:
+    """Of one application. `begin` and `end` are told of each, so that it is not taken for idle."""
+
+    def __init__(self, begin: Callable[[], None], end: Callable[[], None]) -> None:
+        self.has_been = False
+        """There has been one."""
+        self._begin = begin
+        self._end = end
+        self._conversations: set[Conversation] = set()
+        self._on_none: Callable[[], None] | None = None
+
+    def __len__(self) -> int:
+        return len(self._conversations)
+
+    @contextlib.contextmanager
+    def hold(self, conversation: Conversation) -> Iterator[None]:
+        self.has_been = True
+        self._conversations.add(conversation)
+        self._begin()
+        try:
+            yield
+        finally:
+            self._conversations.discard(conversation)
+            self._end()
+            if not self._conversations and self._on_none is not None:
+                self._on_none()
+
+    def when_none(self, call: Callable[[], None]) -> None:
+        """Calls it when there is none any more: now, or when the last one ends."""
+        if self._conversations:
+            self._on_none = call
+        else:
+            call()
+
+    def drain(self) -> None:
+        """Each ends with its last stream."""
+        for conversation in list(self._conversations):
+            conversation.drain()
+
+    def hurry(self) -> None:
+        """What is to be said to their clients is said now."""
+        for conversation in self._conversations:
+            conversation.hurry()
