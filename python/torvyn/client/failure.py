@@ -191,7 +191,6 @@ def would_block() -> InvalidInput:
     return InvalidInput(message, code="client.would-block", hint="use `AsyncClient`")
 
 
-def unsupported(what: str, transport: str) -> InvalidInput:
-    hint = 'make the client with `transport="websocket"`'
-    message = f"{what} is not possible over {transport}"
+def unsupported(what: str, how: str, hint: str) -> InvalidInput:
+    message = f"{what} is not possible {how}"
     return InvalidInput(message, code="client.unsupported", hint=hint)

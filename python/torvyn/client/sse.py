@@ -55,7 +55,8 @@ class Sse:
         return not (isinstance(said, dict) and said.get("forgotten"))
 
     async def update(self, id: str, changes: Mapping[str, Any]) -> None:
-        raise failure.unsupported("`update`", self.name)
+        hint = 'make the client with `transport="websocket"`'
+        raise failure.unsupported("`update`", "over SSE", hint)
 
     async def aclose(self) -> None:
         """The requests are not only its own."""

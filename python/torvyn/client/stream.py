@@ -225,7 +225,8 @@ class AsyncStream:
     async def detach(self) -> str:
         """Leaves a stateful stream, which goes on at the server, and gives its id."""
         if not self._is_kept:
-            raise failure.unsupported("`detach`", "a stream that is not stateful")
+            hint = "ask for it with `stateful=True`"
+            raise failure.unsupported("`detach`", "for a stream that is not stateful", hint)
         id = self._known_id()
         self._is_kept = False
         await self.aclose()
