@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 from pathlib import Path
 from typing import Any, Final
@@ -27,6 +28,9 @@ except ImportError as error:
 
 _SESSION: Final = "/torvyn.v1.Inference/Session"
 _HEALTH: Final = "/grpc.health.v1.Health/Check"
+_TAKEN: Final = "x-request-id"
+"""A server of ours says it when it takes a call, not when it refuses one."""
+_STATUS_S: Final = 1.0
 _MOST_BYTES: Final = 8 << 20
 _OPTIONS: Final = [
     # One that could not connect a moment ago must not keep the next from trying.
@@ -42,7 +46,17 @@ async def connect(address: Address) -> GrpcLink:
         request_serializer=pb.ClientMessage.SerializeToString,
         response_deserializer=pb.ServerMessage.FromString,
     )
-    return GrpcLink(channel, method(metadata=_metadata(address)), address)
+    link = GrpcLink(channel, method(metadata=_metadata(address)), address)
+    try:
+        async with asyncio.timeout(address.idle_timeout_s):
+            await link.accepted()
+    except TimeoutError:
+        await link.aclose()
+        raise Cut(f"it did not answer within {address.idle_timeout_s:g} s") from None
+    except BaseException:
+        await link.aclose()
+        raise
+    return link
 
 
 async def health(address: Address) -> str:
@@ -117,6 +131,19 @@ class GrpcLink(Link):
         self._channel = channel
         self._call = call
         self._address = address
+
+    async def accepted(self) -> None:
+        """Until the server has taken the call; raises what it has against it. Nothing is written
+        before: gRPC forgets why a call was refused when a write fails."""
+        try:
+            metadata = {name for name, _ in await self._call.initial_metadata() or ()}
+            if _TAKEN not in metadata:
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(asyncio.shield(self._call.code()), _STATUS_S)
+            if self._call.done():
+                await self._call.read()
+        except grpc.aio.AioRpcError as error:
+            raise _failed(error, self._address) from error
 
     async def send(self, record: dict[str, Any]) -> None:
         message = message_of(record)
