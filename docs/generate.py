@@ -13,6 +13,7 @@ from typing import Final
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import reference_grpc
 import reference_protocol
 import reference_python
 import reference_tables
@@ -31,6 +32,7 @@ PAGES: Final[dict[str, Callable[[], str]]] = {
     "testing.md": reference_python.testing_page,
     "protocol.md": reference_protocol.protocol_page,
     "text.md": reference_text.text_page,
+    "grpc.md": reference_grpc.grpc_page,
 }
 
 

@@ -1,0 +1,65 @@
+"""The reference page of gRPC: the .proto that is shipped, as tables."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from reference_python import NOTE
+
+PROTO: Final = Path(__file__).parents[1] / "python" / "torvyn" / "v1" / "inference.proto"
+HEAD: Final = """# gRPC
+
+`torvyn/v1/inference.proto`, package `torvyn.v1`; `torvyn schema --grpc` prints it. How it is used
+is in [the guide](../guides/grpc.md), what the frames mean in [the protocol](protocol.md).
+"""
+_COMMENT: Final = re.compile(r"\s*// ?(.*)")
+_OPENS: Final = re.compile(r"(\s*)(service|message|enum|oneof) (\w+) \{(\})?")
+_RPC: Final = re.compile(r"\s*rpc (\w+)\((.+?)\) returns \((.+?)\);")
+_FIELD: Final = re.compile(r"\s*((?:optional |repeated )?[\w.<>, ]+?) (\w+) = (\d+);")
+_NUMBER: Final = re.compile(r"\s*(\w+) = (\d+);")
+
+
+def grpc_page() -> str:
+    text = PROTO.read_text()
+    return NOTE + HEAD + "\n".join(_lines(text[text.index("package ") :].splitlines()))
+
+
+def _lines(lines: list[str]) -> Iterator[str]:
+    said: list[str] = []
+    for line in lines:
+        if found := _COMMENT.fullmatch(line):
+            said.append(found[1])
+            continue
+        words = _joined(said)
+        if found := _OPENS.fullmatch(line):
+            yield from _section(found, words)
+        elif found := _RPC.fullmatch(line):
+            yield f"| `{found[1]}` | `{found[2]}` | `{found[3]}` | {words} |"
+        elif found := _FIELD.fullmatch(line):
+            yield f"| `{found[2]}` | {found[3]} | `{found[1]}` | {words} |"
+        elif found := _NUMBER.fullmatch(line):
+            yield f"| `{found[1]}` | {found[2]} |"
+        said = []
+
+
+def _joined(said: list[str]) -> str:
+    return " ".join(line for line in said if line).replace("|", "\\|")
+
+
+def _section(found: re.Match[str], words: str) -> Iterator[str]:
+    _, kind, name, is_empty = found.groups()
+    if kind == "oneof":
+        return
+    yield from ("", f"## {name}", "")
+    if words:
+        yield from (words, "")
+    heads = {
+        "service": ("| call | takes | gives | |", "|---|---|---|---|"),
+        "enum": ("| value | number |", "|---|---|"),
+        "message": ("| field | number | type | |", "|---|---|---|---|"),
+    }
+    if not is_empty:
+        yield from heads[kind]
