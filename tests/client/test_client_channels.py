@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,8 +14,8 @@ from serving import Served, served, wait_for
 
 from torvyn.client import AsyncClient, Client, Refused, ServerError
 from torvyn.client.channel import CREDIT
-from torvyn.engine import Engine, Request, Scripted, Service
-from torvyn.errors import InvalidInput, Unavailable
+from torvyn.engine import Engine, Scripted, Service
+from torvyn.errors import Unavailable
 from torvyn.protocol import Delta, End, Start
 
 pytest.importorskip("grpc", reason='gRPC is not tested: pip install "torvyn[grpc]"')
@@ -268,54 +267,3 @@ def test_no_server_is_told_at_once(transport: str) -> None:
         client.stream("Hi").begin()
 
     assert caught.value.code == "client.unreachable"
-
-
-async def test_a_client_over_grpc_tells_about_its_server(server: Served) -> None:
-    async with AsyncClient(url_of(server, "grpc"), transport="grpc") as client:
-        assert await client.health() == "ready"
-        with pytest.raises(InvalidInput, match="not possible over gRPC"):
-            await client.models()
-
-
-async def test_all_that_can_be_asked_travels_by_grpc() -> None:
-    asked: list[Request] = []
-
-    def script(request: Request, _: int) -> list[str]:
-        asked.append(request)
-        return ["ok"]
-
-    function = {"name": "now", "description": "The time", "parameters": {"type": "object"}}
-    options: dict[str, Any] = {
-        "max_tokens": 5,
-        "temperature": 0.5,
-        "seed": 7,
-        "stop": ["END"],
-        "tools": [{"type": "function", "function": function}],
-        "tool_choice": {"type": "function", "function": {"name": "now"}},
-        "response_format": {"type": "json_object"},
-        "user": "somebody",
-    }
-    call = {"id": "c", "type": "function", "function": {"name": "now", "arguments": "{}"}}
-    messages = [
-        {"role": "user", "content": [{"type": "text", "text": "Hi"}]},
-        {"role": "assistant", "content": None, "tool_calls": [call]},
-        {"role": "tool", "content": "12:00", "tool_call_id": "c"},
-    ]
-    with served(Scripted(script), grpc_port=0) as server:
-        for transport in ("sse", "grpc"):
-            async with AsyncClient(url_of(server, transport), transport=transport) as client:
-                await client.stream(messages, **options).complete()
-
-    first, second = (replace(request, id="") for request in asked)
-    said = [{k: v for k, v in m.items() if v is not None} for m in first.messages]
-    assert [dict(message) for message in second.messages] == said
-    assert replace(first, messages=()) == replace(second, messages=())
-
-
-async def test_a_field_that_grpc_does_not_have_is_told_before_it_is_sent(server: Served) -> None:
-    async with AsyncClient(url_of(server, "grpc"), transport="grpc") as client:
-        for options in ({"bogus": 1}, {"max_tokens": "many"}, {"tools": [{}]}):
-            with pytest.raises(InvalidInput) as caught:
-                await client.stream("Hi", flow="b", **options).complete()
-            assert caught.value.code == "client.bad-option"
-        assert await joined(client.stream("Hi", flow="b")) == "B"
