@@ -28,5 +28,6 @@ def pytest_pyfunc_call(pyfuncitem: Any) -> bool | None:
 @pytest.fixture(autouse=True)
 def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     """Trying again costs no time, and nobody's key is used."""
-    monkeypatch.setattr("torvyn.client.patience.FIRST_PAUSE_S", 0.0)
+    for name in ("RETRY_PAUSE_S", "RESUME_PAUSE_S"):
+        monkeypatch.setattr(f"torvyn.client.patience.{name}", 0.0)
     monkeypatch.delenv("TORVYN_KEY", raising=False)

@@ -17,6 +17,7 @@ class Network:
         self.cuts: list[int] = []
         self.connections = 0
         self._open: set[asyncio.StreamWriter] = set()
+        self._held: set[asyncio.Task[None]] = set()
 
     @asynccontextmanager
     async def up(self) -> AsyncIterator[Self]:
@@ -27,6 +28,8 @@ class Network:
         finally:
             server.close()
             self.cut()
+            if self._held:
+                await asyncio.wait(self._held, timeout=5)
 
     def cut(self) -> None:
         """Every connection that is open, now."""
@@ -35,6 +38,9 @@ class Network:
 
     async def _connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
+        if (task := asyncio.current_task()) is not None:
+            self._held.add(task)
+            task.add_done_callback(self._held.discard)
         left = self.cuts.pop(0) if self.cuts else None
         try:
             there, away = await asyncio.open_connection("127.0.0.1", self._port)

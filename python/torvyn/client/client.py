@@ -63,7 +63,7 @@ class AsyncClient:
         idle_timeout_s: float = 45.0,
         retries: int = 3,
         retry_for_s: float = 30.0,
-        resumes: int = 10,
+        resumes: int = 20,
         resume_for_s: float = 120.0,
         on_reconnect: Callable[[int, TorvynError], None] | None = None,
     ) -> None:

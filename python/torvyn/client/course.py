@@ -12,7 +12,7 @@ import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from torvyn.client import failure
+from torvyn.client import failure, patience
 from torvyn.client.failure import Busy, ServerError, TooSlow
 from torvyn.client.patience import Patience
 from torvyn.client.wire import Arrival, Cut, Opening, Wire, is_unreachable
@@ -29,7 +29,7 @@ class Policy:
 
     retries: int = 3
     retry_for_s: float = 30.0
-    resumes: int = 10
+    resumes: int = 20
     resume_for_s: float = 120.0
     on_reconnect: Callable[[int, TorvynError], None] | None = None
 
@@ -45,8 +45,8 @@ class Course:
         self._where = where
         self._on_reconnect = policy.on_reconnect
         self._is_resumable = is_resumable
-        self._before = Patience(policy.retries, policy.retry_for_s)
-        self._after = Patience(policy.resumes, policy.resume_for_s)
+        self._before = Patience(policy.retries, policy.retry_for_s, patience.RETRY_PAUSE_S)
+        self._after = Patience(policy.resumes, policy.resume_for_s, patience.RESUME_PAUSE_S)
         self._arrival: Arrival | None = None
         self._closed = asyncio.Event()
         self._gap: Cut | None = None

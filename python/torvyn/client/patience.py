@@ -11,7 +11,9 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-FIRST_PAUSE_S: Final = 0.25
+RETRY_PAUSE_S: Final = 0.25
+RESUME_PAUSE_S: Final = 0.05
+"""The first ones are this long at most. Who reads an answer notices a pause."""
 LONGEST_PAUSE_S: Final = 10.0
 
 
@@ -22,11 +24,13 @@ class Patience:
         self,
         most: int,
         for_s: float,
+        first_s: float,
         clock: Callable[[], float] = time.monotonic,
         chance: Callable[[], float] = random.random,
     ) -> None:
         self._most = most
         self._for_s = for_s
+        self._first_s = first_s
         self._clock = clock
         self._chance = chance
         self.tries = 0
@@ -45,7 +49,7 @@ class Patience:
         left_s = self._since_s + self._for_s - now_s
         if self.tries >= self._most or left_s <= 0:
             return None
-        longest_s = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2.0 ** min(self.tries, 16))
+        longest_s = min(LONGEST_PAUSE_S, self._first_s * 2.0 ** min(self.tries, 16))
         pause_s = self._chance() * longest_s
         if wanted_s is not None:
             if wanted_s > left_s:
