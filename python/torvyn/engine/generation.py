@@ -13,14 +13,15 @@ from collections.abc import AsyncGenerator, Sequence
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Self
 
-from torvyn.engine.closing import AsyncClosing
 from torvyn.engine.delta import Completion, Delta
-from torvyn.engine.handover import BUFFER, Handover
 from torvyn.engine.join import Joined
 from torvyn.engine.request import Request
 from torvyn.engine.running import Run
 from torvyn.engine.timing import Clock
 from torvyn.errors import InvalidInput
+from torvyn.loops.background import background_loop
+from torvyn.loops.closing import AsyncClosing
+from torvyn.loops.handover import BUFFER, Handover
 from torvyn.protocol.frames import FinishReason, Usage
 
 if TYPE_CHECKING:
@@ -71,9 +72,6 @@ class Generation(AsyncClosing):
         return self._run.deltas(self._run.timing.delivered)
 
     def __iter__(self) -> Deltas:
-        # The reactor is large; who only awaits never needs it.
-        from torvyn.reactor.loops import background_loop
-
         self._take()
         loop = background_loop()
         if asyncio._get_running_loop() is loop:

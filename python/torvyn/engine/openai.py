@@ -17,11 +17,11 @@ from urllib.parse import urlsplit
 from torvyn.engine import openai_failure as failure
 from torvyn.engine.engine import Engine
 from torvyn.engine.openai_body import Api, Shape, body_of
-from torvyn.engine.openai_pool import Pool
 from torvyn.engine.openai_stream import Answer
 from torvyn.engine.request import Request
 from torvyn.engine.step import Step
 from torvyn.errors import InvalidInput, TorvynError
+from torvyn.loops.connections import Pool, require_aiohttp
 from torvyn.protocol import trace
 
 if TYPE_CHECKING:
@@ -72,6 +72,7 @@ class OpenAI(Engine):
         self._connect_s, self._first_s, self._idle_s = limits
         self._retries = retries
         self._where = f"the upstream {urlsplit(self._url).netloc}"
+        require_aiohttp("engine.package-missing", "the engine `openai`", "openai")
         self._pool = Pool(connect_timeout_s)
 
     def describe(self) -> Mapping[str, Any]:

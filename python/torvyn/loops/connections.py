@@ -1,6 +1,6 @@
-"""Connections to one upstream: a pool with keep-alive for each event loop that asks.
+"""Connections to one server: a pool with keep-alive for each event loop that asks.
 
-A loop's pool ends with the loop (`asyncio.run` closes it), with the engine, or with the program.
+A loop's pool ends with the loop (`asyncio.run` closes it), with its owner, or with the program.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ import contextlib
 import threading
 import weakref
 from collections.abc import AsyncGenerator
+from functools import partial
+from ssl import SSLContext
 from typing import TYPE_CHECKING, Any, Final
 
 from torvyn.errors import MissingError
@@ -24,9 +26,11 @@ Keeper = AsyncGenerator["aiohttp.ClientSession", None]
 class Pool:
     """`session()` on a running loop."""
 
-    def __init__(self, connect_timeout_s: float) -> None:
-        _require()
-        self._connect_timeout_s = connect_timeout_s
+    def __init__(
+        self, connect_timeout_s: float, ssl: SSLContext | bool = True, **session: Any
+    ) -> None:
+        """`session` are options of aiohttp's."""
+        self._make = partial(_keep, connect_timeout_s, ssl, session)
         self._lock = threading.Lock()
         self._kept: weakref.WeakKeyDictionary[
             asyncio.AbstractEventLoop, tuple[Keeper, aiohttp.ClientSession]
@@ -39,7 +43,7 @@ class Pool:
         kept = self._kept.get(loop)
         if kept is not None and not kept[1].closed:
             return kept[1]
-        keeper = _keep(self._connect_timeout_s)
+        keeper = self._make()
         session = await anext(keeper)
         with self._lock:
             self._kept[loop] = (keeper, session)
@@ -81,13 +85,15 @@ _ENDING: Final[set[asyncio.Task[None]]] = set()
 """A loop keeps its tasks weakly."""
 
 
-async def _keep(connect_timeout_s: float) -> Keeper:
+async def _keep(
+    connect_timeout_s: float, ssl: SSLContext | bool, options: dict[str, Any]
+) -> Keeper:
     """A session for as long as this generator lives: a loop that ends closes its generators."""
     import aiohttp
 
     timeout = aiohttp.ClientTimeout(total=None, sock_connect=connect_timeout_s)
-    connector = aiohttp.TCPConnector(limit=0)
-    async with aiohttp.ClientSession(connector=connector, timeout=timeout) as session:
+    connector = aiohttp.TCPConnector(limit=0, ssl=ssl)
+    async with aiohttp.ClientSession(connector=connector, timeout=timeout, **options) as session:
         yield session
 
 
@@ -95,12 +101,10 @@ async def _end(keeper: Keeper) -> None:
     await keeper.aclose()
 
 
-def _require() -> None:
+def require_aiohttp(code: str, who: str, extra: str) -> None:
+    """Raises, with the code, when the package is not installed that `who` needs."""
     try:
         import aiohttp  # noqa: F401
     except ImportError:
-        raise MissingError(
-            "engine.package-missing",
-            "the engine `openai` needs the package `aiohttp`",
-            hint="pip install 'torvyn[openai]'",
-        ) from None
+        hint = f"pip install 'torvyn[{extra}]'"
+        raise MissingError(code, f"{who} needs the package `aiohttp`", hint=hint) from None
