@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import threading
 import weakref
 from collections.abc import AsyncGenerator
@@ -19,7 +20,10 @@ from torvyn.errors import MissingError
 if TYPE_CHECKING:
     import aiohttp
 
+logger = logging.getLogger("torvyn.loops")
+
 _CLOSE_S: Final = 2.0
+_REST_S: Final = 0.5
 Keeper = AsyncGenerator["aiohttp.ClientSession", None]
 
 
@@ -70,6 +74,27 @@ class Pool:
         if kept is not None:
             await _end(kept[0])
         self.close()
+
+
+def read_out(response: aiohttp.ClientResponse) -> None:
+    """Lets go of an answer that says no more: the end of its body is waited for elsewhere, and
+    shortly, so that the connection can be used again."""
+    if response.content.at_eof():
+        response.close()
+        return
+    _ENDING.add(task := asyncio.get_running_loop().create_task(_read_out(response)))
+    task.add_done_callback(_ENDING.discard)
+
+
+async def _read_out(response: aiohttp.ClientResponse) -> None:
+    try:
+        async with asyncio.timeout(_REST_S):
+            # One more piece at most: what goes on after its end is not worth its connection.
+            await response.content.readany()
+    except Exception:
+        logger.debug("the end of an answer did not come", exc_info=True)
+    finally:
+        response.close()
 
 
 def _let_go(kept: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Any]) -> None:
