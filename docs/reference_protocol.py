@@ -76,6 +76,41 @@ wire = Encoder("torvyn", "sse", **identity)
 print((wire.start() + wire.text("Hi") + wire.heartbeat()).decode(), end="")
 ```
 
+## WebSocket
+
+One socket, `/v1/ws`, carries many streams. Every message is one JSON object in a text message.
+`stream_id` is a text that the client chooses, of up to 128 characters; it can be used again after
+the `end` of its stream.
+
+| the client says | members | what it does |
+|---|---|---|
+| `start` | `stream_id`, `credit`?, the body of `POST /v1/streams` | starts a stream |
+| `stop` | `stream_id` | lets go what is held; it ends with `stopped_by: client` |
+| `cancel` | `stream_id` | what is held is dropped; it ends as `cancelled` |
+| `update` | `stream_id`, `stop`?, `max_tokens`? | what ends it, for text that has not left |
+| `credit` | `stream_id`, `frames` | grants so many frames more |
+| `resume` | `stream_id`, `id`, `after`?, `credit`? | a stateful answer, after `<epoch>-<seq>` |
+| `observe` | `stream_id`, `id`, `credit`? | watches an answer |
+| `ping` | | is answered with `pong` |
+
+| the server says | members | when |
+|---|---|---|
+| a frame | `stream_id` first, then its own; `start` has `epoch` too | of that stream |
+| `refused` | `stream_id`?, `code`, `message`, `hint`?, `retryable` | what became no stream |
+| `heartbeat` | | nothing was sent on the socket for a while |
+| `pong` | | after a `ping` |
+
+A stream without `credit` is not held back. With it, each `delta` and `meta` takes one; `start`, and
+all that is sent together with the `end`, take none, and what was stopped or cancelled needs no
+more. `credit` for a stream that has ended is passed over.
+
+An `update` can lower a limit at any time, and raise it as far as the engine was asked for at the
+start; a server above it that was given stop strings may still stop at those.
+
+The server closes with 1001 when it ends, 1009 after a message that is too large, 1011 after a
+failure of its own, and 1008 where it cannot answer a handshake with a status. The subprotocol is
+`torvyn.v1`; a browser, which can set no header, names `torvyn.key.KEY` beside it.
+
 ## OpenAI's dialects
 
 `openai-chat` and `openai-completions` carry the same frames as chunks. Chat sends a role chunk for

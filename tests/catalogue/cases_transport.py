@@ -156,7 +156,7 @@ CASES: dict[str, Callable[[Path], object]] = {
     "transport.cannot-listen": _taken,
     "transport.channel-full": lambda _: _refused("transport.channel-full", *STARTS),
     "transport.credit-withheld": lambda _: _refused(
-        "transport.credit-withheld", {**START, "credit": 0}, write_timeout_s=0.02
+        "transport.credit-withheld", {**START, "credit": 0}, write_timeout_s=0.2
     ),
     "transport.deadline": _deadline,
     "transport.failed": lambda _: raises(told(BugError("cli.bug", "x"))),

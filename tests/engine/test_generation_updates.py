@@ -70,6 +70,17 @@ def test_a_limit_below_what_was_made_ends_it_though_the_engine_is_silent():
     assert generation.usage.completion_tokens == 1
 
 
+def test_a_stop_counts_what_was_made_whatever_the_engine_told_before():
+    async def story():
+        generation = Scripted("one two three", delay_s=0.001).generate("x")
+        async for delta in generation:
+            if delta.delta_text:
+                generation.stop()
+        return generation.usage
+
+    assert asyncio.run(story()).completion_tokens == 1
+
+
 @pytest.mark.parametrize("stage", [None, Upper, AsyncUpper])
 def test_new_stops_are_found_in_what_was_held(stage):
     async def story():

@@ -32,6 +32,8 @@ class Socket:
         self._changed = asyncio.Condition()
         self.sent: list[Said] = []
         """What the application sent, as a server below it gets it."""
+        self.got: list[Said] = []
+        """The messages of it, as a client reads them."""
         self.may_send = asyncio.Event()
         self.may_send.set()
 
@@ -58,29 +60,34 @@ class Socket:
     def leave(self) -> None:
         self._incoming.put_nowait({"type": "websocket.disconnect"})
 
-    @property
-    def got(self) -> list[Said]:
-        return [json.loads(one["text"]) for one in self.sent if one["type"] == "websocket.send"]
-
-    async def until(self, condition: Any) -> None:
+    async def until(self, condition: Any) -> Any:
         async with asyncio.timeout(PATIENCE_S), self._changed:
-            await self._changed.wait_for(condition)
+            return await self._changed.wait_for(condition)
 
     async def until_got(self, kind: str, stream_id: str | None = None) -> Said:
         """The first message of that type, of that stream."""
 
-        def found() -> list[Said]:
-            mine = [m for m in self.got if m["type"] == kind]
-            return [m for m in mine if stream_id in (None, m.get("stream_id"))]
+        seen = 0
 
-        await self.until(found)
-        return found()[0]
+        def found() -> Said | None:
+            nonlocal seen
+            while seen < len(self.got):
+                said = self.got[seen]
+                seen += 1
+                if said["type"] == kind and stream_id in (None, said.get("stream_id")):
+                    return said
+            return None
+
+        message: Said = await self.until(found)
+        return message
 
     async def _send(self, message: Said) -> None:
         if not self.may_send.is_set():
             await self.may_send.wait()
         async with self._changed:
             self.sent.append(message)
+            if message["type"] == "websocket.send":
+                self.got.append(json.loads(message["text"]))
             self._changed.notify_all()
 
 

@@ -243,3 +243,29 @@ def test_somebody_watches_a_stream_of_another_socket() -> None:
         put(server, engine, "after", None)
         assert text_of(watcher.hear_until("end"), "w") == "after"
         assert client.hear_until("end")[-1]["stream_id"] == "s"
+
+
+def test_a_stop_while_the_socket_is_full_loses_nothing_and_repeats_nothing() -> None:
+    with served(Scripted("word " * 100_000)) as server, speaking(server.url) as client:
+        for number in range(5):
+            client.say(START, stream_id=str(number))
+            client.hear_until("delta")
+            client.say({"type": "stop", "stream_id": str(number)})
+            got = client.hear_until("end")
+            seqs = [m["seq"] for m in got if m["type"] != "refused"]
+            assert seqs == list(range(seqs[0], seqs[0] + len(seqs)))
+            assert got[-1]["usage"]["completion_tokens"] * 5 >= len(text_of(got, str(number)))
+
+
+def test_a_client_that_reads_nothing_is_cut() -> None:
+    engine = Endless()
+    with (
+        served(engine, write_timeout_s=0.5) as server,
+        speaking(server.url, max_queue=1) as client,
+    ):
+        client.say(START)
+        # It keeps a message or two and then leaves the rest in the socket.
+        wait_for(engine.was_left.is_set)
+        wait_for(lambda: not server.application.held)
+        client.socket.socket.close()
+    assert engine.made < 100_000

@@ -13,15 +13,16 @@ from collections.abc import AsyncGenerator, Awaitable, Sequence
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Self
 
-from torvyn.engine.closing import AsyncClosing
 from torvyn.engine.delta import Completion, Delta
 from torvyn.engine.driving import Reader
-from torvyn.engine.handover import BUFFER, Handover
 from torvyn.engine.join import Joined
 from torvyn.engine.request import Request
 from torvyn.engine.running import Run
 from torvyn.engine.timing import Clock
 from torvyn.errors import InvalidInput
+from torvyn.loops.background import background_loop
+from torvyn.loops.closing import AsyncClosing
+from torvyn.loops.handover import BUFFER, Handover
 from torvyn.protocol.frames import FinishReason, Usage
 
 if TYPE_CHECKING:
@@ -78,9 +79,6 @@ class Generation(AsyncClosing):
         return self._run.push(reader)
 
     def __iter__(self) -> Deltas:
-        # The reactor is large; who only awaits never needs it.
-        from torvyn.reactor.loops import background_loop
-
         self._take()
         loop = background_loop()
         if asyncio._get_running_loop() is loop:

@@ -225,6 +225,7 @@ class Response:
         self.plain: Callable[[Step], str | None] = self.choices[0].plain if is_plain else _never
         """The text a step adds to the only choice, when that is all. None: it is for `take`."""
         self._told: Usage | None = None
+        self._is_early = False
         self.is_cut = False
         """Every choice has finished, and not all of them because the engine said so."""
 
@@ -253,8 +254,10 @@ class Response:
             choice.update(request, is_stop=is_stop, is_limit=is_limit)
         return all(choice.is_due for choice in alive)
 
-    def end(self, reason: FinishReason = "stop") -> list[Delta]:
-        """The last deltas: a finish for every open choice, then the usage."""
+    def end(self, reason: FinishReason = "stop", *, is_early: bool = False) -> list[Delta]:
+        """The last deltas: a finish for every open choice, then the usage. `is_early`: the engine
+        would have gone on, and what it told of the usage is not the whole."""
+        self._is_early = is_early
         out: list[Delta] = []
         for choice in self.choices:
             choice.end(reason, out, keeps_held=reason != "cancelled")
@@ -269,8 +272,8 @@ class Response:
     def usage(self) -> Usage:
         """What the engine tells at its own end; what was seen, when it was ended before."""
         told = self._told or Usage()
-        is_whole = self._told is not None and not any(self._was_ended(c) for c in self.choices)
-        if is_whole:
+        was_ended = self._is_early or any(self._was_ended(choice) for choice in self.choices)
+        if self._told is not None and not was_ended:
             return told
         return Usage(
             told.prompt_tokens,

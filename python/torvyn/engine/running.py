@@ -216,7 +216,7 @@ class Run:
         self.is_over = True
         self.timing.ended()
         self._engine._leave(self)
-        return self.response.end(reason)
+        return self.response.end(reason, is_early=self.is_interrupted)
 
     def _shaped(self, deltas: list[Delta], reason: FinishReason) -> list[Delta]:
         """The last deltas, through the lanes, which end with them."""

@@ -14,8 +14,6 @@ class Held:
     """Of one application. `begin` and `end` are told of each, so that it is not taken for idle."""
 
     def __init__(self, begin: Callable[[], None], end: Callable[[], None]) -> None:
-        self.has_been = False
-        """There has been one."""
         self._begin = begin
         self._end = end
         self._conversations: set[Conversation] = set()
@@ -26,7 +24,6 @@ class Held:
 
     @contextlib.contextmanager
     def hold(self, conversation: Conversation) -> Iterator[None]:
-        self.has_been = True
         self._conversations.add(conversation)
         self._begin()
         try:

@@ -11,9 +11,11 @@ import asyncio
 import contextlib
 import gc
 import importlib
+import os
 import signal
 import socket
 import sys
+import threading
 from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -34,9 +36,9 @@ is better held by the engine than by the socket."""
 _HEADER_MS: Final = 10_000
 _BUFFER_BYTES: Final = 32 * KiB
 """Of a connection: the largest head of a request, and what waits to be written."""
-_LETTING_GO_S: Final = 0.1
-"""Granian's threads let go of a WebSocket's last objects a moment after its end. An interpreter
-that ends meanwhile takes the process down with them."""
+_LETTING_GO_MS: Final = 250
+"""Granian's threads let go of their last objects a moment after its end. An interpreter that ends
+meanwhile takes the process down with them. Other libraries may have threads too, which stay."""
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -100,6 +102,7 @@ class Server:
         self.grpc = _grpc(application)
 
     async def __aenter__(self) -> Self:
+        self._threads_before = _native_threads()
         self._serving = asyncio.ensure_future(self._granian.serve())
         if self.grpc is not None:
             await self.grpc.start()
@@ -117,8 +120,7 @@ class Server:
         grace_s = 0.1 if error is not None else self.application.settings.shutdown_grace_s
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._serving, grace_s)
-        if self.application.held.has_been:
-            await asyncio.sleep(_LETTING_GO_S)
+        await self._let_go()
 
     def close_door(self) -> None:
         """No more connections; those that are there go on.
@@ -131,6 +133,12 @@ class Server:
 
     async def until_broken(self) -> None:
         await asyncio.shield(self._serving)
+
+    async def _let_go(self) -> None:
+        for _ in range(_LETTING_GO_MS):
+            if not _native_threads() - self._threads_before:
+                return
+            await asyncio.sleep(0.001)
 
     def _hand_over(self) -> None:
         holder = _granian("granian.net").SocketHolder
@@ -190,6 +198,15 @@ async def _serve(
         await application.drain()
         broken.cancel()
     return caught.result()
+
+
+def _native_threads() -> set[int]:
+    """Those that Python does not know; none where that cannot be told."""
+    try:
+        threads = {int(name) for name in os.listdir("/proc/self/task")}
+    except OSError:
+        return set()
+    return threads - {thread.native_id for thread in threading.enumerate()}
 
 
 def _options(settings: Settings) -> dict[str, Any]:

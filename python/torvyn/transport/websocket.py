@@ -50,9 +50,8 @@ class SocketChannel(Channel):
 
     async def _go_out(self, message: Message) -> None:
         sent = asyncio.ensure_future(self._exchange.send(message))
-        if sent.done():
-            return
-        waiter = asyncio.shield(sent)
+        waiter = asyncio.get_running_loop().create_future()
+        sent.add_done_callback(lambda sent: _settle(waiter, sent))
         self._waiting[waiter] = sent
         try:
             await waiter
@@ -126,7 +125,8 @@ async def upgrade(app: Application, exchange: Exchange) -> None:
 async def _enter(app: Application, exchange: Exchange) -> None:
     """Who may not come in is refused."""
     app.gate.check(exchange.headers)
-    exchange.caller = app.identify(exchange.headers, request_id=exchange.id)
+    where = {"request_id": exchange.id, "peer": exchange.peer}
+    exchange.caller = app.identify(exchange.headers, **where)
     if exchange.path != PATH:
         message = f"there is no WebSocket {exchange.path[:100]!r}"
         raise Refusal(404, "transport.route-unknown", message, hint=f"it is `{PATH}`")
@@ -162,7 +162,7 @@ async def _held(app: Application, exchange: Exchange, protocols: Sequence[str]) 
         code = GOING_AWAY if conversation.is_drained else reading.code
         if code is not None and not conversation.outlet.is_cut:
             word = exchange.send({"type": "websocket.close", "code": code, "reason": REASONS[code]})
-            with contextlib.suppress(TimeoutError):
+            with contextlib.suppress(OSError):  # also when it takes too long
                 await asyncio.wait_for(word, _LAST_WORD_S)
 
     await conversation.hold(reading.run(), close)
@@ -172,17 +172,23 @@ class _Reading:
     """What the client says, message by message."""
 
     def __init__(self, conversation: Conversation, receive: Receive, limit: int) -> None:
-        self.code: int | None = FAILED
-        """With what to close the socket; None: it is closed."""
+        self.code: int | None = None
+        """With what to close the socket; None: nobody is there."""
         self._conversation = conversation
         self._receive = receive
         self._limit = limit
 
     async def run(self) -> None:
+        try:
+            await self._read()
+        except Exception:
+            self.code = FAILED
+            raise
+
+    async def _read(self) -> None:
         while True:
             message = await self._receive()
             if message["type"] != "websocket.receive":
-                self.code = None
                 return
             text = message.get("text")
             if _size(text if text is not None else message.get("bytes")) > self._limit:
@@ -201,6 +207,17 @@ class _Reading:
             await conversation.refuse(refusal)
         else:
             await conversation.take(said)
+
+
+def _settle(waiter: asyncio.Future[None], sent: asyncio.Future[None]) -> None:
+    """Who still waits is told how the sending went."""
+    error = None if sent.cancelled() else sent.exception()
+    if waiter.done():
+        return
+    if error is not None:
+        waiter.set_exception(error)
+    else:
+        waiter.set_result(None)
 
 
 def _size(data: str | bytes | None) -> int:
