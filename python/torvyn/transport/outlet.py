@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
 from torvyn.engine.driving import Sending
@@ -103,8 +103,7 @@ class Outlet:
     def _pouring(self, sending: Any, waits_for: Any) -> Sending:
         self._waits()
         try:
-            yield waits_for
-            yield from sending
+            yield from _resumed(sending, waits_for)
         except OSError:
             self._leave()
         finally:
@@ -169,3 +168,20 @@ class Outlet:
         )
         if self._task is not None:
             self._task.cancel()
+
+
+def _resumed(sending: Any, waits_for: Any) -> Generator[Any, Any, None]:
+    """The rest of a wait that has begun. However a wait ends, that is the sender's to know."""
+    throw = getattr(sending, "throw", None)
+    while True:
+        try:
+            try:
+                yield waits_for
+            except BaseException as error:
+                if throw is None:
+                    raise
+                waits_for = throw(error)
+            else:
+                waits_for = next(sending)
+        except StopIteration:
+            return
