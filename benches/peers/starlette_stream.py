@@ -24,12 +24,14 @@ from benches.work_serving import MODEL, Guard, answer
 
 
 class Peer:
-    def __init__(self, tokens: list[str]) -> None:
+    def __init__(self, tokens: list[str], is_paced: bool) -> None:
         self.tokens = tokens
+        self.is_paced = is_paced
 
     async def engine(self) -> AsyncIterator[str]:
         for token in self.tokens:
-            await asyncio.sleep(0)
+            if self.is_paced:
+                await asyncio.sleep(0)
             yield token
 
     async def guarded(self) -> AsyncIterator[str]:
@@ -80,8 +82,9 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--port", type=int)
     parser.add_argument("--tokens", type=int)
+    parser.add_argument("--ready", action="store_true", help="tokens are not waited for")
     options = parser.parse_args()
-    peer = Peer(answer(options.tokens))
+    peer = Peer(answer(options.tokens), not options.ready)
     routes = [
         Route("/v1/chat/completions", peer.chat, methods=["POST"]),
         Route("/v1/streams", peer.own, methods=["POST"]),
