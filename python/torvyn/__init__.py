@@ -84,7 +84,7 @@ _LATE = {"Flow": "reactor", "load": "reactor"} | dict.fromkeys(
 )
 
 
-_ROOMS = frozenset({"engine"})
+_ROOMS = frozenset({"client", "engine"})
 """Rooms that are names of their own: `torvyn.engine.open("local")`."""
 
 

@@ -257,6 +257,9 @@ class NativeFlow:
         """Feeds as far as there is room, runs what can run; what came out, and how many were
         taken."""
 
+    def feed_text(self, text: str) -> str | tuple[list[Any], int]:
+        """`feed` of one text; what leaves is joined when it is text and nothing else."""
+
     def finish_feed(self, end: End | None) -> list[Any]: ...
     def iterate(self, on_end: Callable[[], None], text: bool = False) -> FlowIterator: ...
     def close(self) -> None: ...

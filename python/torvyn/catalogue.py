@@ -111,6 +111,18 @@ CATALOGUE: Final[dict[str, str]] = {
     "session.store-failed": "An answer cannot be kept any longer: its store failed.",
     "session.taken-over": "Another connection reads the stream now.",
     "transport.tls-unusable": "The certificate or private key of TLS is missing or does not fit.",
+    # client: what asks a server
+    "client.already-read": "A stream was read a second time.",
+    "client.bad-option": "An option of a client, or a field of its request, does not fit.",
+    "client.closed": "A client was used after it was closed.",
+    "client.cut": "A connection ended before its answer did, and was not resumed.",
+    "client.garbage": "A server sent what is no frame or answer of ours.",
+    "client.not-begun": "A stream was stopped or left before it had begun.",
+    "client.package-missing": "A client needs a package that is not installed.",
+    "client.refused": "A server, or something before it, refused in words that are not ours.",
+    "client.unreachable": "There is no server at the address, or no way to it.",
+    "client.unsupported": "A transport, or a stream, cannot do what was asked.",
+    "client.would-block": "A sync client was used where it would wait for itself.",
     # text: token ids, bytes and the files of tokenizers
     "text.bytes-invalid": "A streamer that takes no bad bytes was given some.",
     "text.no-vocabulary": "A streamer without a vocabulary was given a token id.",

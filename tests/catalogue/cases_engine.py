@@ -15,8 +15,8 @@ from torvyn.engine import ChoiceStep, Engine, Generation, Scripted, Step, open
 from torvyn.engine.local import must_be_answered
 from torvyn.engine.request import Request
 from torvyn.engine.service import Service
+from torvyn.loops.background import background_loop
 from torvyn.reactor import Flow
-from torvyn.reactor.loops import background_loop
 
 
 class Says(Engine):

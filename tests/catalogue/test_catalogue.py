@@ -30,6 +30,7 @@ COVERED_ROOMS = (
     "observe",
     "protocol",
     "transport",
+    "client",
     "session",
     "cli",
 )

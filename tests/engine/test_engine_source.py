@@ -10,8 +10,8 @@ from watching import SOON_S, Endless, wait_until
 
 import torvyn
 from torvyn.engine import Request, Scripted
-from torvyn.engine.handover import BUFFER
 from torvyn.errors import FlowError, LinkError
+from torvyn.loops.handover import BUFFER
 from torvyn.manifest import parse
 from torvyn.protocol.frames import ToolCall
 

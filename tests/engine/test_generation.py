@@ -12,9 +12,9 @@ import pytest
 from watching import SOON_S, Endless, Silent, background_tasks, nothing_runs, wait_until
 
 from torvyn.engine import ChoiceStep, Engine, Scripted, Step
-from torvyn.engine.handover import BUFFER
 from torvyn.errors import Internal, InvalidInput, Unavailable
-from torvyn.reactor.loops import background_loop
+from torvyn.loops.background import background_loop
+from torvyn.loops.handover import BUFFER
 
 AT_ONCE_S = 1.0
 """Ten times the 100 ms within which an engine hears of it."""

@@ -22,9 +22,29 @@ def test_connections_are_kept_for_the_next_request():
     with running(says(*HELLO)) as upstream, engine_at(upstream) as engine:
         for _ in range(5):
             engine.complete("x")
+            # The end of the body may come a moment after the answer's.
+            wait_until(lambda: not background_tasks())
 
         assert (upstream.connections, len(upstream.exchanges)) == (1, 5)
-    wait_until(lambda: not background_tasks())
+
+
+def test_nobody_waits_for_the_end_of_a_body_that_says_no_more():
+    may_end = threading.Event()
+
+    async def late(exchange):
+        await exchange.begin()
+        await exchange.chunk(*HELLO)
+        await asyncio.to_thread(may_end.wait, 5)
+        await exchange.end()
+
+    with running(late) as upstream, engine_at(upstream) as engine:
+        assert engine.complete("x").text == "Hello"
+        may_end.set()
+        wait_until(lambda: not background_tasks())
+        engine.complete("x")
+        wait_until(lambda: not background_tasks())
+
+        assert (upstream.connections, len(upstream.exchanges)) == (1, 2)
 
 
 def test_each_loop_has_connections_of_its_own_and_closes_them(recwarn):

@@ -6,13 +6,14 @@ use std::time::{Duration, Instant};
 
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList};
+use pyo3::types::{PyDict, PyList, PyString};
 use torvyn_reactor::{Blueprint, Clock, Driver, EdgeSpec, Flow, Role, Shared, Signal, Status, StayOnExit};
 use torvyn_stream::{Element, End};
 
 use crate::blueprint::{EdgeTuple, NodeTuple, edge_of, make_nodes, timing_of};
 use crate::clock::ManualClock;
 use crate::convert::{Surroundings, companion, emission, end_of, wrong};
+use crate::feeding::{Fed, feed_text};
 use crate::iterator::{FlowIterator, NodeHandle};
 use crate::pool::Workers;
 use crate::report::{annotate, report_to, statistics_dict, take_failure};
@@ -26,7 +27,7 @@ const DETACHED_SLICE: Duration = Duration::from_millis(5);
 pub struct NativeFlow {
     pub flow: Arc<Flow>,
     signal: OnceLock<Arc<Signal>>,
-    around: Surroundings,
+    pub around: Surroundings,
 }
 
 #[pymethods]
@@ -294,6 +295,11 @@ impl NativeFlow {
         }
     }
 
+    /// `feed` of one text; what leaves is joined when it is text and nothing else.
+    fn feed_text<'py>(&self, py: Python<'py>, text: &Bound<'py, PyString>) -> PyResult<Fed<'py>> {
+        feed_text(self, py, text)
+    }
+
     /// No more will be fed. What is ready is given; the rest follows by `outputs` when a stage is away.
     fn finish_feed<'py>(
         &self,
@@ -391,7 +397,7 @@ fn busy() -> PyErr {
     )
 }
 
-fn raise(py: Python<'_>, error: torvyn_stream::StageError) -> PyErr {
+pub fn raise(py: Python<'_>, error: torvyn_stream::StageError) -> PyErr {
     match &error.object {
         Some(held) => PyErr::from_value(crate::convert::object(py, held)),
         None => PyValueError::new_err(error.message),

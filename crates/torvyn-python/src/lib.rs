@@ -9,6 +9,7 @@ mod convert;
 mod details;
 mod element;
 mod events;
+mod feeding;
 mod flow;
 mod frame_stage;
 mod frames;

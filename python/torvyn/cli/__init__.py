@@ -5,6 +5,7 @@
     target   which flow of which file, changed how     attend    signals and pipes of a running flow
     asking   which engine or flow answers, and how     listening signals while an answer streams
     printing an answer as text or frames               markdown  for a terminal, while it streams
+    reply    what an answer is to all of them          remote    a server's answers
 
 Nothing is imported here before it is called: `torvyn --help` must answer at once.
 """

@@ -1,7 +1,7 @@
 """Who is asked, and how: the options that `generate` and `chat` share, and the voice they open.
 
-A voice is an engine by its name, or a flow that answers requests through its guards. What is wrong
-with options is the command line's fault here, whatever room finds it.
+A voice is an engine by its name, a flow that answers requests through its guards, or a server. What
+is wrong with options is the command line's fault here, whatever room finds it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from torvyn.cli.target import Target, manifest_option, pairs, set_option
 from torvyn.errors import InvalidInput, UsageError
 
 if TYPE_CHECKING:
-    from torvyn.engine import Engine, Generation
+    from torvyn.cli.reply import Answerer, Reply
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 DEFAULT_ENGINE: Final = "local"
@@ -54,6 +54,8 @@ _VOICE_OPTIONS: Final = (
         help="Any other option of the engine, such as context=8192. Repeatable.",
     ),
     click.option("--flow", "flow_name", metavar="NAME", help="Ask a flow, through its guards."),
+    click.option("--server", metavar="URL", help="Ask a server that `torvyn serve` runs."),
+    click.option("--key", metavar="KEY", help="The key for --server; better in TORVYN_KEY."),
     manifest_option,
     click.option(
         "--config",
@@ -86,11 +88,11 @@ class Voice:
     """Who answers. `asked` are the options of every request."""
 
     name: str
-    engine: Engine
-    answer: Callable[..., Generation]
+    engine: Answerer
+    answer: Callable[..., Reply]
     asked: dict[str, Any]
 
-    def generate(self, messages: str | Sequence[dict[str, str]], **more: Any) -> Generation:
+    def generate(self, messages: str | Sequence[dict[str, str]], **more: Any) -> Reply:
         with blamed_on_the_command():
             return self.answer(messages, **self.asked, **more)
 
@@ -104,6 +106,13 @@ def open_voice(screen: Screen, options: dict[str, Any], *, is_raw: bool = False)
     for name in ("manifest", "overrides", "settings"):
         target[name] = options.pop(name)
     given = {name: options.pop(name) for name in ("engine", "model", "base_url", "engine_options")}
+    server, key = options.pop("server"), options.pop("key")
+    if server is not None:
+        if any((*given.values(), target["overrides"], target["settings"], is_raw)):
+            raise _usage("with `--server` the server says who answers", "`--flow` names its flow")
+        return _server_voice(screen, server, key, flow, asked)
+    if key is not None:
+        raise _usage("`--key` is for a server", "name it: `--server URL`")
     with blamed_on_the_command(), _progress(screen, given):
         if flow is not None:
             return _flow_voice(screen, flow, target, given, is_raw, asked)
@@ -132,6 +141,18 @@ def _flow_voice(
     screen.warn(plan.warnings)
     service = Service.open(plan)
     return Voice(service.name, service.engine, service.generate, asked)
+
+
+def _server_voice(
+    screen: Screen, url: str, key: str | None, flow: str | None, asked: dict[str, Any]
+) -> Voice:
+    from torvyn.cli.remote import Remote
+
+    key = key or os.environ.get("TORVYN_KEY")
+    screen.secrets = frozenset({key} if key else ())
+    with blamed_on_the_command():
+        remote = Remote(screen, url, key, flow)
+    return Voice(remote.name, remote, remote.generate, asked)
 
 
 def _engine_voice(given: dict[str, Any], is_raw: bool, asked: dict[str, Any]) -> Voice:

@@ -19,13 +19,15 @@ from torvyn.errors import TorvynError
 if TYPE_CHECKING:
     from torvyn.cli.listening import Listener
     from torvyn.cli.printing import Printer
-    from torvyn.engine import Delta, Generation
+    from torvyn.cli.reply import Reply
+    from torvyn.engine import Delta
 
 EXAMPLE = """\
 torvyn chat
 torvyn chat --system "Answer in one sentence." --history talk.jsonl
 torvyn chat --engine openai --base-url http://127.0.0.1:8000/v1 --model qwen3-8b
 torvyn chat --flow chat --manifest examples/guarded-chat
+torvyn chat --server http://127.0.0.1:8080
 printf 'Hello\\nTell me more\\n' | torvyn chat --engine scripted"""
 
 HELP: Final = """\
@@ -133,7 +135,7 @@ class Chat:
         self._keep(question, answer.text, generation)
         return number
 
-    def _printer(self, generation: Generation) -> Printer:
+    def _printer(self, generation: Reply) -> Printer:
         from torvyn.cli.printing import Frames, Text
 
         if self._screen.is_json:
@@ -141,7 +143,7 @@ class Chat:
         choices = generation.request.n
         return Text(self._screen, choices, ends_lines=True, is_rendered=self._is_rendered)
 
-    def _keep(self, question: str, answer: str, generation: Generation) -> None:
+    def _keep(self, question: str, answer: str, generation: Reply) -> None:
         from torvyn.cli.printing import timing_line
 
         reason = generation.finish_reasons[0]
@@ -156,7 +158,7 @@ class Chat:
         usage = generation.usage
         self._talk(timing_line(generation.timing, usage.completion_tokens, usage.prompt_tokens))
 
-    def _is_limited(self, generation: Generation) -> bool:
+    def _is_limited(self, generation: Reply) -> bool:
         """Whether the answer was as long as it may be; otherwise the context was."""
         most = generation.request.max_tokens
         return most is not None and generation.usage.completion_tokens >= most

@@ -15,7 +15,7 @@ from torvyn.errors import MissingError, TorvynError, UsageError
 
 if TYPE_CHECKING:
     from torvyn.cli.printing import Printer
-    from torvyn.engine import Generation
+    from torvyn.cli.reply import Reply
 
 EXAMPLE = """\
 torvyn generate "Why is the sky blue?"
@@ -23,6 +23,7 @@ torvyn generate --system "Summarise in one sentence." < notes.txt
 git diff | torvyn generate --system "Write a commit message." --max-tokens 80
 torvyn generate --engine openai --base-url http://127.0.0.1:8000/v1 --model qwen3-8b Hello
 torvyn generate --flow chat "Through the guards of a flow" --timing
+torvyn generate --server http://127.0.0.1:8080 Hello
 torvyn generate --json Hello | jq -r 'select(.type == "delta") | .text'"""
 
 
@@ -98,7 +99,7 @@ def _answer(
     return 0 if number is None else 128 + number
 
 
-def _tell_end(screen: Screen, generation: Generation) -> None:
+def _tell_end(screen: Screen, generation: Reply) -> None:
     """An answer that is not whole is never taken for one."""
     several = generation.request.n > 1
     for index, reason in enumerate(generation.finish_reasons):

@@ -15,7 +15,8 @@ from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
 if TYPE_CHECKING:
-    from torvyn.engine import Delta, Engine, Generation
+    from torvyn.cli.reply import Answerer, Reply
+    from torvyn.engine import Delta
 
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
@@ -24,7 +25,7 @@ class Listener:
     """`listen` to one answer after the other. `patience` signals are asked nicely, one more ends
     the process."""
 
-    def __init__(self, engine: Engine, patience: int = 1) -> None:
+    def __init__(self, engine: Answerer, patience: int = 1) -> None:
         self._engine = engine
         self._patience = patience
         self._runner = asyncio.Runner()
@@ -42,20 +43,20 @@ class Listener:
         with self._runner:
             self._runner.run(self._engine.aclose())
 
-    def listen(self, generation: Generation, take: Callable[[Delta], None]) -> int | None:
+    def listen(self, generation: Reply, take: Callable[[Delta], None]) -> int | None:
         """Every delta to `take`; the signal that ended it, if one did."""
         self._caught = []
         self._runner.run(self._listen(generation, take))
         return self._caught[0] if self._caught else None
 
-    async def _listen(self, generation: Generation, take: Callable[[Delta], None]) -> None:
+    async def _listen(self, generation: Reply, take: Callable[[Delta], None]) -> None:
         with self._signals(generation):
             async with contextlib.aclosing(aiter(generation)) as deltas:
                 async for delta in deltas:
                     take(delta)
 
     @contextlib.contextmanager
-    def _signals(self, generation: Generation) -> Iterator[None]:
+    def _signals(self, generation: Reply) -> Iterator[None]:
         def stop(number: int, frame: FrameType | None) -> None:
             self._caught.append(number)
             if len(self._caught) > self._patience:

@@ -12,8 +12,10 @@ from torvyn.cli.screen import Screen
 from torvyn.text.visible import visible
 
 if TYPE_CHECKING:
-    from torvyn.engine import Delta, Generation
+    from torvyn.cli.reply import Reply
+    from torvyn.engine import Delta
     from torvyn.errors import TorvynError
+    from torvyn.protocol import Encoder
 
 
 class Printer(Protocol):
@@ -21,7 +23,7 @@ class Printer(Protocol):
 
     def take(self, delta: Delta) -> None: ...
 
-    def end(self, generation: Generation, error: TorvynError | None = None) -> None: ...
+    def end(self, generation: Reply, error: TorvynError | None = None) -> None: ...
 
 
 class Text:
@@ -58,7 +60,7 @@ class Text:
             self._is_finished[delta.index] = True
             self._go_on()
 
-    def end(self, generation: Generation, error: TorvynError | None = None) -> None:
+    def end(self, generation: Reply, error: TorvynError | None = None) -> None:
         self._is_finished = [True] * len(self._is_finished)
         self._go_on()
         self._finish()
@@ -99,46 +101,57 @@ class Text:
 class Frames:
     """The frames of torvyn's own dialect: start, deltas, an error if there was one, end."""
 
-    def __init__(self, screen: Screen, generation: Generation, answerer: str) -> None:
-        from torvyn.protocol import Encoder
-
+    def __init__(self, screen: Screen, generation: Reply, answerer: str) -> None:
         self._screen = screen
+        self._generation = generation
+        self._answerer = answerer
         self._matched: dict[int, str | None] = {}
-        self._encoder = Encoder(
-            "torvyn",
-            "lines",
-            id=generation.request_id,
-            flow=answerer,
-            created=int(time.time()),
-            epoch="0",
-            choices=generation.request.n,
-        )
-        screen.frame(self._encoder.start())
+        self._started: Encoder | None = None
+        if generation.request_id:
+            self._wire()
+
+    def _wire(self) -> Encoder:
+        """The encoder, whose start was printed. A server names its stream when it has begun."""
+        if self._started is None:
+            from torvyn.protocol import Encoder
+
+            self._started = Encoder(
+                "torvyn",
+                "lines",
+                id=self._generation.request_id,
+                flow=self._answerer,
+                created=int(time.time()),
+                epoch="0",
+                choices=self._generation.request.n,
+            )
+            self._screen.frame(self._started.start())
+        return self._started
 
     def take(self, delta: Delta) -> None:
         if delta.finish_reason is not None:
             self._matched[delta.index] = delta.matched_stop
         if delta.delta_text or delta.call is not None:
-            encoded = self._encoder.delta(
+            encoded = self._wire().delta(
                 delta.index, delta.kind, delta.delta_text, delta.call, delta.logprobs
             )
             self._screen.frame(encoded)
 
-    def end(self, generation: Generation, error: TorvynError | None = None) -> None:
+    def end(self, generation: Reply, error: TorvynError | None = None) -> None:
         from torvyn.errors import Unavailable
         from torvyn.protocol import End, Finish
 
+        encoder = self._wire()
         if error is not None:
             message = self._screen.redact(error.message)
             is_retryable = isinstance(error, Unavailable)
-            self._screen.frame(self._encoder.error(error.code, message, is_retryable))
+            self._screen.frame(encoder.error(error.code, message, is_retryable))
         finish = tuple(
             Finish(index, reason or "error", self._matched.get(index))
             for index, reason in enumerate(generation.finish_reasons)
         )
-        number = self._encoder.seq + 1
+        number = encoder.seq + 1
         end = End(number, finish, generation.usage, generation.timing)
-        self._screen.frame(self._encoder.encode(end))
+        self._screen.frame(encoder.encode(end))
 
 
 def timing_line(figures: Mapping[str, float], completion: int, prompt: int) -> str:

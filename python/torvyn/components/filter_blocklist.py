@@ -6,6 +6,7 @@ case; a word that is split over several tokens passes. In `stream` mode none doe
 
 from __future__ import annotations
 
+import functools
 import unicodedata
 from typing import Any, ClassVar, Final
 
@@ -86,7 +87,8 @@ class Blocklist(Guard):
 
     def init(self, config: str) -> None:
         options = parse_config(SPEC, config)
-        self.check_options(options)
+        if options["mode"] == "element":
+            self.check_options(options)  # which making the rules is, in the other mode
         self.filtered = 0
         self._by_element = options["mode"] == "element"
         self._replacement: str = options["replacement"]
@@ -108,15 +110,11 @@ class Blocklist(Guard):
     def start(self, options: dict[str, Any]) -> None:
         if options["mode"] == "stream":
             return super().start(options)
-        self._action, self._lanes = options["action"], {}
+        self._options, self._action, self._lanes = options, options["action"], {}
         return None
 
     def rules(self, options: dict[str, Any]) -> dict[str, Any]:
-        spelled = [
-            (rule, form)
-            for rule, word in enumerate(options["words"])
-            for form in sorted({unicodedata.normalize(how, word) for how in ("NFC", "NFD")})
-        ]
+        spelled = _spelled(tuple(options["words"]))
         return {
             "rules": "words",
             "words": [form for _, form in spelled],
@@ -129,7 +127,7 @@ class Blocklist(Guard):
         return f"words[{rule}]"
 
     def native_stage(self, config: str) -> tuple[str, dict[str, object]] | None:
-        options = parse_config(SPEC, config)
+        options = self.options_of(config)
         if type(self) is not Blocklist:
             return None
         if options["mode"] == "stream":
@@ -137,3 +135,13 @@ class Blocklist(Guard):
         words: dict[str, object] = {"words": list(options["words"])}
         # The other actions are rare in this mode, and in Python.
         return ("blocklist", words) if options["action"] == "drop" else None
+
+
+@functools.lru_cache(maxsize=32)
+def _spelled(words: tuple[str, ...]) -> list[tuple[int, str]]:
+    """Every way to write each of the words. Once: a server starts a flow for each request."""
+    return [
+        (rule, form)
+        for rule, word in enumerate(words)
+        for form in sorted({unicodedata.normalize(how, word) for how in ("NFC", "NFD")})
+    ]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from torvyn.components.config import parse_config, wrong_config
+from torvyn.components.config import wrong_config
 from torvyn.components.guarding import GUARDED, POLICY, Guard
 from torvyn.components.spec import Option, Spec
 from torvyn.contract import Element, Verdict
@@ -74,7 +74,7 @@ class Pattern(Guard):
         return super().evaluate(element)
 
     def native_stage(self, config: str) -> tuple[str, dict[str, object]] | None:
-        options = parse_config(SPEC, config)
+        options = self.options_of(config)
         return self.native_form(options) if type(self) is Pattern else None
 
     def _refused(self, error: ValueError) -> Exception:

@@ -47,6 +47,9 @@ class Guard(Filter):
 
     _lanes: dict[tuple[str, Any], tuple[TextGuard, dict[str, Any] | None]]
     _action: str
+    _options: dict[str, Any] | None = None
+    """As it was initialised with."""
+    _rules: TextGuard | None = None
 
     matches = 0
     """How many matches there were."""
@@ -72,6 +75,7 @@ class Guard(Filter):
 
     def start(self, options: dict[str, Any]) -> None:
         """A new stream under these options."""
+        self._options = options
         self._guarded: tuple[str, ...] = options["kinds"]
         self._policy: str = options["policy"]
         self._action = options["action"]
@@ -86,6 +90,7 @@ class Guard(Filter):
             return True
         lane = (kind, element.attributes.get("choice", 0))
         known = self._lanes.get(lane)
+        assert self._rules is not None
         guard = self._rules.fork() if known is None else known[0]
         self._lanes[lane] = (guard, _bare(element))
         waiting = guard.held_bytes
@@ -112,11 +117,15 @@ class Guard(Filter):
         """Bytes that wait here now."""
         return sum(guard.held_bytes for guard, _ in self._lanes.values())
 
+    def options_of(self, config: str) -> dict[str, Any]:
+        """Those it was initialised with, which were read from the same config, or else read now."""
+        return parse_config(self.spec, config) if self._options is None else self._options
+
     def native_form(self, options: dict[str, Any]) -> tuple[str, dict[str, object]]:
         """The native stage over the same rules."""
         self._policy, self._action = options["policy"], options["action"]
         return "guard", {
-            "like": self._made(self._parameters(options)),
+            "like": self._rules or self._made(self._parameters(options)),
             "name": self.spec.name,
             "guarded": list(options["kinds"]),
             "audit": self._audit,
@@ -148,6 +157,8 @@ class Guard(Filter):
             self._audit(*finding)
 
     def _audit(self, rule: int, position: int, length: int, exposed: int) -> None:
+        if not logger.isEnabledFor(logging.INFO):
+            return
         facts = {
             "guard": self.spec.name,
             "rule": self.rule_name(rule),

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
+from torvyn.protocol.completion import Choice, Completion
 from torvyn.protocol.frames import FinishReason, Kind, ToolCall, Usage
+
+__all__ = ["Choice", "Completion", "Delta"]
 
 
 @dataclass(slots=True)
@@ -46,35 +49,3 @@ class Delta:
             "total_tokens": self.usage.total_tokens,
         }
         return json.dumps(counts)
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """One whole answer."""
-
-    index: int
-    text: str
-    finish_reason: FinishReason
-    reasoning: str = ""
-    tool_calls: tuple[ToolCall, ...] = ()
-    logprobs: tuple[Mapping[str, Any], ...] | None = None
-    matched_stop: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Completion:
-    """All choices of a request: what its deltas are when they are joined."""
-
-    id: str
-    choices: tuple[Choice, ...]
-    usage: Usage
-    timing: Mapping[str, float] = field(default_factory=dict)
-
-    @property
-    def text(self) -> str:
-        """The text of the first choice."""
-        return self.choices[0].text
-
-    @property
-    def finish_reason(self) -> FinishReason:
-        return self.choices[0].finish_reason

@@ -12,13 +12,13 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from torvyn.engine.closing import AsyncClosing
 from torvyn.engine.delta import Completion
 from torvyn.engine.generation import Generation
 from torvyn.engine.request import Message, Request
 from torvyn.engine.running import Run
 from torvyn.engine.step import Step
 from torvyn.errors import InvalidInput, Unavailable
+from torvyn.loops.closing import AsyncClosing
 
 if TYPE_CHECKING:
     from torvyn.engine.shaping import MakeFlow

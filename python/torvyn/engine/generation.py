@@ -9,18 +9,20 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Sequence
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Self
 
-from torvyn.engine.closing import AsyncClosing
 from torvyn.engine.delta import Completion, Delta
-from torvyn.engine.handover import BUFFER, Handover
+from torvyn.engine.driving import Reader
 from torvyn.engine.join import Joined
 from torvyn.engine.request import Request
 from torvyn.engine.running import Run
 from torvyn.engine.timing import Clock
 from torvyn.errors import InvalidInput
+from torvyn.loops.background import background_loop
+from torvyn.loops.closing import AsyncClosing
+from torvyn.loops.handover import BUFFER, Handover
 from torvyn.protocol.frames import FinishReason, Usage
 
 if TYPE_CHECKING:
@@ -70,10 +72,13 @@ class Generation(AsyncClosing):
         self._take()
         return self._run.deltas(self._run.timing.delivered)
 
-    def __iter__(self) -> Deltas:
-        # The reactor is large; who only awaits never needs it.
-        from torvyn.reactor.loops import background_loop
+    def push(self, reader: Reader) -> Awaitable[None]:
+        """Gives the deltas to a reader, in this task, and lets it send whenever the engine waits.
+        What it had gathered last it sends itself."""
+        self._take()
+        return self._run.push(reader)
 
+    def __iter__(self) -> Deltas:
         self._take()
         loop = background_loop()
         if asyncio._get_running_loop() is loop:

@@ -3,28 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
-from torvyn.engine.delta import Choice, Completion, Delta
+from torvyn.engine.delta import Completion, Delta
 from torvyn.engine.request import Request
-from torvyn.protocol.frames import FinishReason, ToolCall, Usage
-
-
-class _Parts:
-    """What came for one choice so far."""
-
-    def __init__(self) -> None:
-        self.text: list[str] = []
-        self.reasoning: list[str] = []
-        self.calls: dict[int, tuple[str | None, str | None, list[str]]] = {}
-        self.logprobs: list[Mapping[str, Any]] = []
-        self.finish_reason: FinishReason | None = None
-        self.matched_stop: str | None = None
-
-    def call(self, piece: ToolCall) -> None:
-        id, name, arguments = self.calls.get(piece.index, (None, None, []))
-        arguments.append(piece.arguments)
-        self.calls[piece.index] = (id or piece.id, name or piece.name, arguments)
+from torvyn.protocol.completion import Parts
+from torvyn.protocol.frames import FinishReason, Usage
 
 
 class Joined:
@@ -32,31 +15,21 @@ class Joined:
 
     def __init__(self, request: Request) -> None:
         self._request = request
-        self._parts = [_Parts() for _ in range(request.n)]
+        self._parts = [Parts() for _ in range(request.n)]
+        self._ends: dict[int, tuple[FinishReason, str | None]] = {}
 
     def add(self, delta: Delta) -> None:
         parts = self._parts[delta.index]
-        if delta.delta_text:
-            (parts.reasoning if delta.kind == "reasoning" else parts.text).append(delta.delta_text)
-        if delta.call is not None:
-            parts.call(delta.call)
-        if delta.logprobs:
-            parts.logprobs += delta.logprobs
+        parts.add(delta.kind, delta.delta_text, delta.call, delta.logprobs)
         if delta.finish_reason is not None:
-            parts.finish_reason, parts.matched_stop = delta.finish_reason, delta.matched_stop
+            self._ends[delta.index] = (delta.finish_reason, delta.matched_stop)
 
     def completion(self, usage: Usage, timing: Mapping[str, float]) -> Completion:
-        choices = tuple(self._choice(index, parts) for index, parts in enumerate(self._parts))
-        return Completion(self._request.id, choices, usage, timing)
-
-    def _choice(self, index: int, parts: _Parts) -> Choice:
-        calls = sorted(parts.calls.items())
-        return Choice(
-            index,
-            "".join(parts.text),
-            parts.finish_reason or "cancelled",
-            "".join(parts.reasoning),
-            tuple(ToolCall(at, id, name, "".join(parts)) for at, (id, name, parts) in calls),
-            tuple(parts.logprobs) if self._request.logprobs else None,
-            parts.matched_stop,
+        has_logprobs = self._request.logprobs
+        choices = tuple(
+            parts.choice(
+                index, *self._ends.get(index, ("cancelled", None)), has_logprobs=has_logprobs
+            )
+            for index, parts in enumerate(self._parts)
         )
+        return Completion(self._request.id, choices, usage, timing)

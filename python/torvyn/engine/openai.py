@@ -17,11 +17,11 @@ from urllib.parse import urlsplit
 from torvyn.engine import openai_failure as failure
 from torvyn.engine.engine import Engine
 from torvyn.engine.openai_body import Api, Shape, body_of
-from torvyn.engine.openai_pool import Pool
 from torvyn.engine.openai_stream import Answer
 from torvyn.engine.request import Request
 from torvyn.engine.step import Step
 from torvyn.errors import InvalidInput, TorvynError
+from torvyn.loops.connections import Pool, read_out, require_aiohttp
 from torvyn.protocol import trace
 
 if TYPE_CHECKING:
@@ -72,6 +72,7 @@ class OpenAI(Engine):
         self._connect_s, self._first_s, self._idle_s = limits
         self._retries = retries
         self._where = f"the upstream {urlsplit(self._url).netloc}"
+        require_aiohttp("engine.package-missing", "the engine `openai`", "openai")
         self._pool = Pool(connect_timeout_s)
 
     def describe(self) -> Mapping[str, Any]:
@@ -85,13 +86,16 @@ class OpenAI(Engine):
                 response = await self._ask(body)
         except TimeoutError:
             raise self._too_slow() from None
+        answer = Answer(response, request.n, self._shape.api, self._where, self._key)
         try:
-            answer = Answer(response, request.n, self._shape.api, self._where, self._key)
             async for step in answer.steps(deadline_s, self._idle_s, self._too_slow):
                 yield step
         finally:
-            # At once, and without a farewell, unless it was read to its end.
-            response.close()
+            if answer.is_done:
+                read_out(response)
+            else:
+                # At once, and without a farewell.
+                response.close()
 
     def close(self) -> None:
         super().close()

@@ -104,6 +104,11 @@ class Answer:
         self._key = key
         self._steps = Steps(choices, where, key)
 
+    @property
+    def is_done(self) -> bool:
+        """The upstream said that this was all; the end of the body may still be on its way."""
+        return self._steps.is_done
+
     async def steps(
         self, first_deadline_s: float, idle_s: float, too_slow: Callable[..., TorvynError]
     ) -> AsyncIterator[Step]:

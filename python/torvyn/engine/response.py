@@ -6,7 +6,7 @@ cut, and what was generated is counted whatever ends it. Pure: no clock, no I/O,
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from torvyn.engine.delta import Delta
@@ -119,6 +119,28 @@ class ChoiceText:
             is_plain = not self._ids and not self._logprobs and self._kind == "text"
             out.append(Delta(self._index, text) if is_plain else self._delta(text))
 
+    def plain(self, step: Step) -> str | None:
+        """What the step adds, when that is text of this choice, nothing else, and nothing ends by
+        it. None: it is for `take`."""
+        if step.usage is not None or len(step.choices) != 1:
+            return None
+        part = step.choices[0]
+        if part.finish_reason is not None or part.call is not None or part.token_ids or part.index:
+            return None
+        if part.kind != "text" or self._kind != "text" or self._stops is not None or self._ids:
+            return None
+        if self.is_changed or self.finish_reason is not None:
+            return None
+        if self._limit is not None and self.tokens + part.tokens >= self._limit:
+            return None
+        text = part.text
+        if not text:
+            if not part.data:
+                return None
+            text = self._decode(part.data)
+        self.tokens += part.tokens
+        return text
+
     def end(self, reason: FinishReason, out: list[Delta], *, keeps_held: bool = True) -> None:
         """No more will come. What is held is let go, or with a cancellation dropped."""
         if self.finish_reason is None:
@@ -199,6 +221,9 @@ class Response:
         """`is_limited`: the engine itself keeps to `max_tokens`, and its counts are estimates."""
         limit = None if is_limited else request.max_tokens
         self.choices = [ChoiceText(index, request, vocabulary, limit) for index in range(request.n)]
+        is_plain = request.n == 1 and not request.logprobs
+        self.plain: Callable[[Step], str | None] = self.choices[0].plain if is_plain else _never
+        """The text a step adds to the only choice, when that is all. None: it is for `take`."""
         self._told: Usage | None = None
         self._is_early = False
         self.is_cut = False
@@ -263,6 +288,10 @@ class Response:
     def _settle(self) -> None:
         finished = all(choice.finish_reason is not None for choice in self.choices)
         self.is_cut = finished and any(choice.is_cut for choice in self.choices)
+
+
+def _never(step: Step) -> str | None:
+    return None
 
 
 def _wrong_step(what: str) -> Internal:

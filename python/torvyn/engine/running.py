@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from torvyn.engine.delta import Delta
+from torvyn.engine.driving import ENOUGH, Reader, Sending, drive
 from torvyn.engine.request import Request
 from torvyn.engine.response import Response
 from torvyn.engine.step import Step
@@ -73,13 +74,11 @@ class Run:
         async with _Outcome(self) as outcome:
             self._task = current_task(loop)
             async for step in steps:
-                deltas = response.take(step)
-                if lanes is not None:
-                    deltas = lanes.take(deltas)
+                made = self._made(step)
                 is_cut = response.is_cut or (lanes is not None and lanes.is_cut)
                 if is_cut:
                     await self._close_steps()
-                for delta in deltas:
+                for delta in _deltas(made):
                     if delta.delta_text or delta.call is not None:
                         delivered()
                     self._task = None
@@ -96,6 +95,60 @@ class Run:
             yield delta
         if outcome.failure is not None:
             raise outcome.failure
+
+    async def push(self, reader: Reader) -> None:
+        """Gives everything that `deltas` would to a reader, which sends it. The last that was
+        gathered is left to the reader to send."""
+        steps = self._begin()
+        async with _Outcome(self) as outcome:
+            self._task = asyncio.current_task(self._loop)
+            await drive(steps, self._giving(reader), reader.flush)
+            if self.response.is_cut or (self.lanes is not None and self.lanes.is_cut):
+                await self._close_steps()
+        for delta in outcome.deltas:
+            if delta.delta_text:
+                self.timing.delivered()
+            reader.take(delta)
+        if outcome.failure is not None:
+            raise outcome.failure
+
+    def _giving(self, reader: Reader) -> Callable[[Step], Sending | bool | None]:
+        response, lanes, made_of = self.response, self.lanes, self._made
+        say, take, delivered = reader.say, reader.take, self.timing.delivered
+
+        def give(step: Step) -> Sending | bool | None:
+            made = made_of(step)
+            is_due = False
+            if isinstance(made, str):
+                if made:
+                    delivered()
+                    is_due = say(made)
+            else:
+                for delta in made:
+                    if delta.delta_text or delta.call is not None:
+                        delivered()
+                    is_due = take(delta) or is_due
+            if self.is_interrupted or response.is_cut or (lanes is not None and lanes.is_cut):
+                return ENOUGH
+            return self._pausing(reader) if is_due else None
+
+        return give
+
+    def _pausing(self, reader: Reader) -> Sending:
+        """The reader sends; meanwhile nobody waits for the engine."""
+        task, self._task = self._task, None
+        if (sending := reader.flush()) is not None:
+            yield from sending
+        self._task = task
+        return self.is_interrupted
+
+    def _made(self, step: Step) -> str | Sequence[Delta]:
+        """What leaves by that step; a text when it is text of the only choice, and nothing else."""
+        text, lanes = self.response.plain(step), self.lanes
+        if text is None:
+            deltas = self.response.take(step)
+            return deltas if lanes is None else lanes.take(deltas)
+        return lanes.say(text) if lanes is not None and text else text
 
     def interrupt(self, reason: FinishReason = "cancelled") -> None:
         """Ends it. From any thread, at any time, as often as one likes; the first reason holds.
@@ -224,6 +277,12 @@ async def _nothing() -> AsyncGenerator[Step, None]:
     """No token was asked for."""
     return
     yield
+
+
+def _deltas(made: str | Sequence[Delta]) -> Sequence[Delta]:
+    if isinstance(made, str):
+        return (Delta(0, made),) if made else ()
+    return made
 
 
 def _told(error: Exception) -> Exception:

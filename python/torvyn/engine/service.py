@@ -14,12 +14,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, Self
 
-from torvyn.engine.closing import Closing
 from torvyn.engine.engine import Asked, Engine
 from torvyn.engine.generation import Generation
 from torvyn.engine.request import Message, Request
 from torvyn.engine.source import EngineSource
 from torvyn.errors import LinkError
+from torvyn.loops.closing import Closing
 
 if TYPE_CHECKING:
     from torvyn.engine.shaping import MakeFlow

@@ -51,17 +51,20 @@ class Lane:
             attributes = {**attributes, "logprobs": delta.logprobs, "token_ids": delta.token_ids}
         self.waiting.append(Output(delta.delta_text, attributes=attributes))
 
-    def say(self, text: str, out: list[Delta]) -> None:
-        """Plain text, when nothing waits and every stage is inline: the common case."""
+    def say(self, text: str, out: list[Delta]) -> str | list[Delta]:
+        """Plain text, when nothing waits and every stage is inline: the common case. What leaves
+        is given as it is when it is plain text too."""
         try:
-            elements: Sequence[Element] = self.flow.feed(text)
+            said = self.flow.feed_text(text)
         except FlowError as error:
             self.is_over = True
             self._give(error.ready, out)
             raise
-        if elements:
-            self._give(elements, out)
+        if isinstance(said, str):
+            return said
+        self._give(said, out)
         self.is_over = self.flow.end is not None
+        return out
 
     def finish(self, end: End) -> None:
         """No more will be added; the flow hears of it when all that waits has gone in."""
@@ -149,19 +152,23 @@ class Lanes:
     def is_full(self) -> bool:
         return any(lane.waiting for lane in self._lanes.values())
 
+    def say(self, text: str) -> str | list[Delta]:
+        """What leaves when this text of the only choice has gone in."""
+        lane = self._only
+        if lane is None or lane.is_over:
+            return self.take((Delta(0, text),))
+        said = lane.say(text, self._made)
+        if isinstance(said, list):
+            said = self._settled() if lane.is_over else said
+            self._made = []
+        return said
+
     def take(self, deltas: Sequence[Delta]) -> list[Delta]:
         """What leaves when these have gone in."""
         if not deltas:
             return []
-        out, lane = self._made, self._only
-        first = deltas[0]
-        if lane is not None and not lane.is_over and len(deltas) == 1 and is_plain(first):
-            lane.say(first.delta_text, out)
-            if lane.is_over:
-                return self._settled()
-            self._made = []
-            return out
-        lane = None
+        out = self._made
+        lane: Lane | None = None
         for delta in deltas:
             index = delta.index
             if delta.usage is not None or self.reasons[index] or index in self._endings:

@@ -12,6 +12,7 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import Final
 
 from torvyn.engine.delta import Delta
+from torvyn.engine.driving import Reader, push
 from torvyn.engine.request import Request
 from torvyn.engine.running import Run
 from torvyn.engine.shaping import Lanes
@@ -85,6 +86,9 @@ class AwayRun:
         yield Delta(usage=self.usage)
         if self._failure is not None:
             raise self._failure
+
+    async def push(self, reader: Reader) -> None:
+        await push(self.deltas(self.timing.delivered), reader)
 
     def _is_done(self) -> bool:
         return self._is_cancelled or (self._lanes.is_over and (self._is_read or self._lanes.is_cut))

@@ -22,10 +22,11 @@ from torvyn.contract.signals import Pending
 from torvyn.engine.delta import Delta
 from torvyn.engine.engine import Engine
 from torvyn.engine.generation import Generation
-from torvyn.engine.handover import BUFFER, Handover
 from torvyn.engine.registry import open as open_engine
 from torvyn.engine.request import Request
 from torvyn.errors import MissingError
+from torvyn.loops.background import background_loop
+from torvyn.loops.handover import BUFFER, Handover
 
 REQUEST_OPTIONS = (
     Option("prompt", "text", None, "What is asked. Without it and `messages`, `path` is read."),
@@ -119,8 +120,6 @@ class EngineSource(Source):
     def _begin(self) -> Handover[Output | End]:
         assert self._engine is not None
         assert self._request is not None
-        from torvyn.reactor.loops import background_loop
-
         loop = self.loop or background_loop()
         self._generation = self._engine.generate(self._request)
         self._handover = Handover(loop, self.wake)

@@ -1,21 +1,13 @@
-"""Timing of one request: when its text was delivered, and what follows from that.
-
-The clock starts when the request is received and the first usable text stops it for TTFT: a role,
-a heartbeat or held text does not. Of many gaps every second, fourth, ... is kept, so that memory
-does not grow.
-"""
+"""Timing of an engine's answers, and what OpenTelemetry calls the figures."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
-from torvyn.protocol.frames import Usage
+from torvyn.protocol.timing import Clock, Timing
 
-Clock = Callable[[], float]
-_MOST_GAPS: Final = 2048
-_NO_USAGE: Final = Usage()
+__all__ = ["OTEL_NAMES", "Clock", "Timing", "otel"]
 
 OTEL_NAMES: Final[Mapping[str, str]] = {
     "ttft_s": "gen_ai.server.time_to_first_token",
@@ -31,90 +23,6 @@ OTEL_NAMES: Final[Mapping[str, str]] = {
 }
 """Our figure -> its OpenTelemetry name; those that OpenTelemetry has no name for begin with
 `torvyn.`."""
-
-
-class Timing:
-    """The clock of one request. `figures()` at any time tells what is known so far."""
-
-    __slots__ = (
-        "_clock",
-        "_ended_s",
-        "_first_s",
-        "_gaps",
-        "_last_s",
-        "_left_out",
-        "_received_s",
-        "_started_s",
-        "_stride",
-    )
-
-    def __init__(self, clock: Clock = time.perf_counter, received_s: float | None = None) -> None:
-        self._clock = clock
-        self._received_s = clock() if received_s is None else received_s
-        self._started_s: float | None = None
-        self._first_s: float | None = None
-        self._last_s = self._received_s
-        self._ended_s: float | None = None
-        self._gaps: list[float] = []
-        self._stride = 1
-        self._left_out = 0
-
-    def started(self) -> None:
-        """The engine works on it: the time in its queue is over."""
-        self._started_s = self._clock()
-
-    def delivered(self) -> None:
-        """Usable text has reached the consumer."""
-        now_s = self._clock()
-        if self._first_s is None:
-            self._first_s = now_s
-        elif self._left_out:
-            self._left_out -= 1
-        else:
-            self._gaps.append(now_s - self._last_s)
-            self._left_out = self._stride - 1
-            if len(self._gaps) > _MOST_GAPS:
-                self._thin_out()
-        self._last_s = now_s
-
-    def _thin_out(self) -> None:
-        """Every second gap from now on, of those that were kept as well."""
-        del self._gaps[::2]
-        self._stride *= 2
-        self._left_out = self._stride - 1
-
-    def ended(self) -> None:
-        """The engine has ended; what it made may be delivered later still."""
-        self._ended_s = self._clock()
-
-    def figures(self, usage: Usage = _NO_USAGE) -> dict[str, float]:
-        """Seconds, counts and rates; what cannot be known yet is left out."""
-        tokens = usage.completion_tokens
-        end_s = self._clock() if self._ended_s is None else max(self._ended_s, self._last_s)
-        known: dict[str, float] = {
-            "prompt_tokens": usage.prompt_tokens,
-            "completion_tokens": tokens,
-            "duration_s": max(0.0, end_s - self._received_s),
-        }
-        if self._started_s is not None:
-            known["queue_s"] = max(0.0, self._started_s - self._received_s)
-        if self._first_s is None:
-            return known
-        known["ttft_s"] = max(0.0, self._first_s - self._received_s)
-        if tokens > 1:
-            known["inter_token_s"] = max(0.0, self._last_s - self._first_s) / (tokens - 1)
-            known["time_per_output_token_s"] = max(0.0, end_s - self._first_s) / (tokens - 1)
-        if self._gaps:
-            known["gap_p50_s"] = self._gap(0.50)
-            known["gap_p99_s"] = self._gap(0.99)
-        if known["duration_s"] > 0:
-            known["tokens_per_s"] = tokens / known["duration_s"]
-        return known
-
-    def _gap(self, share: float) -> float:
-        """The gap that this share of all gaps does not exceed."""
-        gaps = sorted(self._gaps)
-        return max(0.0, gaps[min(len(gaps) - 1, int(share * len(gaps)))])
 
 
 def otel(figures: Mapping[str, float]) -> dict[str, float]:

@@ -13,8 +13,8 @@ from typing import Any
 from torvyn.contract.units import parse_duration_s, parse_size_bytes
 from torvyn.errors import Location
 from torvyn.link.draft import EdgeDraft, FlowDraft, NodeDraft
+from torvyn.manifest.keys import Key, Table
 from torvyn.manifest.problems import Problems, nearest, quoted, suggestion
-from torvyn.manifest.schema import Key, Table
 
 Draft = FlowDraft | NodeDraft | EdgeDraft
 

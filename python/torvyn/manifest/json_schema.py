@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from torvyn.manifest import schema
-from torvyn.manifest.schema import Key, Table
+from torvyn.manifest import schema, schema_settings
+from torvyn.manifest.keys import Key, Table
 from torvyn.manifest.units import DURATION_PATTERN, SIZE_PATTERN, render_duration, render_size
 from torvyn.manifest.values import NAME_PATTERN, VERSION_PATTERN
 
@@ -25,7 +25,7 @@ def json_schema() -> dict[str, Any]:
         "flow": {**_names(flow), "minProperties": 1},
     }
     properties |= {name: _table(table) for name, table in schema.SETTINGS.items()}
-    properties["security"]["properties"]["grants"] = _names(_table(schema.GRANT))
+    properties["security"]["properties"]["grants"] = _names(_table(schema_settings.GRANT))
     properties["serve"]["properties"]["routes"] = {
         "type": "object",
         "additionalProperties": {"type": "string"},

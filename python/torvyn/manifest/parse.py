@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any, Final, TypeVar, cast
 
 from torvyn.errors import Location, ManifestError
-from torvyn.manifest import schema
+from torvyn.manifest import schema, schema_settings
+from torvyn.manifest.keys import Key, Table
 from torvyn.manifest.problems import Problems, quoted, suggestion
 from torvyn.manifest.record import (
     ComponentRecord,
@@ -28,7 +29,6 @@ from torvyn.manifest.record import (
     SecurityRecord,
     ServeRecord,
 )
-from torvyn.manifest.schema import Key, Table
 from torvyn.manifest.substitute import Variables
 from torvyn.manifest.toml import Entry, Node, join, parse_tree
 from torvyn.manifest.values import Values
@@ -277,18 +277,20 @@ class _Parser(Reader):
         grants: dict[str, GrantRecord] = {}
         if "grants" in inside:
             for held in self._named(inside["grants"], "grants"):
-                grants[held.key] = self.record(schema.GRANT, held.node, GrantRecord, name=held.key)
-        return self.record(schema.SECURITY, entry.node, SecurityRecord, grants=grants)
+                grants[held.key] = self.record(
+                    schema_settings.GRANT, held.node, GrantRecord, name=held.key
+                )
+        return self.record(schema_settings.SECURITY, entry.node, SecurityRecord, grants=grants)
 
     def _serve(self, entry: Entry) -> ServeRecord:
         inside = entry.node.value if entry.node.kind == "table" else {}
         routes: dict[str, str] = {}
-        if "routes" in inside and self._is_table(inside["routes"].node, schema.SERVE):
+        if "routes" in inside and self._is_table(inside["routes"].node, schema_settings.SERVE):
             # Clients choose these names: `org/model-1.5` is one.
             for held in inside["routes"].node.entries():
                 flow = self.values.text(held.node, held.key)
                 routes |= {} if flow is None else {held.key: flow}
-        return self.record(schema.SERVE, entry.node, ServeRecord, routes=routes)
+        return self.record(schema_settings.SERVE, entry.node, ServeRecord, routes=routes)
 
     def _edges(self, entry: Entry) -> tuple[EdgeRecord, ...]:
         if entry.node.kind != "array":

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from torvyn.manifest import schema
-from torvyn.manifest.schema import Key, Table
+from torvyn.manifest.keys import Key, Table
 from torvyn.manifest.units import render_duration, render_size
 
 _KINDS = {"end": "string or table", "error": "string or table", "config": "string or table"}

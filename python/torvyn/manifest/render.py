@@ -11,9 +11,9 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from torvyn.manifest import schema
+from torvyn.manifest import schema, schema_settings
+from torvyn.manifest.keys import Key, Table
 from torvyn.manifest.record import EndRecord, ErrorRecord, FlowRecord, Manifest, Record
-from torvyn.manifest.schema import Key, Table
 from torvyn.manifest.substitute import escape
 from torvyn.manifest.units import render_duration, render_size
 
@@ -32,7 +32,7 @@ def render(manifest: Manifest) -> str:
             blocks.append(_block(f"[{name}]", table, getattr(manifest, name)))
     for grant in manifest.security.grants.values():
         header = f"[security.grants.{_key(grant.name)}]"
-        blocks.append(_block(header, schema.GRANT, grant))
+        blocks.append(_block(header, schema_settings.GRANT, grant))
     if routes := manifest.serve.routes:
         lines = [f"{_key(name)} = {plain(flow)}" for name, flow in routes.items()]
         blocks.append("\n".join(["[serve.routes]", *lines, ""]))

@@ -14,10 +14,10 @@ from typing import Any
 
 from torvyn.errors import Location
 from torvyn.manifest import schema
+from torvyn.manifest.keys import Key
 from torvyn.manifest.parse import Reader, raise_if_any, read_text
 from torvyn.manifest.problems import Problems, quoted, suggestion
 from torvyn.manifest.record import Manifest, Record
-from torvyn.manifest.schema import Key
 from torvyn.manifest.substitute import Variables
 from torvyn.manifest.toml import Node, parse_tree
 from torvyn.manifest.units import render_duration, render_size

@@ -9,8 +9,8 @@ import math
 import re
 from typing import Any
 
+from torvyn.manifest.keys import Key
 from torvyn.manifest.problems import Problems, quoted, suggestion
-from torvyn.manifest.schema import Key
 from torvyn.manifest.substitute import Variables
 from torvyn.manifest.toml import Node
 from torvyn.manifest.units import parse_duration, parse_size, render_duration, render_size

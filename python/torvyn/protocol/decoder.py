@@ -40,6 +40,11 @@ class Decoder:
         self._answer = None if dialect == "torvyn" else _Answer(dialect, framing, choices)
         self._is_over = False
 
+    @property
+    def last_event_id(self) -> str:
+        """The id of the last event of a stream of ours, `<epoch>-<seq>`: what to go on from."""
+        return self._events.last_event_id if self._events is not None else ""
+
     def put(self, data: bytes) -> list[Frame]:
         """Every frame that these bytes complete."""
         if self._answer is not None:

@@ -172,6 +172,35 @@ class Flow(FlowBuilder):
             raise refused(batch, str(error)) from None
         except RuntimeError:
             raise busy(self.plan) from None
+        return self._came(execution, native, batch, out, taken)
+
+    def feed_text(self, text: str) -> str | list[Element]:
+        """`feed` of one text. What leaves is given joined when it is text, without attributes, and
+        the flow goes on: no `Element` is made for it."""
+        execution = self._execution
+        native = None if execution is None else execution.native
+        if execution is None or native is None:
+            return self.feed(text)
+        try:
+            made = native.feed_text(text)
+        except ValueError as error:
+            raise refused([text], str(error)) from None
+        except RuntimeError:
+            raise busy(self.plan) from None
+        if isinstance(made, str):
+            return made
+        if native.is_over and not made[1]:
+            return self.feed(text)  # which says why it cannot
+        return self._came(execution, native, [text], *made)
+
+    def _came(
+        self,
+        execution: Execution,
+        native: NativeFlow,
+        batch: list[Any],
+        out: list[Element],
+        taken: int,
+    ) -> list[Element]:
         if execution.over.is_set():
             # It may have ended half-way, by a verdict: what came after is not wanted.
             return self._settle(execution, native, out)
@@ -223,7 +252,10 @@ class Flow(FlowBuilder):
         if execution is None:
             self._must_be_fed()
             execution = self._execute()
-            execution.start().attend()
+            started = execution.start()
+            if any(node.run != "inline" for node in self.plan.nodes):
+                # Else nobody ever waits for it, and a signal costs two file descriptors.
+                started.attend()
         native = execution.native
         if native is None:
             self._raise_already_ran()

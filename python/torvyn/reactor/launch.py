@@ -21,6 +21,7 @@ from torvyn.contract import Component, Context
 from torvyn.errors import TorvynError
 from torvyn.link import instantiate
 from torvyn.link.plan import NodePlan, Plan
+from torvyn.loops.background import background_loop
 from torvyn.reactor.failure import (
     component_of,
     init_failure,
@@ -28,7 +29,6 @@ from torvyn.reactor.failure import (
     on_element,
     said,
 )
-from torvyn.reactor.loops import background_loop
 from torvyn.reactor.offload import ThreadRunner
 from torvyn.reactor.offload_async import AsyncRunner, settle
 from torvyn.reactor.recording import Recording

@@ -12,7 +12,8 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from torvyn.contract import Element
-from torvyn.reactor.loops import LoopBridge, background_loop, bridge
+from torvyn.loops.background import background_loop
+from torvyn.reactor.loops import LoopBridge, bridge
 
 if TYPE_CHECKING:
     from torvyn._native import NativeFlow

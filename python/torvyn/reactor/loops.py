@@ -1,5 +1,4 @@
-"""Event loops: one wake-up line for each loop that runs flows or async stages, and a background
-loop for the rest.
+"""Event loops: one wake-up line for each loop that runs flows or async stages.
 
 The line is one file descriptor a loop, however many flows and stages ring it.
 """
@@ -7,9 +6,6 @@ The line is one file descriptor a loop, however many flows and stages ring it.
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import os
-import threading
 import weakref
 from collections.abc import Callable
 
@@ -73,26 +69,3 @@ def bridge(loop: asyncio.AbstractEventLoop) -> LoopBridge:
     if found is None:
         found = _bridges[loop] = LoopBridge(loop)
     return found
-
-
-_lock = threading.Lock()
-_background: asyncio.AbstractEventLoop | None = None
-_background_pid: int | None = None
-
-
-def _run_on(loop: asyncio.AbstractEventLoop) -> None:
-    """For ever: a component that asks the program to end must not end the loop for all others."""
-    while True:
-        with contextlib.suppress(SystemExit, KeyboardInterrupt):
-            loop.run_forever()
-
-
-def background_loop() -> asyncio.AbstractEventLoop:
-    """A loop on a daemon thread, for async stages of flows that no loop drives."""
-    global _background, _background_pid
-    with _lock:
-        if _background is None or _background_pid != os.getpid():
-            loop = asyncio.new_event_loop()
-            threading.Thread(target=_run_on, args=(loop,), name="torvyn-loop", daemon=True).start()
-            _background, _background_pid = loop, os.getpid()
-        return _background

@@ -162,8 +162,8 @@ class Application:
             self.meter.requests[method, route, exchange.status] += 1
         took_ms = (time.perf_counter() - began_s) * 1000
         fields = {"event": "request", "request_id": exchange.id, "status": exchange.status}
-        words = (exchange.method, route, exchange.status, took_ms, exchange.id)
         fields["trace_id"] = exchange.trace.trace_id
+        words = (exchange.method, route, exchange.status, took_ms, exchange.id)
         logger.info("%s %s %d %.1f ms %s", *words, extra=fields)
 
     async def _refuse(self, exchange: Exchange, raised: Exception) -> None:
@@ -236,25 +236,37 @@ class Application:
         return call if call is not None and call.wire.caller.tenant == caller.tenant else None
 
     async def attend(self, call: Call) -> None:
-        meter = self.meter.flows[call.flow]
-        meter.streams += 1
+        self.meter.flows[call.flow].streams += 1
         self.calls[call.id] = call
         self._begin()
         self.access.audit.started(call)
         call.pace = self.access.limits.pace(call.wire.caller)
+        try:
+            # In a task of its own: a token that wakes it does not climb through all of the above.
+            await asyncio.create_task(self._run(call))
+        finally:
+            self._was_run(call)  # if its task was cancelled before it began
+
+    async def _run(self, call: Call) -> None:
         try:
             await call.run()
         except Exception as error:
             call.failure = call.failure or told(error)
             raise
         finally:
-            del self.calls[call.id]
-            meter.streams -= 1
-            meter.ended(call)
-            self.access.audit.ended(call)
-            if self.tracer is not None:
-                tell(self.tracer, call, self.services[call.flow].engine.name)
-            self._end()
+            self._was_run(call)
+
+    def _was_run(self, call: Call) -> None:
+        if self.calls.get(call.id) is not call:
+            return
+        del self.calls[call.id]
+        meter = self.meter.flows[call.flow]
+        meter.streams -= 1
+        meter.ended(call)
+        self.access.audit.ended(call)
+        if self.tracer is not None:
+            tell(self.tracer, call, self.services[call.flow].engine.name)
+        self._end()
 
     async def _read(self, reader: Reader) -> None:
         self._begin()

@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
+from torvyn.engine.driving import Sending
 from torvyn.transport.settings import Settings
 from torvyn.transport.wire import Wire
 
@@ -87,23 +88,39 @@ class Outlet:
             return True
         return False
 
-    def pour(self, frames: Sequence[bytes]) -> Generator[Any, Any, None]:
-        """`deliver` without a coroutine of its own."""
+    def pour(self, frames: Sequence[bytes]) -> Sending | None:
+        """`deliver` without a coroutine of its own; what is left to wait for, if anything."""
         if self.is_left:
-            return
-        self._departs()
+            return None
+        self.chunks += 1
+        self._last_s = self._time()
         try:
-            yield from self._send(self._wire.pack(frames)).__await__()
+            sending: Any = self._send(self._wire.pack(frames)).__await__()
+            waits_for = next(sending)
+        except StopIteration:
+            return None
+        except OSError:
+            self._leave()
+            return None
+        return self._pouring(sending, waits_for)
+
+    def _pouring(self, sending: Any, waits_for: Any) -> Sending:
+        self._waits()
+        try:
+            yield from _resumed(sending, waits_for)
         except OSError:
             self._leave()
         finally:
             self._arrives()
+        return None
 
     async def deliver(self, *frames: bytes, is_last: bool = False) -> None:
         if self.is_left or self.is_over or not frames:
             return
         self.is_over = is_last
-        self._departs()
+        self.chunks += 1
+        self._last_s = self._time()
+        self._waits()
         try:
             await self._send(self._wire.pack(frames, is_last))
         except OSError:
@@ -115,12 +132,11 @@ class Outlet:
         self.is_left = True
         self._on_left()
 
-    def _departs(self) -> None:
-        self.chunks += 1
-        self._last_s = now_s = self._time()
+    def _waits(self) -> None:
+        """From now on the other side is waited for."""
         self._sending += 1
         if self._sending == 1:
-            self._since_s = now_s
+            self._since_s = self._last_s
 
     def _arrives(self) -> None:
         self._sending -= 1
@@ -160,3 +176,20 @@ class Outlet:
 
 def _nothing() -> None:
     """It is over: nobody is told."""
+
+
+def _resumed(sending: Any, waits_for: Any) -> Generator[Any, Any, None]:
+    """The rest of a wait that has begun. However a wait ends, that is the sender's to know."""
+    throw = getattr(sending, "throw", None)
+    while True:
+        try:
+            try:
+                yield waits_for
+            except BaseException as error:
+                if throw is None:
+                    raise
+                waits_for = throw(error)
+            else:
+                waits_for = next(sending)
+        except StopIteration:
+            return

@@ -10,15 +10,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
 from torvyn.engine.delta import Delta
+from torvyn.engine.driving import Sending, push
 from torvyn.errors import TorvynError
 from torvyn.protocol.frames import End, Finish
 from torvyn.transport.asked import ignored_header
 from torvyn.transport.call import Call
-from torvyn.transport.drive import drive
 from torvyn.transport.outlet import Outlet
 from torvyn.transport.pacing import paced
 from torvyn.transport.refusal import is_retryable, told
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from torvyn.transport.sessions.tap import Tap
 
 logger = logging.getLogger("torvyn.transport")
+_TEXT = (0, "text")
 
 
 class Stream(Call):
@@ -61,7 +61,7 @@ class Stream(Call):
         )
         self.outlet = Outlet(self.wire, self.settings, self._encoder.heartbeat, self.leave)
         self._texts: list[str] = []
-        self._text_of = (0, "text")
+        self._text_of = _TEXT
         self._frames: list[bytes] = []
         self._tokens = self._bytes = 0
         self._has_begun = False
@@ -103,18 +103,17 @@ class Stream(Call):
 
     async def _answered(self) -> list[bytes]:
         """Sends everything but the end, which it gives."""
-        deltas = aiter(self.generation)
-        if self.pace is not None:
-            deltas = paced(deltas, self.pace, self.pause, self._made)
         error: TorvynError | None = None
         try:
-            await drive(deltas, self._take, self._flush)
+            if self.pace is None:
+                await self.generation.push(self)
+            else:
+                deltas = aiter(self.generation)
+                await push(paced(deltas, self.pace, self.pause, self._made), self)
         except Exception as raised:
             error = told(raised)
             if error.__cause__ is raised:
                 logger.exception("request %s failed", self.wire.request_id, exc_info=raised)
-        finally:
-            await deltas.aclose()
         self.failure = self.failure or error
         return [*self._gathered(), *self._end()]
 
@@ -123,7 +122,14 @@ class Stream(Call):
         again: int = getattr(self.generation, "skipped_tokens", 0)
         return self.generation.usage.completion_tokens - again
 
-    def _take(self, delta: Delta) -> bool:
+    def say(self, text: str) -> bool:
+        """Gathers text of the only choice; whether it is time to send."""
+        if self._tap is not None or self._text_of != _TEXT:
+            return self.take(Delta(0, text))
+        self._texts.append(text)
+        return self._is_due(1, len(text))
+
+    def take(self, delta: Delta) -> bool:
         """Gathers it; whether it is time to send."""
         if self._tap is not None:
             self._tap.take(delta)
@@ -145,8 +151,11 @@ class Stream(Call):
             self._texts.append(text)
         else:
             return False
-        self._tokens += len(delta.token_ids) or 1
-        self._bytes += len(text)
+        return self._is_due(len(delta.token_ids) or 1, len(text))
+
+    def _is_due(self, tokens: int, characters: int) -> bool:
+        self._tokens += tokens
+        self._bytes += characters
         if not self._has_begun:
             self._has_begun = True
             return True
@@ -161,16 +170,17 @@ class Stream(Call):
 
     def _gathered(self) -> list[bytes]:
         self._tokens = self._bytes = 0
-        frames, texts = self._frames, self._texts
-        if not frames and len(texts) == 1:
-            return [self._encoder.text(texts.pop(), *self._text_of)]
         self._encode_text()
-        self._frames = []
+        frames, self._frames = self._frames, []
         return frames
 
-    def _flush(self) -> Generator[Any, Any, None]:
-        if self._texts or self._frames:
-            yield from self.outlet.pour(self._gathered())
+    def flush(self) -> Sending | None:
+        """Sends what was gathered; what is left to wait for, if anything."""
+        texts = self._texts
+        if len(texts) == 1 and not self._frames:
+            self._tokens = self._bytes = 0
+            return self.outlet.pour((self._encoder.text(texts.pop(), *self._text_of),))
+        return self.outlet.pour(self._gathered()) if texts or self._frames else None
 
     def _finished(self) -> list[Finish]:
         return [

@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from torvyn.engine.delta import Delta
+from torvyn.engine.driving import Reader, push
 from torvyn.engine.generation import Generation
 from torvyn.errors import Unavailable
 
@@ -65,6 +66,9 @@ class Replayed:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._generation, name)
+
+    async def push(self, reader: Reader) -> None:
+        await push(aiter(self), reader)
 
     async def __aiter__(self) -> AsyncGenerator[Delta, None]:
         deltas = aiter(self._generation)

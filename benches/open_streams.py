@@ -1,0 +1,163 @@
+"""What do many open streams take, and how late is a token among them?
+
+    python -m benches.open_streams [--rounds R] [--json]
+
+Tokens hold the time at which the engine said them, so that what the reader sees is what guard,
+frames, server and sockets have added. Memory is the server's, before and after.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import re
+import resource
+import selectors
+import socket
+import sys
+import time
+from collections.abc import Iterator, Sequence
+
+from benches.harness import percentile, quartiles
+from benches.load import PATIENCE_S, Question, connected
+from benches.question import cannot_run, publish, say
+from benches.report import Report, Table, verdict
+from benches.server_process import (
+    SERVER_CORE,
+    ServerProcess,
+    module,
+    running,
+    stay_off_the_server,
+)
+
+STREAMS, RATE, SECONDS, OPEN = 500, 50.0, 4, 2_000
+GOAL_MS, GOAL_KIB = 10.0, 40.0
+OWN = Question("/v1/streams", {"prompt": "Hi"}, b'"text":')
+STAMP = re.compile(rb'"text":"((?: \d{19})+)"')
+METHOD = """\
+Latency: {streams} streams of {rate:g} tokens a second each for {seconds} s, one server core, one
+reader on the other core; from the engine's `yield` to the reader's `recv`, a block-list between
+them; percentiles of all tokens of a round but its first second, medians of {rounds} rounds. Memory:
+{open:,} streams whose engines have not said anything yet; what the server's resident set grew by,
+divided, after two hundred others had come and gone."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m benches.open_streams")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args(arguments)
+    if cannot_run():
+        return 2
+    method = METHOD.format(
+        streams=STREAMS, rate=RATE, seconds=SECONDS, rounds=options.rounds, open=OPEN
+    )
+    question = "What do many open streams take?"
+    report = Report("open_streams", question, method.replace("\n", " "))
+    stay_off_the_server()
+    allow_files(2 * OPEN)
+    _latency(report, options.rounds)
+    _memory(report, options.rounds)
+    publish(report, options.json)
+    return 0
+
+
+def allow_files(count: int) -> None:
+    """Descriptors for so many connections, here and in the servers started from here."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = count + 512
+    if soft < wanted:
+        if hard != resource.RLIM_INFINITY and hard < wanted:
+            raise RuntimeError(f"{wanted} open files are needed, and {hard} allowed")
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+def serving(*arguments: str) -> contextlib.AbstractContextManager[ServerProcess]:
+    command = module("benches.peers.torvyn_serve", "--port", "{port}", *arguments)
+    return running(command, SERVER_CORE)
+
+
+def _latency(report: Report, rounds: int) -> None:
+    found: dict[str, list[float]] = {"p50": [], "p99": [], "max": []}
+    tokens, loads = int(RATE * SECONDS), []
+    with serving("--rate", str(RATE), "--tokens", str(tokens)) as server:
+        for number in range(rounds):
+            say(f"latency: round {number + 1} of {rounds}")
+            before_s, began_s = server.cpu_s(), time.perf_counter()
+            late_ms = delays_ms(server.port, STREAMS)
+            loads.append((server.cpu_s() - before_s) / (time.perf_counter() - began_s))
+            if len(late_ms) != STREAMS * tokens:
+                raise AssertionError(f"{len(late_ms)} tokens came of {STREAMS * tokens}")
+            kept = late_ms[len(late_ms) // SECONDS :]
+            found["p50"].append(percentile(kept, 0.5))
+            found["p99"].append(percentile(kept, 0.99))
+            found["max"].append(max(kept))
+    table = Table(("a token is late", "ms", "quartiles", "goal"))
+    for name, values in found.items():
+        low, middle, high = quartiles(values)
+        goal = verdict(middle, GOAL_MS) if name == "p99" else ""
+        table.rows.append((name, f"{middle:.2f}", f"{low:.2f} - {high:.2f}", goal))
+    table.rows.append(("the server's core is used", f"{quartiles(loads)[1]:.0%}", "", ""))
+    report.tables.append(table)
+    report.data["late_ms"], report.data["server_share"] = found, loads
+
+
+def delays_ms(port: int, streams: int) -> list[float]:
+    """How late each token came, in the order they came in."""
+    asked, late = OWN.bytes(port), list[float]()
+    with opened(port, streams) as socks, selectors.DefaultSelector() as waiting:
+        for sock in socks:
+            sock.sendall(asked)
+            sock.setblocking(False)
+            waiting.register(sock, selectors.EVENT_READ, bytearray())
+        until = time.monotonic() + PATIENCE_S
+        while waiting.get_map() and time.monotonic() < until:
+            for key, _ in waiting.select(1.0):
+                data = key.fileobj.recv(65536)  # type: ignore[union-attr]
+                if not data:
+                    waiting.unregister(key.fileobj)
+                    continue
+                now_ns = time.time_ns()
+                key.data.extend(data)
+                for match in STAMP.finditer(key.data):
+                    late += [(now_ns - int(stamp)) / 1e6 for stamp in match[1].split()]
+                del key.data[: key.data.rfind(b"\n") + 1]
+    return late
+
+
+@contextlib.contextmanager
+def opened(port: int, streams: int) -> Iterator[list[socket.socket]]:
+    with contextlib.ExitStack() as stack:
+        yield [stack.enter_context(connected(port)) for _ in range(streams)]
+
+
+def _memory(report: Report, rounds: int) -> None:
+    kib = []
+    for number in range(rounds):
+        say(f"memory: round {number + 1} of {rounds}")
+        with serving("--rate", "0.0001", "--tokens", "1") as server:
+            _open(server, 200)
+            kib.append(_open(server, OPEN))
+    low, middle, high = quartiles(kib)
+    table = Table(("an open stream", "KiB", "quartiles", "goal"), title="Memory")
+    row = ("waits for its first token", f"{middle:.1f}", f"{low:.1f} - {high:.1f}")
+    table.rows.append((*row, verdict(middle, GOAL_KIB)))
+    report.tables.append(table)
+    report.data["idle_kib"] = kib
+
+
+def _open(server: ServerProcess, streams: int) -> float:
+    """KiB that the server took for each, while all of them were open."""
+    before = server.resident_bytes()
+    with opened(server.port, streams) as socks:
+        for sock in socks:
+            sock.sendall(OWN.bytes(server.port))
+        for sock in socks:
+            got = b""
+            while b'"start"' not in got:
+                got += sock.recv(4096)
+        return (server.resident_bytes() - before) / streams / 1024
+
+
+if __name__ == "__main__":
+    sys.exit(main())

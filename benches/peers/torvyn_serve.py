@@ -1,0 +1,81 @@
+"""Torvyn's server, as `torvyn serve` runs it: an engine, a block-list, `response`.
+
+The engine is a list of steps. With `--paced` it waits for a turn of the loop before each, so that
+no two tokens are ready together and each leaves in a chunk of its own, as it does in the peers;
+with `--rate` it says so many tokens a second, each of which holds the time it was said at.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import time
+from collections.abc import AsyncIterator
+
+import torvyn
+from benches.work_serving import GUARD, MODEL, answer
+from torvyn.components.filter_blocklist import Blocklist
+from torvyn.engine import ChoiceStep, Engine, Request, Service, Step
+from torvyn.engine.openai import OpenAI
+from torvyn.transport import Settings, app, serve
+
+
+class Listed(Engine):
+    """Says what it was given."""
+
+    name = "listed"
+
+    def __init__(self, tokens: int, is_paced: bool, rate: float) -> None:
+        super().__init__()
+        self._steps = [Step((ChoiceStep(text=token),)) for token in answer(tokens)]
+        self._last = Step((ChoiceStep(tokens=0, finish_reason="stop"),))
+        self._is_paced = is_paced
+        self._pause_s = 1 / rate if rate else 0.0
+
+    async def steps(self, request: Request) -> AsyncIterator[Step]:
+        if self._pause_s:
+            for number in range(len(self._steps)):
+                await asyncio.sleep(self._pause_s * (1 if number else _phase(request.id)))
+                yield Step((ChoiceStep(text=f" {time.time_ns()}"),))
+        else:
+            for step in self._steps:
+                if self._is_paced:
+                    await asyncio.sleep(0)
+                yield step
+        yield self._last
+
+
+def _phase(id: str) -> float:
+    """Streams that begin together do not speak together."""
+    return int(id[-4:], 36) % 1000 / 1000
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--port", type=int)
+    parser.add_argument("--tokens", type=int, default=1)
+    parser.add_argument("--paced", action="store_true")
+    parser.add_argument("--rate", type=float, default=0.0)
+    parser.add_argument("--upstream", default="", help="an upstream's address, as the engine")
+    parser.add_argument("--bare", action="store_true", help="without the guard")
+    parser.add_argument("--write-timeout", type=float, default=30.0)
+    parser.add_argument("--grace", type=float, default=10.0)
+    parser.add_argument("--max-streams", type=int, default=4096)
+    options = parser.parse_args()
+    engine: Engine = Listed(options.tokens, options.paced, options.rate)
+    if options.upstream:
+        engine = OpenAI(base_url=options.upstream, model=MODEL, api_key="sk-bench")
+    plan = torvyn.Flow(Blocklist(GUARD)).plan
+    make_flow = None if options.bare else lambda: torvyn.Flow.from_plan(plan)
+    settings = Settings(
+        port=options.port,
+        max_streams=options.max_streams,
+        write_timeout_s=options.write_timeout,
+        shutdown_grace_s=options.grace,
+    )
+    service = Service(MODEL, engine, make_flow=make_flow)
+    serve(app({MODEL: service}, settings), lambda url: None, lambda: None)
+
+
+if __name__ == "__main__":
+    main()

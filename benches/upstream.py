@@ -1,0 +1,98 @@
+"""An upstream of OpenAI's protocol that costs next to nothing: prepared chunks, one a turn.
+
+    python -m benches.upstream --port N --tokens N
+
+Every request gets the same answer. A connection that is not read is not written to.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+from collections.abc import Callable
+
+from benches.peers.starlette_stream import chunk
+from benches.work_serving import answer
+
+HEAD = (
+    b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncache-control: no-cache\r\n"
+    b"transfer-encoding: chunked\r\n\r\n"
+)
+
+
+def prepared(tokens: int) -> list[bytes]:
+    said = [chunk(1, {"role": "assistant", "content": ""})]
+    said += [chunk(1, {"content": token}) for token in answer(tokens)]
+    said.append(chunk(1, {}, "stop"))
+    events = [f"data: {json.dumps(one)}\n\n".encode() for one in said] + [b"data: [DONE]\n\n"]
+    return [b"%x\r\n%s\r\n" % (len(event), event) for event in events] + [b"0\r\n\r\n"]
+
+
+class Answers(asyncio.Protocol):
+    """One connection, kept alive unless its client wants otherwise."""
+
+    def __init__(self, parts: list[bytes], later: Callable[[Callable[[], None]], object]) -> None:
+        self._parts = parts
+        self._later = later
+        self._got = b""
+        self._at: int | None = None
+        self._may_write = True
+        self._is_last = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport: asyncio.Transport = transport  # type: ignore[assignment]
+
+    def data_received(self, data: bytes) -> None:
+        self._got += data
+        head, end, body = self._got.partition(b"\r\n\r\n")
+        if not end:
+            return
+        length = next(
+            (line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:")),
+            b"content-length:0",
+        )
+        if len(body) >= int(length.partition(b":")[2]):
+            self._got, self._at = b"", 0
+            self._is_last = b"connection: close" in head.lower()
+            self._transport.write(HEAD)
+            self._later(self._say)
+
+    def _say(self) -> None:
+        if self._at is None or not self._may_write or self._transport.is_closing():
+            return
+        self._transport.write(self._parts[self._at])
+        self._at += 1
+        if self._at == len(self._parts):
+            self._at = None
+            if self._is_last:
+                self._transport.close()
+        else:
+            self._later(self._say)
+
+    def pause_writing(self) -> None:
+        self._may_write = False
+
+    def resume_writing(self) -> None:
+        self._may_write = True
+        self._later(self._say)
+
+
+async def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--port", type=int)
+    parser.add_argument("--tokens", type=int)
+    options = parser.parse_args()
+    parts, loop = prepared(options.tokens), asyncio.get_running_loop()
+    make = lambda: Answers(parts, loop.call_soon)  # noqa: E731
+    server = await loop.create_server(make, "127.0.0.1", options.port, backlog=1024)
+    await server.serve_forever()
+
+
+if __name__ == "__main__":
+    try:
+        import uvloop
+
+        uvloop.run(main())
+    except ImportError:
+        asyncio.run(main())

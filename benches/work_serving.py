@@ -1,0 +1,66 @@
+"""The work of the serving benchmarks: an answer, a block-list, and what everybody must send.
+
+Words as tokens, one in seventeen of them listed; the guard replaces it wherever it is cut. The
+guard here is what a careful person writes in Python: it lets go at once of all but a last word
+that may still become a listed one.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+from typing import Final
+
+from benches.work_stream import WORDS
+
+BLOCKED: Final = (
+    *("badword", "otherword", "secretkey", "internalname", "codename", "swearing", "cursing"),
+    *("passphrase", "credential", "projectx", "launchdate", "salaries", "merger", "layoff"),
+    *("lawsuit", "breach", "exploit", "backdoor", "racket", "scandal"),
+)
+REPLACEMENT: Final = "***"
+GUARD: Final = {"words": [*BLOCKED], "mode": "stream", "action": "replace"}
+MODEL: Final = "chat"
+
+
+def answer(tokens: int) -> list[str]:
+    return [" " + WORDS[at % len(WORDS)] for at in range(tokens)]
+
+
+def right(tokens: int) -> str:
+    """What leaves the guard."""
+    return "".join(answer(tokens)).replace("badword", REPLACEMENT)
+
+
+class Guard:
+    """`put` tokens, `finish`; what they give, joined, is the guarded text."""
+
+    _found = re.compile(r"\b(?:" + "|".join(BLOCKED) + r")\b", re.IGNORECASE)
+    _beginnings = frozenset(word[:end] for word in BLOCKED for end in range(1, len(word) + 1))
+
+    def __init__(self) -> None:
+        self._held = ""
+
+    def put(self, text: str) -> str:
+        text = self._held + text
+        cut = text.rfind(" ") + 1
+        if text[cut:].lower() not in self._beginnings:
+            cut = len(text)
+        self._held = text[cut:]
+        return self._found.sub(REPLACEMENT, text[:cut])
+
+    def finish(self) -> str:
+        text, self._held = self._held, ""
+        return self._found.sub(REPLACEMENT, text)
+
+
+def is_guarded_right() -> bool:
+    """Whether the guard finds its words however they are cut."""
+    text = " It was a BadWord, not badwords."
+    for places in [[at] for at in range(1, len(text))]:
+        guard = Guard()
+        parts = [text[a:b] for a, b in pairwise([0, *places, len(text)])]
+        said = "".join([guard.put(part) for part in parts]) + guard.finish()
+        if said != " It was a ***, not badwords.":
+            return False
+    return True

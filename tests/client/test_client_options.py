@@ -1,0 +1,81 @@
+"""What a client is told: TLS, addresses, options. What cannot be right is refused at once."""
+
+from __future__ import annotations
+
+import inspect
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from misbehaving import TEXT, Speaker
+
+from torvyn.client import AsyncClient
+from torvyn.client.client import Options
+from torvyn.errors import InvalidInput, Unavailable
+
+trustme = pytest.importorskip("trustme", reason="TLS is not tested: pip install trustme")
+
+
+@asynccontextmanager
+async def secured(folder: Path, **options: Any) -> AsyncIterator[AsyncClient]:
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(folder / "ca.pem")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("127.0.0.1").configure_cert(context)
+    speaker = Speaker()
+    speaker.tls = context
+    async with speaker.serving() as server, AsyncClient(server.url, **options) as client:
+        yield client
+
+
+async def test_a_certificate_that_nobody_vouches_for_is_not_trusted(tmp_path: Path) -> None:
+    async with secured(tmp_path) as client:
+        with pytest.raises(Unavailable, match="its certificate is not trusted") as caught:
+            await client.stream("Hi").begin()
+
+    assert caught.value.hint == "name the file of certificates to trust: `ca`"
+
+
+@pytest.mark.parametrize("way", ["ca", "verify"])
+async def test_one_that_is_named_or_any_is_trusted(tmp_path: Path, way: str) -> None:
+    async with secured(tmp_path) as client:
+        options = {"ca": {"ca": tmp_path / "ca.pem"}, "verify": {"verify": False}}
+        async with AsyncClient(client.url, **options[way]) as trusting:
+            assert (await trusting.stream("Hi").complete()).text == TEXT
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"ca": "not-there.pem"},
+        {"key": "two words"},
+        {"key": "line\nend"},
+        {"jitter": -1},
+        {"idle_timeout_s": 0},
+        {"resumes": -1},
+        {"transport": "pigeon"},
+    ],
+)
+def test_an_option_that_cannot_be_right_is_told(options: Any) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        AsyncClient("http://127.0.0.1", **options)
+
+    assert caught.value.code == "client.bad-option"
+    assert "line" not in caught.value.render()
+
+
+@pytest.mark.parametrize(
+    "url", ["", "127.0.0.1:80", "ftp://a", "http://", "http://u:p@a", "http://a?x", "http://a:x", 7]
+)
+def test_an_address_that_cannot_be_right_is_told(url: Any) -> None:
+    with pytest.raises(InvalidInput, match="the server's address"):
+        AsyncClient(url)
+
+
+def test_both_clients_take_the_same_options() -> None:
+    named = set(inspect.signature(AsyncClient).parameters) - {"url"}
+
+    assert named == set(Options.__annotations__)
