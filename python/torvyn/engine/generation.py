@@ -34,6 +34,12 @@ if TYPE_CHECKING:
 class Generation(AsyncClosing):
     """Made by `Engine.generate`. Nothing is asked of the engine before the first delta is."""
 
+    __slots__ = (
+        "_is_taken",
+        "_run",
+        "request",
+    )
+
     def __init__(
         self,
         engine: Engine,

@@ -217,6 +217,14 @@ class ChoiceText:
 class Response:
     """All choices of one request."""
 
+    __slots__ = (
+        "_is_early",
+        "_told",
+        "choices",
+        "is_cut",
+        "plain",
+    )
+
     def __init__(self, request: Request, vocabulary: Any = None, *, is_limited: bool = False):
         """`is_limited`: the engine itself keeps to `max_tokens`, and its counts are estimates."""
         limit = None if is_limited else request.max_tokens

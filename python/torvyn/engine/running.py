@@ -34,6 +34,24 @@ _BREATH: Final = 256
 class Run:
     """`deltas()` once. Only `interrupt` may be called from other threads than the loop's."""
 
+    __slots__ = (
+        "__weakref__",
+        "_cancelling",
+        "_closing",
+        "_ends_as",
+        "_engine",
+        "_has_cancelled",
+        "_loop",
+        "_steps",
+        "_task",
+        "is_interrupted",
+        "is_over",
+        "lanes",
+        "request",
+        "response",
+        "timing",
+    )
+
     def __init__(
         self,
         engine: Engine,

@@ -9,6 +9,8 @@ from typing import Self
 class Closing:
     """Leaving the block closes it, whatever happened inside."""
 
+    __slots__ = ()
+
     def close(self) -> None:
         raise NotImplementedError
 
@@ -25,6 +27,8 @@ class Closing:
 
 
 class AsyncClosing(Closing):
+    __slots__ = ()
+
     async def aclose(self) -> None:
         raise NotImplementedError
 

@@ -199,8 +199,10 @@ class Application:
         # Made before it waits for a place: its clock starts when the request was received.
         generation = service.generate(wanted.what, **wanted.options)
         make = Stream if wanted.is_streamed else Whole
-        async with self.admitted(wire.caller, generation.request.priority):
-            await self.attend(make(wire, wanted, name, service, generation, self.settings))
+        # `admitted`, spelled out: its generator would lie with every stream that waits.
+        with self.access.enter(wire.caller):
+            async with self.admission.of(generation.request.priority):
+                await self.attend(make(wire, wanted, name, service, generation, self.settings))
 
     @contextlib.asynccontextmanager
     async def admitted(self, caller: Caller, rank: str) -> AsyncIterator[None]:
