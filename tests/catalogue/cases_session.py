@@ -60,7 +60,7 @@ def _failed(folder: Path) -> None:
 def _all_read(_folder: Path) -> None:
     session = _session()
     session.ring.end()
-    session.refuse_read("e-0")
+    session.place("e-0")
 
 
 CASES: dict[str, Callable[[Path], object]] = {

@@ -2,27 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
-import inspect
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
+
+from coroutines import pytest_pyfunc_call  # noqa: F401
 
 sys.path += [str(Path(__file__).parents[1] / room) for room in ("transport", "cli")]
 
 pytest.importorskip("aiohttp", reason='clients are not tested: pip install "torvyn[client]"')
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_pyfunc_call(pyfuncitem: Any) -> bool | None:
-    if not inspect.iscoroutinefunction(pyfuncitem.obj):
-        return None
-    names = pyfuncitem._fixtureinfo.argnames
-    arguments = {name: pyfuncitem.funcargs[name] for name in names}
-    asyncio.run(asyncio.wait_for(pyfuncitem.obj(**arguments), 30))
-    return True
 
 
 @pytest.fixture(autouse=True)

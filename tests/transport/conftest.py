@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-import inspect
 from pathlib import Path
 from typing import Any
 
 import pytest
 from keyed import Keyed
+
+from coroutines import pytest_pyfunc_call  # noqa: F401
 
 
 @pytest.fixture(scope="module")
@@ -26,16 +26,6 @@ def page(browser: Any) -> Any:
 
     with window(browser) as opened:
         yield opened
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_pyfunc_call(pyfuncitem: Any) -> bool | None:
-    if not inspect.iscoroutinefunction(pyfuncitem.obj):
-        return None
-    names = pyfuncitem._fixtureinfo.argnames
-    arguments = {name: pyfuncitem.funcargs[name] for name in names}
-    asyncio.run(asyncio.wait_for(pyfuncitem.obj(**arguments), 30))
-    return True
 
 
 @pytest.fixture

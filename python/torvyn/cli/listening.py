@@ -11,8 +11,10 @@ import contextlib
 import os
 import signal
 from collections.abc import Callable, Iterator
-from types import FrameType, TracebackType
-from typing import TYPE_CHECKING, Final, Self
+from types import FrameType
+from typing import TYPE_CHECKING, Final
+
+from torvyn.loops.closing import Closing
 
 if TYPE_CHECKING:
     from torvyn.cli.reply import Answerer, Reply
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
-class Listener:
+class Listener(Closing):
     """`listen` to one answer after the other. `patience` signals are asked nicely, one more ends
     the process."""
 
@@ -31,15 +33,7 @@ class Listener:
         self._runner = asyncio.Runner()
         self._caught: list[int] = []
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
         with self._runner:
             self._runner.run(self._engine.aclose())
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from types import TracebackType
-from typing import Any, Literal, Self, TypedDict
+from typing import Any, Literal, TypedDict
 
 from torvyn.client import failure, websocket
 from torvyn.client.address import Address
@@ -22,6 +21,7 @@ from torvyn.client.sse import Sse
 from torvyn.client.stream import AsyncStream
 from torvyn.client.wire import Opening, Wire
 from torvyn.errors import TorvynError
+from torvyn.loops.closing import AsyncClosing
 
 Transport = Literal["sse", "websocket", "grpc"]
 Message = Mapping[str, Any]
@@ -46,7 +46,7 @@ class Options(TypedDict, total=False):
     on_reconnect: Callable[[int, TorvynError], None] | None
 
 
-class AsyncClient:
+class AsyncClient(AsyncClosing):
     """A server at `url`, such as `http://127.0.0.1:8080`."""
 
     def __init__(
@@ -202,17 +202,6 @@ class AsyncClient:
         await self._wire.aclose()
         if self._http is not None:
             await self._http.aclose()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.aclose()
 
 
 def checked_jitter(jitter: float | None) -> float | None:

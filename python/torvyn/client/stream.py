@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from types import TracebackType
 from typing import Any, Final, Self
 
 from torvyn.client import failure
@@ -19,6 +18,7 @@ from torvyn.client.joined import Joined
 from torvyn.client.pacing import paced
 from torvyn.client.wire import Wire
 from torvyn.errors import TorvynError
+from torvyn.loops.closing import AsyncClosing
 from torvyn.protocol.completion import Completion
 from torvyn.protocol.frames import (
     Delta,
@@ -38,7 +38,7 @@ _FAREWELL_S: Final = 2.0
 """How long closing may take to tell the server."""
 
 
-class AsyncStream:
+class AsyncStream(AsyncClosing):
     """Made by a client. Read once: frames by `async for`, or `text()`, or `complete()`."""
 
     def __init__(
@@ -133,14 +133,6 @@ class AsyncStream:
     async def __aenter__(self) -> Self:
         await self.begin()
         return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.aclose()
 
     def __aiter__(self) -> AsyncGenerator[Frame, None]:
         if self._is_taken:

@@ -19,7 +19,7 @@ Sending = Generator[Any, Any, bool | None]
 Item = TypeVar("Item")
 ENOUGH: Final = True
 """Said by who wants no more: by `take`, or at the end of what it wants to be waited for."""
-_BREATH: Final = range(256)
+BREATH: Final = 256
 """Items after which the loop is let in, should the engine never wait for anything."""
 
 
@@ -46,7 +46,7 @@ def drive(
     waited for before the next; `ENOUGH` ends it."""
     advance: Any = items.__anext__
     while True:
-        for _ in _BREATH:
+        for _ in range(BREATH):
             step = advance()
             try:
                 waits_for = step.send(None)

@@ -18,7 +18,7 @@ from torvyn.engine.request import Message, Request
 from torvyn.engine.running import Run
 from torvyn.engine.step import Step
 from torvyn.errors import InvalidInput, Unavailable
-from torvyn.loops.closing import AsyncClosing
+from torvyn.loops.closing import AsyncClosing, Closing
 
 if TYPE_CHECKING:
     from torvyn.engine.shaping import MakeFlow
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 Asked = str | Sequence[Message] | Request
 
 
-class Engine(AsyncClosing, ABC):
+class Engine(Closing, AsyncClosing, ABC):
     """Makes answers. One object serves many requests, from any thread and any loop."""
 
     name: ClassVar[str] = ""

@@ -21,7 +21,7 @@ from torvyn.engine.running import Run
 from torvyn.engine.timing import Clock
 from torvyn.errors import InvalidInput
 from torvyn.loops.background import background_loop
-from torvyn.loops.closing import AsyncClosing
+from torvyn.loops.closing import AsyncClosing, Closing
 from torvyn.loops.handover import BUFFER, Handover
 from torvyn.protocol.frames import FinishReason, Usage
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from torvyn.engine.shaping_away import AwayRun
 
 
-class Generation(AsyncClosing):
+class Generation(Closing, AsyncClosing):
     """Made by `Engine.generate`. Nothing is asked of the engine before the first delta is."""
 
     __slots__ = (

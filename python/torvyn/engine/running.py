@@ -12,10 +12,10 @@ import contextlib
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from torvyn.engine.delta import Delta
-from torvyn.engine.driving import ENOUGH, Reader, Sending, drive
+from torvyn.engine.driving import BREATH, ENOUGH, Reader, Sending, drive
 from torvyn.engine.request import Request
 from torvyn.engine.response import Response
 from torvyn.engine.step import Step
@@ -26,9 +26,6 @@ from torvyn.protocol.frames import FinishReason, Usage
 if TYPE_CHECKING:
     from torvyn.engine.engine import Engine
     from torvyn.engine.shaping import Lanes
-
-_BREATH: Final = 256
-"""Steps after which the loop is let in, should the engine never wait for anything."""
 
 
 class Run:
@@ -105,7 +102,7 @@ class Run:
                 if self.is_interrupted or is_cut:
                     break
                 taken += 1
-                if not taken % _BREATH:
+                if not taken % BREATH:
                     await asyncio.sleep(0)
         for delta in outcome.deltas:
             if delta.delta_text:

@@ -26,7 +26,9 @@ class Closing:
         self.close()
 
 
-class AsyncClosing(Closing):
+class AsyncClosing:
+    """The same for coroutines."""
+
     __slots__ = ()
 
     async def aclose(self) -> None:

@@ -114,12 +114,7 @@ class Conversation:
     def _resume(self, stream_id: str, message: Mapping[str, Any]) -> None:
         id, after = said.answer_id(message), said.text(message, "after")
         strand = self._new(stream_id, message)
-        self._go(strand, self._resumed(strand, id, after))
-
-    async def _resumed(self, strand: Strand, id: str, after: str | None) -> None:
-        session = await self.application.sessions.find(id, strand.caller)
-        session.refuse_read(after)
-        await self.application.resume(strand, id, after)
+        self._go(strand, self.application.resume(strand, id, after))
 
     def _observe(self, stream_id: str, message: Mapping[str, Any]) -> None:
         id = said.answer_id(message)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from torvyn.transport.answering import framing
+from torvyn.transport.refusal import Refusal
+from torvyn.transport.sessions.session import ALL_READ
 from torvyn.transport.wire import HttpWire
 
 if TYPE_CHECKING:
@@ -23,12 +25,13 @@ async def read(app: Application, exchange: Exchange) -> None:
         await app.observe(wire, id)
         return
     after = exchange.headers.get("last-event-id") or exchange.query.get("after")
-    session = await app.sessions.find(id, exchange.caller)
-    if session.is_read(after):
+    try:
+        await app.resume(wire, id, after)
+    except Refusal as refusal:
+        if refusal.code != ALL_READ:
+            raise
         # A browser's EventSource asks again and again until it is told that there is no more.
         await exchange.answer(b"", 204)
-        return
-    await app.resume(wire, id, after)
 
 
 async def stop(app: Application, exchange: Exchange) -> None:

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from torvyn.transport.sessions.reader import Client
     from torvyn.transport.sessions.store import Store
 
+ALL_READ: Final = "session.all-read"
+"""The code of what a client is told who has all there will ever be."""
 AHEAD_BYTES: Final = 64 * KiB
 """How far an answer runs ahead of a client that is there."""
 
@@ -141,20 +143,13 @@ class Session:
         """The number of the first frame that a client needs, who has all up to `after`."""
         seq = 0 if after is None else self._number(after)
         first, next = self.ring.first, self.ring.next
+        if self.is_over and after is not None and seq == next - 1:
+            message = f"the answer ended with {after}: nothing comes after it"
+            raise Refusal(410, ALL_READ, message)
         if seq + 1 < first or seq >= max(1, next):
             message = f"frame {seq + 1} is not there; the answer has {first} to {next - 1}"
             raise Refusal(410, "session.frames-gone", message, hint="ask again")
         return seq + 1
-
-    def is_read(self, after: str | None) -> bool:
-        """Whether such a client has all there will ever be."""
-        return self.is_over and after is not None and self._number(after) == self.ring.next - 1
-
-    def refuse_read(self, after: str | None) -> None:
-        """Raises for such a client, where there is no status to tell it by."""
-        if self.is_read(after):
-            message = f"the answer ended with {after}: nothing comes after it"
-            raise Refusal(410, "session.all-read", message)
 
     def _number(self, event_id: str) -> int:
         epoch, dash, number = event_id.rpartition("-")
