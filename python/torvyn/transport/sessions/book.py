@@ -195,9 +195,7 @@ class Sessions:
 
     def _expire(self, session: Session) -> None:
         if session.reader is None:
-            # Now: who comes a moment later would read what is about to go.
-            self._leave(session)
-            self._go(self.forget(session))
+            self._let_go(session)
 
     def _make_room(self, caller: Caller) -> None:
         """The oldest that has ended goes when there are too many, of the caller's tenant if it has
@@ -209,9 +207,14 @@ class Sessions:
             raise busy()
         # Who keeps many makes room by its own.
         own = (one for one in ended if one.caller.tenant == caller.tenant)
-        session = next(own, ended[0])
+        self._let_go(next(own, ended[0]))
+
+    def _let_go(self, session: Session) -> None:
+        """`forget`, here at once and in the store soon: who comes a moment later would read what is
+        about to go."""
         self._leave(session)
-        self._go(self.forget(session))
+        if self._store is not None:
+            self._go(self._store.drop(session.id))
 
     def _clean_once(self) -> None:
         """What lay in the store at the beginning, and nobody came back for, goes when it has been
