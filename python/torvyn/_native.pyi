@@ -128,6 +128,10 @@ class Port:
     def idle(self) -> bool:
         """Whether the runner waits for the reactor, and the reactor for nothing of this port."""
 
+    @property
+    def has_results(self) -> bool:
+        """Whether the reactor has not fetched all results yet."""
+
     def take(self) -> list[tuple[str, Any]]:
         """All tasks that are there: kind and value."""
 
@@ -140,6 +144,9 @@ class Port:
     def answer(self, value: object) -> bool:
         """The answer to the oldest element. False when those taken with it are not wanted any
         more."""
+
+    def resumed(self) -> bool:
+        """A sink that answered with PAUSE may be given elements again."""
 
     def emit(self, value: object) -> bool:
         """Something made before the answer is known."""
@@ -184,6 +191,8 @@ class FlowIterator:
 
     def __iter__(self) -> Iterator[Any]: ...
     def __next__(self) -> Any: ...
+    def close(self) -> None:
+        """What was taken from the flow and not handed out stays unread."""
 
 # flow.rs
 @final
@@ -228,7 +237,7 @@ class NativeFlow:
     def drain(self) -> None: ...
     def interrupt(self) -> None: ...
     def limit(self, elements: int) -> None:
-        """Drain after so many elements of the sources."""
+        """Drain after so many elements of the sources; 0: pull nothing."""
 
     def node(self, index: int) -> NodeHandle: ...
     @property
@@ -262,6 +271,17 @@ class NativeFlow:
 
     def finish_feed(self, end: End | None) -> list[Any]: ...
     def iterate(self, on_end: Callable[[], None], text: bool = False) -> FlowIterator: ...
+    def settle(self) -> None:
+        """Counts what thread and async stages answered after the last turn. To be called when
+        their runners have ended."""
+
+    def give_back(self, count: int) -> None:
+        """`count` of the outputs taken last were not read by anybody."""
+
+    @property
+    def current_node(self) -> int | None:
+        """The index of the node whose component is being called."""
+
     def close(self) -> None: ...
 
 # sandbox.rs

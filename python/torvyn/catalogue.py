@@ -184,6 +184,7 @@ CATALOGUE: Final[dict[str, str]] = {
     "link.no-source": "The flow has no source.",
     "link.node-unknown": "An edge, a policy or an option names a node that does not exist.",
     "link.open-ends": "A flow fed or iterated by a program has more than one open end.",
+    "link.port-unconnected": "A port of a router has no edge and is not declared as ignored.",
     "link.port-unknown": "An edge starts at an output port that does not exist.",
     "link.sink-has-output": "An edge starts at a sink.",
     "link.source-has-input": "An edge leads to a source.",

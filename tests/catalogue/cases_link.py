@@ -13,6 +13,7 @@ from torvyn.link import EdgeDraft, FlowDraft, NodeDraft
 
 HEAD = '[torvyn]\nname = "x"\nversion = "0.1.0"\ncontract_version = "0.1.0"\n'
 SOURCE, FILTER, SINK = '"lines"', '"blocklist"', '"console"'
+ROUTER = '"by-field"\nconfig = { field = "type", routes = { m = "x", l = "y" } }'
 
 
 def project(
@@ -168,6 +169,9 @@ CASES: dict[str, Callable[[Path], object]] = {
     "link.no-source": chain(FILTER, SINK),
     "link.node-unknown": project({"a": SOURCE, "b": SINK}, [("a", "c")]),
     "link.open-ends": two_heads,
+    "link.port-unconnected": project(
+        {"a": SOURCE, "r": ROUTER, "b": SINK}, [("a", "r"), ("r:x", "b")]
+    ),
     "link.port-unknown": project({"a": SOURCE, "b": SINK}, [("a:outptu", "b")]),
     "link.sink-has-output": project({"a": SOURCE, "b": SINK, "c": SINK}, [("a", "b"), ("b", "c")]),
     "link.source-has-input": project({"a": SOURCE, "b": SOURCE}, [("a", "b")]),

@@ -24,7 +24,7 @@ def test_under_skip_exactly_one_element_is_hit(part: Part, fault: str) -> None:
 
     assert [element.text for element in flow] == ["before", "after"]
     node = flow.statistics.nodes["processor"]
-    assert (node.errors, node.skipped) == (1, 1)
+    assert (node.errors, node.failed) == (1, 1)
     assert node.guest is not None
     assert (node.guest.traps, node.guest.state_lost, node.guest.replaced) == (1, 1, 1)
     assert node.guest.mean_replace_ns is not None

@@ -45,7 +45,7 @@ def test_under_skip_the_next_element_is_taken():
 
     assert sink.texts == ["a", "d"]
     assert stage.cut == ["b", "c"]
-    assert statistics.nodes["stage"].skipped == 2
+    assert statistics.nodes["stage"].failed == 2
 
 
 def test_a_paused_sink_is_not_a_call_that_takes_too_long():

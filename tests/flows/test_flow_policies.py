@@ -47,7 +47,7 @@ def test_skip_leaves_the_element_out_and_counts_it(run_flow):
 
     assert run.texts == ["A", "C"]
     node = run.statistics.nodes["processor"]
-    assert (node.errors, node.skipped) == (1, 1)
+    assert (node.errors, node.failed) == (1, 1)
     assert run.statistics.live == 0
 
 
@@ -91,7 +91,7 @@ def test_after_the_last_retry_the_element_may_be_skipped(run_flow):
 
     assert run.texts == ["A", "C"]
     assert stage.calls == 1 + 2
-    assert run.statistics.nodes["processor"].skipped == 1
+    assert run.statistics.nodes["processor"].failed == 1
 
 
 def test_order_is_kept_while_an_element_waits_for_its_retry(run, clock):
@@ -261,7 +261,7 @@ def test_a_generator_that_fails_half_way_keeps_what_it_gave(run):
     ran = run(ScriptedSource("ab"), torvyn.processor(process), on_error="skip")
 
     assert ran.texts == ["a", "b"]
-    assert ran.statistics.nodes["processor"].skipped == 2
+    assert ran.statistics.nodes["processor"].failed == 2
 
 
 @pytest.mark.parametrize("at", range(5))

@@ -29,7 +29,7 @@ def test_an_edge_counts_what_went_through_it(run_flow):
 
     (edge,) = statistics.edges
     assert (edge.source, edge.port, edge.target) == ("source", "output", "sink")
-    assert (edge.pushed, edge.popped, edge.depth, edge.bytes) == (2, 2, 0, 0)
+    assert (edge.entered, edge.taken, edge.depth, edge.bytes) == (2, 2, 0, 0)
     assert edge.peak == 1
     assert edge.peak_bytes == 3
 
@@ -39,7 +39,7 @@ def test_statistics_may_be_asked_while_the_flow_runs(run):
 
     (edge,) = ran.statistics.edges
     assert ran.statistics.state == "running"
-    assert (edge.pushed, edge.popped, edge.depth) == (10, 6, 4)
+    assert (edge.entered, edge.taken, edge.depth) == (10, 6, 4)
     assert ran.statistics.live == 4
 
 

@@ -8,19 +8,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from torvyn.errors import Internal
-from torvyn.testing import CollectingSink, StallingSink, idle, run_flow
+from torvyn.testing import CollectingSink, StallingSink, check_account, idle, run_flow
 
 LAW = settings(
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
 )
-
-
-def assert_accounts(statistics):
-    assert statistics.live == 0
-    for edge in statistics.edges:
-        assert edge.pushed == edge.popped + edge.interrupted + edge.discarded
-    for node in statistics.nodes.values():
-        assert node.live_bytes == node.held_bytes == 0
 
 
 def assert_nothing_runs(before):
@@ -38,7 +30,7 @@ def test_nothing_is_lost_or_repeated_under_block(graph):
     sent = expected(graph)
     for at, sink in sinks.items():
         assert Counter(sink.texts) == sent[at]
-    assert_accounts(flow.statistics)
+    check_account(flow.statistics)
 
 
 @LAW
@@ -80,7 +72,7 @@ def test_cancelling_anywhere_leaves_nothing_running(graph, after):
         run.cancel()
         assert run.state == "cancelled"
 
-    assert_accounts(run.statistics)
+    check_account(run.statistics)
     assert_nothing_runs(before)
 
 
@@ -101,7 +93,7 @@ def test_failing_anywhere_leaves_nothing_running(graph, at):
         assert flow.state == "failed"
 
     assert all(len(sink.elements) <= at for sink in sinks.values())
-    assert_accounts(flow.statistics)
+    check_account(flow.statistics)
     assert_nothing_runs(before)
 
 
@@ -117,7 +109,7 @@ def test_draining_anywhere_delivers_what_was_taken_in(graph, after):
 
     assert run.state == "completed"
     assert run.statistics.dropped == 0
-    assert_accounts(run.statistics)
+    check_account(run.statistics)
 
 
 @LAW
@@ -134,7 +126,7 @@ def test_an_interrupt_anywhere_drops_and_goes_on(graph, after):
     for at, sink in sinks.items():
         assert not Counter(sink.texts) - sent[at]
     assert run.state == "completed"
-    assert_accounts(run.statistics)
+    check_account(run.statistics)
 
 
 @LAW
@@ -147,4 +139,4 @@ def test_workers_do_the_same_as_the_caller(graph):
     sent = expected(graph)
     for at, sink in sinks.items():
         assert Counter(sink.texts) == sent[at]
-    assert_accounts(flow.statistics)
+    check_account(flow.statistics)

@@ -129,7 +129,7 @@ def test_a_router_may_have_its_ports_in_its_config() -> None:
         "b": Drop(),
     }
 
-    assert plan(nodes, ["a > r", "r:y > b"]).node("r").ports == ("x", "y")
+    assert plan(nodes, ["a > r", "r:x > b", "r:y > b"]).node("r").ports == ("x", "y")
 
 
 @pytest.mark.parametrize("ports", ["metrics", 3, ["a", "a"], ["error"], [""], []])

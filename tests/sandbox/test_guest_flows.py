@@ -93,7 +93,7 @@ def test_under_skip_a_trap_costs_one_element(project: Project, tmp_path: Path) -
     flow.run()
 
     assert flow.statistics.nodes["n2"].received == 2
-    assert flow.statistics.nodes["n1"].skipped == 1
+    assert flow.statistics.nodes["n1"].failed == 1
 
 
 def test_a_loop_is_cut_at_the_nodes_call_timeout(project: Project, tmp_path: Path) -> None:

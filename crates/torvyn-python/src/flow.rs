@@ -167,9 +167,9 @@ impl NativeFlow {
         self.flow.interrupt();
     }
 
-    /// Drain after so many elements of the sources.
+    /// Drain after so many elements of the sources; 0: pull nothing.
     fn limit(&self, elements: u64) {
-        self.flow.shared.limit.set(elements);
+        self.flow.shared.set_limit(elements);
     }
 
     fn node(&self, index: usize) -> NodeHandle {
@@ -319,6 +319,22 @@ impl NativeFlow {
     fn iterate(slf: Bound<'_, Self>, on_end: Py<PyAny>, text: bool) -> PyResult<FlowIterator> {
         slf.get().signal()?;
         Ok(FlowIterator::new(slf.unbind(), on_end, text))
+    }
+
+    /// Counts what thread and async stages answered after the last turn. To be called when their runners have ended.
+    fn settle(&self) {
+        self.flow.settle();
+    }
+
+    /// `count` of the outputs taken last were not read by anybody.
+    fn give_back(&self, count: u64) {
+        self.flow.give_back_output(count);
+    }
+
+    /// The index of the node whose component is being called, or None.
+    #[getter]
+    fn current_node(&self) -> Option<usize> {
+        self.flow.shared.current_node()
     }
 
     /// Lets go of components and queues.

@@ -45,6 +45,13 @@ impl FlowIterator {
             }
         }
     }
+
+    /// The reader goes away: what was taken for it and not handed out stays unread.
+    fn close(&mut self) {
+        let unread = self.ready.len() as u64;
+        self.ready.clear();
+        self.flow.get().flow.give_back_output(unread);
+    }
 }
 
 /// A node as its component may reach it, from any thread. Does not keep the flow alive.

@@ -113,6 +113,12 @@ impl Port {
         self.exchange.is_idle(self.ended.load(Ordering::Acquire))
     }
 
+    /// Whether the reactor has not fetched all results yet.
+    #[getter]
+    fn has_results(&self) -> bool {
+        self.exchange.has_results()
+    }
+
     /// All tasks that are there: `(kind, value)` with kind `element`, `flush`, `complete`, `pressure` or `interrupt`.
     fn take<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let symbols = Symbols::get(py)?;
@@ -156,6 +162,11 @@ impl Port {
         let mut out = Outbox::default();
         let outcome = self.step(py, Symbols::get(py)?, value, &mut out);
         Ok(self.deliver(out, outcome, true))
+    }
+
+    /// A sink that answered with PAUSE may be given elements again. False when nobody wants it any more.
+    fn resumed(&self) -> bool {
+        self.deliver(Outbox::default(), Ok(Step::Done), false)
     }
 
     /// Something made before the answer is known.

@@ -49,13 +49,16 @@ pub fn statistics_dict<'py>(py: Python<'py>, shared: &Shared) -> PyResult<Bound<
         let ledger = &counters.ledger;
         for (name, value) in [
             ("received", counters.received.get()),
-            ("emitted", counters.emitted.get()),
+            ("passed", counters.passed.get()),
             ("filtered", counters.filtered.get()),
-            ("errors", counters.errors.get()),
-            ("skipped", counters.skipped.get()),
-            ("retried", counters.retried.get()),
+            ("failed", counters.failed.get()),
             ("dead_lettered", counters.dead_lettered.get()),
-            ("discarded", counters.discarded.get()),
+            ("absorbed", counters.absorbed.get()),
+            ("unread", counters.unread.get()),
+            ("emitted", counters.emitted.get()),
+            ("ignored", counters.ignored.get()),
+            ("errors", counters.errors.get()),
+            ("retried", counters.retried.get()),
             ("sampled_ns", counters.sampled_ns.get()),
             ("sampled_calls", counters.sampled_calls.get()),
             ("allocations", ledger.allocations.get()),
@@ -81,11 +84,10 @@ pub fn statistics_dict<'py>(py: Python<'py>, shared: &Shared) -> PyResult<Bound<
     for counters in &shared.edges {
         let edge = PyDict::new(py);
         for (name, value) in [
-            ("pushed", counters.pushed.get()),
-            ("popped", counters.popped.get()),
+            ("entered", counters.entered.get()),
+            ("taken", counters.taken.get()),
             ("dropped", counters.dropped.get()),
-            ("interrupted", counters.interrupted.get()),
-            ("discarded", counters.discarded.get()),
+            ("unread", counters.unread.get()),
             ("depth", counters.depth.get()),
             ("bytes", counters.bytes.get()),
             ("peak", counters.peak.get()),

@@ -26,6 +26,8 @@ pub struct PyStage {
     notify: Option<Py<PyAny>>,
     ports: PortNames,
     around: Surroundings,
+    /// How many items an iterated source has given.
+    given: u64,
     /// What is left of a generator that `process` answered with.
     rest: Option<Py<PyAny>>,
     symbols: &'static Symbols,
@@ -159,6 +161,7 @@ impl PyStage {
             notify: if role == Role::Source { fetch("notify_backpressure")? } else { None },
             ports: PortNames(ports.iter().map(|name| PyString::intern(py, name).unbind()).collect()),
             around,
+            given: 0,
             rest: None,
             symbols,
         })
@@ -220,6 +223,12 @@ impl PyStage {
     }
 }
 
+/// Only `pull` ends a stream with None: an iterator has an end of its own, so a None in it is a mistake.
+fn none_item(position: u64) -> StageError {
+    let message = format!("its iterator gave None as item {position}; None is not an element");
+    StageError::new(ErrorKind::Contract, message)
+}
+
 fn over() -> StageError {
     StageError::new(ErrorKind::Internal, "the component was called after its stream had ended")
 }
@@ -234,7 +243,11 @@ impl Stage for PyStage {
             return pull_step(py, self.symbols, &value, call.now_ns);
         };
         match next(py, method, advance)? {
-            Next::Item(value) => pull_step(py, self.symbols, &value, call.now_ns),
+            Next::Item(value) if value.is_none() => Err(none_item(self.given)),
+            Next::Item(value) => {
+                self.given += 1;
+                pull_step(py, self.symbols, &value, call.now_ns)
+            }
             Next::Stop(value) => {
                 let end = value.and_then(|value| end_of(self.symbols, &value));
                 Ok(Pull::End(end.unwrap_or_else(|| End::because("stop"))))

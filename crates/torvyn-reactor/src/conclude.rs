@@ -24,8 +24,10 @@ impl Core {
         };
         match (step, element) {
             (Step::Forward, Some(element)) => {
-                self.let_held_go(index)?;
-                self.wires.send(&mut self.nodes[index], index, 0, element)
+                let released = self.let_held_go(index);
+                self.wires.shared.nodes[index].passed.add(1);
+                let sent = self.wires.send(&mut self.nodes[index], index, 0, element);
+                released.and(sent)
             }
             (Step::Done, element) => self.send_made(index, element),
             (Step::Drop, Some(element)) => {
@@ -45,9 +47,13 @@ impl Core {
                 self.send_made(index, element)
             }
             (Step::More, element) => {
-                self.send_made(index, element)?;
-                self.nodes[index].more = true;
-                Ok(())
+                let node = &mut self.nodes[index];
+                if let Some(element) = &element {
+                    note_stamp(node, element, false);
+                }
+                node.current = element;
+                node.more = true;
+                self.send_made(index, None)
             }
             (Step::Route, Some(element)) => self.route(index, element),
             (Step::Hold, Some(element)) => self.hold(index, element),
@@ -90,8 +96,9 @@ impl Core {
     #[inline]
     fn send_made(&mut self, index: usize, element: Option<Element>) -> Result<(), Failure> {
         let node = &mut self.nodes[index];
+        let made_nothing = self.outbox.made.is_empty();
         if let Some(element) = &element {
-            note_stamp(node, element, self.outbox.made.is_empty());
+            note_stamp(node, element, made_nothing);
         }
         let result = if self.outbox.made.len() <= 1 {
             self.outbox
@@ -103,10 +110,27 @@ impl Core {
             made.try_for_each(|emission| send_one(&mut self.wires, node, index, emission, self.now_ns))
         };
         if let Some(element) = element {
+            if is_over_budget(&result) {
+                self.wires.shared.nodes[index].failed.add(1);
+            } else {
+                self.count_done(index, made_nothing);
+            }
             self.wires.release(element);
         }
         result?;
         self.charge_held(index)
+    }
+
+    /// Counts an element that its node has used up.
+    #[inline]
+    pub(crate) fn count_done(&mut self, index: usize, made_nothing: bool) {
+        let counters = &self.wires.shared.nodes[index];
+        match self.nodes[index].role {
+            Role::Aggregator => counters.absorbed.add(1),
+            // A guard that gives nothing back holds the text until it knows what it is.
+            Role::Filter if made_nothing => counters.absorbed.add(1),
+            _ => counters.passed.add(1),
+        }
     }
 
     /// What an aggregator or a guard keeps inside counts against its node's budget.
@@ -125,38 +149,55 @@ impl Core {
     fn route(&mut self, index: usize, mut element: Element) -> Result<(), Failure> {
         let ports = std::mem::take(&mut self.outbox.ports);
         let node = &mut self.nodes[index];
+        let counters = &self.wires.shared.nodes[index];
+        let is_wired = |port: &u16| !node.ports[usize::from(*port)].is_empty();
+        if ports.iter().any(is_wired) {
+            counters.passed.add(1);
+        } else {
+            counters.filtered.add(1);
+        }
+        let mut result = Ok(());
         match ports.as_slice() {
-            [] => {
-                self.wires.shared.nodes[index].filtered.add(1);
-                self.wires.release(element);
-            }
-            [port] => self.wires.send(node, index, *port, element)?,
+            [] => self.wires.release(element),
+            [port] => result = self.wires.send(node, index, *port, element),
             several => {
                 element.payload = element.payload.into_fanned();
                 for &port in several {
-                    self.wires.send(node, index, port, element.clone())?;
+                    let sent = self.wires.send(node, index, port, element.clone());
+                    result = result.and(sent);
                 }
                 self.wires.release(element);
             }
         }
         self.outbox.ports = ports;
         self.outbox.ports.clear();
-        Ok(())
+        result
     }
 
     fn hold(&mut self, index: usize, element: Element) -> Result<(), Failure> {
         let node = &mut self.nodes[index];
-        let ledger = &self.wires.shared.nodes[index].ledger;
-        ledger.hold(ledger.held_bytes.get() + u64::from(element.len));
+        let counters = &self.wires.shared.nodes[index];
+        let before = counters.ledger.held_bytes.get();
+        counters.ledger.hold(before + u64::from(element.len));
+        if let Err(failure) = within_budget(node, index, counters.ledger.used_bytes()) {
+            counters.ledger.hold(before);
+            counters.failed.add(1);
+            let sequence = Some(element.sequence);
+            self.wires.release(element);
+            return Err(Failure { sequence, ..failure });
+        }
         node.held.push_back(element);
-        within_budget(node, index, ledger.used_bytes())
+        Ok(())
     }
 
     fn replace(&mut self, index: usize, element: Element, emission: Emission) -> Result<(), Failure> {
+        let mut replaced = 1;
         for held in self.take_held(index) {
+            replaced += 1;
             self.wires.release(held);
         }
         if emission.len == 0 {
+            self.wires.shared.nodes[index].filtered.add(replaced);
             self.wires.release(element);
             return Ok(());
         }
@@ -168,7 +209,10 @@ impl Core {
         let (sequence, timestamp_ns) = (element.sequence, element.timestamp_ns);
         self.wires.release(element);
         let node = &mut self.nodes[index];
-        self.wires.send_made(node, index, emission, sequence, timestamp_ns)
+        let sent = self.wires.send_made(node, index, emission, sequence, timestamp_ns);
+        let counters = &self.wires.shared.nodes[index];
+        if is_over_budget(&sent) { &counters.failed } else { &counters.passed }.add(replaced);
+        sent
     }
 
     fn take_held(&mut self, index: usize) -> std::collections::VecDeque<Element> {
@@ -182,10 +226,13 @@ impl Core {
         if self.nodes[index].held.is_empty() {
             return Ok(());
         }
+        let mut result = Ok(());
         for element in self.take_held(index) {
-            self.wires.send(&mut self.nodes[index], index, 0, element)?;
+            self.wires.shared.nodes[index].passed.add(1);
+            let sent = self.wires.send(&mut self.nodes[index], index, 0, element);
+            result = result.and(sent);
         }
-        Ok(())
+        result
     }
 
     pub(crate) fn drop_held(&mut self, index: usize) {
@@ -221,6 +268,7 @@ impl Core {
         if error.stops_the_flow() || node.recovery == Recovery::FailFast {
             let sequence = element.as_ref().map(|element| element.sequence);
             if let Some(element) = element {
+                counters.failed.add(1);
                 self.wires.release(element);
             }
             return Err(Failure {
@@ -246,17 +294,21 @@ impl Core {
                     annotate(&mut element, &error);
                 }
                 let port = (node.ports.len() - 1) as u16;
-                self.wires.send(node, index, port, element)
+                self.wires.send_uncounted(node, port, element)
             }
             (element, _) => {
-                counters.skipped.add(1);
                 if let Some(element) = element {
+                    counters.failed.add(1);
                     self.wires.release(element);
                 }
                 Ok(())
             }
         }
     }
+}
+
+fn is_over_budget(result: &Result<(), Failure>) -> bool {
+    matches!(result, Err(failure) if failure.kind == FailureKind::MemoryExceeded)
 }
 
 fn within_budget(node: &Node, index: usize, used: u64) -> Result<(), Failure> {

@@ -3,14 +3,14 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use torvyn_stream::{Element, Emission, End, Outbox, Queue};
+use torvyn_stream::{Element, Emission, End, Outbox, Policy, Queue};
 
 use crate::blueprint::{Annotate, Blueprint, NodeSpec, OnError, Timing, Work};
 use crate::clock::Clock;
 use crate::node::{Node, OffloadState, Phase, Stamp, Worker};
 use crate::shared::{Failure, Shared};
 use crate::trace::Tracer;
-use crate::wires::{Edge, Wires};
+use crate::wires::{Accepts, Edge, Wires};
 
 /// How a turn ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,6 +42,8 @@ pub struct Core {
     pub deadline_ns: Option<u64>,
     pub drain_timeout_ns: u64,
     pub drain_until: Option<u64>,
+    /// A node has failed: what precedes the failure still reaches the sinks, then the flow fails.
+    pub failing: bool,
     pub pulled: u64,
     pub timing: Timing,
     pub timed: bool,
@@ -78,6 +80,7 @@ impl Core {
             deadline_ns: blueprint.deadline_ns.map(|ns| started_ns + ns),
             drain_timeout_ns: blueprint.drain_timeout_ns,
             drain_until: None,
+            failing: false,
             pulled: 0,
             timing: blueprint.timing,
             timed: false,
@@ -92,6 +95,10 @@ impl Core {
         let Some(exit) = self.exit else { return };
         let Wires { edges, shared } = &mut self.wires;
         let edge = &mut edges[usize::from(exit)];
+        if self.failing && !edge.queue.is_empty() {
+            // A reader that goes on reading is given the time to read all that precedes the failure.
+            self.drain_until = Some(self.clock.now_ns().saturating_add(self.drain_timeout_ns));
+        }
         for _ in 0..most {
             let Some(element) = edge.queue.pop() else { break };
             if element.payload.is_last() {
@@ -100,6 +107,14 @@ impl Core {
             into.push_back(element);
         }
         edge.queue.publish(&shared.edges[usize::from(exit)]);
+    }
+
+    /// The caller has taken `count` elements from the exit that he will not read.
+    pub fn give_back_output(&mut self, count: u64) {
+        if let Some(exit) = self.exit.map(usize::from) {
+            self.wires.edges[exit].queue.give_back(count);
+            self.wires.edges[exit].queue.publish(&self.wires.shared.edges[exit]);
+        }
     }
 
     pub fn feed_room(&self) -> usize {
@@ -150,14 +165,14 @@ fn make_edges(blueprint: &Blueprint) -> Box<[Edge]> {
         source: spec.source.map(|(node, _)| node as u16),
         target: spec.target.map(|node| node as u16),
         closed: None,
-        dead: false,
+        accepts: Accepts::All,
     };
     blueprint.edges.iter().map(make).collect()
 }
 
 fn make_node(index: usize, spec: NodeSpec, edges: &[crate::blueprint::EdgeSpec]) -> Node {
     let numbered = || edges.iter().enumerate();
-    let inputs = numbered().filter(|(_, edge)| edge.target == Some(index));
+    let inputs = numbered().filter(move |(_, edge)| edge.target == Some(index));
     let port = |port: usize| -> Box<[u16]> {
         numbered()
             .filter(|(_, edge)| edge.source == Some((index, port)))
@@ -172,6 +187,8 @@ fn make_node(index: usize, spec: NodeSpec, edges: &[crate::blueprint::EdgeSpec])
                 exchange,
                 results: VecDeque::new(),
                 in_hand: VecDeque::new(),
+                is_begun: false,
+                left: None,
                 lender: 0,
                 batch: 1,
                 handed_ns: 0,
@@ -183,12 +200,15 @@ fn make_node(index: usize, spec: NodeSpec, edges: &[crate::blueprint::EdgeSpec])
         retries: spec.retries,
         backoff_ns: spec.backoff_ns,
         budget_bytes: spec.budget_bytes,
-        inputs: inputs.map(|(number, _)| number as u16).collect(),
+        inputs: inputs.clone().map(|(number, _)| number as u16).collect(),
         ports: (0..spec.ports).map(port).collect(),
         backlog: VecDeque::new(),
         held: VecDeque::new(),
         retry: None,
         more: false,
+        current: None,
+        given_up: 0,
+        watches_inputs: inputs.clone().any(|(_, edge)| edge.policy != Policy::Block),
         paused: false,
         pending: None,
         pressured: false,

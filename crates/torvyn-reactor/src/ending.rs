@@ -4,16 +4,17 @@ use torvyn_stream::{Element, End, ErrorKind, StageError, Step};
 
 use crate::blueprint::Role;
 use crate::core::Core;
-use crate::node::{Node, Phase, Worker};
+use crate::node::{Phase, Worker};
 use crate::offload::Task;
 use crate::shared::{Failure, FailureKind, State, node_request, request};
+use crate::wires::Accepts;
 
 impl Core {
     /// Does what others have asked of the flow.
     pub(crate) fn obey(&mut self) -> Result<(), Failure> {
         let asked = self.wires.shared.take_requests();
         if asked & request::CANCEL != 0 {
-            self.abandon(State::Cancelled, End::because("cancelled"));
+            self.give_up();
             return Ok(());
         }
         if asked & request::NODE != 0 {
@@ -22,7 +23,7 @@ impl Core {
             }
         }
         if asked & request::INTERRUPT != 0 {
-            self.interrupt(|_| true);
+            self.interrupt(|_| true)?;
         }
         if asked & (request::DRAIN | request::FINISH) != 0 {
             if asked & request::DRAIN != 0 {
@@ -45,21 +46,19 @@ impl Core {
             node.paused = false;
         }
         if asked & node_request::INTERRUPT != 0 {
-            self.interrupt_after(index);
+            self.interrupt_after(index)?;
         }
         Ok(())
     }
 
     /// A source that has asked for an interrupt inside `pull` means what it sent before.
-    pub(crate) fn obey_source(&mut self, index: usize) {
+    pub(crate) fn obey_source(&mut self, index: usize) -> Result<(), Failure> {
         let asked = self.wires.shared.nodes[index].take_requests();
-        if asked & node_request::INTERRUPT != 0 {
-            self.interrupt_after(index);
-        }
         let rest = asked & !node_request::INTERRUPT;
         if rest != 0 {
             self.wires.shared.request_node(index, rest);
         }
+        if asked & node_request::INTERRUPT != 0 { self.interrupt_after(index) } else { Ok(()) }
     }
 
     /// Sources end here; what is already inside goes on to the sinks.
@@ -101,7 +100,7 @@ impl Core {
     }
 
     /// Drops what waits after a node, in its hands and further down; what is marked to be kept stays.
-    pub(crate) fn interrupt_after(&mut self, index: usize) {
+    pub(crate) fn interrupt_after(&mut self, index: usize) -> Result<(), Failure> {
         let mut reached = vec![false; self.nodes.len()];
         reached[index] = true;
         // Nodes are in topological order: one pass finds all that is downstream.
@@ -114,47 +113,53 @@ impl Core {
                 }
             }
         }
-        self.interrupt(|node| node.is_some_and(|node| reached[usize::from(node)]));
+        self.interrupt(|node| node.is_some_and(|node| reached[usize::from(node)]))
     }
 
     /// Drops what waits on the edges from the nodes that are `meant`, and in their hands, unless it is to be kept.
-    fn interrupt(&mut self, meant: impl Fn(Option<u16>) -> bool) {
+    fn interrupt(&mut self, meant: impl Fn(Option<u16>) -> bool) -> Result<(), Failure> {
         let mut gone = Vec::new();
         for edge in &mut self.wires.edges {
             if meant(edge.source) {
                 gone.extend(edge.queue.interrupt());
             }
         }
+        gone.into_iter().for_each(|element| self.wires.release(element));
+        let mut result = Ok(());
         for index in 0..self.nodes.len() {
             if meant(Some(index as u16)) {
-                let before = gone.len();
-                self.interrupt_hands(index, &mut gone);
-                let counters = &self.wires.shared.nodes[index];
-                counters.discarded.add((gone.len() - before) as u64);
+                let interrupted = self.interrupt_hands(index);
+                result = result.and(interrupted);
             }
         }
-        gone.into_iter().for_each(|element| self.wires.release(element));
+        result
     }
 
-    fn interrupt_hands(&mut self, index: usize, gone: &mut Vec<Element>) {
+    fn interrupt_hands(&mut self, index: usize) -> Result<(), Failure> {
         let node = &mut self.nodes[index];
         let (keep, drop): (Vec<_>, Vec<_>) = node.backlog.drain(..).partition(|(_, element)| element.keep());
         node.backlog = keep.into();
-        gone.extend(drop.into_iter().map(|(_, element)| element));
-        let (keep, drop): (Vec<_>, Vec<_>) = node.held.drain(..).partition(Element::keep);
+        for (edge, element) in drop {
+            self.wires.edges[usize::from(edge)].queue.note_dropped();
+            self.wires.release(element);
+        }
+        let (keep, mut gone): (Vec<_>, Vec<_>) = node.held.drain(..).partition(Element::keep);
         let held = keep.iter().map(|element| u64::from(element.len)).sum();
         node.held = keep.into();
-        gone.extend(drop);
         self.wires.shared.nodes[index].ledger.hold(held);
         if node.retry.as_ref().and_then(|retry| retry.element.as_ref()).is_some_and(|one| !one.keep()) {
             gone.extend(node.retry.take().and_then(|retry| retry.element));
         }
+        gone.extend(node.current.take());
+        node.given_up += gone.len() as u64;
+        gone.into_iter().for_each(|element| self.wires.release(element));
         match &mut node.worker {
             Worker::Inline(stage) => {
                 node.more = false;
                 stage.interrupt();
+                Ok(())
             }
-            Worker::Offloaded(_) => self.recall(index, gone),
+            Worker::Offloaded(_) => self.recall(index),
         }
     }
 
@@ -171,7 +176,7 @@ impl Core {
             });
         }
         if self.drain_until.is_some_and(|until| until <= self.now_ns) {
-            self.abandon(State::Cancelled, End::because("cancelled"));
+            self.give_up();
             return Ok(true);
         }
         Ok(false)
@@ -188,8 +193,13 @@ impl Core {
             return self.close_node(index, end.map_or_else(|| End::because("stop"), |end| *end));
         }
         let Some(end) = self.wires.input_end(node).cloned() else { return Ok(false) };
+        let sink = node.role == Role::Sink;
+        if sink && self.failing {
+            // `complete` belongs to streams that ended in order.
+            self.finish_node(index, end);
+            return Ok(true);
+        }
         if let Worker::Offloaded(_) = node.worker {
-            let sink = node.role == Role::Sink;
             let task = if sink { Task::Complete(end.clone()) } else { Task::Flush };
             self.nodes[index].end.get_or_insert_with(|| Box::new(end));
             return Ok(self.ask_to_close(index, task));
@@ -207,7 +217,9 @@ impl Core {
     }
 
     fn close_node(&mut self, index: usize, end: End) -> Result<bool, Failure> {
-        if let (Role::Sink, Worker::Inline(stage)) = (self.nodes[index].role, &mut self.nodes[index].worker)
+        let node = &mut self.nodes[index];
+        if let (Role::Sink, Worker::Inline(stage)) = (node.role, &mut node.worker)
+            && !self.failing
             && let Err(error) = stage.complete(&end)
         {
             self.wires.shared.nodes[index].errors.add(1);
@@ -237,9 +249,9 @@ impl Core {
 
     /// Nothing more comes from this node: those after it see the end, those before it see that nobody listens.
     pub(crate) fn finish_node(&mut self, index: usize, end: End) {
+        self.nodes[index].phase = Phase::Finished;
+        self.close_worker(index);
         let node = &mut self.nodes[index];
-        node.phase = Phase::Finished;
-        close_worker(node);
         for &edge in node.ports.iter().flatten() {
             let edge = &mut self.wires.edges[usize::from(edge)];
             edge.closed.get_or_insert_with(|| Box::new(end.clone()));
@@ -253,13 +265,13 @@ impl Core {
         let inputs = self.nodes[index].inputs.clone();
         for &edge in &inputs {
             let at = usize::from(edge);
-            self.wires.edges[at].dead = true;
+            self.wires.edges[at].accepts = Accepts::Nothing;
             for element in self.wires.edges[at].queue.discard() {
                 self.wires.release(element);
             }
             let Some(source) = self.wires.edges[at].source.map(usize::from) else { continue };
             let edges = &self.wires.edges;
-            let unheard = |&edge: &u16| edges[usize::from(edge)].dead;
+            let unheard = |&edge: &u16| edges[usize::from(edge)].is_dead();
             let node = &self.nodes[source];
             if node.phase != Phase::Finished && node.ports.iter().flatten().all(unheard) {
                 self.finish_node(source, End::because("cancelled"));
@@ -267,28 +279,36 @@ impl Core {
         }
     }
 
-    fn empty_hands(&mut self, index: usize) {
+    pub(crate) fn empty_hands(&mut self, index: usize) {
         let node = &mut self.nodes[index];
-        let mut gone: Vec<_> = node.backlog.drain(..).map(|(_, element)| element).collect();
-        gone.extend(node.held.drain(..));
-        gone.extend(node.retry.take().and_then(|retry| retry.element));
-        node.more = false;
-        if let Worker::Offloaded(state) = &mut node.worker {
-            gone.extend(state.in_hand.drain(..));
-            state.results.clear();
+        for (edge, element) in std::mem::take(&mut node.backlog) {
+            self.wires.leave_unread(edge, element);
         }
-        let counters = &self.wires.shared.nodes[index];
-        counters.discarded.add(gone.len() as u64);
-        counters.ledger.hold(0);
+        let mut gone: Vec<_> = node.held.drain(..).collect();
+        gone.extend(node.retry.take().and_then(|retry| retry.element));
+        gone.extend(node.current.take());
+        node.more = false;
+        node.given_up += gone.len() as u64;
+        self.wires.shared.nodes[index].ledger.hold(0);
         gone.into_iter().for_each(|element| self.wires.release(element));
+        self.leave_loan(index);
     }
 
-    /// Ends the flow at once: everything inside is discarded and counted.
+    /// Cancelled, or not drained in time. A flow that was failing has failed.
+    fn give_up(&mut self) {
+        if self.failing {
+            self.abandon(State::Failed, End::because("error"));
+        } else {
+            self.abandon(State::Cancelled, End::because("cancelled"));
+        }
+    }
+
+    /// Ends the flow at once: everything inside stays unread and is counted.
     pub(crate) fn abandon(&mut self, state: State, end: End) {
         for index in 0..self.nodes.len() {
             if self.nodes[index].phase != Phase::Finished {
                 self.nodes[index].phase = Phase::Finished;
-                close_worker(&mut self.nodes[index]);
+                self.close_worker(index);
             }
             self.empty_hands(index);
         }
@@ -305,14 +325,52 @@ impl Core {
         self.conclude_flow(state, end);
     }
 
-    pub(crate) fn fail(&mut self, failure: Failure) {
+    /// The flow has failed: at once, or once all that precedes the failure has reached the sinks. True when it is over.
+    pub(crate) fn fail(&mut self, failure: Failure) -> bool {
         let interrupted = failure.error.kind == ErrorKind::Interrupted;
-        self.wires.shared.outcome().failure = Some(failure);
+        let in_order = !matches!(failure.kind, FailureKind::DeadlineExceeded | FailureKind::Panic);
+        let node = failure.node.or_else(|| {
+            let edge = &self.wires.edges[failure.edge?];
+            edge.source.map(usize::from)
+        });
+        // What fails later, on the way out, is counted; the first failure is the one to tell.
+        self.wires.shared.outcome().failure.get_or_insert(failure);
         if interrupted {
             self.abandon(State::Cancelled, End::because("cancelled"));
-        } else {
-            self.abandon(State::Failed, End::because("error"));
+            return true;
         }
+        match node {
+            Some(node) if in_order && !self.wires.shared.state().is_over() => {
+                self.fail_in_order(node);
+                false
+            }
+            _ => {
+                self.abandon(State::Failed, End::because("error"));
+                true
+            }
+        }
+    }
+
+    /// Ends the stream at the node that failed and stops the sources. What the node has sent or held before it failed
+    /// goes on to the sinks, within the time a drain may take; what lies before it stays unread.
+    fn fail_in_order(&mut self, index: usize) {
+        self.failing = true;
+        self.drain_until = Some(self.now_ns.saturating_add(self.drain_timeout_ns));
+        self.outbox.made.clear();
+        self.outbox.ports.clear();
+        if self.nodes[index].phase != Phase::Finished {
+            // A queue that is full and fails has counted what it did not take.
+            let _ = self.let_held_go(index);
+            self.close_worker(index);
+            let sent = std::mem::take(&mut self.nodes[index].backlog);
+            self.empty_hands(index);
+            self.nodes[index].backlog = sent;
+            self.finish_when_empty(index, Some(End::because("error")));
+            if self.nodes[index].phase != Phase::Finished {
+                self.stop_listening(index);
+            }
+        }
+        self.stop_sources();
     }
 
     /// Whether all nodes are done; then the flow is.
@@ -330,7 +388,11 @@ impl Core {
             let mut ends = ends.clone();
             ends.clone().find(said).or_else(|| ends.next()).cloned()
         });
-        self.conclude_flow(State::Completed, end.unwrap_or_else(|| End::because("stop")));
+        if self.failing {
+            self.conclude_flow(State::Failed, End::because("error"));
+        } else {
+            self.conclude_flow(State::Completed, end.unwrap_or_else(|| End::because("stop")));
+        }
         true
     }
 
@@ -340,15 +402,19 @@ impl Core {
         entry.unwrap_or(true) && sources.all(|node| node.phase == Phase::Finished)
     }
 
+    /// Tells the worker that no more is wanted; what it has answered by now is counted.
+    fn close_worker(&mut self, index: usize) {
+        match &mut self.nodes[index].worker {
+            Worker::Inline(stage) => stage.close(),
+            Worker::Offloaded(state) => {
+                state.exchange.stop_after(&mut state.results);
+                self.count_results(index);
+            }
+        }
+    }
+
     fn conclude_flow(&mut self, state: State, end: End) {
         self.wires.shared.outcome().end.get_or_insert(end);
         self.wires.shared.set_state(state);
-    }
-}
-
-fn close_worker(node: &mut Node) {
-    match &mut node.worker {
-        Worker::Inline(stage) => stage.close(),
-        Worker::Offloaded(state) => state.exchange.stop(),
     }
 }

@@ -1,17 +1,17 @@
 //! The reactor's side of offloaded stages: batches out, results in, credit kept honest.
 
-use torvyn_stream::{Element, StageError, Step};
+use torvyn_stream::{Foreign, StageError, Step};
 
 use crate::blueprint::{Recovery, Role};
 use crate::core::Core;
-use crate::node::{OffloadState, Phase, Worker};
+use crate::node::{OffloadState, Phase, Stamp, Worker};
 use crate::offload::{Credit, Finished, Task};
 use crate::shared::Failure;
 
 const MAX_BATCH: usize = 64;
 
 impl Core {
-    fn offload(&mut self, index: usize) -> Option<&mut OffloadState> {
+    pub(crate) fn offload(&mut self, index: usize) -> Option<&mut OffloadState> {
         match &mut self.nodes[index].worker {
             Worker::Offloaded(state) => Some(state),
             Worker::Inline(_) => None,
@@ -23,14 +23,14 @@ impl Core {
         if self.nodes[index].phase == Phase::Flushing {
             return Ok(done + usize::from(self.finish_if_ended(index)?));
         }
-        let limit = self.wires.shared.limit.get();
-        if limit != 0 && self.pulled >= limit {
+        let limit = self.wires.shared.limit();
+        if self.pulled >= limit {
             self.stop_sources();
         }
         let node = &self.nodes[index];
         let waits = node.retry.as_ref().is_some_and(|retry| retry.at_ns > self.now_ns);
         if node.phase == Phase::Running && !waits {
-            let left = if limit == 0 { usize::MAX } else { self.left_of(limit, index) };
+            let left = if limit == u64::MAX { usize::MAX } else { self.left_of(limit, index) };
             // READY first: a source that is asked again has heard of it.
             self.tell_pressure(index);
             self.grant_credit(index, left);
@@ -89,27 +89,15 @@ impl Core {
                 break;
             }
             let Some(state) = self.offload(index) else { break };
-            let Some(finished) = state.results.pop_front() else { break };
-            let element = if finished.consumed { state.in_hand.pop_front() } else { None };
-            // What is made before the answer is known does not end the attempt.
-            let is_answer = finished.consumed || finished.last || self.nodes[index].role == Role::Source;
-            let retry = if is_answer { self.nodes[index].retry.take() } else { None };
-            let attempt = retry.map_or(0, |retry| retry.attempt);
+            let Some(mut finished) = state.results.pop_front() else { break };
             done += 1;
-            if self.nodes[index].role == Role::Source {
-                self.pulled += finished.made.len() as u64;
+            let (is_last, end) = (finished.last, finished.end.take());
+            if let Err(failure) = self.conclude_result(index, finished) {
+                self.settle_loan(index);
+                return Err(failure);
             }
-            if finished.consumed && attempt == 0 {
-                self.wires.shared.nodes[index].received.add(1);
-            }
-            self.outbox.made.extend(finished.made);
-            self.outbox.ports.extend(finished.ports);
-            let outcome = finished.outcome;
-            if !finished.last {
-                self.conclude(index, element, outcome, attempt)?;
-            } else {
-                self.conclude_last(index, outcome)?;
-                let end = finished.end.or_else(|| self.nodes[index].end.take().map(|end| *end));
+            if is_last {
+                let end = end.or_else(|| self.nodes[index].end.take().map(|end| *end));
                 self.finish_when_empty(index, end);
             }
         }
@@ -117,6 +105,47 @@ impl Core {
             self.settle_loan(index);
         }
         Ok(done)
+    }
+
+    /// Settles one result: what it made is sent, what it was about is concluded.
+    pub(crate) fn conclude_result(&mut self, index: usize, finished: Finished) -> Result<(), Failure> {
+        let is_source = self.nodes[index].role == Role::Source;
+        // A paused sink's worker has nothing else to say until it is resumed.
+        self.nodes[index].paused = false;
+        // What is made before the answer is known does not end the attempt.
+        let is_answer = finished.consumed || finished.last || is_source;
+        let retry = if is_answer { self.nodes[index].retry.take() } else { None };
+        let attempt = retry.map_or(0, |retry| retry.attempt);
+        if is_source {
+            self.pulled += finished.made.len() as u64;
+        }
+        let element = if finished.consumed { self.take_front(index) } else { None };
+        if !is_answer {
+            self.stamp_early_outputs(index);
+        }
+        self.outbox.made.extend(finished.made);
+        self.outbox.ports.extend(finished.ports);
+        let concluded = if finished.last {
+            self.conclude_last(index, finished.outcome)
+        } else {
+            self.conclude(index, element, finished.outcome, attempt)
+        };
+        self.begin_front(index);
+        concluded
+    }
+
+    /// What a generator or a stream makes before it answers belongs to the element in hand: it gets that element's
+    /// number, time and attributes.
+    fn stamp_early_outputs(&mut self, index: usize) {
+        let node = &mut self.nodes[index];
+        let Worker::Offloaded(state) = &node.worker else { return };
+        if let Some(element) = state.in_hand.front() {
+            node.stamp = Stamp {
+                sequence: element.sequence,
+                timestamp_ns: element.timestamp_ns,
+                attributes: element.companion.as_ref().and_then(Foreign::inherit),
+            };
+        }
     }
 
     /// A flush, a completion or a source's end. No policy speaks of a completion: there is no element to skip.
@@ -133,42 +162,10 @@ impl Core {
         concluded.map_err(|failure| Failure { method, ..failure })
     }
 
-    /// Drops what an offloaded stage has not begun, unless it is marked to be kept, and what its answers were
-    /// about to send.
-    pub(crate) fn recall(&mut self, index: usize, gone: &mut Vec<Element>) {
-        let Some(state) = self.offload(index) else { return };
-        let begun = state.exchange.recall(state.in_hand.len(), &mut state.results);
-        let (kept, dropped): (Vec<_>, Vec<_>) =
-            state.in_hand.split_off(begun).into_iter().partition(Element::keep);
-        let mut elements = state.in_hand.iter();
-        for finished in &mut state.results {
-            finished.made.retain(|emission| emission.keep);
-            let about = if finished.consumed { elements.next() } else { None };
-            if matches!(finished.outcome, Ok(Step::Forward)) && !about.is_some_and(Element::keep) {
-                finished.outcome = Ok(Step::Done);
-            }
-        }
-        let tasks: Vec<_> = kept.iter().map(|element| Task::Accept(element.detached())).collect();
-        state.in_hand.extend(kept);
-        state.exchange.hand_over(tasks.into_iter().chain([Task::Interrupt]), None);
-        gone.extend(dropped);
-        self.settle_loan(index);
-    }
-
-    /// All of a batch but the element being worked on still counts as waiting in the queue it came from.
-    fn settle_loan(&mut self, index: usize) {
-        let Some(state) = self.offload(index) else { return };
-        let waiting = state.in_hand.len().saturating_sub(1);
-        let bytes = state.in_hand.iter().skip(1).map(|element| element.len as usize).sum();
-        let lender = usize::from(state.lender);
-        let Some(&edge) = self.nodes[index].inputs.get(lender) else { return };
-        self.wires.edges[usize::from(edge)].queue.lend(waiting, bytes);
-    }
-
     fn hand_batch(&mut self, index: usize) -> usize {
         let node = &self.nodes[index];
         let room = self.wires.room(node);
-        if node.phase != Phase::Running || room == 0 {
+        if node.phase != Phase::Running || room == 0 || node.paused {
             return 0;
         }
         let now_ns = self.now_ns;
@@ -196,6 +193,8 @@ impl Core {
         let (Some(element), Some(state)) = (element, self.offload(index)) else { return 0 };
         state.exchange.hand_over([Task::Accept(element.detached())], None);
         state.in_hand.push_back(element);
+        // It was received before its first try.
+        state.is_begun = true;
         1
     }
 
@@ -212,6 +211,7 @@ impl Core {
         let tasks: Vec<_> = batch.iter().map(|element| Task::Accept(element.detached())).collect();
         state.in_hand.extend(batch);
         let exchange = state.exchange.clone();
+        self.begin_front(index);
         // The loan is noted before the worker is woken: it may answer at once.
         self.settle_loan(index);
         exchange.hand_over(tasks, None);

@@ -240,6 +240,18 @@ impl Flow {
         (state + size_of::<Self>(), queues)
     }
 
+    /// Counts what the workers of offloaded stages answered after the last turn. To be called when they have ended.
+    pub fn settle(&self) {
+        if self.shared.state().is_over() {
+            self.with_core(Core::settle_late);
+        }
+    }
+
+    /// What was taken from the exit and not read.
+    pub fn give_back_output(&self, count: u64) {
+        self.with_core(|core| core.give_back_output(count));
+    }
+
     /// Lets go of stages and queues; what the caller asks afterwards is answered from the shared part.
     pub fn close(&self) {
         let core = locked(&self.core).take();

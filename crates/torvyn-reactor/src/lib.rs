@@ -11,6 +11,7 @@ mod ending;
 mod exchange;
 pub mod flow;
 pub mod gate;
+mod in_hand;
 mod node;
 pub mod offload;
 pub mod parts;

@@ -36,6 +36,10 @@ pub struct OffloadState {
     pub results: VecDeque<Finished>,
     /// Elements handed over whose results have not come back, oldest first. The worker has copies.
     pub in_hand: VecDeque<Element>,
+    /// The oldest of them counts as received; the others still count as waiting in their queue.
+    pub is_begun: bool,
+    /// What a worker had begun when it was stopped.
+    pub left: Option<Element>,
     /// The edge they came from: all but the one being worked on still count as waiting there.
     pub lender: u16,
     pub batch: usize,
@@ -64,6 +68,12 @@ pub struct Node {
     pub held: VecDeque<Element>,
     pub retry: Option<Box<Retry>>,
     pub more: bool,
+    /// What a generator that is not at its end yet was made from.
+    pub current: Option<Element>,
+    /// Elements that were begun and never concluded.
+    pub given_up: u64,
+    /// Some input drops or fails when it is full: after each run it is noted whether the node has stalled.
+    pub watches_inputs: bool,
     pub paused: bool,
     /// A source that said "nothing yet", and until when.
     pub pending: Option<Option<u64>>,
@@ -82,6 +92,15 @@ impl Node {
             || self.more
             || matches!(&self.worker, Worker::Offloaded(state)
                 if !state.in_hand.is_empty() || !state.results.is_empty())
+    }
+
+    /// Elements begun and not concluded so far.
+    pub fn unread(&self) -> u64 {
+        let begun =
+            matches!(&self.worker, Worker::Offloaded(state) if state.is_begun || state.left.is_some());
+        let retried = self.retry.as_ref().is_some_and(|retry| retry.element.is_some());
+        let single = [begun, retried, self.current.is_some()];
+        self.given_up + self.held.len() as u64 + single.into_iter().map(u64::from).sum::<u64>()
     }
 
     pub fn heap_bytes(&self) -> usize {

@@ -152,6 +152,14 @@ impl Offload {
     }
 
     pub(crate) fn collect(&self, into: &mut VecDeque<Finished>) {
+        let mut exchange = self.lock();
+        if !exchange.stopped {
+            into.extend(exchange.results.drain(..));
+        }
+    }
+
+    /// What was delivered after the worker had been stopped.
+    pub(crate) fn collect_late(&self, into: &mut VecDeque<Finished>) {
         into.extend(self.lock().results.drain(..));
     }
 
@@ -173,12 +181,8 @@ impl Offload {
         answered + usize::from(taken > 0)
     }
 
-    /// No more work will come: the worker ends, and what it still delivers is ignored.
-    pub(crate) fn stop(&self) {
-        self.stop_after(&mut VecDeque::new());
-    }
-
-    /// The same; what was delivered until now goes to `results`.
+    /// No more work will come: the worker ends. What was delivered until now goes to `results`, what it still delivers is
+    /// only counted.
     pub(crate) fn stop_after(&self, results: &mut VecDeque<Finished>) {
         let (worker, left) = {
             let mut exchange = self.lock();
@@ -214,6 +218,12 @@ impl Offload {
         exchange.stopped || (rests && exchange.results.is_empty())
     }
 
+    /// Whether the reactor has results to fetch.
+    pub fn has_results(&self) -> bool {
+        let exchange = self.lock();
+        !exchange.stopped && !exchange.results.is_empty()
+    }
+
     /// All tasks that are there, at once. Empty: there are none now, and the worker will be notified.
     pub fn take(&self) -> Vec<Task> {
         let mut exchange = self.lock();
@@ -246,6 +256,8 @@ impl Offload {
         let (flow, wanted) = {
             let mut exchange = self.lock();
             if exchange.stopped {
+                // Too late to be used, not to be counted.
+                exchange.results.push_back(finished);
                 return false;
             }
             let wanted = !(finished.consumed && std::mem::take(&mut exchange.recalled));
@@ -269,7 +281,7 @@ mod tests {
     fn a_stopped_exchange_wakes_the_worker_and_takes_nothing_more() {
         let offload = Offload::default();
         offload.hand_over([Task::Flush, Task::Flush], None);
-        offload.stop();
+        offload.stop_after(&mut VecDeque::new());
         assert!(offload.take().is_empty());
         assert!(!offload.wait(false, Duration::from_secs(60)));
         assert!(offload.is_stopped());

@@ -1,6 +1,6 @@
 //! The part of a flow that anybody may touch at any time: requests to it, facts about it, and how it ended.
 
-use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use torvyn_stream::{Counter, End, Ledger, QueueCounters, StageError};
@@ -59,16 +59,30 @@ pub mod node_request {
     pub const INTERRUPT: u8 = 4;
 }
 
+/// The account of one node. At the end of every turn
+/// `received = passed + filtered + failed + dead_lettered + absorbed + unread`.
 #[derive(Debug, Default)]
 pub struct NodeCounters {
+    /// Elements that the node has begun to work on.
     pub received: Counter,
-    pub emitted: Counter,
+    /// Elements that went on, in whatever form, or that a sink has accepted.
+    pub passed: Counter,
+    /// Elements that were judged and dropped.
     pub filtered: Counter,
-    pub errors: Counter,
-    pub skipped: Counter,
-    pub retried: Counter,
+    /// Elements whose call failed and that no policy saved.
+    pub failed: Counter,
     pub dead_lettered: Counter,
-    pub discarded: Counter,
+    /// Elements that an aggregator, or a guard that holds text back, has taken into its own state.
+    pub absorbed: Counter,
+    /// Elements begun and not concluded: those in the node's hands now, and those it held when the stream ended.
+    pub unread: Counter,
+    /// Elements sent to the node's edges, dead letters not counted; one that goes to several edges counts once.
+    pub emitted: Counter,
+    /// Elements sent to a port that has no edge on purpose.
+    pub ignored: Counter,
+    /// Calls that failed, retried ones as well.
+    pub errors: Counter,
+    pub retried: Counter,
     /// Time of the sampled calls, and how many they were.
     pub sampled_ns: Counter,
     pub sampled_calls: Counter,
@@ -119,8 +133,9 @@ pub struct Shared {
     pub nodes: Box<[NodeCounters]>,
     pub edges: Box<[QueueCounters]>,
     pub turns: Counter,
-    /// The source elements after which the flow drains by itself; 0 for no limit.
-    pub limit: Counter,
+    limit: AtomicU64,
+    /// The node whose component is being called, plus one; 0 between calls.
+    current: AtomicU32,
     outcome: Mutex<Outcome>,
 }
 
@@ -132,7 +147,8 @@ impl Shared {
             nodes: (0..nodes).map(|_| NodeCounters::default()).collect(),
             edges: (0..edges).map(|_| QueueCounters::default()).collect(),
             turns: Counter::default(),
-            limit: Counter::default(),
+            limit: AtomicU64::new(u64::MAX),
+            current: AtomicU32::new(0),
             outcome: Mutex::default(),
         }
     }
@@ -148,6 +164,26 @@ impl Shared {
 
     pub(crate) fn set_state(&self, state: State) {
         self.state.store(state as u8, Ordering::Release);
+    }
+
+    /// The source elements after which the flow drains by itself; `u64::MAX` for no limit.
+    #[inline]
+    pub fn limit(&self) -> u64 {
+        self.limit.load(Ordering::Relaxed)
+    }
+
+    pub fn set_limit(&self, elements: u64) {
+        self.limit.store(elements, Ordering::Relaxed);
+    }
+
+    /// The node at work in the turn that runs now: whom to name when the turn does not end.
+    pub fn current_node(&self) -> Option<usize> {
+        (self.current.load(Ordering::Relaxed) as usize).checked_sub(1)
+    }
+
+    #[inline]
+    pub(crate) fn set_current_node(&self, node: Option<usize>) {
+        self.current.store(node.map_or(0, |node| node as u32 + 1), Ordering::Relaxed);
     }
 
     pub fn request(&self, what: u32) {

@@ -35,12 +35,24 @@ impl Core {
             return Turn::Again;
         }
         let swept = self.clear_leftovers().and_then(|()| self.sweeps(paced, until_output));
-        let turn = swept.unwrap_or_else(|failure| {
-            self.fail(failure);
-            Turn::Over
-        });
-        self.wires.publish();
+        let turn = swept.unwrap_or_else(|failure| if self.fail(failure) { Turn::Over } else { Turn::Again });
+        self.wires.shared.set_current_node(None);
+        self.publish();
         turn
+    }
+
+    /// Makes the facts of this turn visible to others.
+    pub(crate) fn publish(&self) {
+        self.wires.publish();
+        for (node, counters) in self.nodes.iter().zip(&self.wires.shared.nodes) {
+            counters.unread.set(node.unread());
+            // What a node has sent and no queue had room for yet is on its way to the edge.
+            for (edge, _) in &node.backlog {
+                let edge = &self.wires.shared.edges[usize::from(*edge)];
+                edge.entered.add(1);
+                edge.unread.add(1);
+            }
+        }
     }
 
     fn sweeps(&mut self, paced: bool, until_output: bool) -> Result<Turn, Failure> {
@@ -64,6 +76,9 @@ impl Core {
                     continue;
                 }
                 return Ok(if self.has_output() { Turn::Output } else { Turn::Parked(self.due()) });
+            }
+            if self.failing {
+                self.drain_until = Some(self.now_ns.saturating_add(self.drain_timeout_ns));
             }
             if until_output && self.has_output() {
                 return Ok(Turn::Output);
@@ -126,16 +141,35 @@ impl Core {
             moved = waiting - node.backlog.len();
             if !empty {
                 self.collect_results(index);
-                return Ok(moved);
+                return Ok(moved + self.note_stalled(index, moved));
             }
         }
+        self.wires.shared.set_current_node(Some(index));
         let did = match (&node.worker, node.role) {
             (Worker::Offloaded(_), Role::Source) => self.run_offloaded_source(index)?,
             (Worker::Offloaded(_), _) => self.run_offloaded(index)?,
             (_, Role::Source) => self.run_source(index)?,
             _ => self.run_inline(index)?,
         };
-        Ok(did.max(moved))
+        let did = did.max(moved);
+        Ok(did + self.note_stalled(index, did))
+    }
+
+    /// Tells the queues in front of a node whether it has taken anything. A node that stalls lets them drop or fail as
+    /// their policy says, which is work for the nodes before it: the flow must not park on it.
+    #[inline]
+    fn note_stalled(&mut self, index: usize, did: usize) -> usize {
+        let node = &self.nodes[index];
+        if !node.watches_inputs {
+            return 0;
+        }
+        let mut news = 0;
+        for &edge in &node.inputs {
+            let queue = &mut self.wires.edges[usize::from(edge)].queue;
+            let stalled = did == 0 && !queue.is_empty();
+            news += usize::from(queue.note_stalled(stalled) && stalled);
+        }
+        news
     }
 
     fn run_source(&mut self, index: usize) -> Result<usize, Failure> {
@@ -152,7 +186,7 @@ impl Core {
                 room = if self.may_pull(index) { self.wires.room(&self.nodes[index]) } else { break };
             }
             // With a limit every pull is checked against it.
-            room = if self.wires.shared.limit.get() == 0 { room - 1 } else { 0 };
+            room = if self.wires.shared.limit() == u64::MAX { room - 1 } else { 0 };
             let node = &mut self.nodes[index];
             let Worker::Inline(stage) = &mut node.worker else { break };
             let attempt = node.retry.take().map_or(0, |retry| retry.attempt);
@@ -169,7 +203,7 @@ impl Core {
                 Ok(Pull::Ready(emission)) => {
                     self.pulled += 1;
                     if self.wires.shared.has_requests() {
-                        self.obey_source(index);
+                        self.obey_source(index)?;
                         room = 0;
                     }
                     let node = &mut self.nodes[index];
@@ -213,8 +247,7 @@ impl Core {
         if node.retry.as_ref().is_some_and(|retry| retry.at_ns > self.now_ns) {
             return false;
         }
-        let limit = self.wires.shared.limit.get();
-        if limit != 0 && self.pulled >= limit {
+        if self.pulled >= self.wires.shared.limit() {
             self.stop_sources();
             return false;
         }
@@ -291,6 +324,7 @@ impl Core {
                     if let Some(element) = self.wires.edges[input].queue.front_mut() {
                         note_stamp(&mut self.nodes[index], element, true);
                     }
+                    self.count_done(index, true);
                     self.wires.release_front(input);
                     self.charge_held(index)?;
                 }
@@ -325,19 +359,23 @@ impl Core {
         let Worker::Inline(stage) = &mut self.nodes[index].worker else { return Ok(()) };
         let counters = &self.wires.shared.nodes[index];
         let call = Call { ledger: &counters.ledger, now_ns: self.now_ns };
-        let (outcome, method) = match what {
-            Step::More => (stage.resume(call, &mut self.outbox), None),
-            _ => (stage.flush(call, &mut self.outbox), Some("flush")),
+        let (outcome, is_flush) = match what {
+            Step::More => (stage.resume(call, &mut self.outbox), false),
+            _ => (stage.flush(call, &mut self.outbox), true),
         };
-        let concluded = self.conclude(index, None, outcome, u32::MAX);
-        concluded.map_err(|failure| Failure { method: method.unwrap_or(failure.method), ..failure })
+        // A generator's element is concluded when the generator is at its end.
+        let element = self.nodes[index].current.take();
+        let is_flush = is_flush || (element.is_none() && self.nodes[index].phase == Phase::Flushing);
+        let concluded = self.conclude(index, element, outcome, u32::MAX);
+        let named = |failure| Failure { method: "flush", ..failure };
+        concluded.map_err(|failure| if is_flush { named(failure) } else { failure })
     }
 
     fn tick(&mut self, index: usize) -> Result<(), Failure> {
         let node = &mut self.nodes[index];
         let room = self.wires.room(node);
         let Worker::Inline(stage) = &mut node.worker else { return Ok(()) };
-        if room == 0 || stage.due().is_none_or(|due| due > self.now_ns) {
+        if node.phase != Phase::Running || room == 0 || stage.due().is_none_or(|due| due > self.now_ns) {
             return Ok(());
         }
         let counters = &self.wires.shared.nodes[index];

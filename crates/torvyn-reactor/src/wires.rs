@@ -2,11 +2,21 @@
 
 use std::sync::Arc;
 
-use torvyn_stream::{Element, Emission, End, ErrorKind, Offer, Policy, Queue, StageError};
+use torvyn_stream::{Element, Emission, End, ErrorKind, Offer, Queue, StageError};
 
 use crate::blueprint::Role;
 use crate::node::Node;
 use crate::shared::{Failure, FailureKind, Shared};
+
+/// What becomes of elements that are sent to an edge.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Accepts {
+    All,
+    /// An interrupt passes: those marked to be kept enter, the others are dropped.
+    Kept,
+    /// Nobody reads here any more: they stay unread.
+    Nothing,
+}
 
 pub struct Edge {
     pub queue: Queue,
@@ -14,13 +24,19 @@ pub struct Edge {
     pub target: Option<u16>,
     /// How the stream on it ended, once nothing more will be put in.
     pub closed: Option<Box<End>>,
-    /// Nobody takes from it any more: what is sent is discarded and counted.
-    pub dead: bool,
+    pub accepts: Accepts,
 }
 
 pub struct Wires {
     pub edges: Box<[Edge]>,
     pub shared: Arc<Shared>,
+}
+
+impl Edge {
+    #[inline]
+    pub fn is_dead(&self) -> bool {
+        self.accepts == Accepts::Nothing
+    }
 }
 
 impl Wires {
@@ -36,10 +52,10 @@ impl Wires {
         }
         if let [only] = *node.ports[0] {
             let edge = &self.edges[usize::from(only)];
-            return if edge.dead { usize::MAX } else { edge.queue.room() };
+            return if edge.is_dead() { usize::MAX } else { edge.queue.room() };
         }
         let edges = node.ports[0].iter().map(|&edge| &self.edges[usize::from(edge)]);
-        edges.filter(|edge| !edge.dead).map(|edge| edge.queue.room()).min().unwrap_or(usize::MAX)
+        edges.filter(|edge| !edge.is_dead()).map(|edge| edge.queue.room()).min().unwrap_or(usize::MAX)
     }
 
     /// How many bytes may be made before a queue that blocks is full.
@@ -48,13 +64,13 @@ impl Wires {
             return usize::MAX;
         }
         let edges = node.ports.first().into_iter().flatten().map(|&edge| &self.edges[usize::from(edge)]);
-        edges.filter(|edge| !edge.dead).map(|edge| edge.queue.byte_room()).min().unwrap_or(usize::MAX)
+        edges.filter(|edge| !edge.is_dead()).map(|edge| edge.queue.byte_room()).min().unwrap_or(usize::MAX)
     }
 
     pub fn is_pressured(&self, node: &Node) -> bool {
         node.ports.iter().flatten().any(|&edge| {
             let edge = &self.edges[usize::from(edge)];
-            !edge.dead && edge.queue.is_pressured()
+            !edge.is_dead() && edge.queue.is_pressured()
         })
     }
 
@@ -87,7 +103,7 @@ impl Wires {
             && node.backlog.is_empty()
         {
             let edge = &mut self.edges[usize::from(*only)];
-            if !edge.dead {
+            if edge.accepts == Accepts::All {
                 match edge.queue.emplace(emission, index as u16, sequence, timestamp_ns) {
                     Ok(()) => {
                         self.shared.nodes[index].emitted.add(1);
@@ -152,10 +168,12 @@ impl Wires {
         let Ok([from, to]) = self.edges.get_disjoint_mut([input, usize::from(*only)]) else {
             return false;
         };
-        if to.dead || !node.backlog.is_empty() || !from.queue.move_front(&mut to.queue) {
+        if to.accepts != Accepts::All || !node.backlog.is_empty() || !from.queue.move_front(&mut to.queue) {
             return false;
         }
-        self.shared.nodes[index].emitted.add(1);
+        let counters = &self.shared.nodes[index];
+        counters.passed.add(1);
+        counters.emitted.add(1);
         true
     }
 
@@ -168,10 +186,20 @@ impl Wires {
         port: u16,
         element: Element,
     ) -> Result<(), Failure> {
-        self.shared.nodes[index].emitted.add(1);
-        let count = node.ports[usize::from(port)].len();
-        if count == 1 {
-            let edge = node.ports[usize::from(port)][0];
+        let counters = &self.shared.nodes[index];
+        if node.ports[usize::from(port)].is_empty() {
+            counters.ignored.add(1);
+            self.release(element);
+            return Ok(());
+        }
+        counters.emitted.add(1);
+        self.send_uncounted(node, port, element)
+    }
+
+    /// The same for elements that do not count as the node's output: dead letters.
+    #[inline(always)]
+    pub fn send_uncounted(&mut self, node: &mut Node, port: u16, element: Element) -> Result<(), Failure> {
+        if let [edge] = *node.ports[usize::from(port)] {
             if !node.backlog.is_empty() {
                 node.backlog.push_back((edge, element));
                 return Ok(());
@@ -184,29 +212,32 @@ impl Wires {
     fn send_shared(&mut self, node: &mut Node, port: u16, mut element: Element) -> Result<(), Failure> {
         let edges = node.ports[usize::from(port)].clone();
         element.payload = element.payload.into_fanned();
+        let mut result = Ok(());
         for &edge in edges.iter() {
             let copy = element.clone();
             if node.backlog.is_empty() {
-                self.offer(node, edge, copy)?;
+                // One full queue does not keep the element from the other edges.
+                let offered = self.offer(node, edge, copy);
+                result = result.and(offered);
             } else {
                 node.backlog.push_back((edge, copy));
             }
         }
         self.release(element);
-        Ok(())
+        result
     }
 
     #[inline(always)]
     fn offer(&mut self, node: &mut Node, index: u16, element: Element) -> Result<(), Failure> {
         let edge = &mut self.edges[usize::from(index)];
-        if edge.dead {
-            edge.queue.note_discarded();
+        if edge.accepts != Accepts::All && self.turn_away(index, &element) {
             self.release(element);
             return Ok(());
         }
+        let edge = &mut self.edges[usize::from(index)];
         match edge.queue.offer(element) {
             Offer::Taken => Ok(()),
-            Offer::Full(element) if edge.queue.policy() == Policy::Block => {
+            Offer::Full(element) if !edge.queue.acts_when_full() => {
                 node.backlog.push_front((index, element));
                 Ok(())
             }
@@ -220,9 +251,28 @@ impl Wires {
         }
     }
 
+    /// Counts an element that an edge does not accept. False: it does.
     #[cold]
-    fn queue_full(&self, index: u16, element: Element) -> Failure {
+    fn turn_away(&mut self, index: u16, element: &Element) -> bool {
+        let edge = &mut self.edges[usize::from(index)];
+        match edge.accepts {
+            Accepts::Kept if !element.keep() => edge.queue.note_dropped(),
+            Accepts::All | Accepts::Kept => return false,
+            Accepts::Nothing => edge.queue.note_unread(),
+        }
+        true
+    }
+
+    /// Counts an element that its node can no longer send.
+    pub fn leave_unread(&mut self, edge: u16, element: Element) {
+        self.edges[usize::from(edge)].queue.note_unread();
+        self.release(element);
+    }
+
+    #[cold]
+    fn queue_full(&mut self, index: u16, element: Element) -> Failure {
         let sequence = element.sequence;
+        self.edges[usize::from(index)].queue.note_dropped();
         self.release(element);
         Failure {
             kind: FailureKind::QueueFull,

@@ -19,7 +19,7 @@ pub enum Policy {
 #[derive(Debug)]
 pub enum Offer {
     Taken,
-    /// Full under `block` or `error`: the element comes back.
+    /// Full, and the policy does not act, or is `error`: the element comes back.
     Full(Element),
     /// Taken or not, these had to go.
     Dropped(Vec<Element>),
@@ -28,11 +28,14 @@ pub enum Offer {
 /// Facts about a queue as others read them: published by the runner at the end of a turn.
 #[derive(Debug, Default)]
 pub struct QueueCounters {
-    pub pushed: Counter,
-    pub popped: Counter,
+    /// Elements sent to this edge: `entered = taken + dropped + unread`, at the end of every turn.
+    pub entered: Counter,
+    /// Elements that the consumer has begun to work on.
+    pub taken: Counter,
+    /// Elements lost to the queue's policy or to an interrupt.
     pub dropped: Counter,
-    pub interrupted: Counter,
-    pub discarded: Counter,
+    /// Elements that nobody has taken: those that wait now and those that waited when the stream ended.
+    pub unread: Counter,
     pub depth: Counter,
     pub bytes: Counter,
     pub peak: Counter,
@@ -44,11 +47,10 @@ pub struct QueueCounters {
 /// The same facts as the queue keeps them, written by nobody else.
 #[derive(Debug, Default)]
 struct Tally {
-    pushed: u64,
+    entered: u64,
     popped: u64,
     dropped: u64,
-    interrupted: u64,
-    discarded: u64,
+    unread: u64,
     peak: usize,
     peak_bytes: usize,
     pressured: u64,
@@ -63,6 +65,8 @@ pub struct Queue {
     policy: Policy,
     low_mark: usize,
     pressured: bool,
+    /// The consumer had its turn and took nothing: from now on a full queue drops or fails, as its policy says.
+    stalled: bool,
     /// Elements that a stage on another thread has taken as a batch but not begun: they still occupy the queue.
     lent: usize,
     lent_bytes: usize,
@@ -79,24 +83,32 @@ impl Queue {
             policy,
             low_mark: (depth_limit as f64 * low_watermark) as usize,
             pressured: false,
+            stalled: false,
             lent: 0,
             lent_bytes: 0,
             tally: Tally::default(),
         }
     }
 
-    /// Elements that were sent to nobody.
-    pub fn note_discarded(&mut self) {
-        self.tally.discarded += 1;
+    /// An element was sent here after the consumer had stopped reading.
+    pub fn note_unread(&mut self) {
+        self.tally.entered += 1;
+        self.tally.unread += 1;
+    }
+
+    /// An element was sent here and dropped before it could wait.
+    pub fn note_dropped(&mut self) {
+        self.tally.entered += 1;
+        self.tally.dropped += 1;
     }
 
     pub fn publish(&self, to: &QueueCounters) {
-        to.pushed.set(self.tally.pushed);
-        to.popped.set(self.tally.popped);
+        let waiting = (self.slots.len() + self.lent) as u64;
+        to.entered.set(self.tally.entered);
+        to.taken.set(self.tally.popped - self.lent as u64);
         to.dropped.set(self.tally.dropped);
-        to.interrupted.set(self.tally.interrupted);
-        to.discarded.set(self.tally.discarded);
-        to.depth.set((self.slots.len() + self.lent) as u64);
+        to.unread.set(self.tally.unread + waiting);
+        to.depth.set(waiting);
         to.bytes.set((self.bytes + self.lent_bytes) as u64);
         to.peak.set(self.tally.peak as u64);
         to.peak_bytes.set(self.tally.peak_bytes as u64);
@@ -122,10 +134,22 @@ impl Queue {
         self.slots.heap_bytes()
     }
 
-    /// How many more elements may surely be offered. A queue that drops always takes.
+    /// Whether a full queue drops or fails now. A queue that blocks never does; the others only when their consumer is
+    /// slower than their producer, not because the producer's turn comes first.
+    #[inline]
+    pub fn acts_when_full(&self) -> bool {
+        self.stalled && self.policy != Policy::Block
+    }
+
+    /// Notes whether the consumer, in its last turn, left everything where it was. True when that is news.
+    pub fn note_stalled(&mut self, stalled: bool) -> bool {
+        std::mem::replace(&mut self.stalled, stalled) != stalled
+    }
+
+    /// How many more elements may surely be offered. A queue that drops takes any number.
     #[inline]
     pub fn room(&self) -> usize {
-        if self.policy != Policy::Block {
+        if self.acts_when_full() {
             return usize::MAX;
         }
         if self.bytes + self.lent_bytes >= self.byte_limit {
@@ -136,7 +160,7 @@ impl Queue {
 
     /// How many bytes may be offered before the queue is full.
     pub fn byte_room(&self) -> usize {
-        if self.policy != Policy::Block {
+        if self.acts_when_full() {
             return usize::MAX;
         }
         self.byte_limit.saturating_sub(self.bytes + self.lent_bytes)
@@ -181,9 +205,10 @@ impl Queue {
     fn refuse(&mut self, element: Element) -> Offer {
         self.pressure();
         match self.policy {
+            _ if !self.acts_when_full() => Offer::Full(element),
             Policy::Block | Policy::Error => Offer::Full(element),
             Policy::DropNewest => {
-                self.tally.dropped += 1;
+                self.note_dropped();
                 Offer::Dropped(vec![element])
             }
             Policy::DropOldest => self.make_way(element),
@@ -216,7 +241,7 @@ impl Queue {
     #[inline(always)]
     fn note_put(&mut self, len: usize) {
         self.bytes += len;
-        self.tally.pushed += 1;
+        self.tally.entered += 1;
         let depth = self.slots.len() + self.lent;
         self.tally.peak = self.tally.peak.max(depth);
         self.tally.peak_bytes = self.tally.peak_bytes.max(self.bytes + self.lent_bytes);
@@ -294,21 +319,40 @@ impl Queue {
         self.settle();
     }
 
+    /// What was lent and not begun is read by nobody any more.
+    pub fn leave_lent(&mut self) {
+        self.tally.popped -= self.lent as u64;
+        self.tally.unread += self.lent as u64;
+        self.lend(0, 0);
+    }
+
+    /// `count` elements that were lent and not begun are dropped; the caller says afterwards what is still lent.
+    pub fn drop_lent(&mut self, count: usize) {
+        self.tally.popped -= count as u64;
+        self.tally.dropped += count as u64;
+    }
+
+    /// `count` elements that were popped came back unread.
+    pub fn give_back(&mut self, count: u64) {
+        self.tally.popped -= count;
+        self.tally.unread += count;
+    }
+
     /// Takes out all that an interrupt may drop.
     pub fn interrupt(&mut self) -> Vec<Element> {
         let (kept, gone): (Vec<_>, Vec<_>) = self.slots.take_all().into_iter().partition(Element::keep);
         self.bytes = kept.iter().map(|element| element.len as usize).sum();
         kept.into_iter().for_each(|element| self.slots.push(element));
-        self.tally.interrupted += gone.len() as u64;
+        self.tally.dropped += gone.len() as u64;
         self.settle();
         gone
     }
 
-    /// Takes out everything: the flow was cancelled or failed.
+    /// Takes out everything: nobody will read it.
     pub fn discard(&mut self) -> Vec<Element> {
         let gone = self.slots.take_all();
         self.bytes = 0;
-        self.tally.discarded += gone.len() as u64;
+        self.tally.unread += gone.len() as u64;
         self.settle();
         gone
     }
@@ -345,6 +389,7 @@ mod tests {
             steps in prop::collection::vec(prop::option::of(0usize..60), 1..300),
         ) {
             let mut queue = Queue::new(depth, bytes, policy, 0.5);
+            queue.note_stalled(true);
             let counters = QueueCounters::default();
             let (mut inside, mut came_back, mut popped) = (VecDeque::new(), 0u64, 0u64);
             let mut offered = 0u64;
@@ -386,10 +431,11 @@ mod tests {
                 prop_assert!(inside.len() <= depth);
                 prop_assert!(held <= bytes || inside.len() == 1);
                 prop_assert!(counters.peak.get() as usize <= depth);
-                prop_assert_eq!(
-                    offered,
-                    inside.len() as u64 + popped + came_back + counters.dropped.get()
-                );
+                prop_assert_eq!(counters.taken.get(), popped);
+                prop_assert_eq!(counters.unread.get(), inside.len() as u64);
+                let entered = counters.taken.get() + counters.dropped.get() + counters.unread.get();
+                prop_assert_eq!(counters.entered.get(), entered);
+                prop_assert_eq!(offered, entered + came_back);
             }
         }
 
@@ -427,6 +473,20 @@ mod tests {
             })
             .collect();
         assert_eq!(seen, [true, false, false]);
+    }
+
+    #[test]
+    fn a_policy_acts_only_while_the_consumer_stalls() {
+        for policy in [Policy::DropOldest, Policy::DropNewest, Policy::Error] {
+            let mut queue = Queue::new(1, 1 << 20, policy, 0.5);
+            assert!(matches!(queue.offer(element(0, 1)), Offer::Taken));
+            assert!(matches!(queue.offer(element(1, 1)), Offer::Full(_)));
+            assert_eq!(queue.room(), 0);
+            assert!(queue.note_stalled(true));
+            assert_eq!(queue.room(), usize::MAX);
+            let refused = queue.offer(element(1, 1));
+            assert_eq!(matches!(refused, Offer::Dropped(_)), policy != Policy::Error);
+        }
     }
 
     #[test]

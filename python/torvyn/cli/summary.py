@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from torvyn.reactor import EdgeStatistics, NodeStatistics, Statistics
 
-_NODE_HEADS = ("node", "role", "in", "out", "filtered", "errors", "skipped", "retried", "call")
+_COUNTS = (
+    "received", "passed", "filtered", "failed", "dead_lettered", "absorbed", "unread", "emitted",
+    "ignored", "errors", "retried",
+)  # fmt: skip
+_ALWAYS = ("received", "passed", "filtered", "emitted", "errors")
+"""The other columns are shown when there is something in them."""
 _EDGE_HEADS = (
-    "edge", "pushed", "popped", "dropped", "discarded", "peak", "peak bytes", "pressured"
+    "edge", "entered", "taken", "dropped", "unread", "peak", "peak bytes", "pressured"
 )  # fmt: skip
 _GUEST_HEADS = ("guest", "traps", "state lost", "replaced", "refused", "replacement")
 _LEDGER_HEADS = (
@@ -22,13 +27,15 @@ def summary_line(statistics: Statistics) -> str:
     """`20 tokens produced | 1 filtered | 3 sentences emitted`; zeros in the middle are left out."""
     nodes = statistics.nodes.values()
     made = _by_unit((node.unit, node.emitted) for node in nodes if node.role == "source")
-    taken = _by_unit((node.unit, node.received) for node in nodes if node.role == "sink")
+    taken = _by_unit((node.unit, node.passed) for node in nodes if node.role == "sink")
     parts = [f"{made} produced"]
     if statistics.filtered:
         parts.append(f"{statistics.filtered} filtered")
     parts.append(f"{taken} emitted")
     if statistics.dropped:
         parts.append(f"{statistics.dropped} dropped")
+    if statistics.unread:
+        parts.append(f"{statistics.unread} unread")
     if statistics.errors:
         parts.append(f"{statistics.errors} errors")
     return " | ".join(parts)
@@ -48,7 +55,7 @@ def statistics_tables(statistics: Statistics) -> str:
     ledger = [*map(_ledger_row, nodes), _ledger_total(statistics)]
     guests = [row for node in nodes for row in _guest_rows(node)]
     blocks = (
-        table(_NODE_HEADS, [*map(_node_row, nodes)]),
+        _node_table(nodes),
         *([table(_GUEST_HEADS, guests)] if guests else []),
         table(_EDGE_HEADS, [*map(_edge_row, statistics.edges)]),
         table(_LEDGER_HEADS, ledger),
@@ -65,10 +72,17 @@ def _denied(nodes: Iterable[NodeStatistics]) -> Iterator[str]:
         yield table(("denied", "capability", "times"), rows)
 
 
-def _node_row(node: NodeStatistics) -> tuple[str, ...]:
+def _node_table(nodes: Collection[NodeStatistics]) -> str:
+    shown = [
+        name for name in _COUNTS if name in _ALWAYS or any(getattr(node, name) for node in nodes)
+    ]
+    heads = ("node", "role", *(name.replace("_", "-") for name in shown), "call")
+    return table(heads, [_node_row(node, shown) for node in nodes])
+
+
+def _node_row(node: NodeStatistics, counts: Sequence[str]) -> tuple[str, ...]:
     call = "-" if node.mean_call_ns is None else duration(node.mean_call_ns / 1e9)
-    counts = (node.received, node.emitted, node.filtered, node.errors, node.skipped, node.retried)
-    return (node.name, node.role, *map(str, counts), call)
+    return (node.name, node.role, *(str(getattr(node, name)) for name in counts), call)
 
 
 def _guest_rows(node: NodeStatistics) -> Iterable[tuple[str, ...]]:
@@ -82,8 +96,7 @@ def _guest_rows(node: NodeStatistics) -> Iterable[tuple[str, ...]]:
 
 def _edge_row(edge: EdgeStatistics) -> tuple[str, ...]:
     name = f"{edge.source}:{edge.port} -> {edge.target}"
-    dropped = edge.dropped + edge.interrupted
-    counts = (edge.pushed, edge.popped, dropped, edge.discarded, edge.peak, edge.peak_bytes)
+    counts = (edge.entered, edge.taken, edge.dropped, edge.unread, edge.peak, edge.peak_bytes)
     return (name, *map(str, counts), str(edge.pressured))
 
 

@@ -62,6 +62,10 @@ def _checked(key: Key, value: Any) -> Any:
         if not isinstance(value, bool):
             raise ValueError(f"is {value!r}, not true or false")
         return value
+    if key.kind == "strings":
+        if isinstance(value, str) or not all(isinstance(item, str) for item in value):
+            raise ValueError(f"is {value!r}, not a list of strings")
+        return tuple(value)
     if key.kind == "size":
         value = parse_size_bytes(value)
     elif key.kind == "duration":

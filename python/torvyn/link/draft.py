@@ -6,7 +6,7 @@ judged by the same rules and become the same Plan. None means "not said": link f
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,6 +29,7 @@ class NodeDraft:
     run: str | None = None
     on_error: str | dict[str, Any] | None = None
     unit: str | None = None
+    ignored_ports: Sequence[str] | None = None
     location: Location | None = None
     locations: Mapping[str, Location] = field(default_factory=dict, repr=False)
     """Where each key was written; empty for drafts made in a program."""

@@ -18,6 +18,7 @@ from torvyn.link.loading import Library
 from torvyn.link.nodes import NodeLinker
 from torvyn.link.plan import EdgePlan, NodePlan, Plan, RuntimePlan
 from torvyn.link.policy import Handling, read_policy
+from torvyn.link.router_ports import check_router_ports
 from torvyn.link.topology import Graph, judge, order
 from torvyn.link.traits import ERROR, INPUT, OUTPUT
 from torvyn.manifest import Settings, resolve
@@ -96,6 +97,8 @@ class FlowLinker:
         for index, edge in enumerate(draft.edges):
             self._link_edge(edge, f"{self._path}.edges[{index}]")
         self._settle_letters(handlings)
+        if self._is_whole:
+            check_router_ports(self._nodes, draft.nodes, self._edges, self._path, self._problems)
         judge(self._graph(), self._problems, open_start=open_start, open_end=open_end)
         return self._plan()
 

@@ -193,6 +193,7 @@ def _node(node: NodeRecord) -> NodeDraft:
         run=node.run,
         on_error=_policy(node.on_error),
         unit=node.unit,
+        ignored_ports=node.ignored_ports,
         location=node.location,
         locations=node.locations,
     )

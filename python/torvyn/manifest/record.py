@@ -71,6 +71,7 @@ class NodeRecord(Record):
     run: str | None = None
     on_error: ErrorRecord | None = None
     unit: str | None = None
+    ignored_ports: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -174,6 +174,12 @@ NODE: Final = Table(
             "What its outputs are called in summaries.",
             default_doc="the component's, else `elements`",
         ),
+        Key(
+            "ignored_ports",
+            "strings",
+            "Ports of a router without an edge, on purpose: their elements are only counted.",
+            default_doc="none",
+        ),
     ),
     record.NodeRecord,
 )

@@ -26,7 +26,9 @@ nanoseconds."""
 
 
 class Execution:
-    def __init__(self, plan: Plan, clock: ManualClock | None, limit: int, trace_limit: int) -> None:
+    def __init__(
+        self, plan: Plan, clock: ManualClock | None, limit: int | None, trace_limit: int
+    ) -> None:
         self.plan = plan
         self.error: BaseException | None = None
         self.over = threading.Event()
@@ -87,7 +89,7 @@ class Execution:
                 execution._on_over()
 
         native.on_over(over)
-        if self._limit:
+        if self._limit is not None:
             native.limit(self._limit)
         if self._trace_limit:
             native.trace(self._trace_limit)
@@ -112,6 +114,7 @@ class Execution:
             if self.is_on_loop:
                 return
             self.launch.teardown()
+            self._count_late(self._native)
             if self.plan.tail is None:
                 self._native.close()
         finally:
@@ -143,7 +146,7 @@ class Execution:
         if not self.over.is_set():
             native.cancel()
             native.drive(False, False)
-        self._count_last_outputs()
+        self._count_late(native)
         native.close()
         if self.stop_ringing is not None:
             self.stop_ringing()
@@ -159,9 +162,10 @@ class Execution:
         if self.is_on_loop:
             self.launch.let_go()
 
-    def _count_last_outputs(self) -> None:
-        """What a flush sent to the caller was still waiting for him when the facts were kept."""
-        if self._final is not None and self.plan.tail is not None:
+    def _count_late(self, native: NativeFlow) -> None:
+        """Stages elsewhere may have answered, and the caller read, after the facts were kept."""
+        native.settle()
+        if self._final is not None:
             elapsed_s, self._final = self._final.elapsed_s, None
             self._final = replace(self.statistics, elapsed_s=elapsed_s)
 
@@ -180,7 +184,7 @@ class Execution:
             self.launch.let_go()
             raise
         finally:
-            self._count_last_outputs()
+            self._count_late(native)
             native.close()
             self.over.set()
 

@@ -49,7 +49,7 @@ class Flow(FlowBuilder):
         self._execution: Execution | None = None
         self._lock = threading.Lock()
         self._clock = clock
-        self._limit = 0
+        self._limit: int | None = None
         self._trace_limit = 0
         self._is_cancelled = False
         draft = FlowDraft(
@@ -70,7 +70,7 @@ class Flow(FlowBuilder):
         return flow
 
     def limit(self, elements: int) -> Flow:
-        """Drains by itself after so many elements of the sources."""
+        """Drains by itself after so many elements of the sources; with 0 nothing is pulled."""
         self._limit = elements
         return self
 
@@ -143,9 +143,11 @@ class Flow(FlowBuilder):
         self._must_be_open("iterate")
         execution = self._execute()
         native = execution.start()
+        outputs = native.iterate(execution.raise_failure, text)
         try:
-            yield from native.iterate(execution.raise_failure, text)
+            yield from outputs
         finally:
+            outputs.close()
             execution.leave()
 
     def __aiter__(self) -> AsyncIterator[Element]:

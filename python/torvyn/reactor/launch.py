@@ -252,15 +252,13 @@ class Launch:
             at = port[edge.source][edge.port]
             tuples.append((index[edge.source], at, index[edge.target], *limits))
             self.wiring.append((edge.source, edge.port, edge.target))
-        sources = {edge.source for edge in self.plan.edges}
-        targets = {edge.target for edge in self.plan.edges}
-        for node in self.plan.nodes:
-            if node.role != "source" and node.name not in targets:
-                tuples.append((-1, 0, index[node.name], 64, 1 << 20, "block", 0.5))
-                self.wiring.append(("", "output", node.name))
-            if node.role != "sink" and node.name not in sources:
-                tuples.append((index[node.name], 0, -1, 64, 1 << 20, "block", 0.5))
-                self.wiring.append((node.name, "output", ""))
+        head, tail = self.plan.head, self.plan.tail
+        if head is not None:
+            tuples.append((-1, 0, index[head], 64, 1 << 20, "block", 0.5))
+            self.wiring.append(("", "output", head))
+        if tail is not None:
+            tuples.append((index[tail], 0, -1, 64, 1 << 20, "block", 0.5))
+            self.wiring.append((tail, "output", ""))
         return tuples
 
     # End

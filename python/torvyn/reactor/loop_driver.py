@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from typing import TYPE_CHECKING
 
@@ -45,11 +46,13 @@ async def outputs_on_loop(execution: Execution) -> AsyncGenerator[Element, None]
     """Drives on the running loop and gives what leaves; raises what made the flow fail."""
     native = await execution.start_on_loop()
     attendance = Attendance(native)
+    ready: deque[Element] = deque()
     try:
         while True:
             status, due_ns = native.turn_once()
-            for element in native.outputs():
-                yield element
+            ready = deque(native.outputs())
+            while ready:
+                yield ready.popleft()
             if status == "over":
                 break
             if status == "parked":
@@ -58,6 +61,7 @@ async def outputs_on_loop(execution: Execution) -> AsyncGenerator[Element, None]
                 await asyncio.sleep(0)
     finally:
         attendance.close()
+        native.give_back(len(ready))
         await execution.leave_loop()
     execution.raise_failure()
 

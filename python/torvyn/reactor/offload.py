@@ -70,7 +70,8 @@ class ThreadRunner:
     def is_idle(self) -> bool:
         """Whether nothing moves here until the reactor or the component says so. From any
         thread."""
-        return self.port.idle or (self._resting and not self._rung.is_set())
+        is_resting = self._resting and not self._rung.is_set() and not self.port.has_results
+        return self.port.idle or is_resting
 
     @property
     def is_started(self) -> bool:
@@ -164,9 +165,11 @@ class ThreadRunner:
         try:
             result = method(element)
             if self.role == "sink" and result is Signal.PAUSE:
+                # Accepted, and counted as such, before the wait.
+                wanted = self.port.answer(result)
                 self._rest()
-                result = None
-            elif self.role == "processor" and isinstance(result, Iterator):
+                return self.port.resumed() and wanted
+            if self.role == "processor" and isinstance(result, Iterator):
                 if not self._emit_all(result):
                     return False
                 result = None

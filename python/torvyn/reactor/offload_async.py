@@ -73,7 +73,8 @@ class AsyncRunner:
     def is_idle(self) -> bool:
         """Whether nothing moves here until the reactor or the component says so. From any
         thread."""
-        return self.port.idle or (self._resting and not self._is_rung)
+        is_resting = self._resting and not self._is_rung and not self.port.has_results
+        return self.port.idle or is_resting
 
     async def init(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -190,8 +191,10 @@ class AsyncRunner:
                 result = await result
             if self.role == "sink" and result is Signal.PAUSE:
                 self._clock.end()
+                # Accepted, and counted as such, before the wait.
+                wanted = self.port.answer(result)
                 await self._rest()
-                result = None
+                return self.port.resumed() and wanted
         except FAILURES as error:
             return self._fail(error)
         finally:

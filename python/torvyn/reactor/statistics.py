@@ -1,4 +1,13 @@
-"""Statistics: what the native counters say, with names. A snapshot; counting goes on."""
+"""Statistics: what the native counters say, with names. A snapshot; counting goes on.
+
+Two laws hold in every snapshot, however the flow ended:
+
+    node: received = passed + filtered + failed + dead_lettered + absorbed + unread
+    edge: entered = taken + dropped + unread
+
+What a node makes is counted on its output side: `emitted`, once for each element, and `entered` on
+every edge that the element is sent to.
+"""
 
 from __future__ import annotations
 
@@ -18,13 +27,26 @@ class NodeStatistics:
     role: str
     unit: str | None
     received: int
-    emitted: int
+    """Elements that the node has begun to work on."""
+    passed: int
+    """Elements that went on, in whatever form; for a sink, those it accepted."""
     filtered: int
-    errors: int
-    skipped: int
-    retried: int
+    """Elements that were judged and dropped."""
+    failed: int
+    """Elements whose call failed and that no policy saved: skipped, or the end of the flow."""
     dead_lettered: int
-    discarded: int
+    absorbed: int
+    """Elements that an aggregator, or a guard that holds text back, took into its own state."""
+    unread: int
+    """Elements begun and not concluded: those it works on now, or had in hand when the flow
+    ended."""
+    emitted: int
+    """Elements sent to its edges, dead letters not counted."""
+    ignored: int
+    """Elements sent to a port that is declared as ignored."""
+    errors: int
+    """Calls that failed, retried ones as well."""
+    retried: int
     allocations: int
     releases: int
     live_bytes: int
@@ -51,11 +73,14 @@ class EdgeStatistics:
     source: str
     port: str
     target: str
-    pushed: int
-    popped: int
+    entered: int
+    """Elements sent to the edge."""
+    taken: int
+    """Elements that the node behind it has begun to work on; at the exit, those the caller got."""
     dropped: int
-    interrupted: int
-    discarded: int
+    """Elements lost to the queue's policy, or to an interrupt."""
+    unread: int
+    """Elements that nobody took: those that wait now, or waited when the flow ended."""
     depth: int
     bytes: int
     peak: int
@@ -83,17 +108,20 @@ class Statistics:
 
     @property
     def emitted(self) -> int:
-        """Elements that reached a sink or, in a flow without one, its caller."""
-        sinks = [node for node in self.nodes.values() if node.role == "sink"]
-        if sinks:
-            return sum(node.received for node in sinks)
-        return sum(edge.pushed for edge in self.edges if edge.target == "")
+        """Elements that a sink accepted, and those that the caller of a flow without one got."""
+        accepted = sum(node.passed for node in self.nodes.values() if node.role == "sink")
+        return accepted + sum(edge.taken for edge in self.edges if edge.target == "")
 
     @property
     def dropped(self) -> int:
-        """Lost to full queues, interrupts and early ends; every one is counted somewhere."""
-        edges = sum(edge.dropped + edge.interrupted + edge.discarded for edge in self.edges)
-        return edges + sum(node.discarded for node in self.nodes.values())
+        """Lost to full queues and to interrupts."""
+        return sum(edge.dropped for edge in self.edges)
+
+    @property
+    def unread(self) -> int:
+        """Inside the flow: waiting while it runs, left behind once it is over."""
+        edges = sum(edge.unread for edge in self.edges)
+        return edges + sum(node.unread for node in self.nodes.values())
 
     @property
     def errors(self) -> int:
@@ -130,6 +158,7 @@ class Statistics:
             "filtered": self.filtered,
             "emitted": self.emitted,
             "dropped": self.dropped,
+            "unread": self.unread,
             "errors": self.errors,
             "denied": self.denied,
             "allocations": self.allocations,

@@ -11,6 +11,7 @@
 Nothing here is faked: the flows run in the reactor that runs them in production.
 """
 
+from torvyn.testing.account import check_account
 from torvyn.testing.clock import Clock
 from torvyn.testing.conformance import (
     check,
@@ -37,6 +38,7 @@ __all__ = [
     "Until",
     "as_parts",
     "check",
+    "check_account",
     "check_aggregator",
     "check_filter",
     "check_processor",
