@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import torvyn
 
@@ -32,40 +30,32 @@ def test_cancelling_while_components_start_is_not_forgotten() -> None:
     assert told == ["torn down"]
 
 
-class Late(ThreadPoolExecutor):
-    """Begins its work at once and goes on when it may."""
+def test_a_thread_that_still_starts_when_its_flow_is_cancelled_ends() -> None:
+    begun, may_go_on, told = threading.Event(), threading.Event(), []
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.begun, self.may_go_on = threading.Event(), threading.Event()
-
-    def submit(self, work: Any, /, *given: Any, **named: Any) -> Any:
-        def later() -> Any:
-            self.begun.set()
-            self.may_go_on.wait()
-            return work(*given, **named)
-
-        return super().submit(later)
-
-
-async def cancel_while_starting(flow: torvyn.Flow, executor: Late) -> None:
-    asyncio.get_running_loop().set_default_executor(executor)
-    running = asyncio.create_task(flow.run_async())
-    while not executor.begun.is_set():
-        await asyncio.sleep(0)
-    running.cancel()
-    await asyncio.wait([running])
-    executor.may_go_on.set()
-
-
-def test_a_start_that_comes_after_its_flow_was_cancelled_leaves_no_thread() -> None:
     class Waiting(torvyn.Source):
         run = "thread"
 
-        def pull(self) -> None: ...
+        def init(self, config: str) -> None:
+            begun.set()
+            may_go_on.wait()
 
-    flow = torvyn.Flow(Waiting(), torvyn.sink(print))
+        def pull(self) -> None:
+            told.append("pulled")
 
-    asyncio.run(cancel_while_starting(flow, Late()))
+        def teardown(self) -> None:
+            told.append("torn down")
 
+    async def cancel_while_starting() -> None:
+        flow = torvyn.Flow(Waiting(), torvyn.sink(print))
+        running = asyncio.create_task(flow.run_async())
+        while not begun.is_set():
+            await asyncio.sleep(0)
+        running.cancel()
+        may_go_on.set()
+        await asyncio.wait([running])
+
+    asyncio.run(cancel_while_starting())
+
+    assert told == ["torn down"]
     assert not [t for t in threading.enumerate() if t.name == "torvyn-Waiting"]

@@ -7,6 +7,7 @@ use crate::core::Core;
 use crate::node::{OffloadState, Phase, Stamp, Worker};
 use crate::offload::{Credit, Finished, Task};
 use crate::shared::Failure;
+use crate::wires::Accepts;
 
 const MAX_BATCH: usize = 64;
 
@@ -92,7 +93,13 @@ impl Core {
             let Some(mut finished) = state.results.pop_front() else { break };
             done += 1;
             let (is_last, end) = (finished.last, finished.end.take());
-            if let Err(failure) = self.conclude_result(index, finished) {
+            let is_source = self.nodes[index].role == Role::Source;
+            let concluded = if is_source && self.pulled >= self.wires.shared.limit() {
+                self.conclude_surplus(index, finished)
+            } else {
+                self.conclude_result(index, finished)
+            };
+            if let Err(failure) = concluded {
                 self.settle_loan(index);
                 return Err(failure);
             }
@@ -125,12 +132,20 @@ impl Core {
         }
         self.outbox.made.extend(finished.made);
         self.outbox.ports.extend(finished.ports);
-        let concluded = if finished.last {
-            self.conclude_last(index, finished.outcome)
-        } else {
-            self.conclude(index, element, finished.outcome, attempt)
-        };
+        if finished.last {
+            self.return_front(index);
+            return self.conclude_last(index, finished.outcome);
+        }
+        let concluded = self.conclude(index, element, finished.outcome, attempt);
         self.begin_front(index);
+        concluded
+    }
+
+    /// A source's item that came after the limit was reached: it is counted, and goes nowhere.
+    fn conclude_surplus(&mut self, index: usize, finished: Finished) -> Result<(), Failure> {
+        let before = self.set_accepts(index, Accepts::Nothing);
+        let concluded = self.conclude_result(index, finished);
+        self.restore_accepts(index, &before);
         concluded
     }
 

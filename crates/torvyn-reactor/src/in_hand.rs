@@ -31,6 +31,17 @@ impl Core {
         }
     }
 
+    /// The worker has said its last word: it will not begin what it still has in hand.
+    pub(crate) fn return_front(&mut self, index: usize) {
+        if let Some(state) = self.offload(index)
+            && state.is_begun
+        {
+            state.is_begun = false;
+            self.wires.shared.nodes[index].received.subtract(1);
+            self.settle_loan(index);
+        }
+    }
+
     /// An interrupt: drops what the stage has not begun, unless it is marked to be kept, and what its answers were about
     /// to send.
     pub(crate) fn recall(&mut self, index: usize) -> Result<(), Failure> {
@@ -100,7 +111,7 @@ impl Core {
         self.settle_loan(index);
     }
 
-    fn set_accepts(&mut self, index: usize, accepts: Accepts) -> Vec<Accepts> {
+    pub(crate) fn set_accepts(&mut self, index: usize, accepts: Accepts) -> Vec<Accepts> {
         let edges = &mut self.wires.edges;
         let set = |&edge: &u16| {
             let edge = &mut edges[usize::from(edge)];
@@ -110,7 +121,7 @@ impl Core {
         self.nodes[index].ports.iter().flatten().map(set).collect()
     }
 
-    fn restore_accepts(&mut self, index: usize, before: &[Accepts]) {
+    pub(crate) fn restore_accepts(&mut self, index: usize, before: &[Accepts]) {
         for (&edge, &accepts) in self.nodes[index].ports.iter().flatten().zip(before) {
             self.wires.edges[usize::from(edge)].accepts = accepts;
         }

@@ -28,3 +28,11 @@ def background_loop() -> asyncio.AbstractEventLoop:
             threading.Thread(target=_run_on, args=(loop,), name="torvyn-loop", daemon=True).start()
             _background, _background_pid = loop, os.getpid()
         return _background
+
+
+def discard(loop: asyncio.AbstractEventLoop) -> None:
+    """Somebody's code blocks the loop: those who ask from now on get another one."""
+    global _background
+    with _lock:
+        if _background is loop:
+            _background = None

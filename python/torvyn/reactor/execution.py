@@ -1,24 +1,45 @@
-"""The execution: one run of a Plan, from launch to the last fact.
+"""The execution: one run of a Plan, from its components to the last fact.
 
-It owns the native flow and the components for the time of the run. When the last turn has run, on
-whatever thread, it keeps the facts, tears down and tells those who wait.
+It owns the native flow and the runners for the time of the run. When the last turn has run, on
+whatever thread, the components are torn down, the facts are taken, and those who wait hear of it.
+
+A thread that a component keeps beyond a limit is the caller's own, and then all that can be done is
+to report it; or it is ours (a worker, the thread of a command), and then the run is abandoned: it
+ends for those who wait, and the thread stays behind.
 """
 
 from __future__ import annotations
 
+import contextlib
+import os
 import sys
 import threading
 import time
 import weakref
 from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import AbstractContextManager
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from torvyn._native import ManualClock, NativeFlow
-from torvyn.contract import End
+from torvyn.contract import Context, End
 from torvyn.link.plan import Plan
-from torvyn.reactor import statistics
+from torvyn.reactor import blueprint, statistics
+from torvyn.reactor.error_report import ErrorReport
 from torvyn.reactor.failure import exception_of
-from torvyn.reactor.launch import Launch
+from torvyn.reactor.lifecycle import Lifecycle
+from torvyn.reactor.parts import make_runners
+from torvyn.reactor.runners import Runner
+from torvyn.reactor.runners.place import Blocking, OnLoop
+from torvyn.reactor.runners.recording import Recording
+from torvyn.reactor.stages import run_blocking
+from torvyn.reactor.stuck import Stuck, find_stuck, may_block
+from torvyn.reactor.time_limits import TimeLimits, deadline_exceeded
+from torvyn.sandbox.audit import Audit
+
+if TYPE_CHECKING:
+    from torvyn.reactor.runners.stepped import Steps
 
 Call = tuple[str, str, int, int, int, int, int]
 """Node, outcome, made, bytes the node had copied by then, sequence, start and duration in
@@ -27,7 +48,14 @@ nanoseconds."""
 
 class Execution:
     def __init__(
-        self, plan: Plan, clock: ManualClock | None, limit: int | None, trace_limit: int
+        self,
+        plan: Plan,
+        clock: ManualClock | None = None,
+        *,
+        limit: int | None = None,
+        trace_limit: int = 0,
+        is_abandonable: bool = False,
+        steps: Steps | None = None,
     ) -> None:
         self.plan = plan
         self.error: BaseException | None = None
@@ -35,51 +63,97 @@ class Execution:
         self.is_on_loop = False
         """An event loop drives: the teardown may have to be awaited, so the loop's driver does
         it."""
-        self.stop_ringing: Callable[[], None] | None = None
+        self.is_abandonable = is_abandonable
+        """The thread that drives is ours: when a component keeps it, the run ends without it."""
         self.on_end: Callable[[], None] | None = None
+        self.stop_ringing: Callable[[], None] | None = None
         self.trace: tuple[list[Call], int] = ([], 0)
+        self.runners: list[Runner] = []
+        self._clock = clock
+        self._steps = steps
         self._limit = limit
         self._trace_limit = trace_limit
+        self._recording = Recording(trace_limit)
         self._state = "validated"
         self._is_cancelled = False
-        self._started_s = 0.0
+        self._is_abandoned = False
+        self._once = threading.Lock()
+        self._started: Future[None] = Future()
+        """All components are initialised, or will not be."""
         self._native: NativeFlow | None = None
+        self._wiring: blueprint.Wiring = []
         self._final: statistics.Statistics | None = None
-        self._clock = clock
+        self._started_s = time.monotonic()
+        self._over_s: float | None = None
+        self.limits = TimeLimits(self)
+        # In a simulation nothing runs by real time.
+        self._blocking = Blocking(self.limits.watched if steps is None else _unwatched)
+        self.context = _context(plan)
+        self._audit = Audit(plan.audit, plan.audit_file, plan.name, self.context.flow_id)
 
     # Start
 
     def prepare(self) -> Execution:
         """Makes the components; nothing of theirs has been called yet."""
         try:
-            self.launch = Launch(self.plan, self._clock, self._trace_limit)
+            self.runners = make_runners(self.plan, self._audit, self._steps)
         except BaseException as error:
-            self.fail_early(error)
+            self._fail_early(error)
             raise
+        self.lifecycle = Lifecycle(self.plan, self.runners)
+        if self._trace_limit:
+            for runner in self.runners:
+                if runner.node.run != "inline":
+                    self._recording.watch(runner.node.name, runner.node.role, runner.component)
+        if self._clock is None:
+            self.limits.start()
         return self
 
     def start(self) -> NativeFlow:
         """Initialises the components from this thread and builds the native flow."""
         try:
-            self.launch.init()
+            run_blocking(self.lifecycle.init(self._blocking))
+            return self._begin()
         except BaseException as error:
-            self.fail_early(error)
+            self._fail_early(error)
             raise
-        return self.begin()
+
+    def start_within_limits(self) -> NativeFlow:
+        """The same; a component that blocks in `init` keeps another thread than this one."""
+        if any(may_block(runner.component, "init") for runner in self.runners):
+            threading.Thread(target=self._start_quietly, name="torvyn-init", daemon=True).start()
+            self._started.result()
+        else:
+            self.start()
+        if self._native is None or self._is_abandoned:
+            assert self.error is not None
+            raise self.error
+        return self._native
+
+    def _start_quietly(self) -> None:
+        with contextlib.suppress(BaseException):
+            self.start()
 
     async def start_on_loop(self) -> NativeFlow:
         """The same on the running event loop, which drives from now on."""
         self.is_on_loop = True
         try:
-            await self.launch.init_async()
+            await self.lifecycle.init(OnLoop(self.limits.watched))
+            return self._begin()
         except BaseException as error:
-            self.fail_early(error)
+            self._fail_early(error)
             raise
-        return self.begin()
 
-    def begin(self) -> NativeFlow:
+    def _begin(self) -> NativeFlow:
         self._state = "instantiated"
-        native = self.launch.build()
+        native, self._wiring = blueprint.build(
+            self.plan,
+            self.runners,
+            self.context,
+            on_error=ErrorReport(self.plan),
+            deadline_s=self._deadline_left_s(),
+            clock=self._clock,
+        )
         # The hook must not keep this alive: an abandoned flow is collected and cancels itself.
         this = weakref.ref(self)
 
@@ -97,77 +171,87 @@ class Execution:
         if self._is_cancelled:
             native.cancel()
         self._started_s = time.monotonic()
-        self.launch.go()
+        for runner in self.runners:
+            runner.work()
+        self._started.set_result(None)
         return native
 
-    def fail_early(self, error: BaseException) -> None:
-        self._state, self.error = "failed", error
-        self.over.set()
+    def _deadline_left_s(self) -> float | None:
+        """`init` has used some of it; a clock that is moved by hand has not moved."""
+        if self.plan.deadline_s is None or self._clock is not None:
+            return self.plan.deadline_s
+        return max(self.plan.deadline_s - (time.monotonic() - self._started_s), 0.0)
+
+    def _fail_early(self, error: BaseException) -> None:
+        if not self._is_abandoned:
+            self._state, self.error = "failed", error
+            self._conclude()
 
     # End
 
     def _on_over(self) -> None:
-        if self._final is not None or self._native is None:
-            return
+        """The last turn has run, on this thread."""
+        self._over_s = time.monotonic()
+        self.limits.stop()
+        if self._native is not None and self.error is None:
+            raw = self._native.take_failure()
+            if raw is not None and raw["kind"] == "deadline-exceeded":
+                self.error = deadline_exceeded(self.plan, self.find_stuck())
+            elif raw is not None:
+                self.error = exception_of(self.plan, self._wiring, raw)
+        if not self.is_on_loop:
+            self._end()
+
+    def _end(self) -> None:
         try:
-            self._keep_facts(self._native)
-            if self.is_on_loop:
-                return
-            self.launch.teardown()
-            self._count_late(self._native)
-            if self.plan.tail is None:
-                self._native.close()
+            run_blocking(self.lifecycle.teardown(self._blocking))
         finally:
             # Whatever a component raises from its teardown: those who wait hear of the end.
-            if not self.is_on_loop:
-                self.over.set()
+            self._conclude()
+
+    def _conclude(self) -> None:
+        """Takes the last facts and tells those who wait; once, whoever comes first."""
+        if not self._once.acquire(blocking=False):
+            return
+        try:
+            self.limits.stop()
+            self._audit.close()
+            if self._native is not None:
+                self._take_facts(self._native)
+        finally:
+            if not self._started.done():
+                self._started.set_result(None)
+            self.over.set()
             if self.on_end is not None:
                 self.on_end()
                 self.on_end = None
 
-    def _keep_facts(self, native: NativeFlow) -> None:
-        raw = native.take_failure()
-        if raw is not None:
-            self.error = exception_of(self.plan, self.launch.wiring, raw)
+    def _take_facts(self, native: NativeFlow) -> None:
+        # Counts what thread and async stages answered after the last turn.
+        native.settle()
         self._final = self.statistics
         if self._trace_limit:
             events, missed = native.take_trace()
             names = [node.name for node in self.plan.nodes]
-            elsewhere = self.launch.recording
             calls: list[Call] = [(names[event[0]], *event[1:]) for event in events]
-            calls = sorted(elsewhere.calls + calls, key=lambda call: call[5])
-            self.trace = calls, missed + elsewhere.missed
+            calls = sorted(self._recording.calls + calls, key=lambda call: call[5])
+            self.trace = calls, missed + self._recording.missed
+        if self.plan.tail is None:
+            native.close()
 
     def leave(self) -> None:
-        """The caller goes away: cancel what still runs, and let go of the components."""
+        """The caller goes away: cancel what still runs, and release the components."""
         native = self._native
         if native is None:
             return
         if not self.over.is_set():
             native.cancel()
             native.drive(False, False)
-        self._count_late(native)
+        self._count_last_outputs()
         native.close()
         if self.stop_ringing is not None:
             self.stop_ringing()
             self.stop_ringing = None
-
-    def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
-        # Fed and then dropped, or its loop went down first: stages elsewhere would wait for ever.
-        if self._native is None or self.over.is_set() or is_finalizing():
-            return
-        self.leave()
-        # The flow's own hook finds nobody any more.
-        self._on_over()
-        if self.is_on_loop:
-            self.launch.let_go()
-
-    def _count_late(self, native: NativeFlow) -> None:
-        """Stages elsewhere may have answered, and the caller read, after the facts were kept."""
-        native.settle()
-        if self._final is not None:
-            elapsed_s, self._final = self._final.elapsed_s, None
-            self._final = replace(self.statistics, elapsed_s=elapsed_s)
 
     async def leave_loop(self) -> None:
         """The same on the loop that drives."""
@@ -178,15 +262,34 @@ class Execution:
             native.cancel()
             native.drive(False, False)
         try:
-            await self.launch.teardown_async()
+            await self.lifecycle.teardown(OnLoop(self.limits.watched))
         except BaseException:
             # Cancelled, or dropped with its loop.
-            self.launch.let_go()
+            self.lifecycle.abandon()
             raise
         finally:
-            self._count_late(native)
+            self._conclude()
+            self._count_last_outputs()
             native.close()
-            self.over.set()
+
+    def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
+        # Fed and then dropped, or its loop went down first: stages elsewhere would wait for ever.
+        if self._native is None or self.over.is_set() or is_finalizing():
+            return
+        if self.is_on_loop:
+            self._native.cancel()
+            self._native.drive(False, False)
+            self.lifecycle.abandon()
+            self._conclude()
+        self.leave()
+        # The flow's own hook finds nobody any more.
+        self._on_over()
+
+    def _count_last_outputs(self) -> None:
+        """What a flush sent to the caller was still waiting for him when the facts were taken."""
+        if self._final is not None and self.plan.tail is not None:
+            self._final = None
+            self._final = self.statistics
 
     def cancel(self) -> None:
         self._is_cancelled = True
@@ -197,7 +300,36 @@ class Execution:
         if self.error is not None:
             raise self.error
 
+    # Limits
+
+    def find_stuck(self) -> Stuck:
+        """The call that keeps a thread."""
+        native = self._native
+        return find_stuck(self.runners, None if native is None else native.current_node)
+
+    def abandon(
+        self, error: BaseException | None, stuck: Runner | None, state: str = "failed"
+    ) -> None:
+        """Ends the run for those who wait; the thread that `stuck` keeps stays behind."""
+        if self._is_abandoned or self.over.is_set():
+            return
+        self._state, self.error, self._is_abandoned = state, error, True
+        self.cancel()
+        self.lifecycle.leave_out(stuck)
+        if not self._started.done():
+            self._started.set_result(None)
+        self.end_elsewhere()
+
+    def end_elsewhere(self) -> None:
+        """Another thread tears down what is left."""
+        threading.Thread(target=self._end, name="torvyn-teardown", daemon=True).start()
+
     # Facts
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether every stage that runs elsewhere waits for something from outside."""
+        return all(runner.is_idle for runner in self.runners)
 
     @property
     def native(self) -> NativeFlow | None:
@@ -205,7 +337,9 @@ class Execution:
 
     @property
     def state(self) -> str:
-        return self._native.state if self._native is not None else self._state
+        if self._native is None or self._is_abandoned:
+            return self._state
+        return self._native.state
 
     @property
     def end(self) -> End | None:
@@ -221,9 +355,28 @@ class Execution:
             return self._final
         if self._native is None:
             return statistics.nothing_yet(self.plan, self._state)
-        elapsed_s = time.monotonic() - self._started_s
-        raw = self._native.statistics()
-        launch = self.launch
-        return statistics.from_native(
-            self.plan, launch.wiring, raw, elapsed_s, launch.guests, launch.denied
+        elapsed_s = (self._over_s or time.monotonic()) - self._started_s
+        guests = {r.node.name: r.guest for r in self.runners if r.guest is not None}
+        counted = statistics.from_native(
+            self.plan,
+            self._wiring,
+            self._native.statistics(),
+            elapsed_s,
+            {name: guest.health for name, guest in guests.items()},
+            {name: guest.denied for name, guest in guests.items()},
         )
+        return replace(counted, state=self._state) if self._is_abandoned else counted
+
+
+def _unwatched(runner: Runner, phase: str) -> AbstractContextManager[None]:
+    return contextlib.nullcontext()
+
+
+def _context(plan: Plan) -> Context:
+    deadline_s = plan.deadline_s
+    return Context(
+        flow_id=os.urandom(8).hex(),
+        flow_name=plan.name,
+        trace_id=os.urandom(16).hex(),
+        deadline_ns=None if deadline_s is None else time.monotonic_ns() + int(deadline_s * 1e9),
+    )

@@ -23,6 +23,7 @@ from torvyn.reactor.statistics import Statistics, nothing_yet
 if TYPE_CHECKING:
     from torvyn._native import ManualClock, NativeFlow
     from torvyn.reactor.execution import Call, Execution
+    from torvyn.reactor.runners.stepped import Steps
 
 
 class Flow(FlowBuilder):
@@ -113,8 +114,8 @@ class Flow(FlowBuilder):
 
         self._must_be_closed("start")
         pool = workers(self.plan.runtime.worker_threads)
-        execution = self._execute()
-        native = execution.start()
+        execution = self._execute(is_abandonable=True)
+        native = execution.start_within_limits()
         watch(native.key, self)
         execution.on_end = partial(unwatch, native.key)
         native.start(pool)
@@ -337,14 +338,21 @@ class Flow(FlowBuilder):
 
     # Once
 
-    def _execute(self) -> Execution:
+    def _execute(self, *, is_abandonable: bool = False, steps: Steps | None = None) -> Execution:
         """The one execution of this flow."""
         from torvyn.reactor.execution import Execution as NewExecution
 
         plan = self.plan
         with self._lock:
             self._must_be_new()
-            execution = NewExecution(plan, self._clock, self._limit, self._trace_limit)
+            execution = NewExecution(
+                plan,
+                self._clock,
+                limit=self._limit,
+                trace_limit=self._trace_limit,
+                is_abandonable=is_abandonable,
+                steps=steps,
+            )
             self._execution = execution
         return execution.prepare()
 

@@ -53,7 +53,7 @@ class Stepper:
         self._execution.leave()
 
     def _is_idle(self) -> bool:
-        return self._execution.launch.is_idle
+        return self._execution.is_idle
 
     def _wait(self, due_ns: int | None, until_idle: bool, give_up_s: float) -> None:
         wait_s = max(give_up_s - time.monotonic(), 0.0)

@@ -1,0 +1,45 @@
+"""The parts of one run: a runner per node, made from the Plan, and what the sandbox may give."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from torvyn.components.sink_file import File
+from torvyn.contract import Component
+from torvyn.link import instantiate
+from torvyn.link.plan import NodePlan, Plan
+from torvyn.reactor.runners import Runner, runner_of
+from torvyn.sandbox.audit import Audit
+from torvyn.sandbox.component import Allowance, GuestComponent
+
+if TYPE_CHECKING:
+    from torvyn.reactor.runners.stepped import Steps
+
+
+def make_runners(plan: Plan, audit: Audit, steps: Steps | None = None) -> list[Runner]:
+    """In the order of the nodes; no method of a component has been called yet."""
+    return [runner_of(node, _component(plan, node, audit), steps) for node in plan.nodes]
+
+
+def _component(plan: Plan, node: NodePlan, audit: Audit) -> Component:
+    component = instantiate(node.component)
+    if isinstance(component, GuestComponent):
+        component.allow(_allowance(plan, node, audit))
+    if isinstance(component, File) and plan.secrets:
+        component.redact = plan.redact
+    return component
+
+
+def _allowance(plan: Plan, node: NodePlan, audit: Audit) -> Allowance:
+    init_timeout_s = node.init_timeout_s
+    return Allowance(
+        node.name,
+        max_memory_bytes=node.max_memory_bytes,
+        call_timeout_s=node.call_timeout_s,
+        init_timeout_s=Allowance.DEFAULT_INIT_S if init_timeout_s is None else init_timeout_s,
+        teardown_timeout_s=plan.runtime.teardown_timeout_s,
+        fuel=node.fuel,
+        seed=node.seed,
+        grants=node.grants,
+        audit=audit,
+    )

@@ -1,0 +1,66 @@
+"""Runners: who owns a component and calls it, from `init` to `teardown`.
+
+inline     the turns themselves; native code and guests   threaded  a daemon thread
+offloaded  what the three others share                     looped    an event loop
+place      where a flow's start and end are driven         stepped   a simulator, step by step
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+from torvyn.components.config import config_text
+from torvyn.contract import Component, Context
+from torvyn.link.plan import NodePlan
+from torvyn.reactor.runners.inline import GuestRunner, InlineRunner
+from torvyn.reactor.runners.looped import LoopRunner
+from torvyn.reactor.runners.place import Place
+from torvyn.reactor.runners.threaded import ThreadRunner
+
+if TYPE_CHECKING:
+    from torvyn._native import NodeHandle
+    from torvyn.reactor.runners.stepped import Steps
+    from torvyn.sandbox.component import GuestComponent
+
+__all__ = ["Runner", "runner_of"]
+
+
+class Runner(Protocol):
+    """The life of one component in a flow: init, work, stop; or abandon, when it will not end."""
+
+    node: NodePlan
+    component: Component
+    guest: GuestComponent | None
+    """The component, where it runs in the sandbox."""
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing moves here until the reactor or the component says so. Any thread."""
+
+    def native_work(self, context: Context) -> Any:
+        """What the native core calls or exchanges tasks with."""
+
+    def attach(self, handle: NodeHandle) -> None:
+        """The node in the native flow, which the component may wake or interrupt."""
+
+    async def init(self, place: Place) -> None:
+        """Initialises the component; raises what it raised, or `Overdue`."""
+
+    def work(self) -> None:
+        """The flow runs: calls may begin."""
+
+    async def stop(self, place: Place, limit_s: float) -> None:
+        """Ends the work and tears down, if `init` has been called; raises as `init` does."""
+
+    def abandon(self) -> None:
+        """Nobody waits any more: end and tear down when and as far as possible."""
+
+
+def runner_of(node: NodePlan, component: Component, steps: Steps | None = None) -> Runner:
+    config = node.config or config_text(component.config)
+    if node.run == "inline":
+        is_guest = getattr(component, "is_guest", False)
+        return (GuestRunner if is_guest else InlineRunner)(node, component, config)
+    if steps is not None:
+        return steps.runner(node, component, config)
+    return (ThreadRunner if node.run == "thread" else LoopRunner)(node, component, config)

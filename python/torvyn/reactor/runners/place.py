@@ -1,0 +1,115 @@
+"""The place where a flow's start and end are driven: a thread that blocks, or an event loop.
+
+Init of all components and teardown of all are written once, as coroutines; what they wait for is
+asked of the place. Every wait has a limit: what takes longer raises `Overdue`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
+
+from torvyn.loops.background import background_loop
+
+Watched = Callable[[Any, str], AbstractContextManager[None]]
+"""Watches a call on the thread that drives: the runner, and the phase it is in."""
+
+
+class Overdue(Exception):
+    """Something took longer than its limit."""
+
+    def __init__(self, limit_s: float, thread_id: int | None = None) -> None:
+        super().__init__(f"not done within {limit_s:g} s")
+        self.limit_s = limit_s
+        self.thread_id = thread_id
+        """The thread that is stuck, where it is known."""
+
+
+class Place(Protocol):
+    watched: Watched
+
+    async def on_loop(
+        self,
+        work: Coroutine[Any, Any, Any],
+        limit_s: float | None,
+        loop: asyncio.AbstractEventLoop | None = None,
+    ) -> Any:
+        """Runs a coroutine on the loop of the flow's async stages."""
+
+    async def wait(self, future: Future[Any], limit_s: float | None) -> Any:
+        """The result of something that happens on another thread."""
+
+
+class Blocking:
+    """A thread waits; async stages live on the background loop."""
+
+    def __init__(self, watched: Watched) -> None:
+        self.watched = watched
+
+    async def on_loop(
+        self,
+        work: Coroutine[Any, Any, Any],
+        limit_s: float | None,
+        loop: asyncio.AbstractEventLoop | None = None,
+    ) -> Any:
+        loop = loop or background_loop()
+        future = asyncio.run_coroutine_threadsafe(work, loop)
+        if asyncio._get_running_loop() is loop:
+            # The flow ended on the loop's own thread, which cannot wait for itself.
+            return None
+        try:
+            return await self.wait(future, limit_s)
+        except Overdue as overdue:
+            future.cancel()
+            overdue.thread_id = getattr(loop, "_thread_id", None)
+            raise
+
+    async def wait(self, future: Future[Any], limit_s: float | None) -> Any:
+        try:
+            return future.result(limit_s)
+        except TimeoutError:
+            if future.done():
+                raise
+            raise Overdue(limit_s or 0.0) from None
+
+
+class OnLoop:
+    """A task on the loop that drives the flow, where its async stages live too."""
+
+    def __init__(self, watched: Watched) -> None:
+        self.watched = watched
+
+    async def on_loop(
+        self,
+        work: Coroutine[Any, Any, Any],
+        limit_s: float | None,
+        loop: asyncio.AbstractEventLoop | None = None,
+    ) -> Any:
+        task = asyncio.ensure_future(work)
+        try:
+            _, pending = await asyncio.wait([task], timeout=limit_s)
+        except BaseException:
+            task.cancel()
+            raise
+        if pending:
+            task.cancel()
+            raise Overdue(limit_s or 0.0)
+        return task.result()
+
+    async def wait(self, future: Future[Any], limit_s: float | None) -> Any:
+        loop, done = asyncio.get_running_loop(), asyncio.Event()
+
+        def ring(_: Future[Any]) -> None:
+            with contextlib.suppress(RuntimeError):  # The loop may be closed by then.
+                loop.call_soon_threadsafe(done.set)
+
+        future.add_done_callback(ring)
+        try:
+            await asyncio.wait_for(done.wait(), limit_s)
+        except TimeoutError:
+            raise Overdue(limit_s or 0.0) from None
+        return future.result()

@@ -1,0 +1,118 @@
+"""What all procedures share: tasks, credit, failures, and emitting what a generator makes."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import AsyncIterator, Coroutine, Iterator
+from types import AsyncGeneratorType, GeneratorType, NoneType
+from typing import Any, Final
+
+from torvyn._native import Element as NativeElement
+from torvyn._native import Port
+from torvyn.contract import Component, Element, Output, Verdict
+from torvyn.reactor.stages.host import Host
+
+Task = tuple[str, Any]
+
+PLAIN: Final = frozenset(
+    {NoneType, bool, str, bytes, list, tuple, Output, Element, NativeElement, Verdict}
+)
+"""Answers that the port takes as they are. Looked up by type: this is done for every element."""
+
+_GENERATORS: Final = frozenset({GeneratorType, AsyncGeneratorType})
+
+
+class Procedure:
+    """One component at work outside the turns."""
+
+    def __init__(self, component: Component, role: str, port: Port, host: Host) -> None:
+        self.component: Any = component
+        self.role = role
+        self.port = port
+        self.host = host
+
+    async def work(self) -> None:
+        """Until the flow wants no more, or the component has said its last word."""
+        try:
+            await self._work()
+        except GeneratorExit:
+            raise
+        except BaseException as error:
+            # Outside of a call that is answered: `iter()`, the clean-up of a generator. Unreported,
+            # the flow would wait for ever.
+            failure = self.host.failure_of(error)
+            if self.port.stopped:
+                raise
+            self.port.fail_last(failure)
+
+    async def _work(self) -> None:
+        raise NotImplementedError
+
+    async def tasks(self) -> list[Task]:
+        """Waits for tasks; none when the flow wants no more."""
+        while not (tasks := self.port.take()) and not self.port.stopped:
+            await self.host.ready(False)
+        return tasks
+
+    async def credit(self) -> bool:
+        """Waits until an element may be made. False: the flow wants no more."""
+        while not self.port.credit():
+            if self.port.stopped:
+                return False
+            await self.host.ready(True)
+        return True
+
+    def fail(self, error: BaseException, consumed: bool = True) -> bool:
+        return self.port.fail(self.host.failure_of(error), consumed)
+
+    async def settle(self, value: Any) -> Any:
+        """What a component gave back, awaited if it must be."""
+        return await value if self.is_awaitable(value) else value
+
+    def is_awaitable(self, value: Any) -> bool:
+        if not self.host.awaits or value.__class__ in PLAIN or value.__class__ in _GENERATORS:
+            return False
+        return inspect.isawaitable(value)
+
+    def is_generated(self, value: Any) -> bool:
+        if value.__class__ in _GENERATORS:
+            return self.host.awaits or value.__class__ is GeneratorType
+        is_async = self.host.awaits and isinstance(value, AsyncIterator)
+        return is_async or isinstance(value, Iterator)
+
+    def emit_all(self, items: Any) -> Coroutine[Any, Any, bool]:
+        """One by one, as there is room behind; None is "nothing to emit". False: the flow wants no
+        more."""
+        return self._emit_async(items) if hasattr(items, "__anext__") else self._emit_sync(items)
+
+    async def _emit_sync(self, items: Any) -> bool:
+        port, steps, is_exhausted = self.port, self.host.steps, False
+        try:
+            for item in items:
+                if item is None:
+                    continue
+                if steps:
+                    await self.host.step()
+                if not (port.credit() or await self.credit()) or not port.emit(item):
+                    return False
+            is_exhausted = True
+        finally:
+            if not is_exhausted and hasattr(items, "close"):
+                items.close()
+        return True
+
+    async def _emit_async(self, items: Any) -> bool:
+        port, steps, is_exhausted = self.port, self.host.steps, False
+        try:
+            async for item in items:
+                if item is None:
+                    continue
+                if steps:
+                    await self.host.step()
+                if not (port.credit() or await self.credit()) or not port.emit(item):
+                    return False
+            is_exhausted = True
+        finally:
+            if not is_exhausted and hasattr(items, "aclose"):
+                await items.aclose()
+        return True
