@@ -10,9 +10,9 @@ from __future__ import annotations
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
-from torvyn.contract import Element, End
+from torvyn.contract import Backpressure, Element, Emission, End, OnError, Priority, Stage
 from torvyn.errors import FlowError
 from torvyn.link.draft import FlowDraft
 from torvyn.link.plan import Plan
@@ -23,6 +23,9 @@ from torvyn.reactor.statistics import Statistics, nothing_yet
 if TYPE_CHECKING:
     from torvyn._native import ManualClock, NativeFlow
     from torvyn.reactor.execution import Call, Execution
+
+# Not `list[Emission]`: a list of str is not one of those.
+Fed = TypeVar("Fed", bound=Emission)
 
 
 class Flow(FlowBuilder):
@@ -36,14 +39,14 @@ class Flow(FlowBuilder):
 
     def __init__(
         self,
-        *stages: Any,
+        *stages: Stage,
         name: str = "main",
-        priority: str | None = None,
+        priority: Priority | None = None,
         deadline_s: float | None = None,
         queue_depth: int | None = None,
         queue_bytes: int | None = None,
-        backpressure: str | None = None,
-        on_error: str | dict[str, Any] | None = None,
+        backpressure: Backpressure | None = None,
+        on_error: OnError | None = None,
         clock: ManualClock | None = None,
     ) -> None:
         self._execution: Execution | None = None
@@ -156,7 +159,7 @@ class Flow(FlowBuilder):
 
     # Feeding
 
-    def feed(self, items: Any) -> list[Element]:
+    def feed(self, items: Fed | list[Fed]) -> list[Element]:
         """Puts one item or a list of them in, and gives what is ready at the other end.
 
         With an async or thread stage in the flow more may follow: `on_ready` tells, `ready` gives.
