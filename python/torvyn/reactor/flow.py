@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, overload
 
 from torvyn.contract import Backpressure, Element, Emission, End, OnError, Priority, Stage
 from torvyn.errors import FlowError
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from torvyn._native import ManualClock, NativeFlow
     from torvyn.reactor.execution import Call, Execution
 
-# Not `list[Emission]`: a list of str is not one of those.
+# A list of str is not a `list[Emission]`: lists are invariant.
 Fed = TypeVar("Fed", bound=Emission)
 
 
@@ -159,7 +159,11 @@ class Flow(FlowBuilder):
 
     # Feeding
 
-    def feed(self, items: Fed | list[Fed]) -> list[Element]:
+    @overload
+    def feed(self, items: Emission | list[Emission]) -> list[Element]: ...
+    @overload
+    def feed(self, items: list[Fed]) -> list[Element]: ...
+    def feed(self, items: Any) -> list[Element]:
         """Puts one item or a list of them in, and gives what is ready at the other end.
 
         With an async or thread stage in the flow more may follow: `on_ready` tells, `ready` gives.
