@@ -1,4 +1,4 @@
-"""The files that are type-checked: snippets, examples and the code blocks of pages.
+"""The files that are type-checked: snippets, examples, templates and the code blocks of pages.
 
 All are copied into one folder under names of their own, line by line, so that each checker runs
 once and a report names the line of the original. Packages of others are stubbed as `Any`: what is
@@ -21,10 +21,12 @@ sys.path.append(str(ROOT / "tests" / "docs"))
 
 from pages import PAGES, Block, blocks_of  # noqa: E402
 
+from torvyn.cli.templates import TEMPLATES, files_of  # noqa: E402
+
 ANYTHING: Final = "from typing import Any\ndef __getattr__(name: str) -> Any: ...\n"
 
 Sources = dict[str, str]
-"""Paths, relative to the root, and what is checked of them."""
+"""Where a text is from, by its path from the root, and the text."""
 
 
 def snippets(kind: str) -> Sources:
@@ -33,6 +35,16 @@ def snippets(kind: str) -> Sources:
 
 def examples() -> Sources:
     return _read(sorted((ROOT / "examples").rglob("*.py")))
+
+
+def templates() -> Sources:
+    """What `torvyn init` writes."""
+    return {
+        f"torvyn init --template {name}/{path}": text
+        for name, template in TEMPLATES.items()
+        for path, text in files_of(template, name).items()
+        if path.endswith(".py")
+    }
 
 
 def pages() -> Sources:

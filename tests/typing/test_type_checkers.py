@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 
 import pytest
-from checked_files import Sources, examples, pages, snippets, write
+from checked_files import Sources, examples, pages, snippets, templates, write
 from checkers import CHECKERS, Report, is_installed
 
 MARK = re.compile(r"# (?:error: (?P<error>[\w-]+)|reveals: (?P<type>.+))$")
@@ -36,7 +36,7 @@ Place = tuple[str, int]
 
 @pytest.fixture(scope="module")
 def sources() -> Sources:
-    return {**snippets("good"), **snippets("bad"), **examples(), **pages()}
+    return {**snippets("good"), **snippets("bad"), **examples(), **templates(), **pages()}
 
 
 @pytest.fixture(scope="module", params=CHECKERS)
@@ -101,6 +101,7 @@ def test_nothing_else_is_reported(
 def test_every_kind_of_file_is_checked(sources: Sources) -> None:
     assert "tests/typing/bad/stages.py" in sources
     assert "examples/hello-world/components/greeter/component.py" in sources
+    assert "torvyn init --template filter/components/keep-short/component.py" in sources
     assert "docs/guides/components.md" in sources
     assert "README.md" in sources
     assert "docs/tutorial/README.md#test_flow.py" in sources

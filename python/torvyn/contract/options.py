@@ -25,7 +25,7 @@ class PolicyOptions(TypedDict, total=False):
     backoff: str | float
     then: LastResort
     to: str
-    """A node, or a file, for dead letters."""
+    """Where dead letters go: `"node"`, `"node:port"` or a file."""
 
 
 OnError: TypeAlias = PolicyName | PolicyOptions
