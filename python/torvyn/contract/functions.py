@@ -23,12 +23,12 @@ from torvyn.contract.roles import (
     Emission,
     Emissions,
     Filter,
+    FilterResult,
     Item,
-    Judgement,
-    Ports,
     Processor,
-    Pushed,
+    PushResult,
     Router,
+    RouteResult,
     Sink,
     Source,
 )
@@ -122,7 +122,7 @@ def source(items: Items | Callable[[], Items]) -> Source:
     return _iterable_source(items)
 
 
-def filter(function: Callable[[Element], Judgement | Awaitable[Judgement]]) -> Filter:
+def filter(function: Callable[[Element], FilterResult | Awaitable[FilterResult]]) -> Filter:
     """A filter from `function(element) -> bool | Verdict`."""
     return FunctionFilter(_callable("filter", function))
 
@@ -134,7 +134,9 @@ def processor(
     return FunctionProcessor(_callable("processor", function))
 
 
-def router(function: Callable[[Element], Ports | Awaitable[Ports]], ports: Iterable[str]) -> Router:
+def router(
+    function: Callable[[Element], RouteResult | Awaitable[RouteResult]], ports: Iterable[str]
+) -> Router:
     """A router from `function(element) -> port names`, with the ports it may name."""
     return FunctionRouter(_callable("router", function), ports)
 
@@ -147,7 +149,7 @@ def aggregator(
     return FunctionAggregator(_callable("aggregator", ingest), flush)
 
 
-def sink(function: Callable[[Element], Pushed | Awaitable[Pushed]]) -> Sink:
+def sink(function: Callable[[Element], PushResult | Awaitable[PushResult]]) -> Sink:
     """A sink from `function(element) -> None | Signal`."""
     return FunctionSink(_callable("sink", function))
 

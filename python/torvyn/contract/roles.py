@@ -22,10 +22,10 @@ Item: TypeAlias = Emission | Pending | End
 """What a source may be iterated for."""
 Emissions: TypeAlias = Emission | Sequence[Emission] | Iterator[Emission | None] | None
 """None, one, or many: a list, a tuple or a generator, in which None stands for nothing."""
-Pulled: TypeAlias = Item | None
-Judgement: TypeAlias = bool | Verdict
-Ports: TypeAlias = Iterable[str] | None
-Pushed: TypeAlias = Signal | None
+PullResult: TypeAlias = Item | None
+FilterResult: TypeAlias = bool | Verdict
+RouteResult: TypeAlias = Iterable[str] | None
+PushResult: TypeAlias = Signal | None
 
 
 class Component:
@@ -58,7 +58,7 @@ class Source(Component):
     role = "source"
     interface = "torvyn:streaming/source"
 
-    def pull(self) -> Pulled | Awaitable[Pulled]:
+    def pull(self) -> PullResult | Awaitable[PullResult]:
         """The next element; `None` or `End` when there is none left; `PENDING` when there is none
         yet."""
         raise NotImplementedError(f"{type(self).__name__} has neither `pull` nor `__iter__`")
@@ -98,7 +98,7 @@ class Filter(Component):
     role = "filter"
     interface = "torvyn:filtering/filter"
 
-    def evaluate(self, element: Element) -> Judgement | Awaitable[Judgement]:
+    def evaluate(self, element: Element) -> FilterResult | Awaitable[FilterResult]:
         raise NotImplementedError
 
     def flush(self) -> Verdict | Emissions | Awaitable[Verdict | Emissions]:
@@ -113,7 +113,7 @@ class Router(Component):
     interface = "torvyn:filtering/router"
     ports: Iterable[str] = ()
 
-    def route(self, element: Element) -> Ports | Awaitable[Ports]:
+    def route(self, element: Element) -> RouteResult | Awaitable[RouteResult]:
         raise NotImplementedError
 
 
@@ -137,7 +137,7 @@ class Sink(Component):
     role = "sink"
     interface = "torvyn:streaming/sink"
 
-    def push(self, element: Element) -> Pushed | Awaitable[Pushed]:
+    def push(self, element: Element) -> PushResult | Awaitable[PushResult]:
         """Deliver one element. `Signal.PAUSE` stops pushes until `self.resume()`."""
         raise NotImplementedError
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from torvyn.reactor.execution import Call, Execution
 
 # A list of str is not a `list[Emission]`: lists are invariant.
-Fed = TypeVar("Fed", bound=Emission)
+EmissionT = TypeVar("EmissionT", bound=Emission)
 
 
 class Flow(FlowBuilder):
@@ -162,7 +162,7 @@ class Flow(FlowBuilder):
     @overload
     def feed(self, items: Emission | list[Emission]) -> list[Element]: ...
     @overload
-    def feed(self, items: list[Fed]) -> list[Element]: ...
+    def feed(self, items: list[EmissionT]) -> list[Element]: ...
     def feed(self, items: Any) -> list[Element]:
         """Puts one item or a list of them in, and gives what is ready at the other end.
 
