@@ -43,7 +43,7 @@ def sources() -> Sources:
 def checker(request: pytest.FixtureRequest) -> str:
     name = str(request.param)
     if not is_installed(name):
-        pytest.skip(f"{name} is not installed, so NO types are checked by it: run `make test-deps`")
+        pytest.skip(f"NOT TESTED: types under {name}, which is not installed: run `make test-deps`")
     return name
 
 
