@@ -40,11 +40,12 @@ there; everything else is UTF-8 as it is. Halves of a surrogate pair that come i
 choice leave as one character in the second; a half that stays alone leaves as U+FFFD.
 
 ```python
-from torvyn.protocol import Delta, Encoder, End, Error, Finish, Heartbeat, Meta, ToolCall, Usage
+from torvyn.protocol import Delta, Encoder, End, Error, Finish, Frame
+from torvyn.protocol import Heartbeat, Meta, ToolCall, Usage
 
 identity = dict(id="req-1", flow="chat", created=1700000000, epoch="k3")
 wire = Encoder("torvyn", "lines", **identity)
-frames = [
+frames: list[Frame] = [
     Delta(1, 0, "text", 'Say "hi"\\n'),
     Delta(2, 0, "reasoning", "hm", logprobs=({{"token": "hm", "logprob": -0.5}},)),
     Delta(3, 0, "tool_call", call=ToolCall(0, "call_1", "now", '{{"zone":')),

@@ -11,8 +11,9 @@ from itertools import pairwise
 from typing import Any, Final
 
 import torvyn
-from torvyn import client, engine, testing
+from torvyn import client, contract, engine, testing
 from torvyn.catalogue import CATALOGUE
+from torvyn.contract import functions, options, roles
 from torvyn.contract.element import PureElement
 from torvyn.reactor import EdgeStatistics, NodeStatistics, Statistics
 from torvyn.reactor.project import Project
@@ -52,10 +53,27 @@ def python_page() -> str:
         lines += [f"## {title}", ""]
         for name in names:
             lines += _entry(f"torvyn.{name}", STAND_INS.get(name, getattr(torvyn, name)))
+    lines += ["## Types", "", "For annotations, from `torvyn.contract`.", ""]
+    lines += ["| name | stands for |", "|---|---|", *_types(), ""]
     lines += ["## What a flow gives", ""]
     for given in GIVEN:
         lines += _entry(f"{given.__name__}", given)
     return "\n".join(lines)
+
+
+def _types() -> Iterator[str]:
+    """The aliases and the tables of keywords, as they are written in the source."""
+    for module in (roles, functions, options):
+        for node in ast.parse(inspect.getsource(module)).body:
+            if isinstance(node, ast.AnnAssign) and ast.unparse(node.annotation) == "TypeAlias":
+                name, meaning = ast.unparse(node.target), ast.unparse(node.value or node.target)
+            elif isinstance(node, ast.ClassDef) and "TypedDict" in map(ast.unparse, node.bases):
+                keys = [each for each in node.body if isinstance(each, ast.AnnAssign)]
+                name, meaning = node.name, "{" + ", ".join(map(ast.unparse, keys)) + "}"
+            else:
+                continue
+            if name in contract.__all__:
+                yield f"| `{name}` | `{_in_cell(meaning)}` |".replace("'", '"')
 
 
 def engine_page() -> str:

@@ -2,6 +2,7 @@
 
 # %% A flow is made of anything that streams: iterables, functions, role classes.
 import asyncio
+from collections.abc import AsyncIterator
 
 import torvyn
 
@@ -37,7 +38,7 @@ for element in torvyn.Flow(TOKENS, torvyn.filter(allowed), Sentences()):
 
 
 # %% `async for` drives it on the running loop, next to whatever else runs there.
-async def model() -> object:
+async def model() -> AsyncIterator[str]:
     for token in TOKENS:
         await asyncio.sleep(0)
         yield token

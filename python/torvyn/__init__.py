@@ -14,6 +14,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from torvyn import client as client
+    from torvyn import engine as engine
     from torvyn.contract import (
         PENDING,
         Aggregator,
@@ -88,16 +90,19 @@ _ROOMS = frozenset({"client", "engine"})
 """Rooms that are names of their own: `torvyn.engine.open("local")`."""
 
 
-def __getattr__(name: str) -> Any:
-    if name not in __all__ and name not in _ROOMS:
-        raise AttributeError(f"module 'torvyn' has no attribute {name!r}")
-    from importlib import import_module
+# A type checker that sees a `__getattr__` takes every misspelt name for one that may exist.
+if not TYPE_CHECKING:
 
-    if name in _ROOMS:
-        return import_module(f"torvyn.{name}")
-    room = import_module(f"torvyn.{_LATE.get(name, 'contract')}")
-    value = globals()[name] = getattr(room, name)
-    return value
+    def __getattr__(name: str) -> Any:
+        if name not in __all__ and name not in _ROOMS:
+            raise AttributeError(f"module 'torvyn' has no attribute {name!r}")
+        from importlib import import_module
+
+        if name in _ROOMS:
+            return import_module(f"torvyn.{name}")
+        room = import_module(f"torvyn.{_LATE.get(name, 'contract')}")
+        value = globals()[name] = getattr(room, name)
+        return value
 
 
 def __dir__() -> list[str]:

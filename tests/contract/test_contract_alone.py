@@ -30,7 +30,7 @@ def run_blocked(code):
 def test_the_contract_imports_without_the_native_module():
     said = run_blocked("import torvyn.contract as c; print(c.Element('a').text, c.Element)")
 
-    assert said == "a <class 'torvyn.contract.element.PureElement'>"
+    assert said == "a <class 'torvyn.contract.element.Element'>"
 
 
 def test_a_component_is_written_and_called_without_the_native_module():

@@ -54,10 +54,11 @@ class Output:
         return f"Output({self.data!r})"
 
 
-class PureElement:
+class Element:
     """`Element` in Python. Frozen; owns its data."""
 
-    __slots__ = ("_data", "attributes", "content_type", "context", "sequence", "timestamp_ns")
+    if not TYPE_CHECKING:
+        __slots__ = ("_data", "attributes", "content_type", "context", "sequence", "timestamp_ns")
 
     def __init__(
         self,
@@ -141,18 +142,28 @@ class PureElement:
         )
 
     if TYPE_CHECKING:
+        # Slots at run time. Declared as properties, so that an assignment is reported.
         _data: str | bytes
-        sequence: int
-        timestamp_ns: int
-        content_type: str
-        attributes: Mapping[str, Any]
-        context: Context | None
+
+        @property
+        def sequence(self) -> int: ...
+        @property
+        def timestamp_ns(self) -> int: ...
+        @property
+        def content_type(self) -> str: ...
+        @property
+        def attributes(self) -> Mapping[str, Any]: ...
+        @property
+        def context(self) -> Context | None: ...
 
 
-if TYPE_CHECKING:
-    Element = PureElement
-else:
+PureElement = Element
+
+if not TYPE_CHECKING:
     try:
         from torvyn._native import Element
     except ImportError:
-        Element = PureElement
+        pass
+    else:
+        # Pickle finds a class by its name, and `Element` is the native one here.
+        PureElement.__name__ = PureElement.__qualname__ = "PureElement"

@@ -6,11 +6,41 @@ torvyn.Flow(torvyn.source(["a", "b"]), torvyn.filter(lambda e: e.text != "a"))
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncIterable, Callable, Iterable
-from typing import Any
+from collections.abc import (
+    AsyncIterable,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Iterable,
+    Iterator,
+)
+from typing import Any, TypeAlias
 
-from torvyn.contract.roles import Aggregator, Component, Filter, Processor, Router, Sink, Source
+from torvyn.contract.element import Element
+from torvyn.contract.roles import (
+    Aggregator,
+    Component,
+    Emission,
+    Emissions,
+    Filter,
+    FilterResult,
+    Item,
+    Processor,
+    PushResult,
+    Router,
+    RouteResult,
+    Sink,
+    Source,
+)
 from torvyn.errors import ContractError
+
+Items: TypeAlias = Iterable[Item] | AsyncIterable[Item]
+StreamFunction: TypeAlias = (
+    Callable[[Iterator[Element]], Iterable[Emission]]
+    | Callable[[AsyncIterator[Element]], AsyncIterable[Emission]]
+)
+Stage: TypeAlias = Component | type[Component] | Items | Callable[[], Items] | StreamFunction
+"""What `Flow` makes a node of."""
 
 
 class IterableSource(Source):
@@ -85,39 +115,46 @@ class StreamStage(Processor):
         self.run = "async" if inspect.isasyncgenfunction(function) else "thread"
 
 
-def source(items: Any) -> Source:
+def source(items: Items | Callable[[], Items]) -> Source:
     """A source from an iterable, an async iterable, or a function that makes one."""
     if not (callable(items) or isinstance(items, (Iterable, AsyncIterable))):
         raise _wrong("source", "an iterable, an async iterable or a generator function", items)
     return _iterable_source(items)
 
 
-def filter(function: Callable[..., Any]) -> Filter:
+def filter(function: Callable[[Element], FilterResult | Awaitable[FilterResult]]) -> Filter:
     """A filter from `function(element) -> bool | Verdict`."""
     return FunctionFilter(_callable("filter", function))
 
 
-def processor(function: Callable[..., Any]) -> Processor:
+def processor(
+    function: Callable[[Element], Emissions | Awaitable[Emissions] | AsyncIterator[Emission]],
+) -> Processor:
     """A processor from `function(element) -> None | one | list | generator`."""
     return FunctionProcessor(_callable("processor", function))
 
 
-def router(function: Callable[..., Any], ports: Iterable[str]) -> Router:
+def router(
+    function: Callable[[Element], RouteResult | Awaitable[RouteResult]], ports: Iterable[str]
+) -> Router:
     """A router from `function(element) -> port names`, with the ports it may name."""
     return FunctionRouter(_callable("router", function), ports)
 
 
-def aggregator(ingest: Callable[..., Any], flush: Callable[..., Any] | None = None) -> Aggregator:
+def aggregator(
+    ingest: Callable[[Element], Emissions | Awaitable[Emissions]],
+    flush: Callable[[], Emissions | Awaitable[Emissions]] | None = None,
+) -> Aggregator:
     """An aggregator from `ingest(element) -> None | one` and an optional `flush() -> list`."""
     return FunctionAggregator(_callable("aggregator", ingest), flush)
 
 
-def sink(function: Callable[..., Any]) -> Sink:
+def sink(function: Callable[[Element], PushResult | Awaitable[PushResult]]) -> Sink:
     """A sink from `function(element) -> None | Signal`."""
     return FunctionSink(_callable("sink", function))
 
 
-def stream(function: Callable[..., Any]) -> Processor:
+def stream(function: StreamFunction) -> Processor:
     """A processor from a generator over the stream.
 
     `async def node(stream): async for x in stream: yield y`, or the same without `async`.
@@ -127,7 +164,7 @@ def stream(function: Callable[..., Any]) -> Processor:
     return StreamStage(function)
 
 
-def as_component(thing: Any) -> Component:
+def as_component(thing: Stage) -> Component:
     """What a flow makes of a node that was given to it as an object: see `Flow`."""
     if isinstance(thing, Component):
         return thing

@@ -7,14 +7,25 @@ the bound methods once, when the flow starts. `init` is called before the first 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, ClassVar, Final
+from collections.abc import AsyncIterator, Awaitable, Iterable, Iterator, Sequence
+from typing import Any, ClassVar, Final, TypeAlias
 
 from torvyn.contract.element import Element, Output
+from torvyn.contract.options import RunMode
 from torvyn.contract.signals import End, Pending, Signal
 from torvyn.contract.verdict import Verdict
 
-Emission = str | bytes | Output | Element
+# What a method may answer. Not `Any`: a type checker then reports what the reactor would refuse. A
+# coroutine answers the same, awaited.
+Emission: TypeAlias = str | bytes | Output | Element
+Item: TypeAlias = Emission | Pending | End
+"""What a source may be iterated for."""
+Emissions: TypeAlias = Emission | Sequence[Emission] | Iterator[Emission | None] | None
+"""None, one, or many: a list, a tuple or a generator, in which None stands for nothing."""
+PullResult: TypeAlias = Item | None
+FilterResult: TypeAlias = bool | Verdict
+RouteResult: TypeAlias = Iterable[str] | None
+PushResult: TypeAlias = Signal | None
 
 
 class Component:
@@ -24,7 +35,7 @@ class Component:
     interface: ClassVar[str] = ""
     unit: str | None = None
     """What the outputs are called in summaries; for a sink, what it receives."""
-    run: str | None = None
+    run: RunMode | None = None
     """`inline`, `async` or `thread`; found from the methods when None."""
     config: Any = ""
 
@@ -34,10 +45,10 @@ class Component:
     def __init__(self, config: Any = "") -> None:
         self.config = config
 
-    def init(self, config: str) -> Any:
+    def init(self, config: str) -> Awaitable[None] | None:
         """Called when the flow starts, with the node's config (a table arrives as JSON)."""
 
-    def teardown(self) -> Any:
+    def teardown(self) -> Awaitable[None] | None:
         """Called when the flow has ended, in whatever way."""
 
 
@@ -47,12 +58,12 @@ class Source(Component):
     role = "source"
     interface = "torvyn:streaming/source"
 
-    def pull(self) -> Emission | Pending | End | Any | None:
+    def pull(self) -> PullResult | Awaitable[PullResult]:
         """The next element; `None` or `End` when there is none left; `PENDING` when there is none
         yet."""
         raise NotImplementedError(f"{type(self).__name__} has neither `pull` nor `__iter__`")
 
-    def notify_backpressure(self, signal: Signal) -> None:
+    def notify_backpressure(self, signal: Signal) -> Awaitable[None] | None:
         """Told once when the flow stops taking (`PAUSE`) and once when it takes again (`READY`)."""
 
     def wake(self) -> None:
@@ -72,10 +83,12 @@ class Processor(Component):
     role = "processor"
     interface = "torvyn:streaming/processor"
 
-    def process(self, element: Element) -> Emission | Iterable[Emission] | Any | None:
+    def process(
+        self, element: Element
+    ) -> Emissions | Awaitable[Emissions] | AsyncIterator[Emission]:
         raise NotImplementedError
 
-    def flush(self) -> Iterable[Emission] | Any | None:
+    def flush(self) -> Emissions | Awaitable[Emissions]:
         """What is still to be sent when the input has ended."""
 
 
@@ -85,10 +98,10 @@ class Filter(Component):
     role = "filter"
     interface = "torvyn:filtering/filter"
 
-    def evaluate(self, element: Element) -> bool | Verdict | Any:
+    def evaluate(self, element: Element) -> FilterResult | Awaitable[FilterResult]:
         raise NotImplementedError
 
-    def flush(self) -> Verdict | Iterable[Emission] | Any | None:
+    def flush(self) -> Verdict | Emissions | Awaitable[Verdict | Emissions]:
         """What a filter that keeps text back still has when the input has ended. A
         `Verdict.block` ends the stream with `content_filter`."""
 
@@ -100,7 +113,7 @@ class Router(Component):
     interface = "torvyn:filtering/router"
     ports: Iterable[str] = ()
 
-    def route(self, element: Element) -> Iterable[str] | Any:
+    def route(self, element: Element) -> RouteResult | Awaitable[RouteResult]:
         raise NotImplementedError
 
 
@@ -110,10 +123,10 @@ class Aggregator(Component):
     role = "aggregator"
     interface = "torvyn:aggregation/aggregator"
 
-    def ingest(self, element: Element) -> Emission | Any | None:
+    def ingest(self, element: Element) -> Emissions | Awaitable[Emissions]:
         raise NotImplementedError
 
-    def flush(self) -> Iterable[Emission] | Any:
+    def flush(self) -> Emissions | Awaitable[Emissions]:
         """What is left when the input has ended."""
         return []
 
@@ -124,11 +137,11 @@ class Sink(Component):
     role = "sink"
     interface = "torvyn:streaming/sink"
 
-    def push(self, element: Element) -> Signal | Any | None:
+    def push(self, element: Element) -> PushResult | Awaitable[PushResult]:
         """Deliver one element. `Signal.PAUSE` stops pushes until `self.resume()`."""
         raise NotImplementedError
 
-    def complete(self, end: End) -> Any:
+    def complete(self, end: End) -> Awaitable[None] | None:
         """The stream has ended and everything was pushed. Not called when a flow fails or is
         cancelled."""
 

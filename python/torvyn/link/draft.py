@@ -19,7 +19,7 @@ class NodeDraft:
     component: Any
     """A name, a path, or a live component."""
     interface: str | None = None
-    config: str | dict[str, Any] | None = None
+    config: str | Mapping[str, Any] | Sequence[Any] | None = None
     max_memory_bytes: int | None = None
     call_timeout_s: float | None = None
     init_timeout_s: float | None = None
@@ -27,7 +27,7 @@ class NodeDraft:
     deterministic: bool | None = None
     seed: int | None = None
     run: str | None = None
-    on_error: str | dict[str, Any] | None = None
+    on_error: str | Mapping[str, Any] | None = None
     unit: str | None = None
     ignored_ports: Sequence[str] | None = None
     location: Location | None = None
@@ -60,6 +60,6 @@ class FlowDraft:
     queue_depth: int | None = None
     queue_bytes: int | None = None
     backpressure: str | None = None
-    on_error: str | dict[str, Any] | None = None
+    on_error: str | Mapping[str, Any] | None = None
     location: Location | None = None
     locations: Mapping[str, Location] = field(default_factory=dict, repr=False)

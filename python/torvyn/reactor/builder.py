@@ -5,9 +5,10 @@ Drafts go through the same `link` as a manifest, so both are judged by the same 
 
 from __future__ import annotations
 
-from typing import Any, Self
+from collections.abc import Iterable
+from typing import Self, Unpack
 
-from torvyn.contract import as_component
+from torvyn.contract import EdgeOptions, NodeOptions, Stage, as_component
 from torvyn.errors import FlowError
 from torvyn.link import link_flow
 from torvyn.link.draft import EdgeDraft, FlowDraft, NodeDraft
@@ -17,7 +18,7 @@ from torvyn.link.plan import Plan
 class FlowBuilder:
     """The part of a `Flow` that exists before it runs."""
 
-    def __init__(self, draft: FlowDraft, stages: tuple[Any, ...]) -> None:
+    def __init__(self, draft: FlowDraft, stages: Iterable[Stage]) -> None:
         self._draft = draft
         self._plan: Plan | None = None
         previous = None
@@ -33,7 +34,7 @@ class FlowBuilder:
     def name(self) -> str:
         return self._draft.name
 
-    def add(self, name: str, component: Any, **options: Any) -> Self:
+    def add(self, name: str, component: str | Stage, **options: Unpack[NodeOptions]) -> Self:
         """Adds a node: a component, or the name of a built-in.
 
         Options are those of `[flow.N.nodes.X]`.
@@ -46,7 +47,7 @@ class FlowBuilder:
         self._plan = None
         return self
 
-    def connect(self, source: str, target: str, **options: Any) -> Self:
+    def connect(self, source: str, target: str, **options: Unpack[EdgeOptions]) -> Self:
         """Adds an edge, `"node"` or `"node:port"`. Options are those of `[[flow.N.edges]]`."""
         self._must_be_new()
         from_node, _, port = source.partition(":")

@@ -10,9 +10,9 @@ from __future__ import annotations
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, overload
 
-from torvyn.contract import Element, End
+from torvyn.contract import Backpressure, Element, Emission, End, OnError, Priority, Stage
 from torvyn.errors import FlowError
 from torvyn.link.draft import FlowDraft
 from torvyn.link.plan import Plan
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from torvyn._native import ManualClock, NativeFlow
     from torvyn.reactor.execution import Call, Execution
     from torvyn.reactor.runners.stepped import Steps
+
+# A list of str is not a `list[Emission]`: lists are invariant.
+EmissionT = TypeVar("EmissionT", bound=Emission)
 
 
 class Flow(FlowBuilder):
@@ -37,14 +40,14 @@ class Flow(FlowBuilder):
 
     def __init__(
         self,
-        *stages: Any,
+        *stages: Stage,
         name: str = "main",
-        priority: str | None = None,
+        priority: Priority | None = None,
         deadline_s: float | None = None,
         queue_depth: int | None = None,
         queue_bytes: int | None = None,
-        backpressure: str | None = None,
-        on_error: str | dict[str, Any] | None = None,
+        backpressure: Backpressure | None = None,
+        on_error: OnError | None = None,
         clock: ManualClock | None = None,
     ) -> None:
         self._execution: Execution | None = None
@@ -159,6 +162,10 @@ class Flow(FlowBuilder):
 
     # Feeding
 
+    @overload
+    def feed(self, items: Emission | list[Emission]) -> list[Element]: ...
+    @overload
+    def feed(self, items: list[EmissionT]) -> list[Element]: ...
     def feed(self, items: Any) -> list[Element]:
         """Puts one item or a list of them in, and gives what is ready at the other end.
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import enum
 import weakref
-from typing import Any, Final
+from typing import Final, Unpack
 
-from torvyn.contract import Component, Element, End, as_component
+from torvyn.contract import Component, Element, End, FlowOptions, Stage, as_component
 from torvyn.reactor import Flow, Statistics
 from torvyn.reactor.stepping import Stepper
 from torvyn.testing.clock import Clock
@@ -87,13 +87,13 @@ class Run:
 
 
 def run_flow(
-    *stages: Any,
+    *stages: Stage | Flow,
     capacity: int | None = None,
     until: Until = done,
     clock: Clock | None = None,
     parts: str | None = None,
     patience_s: float = 10.0,
-    **options: Any,
+    **options: Unpack[FlowOptions],
 ) -> Run:
     """Runs the stages as a chain, or a `Flow` that was built before.
 

@@ -1,0 +1,67 @@
+"""Options: the words that a flow, a node and an edge may be given, as types.
+
+A type checker reports a misspelt word or key where it is written; `link` reports it again when the
+flow is linked. The manifest accepts the same words: a test compares the two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, Required, TypeAlias, TypedDict
+
+Priority: TypeAlias = Literal["critical", "high", "normal", "low", "background"]
+Backpressure: TypeAlias = Literal["block", "drop-oldest", "drop-newest", "error"]
+RunMode: TypeAlias = Literal["inline", "async", "thread"]
+PolicyName: TypeAlias = Literal["fail-fast", "skip", "retry", "dead-letter"]
+LastResort: TypeAlias = Literal["fail-fast", "skip", "dead-letter"]
+"""What may follow the last retry."""
+
+
+class PolicyOptions(TypedDict, total=False):
+    """`on_error` as a table. Only `retry` takes `max`, `backoff` and `then`."""
+
+    policy: Required[PolicyName]
+    max: int
+    backoff: str | float
+    then: LastResort
+    to: str
+    """Where dead letters go: `"node"`, `"node:port"` or a file."""
+
+
+OnError: TypeAlias = PolicyName | PolicyOptions
+
+
+class NodeOptions(TypedDict, total=False):
+    """The keywords of `Flow.add`: those of `[flow.N.nodes.X]`."""
+
+    interface: str | None
+    config: str | Mapping[str, Any] | Sequence[Any] | None
+    max_memory_bytes: int | None
+    call_timeout_s: float | None
+    init_timeout_s: float | None
+    fuel: int | None
+    deterministic: bool | None
+    seed: int | None
+    run: RunMode | None
+    on_error: OnError | None
+    unit: str | None
+
+
+class EdgeOptions(TypedDict, total=False):
+    """The keywords of `Flow.connect`: those of `[[flow.N.edges]]`."""
+
+    queue_depth: int | None
+    queue_bytes: int | None
+    backpressure: Backpressure | None
+    low_watermark: float | None
+
+
+class FlowOptions(TypedDict, total=False):
+    """The keywords of `Flow` that `torvyn.testing.run_flow` passes on."""
+
+    name: str
+    priority: Priority | None
+    deadline_s: float | None
+    queue_bytes: int | None
+    backpressure: Backpressure | None
+    on_error: OnError | None

@@ -1,0 +1,47 @@
+"""The types of options and the manifest's own tables name the same words and keys."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import fields
+from typing import get_args
+
+import torvyn
+from torvyn.contract import Backpressure, EdgeOptions, FlowOptions, NodeOptions, Priority, RunMode
+from torvyn.contract.options import LastResort, PolicyName, PolicyOptions
+from torvyn.link.draft import EdgeDraft, NodeDraft
+from torvyn.manifest import schema
+
+
+def names_of(draft: type, *, without: set[str]) -> set[str]:
+    return {field.name for field in fields(draft)} - {"location", "locations"} - without
+
+
+def test_words_are_those_of_the_manifest() -> None:
+    then = schema.ON_ERROR.key("then")
+
+    assert get_args(Backpressure) == schema.BACKPRESSURE
+    assert get_args(Priority) == schema.PRIORITIES
+    assert get_args(RunMode) == schema.RUN_MODES
+    assert get_args(PolicyName) == schema.POLICIES
+    assert then is not None
+    assert get_args(LastResort) == then.choices
+
+
+def test_keys_of_a_policy_are_those_of_the_manifest() -> None:
+    assert set(PolicyOptions.__annotations__) == set(schema.ON_ERROR.names())
+
+
+def test_options_of_nodes_and_edges_are_the_fields_of_their_drafts() -> None:
+    node = names_of(NodeDraft, without={"name", "component"})
+    edge = names_of(EdgeDraft, without={"source", "target", "port", "target_port"})
+
+    assert set(NodeOptions.__annotations__) == node
+    assert set(EdgeOptions.__annotations__) == edge
+
+
+def test_options_of_a_test_run_are_keywords_of_a_flow() -> None:
+    keywords = set(inspect.signature(torvyn.Flow).parameters) - {"stages"}
+
+    # `run_flow` has names of its own for these two.
+    assert set(FlowOptions.__annotations__) == keywords - {"clock", "queue_depth"}
