@@ -166,7 +166,7 @@ impl Port {
 
     /// A sink that answered with PAUSE may be given elements again. False when nobody wants it any more.
     fn resumed(&self) -> bool {
-        self.deliver(Outbox::default(), Ok(Step::Done), false)
+        self.exchange.give_resumed()
     }
 
     /// Something made before the answer is known.

@@ -127,6 +127,7 @@ impl Core {
             self.pulled += finished.made.len() as u64;
         }
         let element = if finished.consumed { self.take_front(index) } else { None };
+        let has_failed = finished.consumed && finished.outcome.is_err();
         if !is_answer {
             self.stamp_early_outputs(index);
         }
@@ -137,6 +138,14 @@ impl Core {
             return self.conclude_last(index, finished.outcome);
         }
         let concluded = self.conclude(index, element, finished.outcome, attempt);
+        if has_failed && concluded.is_err() {
+            // The worker waits, and will begin nothing more.
+            return concluded;
+        }
+        if has_failed && let Some(state) = self.offload(index) {
+            let rest = state.in_hand.iter().map(|element| Task::Accept(element.detached()));
+            state.exchange.restart(rest.collect());
+        }
         self.begin_front(index);
         concluded
     }
@@ -163,14 +172,16 @@ impl Core {
         }
     }
 
-    /// A flush, a completion or a source's end. No policy speaks of a completion: there is no element to skip.
+    /// A flush, a completion or the end of a source or stream. Only a flush is subject to the node's policy.
     fn conclude_last(&mut self, index: usize, outcome: Result<Step, StageError>) -> Result<(), Failure> {
         let method = match self.nodes[index].role {
             Role::Sink => "complete",
             Role::Source => "pull",
             _ => "flush",
         };
-        if method == "complete" {
+        // A completion has no element to skip, and a stage that ends before its input cannot go on with the next.
+        let is_early = self.offload(index).is_some_and(|state| !state.closing);
+        if method == "complete" || (is_early && outcome.is_err()) {
             self.nodes[index].recovery = Recovery::FailFast;
         }
         let concluded = self.conclude(index, None, outcome, u32::MAX);

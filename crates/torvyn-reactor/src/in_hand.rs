@@ -14,8 +14,12 @@ impl Core {
     /// The element that an answer is about.
     pub(crate) fn take_front(&mut self, index: usize) -> Option<Element> {
         let state = self.offload(index)?;
-        state.is_begun = false;
-        state.in_hand.pop_front()
+        let was_begun = std::mem::replace(&mut state.is_begun, false);
+        let element = state.in_hand.pop_front();
+        if element.is_some() && !was_begun {
+            self.wires.shared.nodes[index].received.add(1);
+        }
+        element
     }
 
     /// The oldest element in hand counts as received: the worker goes on to it by itself, unless it pauses.
@@ -45,8 +49,12 @@ impl Core {
     /// An interrupt: drops what the stage has not begun, unless it is marked to be kept, and what its answers were about
     /// to send.
     pub(crate) fn recall(&mut self, index: usize) -> Result<(), Failure> {
+        let paused = self.nodes[index].paused;
         let Some(state) = self.offload(index) else { return Ok(()) };
-        let begun = state.exchange.recall(state.in_hand.len(), &mut state.results);
+        if state.exchange.is_stopped() {
+            return Ok(());
+        }
+        let begun = state.exchange.recall(state.in_hand.len(), paused, &mut state.results);
         let rest = state.in_hand.split_off(begun);
         self.drop_recalled(index, rest);
         let before = self.set_accepts(index, Accepts::Kept);
@@ -80,7 +88,11 @@ impl Core {
         if let Some(&edge) = self.nodes[index].inputs.get(lender) {
             self.wires.edges[usize::from(edge)].queue.drop_lent(gone.len());
         }
-        self.nodes[index].given_up += u64::from(front.is_some());
+        if front.is_some() {
+            self.nodes[index].given_up += 1;
+            // It may have been out for another try, which nobody answers now.
+            self.nodes[index].retry.take_if(|retry| retry.element.is_none());
+        }
         gone.into_iter().chain(front).for_each(|element| self.wires.release(element));
     }
 
@@ -130,6 +142,7 @@ impl Core {
     /// What was handed over and not begun stays unread in the queue it came from. What was begun may still be answered:
     /// it is set aside for `settle_late`.
     pub(crate) fn leave_loan(&mut self, index: usize) {
+        self.settle_loan(index);
         let Some(state) = self.offload(index) else { return };
         if state.is_begun {
             state.left = state.in_hand.pop_front();

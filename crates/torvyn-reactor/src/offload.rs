@@ -61,6 +61,8 @@ struct Exchange {
     ended: bool,
     /// What the worker has taken and not begun is to be dropped: it is told with its next answer.
     recalled: bool,
+    /// A call has failed: the worker has dropped what it had taken, and gets nothing until the reactor has decided.
+    halted: bool,
     worker: Option<Arc<dyn Notify>>,
     flow: Option<Arc<dyn Notify>>,
 }
@@ -131,8 +133,8 @@ impl Offload {
             if let Some(credit) = credit {
                 exchange.grant(credit);
             }
-            let wanted =
-                !exchange.tasks.is_empty() || (exchange.waiting == Waiting::ForCredit && exchange.credit > 0);
+            let wanted = (!exchange.tasks.is_empty() && !exchange.halted)
+                || (exchange.waiting == Waiting::ForCredit && exchange.credit > 0);
             if exchange.waiting == Waiting::No || !wanted {
                 return;
             }
@@ -164,8 +166,8 @@ impl Offload {
     }
 
     /// Takes back what the worker has not begun of the `handed` elements; results come along. Gives how many
-    /// elements from the oldest on are done or begun.
-    pub(crate) fn recall(&self, handed: usize, results: &mut VecDeque<Finished>) -> usize {
+    /// elements from the oldest on are done or begun. A worker that was `paused` has begun none.
+    pub(crate) fn recall(&self, handed: usize, paused: bool, results: &mut VecDeque<Finished>) -> usize {
         let mut exchange = self.lock();
         results.extend(exchange.results.drain(..));
         let answered = results.iter().filter(|finished| finished.consumed).count();
@@ -173,12 +175,37 @@ impl Offload {
         let (elements, others): (Vec<_>, Vec<_>) =
             tasks.into_iter().partition(|task| matches!(task, Task::Accept(_)));
         exchange.tasks = others.into();
-        let taken = handed.saturating_sub(elements.len() + answered);
+        let taken = if exchange.halted { 0 } else { handed.saturating_sub(elements.len() + answered) };
         exchange.recalled = taken > 0;
         drop(exchange);
         // Dropped outside the lock: what they hold may run code of the host.
         drop(elements);
-        answered + usize::from(taken > 0)
+        let rests = results.back().map_or(paused, |last| matches!(last.outcome, Ok(Step::Pause)));
+        answered + usize::from(taken > 0 && !rests)
+    }
+
+    /// Goes on after a failure, with the `elements` that are still in hand.
+    pub(crate) fn restart(&self, elements: Vec<Task>) {
+        let (worker, old) = {
+            let mut exchange = self.lock();
+            exchange.halted = false;
+            let tasks = std::mem::take(&mut exchange.tasks);
+            let (old, others): (Vec<_>, Vec<_>) =
+                tasks.into_iter().partition(|task| matches!(task, Task::Accept(_)));
+            exchange.tasks = elements.into_iter().chain(others).collect();
+            if exchange.waiting == Waiting::No || exchange.tasks.is_empty() {
+                (None, old)
+            } else {
+                exchange.waiting = Waiting::No;
+                self.changed.notify_all();
+                (exchange.worker.clone(), old)
+            }
+        };
+        // Dropped outside the lock: what they hold may run code of the host.
+        drop(old);
+        if let Some(worker) = worker {
+            worker.notify();
+        }
     }
 
     /// No more work will come: the worker ends. What was delivered until now goes to `results`, what it still delivers is
@@ -227,8 +254,9 @@ impl Offload {
     /// All tasks that are there, at once. Empty: there are none now, and the worker will be notified.
     pub fn take(&self) -> Vec<Task> {
         let mut exchange = self.lock();
-        exchange.waiting = if exchange.tasks.is_empty() { Waiting::ForTasks } else { Waiting::No };
-        exchange.tasks.drain(..).collect()
+        let is_empty = exchange.tasks.is_empty() || exchange.halted;
+        exchange.waiting = if is_empty { Waiting::ForTasks } else { Waiting::No };
+        if is_empty { Vec::new() } else { exchange.tasks.drain(..).collect() }
     }
 
     /// Credit for making elements; 0: none now, and the worker will be notified.
@@ -245,14 +273,33 @@ impl Offload {
         let (exchange, _) = self
             .changed
             .wait_timeout_while(exchange, timeout, |exchange| {
-                !exchange.stopped && exchange.tasks.is_empty() && !(for_credit && exchange.credit > 0)
+                let has_tasks = !exchange.tasks.is_empty() && !exchange.halted;
+                !exchange.stopped && !has_tasks && !(for_credit && exchange.credit > 0)
             })
             .unwrap_or_else(PoisonError::into_inner);
         !exchange.stopped
     }
 
+    /// Goes on after a pause. False when what was taken before it is not wanted any more.
+    pub fn give_resumed(&self) -> bool {
+        let resumed = Finished {
+            consumed: false,
+            made: Vec::new(),
+            ports: Vec::new(),
+            outcome: Ok(Step::Done),
+            last: false,
+            end: None,
+        };
+        self.deliver(resumed, true)
+    }
+
     /// Delivers a result. False when nobody wants it any more, or wants no more of what was taken with it.
     pub fn give(&self, finished: Finished) -> bool {
+        let hears_of_recall = finished.consumed;
+        self.deliver(finished, hears_of_recall)
+    }
+
+    fn deliver(&self, finished: Finished, hears_of_recall: bool) -> bool {
         let (flow, wanted) = {
             let mut exchange = self.lock();
             if exchange.stopped {
@@ -260,7 +307,10 @@ impl Offload {
                 exchange.results.push_back(finished);
                 return false;
             }
-            let wanted = !(finished.consumed && std::mem::take(&mut exchange.recalled));
+            let has_failed = finished.consumed && finished.outcome.is_err();
+            exchange.halted |= has_failed;
+            let recalled = hears_of_recall && std::mem::take(&mut exchange.recalled);
+            let wanted = !recalled && !has_failed;
             exchange.spend(finished.used(), finished.outcome.is_err());
             exchange.ended |= finished.last;
             exchange.results.push_back(finished);
@@ -307,7 +357,7 @@ mod tests {
     fn what_was_never_taken_is_recalled_without_a_word() {
         let offload = Offload::default();
         offload.hand_over([element(), element()], None);
-        assert_eq!(offload.recall(2, &mut VecDeque::new()), 0);
+        assert_eq!(offload.recall(2, false, &mut VecDeque::new()), 0);
         assert!(offload.take().is_empty());
         offload.hand_over([element()], None);
         assert_eq!(offload.take().len(), 1);
@@ -321,7 +371,7 @@ mod tests {
         assert_eq!(offload.take().len(), 3);
         assert!(offload.give(answer()));
         let mut results = VecDeque::new();
-        assert_eq!(offload.recall(3, &mut results), 2);
+        assert_eq!(offload.recall(3, false, &mut results), 2);
         assert_eq!(results.len(), 1);
         assert!(!offload.give(answer()));
         assert!(offload.give(answer()));

@@ -45,6 +45,7 @@ class NodeOptions(TypedDict, total=False):
     run: RunMode | None
     on_error: OnError | None
     unit: str | None
+    ignored_ports: Sequence[str] | None
 
 
 class EdgeOptions(TypedDict, total=False):

@@ -19,7 +19,7 @@ def check_account(statistics: Statistics) -> None:
     node: received = passed + filtered + failed + dead_lettered + absorbed + unread, and what it
     received is what was taken from its edges, what it emitted is what entered them.
     edge: entered = taken + dropped + unread.
-    Of a flow that is over, every buffer was released.
+    Of a flow that is over and has been read, every buffer was released.
     """
     wrong = [*_nodes(statistics), *_edges(statistics), *_ledger(statistics)]
     assert not wrong, f"flow `{statistics.flow}` ({statistics.state}): " + "; ".join(wrong)
@@ -64,7 +64,8 @@ def _edges(statistics: Statistics) -> Iterator[str]:
 
 
 def _ledger(statistics: Statistics) -> Iterator[str]:
-    if statistics.state in ("completed", "cancelled", "failed"):
+    is_over = statistics.state in ("completed", "cancelled", "failed")
+    if is_over and not any(edge.depth for edge in statistics.edges):
         for node in statistics.nodes.values():
             live = node.allocations - node.releases
             if live or node.live_bytes or node.held_bytes:

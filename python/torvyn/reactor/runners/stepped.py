@@ -196,6 +196,8 @@ class SteppedRunner(Offloaded):
         self._is_rung = False
 
     async def step(self) -> None:
+        # Elsewhere nothing can come between two calls, so the limit of the first ends with it.
+        self.end_call()
         await _STEP
 
     def begin_call(self) -> None:

@@ -1,0 +1,74 @@
+"""`make simulate`: many seeds, or one of them again.
+
+python tests/simulation --seeds 2000 --first 0 --jobs 2
+python tests/simulation --replay 4711
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from check import Found, check_in_parallel, complaint_of, replay, smallest
+from scenario import Scenario, scenario
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="make simulate", description=__doc__)
+    parser.add_argument("--seeds", type=int, default=2000, help="how many to run (2000)")
+    parser.add_argument("--first", type=int, default=0, help="the first of them (0)")
+    parser.add_argument("--jobs", type=int, default=2, help="processes (2)")
+    parser.add_argument("--replay", type=int, metavar="SEED", help="run one seed again, and shrink")
+    options = parser.parse_args()
+    logging.disable(logging.CRITICAL)
+    if options.replay is not None:
+        return show(options.replay)
+    return simulate_all(options.first, options.seeds, options.jobs)
+
+
+def simulate_all(first: int, seeds: int, jobs: int) -> int:
+    started_s = time.monotonic()
+
+    def progress(done: int) -> None:
+        if sys.stderr.isatty():
+            print(f"\r{done} of {seeds} seeds", end="", file=sys.stderr, flush=True)
+
+    found: list[Found] = list(check_in_parallel(first, seeds, jobs, progress))
+    print(file=sys.stderr) if sys.stderr.isatty() else None
+    for bad in found:
+        print(f"seed {bad.seed}: {bad.complaint}")
+    took_s = time.monotonic() - started_s
+    print(f"{seeds - len(found)} passed, {len(found)} failed in {took_s:.0f} s")
+    if found:
+        print(f"look at one: python tests/simulation --replay {found[0].seed}")
+    return 1 if found else 0
+
+
+def show(seed: int) -> int:
+    made = scenario(seed)
+    print_scenario(made)
+    complaint = complaint_of(made)
+    if complaint is None:
+        outcome = replay(seed)
+        print(f"{outcome.state} after {len(outcome.moves)} moves; every law holds")
+        return 0
+    print(f"\n{complaint}\n\nthe smallest scenario that still fails:")
+    small, reason = smallest(seed)
+    print_scenario(small)
+    print(f"\n{reason}")
+    return 1
+
+
+def print_scenario(made: Scenario) -> None:
+    print(f"seed {made.seed}, driven by `{made.driver}`, ends by `{made.ending}` at {made.at}")
+    for stage in made.stages:
+        print(f"  {stage}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

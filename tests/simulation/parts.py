@@ -1,0 +1,237 @@
+"""Components that act out a stage of a scenario, in any run mode and in either world."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Awaitable, Iterator
+from typing import Any, Protocol
+
+from model import RETRIES, breaks, made_of, ports_of, verdict
+from scenario import Stage, attempts_needed, fails, roll
+
+import torvyn
+from torvyn import Element, Signal, Verdict
+
+
+class World(Protocol):
+    def sleep(self, seconds: float) -> Awaitable[None]: ...
+    def wait_for(self, component: Any, act: str) -> None:
+        """The component waits for `resume()` or `wake()` from outside."""
+
+
+class Acting:
+    """What all parts share: the stage, the world, and failing on purpose."""
+
+    stage: Stage
+    world: World
+
+    def act_out(self, stage: Stage, world: World) -> None:
+        self.stage, self.world = stage, world
+        self.attempts: Counter[str] = Counter()
+
+    def may_fail(self, text: str) -> None:
+        if not fails(self.stage, text):
+            return
+        self.attempts[text] += 1
+        is_retried = self.stage.policy == "retry"
+        if is_retried and self.attempts[text] > attempts_needed(self.stage, text):
+            del self.attempts[text]
+            return
+        if not is_retried or self.attempts[text] > RETRIES:
+            # The last try: the same text may come again by another way.
+            del self.attempts[text]
+        raise torvyn.Unavailable("on purpose")
+
+    def is_slow(self, text: str) -> bool:
+        return self.stage.slow > 0 and roll(self.stage, "slow", text, self.stage.slow) == 0
+
+    async def pause(self, text: str) -> None:
+        if self.is_slow(text):
+            await self.world.sleep(0.01)
+
+
+class Numbers(Acting, torvyn.Source):
+    def next_text(self) -> str | None:
+        at = getattr(self, "sent", 0)
+        if at == self.stage.count:
+            return None
+        text = f"{self.stage.name}.{at}"
+        # A source that failed is asked for the same element again.
+        self.may_fail_once(text)
+        self.sent = at + 1
+        return text
+
+    def may_fail_once(self, text: str) -> None:
+        if fails(self.stage, text) and not self.attempts[text]:
+            self.attempts[text] += 1
+            raise torvyn.Unavailable("on purpose")
+
+    def pull(self) -> Any:
+        text = f"{self.stage.name}.{getattr(self, 'sent', 0)}"
+        waits = self.stage.style in ("pending", "wake") and roll(self.stage, "wait", text, 3) == 0
+        if waits and not self.attempts[f"wait {text}"]:
+            self.attempts[f"wait {text}"] += 1
+            if self.stage.style == "pending":
+                return torvyn.PENDING.after(0.02)
+            self.world.wait_for(self, "wake")
+            return torvyn.PENDING
+        return self.next_text()
+
+
+class AsyncNumbers(Numbers):
+    async def pull(self) -> Any:  # type: ignore[override]
+        await self.pause(f"{self.stage.name}.{getattr(self, 'sent', 0)}")
+        return super().pull()
+
+
+class IteratedNumbers(Acting, torvyn.Source):
+    """An iterator that raises has ended: it does not fail on purpose."""
+
+    def __iter__(self) -> Iterator[str]:
+        for at in range(self.stage.count):
+            yield f"{self.stage.name}.{at}"
+
+
+class AsyncIteratedNumbers(Acting, torvyn.Source):
+    async def __aiter__(self) -> Any:
+        for at in range(self.stage.count):
+            await self.pause(str(at))
+            yield f"{self.stage.name}.{at}"
+
+
+class Judge(Acting, torvyn.Filter):
+    def evaluate(self, element: Element) -> Verdict | bool:
+        self.may_fail(element.text)
+        kind, text = verdict(self.stage, element.text)
+        if kind == "replace":
+            return Verdict.replace(text)
+        if kind == "block":
+            return Verdict.block("enough")
+        return {"pass": Verdict.PASS, "drop": Verdict.DROP, "hold": Verdict.hold()}[kind]
+
+
+class AsyncJudge(Judge):
+    async def evaluate(self, element: Element) -> Any:  # type: ignore[override]
+        await self.pause(element.text)
+        return super().evaluate(element)
+
+
+class Maker(Acting, torvyn.Processor):
+    def process(self, element: Element) -> Any:
+        self.may_fail(element.text)
+        made = made_of(self.stage, element.text)
+        style = self.stage.style
+        if style == "same":
+            return element
+        if style in ("generator", "breaks"):
+            return self.generate(element.text, made)
+        return made if style == "pair" else made[0] if made else None
+
+    def generate(self, text: str, made: list[str]) -> Iterator[str]:
+        yield from made
+        if breaks(self.stage, text):
+            raise torvyn.InvalidInput("half-way, on purpose")
+
+
+class AsyncMaker(Maker):
+    async def process(self, element: Element) -> Any:
+        await self.pause(element.text)
+        return super().process(element)
+
+
+class Ways(Acting, torvyn.Router):
+    ports = ("a", "b")
+
+    def route(self, element: Element) -> list[str]:
+        self.may_fail(element.text)
+        return ports_of(self.stage, element.text)
+
+
+class AsyncWays(Ways):
+    async def route(self, element: Element) -> Any:  # type: ignore[override]
+        await self.pause(element.text)
+        return super().route(element)
+
+
+class Joiner(Acting, torvyn.Aggregator):
+    def init(self, config: str) -> None:
+        self.gathered: list[str] = []
+
+    def ingest(self, element: Element) -> str | None:
+        self.may_fail(element.text)
+        self.gathered.append(element.text)
+        if len(self.gathered) < (2 if self.stage.style == "two" else 3):
+            return None
+        return self.flush()[0]
+
+    def flush(self) -> list[str]:
+        whole, self.gathered = self.gathered, []
+        return ["+".join(whole)] if whole else []
+
+
+class AsyncJoiner(Joiner):
+    async def ingest(self, element: Element) -> Any:  # type: ignore[override]
+        await self.pause(element.text)
+        return super().ingest(element)
+
+
+class Keeper(Acting, torvyn.Sink):
+    def init(self, config: str) -> None:
+        self.texts: list[str] = []
+        self.completed = 0
+
+    def push(self, element: Element) -> Signal | None:
+        self.may_fail(element.text)
+        self.texts.append(element.text)
+        if self.stage.style == "pause" and roll(self.stage, "pause", element.text, 3) == 0:
+            self.world.wait_for(self, "resume")
+            return Signal.PAUSE
+        return None
+
+    def complete(self, end: torvyn.End) -> None:
+        self.completed += 1
+
+
+class AsyncKeeper(Keeper):
+    async def push(self, element: Element) -> Any:  # type: ignore[override]
+        await self.pause(element.text)
+        return super().push(element)
+
+
+def stream_of(stage: Stage, world: World) -> Any:
+    acting = Acting()
+    acting.act_out(stage, world)
+
+    async def rewrite(stream: Any) -> Any:
+        async for element in stream:
+            await acting.pause(element.text)
+            acting.may_fail(element.text)
+            for made in made_of(stage, element.text):
+                yield made
+
+    return torvyn.stream(rewrite)
+
+
+_SYNC = {"filter": Judge, "processor": Maker, "router": Ways, "aggregator": Joiner, "sink": Keeper}
+_ASYNC = {
+    "filter": AsyncJudge,
+    "processor": AsyncMaker,
+    "router": AsyncWays,
+    "aggregator": AsyncJoiner,
+    "sink": AsyncKeeper,
+}
+
+
+def part_of(stage: Stage, world: World) -> Any:
+    """A component for the stage; its run mode follows from the class, or is set by the caller."""
+    if stage.role == "stream":
+        return stream_of(stage, world)
+    is_async = stage.mode == "async"
+    if stage.role == "source":
+        iterated = AsyncIteratedNumbers if is_async else IteratedNumbers
+        pulled = AsyncNumbers if is_async else Numbers
+        part: Any = iterated() if stage.style == "iter" else pulled()
+    else:
+        part = (_ASYNC if is_async else _SYNC)[stage.role]()
+    part.act_out(stage, world)
+    return part
