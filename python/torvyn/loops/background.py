@@ -28,3 +28,7 @@ def background_loop() -> asyncio.AbstractEventLoop:
             threading.Thread(target=_run_on, args=(loop,), name="torvyn-loop", daemon=True).start()
             _background, _background_pid = loop, os.getpid()
         return _background
+
+
+def is_background_loop(loop: asyncio.AbstractEventLoop) -> bool:
+    return loop is _background
