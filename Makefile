@@ -4,6 +4,9 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# Shows how far a long step is, and its output only when it fails.
+PROGRESS := @$(PYTHON) tools/progress.py
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 NATIVE_SOURCES := $(shell find crates -name '*.rs' -o -name 'Cargo.toml') Cargo.toml Cargo.lock pyproject.toml
 
 .DEFAULT_GOAL := help
@@ -14,18 +17,17 @@ help: ## list the targets
 
 $(VENV)/.made:
 	@command -v cargo >/dev/null || { echo "torvyn needs cargo to build its native core: install Rust (rustup), then run make again" >&2; exit 1; }
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check "maturin>=1.9,<2"
+	$(PROGRESS) "Creating $(VENV)" -- sh -c '$(PYTHON) -m venv $(VENV) && $(PIP) "maturin>=1.9,<2"'
 	@touch $@
 
 # What the demo needs: the package, editable, with its native module.
 $(VENV)/.built: $(VENV)/.made $(NATIVE_SOURCES)
-	VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/maturin develop --release --quiet
+	$(PROGRESS) "Building the native core" -- env VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/maturin develop --release
 	@touch $@
 
 # What the tests and the linters need besides.
 $(VENV)/.dev: $(VENV)/.built pyproject.toml
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
+	$(PROGRESS) "Installing the test tools" -- $(PIP) \
 		$$($(BIN)/python -c "import tomllib; print(*(repr(d) for d in tomllib.load(open('pyproject.toml','rb'))['project']['optional-dependencies']['dev']))" | tr -d "'")
 	@touch $@
 
@@ -50,9 +52,7 @@ serve: $(VENV)/.serve ## the same model behind an HTTP server, with a page to ta
 	@$(BIN)/torvyn serve
 
 test: $(VENV)/.dev ## set everything up and run the whole suite
-	cargo test --release --quiet --workspace
-	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=$${CARGO_TARGET_DIR:-target}/loom cargo test --release --quiet -p torvyn-reactor --lib loom
-	$(BIN)/python -m pytest
+	@$(BIN)/python tools/run_tests.py
 
 test-deps: $(VENV)/.made ## install what some tests need besides: they are skipped without it
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check "componentize-py>=0.19" \
@@ -78,16 +78,16 @@ test-tokenizers: $(VENV)/.dev ## fetch three more tokenizers for the tests from 
 	$(BIN)/python tests/text/fetch_tokenizers.py
 
 lint: $(VENV)/.dev ## ruff, mypy, stubtest, rustfmt, clippy
-	$(BIN)/ruff check --no-cache python tests benches docs examples
-	$(BIN)/ruff format --no-cache --check python tests benches docs examples
+	$(BIN)/ruff check --no-cache python tests benches docs examples tools
+	$(BIN)/ruff format --no-cache --check python tests benches docs examples tools
 	$(BIN)/mypy
 	$(BIN)/python -m mypy.stubtest torvyn._native --ignore-missing-stub
 	cargo fmt --all --check
 	cargo clippy --release --workspace --all-targets --quiet -- -D warnings
 
 format: $(VENV)/.dev ## format Python and Rust
-	$(BIN)/ruff check --no-cache --fix --quiet python tests benches docs examples
-	$(BIN)/ruff format --quiet python tests benches docs examples
+	$(BIN)/ruff check --no-cache --fix --quiet python tests benches docs examples tools
+	$(BIN)/ruff format --quiet python tests benches docs examples tools
 	cargo fmt --all
 
 $(VENV)/.bench: $(VENV)/.dev

@@ -1,12 +1,19 @@
-"""Coroutines as tests: each runs on a loop of its own. A `conftest.py` takes the hook over."""
+"""Coroutines as tests: each runs on a loop of its own. A `conftest.py` takes the hook over.
+
+`virtual_time` is for those about time limits: nothing sleeps, and no busy machine disturbs them.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import inspect
+from collections.abc import Callable, Coroutine
+from functools import wraps
 from typing import Any
 
 import pytest
+
+Test = Callable[..., Coroutine[Any, Any, None]]
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -17,3 +24,31 @@ def pytest_pyfunc_call(pyfuncitem: Any) -> bool | None:
     arguments = {name: pyfuncitem.funcargs[name] for name in names}
     asyncio.run(asyncio.wait_for(pyfuncitem.obj(**arguments), 30))
     return True
+
+
+class VirtualTimeLoop(asyncio.SelectorEventLoop):
+    """When every task waits for a time, that time has come. For tests without threads or sockets:
+    those would be overtaken."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._now_s = 0.0
+        select = self._selector.select
+
+        def jump(timeout_s: float | None) -> Any:
+            self._now_s += timeout_s or 0.0
+            return select(None if timeout_s is None else 0.0)
+
+        self._selector.select = jump
+
+    def time(self) -> float:
+        return self._now_s
+
+
+def virtual_time(test: Test) -> Callable[..., None]:
+    @wraps(test)
+    def run(*arguments: Any, **named: Any) -> None:
+        with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
+            runner.run(test(*arguments, **named))
+
+    return run

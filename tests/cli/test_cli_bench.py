@@ -19,7 +19,7 @@ Start = Callable[..., "subprocess.Popen[str]"]
 
 @pytest.fixture
 def result(cli: Cli) -> dict[str, Any]:
-    done = cli("bench", "--rounds", 3, "--format", "json", cwd=EXAMPLE)
+    done = cli("bench", "--rounds", 5, "--format", "json", cwd=EXAMPLE)
     assert (done.code, done.err) == (0, "")
     found: dict[str, Any] = json.loads(done.out)
     return found
@@ -27,12 +27,14 @@ def result(cli: Cli) -> dict[str, Any]:
 
 def test_the_result_holds_rounds_rates_and_percentiles(result: dict[str, Any]) -> None:
     assert result["schema_version"] == 1
-    assert [one["produced"] for one in result["rounds"]] == [20, 20, 20]
+    assert [one["produced"] for one in result["rounds"]] == [20] * 5
+    # One before the first round, and one after each.
+    assert len(result["reference"]) == 1 + 5
     rate = result["throughput"]
     assert 0 < rate["lowest"] <= rate["median"] <= rate["highest"]
     # As many traced rounds as measured ones, because the flow is short.
     calls = {name: facts["calls"] for name, facts in result["components"].items()}
-    assert calls == {"source": 3 * 20, "filter": 3 * 20, "aggregator": 3 * 19, "sink": 3 * 3}
+    assert calls == {"source": 5 * 20, "filter": 5 * 20, "aggregator": 5 * 19, "sink": 5 * 3}
     for facts in result["components"].values():
         assert facts["p50_ns"] <= facts["p90_ns"] <= facts["p99_ns"] <= facts["p99.9_ns"]
 
@@ -53,30 +55,58 @@ def test_a_duration_measures_at_least_once(cli: Cli) -> None:
     assert len(json.loads(done.out)["rounds"]) == 1
 
 
-def test_a_slower_flow_ends_with_code_3(cli: Cli, result: dict[str, Any], tmp_path: Path) -> None:
-    result["throughput"]["median"] *= 1e6
-    (tmp_path / "before.json").write_text(json.dumps(result))
+def save(result: dict[str, Any], folder: Path, *, times_faster: float = 1.0) -> Path:
+    """A result whose rounds were so much faster."""
+    rounds = [{**one, "elapsed_s": one["elapsed_s"] / times_faster} for one in result["rounds"]]
+    path = folder / "before.json"
+    path.write_text(json.dumps({**result, "rounds": rounds}))
+    return path
 
-    done = cli("bench", "--rounds", 1, "--compare", tmp_path / "before.json", cwd=EXAMPLE)
+
+def test_a_slower_flow_ends_with_code_3(cli: Cli, result: dict[str, Any], tmp_path: Path) -> None:
+    before = save(result, tmp_path, times_faster=1e6)
+
+    done = cli("bench", "--rounds", 5, "--compare", before, cwd=EXAMPLE)
 
     assert done.code == 3
-    assert "slower than allowed" in done.out
+    assert ", slower than allowed\n" in done.out
     assert done.err.startswith("error[cli.regressed]: the throughput is 100.0 % lower than in ")
 
 
 def test_a_faster_flow_ends_well_and_the_change_is_shown(
     cli: Cli, result: dict[str, Any], tmp_path: Path
 ) -> None:
-    result["throughput"]["median"] /= 1e6
-    (tmp_path / "before.json").write_text(json.dumps(result))
-    options = ("--compare", tmp_path / "before.json", "--format", "json")
+    before = save(result, tmp_path, times_faster=1e-6)
 
-    done = cli("bench", "--rounds", 1, *options, cwd=EXAMPLE)
+    done = cli("bench", "--rounds", 5, "--compare", before, "--format", "json", cwd=EXAMPLE)
 
     assert done.code == 0
     comparison = json.loads(done.out)["comparison"]
-    assert comparison["regressed"] is False
+    assert comparison["verdict"] == "not-slower"
     assert set(comparison["components"]) == {"source", "filter", "aggregator", "sink"}
+
+
+def test_too_few_rounds_cannot_tell_and_say_what_would(
+    cli: Cli, result: dict[str, Any], tmp_path: Path
+) -> None:
+    before = save(result, tmp_path, times_faster=1e6)
+
+    done = cli("bench", "--rounds", 2, "--compare", before, cwd=EXAMPLE)
+
+    assert (done.code, done.err) == (0, "")
+    assert "(too few rounds), cannot tell whether that is slower than allowed\n" in done.out
+    assert "hint: measure both with more rounds (`--rounds 8`)" in done.out
+
+
+def test_a_result_without_reference_rates_is_refused(
+    cli: Cli, result: dict[str, Any], tmp_path: Path
+) -> None:
+    del result["reference"]
+
+    done = cli("bench", "--compare", save(result, tmp_path), cwd=EXAMPLE)
+
+    assert done.code == 2
+    assert "before.json is not the result of a benchmark" in done.err
 
 
 def test_a_result_of_another_flow_is_refused(
@@ -88,6 +118,24 @@ def test_a_result_of_another_flow_is_refused(
 
     assert done.code == 2
     assert "is about flow `other`, not `main`" in done.err
+
+
+def test_a_duration_ends_on_an_endless_source(cli: Cli, project: Callable[..., Path]) -> None:
+    part = """
+        class Endless(torvyn.Source):
+            def pull(self):
+                return "x"
+    """
+    nodes = {"source": 'component = "part"', "sink": 'component = "null"'}
+    options = ("--duration", "10ms", "--warmup", 1, "--format", "json")
+
+    done = cli("bench", *options, cwd=project(nodes, part=part))
+
+    assert (done.code, done.err) == (0, "")
+    rounds = json.loads(done.out)["rounds"]
+    assert len(rounds) == 1
+    # Drained, not cut: what was produced has reached the sink.
+    assert rounds[0]["produced"] == rounds[0]["emitted"] > 0
 
 
 def test_what_components_print_is_in_no_stream(start: Start) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import threading
-import time
 from contextlib import suppress
 
 import pytest
@@ -16,7 +15,6 @@ from torvyn.errors import Internal, InvalidInput, Unavailable
 from torvyn.loops.background import background_loop
 from torvyn.loops.handover import BUFFER
 
-AT_ONCE_S = 1.0
 """Ten times the 100 ms within which an engine hears of it."""
 
 
@@ -62,10 +60,8 @@ def test_leaving_a_for_loop_stops_the_engine():
     engine = Endless()
     for _ in engine.generate("x"):
         break
-    left_s = time.perf_counter()
 
     assert engine.left.wait(SOON_S)
-    assert engine.left_s - left_s < AT_ONCE_S
     wait_until(lambda: nothing_runs(engine))
 
 
@@ -89,13 +85,11 @@ def test_leaving_an_async_for_loop_stops_the_engine():
         generation = engine.generate("x")
         async for _ in generation:
             break
-        left_s = time.perf_counter()
         await asyncio.wait_for(asyncio.to_thread(engine.left.wait), SOON_S)
         others = asyncio.all_tasks() - {asyncio.current_task()}
-        return engine.left_s - left_s, others, generation.finish_reasons
+        return others, generation.finish_reasons
 
-    took_s, others, finish = asyncio.run(leave())
-    assert took_s < AT_ONCE_S
+    others, finish = asyncio.run(leave())
     assert not others
     assert finish == ("cancelled",)
     assert not engine._runs

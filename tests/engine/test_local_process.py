@@ -18,9 +18,11 @@ LONG = "Tell me a story without an end."
 """
 
 
-def process(program: str, *, limit_s: float = 50) -> str:
-    """What the program prints; fails when it hangs, is killed or says more."""
-    command = [sys.executable, "-c", OPEN + program]
+def process(program: str, *, first: str = "", limit_s: float = 50) -> str:
+    """What the program prints; fails when it hangs, is killed or says more.
+
+    `first` is run before anything is imported."""
+    command = [sys.executable, "-c", first + OPEN + program]
     done = subprocess.run(command, capture_output=True, text=True, timeout=limit_s, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout.strip()
@@ -66,6 +68,45 @@ def test_nothing_but_the_answer_is_printed():
 )
 def test_the_interpreter_ends(leaves):
     assert process(leaves) == ""
+
+
+@pytest.mark.parametrize("ask", ["engine.complete(LONG)", "asyncio.run(engine.acomplete(LONG))"])
+def test_a_daemon_thread_that_asks_after_the_end_prints_no_traceback(ask):
+    # The handler was registered before the engine's own, so it runs when the engine is closed.
+    program = f"""
+def run():
+    ending.wait()
+    asking.set()
+    {ask}
+    print("it was answered")
+thread = threading.Thread(target=run, daemon=True)
+thread.start()
+"""
+    at_exit = """
+import atexit, threading
+ending, asking = threading.Event(), threading.Event()
+@atexit.register
+def ask_late():
+    ending.set()
+    asking.wait()
+    thread.join(0.3)
+    print("waits" if thread.is_alive() else "ended")
+"""
+    assert process(program, first=at_exit) == "waits"
+
+
+def test_the_main_thread_that_asks_after_the_end_gets_an_error():
+    at_exit = """
+import atexit
+@atexit.register
+def ask_late():
+    for ask in (lambda: engine.complete("x"), lambda: asyncio.run(engine.acomplete("x"))):
+        try:
+            ask()
+        except torvyn.Unavailable as error:
+            print(error.code)
+"""
+    assert process("", first=at_exit).split() == ["engine.closed"] * 2
 
 
 def test_it_ends_while_a_prompt_is_read():

@@ -22,7 +22,6 @@ class Endless(Engine):
     def __init__(self, gap_s: float = 0.0005) -> None:
         super().__init__()
         self.left = threading.Event()
-        self.left_s = 0.0
         self.made = 0
         self._gap_s = gap_s
 
@@ -33,7 +32,6 @@ class Endless(Engine):
                 yield Step((ChoiceStep(text="word "),))
                 await asyncio.sleep(self._gap_s)
         finally:
-            self.left_s = time.perf_counter()
             self.left.set()
 
 

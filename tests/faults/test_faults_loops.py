@@ -14,7 +14,9 @@ from torvyn.sandbox.component import Allowance, GuestComponent
 from torvyn.testing import CollectingSink
 
 LIMIT_S = 0.05
-CEILING_S = LIMIT_S + 10 * 0.05
+CEILING_S = 5.0
+"""A loop never ends by itself. How soon it is cut is measured by `benches/reliability`; here a busy
+machine must not decide."""
 
 ENTRIES = [
     ("loop-source", "e", "pull"),

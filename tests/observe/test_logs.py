@@ -76,9 +76,9 @@ def test_what_a_name_calls_secret_is_redacted(text: str, shown: str) -> None:
 
 
 def test_a_text_of_many_names_is_read_once() -> None:
-    began_s = time.perf_counter()
+    began_s = time.thread_time()
     Redactor().text("secret-" * 20_000)
-    assert time.perf_counter() - began_s < 1.0
+    assert time.thread_time() - began_s < 1.0
 
 
 def test_the_longest_secret_goes_first() -> None:

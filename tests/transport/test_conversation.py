@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from speaking import START, Socket, text_of
 
+from coroutines import virtual_time
 from torvyn.engine import Scripted, Service
 from torvyn.protocol import Decoder, Delta
 from torvyn.transport import Settings, app
@@ -156,6 +157,7 @@ async def test_a_client_that_reads_nothing_is_cut_and_every_engine_left() -> Non
     assert not application.calls
 
 
+@virtual_time
 async def test_a_socket_on_which_something_is_always_underway_is_not_cut() -> None:
     class Narrow(Socket):
         one_at_a_time = asyncio.Lock()

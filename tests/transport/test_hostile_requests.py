@@ -19,7 +19,7 @@ from torvyn.transport import Application
 from torvyn.transport.bodies import MOST
 
 _MOST_S = 1.0
-"""For an answer of a millisecond or so: none of these may cost more than what is sent."""
+"""Of computing, for an answer of a millisecond: none of these may cost more than what is sent."""
 
 
 class Body(bytearray):
@@ -97,12 +97,12 @@ async def test_a_second_host_does_not_stand_in_for_the_first() -> None:
     [("temperature", "a-" * 20_000), ("seed", 10**400), ("n", "x" * 100_000), ("priority", "a-b")],
 )
 async def test_what_is_wrong_is_quoted_shortly(option: str, value: Any) -> None:
-    began_s = time.perf_counter()
+    began_s = time.thread_time()
     client = await Client(serving(Scripted("a")), body={**ASKED, option: value})
 
     assert client.json["error"]["code"] == "engine.request-invalid"
     assert len(client.body) < 500
-    assert time.perf_counter() - began_s < _MOST_S
+    assert time.thread_time() - began_s < _MOST_S
 
 
 async def test_many_mistakes_are_told_as_a_few_and_a_number() -> None:
@@ -113,12 +113,12 @@ async def test_many_mistakes_are_told_as_a_few_and_a_number() -> None:
 
 
 async def test_a_name_of_many_hyphens_is_refused_as_fast_as_another() -> None:
-    began_s = time.perf_counter()
+    began_s = time.thread_time()
     client = await Client(serving(Scripted("a")), headers={"host": "a-" * 14_000}, body=ASKED)
 
     assert client.status == 421
     assert len(client.body) < 500
-    assert time.perf_counter() - began_s < _MOST_S
+    assert time.thread_time() - began_s < _MOST_S
 
 
 @pytest.mark.parametrize("field", ["prompt", "stop", "user", "flow", "unknown"])

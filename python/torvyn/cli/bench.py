@@ -23,10 +23,14 @@ torvyn bench --compare before.json --threshold 5"""
 @end_options
 @click.option("--warmup", type=click.IntRange(min=0), default=1, show_default=True, metavar="N",
               help="Rounds before the measured ones.")  # fmt: skip
-@click.option("--rounds", type=click.IntRange(min=1), default=5, show_default=True, metavar="N",
-              help="Measured rounds.")  # fmt: skip
-@click.option("--duration", metavar="DURATION", help="Measure so long instead, such as 10s.")
-@click.option("--compare", metavar="FILE", help="An earlier result; exit code 3 when slower.")
+@click.option("--rounds", type=click.IntRange(min=1), metavar="N",
+              help="Measured rounds; 5, and more for 2 seconds, unless given.")  # fmt: skip
+@click.option("--duration", metavar="DURATION",
+              help="Measure so long instead, such as 10s; a round ends after a tenth of it."
+              )  # fmt: skip
+@click.option("--compare", metavar="FILE",
+              help="An earlier result; exit code 3 when the flow is slower for certain."
+              )  # fmt: skip
 @click.option("--threshold", type=click.FloatRange(min=0), default=10.0, show_default=True,
               metavar="PERCENT", help="How much slower is still the same.")  # fmt: skip
 def command(screen: Screen, **options: Any) -> int:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Final
 
+from torvyn.cli.compare import more_rounds
 from torvyn.cli.measure import PERCENTILES
 from torvyn.cli.summary import duration, table
 
@@ -35,9 +36,24 @@ def _facts(result: dict[str, Any]) -> Iterator[str]:
     yield f"copies {result['copies']}, allocations {result['allocations']} a round"
     compared = result.get("comparison")
     if compared is not None:
-        change, before = compared["throughput_change"], _rate(compared["throughput_before"])
-        word = "slower than allowed" if compared["regressed"] else "within the threshold"
-        yield f"before {before} elements/s: {change:+.1f} %, {word}"
+        yield from _comparison(result, compared)
+
+
+_VERDICTS: Final = {
+    "slower": "slower than allowed",
+    "not-slower": "not slower than allowed",
+    "cannot-tell": "cannot tell whether that is slower than allowed",
+}
+
+
+def _comparison(result: dict[str, Any], compared: dict[str, Any]) -> Iterator[str]:
+    before, change = _rate(compared["throughput_before"]), compared["throughput_change"]
+    lowest, highest = compared["throughput_change_lowest"], compared["throughput_change_highest"]
+    limits = "too few rounds" if lowest is None else f"{lowest:+.1f} to {highest:+.1f} %"
+    verdict = compared["verdict"]
+    yield f"before {before} elements/s: {change:+.1f} % ({limits}), {_VERDICTS[verdict]}"
+    if verdict == "cannot-tell":
+        yield f"hint: {more_rounds(result)}"
 
 
 def _component_table(result: dict[str, Any]) -> tuple[list[str], list[list[str]]]:

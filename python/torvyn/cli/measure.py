@@ -1,18 +1,22 @@
 """Measuring a flow: rounds for the throughput, then traced ones for the time of each call.
 
-Tracing slows a flow, so the two are never taken from the same round.
+Tracing slows a flow, so the two are never taken from the same round. Reference work is timed before
+the first round and after each one, so that results can be compared on a machine whose speed varies.
 """
 
 from __future__ import annotations
 
 import os
 import platform
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
+from torvyn.cli.reference_work import reference_rate
 from torvyn.errors import UsageError
 
 if TYPE_CHECKING:
@@ -21,16 +25,36 @@ if TYPE_CHECKING:
     from torvyn.reactor import Flow, Statistics
 
 PERCENTILES: Final = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99.9": 0.999}
+FEWEST_ROUNDS: Final = 5
+SHORTEST_S: Final = 2.0
 _ENOUGH_CALLS: Final = 10_000
+_SHORTEST_ROUND_S: Final = 0.1
+_DRAIN_AGAIN_S: Final = 0.05
 
 
 @dataclass(frozen=True)
 class Settings:
     warmup: int
-    rounds: int
+    rounds: int | None
+    """None: at least `FEWEST_ROUNDS`, and more for as long as `SHORTEST_S`."""
     duration_s: float | None
     """Instead of a number of rounds: as many as fit, at least one."""
     limit: int | None
+
+    @property
+    def longest_round_s(self) -> float | None:
+        """With a duration, an endless flow is drained after a tenth of it, and counts as a round.
+        A tenth, because a comparison needs several rounds."""
+        if self.duration_s is None:
+            return None
+        return max(self.duration_s / 10, _SHORTEST_ROUND_S)
+
+    def is_enough(self, rounds: int, elapsed_s: float) -> bool:
+        if self.duration_s is not None:
+            return elapsed_s >= self.duration_s
+        if self.rounds is not None:
+            return rounds >= self.rounds
+        return rounds >= FEWEST_ROUNDS and elapsed_s >= SHORTEST_S
 
 
 class Stopped(Exception):
@@ -48,7 +72,7 @@ def measure(
     for number in range(settings.warmup):
         progress(f"warm-up {number + 1} of {settings.warmup}")
         _round(plan, settings)
-    rounds = [*_rounds(plan, settings, progress)]
+    rounds, reference = _rounds(plan, settings, progress)
     times = _call_times(plan, settings, len(rounds), progress)
     rates = [one.produced / one.elapsed_s for one in rounds]
     return {
@@ -58,6 +82,7 @@ def measure(
             {"elapsed_s": one.elapsed_s, "produced": one.produced, "emitted": one.emitted}
             for one in rounds
         ],
+        "reference": reference,
         "throughput": {"median": median(rates), "lowest": min(rates), "highest": max(rates)},
         "components": _components(plan, times),
         "copies": rounds[-1].copies,
@@ -65,16 +90,20 @@ def measure(
     }
 
 
-def _rounds(plan: Plan, settings: Settings, progress: Callable[[str], None]) -> list[Statistics]:
+def _rounds(
+    plan: Plan, settings: Settings, progress: Callable[[str], None]
+) -> tuple[list[Statistics], list[float]]:
+    """The rounds, and the rate of the reference before the first and after each."""
     done: list[Statistics] = []
-    end_s = time.monotonic() + (settings.duration_s or 0.0)
+    reference = [reference_rate(0.0)]
+    begin_s = time.monotonic()
+    total = None if settings.duration_s is not None else settings.rounds
     while True:
-        more = f" of {settings.rounds}" if settings.duration_s is None else ""
-        progress(f"round {len(done) + 1}{more}")
+        progress(f"round {len(done) + 1}" + ("" if total is None else f" of {total}"))
         done.append(_round(plan, settings).statistics)
-        enough = len(done) >= settings.rounds
-        if enough if settings.duration_s is None else time.monotonic() >= end_s:
-            return done
+        reference.append(reference_rate(done[-1].elapsed_s))
+        if settings.is_enough(len(done), time.monotonic() - begin_s):
+            return done, reference
 
 
 def _round(plan: Plan, settings: Settings, traced: bool = False) -> Flow:
@@ -86,7 +115,8 @@ def _round(plan: Plan, settings: Settings, traced: bool = False) -> Flow:
         flow.limit(settings.limit)
     if traced:
         flow.trace()
-    outcome = attend(flow)
+    with _drained_after(settings.longest_round_s, flow):
+        outcome = attend(flow)
     if outcome.state != "completed":
         raise Stopped(outcome)
     if not outcome.statistics.produced:
@@ -96,6 +126,29 @@ def _round(plan: Plan, settings: Settings, traced: bool = False) -> Flow:
             hint="standard input is read once; give a file with `--input`",
         )
     return flow
+
+
+@contextmanager
+def _drained_after(limit_s: float | None, flow: Flow) -> Iterator[None]:
+    if limit_s is None:
+        yield
+        return
+    over = threading.Event()
+
+    def drain() -> None:
+        over.wait(limit_s)
+        # More than once: a flow that is still starting does not take note of it.
+        while not over.is_set():
+            flow.drain()
+            over.wait(_DRAIN_AGAIN_S)
+
+    thread = threading.Thread(target=drain, name="torvyn-bench-limit", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
 
 
 def _call_times(

@@ -23,6 +23,7 @@ from torvyn.errors import InvalidInput
 from torvyn.loops.background import background_loop
 from torvyn.loops.closing import AsyncClosing, Closing
 from torvyn.loops.handover import BUFFER, Handover
+from torvyn.loops.process_exit import wait_if_abandoned
 from torvyn.protocol.frames import FinishReason, Usage
 
 if TYPE_CHECKING:
@@ -194,6 +195,7 @@ class Deltas:
             return handover.items.popleft()
         error, handover.error = handover.error, None
         if error is not None:
+            wait_if_abandoned()
             raise error
         raise StopIteration
 

@@ -21,6 +21,7 @@ from torvyn.engine.response import Response
 from torvyn.engine.step import Step
 from torvyn.engine.timing import Clock, Timing
 from torvyn.errors import Internal, TorvynError
+from torvyn.loops.process_exit import await_if_abandoned
 from torvyn.protocol.frames import FinishReason, Usage
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ class Run:
     async def deltas(self, delivered: Callable[[], None]) -> AsyncGenerator[Delta, None]:
         """Everything, to the usage at the end. What the engine raises comes after the deltas that
         close its choices. `delivered` is called before each delta with something to show."""
-        steps, response, taken, lanes = self._begin(), self.response, 0, self.lanes
+        steps, response, taken, lanes = await self._begin(), self.response, 0, self.lanes
         current_task, loop = asyncio.current_task, self._loop
         async with _Outcome(self) as outcome:
             self._task = current_task(loop)
@@ -114,7 +115,7 @@ class Run:
     async def push(self, reader: Reader) -> None:
         """Gives everything that `deltas` would to a reader, which sends it. The last that was
         gathered is left to the reader to send."""
-        steps = self._begin()
+        steps = await self._begin()
         async with _Outcome(self) as outcome:
             self._task = asyncio.current_task(self._loop)
             await drive(steps, self._giving(reader), reader.flush)
@@ -192,9 +193,13 @@ class Run:
             self.interrupt("length")
         return request
 
-    def _begin(self) -> AsyncIterator[Step]:
+    async def _begin(self) -> AsyncIterator[Step]:
         self._loop = asyncio.get_running_loop()
-        self._engine._enter(self)
+        try:
+            self._engine._enter(self)
+        except TorvynError:
+            await await_if_abandoned()
+            raise
         self.timing.started()
         is_empty = self.request.max_tokens == 0 or self.is_interrupted
         self._steps = _nothing() if is_empty else aiter(self._engine.steps(self.request))

@@ -36,3 +36,7 @@ def discard(loop: asyncio.AbstractEventLoop) -> None:
     with _lock:
         if _background is loop:
             _background = None
+
+
+def is_background_loop(loop: asyncio.AbstractEventLoop) -> bool:
+    return loop is _background

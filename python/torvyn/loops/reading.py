@@ -8,6 +8,7 @@ from queue import SimpleQueue
 from typing import Any, Generic, Self, TypeVar
 
 from torvyn.loops.handover import BUFFER, Handover
+from torvyn.loops.process_exit import wait_if_abandoned
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -19,6 +20,7 @@ def wait_for(coroutine: Coroutine[Any, Any, Result], loop: asyncio.AbstractEvent
     try:
         return future.result()
     except BaseException:
+        wait_if_abandoned()
         future.cancel()
         raise
 
@@ -70,6 +72,7 @@ class Reading(Generic[Item]):
     def _raise_end(self) -> None:
         error, self._handover.error = self._handover.error, None
         if error is not None:
+            wait_if_abandoned()
             raise error
         raise StopIteration
 

@@ -1,0 +1,52 @@
+"""What a sync client's reader sees when the process exits under it: no answer, and no traceback."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+PROGRAM = """
+import asyncio, atexit, threading
+from torvyn.loops.background import background_loop
+from torvyn.loops.reading import Reading, wait_for
+
+closed = asyncio.Event()
+
+async def item():
+    await closed.wait()
+    raise ConnectionError("closed")
+
+async def items():
+    yield await item()
+
+def read():
+    asked.set()
+    {read}
+
+@atexit.register
+def close():
+    background_loop().call_soon_threadsafe(closed.set)
+    thread.join(0.3)
+    print("waits" if thread.is_alive() else "ended")
+
+asked = threading.Event()
+thread = threading.Thread(target=read, daemon=True)
+thread.start()
+asked.wait()
+"""
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        "next(Reading(items(), background_loop(), closed.set))",
+        "wait_for(item(), background_loop())",
+    ],
+)
+def test_a_daemon_thread_is_not_told_that_its_connection_was_closed_at_exit(read: str) -> None:
+    command = [sys.executable, "-c", PROGRAM.format(read=read)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=50, check=False)
+
+    assert (done.returncode, done.stdout, done.stderr) == (0, "waits\n", "")

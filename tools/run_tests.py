@@ -1,0 +1,124 @@
+"""Runs the whole suite and ends with one line that says how it went.
+
+Rust first, then the model checks (loom), then Python; the first that fails ends it. Everything that
+the test runners print is shown as it comes.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+from xml.etree import ElementTree
+
+from progress import elapsed, run
+
+RUST: Final = ["cargo", "test", "--release", "--workspace"]
+LOOM: Final = ["cargo", "test", "--release", "-p", "torvyn-reactor", "--lib"]
+_RUST_RESULT: Final = re.compile(r"test result: \w+\. (\d+) passed; (\d+) failed; (\d+) ignored")
+
+
+@dataclass(frozen=True)
+class Tally:
+    passed: int = 0
+    failed: int = 0
+    skipped: int = 0
+    code: int = 0
+
+    def __add__(self, other: Tally) -> Tally:
+        return Tally(
+            self.passed + other.passed,
+            self.failed + other.failed,
+            self.skipped + other.skipped,
+            self.code or other.code,
+        )
+
+
+def rust_tally(output: str, code: int) -> Tally:
+    counts = [tuple(map(int, found)) for found in _RUST_RESULT.findall(output)]
+    return sum((Tally(*each) for each in counts), Tally(code=code))
+
+
+def python_tally(report: Path, code: int) -> Tally:
+    """From pytest's own report; without one, pytest did not come to its end."""
+    try:
+        suite = ElementTree.parse(report).getroot().find("testsuite")
+    except (OSError, ElementTree.ParseError):
+        suite = None
+    if suite is None:
+        return Tally(code=code)
+    total, errors, failures, skipped = (
+        int(suite.attrib[name]) for name in ("tests", "errors", "failures", "skipped")
+    )
+    return Tally(total - errors - failures - skipped, errors + failures, skipped, code)
+
+
+def verdict(rust: Tally, python: Tally | None, took_s: float) -> str:
+    took = elapsed(took_s)
+    if rust.code:
+        return f"Tests FAILED: {_failures(rust, 'Rust')}; Python tests were not run; {took}"
+    assert python is not None
+    if python.code:
+        return f"Tests FAILED: {_failures(python, 'Python')}; {took}"
+    skipped = rust.skipped + python.skipped
+    why = f", {skipped:,} skipped (the reasons are above)" if skipped else ""
+    return f"All tests passed: {rust.passed:,} Rust, {python.passed:,} Python{why}; {took}"
+
+
+def _failures(tally: Tally, language: str) -> str:
+    if not tally.failed:
+        return f"the {language} tests did not finish (exit code {tally.code}; see above)"
+    total = tally.passed + tally.failed
+    return f"{tally.failed:,} of {total:,} {language} tests (see above)"
+
+
+def run_rust(label: str, command: Sequence[str], name: str = "", **variables: str) -> Tally:
+    """Compiles with progress, then runs the tests whose name contains `name`."""
+    if code := run(f"Compiling {label}", [*command, "--no-run"], variables):
+        return Tally(code=code)
+    print(f"Running {label}", file=sys.stderr, flush=True)
+    test = [*command, "--quiet", *([name] if name else [])]
+    environment = {**os.environ, **variables}
+    lines = []
+    with subprocess.Popen(test, env=environment, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            lines.append(line)
+            # Crates without a test say so in three lines each.
+            if line.strip() and "running 0 tests" not in line and " 0 passed; 0 failed" not in line:
+                print(line, end="", flush=True)
+    return rust_tally("".join(lines), process.returncode)
+
+
+def run_python(arguments: Sequence[str]) -> Tally:
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder) / "report.xml"
+        command = [sys.executable, "-m", "pytest", f"--junitxml={report}", *arguments]
+        return python_tally(report, subprocess.run(command, check=False).returncode)
+
+
+def main(arguments: Sequence[str]) -> int:
+    begin_s = time.monotonic()
+    target = os.environ.get("CARGO_TARGET_DIR", "target")
+    rust = run_rust("the Rust tests", RUST)
+    if not rust.code:
+        loom = {"RUSTFLAGS": "--cfg loom", "CARGO_TARGET_DIR": f"{target}/loom"}
+        rust += run_rust("the model checks", LOOM, "loom", **loom)
+    python = None if rust.code else run_python(arguments)
+    print(verdict(rust, python, time.monotonic() - begin_s), flush=True)
+    return rust.code or (0 if python is None else python.code)
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except KeyboardInterrupt:
+        print("Tests were interrupted.")
+        sys.exit(130)
