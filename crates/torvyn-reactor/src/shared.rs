@@ -121,8 +121,12 @@ pub struct Shared {
     pub turns: Counter,
     /// The source elements after which the flow drains by itself; 0 for no limit.
     pub limit: Counter,
+    /// The node whose component may be running now, for the watchdog; `NO_NODE` between turns.
+    running_node: AtomicU32,
     outcome: Mutex<Outcome>,
 }
+
+const NO_NODE: u32 = u32::MAX;
 
 impl Shared {
     pub fn new(nodes: usize, edges: usize) -> Self {
@@ -133,8 +137,31 @@ impl Shared {
             edges: (0..edges).map(|_| QueueCounters::default()).collect(),
             turns: Counter::default(),
             limit: Counter::default(),
+            running_node: AtomicU32::new(NO_NODE),
             outcome: Mutex::default(),
         }
+    }
+
+    #[inline]
+    pub(crate) fn set_running_node(&self, node: Option<usize>) {
+        self.running_node.store(node.map_or(NO_NODE, |node| node as u32), Ordering::Relaxed);
+    }
+
+    pub fn running_node(&self) -> Option<usize> {
+        let node = self.running_node.load(Ordering::Relaxed);
+        (node != NO_NODE).then_some(node as usize)
+    }
+
+    /// Changes with every call that ends: a number that stays the same means that one call lasts.
+    pub(crate) fn progress(&self) -> u64 {
+        let calls = |node: &NodeCounters| {
+            [&node.received, &node.emitted, &node.filtered, &node.errors]
+                .map(Counter::get)
+                .iter()
+                .sum::<u64>()
+        };
+        let node = u64::from(self.running_node.load(Ordering::Relaxed));
+        self.nodes.iter().map(calls).fold(node << 32, u64::wrapping_add)
     }
 
     pub fn outcome(&self) -> MutexGuard<'_, Outcome> {

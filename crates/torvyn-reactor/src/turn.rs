@@ -119,6 +119,7 @@ impl Core {
         if node.phase == Phase::Finished {
             return Ok(0);
         }
+        self.wires.shared.set_running_node(Some(index));
         let mut moved = 0;
         if !node.backlog.is_empty() {
             let waiting = node.backlog.len();
