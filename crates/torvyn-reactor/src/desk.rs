@@ -1,13 +1,16 @@
 //! What one worker is doing, and how the watchdog judges it.
 //!
 //! Time alone says little of a turn: its thread may have waited for a core, or for the host's lock. So the watchdog
-//! looks several times, at what the turn has moved between two looks, and at hosted turns only while it is attached
-//! itself: it got the lock then, and so could the worker.
+//! looks several times, at what the turn has moved between two looks; a look at a thread that waits for a core does not
+//! count; and hosted turns are looked at only while the watchdog is attached itself: it got the lock then, and so could
+//! the worker.
 
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crate::flow::Flow;
+use crate::thread_stat::{ThreadStat, own_stat_path, read_stat};
 
 /// A turn seen in so many looks has taken long, whatever it does: other flows need a worker.
 const LONG_LOOKS: u32 = 5;
@@ -17,6 +20,7 @@ const STUCK_LOOKS: u32 = 5;
 #[derive(Default)]
 pub(crate) struct Desk {
     thread: AtomicU64,
+    stat_path: OnceLock<Option<PathBuf>>,
     turn: Mutex<TurnWatch>,
 }
 
@@ -24,10 +28,12 @@ pub(crate) struct Desk {
 struct TurnWatch {
     flow: Option<Arc<Flow>>,
     progress: u64,
+    cpu_ticks: u64,
     /// How often this turn has been seen, and how often without progress.
     looks: u32,
     same_looks: u32,
     is_lent: bool,
+    is_reported: bool,
 }
 
 /// What the watchdog has to do about a worker.
@@ -46,6 +52,11 @@ impl Desk {
 
     pub fn occupy(&self, thread: u64) {
         self.thread.store(thread, Ordering::Release);
+        self.stat_path.get_or_init(own_stat_path);
+    }
+
+    fn stat(&self) -> Option<ThreadStat> {
+        read_stat(self.stat_path.get()?.as_deref()?)
     }
 
     pub fn thread(&self) -> u64 {
@@ -73,11 +84,26 @@ impl Desk {
         let Some(progress) = turn.flow.as_ref().map(|flow| flow.shared.progress()) else {
             return Findings::default();
         };
-        turn.same_looks = if progress == turn.progress { turn.same_looks + 1 } else { 1 };
-        turn.progress = progress;
+        let has_moved = progress != turn.progress;
+        if turn.looks > 0 && turn.is_starved(self.stat()) && !has_moved {
+            return Findings::default();
+        }
         turn.looks += 1;
+        turn.same_looks = if has_moved { 1 } else { turn.same_looks + 1 };
+        turn.progress = progress;
         let is_long = turn.looks >= LONG_LOOKS && !turn.is_lent;
         turn.is_lent |= is_long;
-        Findings { is_long, is_stuck: turn.same_looks == STUCK_LOOKS }
+        let is_stuck = turn.same_looks >= STUCK_LOOKS && !turn.is_reported;
+        turn.is_reported |= is_stuck;
+        Findings { is_long, is_stuck }
+    }
+}
+
+impl TurnWatch {
+    /// Whether the thread has waited for a core since the last look. What spins uses one, what blocks wants none.
+    fn is_starved(&mut self, stat: Option<ThreadStat>) -> bool {
+        let Some(stat) = stat else { return false };
+        let has_run = stat.cpu_ticks > std::mem::replace(&mut self.cpu_ticks, stat.cpu_ticks);
+        stat.is_runnable && !has_run
     }
 }

@@ -20,6 +20,7 @@ pub mod pool;
 mod run_queue;
 pub mod shared;
 pub mod signal;
+mod thread_stat;
 pub mod trace;
 mod turn;
 mod wires;
