@@ -83,10 +83,9 @@ fn a_worker_that_leaves_work_behind_wakes_another() {
 fn one_wake_up_at_a_time_is_under_way() {
     let dispatch = sleeping(3);
     dispatch.put(A);
-    assert!(is_waking(&dispatch));
-    dispatch.lock().is_waking = true;
-    // The one that is under way wakes the next when it finds more than it can take.
     dispatch.put(B);
+    // The worker that is under way wakes the next when it finds more than it can take.
+    assert!(dispatch.lock().is_waking);
     assert!(!dispatch.lock().wake_one());
 }
 
