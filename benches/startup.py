@@ -1,4 +1,4 @@
-"""How long does the command take to answer?
+"""How long does the command take to answer, and a flow in a program to start?
 
 python -m benches.startup [--runs N] [--json]
 """
@@ -20,7 +20,11 @@ from benches.report import Report, Table, verdict
 EXAMPLE = Path(__file__).parent.parent / "examples" / "token-streaming"
 METHOD = """\
 Wall time of a new process from start to end, output captured, {runs} interleaved runs after one
-that warms the file cache. `python -c pass` is the part that no command can avoid."""
+that warms the file cache. `python -c pass` is the part that no command can avoid. A flow: built
+of two Python components (source, processor), iterated to its end and dropped, {flows} times per run
+in one process; CPU time of the process per flow, the components' own work of 1 and of 100 elements
+included."""
+FLOWS = 200
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -39,7 +43,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "torvyn --help": ([torvyn, "--help"], 150.0),
         "torvyn run (examples/token-streaming)": ([torvyn, "run"], 400.0),
     }
-    report = Report("startup", "How long does the command take?", METHOD.format(runs=options.runs))
+    method = METHOD.format(runs=options.runs, flows=FLOWS)
+    report = Report("startup", "How long does the command take, and a flow?", method)
     report.method = report.method.replace("\n", " ")
     times = _measure({name: command for name, (command, _target) in cases.items()}, options.runs)
     table = Table(("command", "median, ms", "quartiles", "target"))
@@ -49,8 +54,40 @@ def main(arguments: Sequence[str] | None = None) -> int:
         table.rows.append([name, f"{middle:.1f}", f"{low:.1f}-{high:.1f}", goal])
     report.tables.append(table)
     report.data = dict(times)
+    _flow_table(report, options.runs)
     publish(report, options.json)
     return 0
+
+
+def _flow_table(report: Report, runs: int) -> None:
+    table = Table(("flow of two Python components", "median, us", "quartiles", "target"))
+    for elements, target in ((1, 150.0), (100, None)):
+        say(f"flows of {elements} elements")
+        times = [_flow_us(elements) for _ in range(runs)]
+        low, middle, high = quartiles(times)
+        goal = "" if target is None else verdict(middle, target)
+        name = f"{elements} element{'s' * (elements > 1)}, from `Flow(...)` to its end"
+        table.rows.append([name, f"{middle:.0f}", f"{low:.0f}-{high:.0f}", goal])
+        report.data[f"flow of {elements}, us"] = times
+    report.tables.append(table)
+
+
+def _flow_us(elements: int) -> float:
+    import torvyn
+    from torvyn.testing import CountingSource
+
+    class Same(torvyn.Processor):
+        def process(self, element: torvyn.Element) -> str:
+            return element.text
+
+    def once() -> int:
+        return sum(1 for _ in torvyn.Flow(CountingSource(elements), Same()))
+
+    assert once() == elements
+    start = time.process_time()
+    for _ in range(FLOWS):
+        once()
+    return (time.process_time() - start) / FLOWS * 1e6
 
 
 def _measure(commands: dict[str, list[str]], runs: int) -> dict[str, list[float]]:

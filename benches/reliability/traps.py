@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
+from collections.abc import Callable
 
 import torvyn
 from benches.reliability.line import LeftOut, Line, Measured
@@ -54,28 +55,44 @@ def _p99_us() -> float:
     return sorted(times)[len(times) * 99 // 100] / 1e3
 
 
-def _storm() -> torvyn.Flow:
+def _flow(*elements: str) -> torvyn.Flow:
     """Native from end to end, so that it takes nothing of Python's lock."""
-    tokens = {"tokens": ["fine", "trap"], "repeat": 10_000_000}
+    tokens = {"tokens": elements, "repeat": 10_000_000}
     flow = torvyn.Flow(on_error="skip").add("source", "scripted", config=tokens)
     flow.add("guest", part(GUESTS["chaos"])).connect("source", "guest")
     return flow.add("sink", "null").connect("guest", "sink")
 
 
+def _beside(flow: torvyn.Flow, count: Callable[[torvyn.Flow], int]) -> tuple[float, int]:
+    """How the p99 of elements changes beside a busy flow, and what that flow counted meanwhile."""
+    quiet = _p99_us()
+    flow.start()
+    before = count(flow)
+    busy = _p99_us()
+    counted = count(flow) - before
+    flow.cancel()
+    flow.wait(20)
+    return busy / quiet, counted
+
+
 def other_flows(rounds: int) -> Measured:
-    ratios, traps = [], []
-    for _ in range(rounds):
-        quiet = _p99_us()
-        storm = _storm().start()
-        before = _traps(storm)
-        stormy = _p99_us()
-        traps.append(_traps(storm) - before)
-        storm.cancel()
-        storm.wait(20)
-        ratios.append(stormy / quiet)
+    ratios, traps = zip(
+        *(_beside(_flow("fine", "trap"), _traps) for _ in range(rounds)), strict=True
+    )
     if min(traps) < FEWEST_TRAPS:
         raise LeftOut(f"only {min(traps)} traps in a round: the machine is too busy for a storm")
-    return Measured(statistics.median(ratios), ratios, f"{sum(traps):,} traps meanwhile")
+    return Measured(statistics.median(ratios), list(ratios), f"{sum(traps):,} traps meanwhile")
+
+
+def beside_no_traps(rounds: int) -> Measured:
+    """The control: what a busy flow costs its neighbours when nothing goes wrong in it."""
+    ratios, counts = zip(*(_beside(_flow("fine"), _produced) for _ in range(rounds)), strict=True)
+    detail = f"{sum(counts):,} elements meanwhile"
+    return Measured(statistics.median(ratios), list(ratios), detail)
+
+
+def _produced(flow: torvyn.Flow) -> int:
+    return flow.statistics.produced
 
 
 def _traps(flow: torvyn.Flow) -> int:
@@ -110,5 +127,13 @@ LINES = (
         1.1,
         "x the p99 of another flow's elements",
         other_flows,
+    ),
+    Line(
+        "busy-flow-others",
+        "no fault, the control of the storm",
+        "the same flow without traps",
+        1.1,
+        "x the p99 of another flow's elements",
+        beside_no_traps,
     ),
 )

@@ -139,10 +139,11 @@ def test_shares_follow_the_weights(priority, low, high):
     rivals = [Racing() for _ in range(4)]
     favourite = Racing(20_000, rivals)
     sources = [Gated() for _ in range(5)]
-    flows = [
-        torvyn.Flow(source, sink, priority=priority if sink is favourite else "normal").start()
-        for source, sink in zip(sources, [*rivals, favourite], strict=True)
-    ]
+    # The clock stands still: shares of elements, whatever else keeps the machine busy.
+    clock, flows = Clock(), []
+    for source, sink in zip(sources, [*rivals, favourite], strict=True):
+        share = priority if sink is favourite else "normal"
+        flows.append(torvyn.Flow(source, sink, priority=share, clock=clock).start())
     gate.set()
     for source in sources:
         source.wake()

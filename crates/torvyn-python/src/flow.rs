@@ -316,9 +316,8 @@ impl NativeFlow {
 
     /// An iterator over what leaves the flow, which this thread drives. `on_end` is called once, may raise.
     #[pyo3(signature = (on_end, text=false))]
-    fn iterate(slf: Bound<'_, Self>, on_end: Py<PyAny>, text: bool) -> PyResult<FlowIterator> {
-        slf.get().signal()?;
-        Ok(FlowIterator::new(slf.unbind(), on_end, text))
+    fn iterate(slf: Bound<'_, Self>, on_end: Py<PyAny>, text: bool) -> FlowIterator {
+        FlowIterator::new(slf.unbind(), on_end, text)
     }
 
     /// Counts what thread and async stages answered after the last turn. To be called when their runners have ended.
@@ -334,7 +333,7 @@ impl NativeFlow {
     /// The index of the node whose component is being called, or None.
     #[getter]
     fn current_node(&self) -> Option<usize> {
-        self.flow.shared.current_node()
+        self.flow.shared.running_node()
     }
 
     /// Lets go of components and queues.
@@ -364,8 +363,13 @@ impl NativeFlow {
         }
     }
 
+    /// The first wait only makes the signal, which costs system calls that a flow without waits is spared: a wake-up
+    /// before now rang for nobody, so the flow must run another turn before anybody sleeps.
     fn wait(&self, py: Python<'_>, due_ns: Option<u64>) -> PyResult<()> {
-        let signal = self.signal()?;
+        let Some(signal) = self.signal.get() else {
+            self.signal()?;
+            return Ok(());
+        };
         let clock = self.flow.clock();
         // A hand-driven clock does not run while we wait: only a wake-up helps, and moving the hand sends one.
         let left = match due_ns {

@@ -7,7 +7,8 @@ use pyo3::prelude::*;
 use torvyn_reactor::{Flow, Host, Pool};
 
 struct PythonHost {
-    /// Called with the key of the flow and the thread's ident when a component blocks a worker.
+    /// Called with the key of the flow, the index of the node if known, and the thread's ident when a component blocks a
+    /// worker.
     on_blocked: Py<PyAny>,
 }
 
@@ -21,9 +22,9 @@ impl Host for PythonHost {
         Python::attach(|_| body());
     }
 
-    fn blocked(&self, flow: &Arc<Flow>, thread: u64) {
+    fn blocked(&self, flow: &Arc<Flow>, node: Option<usize>, thread: u64) {
         Python::attach(|py| {
-            if let Err(error) = self.on_blocked.call1(py, (Arc::as_ptr(flow) as usize, thread)) {
+            if let Err(error) = self.on_blocked.call1(py, (Arc::as_ptr(flow) as usize, node, thread)) {
                 error.write_unraisable(py, Some(self.on_blocked.bind(py)));
             }
         });

@@ -166,7 +166,8 @@ impl Flow {
         self.wake();
     }
 
-    /// Runs a turn on this thread. `None`: somebody else is running one.
+    /// Runs a turn on this thread. `None`: somebody else is running one. After `Again` another turn must follow: a
+    /// worker puts the flow back into its run queue, a caller goes on instead of waiting.
     pub fn run_turn(self: &Arc<Self>, paced: bool, until_output: bool) -> Option<Status> {
         if self.shared.state().is_over() {
             return Some(Status::Over);
@@ -180,6 +181,7 @@ impl Flow {
                 core.fail(panic_failure(&*panic));
                 Status::Over
             });
+        self.shared.set_running_node(None);
         *locked(&self.core) = Some(core);
         if status == Status::Over {
             self.gate.close();
@@ -189,13 +191,10 @@ impl Flow {
             }
             return Some(status);
         }
-        match self.gate.leave(paced && status == Status::Again) {
-            true if paced => self.schedule(),
-            // Woken meanwhile: the caller goes on instead of waiting.
-            true if matches!(status, Status::Parked(_)) => return Some(Status::Again),
-            _ => {}
-        }
-        Some(status)
+        let is_woken = self.gate.leave(paced && status == Status::Again);
+        // Woken meanwhile. A caller takes its output first; a worker has nobody to hand it to.
+        let goes_on = is_woken && (paced || matches!(status, Status::Parked(_)));
+        Some(if goes_on { Status::Again } else { status })
     }
 
     fn with_core<T>(&self, act: impl FnOnce(&mut Core) -> T) -> Option<T> {

@@ -134,10 +134,12 @@ pub struct Shared {
     pub edges: Box<[QueueCounters]>,
     pub turns: Counter,
     limit: AtomicU64,
-    /// The node whose component is being called, plus one; 0 between calls.
-    current: AtomicU32,
+    /// The node whose component may be running now: whom to name when the turn does not end. `NO_NODE` between turns.
+    running_node: AtomicU32,
     outcome: Mutex<Outcome>,
 }
+
+const NO_NODE: u32 = u32::MAX;
 
 impl Shared {
     pub fn new(nodes: usize, edges: usize) -> Self {
@@ -148,9 +150,31 @@ impl Shared {
             edges: (0..edges).map(|_| QueueCounters::default()).collect(),
             turns: Counter::default(),
             limit: AtomicU64::new(u64::MAX),
-            current: AtomicU32::new(0),
+            running_node: AtomicU32::new(NO_NODE),
             outcome: Mutex::default(),
         }
+    }
+
+    #[inline]
+    pub(crate) fn set_running_node(&self, node: Option<usize>) {
+        self.running_node.store(node.map_or(NO_NODE, |node| node as u32), Ordering::Relaxed);
+    }
+
+    pub fn running_node(&self) -> Option<usize> {
+        let node = self.running_node.load(Ordering::Relaxed);
+        (node != NO_NODE).then_some(node as usize)
+    }
+
+    /// Changes with every call that ends: a number that stays the same means that one call lasts.
+    pub(crate) fn progress(&self) -> u64 {
+        let calls = |node: &NodeCounters| {
+            [&node.received, &node.emitted, &node.filtered, &node.errors]
+                .map(Counter::get)
+                .iter()
+                .sum::<u64>()
+        };
+        let node = u64::from(self.running_node.load(Ordering::Relaxed));
+        self.nodes.iter().map(calls).fold(node << 32, u64::wrapping_add)
     }
 
     pub fn outcome(&self) -> MutexGuard<'_, Outcome> {
@@ -174,16 +198,6 @@ impl Shared {
 
     pub fn set_limit(&self, elements: u64) {
         self.limit.store(elements, Ordering::Relaxed);
-    }
-
-    /// The node at work in the turn that runs now: whom to name when the turn does not end.
-    pub fn current_node(&self) -> Option<usize> {
-        (self.current.load(Ordering::Relaxed) as usize).checked_sub(1)
-    }
-
-    #[inline]
-    pub(crate) fn set_current_node(&self, node: Option<usize>) {
-        self.current.store(node.map_or(0, |node| node as u32 + 1), Ordering::Relaxed);
     }
 
     pub fn request(&self, what: u32) {

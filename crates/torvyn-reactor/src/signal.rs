@@ -25,20 +25,7 @@ pub enum Waited {
 
 impl Signal {
     pub fn new() -> io::Result<Self> {
-        let mut ends = [0; 2];
-        // SAFETY: `ends` is a valid array of two descriptors.
-        if unsafe { libc::pipe(ends.as_mut_ptr()) } != 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: the descriptors were just made and nobody else owns them.
-        let [reader, writer] = ends.map(|fd| unsafe { OwnedFd::from_raw_fd(fd) });
-        for fd in [&reader, &writer] {
-            // SAFETY: plain flags on an open descriptor.
-            unsafe {
-                libc::fcntl(fd.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK);
-                libc::fcntl(fd.as_raw_fd(), libc::F_SETFD, libc::FD_CLOEXEC);
-            }
-        }
+        let [reader, writer] = open_pipe()?;
         Ok(Self { reader, writer, raised: AtomicBool::new(false) })
     }
 
@@ -102,6 +89,36 @@ impl Signal {
             libc::poll(&mut poll, 1, milliseconds)
         }
     }
+}
+
+/// A pipe that neither blocks nor outlives an `exec`.
+#[cfg(target_os = "linux")]
+fn open_pipe() -> io::Result<[OwnedFd; 2]> {
+    let mut ends = [0; 2];
+    // SAFETY: `ends` is a valid array of two descriptors.
+    if unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_NONBLOCK | libc::O_CLOEXEC) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the descriptors were just made and nobody else owns them.
+    Ok(ends.map(|fd| unsafe { OwnedFd::from_raw_fd(fd) }))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn open_pipe() -> io::Result<[OwnedFd; 2]> {
+    let mut ends = [0; 2];
+    // SAFETY: `ends` is a valid array of two descriptors.
+    if unsafe { libc::pipe(ends.as_mut_ptr()) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    for fd in ends {
+        // SAFETY: plain flags on an open descriptor.
+        unsafe {
+            libc::fcntl(fd, libc::F_SETFL, libc::O_NONBLOCK);
+            libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC);
+        }
+    }
+    // SAFETY: the descriptors were just made and nobody else owns them.
+    Ok(ends.map(|fd| unsafe { OwnedFd::from_raw_fd(fd) }))
 }
 
 /// Signals of this thread are held back while it lives.

@@ -36,7 +36,6 @@ impl Core {
         }
         let swept = self.clear_leftovers().and_then(|()| self.sweeps(paced, until_output));
         let turn = swept.unwrap_or_else(|failure| if self.fail(failure) { Turn::Over } else { Turn::Again });
-        self.wires.shared.set_current_node(None);
         self.publish();
         turn
     }
@@ -134,6 +133,7 @@ impl Core {
         if node.phase == Phase::Finished {
             return Ok(0);
         }
+        self.wires.shared.set_running_node(Some(index));
         let mut moved = 0;
         if !node.backlog.is_empty() {
             let waiting = node.backlog.len();
@@ -144,7 +144,6 @@ impl Core {
                 return Ok(moved + self.note_stalled(index, moved));
             }
         }
-        self.wires.shared.set_current_node(Some(index));
         let did = match (&node.worker, node.role) {
             (Worker::Offloaded(_), Role::Source) => self.run_offloaded_source(index)?,
             (Worker::Offloaded(_), _) => self.run_offloaded(index)?,

@@ -37,11 +37,11 @@ def place_of(draft: Draft, key: str, path: str) -> Location:
 
 def value_of(table: Table, name: str, draft: Draft, path: str, problems: Problems) -> Any:
     """What the draft says of a key, or None when it says nothing or something wrong."""
-    key = table.key(name)
-    assert key is not None
     value = getattr(draft, FIELDS.get(name, name))
     if value is None:
         return None
+    key = table.key(name)
+    assert key is not None
     try:
         return _checked(key, value)
     except ValueError as error:

@@ -8,10 +8,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from torvyn.errors import LinkError
+from torvyn.errors import LinkError, Location
 from torvyn.link.checked import near, override, place_of, value_of
 from torvyn.link.draft import EdgeDraft, FlowDraft, NodeDraft
 from torvyn.link.loading import Library
@@ -21,8 +22,9 @@ from torvyn.link.policy import Handling, read_policy
 from torvyn.link.router_ports import check_router_ports
 from torvyn.link.topology import Graph, judge, order
 from torvyn.link.traits import ERROR, INPUT, OUTPUT
-from torvyn.manifest import Settings, resolve
+from torvyn.manifest import Settings
 from torvyn.manifest.problems import Problems, quoted, suggestion
+from torvyn.manifest.process_settings import process_settings
 from torvyn.manifest.record import ComponentRecord
 from torvyn.manifest.schema import EDGE, FLOW
 
@@ -48,11 +50,11 @@ def link_flow(
     problems = Problems()
     problems.secrets |= secrets
     library = Library({record.name: record for record in components}, Path(folder))
-    linker = FlowLinker(draft, library, settings or resolve(), problems)
+    linker = FlowLinker(draft, library, settings or process_settings(), problems)
     plan = linker.link(overrides or {}, open_start=open_start, open_end=open_end)
     if problems:
         raise LinkError.of(problems.diagnostics()) from problems.cause
-    return replace(plan, secrets=secrets)
+    return replace(plan, secrets=secrets) if secrets else plan
 
 
 class FlowLinker:
@@ -109,6 +111,8 @@ class FlowLinker:
         if node.on_error is not None:
             place = place_of(node, "on_error", f"{self._path}.nodes.{node.name}.on_error")
             return read_policy(node.on_error, place, self._problems)
+        if self._draft.on_error is None:
+            return Handling()
         place = place_of(self._draft, "on_error", f"{self._path}.on_error")
         return read_policy(self._draft.on_error, place, self._problems)
 
@@ -125,26 +129,29 @@ class FlowLinker:
         if not ends_known:
             self._is_whole = False
             return
-        plan = self._edge(edge.source, port, edge.target, found)
+        place = place_of(edge, "from", path)
+        plan = self._edge((edge.source, port, edge.target), place, found)
         if _ends(plan) in self._seen:
             message = f"there are two edges from `{edge.source}:{port}` to `{edge.target}`"
-            place = place_of(edge, "from", path)
             hint = "every element would arrive twice; take one of them out"
             self._problems.add("link.edge-repeated", message, place, hint)
         self._seen.add(_ends(plan))
-        self._edges.append(replace(plan, location=place_of(edge, "from", path)))
+        self._edges.append(plan)
 
     def _edge(
-        self, source: str, port: str, target: str, found: Mapping[str, Any] | None = None
+        self,
+        ends: tuple[str, str, str],
+        place: Location | None,
+        found: Mapping[str, Any] | None = None,
     ) -> EdgePlan:
         """An edge with the flow's values where it has none of its own."""
-        values = {name: self._value(name) for name in ("queue_depth", "queue_bytes")}
-        values["backpressure"] = self._value("backpressure")
-        said = {name: value for name, value in (found or {}).items() if value is not None}
-        names = {"queue_depth": "depth", "queue_bytes": "bytes"}
-        merged = {**values, **said}
-        given = {names.get(k, k): value for k, value in merged.items() if value is not None}
-        return EdgePlan(source, port, target, **given)
+        names = {"queue_depth": "depth", "queue_bytes": "bytes", "backpressure": "backpressure"}
+        given = {field: self._value(name) for name, field in names.items()}
+        for name, value in (found or {}).items():
+            if value is not None:
+                given[names.get(name, name)] = value
+        said = {field: value for field, value in given.items() if value is not None}
+        return EdgePlan(*ends, **said, location=place)
 
     def _knows(self, edge: EdgeDraft, name: str, path: str) -> bool:
         if name in self._nodes:
@@ -184,9 +191,8 @@ class FlowLinker:
             if self._can_keep_letters(node, to, is_own):
                 target = self._letter_target(name, to, is_own)
                 if target is not None:
-                    edge = self._edge(name, ERROR, target)
                     place = self._policy_place(name, is_own)
-                    self._edges.append(replace(edge, location=place))
+                    self._edges.append(self._edge((name, ERROR, target), place))
             elif not is_own:
                 ports = tuple(port for port in node.ports if port != ERROR)
                 self._nodes[name] = replace(node, ports=ports, on_error=Handling().policy)
@@ -271,7 +277,9 @@ class FlowLinker:
             ),
             observability=settings["observability.level"],
             audit=settings["security.audit"],
-            audit_file=str((self._library.folder / settings["security.audit_file"]).absolute()),
+            audit_file=_absolute(
+                os.getcwd(), str(self._library.folder), settings["security.audit_file"]
+            ),
             warnings=self._problems.warnings(),
         )
 
@@ -282,6 +290,11 @@ def _limits(settings: Settings) -> dict[str, Any]:
         "call_timeout": settings["runtime.call_timeout"],
         "init_timeout": settings["runtime.init_timeout"],
     }
+
+
+@lru_cache
+def _absolute(current: str, folder: str, file: str) -> str:
+    return str(Path(current, folder, file))
 
 
 def _ends(edge: EdgePlan) -> tuple[str, str, str]:

@@ -50,7 +50,7 @@ class NodeLinker:
     ) -> NodePlan | None:
         """The node, or None when its component was not found."""
         path = f"flow.{self._flow}.nodes.{draft.name}"
-        found = self._find(draft, place_of(draft, "component", f"{path}.component"), problems)
+        found = self._find(draft, path, problems)
         if found is None:
             return None
         part = found.component
@@ -107,11 +107,12 @@ class NodeLinker:
             for name, default in defaults.items()
         }
 
-    def _find(self, draft: NodeDraft, place: Location, problems: Problems) -> Found | None:
+    def _find(self, draft: NodeDraft, path: str, problems: Problems) -> Found | None:
         given = draft.component
         if isinstance(given, Component):
             target = f"{type(given).__module__}:{type(given).__qualname__}"
             return Found(ComponentRef("object", title(given), target, given), given)
+        place = place_of(draft, "component", f"{path}.component")
         if isinstance(given, str):
             return self._library.find(given, place, problems) if given else None
         problems.add("link.component-unknown", f"{given!r} is not a component", place)
@@ -135,7 +136,6 @@ class NodeLinker:
         self, draft: NodeDraft, part: Part, config: Any, path: str, problems: Problems
     ) -> str:
         """The config as text. A built-in says now what is wrong with it, not when it starts."""
-        place = place_of(draft, "config", f"{path}.config")
         spec = getattr(part, "spec", None)
         try:
             if isinstance(spec, Spec):
@@ -145,24 +145,27 @@ class NodeLinker:
                     check(options)
             return config_text(config)
         except ContractError as error:
-            _take_over(error, place, problems)
+            _take_over(error, place_of(draft, "config", f"{path}.config"), problems)
         except ValueError as error:
+            place = place_of(draft, "config", f"{path}.config")
             problems.add("link.bad-value", f"the config of `{draft.name}` {error}", place)
         return ""
 
     def _ports(
         self, draft: NodeDraft, part: Part, config: Any, problems: Problems
     ) -> tuple[str, ...]:
-        place = place_of(draft, "config", f"flow.{self._flow}.nodes.{draft.name}.config")
+        path = f"flow.{self._flow}.nodes.{draft.name}.config"
         try:
             ports = ports_of(part, config)
         except ContractError as error:
-            _take_over(error, place, problems)
+            _take_over(error, place_of(draft, "config", path), problems)
             return ()
         except ValueError as error:
+            place = place_of(draft, "config", path)
             problems.add("link.bad-ports", f"router `{draft.name}`: {error}", place)
             return ()
         if part.role == "router" and not ports:
+            place = place_of(draft, "config", path)
             hint = "set `ports` on its class, or in the node's `config`"
             problems.add("link.bad-ports", f"router `{draft.name}` has no ports", place, hint)
         return ports

