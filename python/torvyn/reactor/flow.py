@@ -7,6 +7,7 @@ started.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
@@ -53,6 +54,7 @@ class Flow(FlowBuilder):
         self._limit: int | None = None
         self._trace_limit = 0
         self._is_cancelled = False
+        self._is_fed = False
         draft = FlowDraft(
             name,
             priority=priority,
@@ -202,8 +204,8 @@ class Flow(FlowBuilder):
         out: list[Element],
         taken: int,
     ) -> list[Element]:
-        if execution.over.is_set():
-            # It may have ended half-way, by a verdict: what came after is not wanted.
+        if native.is_over:
+            # It may have ended half-way, by a verdict or a cancel: what came after is not wanted.
             return self._settle(execution, native, out)
         if taken < len(batch):
             full = FlowError(
@@ -253,6 +255,7 @@ class Flow(FlowBuilder):
         if execution is None:
             self._must_be_fed()
             execution = self._execute()
+            self._is_fed = True
             started = execution.start()
             if any(node.run != "inline" for node in self.plan.nodes):
                 # Else nobody ever waits for it, and a signal costs two file descriptors.
@@ -281,6 +284,14 @@ class Flow(FlowBuilder):
         self._is_cancelled = True
         if self._execution is not None:
             self._execution.cancel()
+            if self._is_fed:
+                self._end_fed(self._execution)
+
+    def _end_fed(self, execution: Execution) -> None:
+        """Nobody else would run the turn that ends it. Busy: somebody is inside `feed`, and that
+        call ends it."""
+        with contextlib.suppress(RuntimeError):
+            execution.leave()
 
     def drain(self) -> None:
         """Stops the sources; what is inside still reaches the sinks. From any thread."""
