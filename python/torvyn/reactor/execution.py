@@ -11,6 +11,7 @@ ends for those who wait, and the thread stays behind.
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import sys
 import threading
@@ -40,6 +41,8 @@ from torvyn.sandbox.audit import Audit
 
 if TYPE_CHECKING:
     from torvyn.reactor.runners.stepped import Steps
+
+logger = logging.getLogger("torvyn.reactor")
 
 Call = tuple[str, str, int, int, int, int, int]
 """Node, outcome, made, bytes the node had copied by then, sequence, start and duration in
@@ -75,8 +78,10 @@ class Execution:
         self._trace_limit = trace_limit
         self._recording = Recording(trace_limit)
         self._state = "validated"
-        self._is_cancelled = False
+        self._is_cancelled = self._is_drained = False
         self._is_abandoned = False
+        self.has_left_thread = False
+        """Another thread has taken over from one that a component keeps."""
         self._once = threading.Lock()
         self._started: Future[None] = Future()
         """All components are initialised, or will not be."""
@@ -168,6 +173,8 @@ class Execution:
         if self._trace_limit:
             native.trace(self._trace_limit)
         self._native = native
+        if self._is_drained:
+            native.drain()
         if self._is_cancelled:
             native.cancel()
         self._started_s = time.monotonic()
@@ -298,6 +305,11 @@ class Execution:
         if self._native is not None:
             self._native.cancel()
 
+    def drain(self) -> None:
+        self._is_drained = True
+        if self._native is not None:
+            self._native.drain()
+
     def raise_failure(self) -> None:
         if self.error is not None:
             raise self.error
@@ -321,8 +333,23 @@ class Execution:
             self._started.set_result(None)
         self.end_elsewhere()
 
+    def give_up(self) -> None:
+        """Nobody wants to wait any longer for the component that keeps the run."""
+        stuck = self.find_stuck()
+        logger.warning(
+            "%s has not returned and was abandoned%s",
+            stuck.place,
+            f":\n{stuck.stack}" if stuck.stack else "",
+            extra={"event": "node.abandoned"},
+        )
+        if self._over_s is None:
+            self.abandon(None, stuck.runner, "cancelled")
+        elif not self.over.is_set():
+            self.end_elsewhere()
+
     def end_elsewhere(self) -> None:
         """Another thread tears down what is left."""
+        self.has_left_thread = True
         threading.Thread(target=self._end, name="torvyn-teardown", daemon=True).start()
 
     # Facts

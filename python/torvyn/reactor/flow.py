@@ -89,8 +89,14 @@ class Flow(FlowBuilder):
 
     def run(self) -> Statistics:
         """Runs the flow to its end on this thread; raises what made it fail."""
+        return self._run()
+
+    def _run(
+        self, *, is_abandonable: bool = False, on_end: Callable[[], None] | None = None
+    ) -> Statistics:
         self._must_be_closed("run")
-        execution = self._execute()
+        execution = self._execute(is_abandonable=is_abandonable)
+        execution.on_end = on_end
         native = execution.start()
         try:
             native.attend()
@@ -295,8 +301,8 @@ class Flow(FlowBuilder):
 
     def drain(self) -> None:
         """Stops the sources; what is inside still reaches the sinks. From any thread."""
-        if self._execution is not None and self._execution.native is not None:
-            self._execution.native.drain()
+        if self._execution is not None:
+            self._execution.drain()
 
     def interrupt(self) -> None:
         """Drops what waits in the flow, except elements marked to be kept; the flow goes on."""
