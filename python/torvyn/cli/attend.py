@@ -35,6 +35,9 @@ logger = logging.getLogger("torvyn.cli")
 PATIENCE_S: Final = 1.0
 """How long a component may keep a flow that was cancelled, or that is over."""
 
+_NOTICE_S: Final = 1.0
+"""A drain that takes longer is worth a word."""
+
 Notice = Callable[[str], None]
 
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
@@ -56,8 +59,8 @@ class Outcome:
 
 
 def attend(flow: Flow, notice: Notice | None = None) -> Outcome:
-    """Runs the flow to whatever end it has; raises nothing that the flow did. `notice` is told what
-    a signal begins."""
+    """Runs the flow to whatever end it has; raises nothing that the flow did. `notice` is told
+    when a signal takes its time."""
     # A thread that waits for the interpreter gets it within half a millisecond, not five.
     sys.setswitchinterval(0.0005)
     with Wakeups() as wakeups:
@@ -76,6 +79,7 @@ class Attendance:
         self._heard = 0
         self._error: BaseException | None = None
         self._give_up_s: float | None = None
+        self._notice_s: float | None = None
         self._has_given_up = False
         self._is_done = self._is_left_behind = False
         self._thread = threading.Thread(target=self._run, name="torvyn-flow", daemon=True)
@@ -98,12 +102,16 @@ class Attendance:
         """Until the flow has ended, or goes on without us."""
         self._thread.start()
         while not self._is_over():
-            self._wakeups.wait(self._give_up_s)
+            times = [due_s for due_s in (self._give_up_s, self._notice_s) if due_s is not None]
+            self._wakeups.wait(min(times, default=None))
             if len(self._wakeups.signals) > self._heard:
                 self._heard += 1
                 self._on_signal(self._heard)
-            elif self._give_up_s is not None and time.monotonic() >= self._give_up_s:
+            elif _has_passed(self._give_up_s):
                 self._give_up()
+            elif _has_passed(self._notice_s):
+                self._notice_s = None
+                self._notice("Draining; a second signal cancels.")
 
     def _is_over(self) -> bool:
         execution = self._flow._execution
@@ -117,11 +125,10 @@ class Attendance:
         if count == 1 and is_running:
             self._flow.drain()
             patience_s += self._flow.plan.runtime.drain_timeout_s
-            self._notice("Draining; a second signal cancels.")
+            self._notice_s = time.monotonic() + _NOTICE_S
         else:
             self._flow.cancel()
-            if is_running:
-                self._notice("Cancelling; a third signal ends the process.")
+            self._notice_s = None
         self._give_up_s = time.monotonic() + patience_s
 
     def _give_up(self) -> None:
@@ -151,6 +158,10 @@ class Attendance:
         elif self._flow.state != "completed":
             state = "failed"
         return Outcome(state, self._flow.statistics, error)
+
+
+def _has_passed(time_s: float | None) -> bool:
+    return time_s is not None and time.monotonic() >= time_s
 
 
 class Wakeups(AbstractContextManager["Wakeups"]):
