@@ -115,7 +115,11 @@ class Attendance:
 
     def _is_over(self) -> bool:
         execution = self._flow._execution
-        is_left = execution is not None and execution.has_left_thread and execution.over.is_set()
+        is_left = (
+            execution is not None
+            and execution.abandonment.has_left_thread
+            and execution.over.is_set()
+        )
         return self._is_done or is_left or self._is_left_behind
 
     def _on_signal(self, count: int) -> None:
@@ -142,7 +146,7 @@ class Attendance:
         self._has_given_up = True
         left_s = runtime.teardown_timeout_s * len(execution.runners)
         self._give_up_s = time.monotonic() + left_s + PATIENCE_S
-        execution.give_up()
+        execution.abandonment.give_up()
 
     def outcome(self) -> Outcome:
         error = self._error

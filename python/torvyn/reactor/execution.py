@@ -2,17 +2,11 @@
 
 It owns the native flow and the runners for the time of the run. When the last turn has run, on
 whatever thread, the components are torn down, the facts are taken, and those who wait hear of it.
-
-A thread that a component keeps beyond a limit is the caller's own, and then all that can be done is
-to report it; or it is ours (a worker, the thread of a command), and then the run is abandoned: it
-ends for those who wait, and the thread stays behind.
 """
 
 from __future__ import annotations
 
 import contextlib
-import logging
-import os
 import sys
 import threading
 import time
@@ -20,20 +14,20 @@ import weakref
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from torvyn._native import ManualClock, NativeFlow
-from torvyn.contract import Context, End
+from torvyn.contract import End
 from torvyn.link.plan import Plan
 from torvyn.reactor import blueprint, statistics
+from torvyn.reactor.abandonment import Abandonment
 from torvyn.reactor.error_report import ErrorReport
+from torvyn.reactor.facts import Facts
 from torvyn.reactor.failure import exception_of
 from torvyn.reactor.lifecycle import Lifecycle
-from torvyn.reactor.parts import make_runners
+from torvyn.reactor.parts import make_context, make_runners
 from torvyn.reactor.runners import Runner
 from torvyn.reactor.runners.place import Blocking, OnLoop
-from torvyn.reactor.runners.recording import Recording
 from torvyn.reactor.stages import run_blocking
 from torvyn.reactor.stuck import Stuck, find_stuck, may_block
 from torvyn.reactor.time_limits import TimeLimits, deadline_exceeded
@@ -41,12 +35,6 @@ from torvyn.sandbox.audit import Audit
 
 if TYPE_CHECKING:
     from torvyn.reactor.runners.stepped import Steps
-
-logger = logging.getLogger("torvyn.reactor")
-
-Call = tuple[str, str, int, int, int, int, int]
-"""Node, outcome, made, bytes the node had copied by then, sequence, start and duration in
-nanoseconds."""
 
 
 class Execution:
@@ -66,34 +54,26 @@ class Execution:
         self.is_on_loop = False
         """An event loop drives: the teardown may have to be awaited, so the loop's driver does
         it."""
-        self.is_abandonable = is_abandonable
-        """The thread that drives is ours: when a component keeps it, the run ends without it."""
+        self.abandonment = Abandonment(self, is_abandonable)
         self.on_end: Callable[[], None] | None = None
         self.stop_ringing: Callable[[], None] | None = None
-        self.trace: tuple[list[Call], int] = ([], 0)
         self.runners: list[Runner] = []
         self._clock = clock
         self._steps = steps
         self._limit = limit
-        self._trace_limit = trace_limit
-        self._recording = Recording(trace_limit)
+        self.facts = Facts(plan, trace_limit)
         self._state = "validated"
         self._is_cancelled = self._is_drained = False
-        self._is_abandoned = False
-        self.has_left_thread = False
-        """Another thread has taken over from one that a component keeps."""
         self._once = threading.Lock()
         self._started: Future[None] = Future()
         """All components are initialised, or will not be."""
         self._native: NativeFlow | None = None
         self._wiring: blueprint.Wiring = []
-        self._final: statistics.Statistics | None = None
-        self._started_s = time.monotonic()
-        self._over_s: float | None = None
+        self._created_s = time.monotonic()
         self.limits = TimeLimits(self)
         # In a simulation nothing runs by real time.
         self._blocking = Blocking(self.limits.watched if steps is None else _unwatched)
-        self.context = _context(plan)
+        self.context = make_context(plan)
         self._audit = Audit(plan.audit, plan.audit_file, plan.name, self.context.flow_id)
 
     # Start
@@ -106,10 +86,7 @@ class Execution:
             self._fail_early(error)
             raise
         self.lifecycle = Lifecycle(self.plan, self.runners)
-        if self._trace_limit:
-            for runner in self.runners:
-                if runner.node.run != "inline":
-                    self._recording.watch(runner.node.name, runner.node.role, runner.component)
+        self.facts.record(self.runners)
         if self._clock is None:
             self.limits.start()
         return self
@@ -120,6 +97,7 @@ class Execution:
             run_blocking(self.lifecycle.init(self._blocking))
             return self._begin()
         except BaseException as error:
+            run_blocking(self.lifecycle.teardown(self._blocking))
             self._fail_early(error)
             raise
 
@@ -130,7 +108,7 @@ class Execution:
             self._started.result()
         else:
             self.start()
-        if self._native is None or self._is_abandoned:
+        if self._native is None or self.abandonment.is_abandoned:
             assert self.error is not None
             raise self.error
         return self._native
@@ -146,6 +124,7 @@ class Execution:
             await self.lifecycle.init(OnLoop(self.limits.watched))
             return self._begin()
         except BaseException as error:
+            await self.lifecycle.teardown(OnLoop(self.limits.watched))
             self._fail_early(error)
             raise
 
@@ -170,14 +149,12 @@ class Execution:
         native.on_over(over)
         if self._limit is not None:
             native.limit(self._limit)
-        if self._trace_limit:
-            native.trace(self._trace_limit)
         self._native = native
         if self._is_drained:
             native.drain()
         if self._is_cancelled:
             native.cancel()
-        self._started_s = time.monotonic()
+        self.facts.start(native)
         for runner in self.runners:
             runner.work()
         self._started.set_result(None)
@@ -187,10 +164,10 @@ class Execution:
         """`init` has used some of it; a clock that is moved by hand has not moved."""
         if self.plan.deadline_s is None or self._clock is not None:
             return self.plan.deadline_s
-        return max(self.plan.deadline_s - (time.monotonic() - self._started_s), 0.0)
+        return max(self.plan.deadline_s - (time.monotonic() - self._created_s), 0.0)
 
     def _fail_early(self, error: BaseException) -> None:
-        if not self._is_abandoned:
+        if not self.abandonment.is_abandoned:
             self._state, self.error = "failed", error
             self._conclude()
 
@@ -198,7 +175,7 @@ class Execution:
 
     def _on_over(self) -> None:
         """The last turn has run, on this thread."""
-        self._over_s = time.monotonic()
+        self.facts.over_s = time.monotonic()
         self.limits.stop()
         if self._native is not None and self.error is None:
             raw = self._native.take_failure()
@@ -207,9 +184,9 @@ class Execution:
             elif raw is not None:
                 self.error = exception_of(self.plan, self._wiring, raw)
         if not self.is_on_loop:
-            self._end()
+            self.end_on_this_thread()
 
-    def _end(self) -> None:
+    def end_on_this_thread(self) -> None:
         try:
             run_blocking(self.lifecycle.teardown(self._blocking))
         finally:
@@ -234,17 +211,8 @@ class Execution:
                 self.on_end = None
 
     def _take_facts(self, native: NativeFlow) -> None:
-        # Counts what thread and async stages answered after the last turn.
-        settle = getattr(native, "settle", None)
-        if settle is not None:
-            settle()
-        self._final = self.statistics
-        if self._trace_limit:
-            events, missed = native.take_trace()
-            names = [node.name for node in self.plan.nodes]
-            calls: list[Call] = [(names[event[0]], *event[1:]) for event in events]
-            calls = sorted(self._recording.calls + calls, key=lambda call: call[5])
-            self.trace = calls, missed + self._recording.missed
+        abandoned_in = self._state if self.abandonment.is_abandoned else None
+        self.facts.conclude(native, self.runners, self._wiring, abandoned_in)
         if self.plan.tail is None:
             native.close()
 
@@ -296,9 +264,8 @@ class Execution:
 
     def _count_last_outputs(self) -> None:
         """What a flush sent to the caller was still waiting for him when the facts were taken."""
-        if self._final is not None and self.plan.tail is not None:
-            self._final = None
-            self._final = self.statistics
+        if self.facts.final is not None and self.plan.tail is not None and self._native is not None:
+            self.facts.final = self.facts.now(self._native, self.runners, self._wiring)
 
     def cancel(self) -> None:
         self._is_cancelled = True
@@ -314,43 +281,17 @@ class Execution:
         if self.error is not None:
             raise self.error
 
-    # Limits
-
     def find_stuck(self) -> Stuck:
         """The call that keeps a thread."""
         return find_stuck(self.runners, getattr(self._native, "current_node", None))
 
-    def abandon(
-        self, error: BaseException | None, stuck: Runner | None, state: str = "failed"
-    ) -> None:
-        """Ends the run for those who wait; the thread that `stuck` keeps stays behind."""
-        if self._is_abandoned or self.over.is_set():
-            return
-        self._state, self.error, self._is_abandoned = state, error, True
+    def abandon(self, error: BaseException | None, stuck: Runner | None, state: str) -> None:
+        """The run is over for those who wait; `stuck` is not called again."""
+        self._state, self.error = state, error
         self.cancel()
         self.lifecycle.leave_out(stuck)
         if not self._started.done():
             self._started.set_result(None)
-        self.end_elsewhere()
-
-    def give_up(self) -> None:
-        """Nobody wants to wait any longer for the component that keeps the run."""
-        stuck = self.find_stuck()
-        logger.warning(
-            "%s has not returned and was abandoned%s",
-            stuck.place,
-            f":\n{stuck.stack}" if stuck.stack else "",
-            extra={"event": "node.abandoned"},
-        )
-        if self._over_s is None:
-            self.abandon(None, stuck.runner, "cancelled")
-        elif not self.over.is_set():
-            self.end_elsewhere()
-
-    def end_elsewhere(self) -> None:
-        """Another thread tears down what is left."""
-        self.has_left_thread = True
-        threading.Thread(target=self._end, name="torvyn-teardown", daemon=True).start()
 
     # Facts
 
@@ -365,7 +306,7 @@ class Execution:
 
     @property
     def state(self) -> str:
-        if self._native is None or self._is_abandoned:
+        if self._native is None or self.abandonment.is_abandoned:
             return self._state
         return self._native.state
 
@@ -375,36 +316,16 @@ class Execution:
 
     @property
     def is_final(self) -> bool:
-        return self._final is not None
+        return self.facts.final is not None
 
     @property
     def statistics(self) -> statistics.Statistics:
-        if self._final is not None:
-            return self._final
+        if self.facts.final is not None:
+            return self.facts.final
         if self._native is None:
             return statistics.nothing_yet(self.plan, self._state)
-        elapsed_s = (self._over_s or time.monotonic()) - self._started_s
-        guests = {r.node.name: r.guest for r in self.runners if r.guest is not None}
-        counted = statistics.from_native(
-            self.plan,
-            self._wiring,
-            self._native.statistics(),
-            elapsed_s,
-            {name: guest.health for name, guest in guests.items()},
-            {name: guest.denied for name, guest in guests.items()},
-        )
-        return replace(counted, state=self._state) if self._is_abandoned else counted
+        return self.facts.now(self._native, self.runners, self._wiring)
 
 
 def _unwatched(runner: Runner, phase: str) -> AbstractContextManager[None]:
     return contextlib.nullcontext()
-
-
-def _context(plan: Plan) -> Context:
-    deadline_s = plan.deadline_s
-    return Context(
-        flow_id=os.urandom(8).hex(),
-        flow_name=plan.name,
-        trace_id=os.urandom(16).hex(),
-        deadline_ns=None if deadline_s is None else time.monotonic_ns() + int(deadline_s * 1e9),
-    )

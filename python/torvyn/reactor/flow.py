@@ -23,7 +23,8 @@ from torvyn.reactor.statistics import Statistics, nothing_yet
 
 if TYPE_CHECKING:
     from torvyn._native import ManualClock, NativeFlow
-    from torvyn.reactor.execution import Call, Execution
+    from torvyn.reactor.execution import Execution
+    from torvyn.reactor.facts import Call
     from torvyn.reactor.runners.stepped import Steps
 
 
@@ -346,7 +347,7 @@ class Flow(FlowBuilder):
 
     def take_trace(self) -> tuple[list[Call], int]:
         """The calls recorded, in order, and how many were missed beyond the limit."""
-        return self._execution.trace if self._execution is not None else ([], 0)
+        return self._execution.facts.trace if self._execution is not None else ([], 0)
 
     def __repr__(self) -> str:
         return f"<Flow {self.name!r}: {self.state}>"
