@@ -13,6 +13,7 @@ from blocking_parts import RUNS, Blocker, part
 import torvyn
 from torvyn.errors import FlowError
 from torvyn.reactor import time_limits
+from torvyn.reactor.spare_threads import run_elsewhere
 from torvyn.testing import CollectingSink
 
 LIMIT_S = 0.1
@@ -276,3 +277,23 @@ def test_a_flow_that_is_fed_reports_a_component_that_does_not_return(blocker, re
     releasing.join(ENOUGH_S)
 
     assert len(reports.texts) == 1
+
+
+def test_a_start_that_is_interrupted_leaves_nothing_running(blocker, monkeypatch):
+    stuck = blocker("init")
+
+    def run_and_interrupt(act):
+        run_elsewhere(act)
+        assert stuck.entered.wait(ENOUGH_S)
+        raise KeyboardInterrupt
+
+    flow = limited(part(stuck, "inline"), init_timeout_s=60)
+    monkeypatch.setattr("torvyn.reactor.execution.run_elsewhere", run_and_interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        flow.start()
+    stuck.released.set()
+
+    assert stuck.torn.wait(ENOUGH_S)
+    with pytest.raises(KeyboardInterrupt):
+        flow.wait(ENOUGH_S)
+    assert flow.state == "failed"

@@ -12,7 +12,6 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
-from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
@@ -27,7 +26,8 @@ from torvyn.reactor.failure import exception_of
 from torvyn.reactor.lifecycle import Lifecycle
 from torvyn.reactor.parts import make_context, make_runners
 from torvyn.reactor.runners import Runner
-from torvyn.reactor.runners.place import Blocking, OnLoop
+from torvyn.reactor.runners.place import Blocking, OnLoop, Overdue
+from torvyn.reactor.spare_threads import run_elsewhere
 from torvyn.reactor.stages import run_blocking
 from torvyn.reactor.stuck import Stuck, find_stuck, may_block
 from torvyn.reactor.time_limits import TimeLimits, deadline_exceeded
@@ -65,8 +65,8 @@ class Execution:
         self._state = "validated"
         self._is_cancelled = self._is_drained = False
         self._once = threading.Lock()
-        self._started: Future[None] = Future()
-        """All components are initialised, or will not be."""
+        self._started: threading.Event | None = None
+        """All components are initialised, or will not be; None: nobody waits for that."""
         self._native: NativeFlow | None = None
         self._wiring: blueprint.Wiring = []
         self._created_s = time.monotonic()
@@ -104,8 +104,14 @@ class Execution:
     def start_within_limits(self) -> NativeFlow:
         """The same; a component that blocks in `init` keeps another thread than this one."""
         if any(may_block(runner.component, "init") for runner in self.runners):
-            threading.Thread(target=self._start_quietly, name="torvyn-init", daemon=True).start()
-            self._started.result()
+            self._started = threading.Event()
+            try:
+                run_elsewhere(self._start_quietly)
+                self._started.wait()
+            except BaseException as error:
+                # Ctrl-C: nobody will drive what starts there.
+                self.abandonment.abandon(error, None)
+                raise
         else:
             self.start()
         if self._native is None or self.abandonment.is_abandoned:
@@ -129,6 +135,8 @@ class Execution:
             raise
 
     def _begin(self) -> NativeFlow:
+        if self.abandonment.is_abandoned:
+            raise Overdue(0.0)
         self._state = "instantiated"
         native, self._wiring = blueprint.build(
             self.plan,
@@ -154,10 +162,10 @@ class Execution:
             native.drain()
         if self._is_cancelled:
             native.cancel()
-        self.facts.start(native)
+        self.facts.start(native, self._wiring)
         for runner in self.runners:
             runner.work()
-        self._started.set_result(None)
+        self._tell_started()
         return native
 
     def _deadline_left_s(self) -> float | None:
@@ -165,6 +173,10 @@ class Execution:
         if self.plan.deadline_s is None or self._clock is not None:
             return self.plan.deadline_s
         return max(self.plan.deadline_s - (time.monotonic() - self._created_s), 0.0)
+
+    def _tell_started(self) -> None:
+        if self._started is not None:
+            self._started.set()
 
     def _fail_early(self, error: BaseException) -> None:
         if not self.abandonment.is_abandoned:
@@ -203,8 +215,7 @@ class Execution:
             if self._native is not None:
                 self._take_facts(self._native)
         finally:
-            if not self._started.done():
-                self._started.set_result(None)
+            self._tell_started()
             self.over.set()
             if self.on_end is not None:
                 self.on_end()
@@ -212,7 +223,7 @@ class Execution:
 
     def _take_facts(self, native: NativeFlow) -> None:
         abandoned_in = self._state if self.abandonment.is_abandoned else None
-        self.facts.conclude(native, self.runners, self._wiring, abandoned_in)
+        self.facts.conclude(native, abandoned_in)
         if self.plan.tail is None:
             native.close()
 
@@ -224,7 +235,8 @@ class Execution:
         if not self.over.is_set():
             native.cancel()
             native.drive(False, False)
-        self._count_last_outputs()
+        if self.plan.tail is not None:
+            self.facts.count_again(native)
         native.close()
         if self.stop_ringing is not None:
             self.stop_ringing()
@@ -246,7 +258,8 @@ class Execution:
             raise
         finally:
             self._conclude()
-            self._count_last_outputs()
+            if self.plan.tail is not None:
+                self.facts.count_again(native)
             native.close()
 
     def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
@@ -261,11 +274,6 @@ class Execution:
         self.leave()
         # The flow's own hook finds nobody any more.
         self._on_over()
-
-    def _count_last_outputs(self) -> None:
-        """What a flush sent to the caller was still waiting for him when the facts were taken."""
-        if self.facts.final is not None and self.plan.tail is not None and self._native is not None:
-            self.facts.final = self.facts.now(self._native, self.runners, self._wiring)
 
     def cancel(self) -> None:
         self._is_cancelled = True
@@ -290,8 +298,7 @@ class Execution:
         self._state, self.error = state, error
         self.cancel()
         self.lifecycle.leave_out(stuck)
-        if not self._started.done():
-            self._started.set_result(None)
+        self._tell_started()
 
     # Facts
 
@@ -316,15 +323,13 @@ class Execution:
 
     @property
     def is_final(self) -> bool:
-        return self.facts.final is not None
+        return self.facts.is_final
 
     @property
     def statistics(self) -> statistics.Statistics:
-        if self.facts.final is not None:
-            return self.facts.final
         if self._native is None:
             return statistics.nothing_yet(self.plan, self._state)
-        return self.facts.now(self._native, self.runners, self._wiring)
+        return self.facts.counted(self._native)
 
 
 def _unwatched(runner: Runner, phase: str) -> AbstractContextManager[None]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from functools import cache, partial
 
 from torvyn._native import NativeFlow
 from torvyn.link.plan import Plan
@@ -23,49 +23,66 @@ class Facts:
         self.trace: tuple[list[Call], int] = ([], 0)
         self.over_s: float | None = None
         """When the last turn had run."""
-        self.final: statistics.Statistics | None = None
         self._plan = plan
         self._trace_limit = trace_limit
         self._recording = Recording(trace_limit)
         self._started_s = time.monotonic()
+        self._runners: Sequence[Runner] = ()
+        self._wiring: Wiring = []
+        self._last: Callable[[], statistics.Statistics] | None = None
 
     def record(self, runners: Sequence[Runner]) -> None:
         """The calls of stages outside the turns, for a traced flow: nothing else sees them."""
+        self._runners = runners
         for runner in runners if self._trace_limit else ():
             if runner.node.run != "inline":
                 self._recording.watch(runner.node.name, runner.node.role, runner.component)
 
-    def start(self, native: NativeFlow) -> None:
+    def start(self, native: NativeFlow, wiring: Wiring) -> None:
+        self._wiring = wiring
         self._started_s = time.monotonic()
         if self._trace_limit:
             native.trace(self._trace_limit)
 
-    def now(
-        self, native: NativeFlow, runners: Sequence[Runner], wiring: Wiring
-    ) -> statistics.Statistics:
-        guests = {r.node.name: r.guest for r in runners if r.guest is not None}
-        return statistics.from_native(
-            self._plan,
-            wiring,
-            native.statistics(),
-            (self.over_s or time.monotonic()) - self._started_s,
-            {name: guest.health for name, guest in guests.items()},
-            {name: guest.denied for name, guest in guests.items()},
+    @property
+    def is_final(self) -> bool:
+        return self._last is not None
+
+    def counted(self, native: NativeFlow) -> statistics.Statistics:
+        return self._last() if self._last is not None else self._read(native)()
+
+    def _read(
+        self, native: NativeFlow, state: str | None = None
+    ) -> Callable[[], statistics.Statistics]:
+        """Reads the counters now; names are put to them when somebody asks, and most never do."""
+        guests = {r.node.name: r.guest for r in self._runners if r.guest is not None}
+        elapsed_s = (self.over_s or time.monotonic()) - self._started_s
+        raw = native.statistics()
+        if state is not None:
+            raw["state"] = state
+        health = {name: guest.health for name, guest in guests.items()}
+        denied = {name: guest.denied for name, guest in guests.items()}
+        return cache(
+            partial(
+                statistics.from_native, self._plan, self._wiring, raw, elapsed_s, health, denied
+            )
         )
 
-    def conclude(
-        self, native: NativeFlow, runners: Sequence[Runner], wiring: Wiring, state: str | None
-    ) -> None:
+    def conclude(self, native: NativeFlow, state: str | None) -> None:
         """Once the components are torn down. `state`: the run was abandoned in it."""
         # Counts what thread and async stages answered after the last turn.
         settle = getattr(native, "settle", None)
         if settle is not None:
             settle()
-        final = self.now(native, runners, wiring)
-        self.final = final if state is None else replace(final, state=state)
+        self._last = self._read(native, state)
         if self._trace_limit:
             events, missed = native.take_trace()
             names = [node.name for node in self._plan.nodes]
             calls: list[Call] = [(names[event[0]], *event[1:]) for event in events]
             calls = sorted(self._recording.calls + calls, key=lambda call: call[5])
             self.trace = calls, missed + self._recording.missed
+
+    def count_again(self, native: NativeFlow) -> None:
+        """What a flush sent to the caller was still waiting for him when the facts were taken."""
+        if self._last is not None:
+            self._last = self._read(native)
