@@ -216,7 +216,7 @@ CATALOGUE: Final[dict[str, str]] = {
     "reactor.memory-exceeded": "A node holds more bytes than its `max_memory`.",
     "reactor.name-taken": "A node was added under a name that the flow has already.",
     "reactor.no-sink": "A flow without a sink was run or started.",
-    "reactor.no-source": "A flow without a source was run or started.",
+    "reactor.no-source": "A flow without a source was run, started or iterated.",
     "reactor.not-started": "A flow that was never started was waited for.",
     "reactor.panic": "The reactor itself failed. This is a bug in torvyn.",
     "reactor.queue-full": "A queue with the policy `error` was full.",

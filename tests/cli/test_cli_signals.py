@@ -1,4 +1,7 @@
-"""Signals: Ctrl-C and SIGTERM end a flow in good order, twice at once. Pipes tell when it runs."""
+"""Signals: the first Ctrl-C or SIGTERM drains, the second cancels, the third ends the process.
+
+Pipes tell when the flow runs.
+"""
 
 from __future__ import annotations
 
@@ -59,15 +62,52 @@ STUCK_IN_INIT = """
         def pull(self):
             return None
 """
+STUCK_IN_TEARDOWN = """
+    class Endless(torvyn.Source):
+        def pull(self):
+            return None
+        def teardown(self):
+            print("begun", flush=True)
+            while True:
+                pass
+"""
+TEN = """
+    class Endless(torvyn.Source):
+        count = 0
+        def pull(self):
+            self.count += 1
+            if self.count == 11:
+                print("begun", flush=True)
+            return "x" if self.count <= 10 else torvyn.PENDING
+"""
+HOLDING = """
+    class Holding(torvyn.Aggregator):
+        count = 0
+        def ingest(self, element):
+            self.count += 1
+        def flush(self):
+            return [f"{self.count} flushed"]
+"""
+PAUSED = """
+    class Paused(torvyn.Sink):
+        def push(self, element):
+            return torvyn.Signal.PAUSE
+        def teardown(self):
+            print("torn down", flush=True)
+"""
+
+Run = Callable[..., "subprocess.Popen[str]"]
 
 
 @pytest.fixture
-def run(start: Start, project: Callable[..., Path]) -> Callable[[str], subprocess.Popen[str]]:
+def run(start: Start, project: Callable[..., Path]) -> Run:
     """A flow that has begun, in its own process."""
 
-    def begin(source: str) -> subprocess.Popen[str]:
-        nodes = {"source": 'component = "endless"', "sink": 'component = "null"'}
-        process = start("run", cwd=project(nodes, endless=source))
+    def begin(
+        source: str, *arguments: str, then: dict[str, str] | None = None, **parts: str
+    ) -> subprocess.Popen[str]:
+        nodes = {"source": 'component = "endless"', **(then or {"sink": 'component = "null"'})}
+        process = start("run", *arguments, cwd=project(nodes, endless=source, **parts))
         assert process.stdout is not None
         assert process.stdout.readline() == "begun\n"
         return process
@@ -81,7 +121,7 @@ def run(start: Start, project: Callable[..., Path]) -> Callable[[str], subproces
     [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")],
 )
 def test_a_signal_ends_the_flow_with_its_summary(
-    run: Callable[[str], subprocess.Popen[str]], source: str, number: int, code: int, word: str
+    run: Run, source: str, number: int, code: int, word: str
 ) -> None:
     process = run(source)
     process.send_signal(number)
@@ -95,37 +135,63 @@ def test_a_signal_ends_the_flow_with_its_summary(
     assert "error" not in err
 
 
-def test_a_component_that_does_not_come_back_is_broken_off(
-    run: Callable[[str], subprocess.Popen[str]],
-) -> None:
-    process = run(STUCK)
+def test_what_is_inside_reaches_the_sink_before_the_flow_ends(run: Run) -> None:
+    then = {"held": 'component = "holding"', "sink": 'component = "console"'}
+    process = run(TEN, then=then, holding=HOLDING)
     process.send_signal(signal.SIGINT)
 
     out, err = process.communicate()
 
-    assert (process.returncode, out) == (130, "torn down\n")
-    assert "Flow 'main' interrupted." in err
+    assert (process.returncode, out) == (130, "10 flushed\n")
+    assert err.endswith("[torvyn] 10 elements produced | 1 elements emitted\n")
 
 
-def test_a_signal_while_components_start_ends_the_command(
-    run: Callable[[str], subprocess.Popen[str]],
-) -> None:
-    process = run(STUCK_IN_INIT)
-    process.send_signal(signal.SIGINT)
-
-    assert "Flow 'main' interrupted." in process.communicate()[1]
-    assert process.returncode == 130
-
-
-def test_a_second_signal_ends_the_process_at_once(
-    run: Callable[[str], subprocess.Popen[str]],
-) -> None:
-    stubborn = ENDLESS + "            while True: pass\n"
-    process = run(stubborn)
-    assert process.stdout is not None
-    process.send_signal(signal.SIGINT)
-    while process.stdout.readline() != "torn down\n":
+def test_a_second_signal_cancels_and_what_is_inside_is_counted(run: Run) -> None:
+    process = run(TEN, then={"sink": 'component = "paused"'}, paused=PAUSED)
+    process.send_signal(signal.SIGTERM)
+    assert process.stderr is not None
+    while "Draining" not in process.stderr.readline():
         pass
     process.send_signal(signal.SIGINT)
 
-    assert process.wait() == 130
+    out, err = process.communicate()
+
+    # The first is in the hand of the sink, the others wait in its queue.
+    assert (process.returncode, out) == (143, "torn down\n")
+    assert "Flow 'main' terminated." in err
+    assert "10 elements produced | 1 elements emitted | 9 unread" in err
+
+
+def test_a_component_that_does_not_return_is_reported_and_left_behind(run: Run) -> None:
+    process = run(STUCK, "--set", "runtime.drain_timeout=100ms")
+    process.send_signal(signal.SIGINT)
+
+    out, err = process.communicate()
+
+    assert (process.returncode, out) == (130, "")
+    assert "node `source` in `pull` has not returned and was abandoned" in err
+    assert "threading.Event().wait()" in err
+    assert "Flow 'main' interrupted." in err
+
+
+@pytest.mark.parametrize(
+    ("source", "phase"), [(STUCK_IN_INIT, "init"), (STUCK_IN_TEARDOWN, "teardown")]
+)
+def test_one_signal_ends_a_command_that_is_stuck(run: Run, source: str, phase: str) -> None:
+    process = run(source, "--set", "runtime.teardown_timeout=1h")
+    process.send_signal(signal.SIGINT)
+
+    err = process.communicate()[1]
+
+    assert process.returncode == 130
+    assert f"node `source` in `{phase}` has not returned and was abandoned" in err
+    assert "Flow 'main' interrupted." in err
+
+
+def test_a_third_signal_ends_the_process_at_once(run: Run) -> None:
+    process = run(STUCK, "--set", "runtime.drain_timeout=1h")
+    while process.poll() is None:
+        process.send_signal(signal.SIGINT)
+
+    assert process.returncode == 130
+    assert "Flow 'main'" not in process.communicate()[1].replace("Running flow", "")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
-from model import Model
+from reference_model import Model
 from scenario import Scenario, is_in_order
 from world import Outcome
 

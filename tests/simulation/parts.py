@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Awaitable, Iterator
 from typing import Any, Protocol
 
-from model import RETRIES, breaks, made_of, ports_of, verdict
+from reference_model import RETRIES, breaks, made_of, ports_of, verdict
 from scenario import Stage, attempts_needed, fails, roll
 
 import torvyn

@@ -6,6 +6,7 @@
     asking   which engine or flow answers, and how     listening signals while an answer streams
     printing an answer as text or frames               markdown  for a terminal, while it streams
     reply    what an answer is to all of them          remote    a server's answers
+    exiting  the end of the process
 
 Nothing is imported here before it is called: `torvyn --help` must answer at once.
 """
@@ -18,5 +19,6 @@ import sys
 def main() -> None:
     """The entry point of the script; ends the process with the command's exit code."""
     from torvyn.cli.app import run
+    from torvyn.cli.exiting import exit_with
 
-    sys.exit(run(sys.argv[1:]))
+    exit_with(run(sys.argv[1:]))

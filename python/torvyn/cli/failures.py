@@ -43,6 +43,8 @@ def exit_code_of(action: Callable[[], Any], screen: Screen) -> int:
 
 def _fail(error: TorvynError, screen: Screen) -> int:
     screen.fail(error)
+    for note in getattr(error, "__notes__", ()):
+        screen.note("\n" + screen.redact(note))
     if screen.verbose and error.__cause__ is not None:
         screen.note("\n" + screen.redact(cause_text(error)))
     return error.exit_code

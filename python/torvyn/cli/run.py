@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import logging
+import sys
+from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -32,9 +35,10 @@ torvyn run --config filter.words=secret,private"""
 def command(screen: Screen, stats: bool, **options: Any) -> int:
     """Run a flow.
 
-    What components print goes to standard output, the rest to standard error. Ctrl-C ends the flow
-    in good order; a second one ends it at once. With `--format json` the statistics go to standard
-    output, as the last line.
+    What components print goes to standard output, the rest to standard error. Ctrl-C drains the
+    flow: its sources stop, and what is inside still reaches the sinks. A second one cancels it, a
+    third ends the process. With `--format json` the statistics go to standard output, as the last
+    line.
     """
     plan, limit = planned(options)
     screen.secrets = plan.secrets
@@ -61,13 +65,20 @@ def run_plan(screen: Screen, plan: Plan, limit: int | None) -> Outcome:
     with show_logs("json" if screen.is_json else "human", screen.log_level, plan.secrets):
         screen.say(f"[torvyn] Running flow '{plan.name}'", "")
         _log(screen, "flow.started", f"running flow `{plan.name}`", flow=plan.name)
-        outcome = attend(flow)
+        outcome = attend(flow, partial(_notice, screen))
         line = summary_line(outcome.statistics)
         message = f"flow `{plan.name}` {outcome.state}: {line}"
         _log(screen, "flow.ended", message, flow=plan.name, state=outcome.state)
     if outcome.state != "unread":
         screen.say("", f"[torvyn] Flow '{plan.name}' {outcome.state}.", f"[torvyn] {line}")
     return outcome
+
+
+def _notice(screen: Screen, text: str) -> None:
+    """Past the screen, which flushes standard output first: a component may be stuck in a write."""
+    if not screen.is_quiet and not screen.is_json:
+        with suppress(OSError, ValueError):
+            print(f"\n[torvyn] {text}", file=sys.stderr, flush=True)
 
 
 def _log(screen: Screen, event: str, message: str, **fields: str) -> None:

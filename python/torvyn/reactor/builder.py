@@ -84,12 +84,7 @@ class FlowBuilder:
                 f"flow `{self.name}` has no sink to {what} it into",
                 hint="add a sink, or iterate the flow: `for element in flow`",
             )
-        if self.plan.head is not None:
-            raise FlowError(
-                "reactor.no-source",
-                f"flow `{self.name}` has no source",
-                hint="add a source, or feed the flow: `flow.feed(item)`",
-            )
+        self._must_have_source()
 
     def _must_be_open(self, what: str) -> None:
         if self.plan.tail is None:
@@ -98,6 +93,15 @@ class FlowBuilder:
                 "reactor.has-sink",
                 f"flow `{self.name}` ends in a sink, `{sinks[0]}`: there is nothing to {what}",
                 hint="use flow.run(), or leave the sink out",
+            )
+        self._must_have_source()
+
+    def _must_have_source(self) -> None:
+        if self.plan.head is not None:
+            raise FlowError(
+                "reactor.no-source",
+                f"flow `{self.name}` has no source",
+                hint="add a source, or feed the flow: `flow.feed(item)`",
             )
 
     def _must_be_fed(self) -> None:

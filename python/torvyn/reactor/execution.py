@@ -2,37 +2,32 @@
 
 It owns the native flow and the runners for the time of the run. When the last turn has run, on
 whatever thread, the components are torn down, the facts are taken, and those who wait hear of it.
-
-A thread that a component keeps beyond a limit is the caller's own, and then all that can be done is
-to report it; or it is ours (a worker, the thread of a command), and then the run is abandoned: it
-ends for those who wait, and the thread stays behind.
 """
 
 from __future__ import annotations
 
 import contextlib
-import os
 import sys
 import threading
 import time
 import weakref
 from collections.abc import Callable
-from concurrent.futures import Future
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from torvyn._native import ManualClock, NativeFlow
-from torvyn.contract import Context, End
+from torvyn.contract import End
 from torvyn.link.plan import Plan
 from torvyn.reactor import blueprint, statistics
+from torvyn.reactor.abandonment import Abandonment
 from torvyn.reactor.error_report import ErrorReport
+from torvyn.reactor.facts import Facts
 from torvyn.reactor.failure import exception_of
 from torvyn.reactor.lifecycle import Lifecycle
-from torvyn.reactor.parts import make_runners
+from torvyn.reactor.parts import make_context, make_runners
 from torvyn.reactor.runners import Runner
-from torvyn.reactor.runners.place import Blocking, OnLoop
-from torvyn.reactor.runners.recording import Recording
+from torvyn.reactor.runners.place import Blocking, OnLoop, Overdue
+from torvyn.reactor.spare_threads import run_elsewhere
 from torvyn.reactor.stages import run_blocking
 from torvyn.reactor.stuck import Stuck, find_stuck, may_block
 from torvyn.reactor.time_limits import TimeLimits, deadline_exceeded
@@ -40,10 +35,6 @@ from torvyn.sandbox.audit import Audit
 
 if TYPE_CHECKING:
     from torvyn.reactor.runners.stepped import Steps
-
-Call = tuple[str, str, int, int, int, int, int]
-"""Node, outcome, made, bytes the node had copied by then, sequence, start and duration in
-nanoseconds."""
 
 
 class Execution:
@@ -63,32 +54,26 @@ class Execution:
         self.is_on_loop = False
         """An event loop drives: the teardown may have to be awaited, so the loop's driver does
         it."""
-        self.is_abandonable = is_abandonable
-        """The thread that drives is ours: when a component keeps it, the run ends without it."""
+        self.abandonment = Abandonment(self, is_abandonable)
         self.on_end: Callable[[], None] | None = None
         self.stop_ringing: Callable[[], None] | None = None
-        self.trace: tuple[list[Call], int] = ([], 0)
         self.runners: list[Runner] = []
         self._clock = clock
         self._steps = steps
         self._limit = limit
-        self._trace_limit = trace_limit
-        self._recording = Recording(trace_limit)
+        self.facts = Facts(plan, trace_limit)
         self._state = "validated"
-        self._is_cancelled = False
-        self._is_abandoned = False
+        self._is_cancelled = self._is_drained = False
         self._once = threading.Lock()
-        self._started: Future[None] = Future()
-        """All components are initialised, or will not be."""
+        self._started: threading.Event | None = None
+        """All components are initialised, or will not be; None: nobody waits for that."""
         self._native: NativeFlow | None = None
         self._wiring: blueprint.Wiring = []
-        self._final: statistics.Statistics | None = None
-        self._started_s = time.monotonic()
-        self._over_s: float | None = None
+        self._created_s = time.monotonic()
         self.limits = TimeLimits(self)
         # In a simulation nothing runs by real time.
         self._blocking = Blocking(self.limits.watched if steps is None else _unwatched)
-        self.context = _context(plan)
+        self.context = make_context(plan)
         self._audit = Audit(plan.audit, plan.audit_file, plan.name, self.context.flow_id)
 
     # Start
@@ -101,10 +86,7 @@ class Execution:
             self._fail_early(error)
             raise
         self.lifecycle = Lifecycle(self.plan, self.runners)
-        if self._trace_limit:
-            for runner in self.runners:
-                if runner.node.run != "inline":
-                    self._recording.watch(runner.node.name, runner.node.role, runner.component)
+        self.facts.record(self.runners)
         if self._clock is None:
             self.limits.start()
         return self
@@ -115,17 +97,24 @@ class Execution:
             run_blocking(self.lifecycle.init(self._blocking))
             return self._begin()
         except BaseException as error:
+            run_blocking(self.lifecycle.teardown(self._blocking))
             self._fail_early(error)
             raise
 
     def start_within_limits(self) -> NativeFlow:
         """The same; a component that blocks in `init` keeps another thread than this one."""
         if any(may_block(runner.component, "init") for runner in self.runners):
-            threading.Thread(target=self._start_quietly, name="torvyn-init", daemon=True).start()
-            self._started.result()
+            self._started = threading.Event()
+            try:
+                run_elsewhere(self._start_quietly)
+                self._started.wait()
+            except BaseException as error:
+                # Ctrl-C: nobody will drive what starts there.
+                self.abandonment.abandon(error, None)
+                raise
         else:
             self.start()
-        if self._native is None or self._is_abandoned:
+        if self._native is None or self.abandonment.is_abandoned:
             assert self.error is not None
             raise self.error
         return self._native
@@ -141,10 +130,13 @@ class Execution:
             await self.lifecycle.init(OnLoop(self.limits.watched))
             return self._begin()
         except BaseException as error:
+            await self.lifecycle.teardown(OnLoop(self.limits.watched))
             self._fail_early(error)
             raise
 
     def _begin(self) -> NativeFlow:
+        if self.abandonment.is_abandoned:
+            raise Overdue(0.0)
         self._state = "instantiated"
         native, self._wiring = blueprint.build(
             self.plan,
@@ -165,25 +157,29 @@ class Execution:
         native.on_over(over)
         if self._limit is not None:
             native.limit(self._limit)
-        if self._trace_limit:
-            native.trace(self._trace_limit)
         self._native = native
+        if self._is_drained:
+            native.drain()
         if self._is_cancelled:
             native.cancel()
-        self._started_s = time.monotonic()
+        self.facts.start(native, self._wiring)
         for runner in self.runners:
             runner.work()
-        self._started.set_result(None)
+        self._tell_started()
         return native
 
     def _deadline_left_s(self) -> float | None:
         """`init` has used some of it; a clock that is moved by hand has not moved."""
         if self.plan.deadline_s is None or self._clock is not None:
             return self.plan.deadline_s
-        return max(self.plan.deadline_s - (time.monotonic() - self._started_s), 0.0)
+        return max(self.plan.deadline_s - (time.monotonic() - self._created_s), 0.0)
+
+    def _tell_started(self) -> None:
+        if self._started is not None:
+            self._started.set()
 
     def _fail_early(self, error: BaseException) -> None:
-        if not self._is_abandoned:
+        if not self.abandonment.is_abandoned:
             self._state, self.error = "failed", error
             self._conclude()
 
@@ -191,7 +187,7 @@ class Execution:
 
     def _on_over(self) -> None:
         """The last turn has run, on this thread."""
-        self._over_s = time.monotonic()
+        self.facts.over_s = time.monotonic()
         self.limits.stop()
         if self._native is not None and self.error is None:
             raw = self._native.take_failure()
@@ -200,9 +196,9 @@ class Execution:
             elif raw is not None:
                 self.error = exception_of(self.plan, self._wiring, raw)
         if not self.is_on_loop:
-            self._end()
+            self.end_on_this_thread()
 
-    def _end(self) -> None:
+    def end_on_this_thread(self) -> None:
         try:
             run_blocking(self.lifecycle.teardown(self._blocking))
         finally:
@@ -219,23 +215,15 @@ class Execution:
             if self._native is not None:
                 self._take_facts(self._native)
         finally:
-            if not self._started.done():
-                self._started.set_result(None)
+            self._tell_started()
             self.over.set()
             if self.on_end is not None:
                 self.on_end()
                 self.on_end = None
 
     def _take_facts(self, native: NativeFlow) -> None:
-        # Counts what thread and async stages answered after the last turn.
-        native.settle()
-        self._final = self.statistics
-        if self._trace_limit:
-            events, missed = native.take_trace()
-            names = [node.name for node in self.plan.nodes]
-            calls: list[Call] = [(names[event[0]], *event[1:]) for event in events]
-            calls = sorted(self._recording.calls + calls, key=lambda call: call[5])
-            self.trace = calls, missed + self._recording.missed
+        abandoned_in = self._state if self.abandonment.is_abandoned else None
+        self.facts.conclude(native, abandoned_in)
         if self.plan.tail is None:
             native.close()
 
@@ -247,7 +235,8 @@ class Execution:
         if not self.over.is_set():
             native.cancel()
             native.drive(False, False)
-        self._count_last_outputs()
+        if self.plan.tail is not None:
+            self.facts.count_again(native)
         native.close()
         if self.stop_ringing is not None:
             self.stop_ringing()
@@ -269,7 +258,8 @@ class Execution:
             raise
         finally:
             self._conclude()
-            self._count_last_outputs()
+            if self.plan.tail is not None:
+                self.facts.count_again(native)
             native.close()
 
     def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
@@ -285,44 +275,31 @@ class Execution:
         # The flow's own hook finds nobody any more.
         self._on_over()
 
-    def _count_last_outputs(self) -> None:
-        """What a flush sent to the caller was still waiting for him when the facts were taken."""
-        if self._final is not None and self.plan.tail is not None:
-            self._final = None
-            self._final = self.statistics
-
     def cancel(self) -> None:
         self._is_cancelled = True
         if self._native is not None:
             self._native.cancel()
 
+    def drain(self) -> None:
+        self._is_drained = True
+        if self._native is not None:
+            self._native.drain()
+
     def raise_failure(self) -> None:
         if self.error is not None:
             raise self.error
-
-    # Limits
 
     def find_stuck(self) -> Stuck:
         """The call that keeps a thread."""
         native = self._native
         return find_stuck(self.runners, None if native is None else native.current_node)
 
-    def abandon(
-        self, error: BaseException | None, stuck: Runner | None, state: str = "failed"
-    ) -> None:
-        """Ends the run for those who wait; the thread that `stuck` keeps stays behind."""
-        if self._is_abandoned or self.over.is_set():
-            return
-        self._state, self.error, self._is_abandoned = state, error, True
+    def abandon(self, error: BaseException | None, stuck: Runner | None, state: str) -> None:
+        """The run is over for those who wait; `stuck` is not called again."""
+        self._state, self.error = state, error
         self.cancel()
         self.lifecycle.leave_out(stuck)
-        if not self._started.done():
-            self._started.set_result(None)
-        self.end_elsewhere()
-
-    def end_elsewhere(self) -> None:
-        """Another thread tears down what is left."""
-        threading.Thread(target=self._end, name="torvyn-teardown", daemon=True).start()
+        self._tell_started()
 
     # Facts
 
@@ -337,7 +314,7 @@ class Execution:
 
     @property
     def state(self) -> str:
-        if self._native is None or self._is_abandoned:
+        if self._native is None or self.abandonment.is_abandoned:
             return self._state
         return self._native.state
 
@@ -347,36 +324,14 @@ class Execution:
 
     @property
     def is_final(self) -> bool:
-        return self._final is not None
+        return self.facts.is_final
 
     @property
     def statistics(self) -> statistics.Statistics:
-        if self._final is not None:
-            return self._final
         if self._native is None:
             return statistics.nothing_yet(self.plan, self._state)
-        elapsed_s = (self._over_s or time.monotonic()) - self._started_s
-        guests = {r.node.name: r.guest for r in self.runners if r.guest is not None}
-        counted = statistics.from_native(
-            self.plan,
-            self._wiring,
-            self._native.statistics(),
-            elapsed_s,
-            {name: guest.health for name, guest in guests.items()},
-            {name: guest.denied for name, guest in guests.items()},
-        )
-        return replace(counted, state=self._state) if self._is_abandoned else counted
+        return self.facts.counted(self._native)
 
 
 def _unwatched(runner: Runner, phase: str) -> AbstractContextManager[None]:
     return contextlib.nullcontext()
-
-
-def _context(plan: Plan) -> Context:
-    deadline_s = plan.deadline_s
-    return Context(
-        flow_id=os.urandom(8).hex(),
-        flow_name=plan.name,
-        trace_id=os.urandom(16).hex(),
-        deadline_ns=None if deadline_s is None else time.monotonic_ns() + int(deadline_s * 1e9),
-    )

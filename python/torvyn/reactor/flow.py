@@ -7,6 +7,7 @@ started.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
@@ -22,7 +23,8 @@ from torvyn.reactor.statistics import Statistics, nothing_yet
 
 if TYPE_CHECKING:
     from torvyn._native import ManualClock, NativeFlow
-    from torvyn.reactor.execution import Call, Execution
+    from torvyn.reactor.execution import Execution
+    from torvyn.reactor.facts import Call
     from torvyn.reactor.runners.stepped import Steps
 
 # A list of str is not a `list[Emission]`: lists are invariant.
@@ -56,6 +58,7 @@ class Flow(FlowBuilder):
         self._limit: int | None = None
         self._trace_limit = 0
         self._is_cancelled = False
+        self._is_fed = False
         draft = FlowDraft(
             name,
             priority=priority,
@@ -90,8 +93,14 @@ class Flow(FlowBuilder):
 
     def run(self) -> Statistics:
         """Runs the flow to its end on this thread; raises what made it fail."""
+        return self._run()
+
+    def _run(
+        self, *, is_abandonable: bool = False, on_end: Callable[[], None] | None = None
+    ) -> Statistics:
         self._must_be_closed("run")
-        execution = self._execute()
+        execution = self._execute(is_abandonable=is_abandonable)
+        execution.on_end = on_end
         native = execution.start()
         try:
             native.attend()
@@ -211,8 +220,8 @@ class Flow(FlowBuilder):
         out: list[Element],
         taken: int,
     ) -> list[Element]:
-        if execution.over.is_set():
-            # It may have ended half-way, by a verdict: what came after is not wanted.
+        if native.is_over:
+            # It may have ended half-way, by a verdict or a cancel: what came after is not wanted.
             return self._settle(execution, native, out)
         if taken < len(batch):
             full = FlowError(
@@ -262,6 +271,7 @@ class Flow(FlowBuilder):
         if execution is None:
             self._must_be_fed()
             execution = self._execute()
+            self._is_fed = True
             started = execution.start()
             if any(node.run != "inline" for node in self.plan.nodes):
                 # Else nobody ever waits for it, and a signal costs two file descriptors.
@@ -290,11 +300,19 @@ class Flow(FlowBuilder):
         self._is_cancelled = True
         if self._execution is not None:
             self._execution.cancel()
+            if self._is_fed:
+                self._end_fed(self._execution)
+
+    def _end_fed(self, execution: Execution) -> None:
+        """Nobody else would run the turn that ends it. Busy: somebody is inside `feed`, and that
+        call ends it."""
+        with contextlib.suppress(RuntimeError):
+            execution.leave()
 
     def drain(self) -> None:
         """Stops the sources; what is inside still reaches the sinks. From any thread."""
-        if self._execution is not None and self._execution.native is not None:
-            self._execution.native.drain()
+        if self._execution is not None:
+            self._execution.drain()
 
     def interrupt(self) -> None:
         """Drops what waits in the flow, except elements marked to be kept; the flow goes on."""
@@ -338,7 +356,7 @@ class Flow(FlowBuilder):
 
     def take_trace(self) -> tuple[list[Call], int]:
         """The calls recorded, in order, and how many were missed beyond the limit."""
-        return self._execution.trace if self._execution is not None else ([], 0)
+        return self._execution.facts.trace if self._execution is not None else ([], 0)
 
     def __repr__(self) -> str:
         return f"<Flow {self.name!r}: {self.state}>"

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import weakref
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from torvyn.contract import Element
@@ -107,7 +109,8 @@ def call_when_ready(native: NativeFlow, callback: Callable[[], None]) -> Callabl
 
 
 class Bell:
-    """One callback on a loop's line."""
+    """One callback on a loop's line. The line knows it weakly: the callback often belongs to the
+    one that owns the flow, and a loop must not keep either."""
 
     def __init__(self, native: NativeFlow, callback: Callable[[], None]) -> None:
         self._native: NativeFlow | None = native
@@ -118,9 +121,9 @@ class Bell:
     def hang(self, loop: asyncio.AbstractEventLoop) -> None:
         if self._native is not None:
             self._line = bridge(loop)
-            self._token = self._line.register(self._ring)
+            self._token = self._line.register(partial(_ring, weakref.ref(self)))
             self._native.attend_loop(self._line.waker, self._token)
-            loop.call_soon(self._ring)
+            loop.call_soon(self.ring)
 
     def take_down(self) -> None:
         self._native = self._callback = None
@@ -128,6 +131,12 @@ class Bell:
         if self._line is not None and loop is not None and not loop.is_closed():
             loop.call_soon_threadsafe(self._line.unregister, self._token)
 
-    def _ring(self) -> None:
+    def ring(self) -> None:
         if self._callback is not None:
             self._callback()
+
+
+def _ring(reference: weakref.ref[Bell]) -> None:
+    bell = reference()
+    if bell is not None:
+        bell.ring()

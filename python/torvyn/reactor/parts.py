@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import time
 from typing import TYPE_CHECKING
 
 from torvyn.components.sink_file import File
-from torvyn.contract import Component
+from torvyn.contract import Component, Context
 from torvyn.link import instantiate
 from torvyn.link.plan import NodePlan, Plan
 from torvyn.reactor.runners import Runner, runner_of
@@ -42,4 +44,14 @@ def _allowance(plan: Plan, node: NodePlan, audit: Audit) -> Allowance:
         seed=node.seed,
         grants=node.grants,
         audit=audit,
+    )
+
+
+def make_context(plan: Plan) -> Context:
+    deadline_s = plan.deadline_s
+    return Context(
+        flow_id=os.urandom(8).hex(),
+        flow_name=plan.name,
+        trace_id=os.urandom(16).hex(),
+        deadline_ns=None if deadline_s is None else time.monotonic_ns() + int(deadline_s * 1e9),
     )

@@ -85,21 +85,21 @@ def _on_overdue(
     runner: Runner, phase: str, limit_s: float, thread_id: int, execution: Execution
 ) -> None:
     stack = stack_of(thread_id)
-    if not execution.is_abandonable:
+    if not execution.abandonment.is_possible:
         _report(Stuck(runner, phase, stack), limit_s)
     elif phase == "init":
         error = init_timeout(execution.plan, runner.node)
         note_stack(error, stack)
-        execution.abandon(error, runner)
+        execution.abandonment.abandon(error, runner)
     else:
         execution.lifecycle.report_stuck(runner, phase, stack)
-        execution.end_elsewhere()
+        execution.abandonment.end_elsewhere()
 
 
 def _on_deadline(execution: Execution) -> None:
     stuck = execution.find_stuck()
-    if execution.is_abandonable:
-        execution.abandon(deadline_exceeded(execution.plan, stuck), stuck.runner)
+    if execution.abandonment.is_possible:
+        execution.abandonment.abandon(deadline_exceeded(execution.plan, stuck), stuck.runner)
     else:
         _report(stuck, execution.plan.deadline_s or 0.0)
 

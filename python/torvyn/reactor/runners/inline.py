@@ -38,8 +38,8 @@ class InlineRunner:
     async def init(self, place: Place) -> None:
         with place.watched(self, "init"):
             result = self.component.init(self.config)
-        if result is not None and inspect.iscoroutine(result):
-            await place.on_loop(result, self.node.init_timeout_s)
+        if result is not None:
+            await place.settle(result, self.node.init_timeout_s)
         self._is_initialised = True
 
     def work(self) -> None:
@@ -51,8 +51,8 @@ class InlineRunner:
         self._is_initialised = False
         with place.watched(self, "teardown"):
             result = self.component.teardown()
-        if result is not None and inspect.iscoroutine(result):
-            await place.on_loop(result, limit_s)
+        if result is not None:
+            await place.settle(result, limit_s)
 
     def abandon(self) -> None:
         """Torn down on the spot: there is no thread or task of its own that would do it."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import inspect
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
@@ -40,6 +41,9 @@ class Place(Protocol):
     ) -> Any:
         """Runs a coroutine on the loop of the flow's async stages."""
 
+    async def settle(self, value: Any, limit_s: float | None) -> None:
+        """Awaits what `init` or `teardown` of a component inside the turns gave back."""
+
     async def wait(self, future: Future[Any], limit_s: float | None) -> Any:
         """The result of something that happens on another thread."""
 
@@ -68,6 +72,11 @@ class Blocking:
             overdue.thread_id = getattr(loop, "_thread_id", None)
             raise
 
+    async def settle(self, value: Any, limit_s: float | None) -> None:
+        # Another awaitable than a coroutine may be there for a loop that drives, and only for it.
+        if inspect.iscoroutine(value):
+            await self.on_loop(value, limit_s)
+
     async def wait(self, future: Future[Any], limit_s: float | None) -> Any:
         try:
             return future.result(limit_s)
@@ -89,7 +98,13 @@ class OnLoop:
         limit_s: float | None,
         loop: asyncio.AbstractEventLoop | None = None,
     ) -> Any:
-        task = asyncio.ensure_future(work)
+        return await self._within(asyncio.ensure_future(work), limit_s)
+
+    async def settle(self, value: Any, limit_s: float | None) -> None:
+        if inspect.isawaitable(value):
+            await self._within(asyncio.ensure_future(value), limit_s)
+
+    async def _within(self, task: asyncio.Future[Any], limit_s: float | None) -> Any:
         try:
             _, pending = await asyncio.wait([task], timeout=limit_s)
         except BaseException:

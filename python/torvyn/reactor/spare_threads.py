@@ -1,0 +1,45 @@
+"""Threads for calls that may never return: a thread that comes back is used again, one that does
+not is not missed.
+
+Making a thread costs a good part of what starting a flow does.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import threading
+from collections.abc import Callable
+from typing import Final
+
+_MOST_IDLE: Final = 4
+
+_idle: list[SpareThread] = []
+
+
+def run_elsewhere(act: Callable[[], None]) -> None:
+    """Calls `act`, which raises nothing, on a daemon thread."""
+    try:
+        spare = _idle.pop()
+    except IndexError:
+        spare = SpareThread()
+    spare.tasks.put(act)
+
+
+class SpareThread:
+    def __init__(self) -> None:
+        self.tasks: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        threading.Thread(target=self._run, name="torvyn-spare", daemon=True).start()
+
+    def _run(self) -> None:
+        while True:
+            act = self.tasks.get()
+            act()
+            # Or it would keep what it belongs to until the next.
+            del act
+            if len(_idle) >= _MOST_IDLE:
+                return
+            _idle.append(self)
+
+
+os.register_at_fork(after_in_child=_idle.clear)
