@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from torvyn.cli.failures import output_was_closed
 from torvyn.cli.screen import flush_stdout
-from torvyn.errors import Internal
+from torvyn.reactor.failure import own_interrupt
 
 if TYPE_CHECKING:
     from torvyn.reactor import Flow, Statistics
@@ -57,14 +57,13 @@ def attend(flow: Flow) -> Outcome:
             flow.run()
             # A closed pipe must show up before the summary, not after it.
             flush_stdout()
-        except KeyboardInterrupt:
-            watch.caught = watch.caught or signal.SIGINT
+        except KeyboardInterrupt as raised:
+            # Without a signal nobody has pressed Ctrl-C: a component has raised it.
+            error = own_interrupt(raised) if watch.caught is None else None
+            if error is None:
+                watch.caught = watch.caught or signal.SIGINT
         except Exception as raised:
             error = raised
-        except BaseException as raised:
-            # `sys.exit()` in a component ends its flow, not our account of it.
-            error = Internal(f"a component raised {type(raised).__name__}: {raised}")
-            error.__cause__ = raised
     state = "completed"
     if watch.caught is not None:
         state = "terminated" if watch.caught == signal.SIGTERM else "interrupted"

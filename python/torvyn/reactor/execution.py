@@ -63,7 +63,13 @@ class Execution:
         except BaseException as error:
             self.fail_early(error)
             raise
-        return self.begin()
+        try:
+            native = self._build()
+        except BaseException as error:
+            self.launch.teardown()
+            self.fail_early(error)
+            raise
+        return self._begin(native)
 
     async def start_on_loop(self) -> NativeFlow:
         """The same on the running event loop, which drives from now on."""
@@ -73,11 +79,19 @@ class Execution:
         except BaseException as error:
             self.fail_early(error)
             raise
-        return self.begin()
+        try:
+            native = self._build()
+        except BaseException as error:
+            await self.launch.teardown_async()
+            self.fail_early(error)
+            raise
+        return self._begin(native)
 
-    def begin(self) -> NativeFlow:
+    def _build(self) -> NativeFlow:
         self._state = "instantiated"
-        native = self.launch.build()
+        return self.launch.build()
+
+    def _begin(self, native: NativeFlow) -> NativeFlow:
         # The hook must not keep this alive: an abandoned flow is collected and cancels itself.
         this = weakref.ref(self)
 

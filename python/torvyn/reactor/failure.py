@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from torvyn.contract import Element, Output
+from torvyn.contract.probe import describe, is_a, text_of
 from torvyn.errors import (
     BugError,
     ComponentError,
@@ -20,6 +25,7 @@ from torvyn.errors import (
     Unavailable,
 )
 from torvyn.link.plan import NodePlan, Plan
+from torvyn.sandbox.component import GuestComponent
 
 _BY_KIND: dict[str, type[ComponentError]] = {
     cls.default_code.partition(".")[2]: cls
@@ -42,16 +48,7 @@ def exception_of(
             hint='raise queue_depth, or choose backpressure = "block"',
         )
     if kind == "memory-exceeded":
-        node = plan.nodes[raw["node"]]
-        return _at(
-            FlowError(
-                "reactor.memory-exceeded",
-                f"node `{node.name}` used more memory than it may: {raw['message']}",
-                hint="raise the node's max_memory, or let it hold less",
-            ),
-            plan,
-            node,
-        )
+        return _memory_failure(plan, raw)
     if kind == "deadline-exceeded":
         return FlowError(
             "reactor.deadline-exceeded",
@@ -61,10 +58,37 @@ def exception_of(
     return BugError("reactor.panic", f"the reactor failed: {raw['message']}")
 
 
+def _memory_failure(plan: Plan, raw: dict[str, Any]) -> TorvynError:
+    node = plan.nodes[raw["node"]]
+    hint = "raise the node's max_memory, or let it hold less"
+    if raw["method"] == "hold":
+        hint = "let the filter hold less, or raise max_memory of the nodes before it"
+    message = f"node `{node.name}` used more memory than it may: {raw['message']}"
+    error = FlowError("reactor.memory-exceeded", message, hint=hint)
+    error.node = node.name
+    return _at(error, plan, node)
+
+
 def _component_failure(plan: Plan, raw: dict[str, Any]) -> BaseException:
+    cause = raw["exception"]
+    if raw["error_kind"] != "interrupted":
+        return _named_failure(plan, raw)
+    # Ctrl-C ends the program as it always does. Whoever knows that there was none finds here whose
+    # doing it was.
+    named = _named_failure(plan, {**raw, "error_kind": "fatal"})
+    cause.failure = named
+    cause.add_note(f"in torvyn: {named}")
+    return cause  # type: ignore[no-any-return]
+
+
+def own_interrupt(error: BaseException) -> TorvynError | None:
+    """The failure of the component that raised a `KeyboardInterrupt`, when one has."""
+    failure = getattr(error, "failure", None)
+    return failure if isinstance(failure, TorvynError) else None
+
+
+def _named_failure(plan: Plan, raw: dict[str, Any]) -> TorvynError:
     node, cause = plan.nodes[raw["node"]], raw["exception"]
-    if cause is not None and not isinstance(cause, Exception):
-        return cause  # type: ignore[no-any-return]
     on = on_element(raw["sequence"])
     where = f"node `{node.name}`{component_of(node)} failed in `{raw['method']}`{on}"
     # A guest may repeat what it read from its environment.
@@ -77,7 +101,7 @@ def _component_failure(plan: Plan, raw: dict[str, Any]) -> BaseException:
         failed.node, failed.sequence = node.name, raw["sequence"]
         error = failed
     error.__cause__ = cause
-    hint = getattr(cause, "hint", None)
+    hint = _hint_of(cause)
     if hint:
         first = error.diagnostics[0]
         error.diagnostics = (Diagnostic(first.code, first.message, first.location, hint),)
@@ -87,8 +111,9 @@ def _component_failure(plan: Plan, raw: dict[str, Any]) -> BaseException:
 def component_of(node: NodePlan) -> str:
     """The component of a node in the sandbox, where its name is another: nothing else tells it."""
     ref = node.component
-    is_guest = getattr(ref.instance, "is_guest", False)
-    name = ref.name if ref.kind == "wasm" else ref.instance.name if is_guest else node.name
+    given = ref.instance
+    name = given.name if is_a(given, GuestComponent) else node.name
+    name = ref.name if ref.kind == "wasm" else name
     return "" if name == node.name else f" (component `{name}`)"
 
 
@@ -98,9 +123,25 @@ def on_element(sequence: int | None) -> str:
 
 def said(cause: BaseException | None, message: str) -> str:
     """What went wrong, in the exception's words."""
-    if cause is None or isinstance(cause, TorvynError):
-        return str(cause) if cause is not None else message
-    return f"{type(cause).__name__}: {cause}" if str(cause) else type(cause).__name__
+    if cause is None:
+        return message
+    return text_of(cause) if isinstance(cause, TorvynError) else describe(cause)
+
+
+def _hint_of(cause: BaseException | None) -> str | None:
+    """The hint of an error of ours; an exception of the user's may have anything by that name."""
+    return cause.hint if isinstance(cause, TorvynError) else None
+
+
+def is_from_outside(error: BaseException) -> bool:
+    """Whether an exception that came out of a component may be somebody else's: Ctrl-C, which
+    Python raises on the main thread, or a cancellation of the task that called the component."""
+    if isinstance(error, KeyboardInterrupt):
+        return threading.current_thread() is threading.main_thread()
+    if isinstance(error, asyncio.CancelledError):
+        task = asyncio.current_task() if asyncio._get_running_loop() is not None else None
+        return task is not None and task.cancelling() > 0
+    return False
 
 
 def _at(error: TorvynError, plan: Plan, node: NodePlan) -> TorvynError:
@@ -112,19 +153,52 @@ def _at(error: TorvynError, plan: Plan, node: NodePlan) -> TorvynError:
 
 def init_failure(plan: Plan, node: NodePlan, cause: BaseException) -> BaseException:
     """A component that did not start."""
-    if not isinstance(cause, Exception):
+    if is_from_outside(cause):
         return cause
     if isinstance(cause, TorvynError) and not isinstance(cause, ComponentError):
         return _at(cause, plan, node)
-    why = plan.redact(said(cause, str(cause)))
+    why = plan.redact(said(cause, ""))
     error = FlowError(
         "reactor.init-failed",
         f"node `{node.name}`{component_of(node)} failed in `init`: {why}",
-        hint=getattr(cause, "hint", None),
+        hint=_hint_of(cause),
     )
     error.node = node.name
     error.__cause__ = None if node.component.kind == "wasm" else cause
     return _at(error, plan, node)
+
+
+@contextmanager
+def starting(plan: Plan, node: NodePlan) -> Iterator[None]:
+    """Around everything that touches a node's component before the first turn: what it raises is
+    charged to the node."""
+    try:
+        yield
+    except ContractError as error:
+        first, *rest = error.diagnostics
+        message = f"node `{node.name}`{component_of(node)} cannot start: {first.message}"
+        error.diagnostics = (Diagnostic(first.code, message, first.location, first.hint), *rest)
+        error.args = (message,)
+        raise _at(error, plan, node) from error.__cause__
+    except BugError:
+        raise
+    except BaseException as error:
+        if is_from_outside(error) or isinstance(error, TorvynError):
+            raise
+        raise _start_failure(plan, node, error) from error
+
+
+def _start_failure(plan: Plan, node: NodePlan, cause: BaseException) -> TorvynError:
+    """Only a source's `__iter__` is called between `init` and the first turn."""
+    raw = {
+        "node": plan.nodes.index(node),
+        "exception": cause,
+        "error_kind": "internal" if isinstance(cause, Exception) else "fatal",
+        "sequence": None,
+        "method": "__iter__",
+        "message": "",
+    }
+    return _named_failure(plan, raw)
 
 
 def init_timeout(plan: Plan, node: NodePlan) -> TorvynError:

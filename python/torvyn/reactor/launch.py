@@ -18,19 +18,23 @@ from torvyn._native import ManualClock, NativeFlow, NativeStage
 from torvyn.components.config import config_text
 from torvyn.components.sink_file import File
 from torvyn.contract import Component, Context
+from torvyn.contract.probe import attach, is_a, read
 from torvyn.errors import TorvynError
 from torvyn.link import instantiate
 from torvyn.link.plan import NodePlan, Plan
 from torvyn.loops.background import background_loop
+from torvyn.reactor.binding import bind
 from torvyn.reactor.failure import (
     component_of,
     init_failure,
     init_timeout,
+    is_from_outside,
     on_element,
     said,
+    starting,
 )
 from torvyn.reactor.offload import ThreadRunner
-from torvyn.reactor.offload_async import AsyncRunner, settle
+from torvyn.reactor.offload_async import AsyncRunner, attempt
 from torvyn.reactor.recording import Recording
 from torvyn.sandbox.audit import Audit
 from torvyn.sandbox.component import Allowance, GuestComponent, GuestHealth
@@ -60,11 +64,13 @@ class Launch:
         self.recording = Recording(trace_limit)
         flow_id = os.urandom(8).hex()
         self._audit = Audit(plan.audit, plan.audit_file, plan.name, flow_id)
-        self.parts = [self._part(node) for node in plan.nodes]
-        if trace_limit:
-            for part in self.parts:
-                if part.runner is not None:
-                    self.recording.watch(part.node.name, part.node.role, part.component)
+        self.parts: list[Part] = []
+        for node in plan.nodes:
+            with starting(plan, node):
+                part = self._part(node)
+                if trace_limit and part.runner is not None:
+                    self.recording.watch(node.name, node.role, part.component)
+            self.parts.append(part)
         self.context = Context(
             flow_id=flow_id,
             flow_name=plan.name,
@@ -76,11 +82,11 @@ class Launch:
 
     def _part(self, node: NodePlan) -> Part:
         component = instantiate(node.component)
-        if isinstance(component, GuestComponent):
+        if is_a(component, GuestComponent):
             component.allow(self._allowance(node))
-        if isinstance(component, File) and self.plan.secrets:
+        if is_a(component, File) and self.plan.secrets:
             component.redact = self.plan.redact
-        config = node.config or config_text(component.config)
+        config = node.config or config_text(read(component, "config"))
         part = Part(node, component, config)
         if node.run == "thread":
             part.runner = ThreadRunner(component, node.role, node.ports, config)
@@ -125,14 +131,24 @@ class Launch:
                 raise part.runner.init_error
         elif isinstance(part.runner, AsyncRunner):
             self._loop = background_loop()
-            future = asyncio.run_coroutine_threadsafe(part.runner.init(), self._loop)
+            future = asyncio.run_coroutine_threadsafe(attempt(part.runner.init), self._loop)
             try:
-                future.result(timeout_s)
+                error = future.result(timeout_s)
             except TimeoutError:
                 future.cancel()
                 raise init_timeout(self.plan, part.node) from None
+            if error is not None:
+                raise error
         else:
             part.component.init(part.config)
+
+    def _try_init(self, part: Part) -> BaseException | None:
+        """What `init` raised, as a value: a future cannot carry `SystemExit` or `StopIteration`."""
+        try:
+            self._init_part(part)
+        except BaseException as error:
+            return error
+        return None
 
     async def init_async(self) -> None:
         """Initialises all components on the running loop, which will run the async ones as well."""
@@ -140,22 +156,26 @@ class Launch:
             try:
                 self._prepare(part)
                 if isinstance(part.runner, AsyncRunner):
-                    await asyncio.wait_for(part.runner.init(), part.node.init_timeout_s)
+                    error = await asyncio.wait_for(
+                        attempt(part.runner.init), part.node.init_timeout_s
+                    )
                 elif isinstance(part.runner, ThreadRunner):
-                    await asyncio.to_thread(self._init_part, part)
+                    error = await asyncio.to_thread(self._try_init, part)
                 else:
-                    await settle(part.component.init(part.config))
+                    error = await attempt(part.component.init, part.config)
             except TimeoutError:
                 await self.teardown_async()
                 raise init_timeout(self.plan, part.node) from None
-            except BaseException as error:
+            except BaseException as raised:
+                error = raised
+            if error is not None:
                 await self.teardown_async()
                 raise self._init_error(part.node, error) from error.__cause__
             part.initialised = True
 
     def _prepare(self, part: Part) -> None:
         """Before the first guest starts there is a place to write down what it is granted."""
-        if isinstance(part.component, GuestComponent):
+        if is_a(part.component, GuestComponent):
             self._audit.open()
 
     @property
@@ -164,7 +184,7 @@ class Launch:
         return {
             part.node.name: guest.denied
             for part in self.parts
-            if isinstance(guest := part.component, GuestComponent)
+            if is_a(guest := part.component, GuestComponent)
         }
 
     def _init_error(self, node: NodePlan, error: BaseException) -> BaseException:
@@ -191,7 +211,7 @@ class Launch:
         for index, part in enumerate(self.parts):
             handle = native.node(index)
             if part.runner is None:
-                part.component._node = handle
+                attach(part.component, handle)
             else:
                 part.runner.node.native = handle
         return native
@@ -210,7 +230,7 @@ class Launch:
         return {
             part.node.name: part.component.health
             for part in self.parts
-            if isinstance(part.component, GuestComponent)
+            if is_a(part.component, GuestComponent)
         }
 
     @property
@@ -222,9 +242,11 @@ class Launch:
         node, policy = part.node, part.node.on_error
         retries = policy.max if policy.policy == "retry" else 0
         recovery = policy.then if policy.policy == "retry" else policy.policy
+        with starting(self.plan, node):
+            work = self._work(part)
         return (
             node.role,
-            self._work(part),
+            work,
             list(node.ports),
             retries,
             int(policy.backoff_s * 1e9),
@@ -235,11 +257,11 @@ class Launch:
     def _work(self, part: Part) -> Any:
         if part.runner is not None:
             return part.runner.port
-        if isinstance(part.component, GuestComponent):
+        if is_a(part.component, GuestComponent):
             return part.component.stage(part.node.ports, self.context)
-        make_native = getattr(part.component, "native_stage", None)
+        make_native = read(part.component, "native_stage", None)
         native = make_native(part.config) if make_native is not None else None
-        return part.component if native is None else NativeStage(*native)
+        return bind(part.component, part.node.role) if native is None else NativeStage(*native)
 
     def _edge_tuples(self) -> list[tuple[Any, ...]]:
         index = {node.name: position for position, node in enumerate(self.plan.nodes)}
@@ -280,7 +302,7 @@ class Launch:
                     self._stop_on_loop(part, self._loop, limit_s)
             elif part.initialised:
                 self._teardown_inline(part, limit_s)
-            part.component._node = None
+            attach(part.component, None)
             part.initialised = False
         self._audit.close()
 
@@ -309,7 +331,7 @@ class Launch:
                 result = self._teardown_inline(part, limit_s)
                 if inspect.isawaitable(result):
                     await result
-            part.component._node = None
+            attach(part.component, None)
             part.initialised = False
         self._audit.close()
 
@@ -322,7 +344,7 @@ class Launch:
                 result = self._teardown_inline(part, self.plan.runtime.teardown_timeout_s)
                 if inspect.iscoroutine(result):
                     result.close()
-            part.component._node = None
+            attach(part.component, None)
             part.initialised = False
         self._audit.close()
 
@@ -331,7 +353,9 @@ class Launch:
         result = None
         try:
             result = part.component.teardown()
-        except (Exception, SystemExit):
+        except BaseException as error:
+            if is_from_outside(error):
+                raise
             logger.warning("node `%s` failed in `teardown`", part.node.name, exc_info=True)
         if time.monotonic() - started > limit_s:
             logger.warning("node `%s` took long to tear down", part.node.name)

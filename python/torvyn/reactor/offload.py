@@ -13,6 +13,7 @@ from typing import Any
 
 from torvyn._native import NodeHandle, Port
 from torvyn.contract import Component, End, Signal
+from torvyn.contract.probe import attach, class_name, defines, has, is_a, iterator_of
 from torvyn.contract.roles import METHODS
 
 logger = logging.getLogger("torvyn.reactor")
@@ -61,10 +62,10 @@ class ThreadRunner:
         self._rung = threading.Event()
         self._resting = False
         self._thread = threading.Thread(
-            target=self._run, name=f"torvyn-{type(component).__name__}", daemon=True
+            target=self._run, name=f"torvyn-{class_name(component)}", daemon=True
         )
         self.node = OffloadedNode(self._rung.set)
-        component._node = self.node
+        attach(component, self.node)
 
     @property
     def is_idle(self) -> bool:
@@ -166,7 +167,7 @@ class ThreadRunner:
             if self.role == "sink" and result is Signal.PAUSE:
                 self._rest()
                 result = None
-            elif self.role == "processor" and isinstance(result, Iterator):
+            elif self.role == "processor" and defines(result, "__next__"):
                 if not self._emit_all(result):
                     return False
                 result = None
@@ -208,7 +209,7 @@ class ThreadRunner:
 
     def _work_as_source(self) -> None:
         component: Any = self.component
-        items = iter(component) if hasattr(component, "__iter__") else None
+        items = iterator_of(component) if has(component, "__iter__") else None
         pull = component.pull if items is None else items.__next__
         while self.port.wait(True):
             # The flow says READY before it grants: what is due is told before the source is asked.
@@ -267,4 +268,4 @@ class ThreadRunner:
 def _is_one(result: Any) -> bool:
     from torvyn.contract import Element, Output, Verdict
 
-    return isinstance(result, (str, bytes, Output, Element, Verdict))
+    return any(is_a(result, kind) for kind in (str, bytes, Output, Element, Verdict))

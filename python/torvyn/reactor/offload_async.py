@@ -11,15 +11,17 @@ from typing import Any
 
 from torvyn._native import Port
 from torvyn.contract import Component, End, Signal
+from torvyn.contract.probe import async_iterator_of, attach, has
 from torvyn.contract.roles import METHODS
 from torvyn.errors import DeadlineExceeded, Internal
 from torvyn.reactor.call_clock import CallClock
+from torvyn.reactor.failure import is_from_outside
 from torvyn.reactor.loops import LoopBridge, bridge
 from torvyn.reactor.offload import OffloadedNode
 
 logger = logging.getLogger("torvyn.reactor")
 
-FAILURES = (Exception, asyncio.CancelledError, KeyboardInterrupt, SystemExit)
+FAILURES = BaseException
 """What a component may raise: whatever of it reached the loop would end the loop, or the task, and
 nobody would hear."""
 
@@ -36,6 +38,17 @@ def _told(error: BaseException) -> BaseException:
 async def settle(value: Any) -> Any:
     """The value, awaited if it must be."""
     return await value if inspect.isawaitable(value) else value
+
+
+async def attempt(call: Callable[..., Any], *arguments: Any) -> BaseException | None:
+    """What a call raised, as a value: `SystemExit` out of a task would end the whole loop."""
+    try:
+        await settle(call(*arguments))
+    except (asyncio.CancelledError, GeneratorExit):
+        raise
+    except BaseException as error:
+        return error
+    return None
 
 
 class AsyncRunner:
@@ -61,7 +74,7 @@ class AsyncRunner:
         self._is_cancelled = False
         self._clock = CallClock(limit_s)
         self.node = OffloadedNode(self.ring)
-        component._node = self.node
+        attach(component, self.node)
 
     def ring(self) -> None:
         """`resume()` or `wake()` of the component, from any thread."""
@@ -98,10 +111,13 @@ class AsyncRunner:
             ended = not pending
         try:
             if self._is_initialised:
-                await asyncio.wait_for(settle(self.component.teardown()), timeout_s)
+                error = await asyncio.wait_for(attempt(self.component.teardown), timeout_s)
+                self.teardown_error = error
         except TimeoutError:
             ended = False
-        except (Exception, SystemExit) as error:
+        except BaseException as error:
+            if is_from_outside(error):
+                raise
             self.teardown_error = error
         self.let_go()
         return ended
@@ -140,8 +156,9 @@ class AsyncRunner:
         except FAILURES as error:
             # Outside of a call that is answered: a notice, `aiter()`, a stream. Unsaid, the flow
             # would wait for ever.
-            if self._is_to_end or self.port.stopped:
+            if not isinstance(error, GeneratorExit) and (self._is_to_end or self.port.stopped):
                 raise
+            # A coroutine that is closed must not wait again, so this ends the work in any case.
             self.port.fail_last(_told(error))
 
     async def _tasks(self) -> list[tuple[str, Any]]:
@@ -204,7 +221,10 @@ class AsyncRunner:
             error = DeadlineExceeded(f"no answer within {self._clock.limit_s:g} s")
         elif self._is_to_end:
             raise error
-        return self.port.fail(_told(error))
+        wanted = self.port.fail(_told(error))
+        if isinstance(error, GeneratorExit):
+            raise error
+        return wanted
 
     async def _finish(self, kind: str, value: Any) -> None:
         component: Any = self.component
@@ -251,8 +271,7 @@ class AsyncRunner:
 
     async def _work_as_source(self) -> None:
         component: Any = self.component
-        iterate = getattr(component, "__aiter__", None)
-        items = iterate() if iterate is not None else None
+        items = async_iterator_of(component) if has(component, "__aiter__") else None
         pull = component.pull if items is None else items.__anext__
         try:
             has_more = True
