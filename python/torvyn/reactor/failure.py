@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from torvyn.contract import Element, Output
-from torvyn.contract.probe import describe, is_a, text_of
+from torvyn.contract.probe import class_name, describe, is_a, text_of
 from torvyn.errors import (
     BugError,
     ComponentError,
@@ -25,6 +25,7 @@ from torvyn.errors import (
     Unavailable,
 )
 from torvyn.link.plan import NodePlan, Plan
+from torvyn.reactor.statistics import Statistics
 from torvyn.sandbox.component import GuestComponent
 
 _BY_KIND: dict[str, type[ComponentError]] = {
@@ -210,15 +211,26 @@ def init_timeout(plan: Plan, node: NodePlan) -> TorvynError:
     return _at(error, plan, node)
 
 
-def refused(items: list[Any], message: str) -> TorvynError:
+def refused(items: list[Any], message: str, statistics: Statistics) -> TorvynError:
     """What was fed could not be taken in."""
+    kinds = (str, bytes, Output, Element)
     for item in items:
-        if not isinstance(item, (str, bytes, Output, Element)):
+        if not any(is_a(item, kind) for kind in kinds):
             return ContractError(
                 "contract.wrong-result",
-                f"a flow is fed with str, bytes, Output or Element, not {type(item).__name__}",
+                f"a flow is fed with str, bytes, Output or Element, not {class_name(item)}",
             )
-    return FlowError("reactor.memory-exceeded", f"the flow is fed too much: {message}")
+    error = FlowError("reactor.memory-exceeded", f"the flow is fed too much: {message}")
+    held = {name: node.held_bytes for name, node in statistics.nodes.items()}
+    holder = max(held, key=held.__getitem__)
+    if held[holder]:
+        error = FlowError(
+            "reactor.memory-exceeded",
+            f"the flow is fed too much: {message}, and node `{holder}` holds {held[holder]} bytes",
+            hint=f"let `{holder}` hold less, or raise max_memory of the first node",
+        )
+        error.node = holder
+    return error
 
 
 def busy(plan: Plan) -> TorvynError:

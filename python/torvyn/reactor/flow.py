@@ -169,7 +169,7 @@ class Flow(FlowBuilder):
         try:
             out, taken = native.feed(batch)
         except ValueError as error:
-            raise refused(batch, str(error)) from None
+            raise refused(batch, str(error), self.statistics) from None
         except RuntimeError:
             raise busy(self.plan) from None
         return self._came(execution, native, batch, out, taken)
@@ -184,7 +184,7 @@ class Flow(FlowBuilder):
         try:
             made = native.feed_text(text)
         except ValueError as error:
-            raise refused([text], str(error)) from None
+            raise refused([text], str(error), self.statistics) from None
         except RuntimeError:
             raise busy(self.plan) from None
         if isinstance(made, str):
