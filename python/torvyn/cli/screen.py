@@ -1,8 +1,7 @@
 """The screen: data goes to stdout, talk and errors to stderr, in words or as JSON.
 
 Standard output is flushed before anything is said, so both streams merged read in the order in
-which things happened. Messages of errors are redacted; counts and names are not, or a variable that
-holds a `2` would blacken every figure.
+which things happened. Messages of errors are redacted; counts and names are not.
 """
 
 from __future__ import annotations
@@ -18,10 +17,10 @@ from itertools import pairwise
 from typing import IO, Any, Final, TextIO
 
 from torvyn.errors import Diagnostic, FlowError, TorvynError
+from torvyn.text.redaction import redact
 from torvyn.text.visible import visible
 
 SCHEMA_VERSION: Final = 1
-REDACTED: Final = "[redacted]"
 
 _STYLES: Final = {
     "error": "\x1b[1;31m",
@@ -60,6 +59,13 @@ class Screen:
             return logging.ERROR
         levels = (logging.WARNING, logging.INFO, logging.DEBUG)
         return levels[min(max(self.verbose, int(self.is_json)), 2)]
+
+    @property
+    def component_log_level(self) -> int:
+        """The same for records that are not torvyn's own: what components and libraries log."""
+        if self.is_quiet:
+            return logging.ERROR
+        return (logging.WARNING, logging.INFO, logging.DEBUG)[min(self.verbose, 2)]
 
     # Talk
 
@@ -141,9 +147,7 @@ class Screen:
         return not plain and stream is not None and stream.isatty()
 
     def redact(self, text: str) -> str:
-        for secret in sorted(filter(None, self.secrets), key=len, reverse=True):
-            text = text.replace(secret, REDACTED)
-        return text
+        return redact(text, self.secrets)
 
     def _redacted(self, diagnostic: Diagnostic) -> Diagnostic:
         hint = diagnostic.hint and self._told(diagnostic.hint)

@@ -41,7 +41,7 @@ def class_name(thing: object) -> str:
     return name
 
 
-def text_of(error: BaseException) -> str:
+def text_of(error: object) -> str:
     """`str(error)`, which may be a method of the user's that fails."""
     try:
         return str(error)
