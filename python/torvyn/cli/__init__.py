@@ -18,5 +18,8 @@ import sys
 def main() -> None:
     """The entry point of the script; ends the process with the command's exit code."""
     from torvyn.cli.app import run
+    from torvyn.cli.screen import settle_streams
 
-    sys.exit(run(sys.argv[1:]))
+    code = run(sys.argv[1:])
+    settle_streams()
+    sys.exit(code)

@@ -128,7 +128,7 @@ class _Output(logging.StreamHandler[IO[str]]):
         try:
             if sys.stdout is not None:
                 sys.stdout.flush()
-        except (OSError, ValueError):
+        except (OSError, ValueError, AttributeError):
             # A closed standard output is found by the component that prints there.
             pass
         super().emit(record)
