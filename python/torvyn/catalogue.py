@@ -51,6 +51,8 @@ CATALOGUE: Final[dict[str, str]] = {
     "engine.upstream-refused": "An upstream does not take the request.",
     "engine.upstream-slow": "An upstream took longer than it may.",
     "engine.would-block": "A `for` loop over an answer would block the loop that makes it.",
+    # loops: the event loops that flows, engines and clients run on
+    "loops.not-asyncio": "A flow, answer or component was awaited on a loop that is not asyncio's.",
     # protocol: what comes over a wire
     "protocol.bad-chunk": "An upstream sent a chunk that is no JSON or has no known shape.",
     "protocol.bad-frame": "A peer sent what is no frame of ours.",

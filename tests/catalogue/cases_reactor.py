@@ -146,6 +146,11 @@ def _raising(error: type[ComponentError]) -> Callable[[Path], object]:
     return lambda _folder: run_flow(ScriptedSource([error("here")]))
 
 
+def _not_asyncio(_folder: Path) -> None:
+    # Stepped by hand, so on no loop of asyncio.
+    _flow().run_async().send(None)
+
+
 CASES: dict[str, Callable[[Path], object]] = {
     "reactor.already-ran": _already_ran,
     "reactor.busy": _busy,
@@ -162,6 +167,7 @@ CASES: dict[str, Callable[[Path], object]] = {
     "reactor.not-started": _not_started,
     "reactor.panic": _panic,
     "reactor.queue-full": _queue_full,
+    "loops.not-asyncio": _not_asyncio,
     "contract.bad-attribute": _bad_attribute,
     "contract.wrong-signature": _wrong_signature,
     "contract.not-a-component": _not_a_component,

@@ -21,6 +21,7 @@ from torvyn.engine.response import Response
 from torvyn.engine.step import Step
 from torvyn.engine.timing import Clock, Timing
 from torvyn.errors import Internal, TorvynError
+from torvyn.loops.asyncio_only import require_asyncio
 from torvyn.protocol.frames import FinishReason, Usage
 
 if TYPE_CHECKING:
@@ -193,7 +194,7 @@ class Run:
         return request
 
     def _begin(self) -> AsyncIterator[Step]:
-        self._loop = asyncio.get_running_loop()
+        self._loop = require_asyncio("`async for` over an answer")
         self._engine._enter(self)
         self.timing.started()
         is_empty = self.request.max_tokens == 0 or self.is_interrupted

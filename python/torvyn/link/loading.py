@@ -16,10 +16,11 @@ from typing import Any
 
 from torvyn.components import BUILTINS, ENGINES
 from torvyn.contract import ROLES, Component
-from torvyn.contract.probe import class_name, describe, is_class, module_of, read, text_attribute
+from torvyn.contract.probe import class_name, describe, module_of, read
 from torvyn.errors import ContractError, LinkError, Location
 from torvyn.link.isolate import open_folder
 from torvyn.link.plan import ComponentRef
+from torvyn.link.traits import is_component_class
 from torvyn.manifest.problems import Problems, quoted, suggestion
 from torvyn.manifest.record import ComponentRecord, GrantRecord
 
@@ -204,7 +205,7 @@ def _named_class(ref: ComponentRef, module: ModuleType, name: str) -> type[Compo
     found: Any = module
     for part in name.split("."):
         found = read(found, part, None)
-    if _is_component_class(found):
+    if is_component_class(found):
         return found  # type: ignore[no-any-return]
     have = [class_name(cls) for cls in _classes(module)]
     known = f"its components are {quoted(have)}" if have else _ROLE_HINT
@@ -235,17 +236,10 @@ def _classes(module: ModuleType) -> list[type[Component]]:
     return [
         thing
         for name, thing in vars(module).items()
-        if _is_component_class(thing)
+        if is_component_class(thing)
         and module_of(thing) == module.__name__
         and not name.startswith("_")
     ]
-
-
-def _is_component_class(thing: Any) -> bool:
-    """Whether it is a class of a role. One that has overwritten its `role` is, and is told so."""
-    if not is_class(thing) or not issubclass(thing, Component):
-        return False
-    return issubclass(thing, tuple(ROLES.values())) or text_attribute(thing, "role") in ROLES
 
 
 def _import_failed(ref: ComponentRef, error: BaseException) -> LinkError:

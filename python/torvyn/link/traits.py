@@ -10,7 +10,7 @@ from types import FunctionType
 from typing import Any
 
 from torvyn.contract import ROLES, Component
-from torvyn.contract.probe import class_name, describe, has, is_class, read, static
+from torvyn.contract.probe import class_name, describe, has, is_class, read, static, text_attribute
 from torvyn.contract.roles import METHODS
 from torvyn.errors import ContractError
 
@@ -21,6 +21,13 @@ INPUT, OUTPUT, ERROR = "input", "output", "error"
 def title(component: type[Component] | Component) -> str:
     """The name of the component's class."""
     return class_name(component)
+
+
+def is_component_class(thing: Any) -> bool:
+    """Whether it is a class of a role. One that has overwritten its `role` is, and is told so."""
+    if not is_class(thing) or not issubclass(thing, Component):
+        return False
+    return issubclass(thing, tuple(ROLES.values())) or text_attribute(thing, "role") in ROLES
 
 
 def role_of(component: type[Component] | Component) -> str:

@@ -2,4 +2,5 @@
 
 background   the loop on a thread of its own       handover   from a loop to a reader elsewhere
 connections  HTTP connections, a pool for a loop   closing    what is used in a `with` block
+asyncio_only refuses the loops of other libraries  reading    of a loop's stream, on a thread
 """

@@ -25,6 +25,7 @@ from torvyn.errors import (
     Unavailable,
 )
 from torvyn.link.plan import NodePlan, Plan
+from torvyn.loops.asyncio_only import NOT_ASYNCIO, needs_other_loop
 from torvyn.reactor.statistics import Statistics
 from torvyn.sandbox.component import GuestComponent
 
@@ -98,7 +99,8 @@ def _named_failure(plan: Plan, raw: dict[str, Any]) -> TorvynError:
         code = cause.code if isinstance(cause, TorvynError) else "contract.wrong-result"
         error: ContractError | ComponentError = ContractError(code, f"{where}: {message}")
     else:
-        failed = _BY_KIND[raw["error_kind"]](f"{where}: {said(cause, message)}")
+        loop_code = NOT_ASYNCIO if needs_other_loop(cause) else None
+        failed = _BY_KIND[raw["error_kind"]](f"{where}: {said(cause, message)}", code=loop_code)
         failed.node, failed.sequence = node.name, raw["sequence"]
         error = failed
     error.__cause__ = cause
@@ -131,7 +133,12 @@ def said(cause: BaseException | None, message: str) -> str:
 
 def _hint_of(cause: BaseException | None) -> str | None:
     """The hint of an error of ours; an exception of the user's may have anything by that name."""
-    return cause.hint if isinstance(cause, TorvynError) else None
+    if isinstance(cause, TorvynError):
+        return cause.hint
+    library = needs_other_loop(cause)
+    if library is None:
+        return None
+    return f"async components run on asyncio: use asyncio or anyio in place of {library}"
 
 
 def is_from_outside(error: BaseException) -> bool:

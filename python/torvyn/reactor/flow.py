@@ -99,8 +99,10 @@ class Flow(FlowBuilder):
 
     async def run_async(self) -> Statistics:
         """`run` on the running event loop, which stays free for others between turns."""
+        from torvyn.loops.asyncio_only import require_asyncio
         from torvyn.reactor.loop_driver import outputs_on_loop
 
+        require_asyncio("`run_async`")
         self._must_be_closed("run")
         execution = self._execute()
         async for _ in outputs_on_loop(execution):

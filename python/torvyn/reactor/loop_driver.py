@@ -12,6 +12,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from torvyn.contract import Element
+from torvyn.loops.asyncio_only import require_asyncio
 from torvyn.loops.background import background_loop
 from torvyn.reactor.loops import LoopBridge, bridge
 
@@ -73,6 +74,7 @@ class LoopDriver(AsyncIterator[Element]):
 
     def __anext__(self) -> Awaitable[Element]:
         if self._outputs is None:
+            require_asyncio("`async for` over a flow")
             self._execution = self._execute()
             self._outputs = outputs_on_loop(self._execution)
         return self._outputs.__anext__()
