@@ -194,7 +194,8 @@ class NodeLinker:
             message = f"`{title(part)}` is a {role} without a method `{METHODS[role]}`"
             problems.add("link.method-missing", message, draft.location or place)
             return "inline"
-        check_signatures(part, draft.name, is_async, draft.location or place, problems)
+        whole = draft.location or Location(path=path)
+        check_signatures(part, draft.name, is_async, whole, problems)
         run = draft.run or text_attribute(part, "run") or ("async" if is_async else "inline")
         if run not in RUN_MODES:
             hint = suggestion(str(run), RUN_MODES, f"it is {quoted(RUN_MODES, 'or')}")
