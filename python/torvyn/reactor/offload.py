@@ -13,7 +13,7 @@ from typing import Any
 
 from torvyn._native import NodeHandle, Port
 from torvyn.contract import Component, End, Signal
-from torvyn.contract.probe import attach, class_name, defines, has, is_a, iterator_of
+from torvyn.contract.probe import attach, class_name, has, is_a, iterator_of
 from torvyn.contract.roles import METHODS
 
 logger = logging.getLogger("torvyn.reactor")
@@ -167,7 +167,7 @@ class ThreadRunner:
             if self.role == "sink" and result is Signal.PAUSE:
                 self._rest()
                 result = None
-            elif self.role == "processor" and defines(result, "__next__"):
+            elif self.role == "processor" and hasattr(type(result), "__next__"):
                 if not self._emit_all(result):
                     return False
                 result = None
