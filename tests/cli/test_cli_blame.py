@@ -89,12 +89,21 @@ def test_check_explains_the_signatures_of_a_project(cli: Cli, project: Project) 
     assert "hint: write `def process(self, element)`" in done.err
 
 
-def test_an_interrupt_without_a_signal_is_the_components(cli: Cli, project: Project) -> None:
-    body = PROCESSORS["an interrupt that nobody asked for"]
+@pytest.mark.parametrize(
+    ("method", "problem"),
+    [
+        ("process", "error[component.fatal]: node `work` failed in `process` on element 0"),
+        ("init", "error[reactor.init-failed]: node `work` failed in `init`"),
+    ],
+)
+def test_an_interrupt_without_a_signal_is_the_components(
+    cli: Cli, project: Project, method: str, problem: str
+) -> None:
+    body = f"def {method}(self, taken): raise KeyboardInterrupt"
+    body += "" if method == "process" else "\n        def process(self, element): return element"
     nodes = {"source": SCRIPTED, "work": 'component = "part"', "sink": NULL}
 
     done = cli("run", cwd=project(nodes, part=CLASS.format(role="Processor", body=body)))
 
     assert done.code == 1
-    where = "error[component.fatal]: node `work` failed in `process` on element 0"
-    assert f"{where}: KeyboardInterrupt" in done.err
+    assert f"{problem}: KeyboardInterrupt" in done.err

@@ -72,15 +72,20 @@ def _memory_failure(plan: Plan, raw: dict[str, Any]) -> TorvynError:
 
 
 def _component_failure(plan: Plan, raw: dict[str, Any]) -> BaseException:
-    cause = raw["exception"]
     if raw["error_kind"] != "interrupted":
         return _named_failure(plan, raw)
-    # Ctrl-C ends the program as it always does. Whoever knows that there was none finds here whose
-    # doing it was.
     named = _named_failure(plan, {**raw, "error_kind": "fatal"})
-    cause.failure = named
+    return _interrupt(raw["exception"], named)
+
+
+def _interrupt(cause: BaseException, named: TorvynError) -> BaseException:
+    """A `KeyboardInterrupt`, which ends the program as Ctrl-C does. Whoever knows that nobody has
+    pressed it finds in the exception which component has raised it."""
+    # Not a circle: what holds the exception holds its frames, and with them the flow.
+    named.__cause__ = None
+    cause.failure = named  # type: ignore[attr-defined]
     cause.add_note(f"in torvyn: {named}")
-    return cause  # type: ignore[no-any-return]
+    return cause
 
 
 def own_interrupt(error: BaseException) -> TorvynError | None:
@@ -161,10 +166,10 @@ def _at(error: TorvynError, plan: Plan, node: NodePlan) -> TorvynError:
 
 def init_failure(plan: Plan, node: NodePlan, cause: BaseException) -> BaseException:
     """A component that did not start."""
-    if is_from_outside(cause):
-        return cause
     if isinstance(cause, TorvynError) and not isinstance(cause, ComponentError):
         return _at(cause, plan, node)
+    if is_from_outside(cause) and not isinstance(cause, KeyboardInterrupt):
+        return cause
     why = plan.redact(said(cause, ""))
     error = FlowError(
         "reactor.init-failed",
@@ -173,7 +178,8 @@ def init_failure(plan: Plan, node: NodePlan, cause: BaseException) -> BaseExcept
     )
     error.node = node.name
     error.__cause__ = None if node.component.kind == "wasm" else cause
-    return _at(error, plan, node)
+    _at(error, plan, node)
+    return _interrupt(cause, error) if is_from_outside(cause) else error
 
 
 @contextmanager
