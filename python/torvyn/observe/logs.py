@@ -15,9 +15,9 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from types import ModuleType
 from typing import IO, Any, Final
 
-from torvyn.contract.probe import class_name, describe, shown, text_of
 from torvyn.text.redaction import REDACTED, redact
 from torvyn.text.visible import CONTROLS
 
@@ -63,7 +63,14 @@ class Redactor:
             return [self.field("", held) for held in value]
         if value is None or isinstance(value, (bool, int, float)):
             return value
-        return self.text(value if isinstance(value, str) else shown(value))
+        return self.text(_probe().shown(value))
+
+
+def _probe() -> ModuleType:
+    """Late: commands that run no component do not load what components are made of."""
+    from torvyn.contract import probe
+
+    return probe
 
 
 def message_of(record: logging.LogRecord) -> str:
@@ -71,7 +78,8 @@ def message_of(record: logging.LogRecord) -> str:
     try:
         return record.getMessage()
     except Exception as error:
-        return f"{shown(record.msg)} (its arguments do not fit: {describe(error)})"
+        probe = _probe()
+        return f"{probe.shown(record.msg)} (its arguments do not fit: {probe.describe(error)})"
 
 
 class JsonFormatter(logging.Formatter):
@@ -114,7 +122,7 @@ class HumanFormatter(logging.Formatter):
         text = f"[{name}] {record.levelname.lower()}: {message_of(record)}"
         if record.exc_info and record.exc_info[1] is not None:
             error = record.exc_info[1]
-            text += f": {describe(error)}"
+            text += f": {_probe().describe(error)}"
             if self._tracebacks:
                 text += "\n" + self.formatException(record.exc_info)
         text = self._redactor.text(text.rstrip("\n")).translate(_CONTROLS)
@@ -189,7 +197,8 @@ def _warnings_as_records() -> Iterator[None]:
         file: IO[str] | None = None,
         line: str | None = None,
     ) -> None:
-        text = f"{filename}:{lineno}: {class_name(category)}: {text_of(message)}"
+        name, said = _probe().class_name(category), _probe().text_of(message)
+        text = f"{filename}:{lineno}: {name}: {said}"
         logging.getLogger("py.warnings").warning("%s", text)
 
     warnings.showwarning = log
