@@ -140,6 +140,18 @@ def test_a_wrong_answer_is_a_breach_of_the_contract(role, mode, case):
     assert error.code in (codes if role == "router" else codes[:1])
 
 
+@pytest.mark.parametrize("role", ["processor", "filter", "aggregator"])
+@EVERY_MODE
+@pytest.mark.parametrize("case", ANSWERED)
+def test_a_wrong_answer_of_flush_is_a_breach_of_the_contract(role, mode, case):
+    component = hostile.make_hostile(role, mode, {"flush": hostile.giving(ANSWERED[case])})
+
+    error = failure(role, component, torvyn.Flow.run)
+
+    assert error.code == "contract.wrong-result"
+    assert "failed in `flush`" in error.message
+
+
 @pytest.mark.parametrize("mode", ["inline", "thread"])
 @pytest.mark.parametrize("case", ITERATED)
 def test_an_iter_that_gives_no_iterator_is_the_sources_fault(mode, case):

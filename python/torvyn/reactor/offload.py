@@ -13,7 +13,7 @@ from typing import Any
 
 from torvyn._native import NodeHandle, Port
 from torvyn.contract import Component, End, Signal
-from torvyn.contract.probe import attach, class_name, has, is_a, iterator_of
+from torvyn.contract.probe import attach, class_name, has, iterator_of
 from torvyn.contract.roles import METHODS
 
 logger = logging.getLogger("torvyn.reactor")
@@ -196,12 +196,14 @@ class ThreadRunner:
         return True
 
     def _finish(self, kind: str, value: Any) -> None:
+        result: Any
         try:
             if kind == "complete":
                 result = self.component.complete(value)  # type: ignore[attr-defined]
             else:
                 result = getattr(self.component, "flush", lambda: None)()
-                result = list(result) if result is not None and not _is_one(result) else result
+                if hasattr(type(result), "__next__"):
+                    result = list(result)
         except BaseException as error:
             self.port.fail_last(error)
         else:
@@ -263,9 +265,3 @@ class ThreadRunner:
                 if kind == "element" and wanted:
                     yield value
                     wanted = self.port.answer(None)
-
-
-def _is_one(result: Any) -> bool:
-    from torvyn.contract import Element, Output, Verdict
-
-    return any(is_a(result, kind) for kind in (str, bytes, Output, Element, Verdict))

@@ -7,6 +7,7 @@ import contextlib
 import inspect
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
+from types import GeneratorType
 from typing import Any
 
 from torvyn._native import Port
@@ -37,7 +38,15 @@ def _told(error: BaseException) -> BaseException:
 
 async def settle(value: Any) -> Any:
     """The value, awaited if it must be."""
-    return await value if inspect.isawaitable(value) else value
+    return await value if _is_awaitable(value) else value
+
+
+def _is_awaitable(value: Any) -> bool:
+    """`inspect.isawaitable`, without a look at `__class__`, which may be the user's."""
+    kind = type(value)
+    if kind is GeneratorType:
+        return inspect.isawaitable(value)
+    return hasattr(kind, "__await__")
 
 
 async def attempt(call: Callable[..., Any], *arguments: Any) -> BaseException | None:
@@ -202,7 +211,7 @@ class AsyncRunner:
                     await self._credit()
                     self.port.emit(item)
                 result = None
-            elif inspect.isawaitable(result):
+            elif _is_awaitable(result):
                 self._clock.begin()
                 result = await result
             if self.role == "sink" and result is Signal.PAUSE:
