@@ -29,6 +29,7 @@ ROOMS = {
     "reactor": "Flows that run.",
     "engine": "Engines and what is asked of them.",
     "protocol": "What comes over a wire.",
+    "loops": "Event loops.",
     "observe": "Telling others what happens.",
     "transport": "Serving to clients.",
     "session": "Stateful answers, and those who come back to them.",

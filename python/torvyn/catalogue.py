@@ -11,6 +11,8 @@ from typing import Final
 CATALOGUE: Final[dict[str, str]] = {
     # contract: a component breaks the promise of its role
     "contract.not-a-component": "A node was given something that is not a component.",
+    "contract.bad-attribute": "An attribute of a component raises, or is not what its role needs.",
+    "contract.wrong-signature": "A component's method cannot be called the way its role calls it.",
     "contract.wrong-result": "A component's method answered with what its role does not allow.",
     "contract.wrong-config": "A component's config has an unknown, missing or unfitting option.",
     # component: raised by components, by who is at fault
@@ -18,7 +20,8 @@ CATALOGUE: Final[dict[str, str]] = {
     "component.unavailable": "Something the component needs is away. A retry may help.",
     "component.internal": "The component is wrong; every other exception becomes this.",
     "component.deadline-exceeded": "A call or the flow took longer than it may.",
-    "component.fatal": "The component cannot go on. Stops the flow under every policy.",
+    "component.fatal": "The component cannot go on, or raised what is no `Exception`, such as "
+    "`SystemExit`. Stops the flow under every policy.",
     # components: the built-in parts
     "components.file-missing": "A file to read, or the folder of a file to write, is not there.",
     "components.file-unreadable": "A file to be read is there, but it cannot be opened.",
@@ -48,6 +51,8 @@ CATALOGUE: Final[dict[str, str]] = {
     "engine.upstream-refused": "An upstream does not take the request.",
     "engine.upstream-slow": "An upstream took longer than it may.",
     "engine.would-block": "A `for` loop over an answer would block the loop that makes it.",
+    # loops: the event loops that flows, engines and clients run on
+    "loops.not-asyncio": "A flow, answer or component was awaited on a loop that is not asyncio's.",
     # protocol: what comes over a wire
     "protocol.bad-chunk": "An upstream sent a chunk that is no JSON or has no known shape.",
     "protocol.bad-frame": "A peer sent what is no frame of ours.",

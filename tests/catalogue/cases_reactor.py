@@ -19,6 +19,22 @@ def _flow() -> torvyn.Flow:
     return torvyn.Flow(ScriptedSource("a"), CollectingSink())
 
 
+def _bad_attribute(_folder: Path) -> None:
+    class Closed(torvyn.Filter):
+        def __getattr__(self, name: str) -> None:
+            raise KeyError(name)
+
+    _ = torvyn.Flow(Closed()).plan
+
+
+def _wrong_signature(_folder: Path) -> None:
+    class Narrow(torvyn.Processor):
+        def process(self) -> None:  # type: ignore[override]
+            pass
+
+    _ = torvyn.Flow(Narrow()).plan
+
+
 def _already_ran(_folder: Path) -> None:
     flow = _flow()
     flow.run()
@@ -130,6 +146,11 @@ def _raising(error: type[ComponentError]) -> Callable[[Path], object]:
     return lambda _folder: run_flow(ScriptedSource([error("here")]))
 
 
+def _not_asyncio(_folder: Path) -> None:
+    # Stepped by hand, so on no loop of asyncio.
+    _flow().run_async().send(None)
+
+
 CASES: dict[str, Callable[[Path], object]] = {
     "reactor.already-ran": _already_ran,
     "reactor.busy": _busy,
@@ -146,6 +167,9 @@ CASES: dict[str, Callable[[Path], object]] = {
     "reactor.not-started": _not_started,
     "reactor.panic": _panic,
     "reactor.queue-full": _queue_full,
+    "loops.not-asyncio": _not_asyncio,
+    "contract.bad-attribute": _bad_attribute,
+    "contract.wrong-signature": _wrong_signature,
     "contract.not-a-component": _not_a_component,
     "contract.wrong-result": _wrong_result,
     "component.invalid-input": _raising(torvyn.InvalidInput),

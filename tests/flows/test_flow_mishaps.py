@@ -8,7 +8,7 @@ import pytest
 
 import torvyn
 from torvyn import PENDING
-from torvyn.errors import ContractError, Internal, Unavailable
+from torvyn.errors import ContractError, Fatal, Internal, Unavailable
 from torvyn.testing import CollectingSink, CountingSource
 
 AWAY = pytest.mark.parametrize("run", ["inline", "thread"])
@@ -87,7 +87,7 @@ def test_an_async_component_that_exits_fails_its_flow_and_no_other():
     async def stay(element):
         return element.text
 
-    with pytest.raises(SystemExit):
+    with pytest.raises(Fatal, match=r"node `processor` failed .* SystemExit: 3"):
         torvyn.Flow(["a"], torvyn.processor(leave), CollectingSink()).run()
     sink = CollectingSink()
     torvyn.Flow(["a"], torvyn.processor(stay), sink).run()

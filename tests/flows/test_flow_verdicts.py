@@ -5,7 +5,7 @@ import pytest
 import torvyn
 from torvyn import Verdict
 from torvyn.errors import FlowError
-from torvyn.testing import ScriptedSource
+from torvyn.testing import ScriptedSource, StallingSink
 
 MEANING = {
     "P": True,
@@ -89,3 +89,47 @@ def test_the_held_bytes_are_told_and_let_go(run):
     node = run.statistics.nodes["filter"]
     assert node.held_bytes == 0
     assert node.peak_bytes == len("Hxx" + "Hyy")
+
+
+def test_memory_of_held_elements_is_charged_to_the_filter_that_holds_them(run):
+    for mode in ("inline", "thread"):
+        flow = torvyn.Flow(queue_depth=2)
+        flow.add("source", ScriptedSource(["H" * 100] * 50), max_memory_bytes=2000)
+        flow.add("before", torvyn.filter(lambda element: True))
+        flow.add("guard", torvyn.filter(judge), run=mode, max_memory_bytes=10_000)
+        flow.add("sink", "null")
+        flow.connect("source", "before").connect("before", "guard").connect("guard", "sink")
+
+        with pytest.raises(FlowError) as caught:
+            run(flow)
+
+        assert caught.value.code == "reactor.memory-exceeded"
+        assert caught.value.node == "guard"
+        assert caught.value.message.startswith(
+            "node `guard` used more memory than it may: it holds"
+        )
+        assert flow.statistics.live == 0
+
+
+def test_memory_that_waits_in_queues_is_charged_to_the_node_that_made_it(run):
+    flow = torvyn.Flow(queue_depth=64)
+    flow.add("source", ScriptedSource(["x" * 100] * 50), max_memory_bytes=1000)
+    flow.add("sink", StallingSink(after=0))
+    flow.connect("source", "sink")
+
+    with pytest.raises(FlowError, match="node `source` used more memory than it may"):
+        run(flow)
+
+
+def test_a_flow_that_is_fed_names_the_filter_that_holds_what_it_was_fed():
+    flow = torvyn.Flow()
+    flow.add("first", torvyn.filter(lambda element: True), max_memory_bytes=1000)
+    flow.add("guard", torvyn.filter(judge))
+    flow.connect("first", "guard")
+
+    with pytest.raises(FlowError) as caught:
+        for _ in range(50):
+            flow.feed("H" * 100)
+
+    assert caught.value.node == "guard"
+    assert "1100 bytes in use, 1000 allowed, and node `guard` holds 1000" in caught.value.message

@@ -85,10 +85,37 @@ def test_the_longest_secret_goes_first() -> None:
     assert Redactor(["pass", "passphrase"]).text("the passphrase") == "the [redacted]"
 
 
-def test_fields_are_redacted_in_depth() -> None:
-    fields = {"headers": {"authorization": "x1"}, "hosts": ["a", "x2"], "port": 80}
+@pytest.mark.parametrize("secret", ["", "e", "ed", "red"])
+def test_a_value_of_few_letters_is_no_secret(secret: str) -> None:
+    assert Redactor([secret, "hunter2"]).text("redirected hunter2") == "redirected [redacted]"
 
-    assert Redactor(["x2"]).field("request", fields) == {
+
+def test_secrets_that_are_known_later_are_redacted_from_then_on() -> None:
+    secrets: list[str] = []
+    redactor = Redactor(lambda: secrets)
+    assert redactor.text("hunter2") == "hunter2"
+
+    secrets.append("hunter2")
+
+    assert redactor.text("hunter2") == "[redacted]"
+
+
+def test_logs_inside_of_logs_are_shown_once() -> None:
+    outer, inner = io.StringIO(), io.StringIO()
+    with show_logs("human", logging.WARNING, stream=outer):
+        with show_logs("human", logging.WARNING, stream=inner):
+            logging.getLogger("mine").warning("first")
+            LOGGER.warning("second")
+        LOGGER.warning("third")
+
+    assert inner.getvalue() == "[mine] warning: first\n[torvyn] warning: second\n"
+    assert outer.getvalue() == "[torvyn] warning: third\n"
+
+
+def test_fields_are_redacted_in_depth() -> None:
+    fields = {"headers": {"authorization": "x1"}, "hosts": ["a", "key-2"], "port": 80}
+
+    assert Redactor(["key-2"]).field("request", fields) == {
         "headers": {"authorization": "[redacted]"},
         "hosts": ["a", "[redacted]"],
         "port": 80,

@@ -200,8 +200,12 @@ pub fn attributes_of(py: Python<'_>, symbols: &Symbols, held: &Foreign) -> Optio
     held.cast::<PyElement>().ok()?.get().attributes.as_ref().map(|dict| dict.clone_ref(py))
 }
 
+pub fn type_name(object: &Bound<'_, PyAny>) -> String {
+    object.get_type().name().map_or_else(|_| "?".to_owned(), |name| name.to_string())
+}
+
 pub fn wrong(role: Role, got: &Bound<'_, PyAny>) -> StageError {
-    let kind = got.get_type().name().map_or_else(|_| "?".to_owned(), |name| name.to_string());
+    let kind = type_name(got);
     let expected = match role {
         Role::Source => "str, bytes, Output, None, PENDING or End",
         Role::Processor => "None, str, bytes, Output, a list or a generator of them",
@@ -353,7 +357,7 @@ pub fn raised(py: Python<'_>, error: PyErr) -> StageError {
     let kind = Symbols::get(py).map_or(ErrorKind::Internal, |symbols| {
         let is = |class: &Py<pyo3::types::PyType>| error.is_instance(py, class.bind(py));
         if !error.is_instance_of::<pyo3::exceptions::PyException>(py) {
-            ErrorKind::Interrupted
+            beyond_exception(py, &error)
         } else if is(&symbols.fatal) {
             ErrorKind::Fatal
         } else if is(&symbols.invalid_input) {
@@ -370,4 +374,22 @@ pub fn raised(py: Python<'_>, error: PyErr) -> StageError {
     });
     let message = error.to_string();
     StageError { kind, message, object: Some(foreign(error.into_value(py).into_bound(py).into_any())) }
+}
+
+/// `SystemExit`, `GeneratorExit` and the like are a component's own doing: it cannot go on. Only a `KeyboardInterrupt` on
+/// the main thread may be a person's, because Python runs signal handlers there and nowhere else.
+#[cold]
+fn beyond_exception(py: Python<'_>, error: &PyErr) -> ErrorKind {
+    if error.is_instance_of::<pyo3::exceptions::PyKeyboardInterrupt>(py) && is_main_thread(py).unwrap_or(true)
+    {
+        ErrorKind::Interrupted
+    } else {
+        ErrorKind::Fatal
+    }
+}
+
+fn is_main_thread(py: Python<'_>) -> PyResult<bool> {
+    let threading = py.import("threading")?;
+    let main = threading.call_method0("main_thread")?.getattr("ident")?;
+    threading.call_method0("get_ident")?.eq(main)
 }

@@ -6,7 +6,7 @@ use pyo3::types::{PyList, PyString, PyTuple};
 use torvyn_reactor::Role;
 use torvyn_stream::{ErrorKind, Outbox, Pull, StageError, Step};
 
-use crate::convert::{emission, end_of, raised, wrong};
+use crate::convert::{emission, end_of, raised, type_name, wrong};
 use crate::symbols::Symbols;
 
 /// What an answer of a processor or aggregator came to.
@@ -163,7 +163,12 @@ impl PortNames {
         let equal = |known: &Py<PyString>| known.bind(py).as_any().eq(name).unwrap_or(false);
         self.0.iter().position(equal).map(|port| port as u16).ok_or_else(|| {
             let known: Vec<String> = self.0.iter().map(|name| format!("`{name}`")).collect();
-            let message = format!("routed to {name}, its ports are {}", known.join(", "));
+            // A name that is no str has a `__str__` of the user's, which may fail.
+            let shown = match name.cast::<PyString>() {
+                Ok(text) => format!("`{text}`"),
+                Err(_) => format!("an object of type {}", type_name(name)),
+            };
+            let message = format!("routed to {shown}, its ports are {}", known.join(", "));
             StageError::new(ErrorKind::Contract, message)
         })
     }

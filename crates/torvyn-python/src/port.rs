@@ -214,7 +214,7 @@ impl Port {
         }
         let outcome = match self.role {
             Role::Processor | Role::Aggregator => self.step(py, symbols, value, &mut out),
-            Role::Filter if value.is_instance(symbols.verdict_type.bind(py))? => {
+            Role::Filter if value.is_instance(symbols.verdict_type.bind(py)).unwrap_or(false) => {
                 filter_step(py, symbols, &value)
             }
             Role::Filter => made_step(py, symbols, self.role, value, &mut out).map(|_| Step::Done),

@@ -327,6 +327,7 @@ impl Core {
 
     /// The flow has failed: at once, or once all that precedes the failure has reached the sinks. True when it is over.
     pub(crate) fn fail(&mut self, failure: Failure) -> bool {
+        let failure = self.blame_holder(failure);
         let interrupted = failure.error.kind == ErrorKind::Interrupted;
         let in_order = !matches!(failure.kind, FailureKind::DeadlineExceeded | FailureKind::Panic);
         let node = failure.node.or_else(|| {
@@ -371,6 +372,27 @@ impl Core {
             }
         }
         self.stop_sources();
+    }
+
+    /// Elements are charged to the node that made them. When most of what it has in use is held by a filter, the filter
+    /// is at fault.
+    fn blame_holder(&self, mut failure: Failure) -> Failure {
+        let (FailureKind::MemoryExceeded, Some(maker)) = (failure.kind, failure.node) else { return failure };
+        let budget_bytes = self.nodes[maker].budget_bytes;
+        for (index, node) in self.nodes.iter().enumerate() {
+            let of_maker = node.held.iter().filter(|element| element.owner() == maker);
+            let held_bytes: u64 = of_maker.map(|element| u64::from(element.len)).sum();
+            if index != maker && held_bytes > budget_bytes / 2 {
+                let count = node.held.len();
+                failure.node = Some(index);
+                failure.method = "hold";
+                failure.error.message = format!(
+                    "it holds {count} elements with {held_bytes} bytes, and the node that made them may have \
+                     {budget_bytes} in use"
+                );
+            }
+        }
+        failure
     }
 
     /// Whether all nodes are done; then the flow is.

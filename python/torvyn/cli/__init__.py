@@ -20,5 +20,8 @@ def main() -> None:
     """The entry point of the script; ends the process with the command's exit code."""
     from torvyn.cli.app import run
     from torvyn.cli.exiting import exit_with
+    from torvyn.cli.screen import settle_streams
 
-    exit_with(run(sys.argv[1:]))
+    code = run(sys.argv[1:])
+    settle_streams()
+    exit_with(code)

@@ -20,8 +20,12 @@ def command(
     def make(function: Callable[..., int | None]) -> click.Command:
         @functools.wraps(function)
         def invoke(format: str, color: str, quiet: bool, verbose: int, **options: Any) -> int:
+            from torvyn.observe.logs import show_logs
+
             screen = Screen(format, color, quiet, verbose)
-            return exit_code_of(lambda: function(screen, **options), screen)
+            level = screen.component_log_level
+            with show_logs(format, level, lambda: screen.secrets):
+                return exit_code_of(lambda: function(screen, **options), screen)
 
         made = click.command(
             name,

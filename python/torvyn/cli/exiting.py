@@ -25,7 +25,7 @@ def leave_thread_behind() -> None:
 def exit_with(code: int) -> NoReturn:
     if _has_left_thread:
         _flushes()
-        with suppress(OSError, ValueError):
+        with suppress(OSError, ValueError, AttributeError):
             sys.stderr.flush()
         os._exit(code)
     sys.exit(code)

@@ -51,9 +51,12 @@ def _fail(error: TorvynError, screen: Screen) -> int:
 
 
 def bug(cause: Exception) -> BugError:
+    # Late: `torvyn --help` needs none of it.
+    from torvyn.contract.probe import describe
+
     error = BugError(
         "cli.bug",
-        f"torvyn failed: {type(cause).__name__}: {cause}",
+        f"torvyn failed: {describe(cause)}",
         hint="this is a mistake in torvyn; please report it with what `-v` prints",
     )
     error.__cause__ = cause

@@ -62,7 +62,12 @@ def run_plan(screen: Screen, plan: Plan, limit: int | None) -> Outcome:
     flow = Flow.from_plan(plan)
     if limit is not None:
         flow.limit(limit)
-    with show_logs("json" if screen.is_json else "human", screen.log_level, plan.secrets):
+    with show_logs(
+        screen.format,
+        screen.log_level,
+        plan.secrets,
+        component_level=screen.component_log_level,
+    ):
         screen.say(f"[torvyn] Running flow '{plan.name}'", "")
         _log(screen, "flow.started", f"running flow `{plan.name}`", flow=plan.name)
         outcome = attend(flow, partial(_notice, screen))

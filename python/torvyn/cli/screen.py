@@ -1,8 +1,7 @@
 """The screen: data goes to stdout, talk and errors to stderr, in words or as JSON.
 
 Standard output is flushed before anything is said, so both streams merged read in the order in
-which things happened. Messages of errors are redacted; counts and names are not, or a variable that
-holds a `2` would blacken every figure.
+which things happened. Messages of errors are redacted; counts and names are not.
 """
 
 from __future__ import annotations
@@ -18,10 +17,10 @@ from itertools import pairwise
 from typing import IO, Any, Final, TextIO
 
 from torvyn.errors import Diagnostic, FlowError, TorvynError
+from torvyn.text.redaction import redact
 from torvyn.text.visible import visible
 
 SCHEMA_VERSION: Final = 1
-REDACTED: Final = "[redacted]"
 
 _STYLES: Final = {
     "error": "\x1b[1;31m",
@@ -60,6 +59,13 @@ class Screen:
             return logging.ERROR
         levels = (logging.WARNING, logging.INFO, logging.DEBUG)
         return levels[min(max(self.verbose, int(self.is_json)), 2)]
+
+    @property
+    def component_log_level(self) -> int:
+        """The same for records that are not torvyn's own: what components and libraries log."""
+        if self.is_quiet:
+            return logging.ERROR
+        return (logging.WARNING, logging.INFO, logging.DEBUG)[min(self.verbose, 2)]
 
     # Talk
 
@@ -138,12 +144,15 @@ class Screen:
         if self._color != "auto":
             return self._color == "always"
         plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
-        return not plain and stream is not None and stream.isatty()
+        if plain or stream is None:
+            return False
+        try:
+            return stream.isatty()
+        except (ValueError, AttributeError):
+            return False
 
     def redact(self, text: str) -> str:
-        for secret in sorted(filter(None, self.secrets), key=len, reverse=True):
-            text = text.replace(secret, REDACTED)
-        return text
+        return redact(text, self.secrets)
 
     def _redacted(self, diagnostic: Diagnostic) -> Diagnostic:
         hint = diagnostic.hint and self._told(diagnostic.hint)
@@ -159,8 +168,9 @@ class Screen:
         if stream is None:
             return
         flush_stdout()
-        # What cannot be said is not said: work does not stop because nobody listens to talk.
-        with output_errors() if stream is sys.stdout else suppress(OSError):
+        # What cannot be said is not said: work does not stop because nobody listens to talk, or
+        # because a component has closed what it is said on.
+        with output_errors() if stream is sys.stdout else suppress(Exception):
             try:
                 stream.write(text)
             except UnicodeEncodeError:
@@ -184,18 +194,41 @@ def output_errors() -> Iterator[None]:
         reason = (error.strerror or str(error)).lower()
         message = f"cannot write to standard output: {reason}"
         raise FlowError("cli.output-failed", message) from error
+    except (ValueError, AttributeError) as error:
+        sys.stdout = None
+        message = "cannot write to standard output: a component has closed or replaced it"
+        raise FlowError("cli.output-failed", message) from error
 
 
 def flush_stdout() -> None:
+    """What is in the buffer leaves. A stream that a component has closed has lost nothing."""
+    if not is_usable(sys.stdout):
+        return
     with output_errors():
-        if sys.stdout is not None:
-            sys.stdout.flush()
+        sys.stdout.flush()
+
+
+def is_usable(stream: TextIO | None) -> bool:
+    """Whether it is a stream that is open: a component may have closed, detached or replaced it."""
+    try:
+        return stream is not None and callable(stream.flush) and not stream.closed
+    except (ValueError, AttributeError):
+        return False
+
+
+def settle_streams() -> None:
+    """At the end of the process Python flushes both streams, and would complain of what components
+    have made of them."""
+    for name in ("stdout", "stderr"):
+        if not is_usable(getattr(sys, name)):
+            setattr(sys, name, None)
 
 
 def discard_output() -> None:
     """What is written to standard output goes nowhere from now on, at the very end too."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
+    with suppress(ValueError, AttributeError):
+        os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)
 
 

@@ -85,7 +85,9 @@ def command(
     secrets = found.secrets | (file.secrets if file is not None else frozenset())
     screen.secrets = secrets
     check_bound(found["serve.host"], is_public, bool(found["serve.keys"]))
-    with show_logs("json" if screen.is_json else "human", screen.log_level, secrets):
+    with show_logs(
+        screen.format, screen.log_level, secrets, component_level=screen.component_log_level
+    ):
         # Settings that cannot be served with are said before a model is loaded.
         server = _server_settings(screen, file, found)
         return _serve(screen, _services(file, found, engines), server, found)

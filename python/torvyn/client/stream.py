@@ -18,6 +18,7 @@ from torvyn.client.joined import Joined
 from torvyn.client.pacing import paced
 from torvyn.client.wire import Wire
 from torvyn.errors import TorvynError
+from torvyn.loops.asyncio_only import require_asyncio
 from torvyn.loops.closing import AsyncClosing
 from torvyn.protocol.completion import Completion
 from torvyn.protocol.frames import (
@@ -123,6 +124,7 @@ class AsyncStream(AsyncClosing):
 
     async def begin(self) -> None:
         """Asks, and waits until the server has taken it; raises what it refuses."""
+        require_asyncio("an async client")
         if self._course.start is None and not self._ahead:
             try:
                 self._ahead = list(await self._course.read() or ())

@@ -40,7 +40,7 @@ class Console(Sink):
         options = parse_config(SPEC, config)
         self._prefix: str = options["prefix"]
         self._end: str = options["end"]
-        if sys.stdout is None:
+        if sys.stdout is None or sys.stdout.closed:
             raise Unavailable("standard output is closed")
         self._stream: TextIO = sys.stdout
         self._is_terminal = self._stream.isatty()
@@ -54,6 +54,8 @@ class Console(Sink):
         except BrokenPipeError as error:
             # Under every policy: a sink that nobody reads would run for ever.
             raise Fatal("nobody reads the output any more") from error
+        except ValueError as error:
+            raise Fatal("standard output was closed by the program") from error
 
     def _print(self, text: str) -> None:
         try:

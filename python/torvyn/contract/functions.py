@@ -17,6 +17,7 @@ from collections.abc import (
 from typing import Any, TypeAlias
 
 from torvyn.contract.element import Element
+from torvyn.contract.probe import class_name, describe, is_class, shown
 from torvyn.contract.roles import (
     Aggregator,
     Component,
@@ -166,10 +167,20 @@ def stream(function: StreamFunction) -> Processor:
 
 def as_component(thing: Stage) -> Component:
     """What a flow makes of a node that was given to it as an object: see `Flow`."""
+    try:
+        return _as_component(thing)
+    except (ContractError, KeyboardInterrupt):
+        raise
+    except BaseException as error:
+        message = f"an object of type {class_name(thing)} cannot be looked at: {describe(error)}"
+        raise ContractError("contract.not-a-component", message) from error
+
+
+def _as_component(thing: Any) -> Component:
     if isinstance(thing, Component):
         return thing
-    if isinstance(thing, type) and issubclass(thing, Component):
-        return thing()
+    if is_class(thing) and issubclass(thing, Component):
+        return _made(thing)
     takes_stream = _takes_one(thing)
     if inspect.isasyncgenfunction(thing) or inspect.isgeneratorfunction(thing):
         return StreamStage(thing) if takes_stream else _iterable_source(thing)
@@ -177,10 +188,23 @@ def as_component(thing: Stage) -> Component:
         return _iterable_source(thing)
     raise ContractError(
         "contract.not-a-component",
-        f"{thing!r} is not a component",
+        f"{shown(thing)} is not a component",
         hint="give a role class or instance, an iterable, a generator function, or wrap a plain "
         "function with torvyn.filter, torvyn.processor or torvyn.sink",
     )
+
+
+def _made(cls: type[Component]) -> Component:
+    try:
+        return cls()
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        raise ContractError(
+            "contract.not-a-component",
+            f"`{class_name(cls)}` cannot be made: {describe(error)}",
+            hint="`__init__` must work without arguments; else give an object",
+        ) from error
 
 
 def _takes_one(thing: Any) -> bool:

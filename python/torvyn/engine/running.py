@@ -21,6 +21,7 @@ from torvyn.engine.response import Response
 from torvyn.engine.step import Step
 from torvyn.engine.timing import Clock, Timing
 from torvyn.errors import Internal, TorvynError
+from torvyn.loops.asyncio_only import require_asyncio
 from torvyn.loops.process_exit import await_if_abandoned
 from torvyn.protocol.frames import FinishReason, Usage
 
@@ -194,7 +195,7 @@ class Run:
         return request
 
     async def _begin(self) -> AsyncIterator[Step]:
-        self._loop = asyncio.get_running_loop()
+        self._loop = require_asyncio("`async for` over an answer")
         try:
             self._engine._enter(self)
         except TorvynError:

@@ -12,6 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from torvyn.contract.probe import is_a
 from torvyn.errors import LinkError, Location
 from torvyn.link.checked import near, override, place_of, value_of
 from torvyn.link.draft import EdgeDraft, FlowDraft, NodeDraft
@@ -91,7 +92,7 @@ class FlowLinker:
         override(configs, overrides, draft.name, self._problems)
         handlings = {node.name: self._handling(node) for node in draft.nodes.values()}
         named = [node.component for node in draft.nodes.values()]
-        self._library.warm(name for name in named if isinstance(name, str))
+        self._library.warm(name for name in named if is_a(name, str))
         for name, node in draft.nodes.items():
             self._nodes[name] = self._node_linker.link(
                 node, configs[name], handlings[name], self._problems

@@ -16,9 +16,11 @@ from typing import Any
 
 from torvyn.components import BUILTINS, ENGINES
 from torvyn.contract import ROLES, Component
-from torvyn.errors import LinkError, Location
+from torvyn.contract.probe import class_name, describe, module_of, read
+from torvyn.errors import ContractError, LinkError, Location
 from torvyn.link.isolate import open_folder
 from torvyn.link.plan import ComponentRef
+from torvyn.link.traits import is_component_class
 from torvyn.manifest.problems import Problems, quoted, suggestion
 from torvyn.manifest.record import ComponentRecord, GrantRecord
 
@@ -110,7 +112,7 @@ class Library:
         found = _find(ComponentRef("project", record.name, target), place, problems)
         if found is None or isinstance(found.component, Component):
             return found
-        named = f"{target.rpartition(':')[0]}:{found.component.__name__}"
+        named = f"{target.rpartition(':')[0]}:{class_name(found.component)}"
         return Found(ComponentRef("project", record.name, named), found.component)
 
 
@@ -165,14 +167,14 @@ def _declared_target(record: ComponentRecord, path: Path, problems: Problems) ->
 def _find(ref: ComponentRef, place: Location | None, problems: Problems) -> Found | None:
     try:
         return Found(ref, load_class(ref))
-    except LinkError as error:
+    except (LinkError, ContractError) as error:
         problems.cause = problems.cause or error.__cause__
         problems.extend(error.at(place).diagnostics if place else error.diagnostics)
         return None
 
 
 def load_class(ref: ComponentRef) -> type[Component]:
-    """The class a ref names; raises `LinkError`."""
+    """The class a ref names; raises `LinkError`, or `ContractError` when it cannot be looked at."""
     if ref.kind == "wasm":
         # The engine is large; flows without guests never load it.
         from torvyn.sandbox.component import guest_class
@@ -182,7 +184,9 @@ def load_class(ref: ComponentRef) -> type[Component]:
     target, _, name = ref.target.rpartition(":")
     try:
         module = _import(ref, target)
-    except (Exception, SystemExit) as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
         raise _import_failed(ref, error) from error
     if name:
         return _named_class(ref, module, name)
@@ -200,10 +204,10 @@ def _import(ref: ComponentRef, target: str) -> ModuleType:
 def _named_class(ref: ComponentRef, module: ModuleType, name: str) -> type[Component]:
     found: Any = module
     for part in name.split("."):
-        found = getattr(found, part, None)
-    if isinstance(found, type) and issubclass(found, Component) and found.role in ROLES:
-        return found
-    have = [cls.__name__ for cls in _classes(module)]
+        found = read(found, part, None)
+    if is_component_class(found):
+        return found  # type: ignore[no-any-return]
+    have = [class_name(cls) for cls in _classes(module)]
     known = f"its components are {quoted(have)}" if have else _ROLE_HINT
     message = f"component `{ref.name}`: `{name}` is not a component class"
     raise LinkError("link.entry-unknown", message, hint=suggestion(name, have, known))
@@ -217,7 +221,7 @@ def _only_class(ref: ComponentRef, module: ModuleType) -> type[Component]:
     if not found:
         message = f"component `{ref.name}`: `{file}` has no class with a role"
         raise LinkError("link.component-no-class", message, hint=_ROLE_HINT)
-    names = [cls.__name__ for cls in found]
+    names = [class_name(cls) for cls in found]
     message = f"component `{ref.name}`: `{file}` has {len(names)} classes with a role"
     stem = file.removesuffix(".py")
     choices = quoted((f"{stem}:{name}" for name in names), "or")
@@ -232,16 +236,14 @@ def _classes(module: ModuleType) -> list[type[Component]]:
     return [
         thing
         for name, thing in vars(module).items()
-        if isinstance(thing, type)
-        and issubclass(thing, Component)
-        and thing.role in ROLES
-        and thing.__module__ == module.__name__
+        if is_component_class(thing)
+        and module_of(thing) == module.__name__
         and not name.startswith("_")
     ]
 
 
 def _import_failed(ref: ComponentRef, error: BaseException) -> LinkError:
-    message = f"component `{ref.name}` cannot be imported: {type(error).__name__}: {error}"
+    message = f"component `{ref.name}` cannot be imported: {describe(error)}"
     place = _place(ref, error)
     if isinstance(error, SyntaxError):
         message = f"component `{ref.name}` cannot be imported: {error.msg}"
@@ -290,7 +292,9 @@ def instantiate(ref: ComponentRef) -> Component:
     cls = load_class(ref)
     try:
         return cls()
-    except Exception as error:
-        message = f"component `{ref.name}` cannot be made: {type(error).__name__}: {error}"
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        message = f"component `{ref.name}` cannot be made: {describe(error)}"
         hint = "`__init__` must work without arguments; the config arrives in `init`"
         raise LinkError("link.component-construct", message, hint=hint) from error

@@ -9,7 +9,8 @@ from typing import Any
 from torvyn.components import ENGINES
 from torvyn.components.config import parse_config
 from torvyn.components.spec import Spec
-from torvyn.contract import INTERFACES, Component
+from torvyn.contract import INTERFACES, ROLES, Component
+from torvyn.contract.probe import class_name, is_class, module_of, read, shown, text_attribute
 from torvyn.contract.roles import METHODS
 from torvyn.errors import ContractError, Location
 from torvyn.link.checked import FIELDS, config_text, place_of, value_of
@@ -18,7 +19,8 @@ from torvyn.link.grants import granted
 from torvyn.link.loading import Found, Library
 from torvyn.link.plan import ComponentRef, NodePlan
 from torvyn.link.policy import Handling
-from torvyn.link.traits import ERROR, calls_async, ports_of, reads_stream, title
+from torvyn.link.signatures import check_signatures
+from torvyn.link.traits import ERROR, calls_async, ports_of, reads_stream, role_of, title
 from torvyn.manifest.problems import Problems, quoted, suggestion
 from torvyn.manifest.schema import NODE, RUN_MODES
 
@@ -48,23 +50,38 @@ class NodeLinker:
     def link(
         self, draft: NodeDraft, config: Any, handling: Handling, problems: Problems
     ) -> NodePlan | None:
-        """The node, or None when its component was not found."""
+        """The node, or None when its component was not found or cannot be looked at."""
         path = f"flow.{self._flow}.nodes.{draft.name}"
         found = self._find(draft, path, problems)
         if found is None:
             return None
-        part = found.component
-        if config is None and isinstance(part, Component):
-            config = part.config
+        try:
+            return self._link_found(draft, found, config, handling, problems)
+        except ContractError as error:
+            problems.cause = problems.cause or error.__cause__
+            place = place_of(draft, "component", f"{path}.component")
+            problems.extend(
+                replace(found, message=f"node `{draft.name}`: {found.message}", location=place)
+                for found in error.diagnostics
+            )
+            return None
+
+    def _link_found(
+        self, draft: NodeDraft, found: Found, config: Any, handling: Handling, problems: Problems
+    ) -> NodePlan:
+        path = f"flow.{self._flow}.nodes.{draft.name}"
+        part, role = found.component, role_of(found.component)
+        if config is None and not is_class(part):
+            config = read(part, "config")
         self._check_interface(draft, part, path, problems)
         ports = self._ports(draft, part, config, problems)
         return NodePlan(
             name=draft.name,
-            role=part.role,
+            role=role,
             component=found.ref,
             config=self._config(draft, part, config, path, problems),
             run=self._run(draft, part, path, problems),
-            unit=value_of(NODE, "unit", draft, path, problems) or part.unit,
+            unit=value_of(NODE, "unit", draft, path, problems) or text_attribute(part, "unit"),
             ports=(*ports, ERROR) if handling.keeps_letters else ports,
             on_error=handling.policy,
             location=draft.location,
@@ -110,12 +127,12 @@ class NodeLinker:
     def _find(self, draft: NodeDraft, path: str, problems: Problems) -> Found | None:
         given = draft.component
         if isinstance(given, Component):
-            target = f"{type(given).__module__}:{type(given).__qualname__}"
+            target = f"{module_of(type(given))}:{class_name(given)}"
             return Found(ComponentRef("object", title(given), target, given), given)
         place = place_of(draft, "component", f"{path}.component")
         if isinstance(given, str):
             return self._library.find(given, place, problems) if given else None
-        problems.add("link.component-unknown", f"{given!r} is not a component", place)
+        problems.add("link.component-unknown", f"{shown(given)} is not a component", place)
         return None
 
     def _check_interface(self, draft: NodeDraft, part: Part, path: str, problems: Problems) -> None:
@@ -127,20 +144,20 @@ class NodeLinker:
             hint = suggestion(draft.interface, INTERFACES, f"they are {quoted(INTERFACES)}")
             message = f"there is no interface `{draft.interface}`"
             problems.add("link.interface-unknown", message, place, hint)
-        elif wanted != part.role:
-            message = f"`{title(part)}` is a {part.role}, not a {wanted}"
-            hint = f"its interface is `{part.interface}`"
+        elif wanted != (role := role_of(part)):
+            message = f"`{title(part)}` is a {role}, not a {wanted}"
+            hint = f"its interface is `{ROLES[role].interface}`"
             problems.add("link.interface-mismatch", message, place, hint)
 
     def _config(
         self, draft: NodeDraft, part: Part, config: Any, path: str, problems: Problems
     ) -> str:
         """The config as text. A built-in says now what is wrong with it, not when it starts."""
-        spec = getattr(part, "spec", None)
+        spec = read(part, "spec", None)
         try:
             if isinstance(spec, Spec):
                 options = parse_config(spec, config)
-                check = getattr(part, "check_options", None)
+                check = read(part, "check_options", None)
                 if check is not None:
                     check(options)
             return config_text(config)
@@ -158,13 +175,15 @@ class NodeLinker:
         try:
             ports = ports_of(part, config)
         except ContractError as error:
+            if error.code == "contract.bad-attribute":
+                raise
             _take_over(error, place_of(draft, "config", path), problems)
             return ()
         except ValueError as error:
             place = place_of(draft, "config", path)
             problems.add("link.bad-ports", f"router `{draft.name}`: {error}", place)
             return ()
-        if part.role == "router" and not ports:
+        if role_of(part) == "router" and not ports:
             place = place_of(draft, "config", path)
             hint = "set `ports` on its class, or in the node's `config`"
             problems.add("link.bad-ports", f"router `{draft.name}` has no ports", place, hint)
@@ -174,10 +193,13 @@ class NodeLinker:
         place = place_of(draft, "run", f"{path}.run")
         is_async = calls_async(part)
         if is_async is None:
-            message = f"`{title(part)}` is a {part.role} without a method `{METHODS[part.role]}`"
+            role = role_of(part)
+            message = f"`{title(part)}` is a {role} without a method `{METHODS[role]}`"
             problems.add("link.method-missing", message, draft.location or place)
             return "inline"
-        run = draft.run or part.run or ("async" if is_async else "inline")
+        whole = draft.location or Location(path=path)
+        check_signatures(part, draft.name, is_async, whole, problems)
+        run = draft.run or text_attribute(part, "run") or ("async" if is_async else "inline")
         if run not in RUN_MODES:
             hint = suggestion(str(run), RUN_MODES, f"it is {quoted(RUN_MODES, 'or')}")
             problems.add("link.bad-run", f"`run` cannot be `{run}`", place, hint)

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from torvyn.errors import Diagnostic, Location
-from torvyn.manifest.problems import redact
+from torvyn.text.redaction import redact
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,28 +7,11 @@ of every message.
 from __future__ import annotations
 
 import difflib
-import json
 from collections.abc import Iterable
 from dataclasses import replace
 
 from torvyn.errors import Diagnostic, Location
-
-REDACTED = "[redacted]"
-
-
-def redact(text: str, secrets: Iterable[str]) -> str:
-    """The text without the secrets, longest first, so that no part of one is left over.
-
-    A secret that became part of JSON text is found in its escaped forms too.
-    """
-    forms = {form for secret in secrets for form in _forms(secret)}
-    for form in sorted(forms, key=len, reverse=True):
-        text = text.replace(form, REDACTED)
-    return text
-
-
-def _forms(secret: str) -> tuple[str, str, str]:
-    return secret, json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]
+from torvyn.text.redaction import redact
 
 
 class Problems:

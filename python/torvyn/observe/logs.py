@@ -1,7 +1,8 @@
-"""Logs: the records of the `torvyn` logger on standard error, for people or as JSON.
+"""Logs: log records and warnings on standard error, for people or as JSON.
 
-A library does not touch logging by itself: only commands call this. Nothing secret is written: no
-value that came from the environment, no field or `name=value` whose name says that it is secret.
+What components and libraries log is shown like the records of `torvyn` itself. A library does not
+touch logging by itself: only commands call this. Nothing secret is written: no value that came from
+the environment, no field or `name=value` whose name says that it is secret.
 """
 
 from __future__ import annotations
@@ -10,14 +11,17 @@ import json
 import logging
 import re
 import sys
-from collections.abc import Iterable, Iterator
+import warnings
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from types import ModuleType
 from typing import IO, Any, Final
 
+from torvyn.text.redaction import REDACTED, redact
 from torvyn.text.visible import CONTROLS
 
-REDACTED: Final = "[redacted]"
+LOGGER: Final = "torvyn"
 
 _PLAIN: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 _NAMES: Final = r"(?:[a-z0-9]+[_-])*(?:api[_-]?key|authorization|passwd|password|secret|token)"
@@ -40,13 +44,11 @@ _BEYOND_JSON: Final = {code: f"\\u{code:04x}" for code in (*range(0x7F, 0xA0), 0
 class Redactor:
     """Takes secrets out of texts and fields."""
 
-    def __init__(self, secrets: Iterable[str] = ()) -> None:
-        # The longest first: no part of one that holds another is left over.
-        self._secrets = sorted((secret for secret in secrets if secret), key=len, reverse=True)
+    def __init__(self, secrets: Iterable[str] | Callable[[], Iterable[str]] = ()) -> None:
+        self._secrets = secrets
 
     def text(self, text: str) -> str:
-        for secret in self._secrets:
-            text = text.replace(secret, REDACTED)
+        text = redact(text, self._secrets() if callable(self._secrets) else self._secrets)
         text = _OUR_KEY.sub(REDACTED, text) if "tvk_" in text else text
         return _SECRET_PAIR.sub(rf"\1\2{REDACTED}", text)
 
@@ -61,7 +63,23 @@ class Redactor:
             return [self.field("", held) for held in value]
         if value is None or isinstance(value, (bool, int, float)):
             return value
-        return self.text(str(value))
+        return self.text(_probe().shown(value))
+
+
+def _probe() -> ModuleType:
+    """Late: commands that run no component do not load what components are made of."""
+    from torvyn.contract import probe
+
+    return probe
+
+
+def message_of(record: logging.LogRecord) -> str:
+    """The message; of a component's record, the arguments may not fit their text."""
+    try:
+        return record.getMessage()
+    except Exception as error:
+        probe = _probe()
+        return f"{probe.shown(record.msg)} (its arguments do not fit: {probe.describe(error)})"
 
 
 class JsonFormatter(logging.Formatter):
@@ -76,7 +94,7 @@ class JsonFormatter(logging.Formatter):
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": self._redactor.text(record.getMessage()),
+            "message": self._redactor.text(message_of(record)),
         }
         for name, value in vars(record).items():
             if name not in _PLAIN and name not in fields:
@@ -87,7 +105,8 @@ class JsonFormatter(logging.Formatter):
 
 
 class HumanFormatter(logging.Formatter):
-    """`[torvyn] warning: ...`; an exception is one line, with its traceback when asked for.
+    """`[torvyn] warning: ...`, or the name of another logger in place of `torvyn`; an exception is
+    one line, with its traceback when asked for.
 
     Only the first line of a record begins at the margin, so no text can pass for another record.
     """
@@ -98,10 +117,12 @@ class HumanFormatter(logging.Formatter):
         self._tracebacks = tracebacks
 
     def format(self, record: logging.LogRecord) -> str:
-        text = f"[torvyn] {record.levelname.lower()}: {record.getMessage()}"
+        is_ours = record.name == LOGGER or record.name.startswith(f"{LOGGER}.")
+        name = LOGGER if is_ours else record.name
+        text = f"[{name}] {record.levelname.lower()}: {message_of(record)}"
         if record.exc_info and record.exc_info[1] is not None:
             error = record.exc_info[1]
-            text += f": {type(error).__name__}: {error}"
+            text += f": {_probe().describe(error)}"
             if self._tracebacks:
                 text += "\n" + self.formatException(record.exc_info)
         text = self._redactor.text(text.rstrip("\n")).translate(_CONTROLS)
@@ -115,31 +136,74 @@ class _Output(logging.StreamHandler[IO[str]]):
         try:
             if sys.stdout is not None:
                 sys.stdout.flush()
-        except (OSError, ValueError):
+        except (OSError, ValueError, AttributeError):
             # A closed standard output is found by the component that prints there.
             pass
         super().emit(record)
 
+    def handleError(self, record: logging.LogRecord) -> None:
+        """What cannot be said is not said: nobody may listen any more."""
+
 
 @contextmanager
 def show_logs(
-    format: str, level: int, secrets: Iterable[str] = (), stream: IO[str] | None = None
+    format: str,
+    level: int,
+    secrets: Iterable[str] | Callable[[], Iterable[str]] = (),
+    stream: IO[str] | None = None,
+    *,
+    component_level: int | None = None,
 ) -> Iterator[None]:
-    """Shows the records of `torvyn` from `level` on, while it is entered."""
+    """Shows the records of `torvyn` from `level` on, and those of all other loggers from
+    `component_level` on, while it is entered. Entered a second time, the inner one shows."""
     redactor = Redactor(secrets)
     output = _Output(stream or sys.stderr)
     tracebacks = level <= logging.INFO
     output.setFormatter(
         JsonFormatter(redactor) if format == "json" else HumanFormatter(redactor, tracebacks)
     )
-    logger = logging.getLogger("torvyn")
-    before = (logger.level, logger.propagate)
-    logger.addHandler(output)
-    logger.setLevel(level)
-    logger.propagate = False
+    root, ours = logging.getLogger(), logging.getLogger(LOGGER)
+    before = [(logger, _state(logger)) for logger in (root, ours)]
+    for logger in (root, ours):
+        logger.handlers = [kept for kept in logger.handlers if not isinstance(kept, _Output)]
+        logger.addHandler(output)
+    root.setLevel(level if component_level is None else component_level)
+    ours.setLevel(level)
+    ours.propagate = False
+    try:
+        with _warnings_as_records():
+            yield
+    finally:
+        for logger, (handlers, level_before, propagates) in before:
+            logger.handlers = handlers
+            logger.setLevel(level_before)
+            logger.propagate = propagates
+
+
+def _state(logger: logging.Logger) -> tuple[list[logging.Handler], int, bool]:
+    return [*logger.handlers], logger.level, logger.propagate
+
+
+@contextmanager
+def _warnings_as_records() -> Iterator[None]:
+    """`warnings.warn` becomes a record of the logger `py.warnings`."""
+    show = warnings.showwarning
+
+    def log(
+        message: Warning | str,
+        category: type[Warning],
+        filename: str,
+        lineno: int,
+        file: IO[str] | None = None,
+        line: str | None = None,
+    ) -> None:
+        name, said = _probe().class_name(category), _probe().text_of(message)
+        text = f"{filename}:{lineno}: {name}: {said}"
+        logging.getLogger("py.warnings").warning("%s", text)
+
+    warnings.showwarning = log
     try:
         yield
     finally:
-        logger.removeHandler(output)
-        logger.setLevel(before[0])
-        logger.propagate = before[1]
+        if warnings.showwarning is log:
+            warnings.showwarning = show

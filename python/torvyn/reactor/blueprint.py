@@ -8,6 +8,7 @@ from typing import Any, Final
 from torvyn._native import ManualClock, NativeFlow
 from torvyn.contract import Context
 from torvyn.link.plan import Plan
+from torvyn.reactor.failure import starting
 from torvyn.reactor.runners import Runner
 
 _QUARTER_WEIGHTS: Final = {"critical": 16, "high": 8, "normal": 4, "low": 2, "background": 1}
@@ -30,7 +31,7 @@ def build(
     """The native flow, ready for its first turn, and the names of its edges."""
     edges, wiring = _edges(plan)
     native = NativeFlow(
-        [_node(runner, context) for runner in runners],
+        [_node(plan, runner, context) for runner in runners],
         edges,
         context,
         quarter_weight=_QUARTER_WEIGHTS[plan.priority],
@@ -47,11 +48,13 @@ def build(
     return native, wiring
 
 
-def _node(runner: Runner, context: Context) -> tuple[Any, ...]:
+def _node(plan: Plan, runner: Runner, context: Context) -> tuple[Any, ...]:
     node, policy = runner.node, runner.node.on_error
+    with starting(plan, node):
+        work = runner.native_work(context)
     return (
         node.role,
-        runner.native_work(context),
+        work,
         list(node.ports),
         policy.max if policy.policy == "retry" else 0,
         int(policy.backoff_s * 1e9),

@@ -9,10 +9,12 @@ from collections.abc import Iterable
 from typing import Self, Unpack
 
 from torvyn.contract import EdgeOptions, NodeOptions, Stage, as_component
+from torvyn.contract.probe import is_a
 from torvyn.errors import FlowError
 from torvyn.link import link_flow
 from torvyn.link.draft import EdgeDraft, FlowDraft, NodeDraft
 from torvyn.link.plan import Plan
+from torvyn.link.traits import role_of
 
 
 class FlowBuilder:
@@ -24,7 +26,7 @@ class FlowBuilder:
         previous = None
         for stage in stages:
             component = as_component(stage)
-            name = self._free_name(component.role)
+            name = self._free_name(role_of(component))
             self.add(name, component)
             if previous is not None:
                 self.connect(previous, name)
@@ -42,7 +44,7 @@ class FlowBuilder:
         self._must_be_new()
         if name in self._draft.nodes:
             raise FlowError("reactor.name-taken", f"the flow has a node `{name}` already")
-        thing = component if isinstance(component, str) else as_component(component)
+        thing = component if is_a(component, str) else as_component(component)
         self._draft.nodes[name] = NodeDraft(name, thing, **options)
         self._plan = None
         return self

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from torvyn.contract import Element, Output
+from torvyn.contract.probe import class_name, describe, is_a, text_of
 from torvyn.errors import (
     BugError,
     ComponentError,
@@ -20,6 +25,9 @@ from torvyn.errors import (
     Unavailable,
 )
 from torvyn.link.plan import NodePlan, Plan
+from torvyn.loops.asyncio_only import NOT_ASYNCIO, needs_other_loop
+from torvyn.reactor.statistics import Statistics
+from torvyn.sandbox.component import GuestComponent
 
 _BY_KIND: dict[str, type[ComponentError]] = {
     cls.default_code.partition(".")[2]: cls
@@ -42,16 +50,7 @@ def exception_of(
             hint='raise queue_depth, or choose backpressure = "block"',
         )
     if kind == "memory-exceeded":
-        node = plan.nodes[raw["node"]]
-        return _at(
-            FlowError(
-                "reactor.memory-exceeded",
-                f"node `{node.name}` used more memory than it may: {raw['message']}",
-                hint="raise the node's max_memory, or let it hold less",
-            ),
-            plan,
-            node,
-        )
+        return _memory_failure(plan, raw)
     if kind == "deadline-exceeded":
         return FlowError(
             "reactor.deadline-exceeded",
@@ -61,10 +60,42 @@ def exception_of(
     return BugError("reactor.panic", f"the reactor failed: {raw['message']}")
 
 
+def _memory_failure(plan: Plan, raw: dict[str, Any]) -> TorvynError:
+    node = plan.nodes[raw["node"]]
+    hint = "raise the node's max_memory, or let it hold less"
+    if raw["method"] == "hold":
+        hint = "let the filter hold less, or raise max_memory of the nodes before it"
+    message = f"node `{node.name}` used more memory than it may: {raw['message']}"
+    error = FlowError("reactor.memory-exceeded", message, hint=hint)
+    error.node = node.name
+    return _at(error, plan, node)
+
+
 def _component_failure(plan: Plan, raw: dict[str, Any]) -> BaseException:
+    if raw["error_kind"] != "interrupted":
+        return _named_failure(plan, raw)
+    named = _named_failure(plan, {**raw, "error_kind": "fatal"})
+    return _interrupt(raw["exception"], named)
+
+
+def _interrupt(cause: BaseException, named: TorvynError) -> BaseException:
+    """A `KeyboardInterrupt`, which ends the program as Ctrl-C does. Whoever knows that nobody has
+    pressed it finds in the exception which component has raised it."""
+    # Not a circle: what holds the exception holds its frames, and with them the flow.
+    named.__cause__ = None
+    cause.failure = named  # type: ignore[attr-defined]
+    cause.add_note(f"in torvyn: {named}")
+    return cause
+
+
+def own_interrupt(error: BaseException) -> TorvynError | None:
+    """The failure of the component that raised a `KeyboardInterrupt`, when one has."""
+    failure = getattr(error, "failure", None)
+    return failure if isinstance(failure, TorvynError) else None
+
+
+def _named_failure(plan: Plan, raw: dict[str, Any]) -> TorvynError:
     node, cause = plan.nodes[raw["node"]], raw["exception"]
-    if cause is not None and not isinstance(cause, Exception):
-        return cause  # type: ignore[no-any-return]
     on = on_element(raw["sequence"])
     where = f"node `{node.name}`{component_of(node)} failed in `{raw['method']}`{on}"
     # A guest may repeat what it read from its environment.
@@ -73,11 +104,12 @@ def _component_failure(plan: Plan, raw: dict[str, Any]) -> BaseException:
         code = cause.code if isinstance(cause, TorvynError) else "contract.wrong-result"
         error: ContractError | ComponentError = ContractError(code, f"{where}: {message}")
     else:
-        failed = _BY_KIND[raw["error_kind"]](f"{where}: {said(cause, message)}")
+        loop_code = NOT_ASYNCIO if needs_other_loop(cause) else None
+        failed = _BY_KIND[raw["error_kind"]](f"{where}: {said(cause, message)}", code=loop_code)
         failed.node, failed.sequence = node.name, raw["sequence"]
         error = failed
     error.__cause__ = cause
-    hint = getattr(cause, "hint", None)
+    hint = _hint_of(cause)
     if hint:
         first = error.diagnostics[0]
         error.diagnostics = (Diagnostic(first.code, first.message, first.location, hint),)
@@ -87,8 +119,9 @@ def _component_failure(plan: Plan, raw: dict[str, Any]) -> BaseException:
 def component_of(node: NodePlan) -> str:
     """The component of a node in the sandbox, where its name is another: nothing else tells it."""
     ref = node.component
-    is_guest = getattr(ref.instance, "is_guest", False)
-    name = ref.name if ref.kind == "wasm" else ref.instance.name if is_guest else node.name
+    given = ref.instance
+    name = given.name if is_a(given, GuestComponent) else node.name
+    name = ref.name if ref.kind == "wasm" else name
     return "" if name == node.name else f" (component `{name}`)"
 
 
@@ -98,9 +131,30 @@ def on_element(sequence: int | None) -> str:
 
 def said(cause: BaseException | None, message: str) -> str:
     """What went wrong, in the exception's words."""
-    if cause is None or isinstance(cause, TorvynError):
-        return str(cause) if cause is not None else message
-    return f"{type(cause).__name__}: {cause}" if str(cause) else type(cause).__name__
+    if cause is None:
+        return message
+    return text_of(cause) if isinstance(cause, TorvynError) else describe(cause)
+
+
+def _hint_of(cause: BaseException | None) -> str | None:
+    """The hint of an error of ours; an exception of the user's may have anything by that name."""
+    if isinstance(cause, TorvynError):
+        return cause.hint
+    library = needs_other_loop(cause)
+    if library is None:
+        return None
+    return f"async components run on asyncio: use asyncio or anyio in place of {library}"
+
+
+def is_from_outside(error: BaseException) -> bool:
+    """Whether an exception that came out of a component may be somebody else's: Ctrl-C, which
+    Python raises on the main thread, or a cancellation of the task that called the component."""
+    if isinstance(error, KeyboardInterrupt):
+        return threading.current_thread() is threading.main_thread()
+    if isinstance(error, asyncio.CancelledError):
+        task = asyncio.current_task() if asyncio._get_running_loop() is not None else None
+        return task is not None and task.cancelling() > 0
+    return False
 
 
 def _at(error: TorvynError, plan: Plan, node: NodePlan) -> TorvynError:
@@ -112,19 +166,53 @@ def _at(error: TorvynError, plan: Plan, node: NodePlan) -> TorvynError:
 
 def init_failure(plan: Plan, node: NodePlan, cause: BaseException) -> BaseException:
     """A component that did not start."""
-    if not isinstance(cause, Exception):
-        return cause
     if isinstance(cause, TorvynError) and not isinstance(cause, ComponentError):
         return _at(cause, plan, node)
-    why = plan.redact(said(cause, str(cause)))
+    if is_from_outside(cause) and not isinstance(cause, KeyboardInterrupt):
+        return cause
+    why = plan.redact(said(cause, ""))
     error = FlowError(
         "reactor.init-failed",
         f"node `{node.name}`{component_of(node)} failed in `init`: {why}",
-        hint=getattr(cause, "hint", None),
+        hint=_hint_of(cause),
     )
     error.node = node.name
     error.__cause__ = None if node.component.kind == "wasm" else cause
-    return _at(error, plan, node)
+    _at(error, plan, node)
+    return _interrupt(cause, error) if is_from_outside(cause) else error
+
+
+@contextmanager
+def starting(plan: Plan, node: NodePlan) -> Iterator[None]:
+    """Around everything that touches a node's component before the first turn: what it raises is
+    charged to the node."""
+    try:
+        yield
+    except ContractError as error:
+        first, *rest = error.diagnostics
+        message = f"node `{node.name}`{component_of(node)} cannot start: {first.message}"
+        error.diagnostics = (Diagnostic(first.code, message, first.location, first.hint), *rest)
+        error.args = (message,)
+        raise _at(error, plan, node) from error.__cause__
+    except BugError:
+        raise
+    except BaseException as error:
+        if is_from_outside(error) or isinstance(error, TorvynError):
+            raise
+        raise _start_failure(plan, node, error) from error
+
+
+def _start_failure(plan: Plan, node: NodePlan, cause: BaseException) -> TorvynError:
+    """Only a source's `__iter__` is called between `init` and the first turn."""
+    raw = {
+        "node": plan.nodes.index(node),
+        "exception": cause,
+        "error_kind": "internal" if isinstance(cause, Exception) else "fatal",
+        "sequence": None,
+        "method": "__iter__",
+        "message": "",
+    }
+    return _named_failure(plan, raw)
 
 
 def init_timeout(plan: Plan, node: NodePlan) -> TorvynError:
@@ -136,15 +224,26 @@ def init_timeout(plan: Plan, node: NodePlan) -> TorvynError:
     return _at(error, plan, node)
 
 
-def refused(items: list[Any], message: str) -> TorvynError:
+def refused(items: list[Any], message: str, statistics: Statistics) -> TorvynError:
     """What was fed could not be taken in."""
+    kinds = (str, bytes, Output, Element)
     for item in items:
-        if not isinstance(item, (str, bytes, Output, Element)):
+        if not any(is_a(item, kind) for kind in kinds):
             return ContractError(
                 "contract.wrong-result",
-                f"a flow is fed with str, bytes, Output or Element, not {type(item).__name__}",
+                f"a flow is fed with str, bytes, Output or Element, not {class_name(item)}",
             )
-    return FlowError("reactor.memory-exceeded", f"the flow is fed too much: {message}")
+    error = FlowError("reactor.memory-exceeded", f"the flow is fed too much: {message}")
+    held = {name: node.held_bytes for name, node in statistics.nodes.items()}
+    holder = max(held, key=held.__getitem__)
+    if held[holder]:
+        error = FlowError(
+            "reactor.memory-exceeded",
+            f"the flow is fed too much: {message}, and node `{holder}` holds {held[holder]} bytes",
+            hint=f"let `{holder}` hold less, or raise max_memory of the first node",
+        )
+        error.node = holder
+    return error
 
 
 def busy(plan: Plan) -> TorvynError:

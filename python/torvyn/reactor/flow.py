@@ -112,8 +112,10 @@ class Flow(FlowBuilder):
 
     async def run_async(self) -> Statistics:
         """`run` on the running event loop, which stays free for others between turns."""
+        from torvyn.loops.asyncio_only import require_asyncio
         from torvyn.reactor.loop_driver import outputs_on_loop
 
+        require_asyncio("`run_async`")
         self._must_be_closed("run")
         execution = self._execute()
         async for _ in outputs_on_loop(execution):
@@ -188,7 +190,7 @@ class Flow(FlowBuilder):
         try:
             out, taken = native.feed(batch)
         except ValueError as error:
-            raise refused(batch, str(error)) from None
+            raise refused(batch, str(error), self.statistics) from None
         except RuntimeError:
             raise busy(self.plan) from None
         return self._came(execution, native, batch, out, taken)
@@ -203,7 +205,7 @@ class Flow(FlowBuilder):
         try:
             made = native.feed_text(text)
         except ValueError as error:
-            raise refused([text], str(error)) from None
+            raise refused([text], str(error), self.statistics) from None
         except RuntimeError:
             raise busy(self.plan) from None
         if isinstance(made, str):

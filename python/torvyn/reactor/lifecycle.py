@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import logging
 
+from torvyn.contract.probe import attach
 from torvyn.link.plan import Plan
-from torvyn.reactor.failure import init_failure, init_timeout
+from torvyn.reactor.failure import init_failure, init_timeout, is_from_outside
 from torvyn.reactor.runners import Runner
-from torvyn.reactor.runners.place import Overdue, Place
+from torvyn.reactor.runners.place import Escaped, Overdue, Place
 from torvyn.reactor.stuck import stack_of
 
 logger = logging.getLogger("torvyn.reactor")
@@ -41,6 +42,8 @@ class Lifecycle:
                 raise Overdue(runner.node.init_timeout_s or 0.0)
 
     def _init_error(self, runner: Runner, error: BaseException) -> BaseException:
+        if isinstance(error, Escaped):
+            error = error.error
         if isinstance(error, Overdue):
             timeout = init_timeout(self._plan, runner.node)
             note_stack(timeout, stack_of(error.thread_id))
@@ -56,9 +59,11 @@ class Lifecycle:
                 await runner.stop(place, limit_s)
             except Overdue as overdue:
                 self.report_stuck(runner, "teardown", stack_of(overdue.thread_id))
-            except (Exception, SystemExit):
+            except BaseException as error:
+                if is_from_outside(error):
+                    raise
                 logger.warning("node `%s` failed in `teardown`", runner.node.name, exc_info=True)
-            runner.component._node = None
+            attach(runner.component, None)
 
     def abandon(self) -> None:
         """The last resort, when there is no loop any more to await anything on."""
@@ -68,7 +73,7 @@ class Lifecycle:
                 runner.abandon()
             except Exception:
                 logger.warning("node `%s` failed in `teardown`", runner.node.name, exc_info=True)
-            runner.component._node = None
+            attach(runner.component, None)
 
     def leave_out(self, stuck: Runner | None) -> None:
         """The run is over. A thread is stuck inside this one: nobody else may call it."""

@@ -15,6 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from torvyn.contract import Element
+from torvyn.loops.asyncio_only import require_asyncio
 from torvyn.loops.background import background_loop
 from torvyn.reactor.loops import LoopBridge, bridge
 
@@ -79,6 +80,7 @@ class LoopDriver(AsyncIterator[Element]):
 
     def __anext__(self) -> Awaitable[Element]:
         if self._outputs is None:
+            require_asyncio("`async for` over a flow")
             self._execution = self._execute()
             self._outputs = outputs_on_loop(self._execution)
         return self._outputs.__anext__()

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 
 from torvyn.components.sink_file import File
 from torvyn.contract import Component, Context
+from torvyn.contract.probe import is_a
 from torvyn.link import instantiate
 from torvyn.link.plan import NodePlan, Plan
+from torvyn.reactor.failure import starting
 from torvyn.reactor.runners import Runner, runner_of
 from torvyn.sandbox.audit import Audit
 from torvyn.sandbox.component import Allowance, GuestComponent
@@ -20,14 +22,18 @@ if TYPE_CHECKING:
 
 def make_runners(plan: Plan, audit: Audit, steps: Steps | None = None) -> list[Runner]:
     """In the order of the nodes; no method of a component has been called yet."""
-    return [runner_of(node, _component(plan, node, audit), steps) for node in plan.nodes]
+    runners = []
+    for node in plan.nodes:
+        with starting(plan, node):
+            runners.append(runner_of(node, _component(plan, node, audit), steps))
+    return runners
 
 
 def _component(plan: Plan, node: NodePlan, audit: Audit) -> Component:
     component = instantiate(node.component)
-    if isinstance(component, GuestComponent):
+    if is_a(component, GuestComponent):
         component.allow(_allowance(plan, node, audit))
-    if isinstance(component, File) and plan.secrets:
+    if is_a(component, File) and plan.secrets:
         component.redact = plan.redact
     return component
 

@@ -12,8 +12,10 @@ from types import CodeType, FrameType
 from typing import Any, Final
 
 import torvyn
+from torvyn.contract.probe import is_a, module_of, static
 from torvyn.contract.roles import METHODS, Component
 from torvyn.reactor.runners import Runner
+from torvyn.sandbox.component import GuestComponent
 
 _PACKAGE: Final = str(Path(torvyn.__file__).parent)
 _PHASES: Final = ("init", "flush", "complete", "teardown")
@@ -38,9 +40,9 @@ class Stuck:
 def may_block(component: Component, phase: str) -> bool:
     """Whether the component has code of its own for a phase; built-in parts keep their limits."""
     cls = type(component)
-    if cls.__module__.startswith("torvyn.") or getattr(component, "is_guest", False):
+    if str(module_of(cls)).startswith("torvyn.") or is_a(component, GuestComponent):
         return False
-    return getattr(cls, phase, None) is not getattr(Component, phase)
+    return static(cls, phase) is not static(Component, phase)
 
 
 def stack_of(thread_id: int | None) -> str:

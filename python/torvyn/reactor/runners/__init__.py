@@ -11,16 +11,17 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from torvyn.components.config import config_text
 from torvyn.contract import Component, Context
+from torvyn.contract.probe import is_a, read
 from torvyn.link.plan import NodePlan
 from torvyn.reactor.runners.inline import GuestRunner, InlineRunner
 from torvyn.reactor.runners.looped import LoopRunner
 from torvyn.reactor.runners.place import Place
 from torvyn.reactor.runners.threaded import ThreadRunner
+from torvyn.sandbox.component import GuestComponent
 
 if TYPE_CHECKING:
     from torvyn._native import NodeHandle
     from torvyn.reactor.runners.stepped import Steps
-    from torvyn.sandbox.component import GuestComponent
 
 __all__ = ["Runner", "runner_of"]
 
@@ -57,10 +58,10 @@ class Runner(Protocol):
 
 
 def runner_of(node: NodePlan, component: Component, steps: Steps | None = None) -> Runner:
-    config = node.config or config_text(component.config)
+    config = node.config or config_text(read(component, "config"))
     if node.run == "inline":
-        is_guest = getattr(component, "is_guest", False)
-        return (GuestRunner if is_guest else InlineRunner)(node, component, config)
+        kind = GuestRunner if is_a(component, GuestComponent) else InlineRunner
+        return kind(node, component, config)
     if steps is not None:
         return steps.runner(node, component, config)
     return (ThreadRunner if node.run == "thread" else LoopRunner)(node, component, config)

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 from torvyn._native import NativeStage
 from torvyn.contract import Component, Context
+from torvyn.contract.probe import attach, read
 from torvyn.link.plan import NodePlan
-from torvyn.reactor.runners.place import Place
+from torvyn.reactor.binding import bind
+from torvyn.reactor.runners.place import Place, escaping
 
 if TYPE_CHECKING:
     from torvyn._native import NodeHandle
@@ -28,15 +30,15 @@ class InlineRunner:
         self._is_initialised = False
 
     def native_work(self, context: Context) -> Any:
-        make_native = getattr(self.component, "native_stage", None)
+        make_native = read(self.component, "native_stage", None)
         native = make_native(self.config) if make_native is not None else None
-        return self.component if native is None else NativeStage(*native)
+        return bind(self.component, self.node.role) if native is None else NativeStage(*native)
 
     def attach(self, handle: NodeHandle) -> None:
-        self.component._node = handle
+        attach(self.component, handle)
 
     async def init(self, place: Place) -> None:
-        with place.watched(self, "init"):
+        with place.watched(self, "init"), escaping():
             result = self.component.init(self.config)
         if result is not None:
             await place.settle(result, self.node.init_timeout_s)
@@ -49,7 +51,7 @@ class InlineRunner:
         if not self._is_initialised:
             return
         self._is_initialised = False
-        with place.watched(self, "teardown"):
+        with place.watched(self, "teardown"), escaping():
             result = self.component.teardown()
         if result is not None:
             await place.settle(result, limit_s)

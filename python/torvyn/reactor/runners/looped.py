@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import inspect
 import logging
 import time
+from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Any
 
 from torvyn.contract import Component
@@ -15,7 +16,8 @@ from torvyn.loops.background import discard
 from torvyn.reactor.loops import LoopBridge, bridge
 from torvyn.reactor.runners.call_clock import CallClock
 from torvyn.reactor.runners.offloaded import Offloaded, awaited_failure
-from torvyn.reactor.runners.place import Overdue, Place
+from torvyn.reactor.runners.place import Escaped, Overdue, Place
+from torvyn.reactor.stages.procedure import is_awaitable
 
 logger = logging.getLogger("torvyn.reactor")
 
@@ -56,7 +58,7 @@ class LoopRunner(Offloaded):
             self._loop.call_soon_threadsafe(self._rung.set)
 
     async def init(self, place: Place) -> None:
-        await place.on_loop(self._init(), self.node.init_timeout_s)
+        await raised_by(place.on_loop(attempt(self._init), self.node.init_timeout_s))
 
     async def _init(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -88,7 +90,9 @@ class LoopRunner(Offloaded):
         if self._loop is None:
             return
         try:
-            await place.on_loop(self._stop(limit_s), limit_s * 1.25 + _LOOP_GRACE_S, self._loop)
+            stopping = attempt(partial(self._stop, limit_s))
+            limit_with_grace_s = limit_s * 1.25 + _LOOP_GRACE_S
+            await raised_by(place.on_loop(stopping, limit_with_grace_s, self._loop))
         except Overdue as overdue:
             if overdue.limit_s > limit_s:
                 # `_stop` keeps its limit itself: the loop does not run.
@@ -163,4 +167,23 @@ class LoopRunner(Offloaded):
 
 async def settle(value: Any) -> Any:
     """The value, awaited if it must be."""
-    return await value if inspect.isawaitable(value) else value
+    return await value if is_awaitable(value) else value
+
+
+async def attempt(call: Callable[[], Coroutine[Any, Any, None]]) -> BaseException | None:
+    """What a call raised, as a value: `SystemExit` out of a task would end the whole loop."""
+    try:
+        await call()
+    except (asyncio.CancelledError, GeneratorExit):
+        raise
+    except BaseException as error:
+        return error
+    return None
+
+
+async def raised_by(attempted: Coroutine[Any, Any, BaseException | None]) -> None:
+    error = await attempted
+    if isinstance(error, StopIteration):
+        raise Escaped(error) from error
+    if error is not None:
+        raise error

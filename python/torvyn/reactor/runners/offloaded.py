@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from torvyn._native import Port
 from torvyn.contract import Component, Context
+from torvyn.contract.probe import attach
 from torvyn.errors import DeadlineExceeded, Internal
 from torvyn.link.plan import NodePlan
 from torvyn.reactor.stages import procedure_of
@@ -55,7 +56,7 @@ class Offloaded:
         self.port = Port(node.role, list(node.ports))
         self.procedure = procedure_of(component, node.role, self.port, self)
         self.handle = OffloadedNode(self.ring)
-        component._node = self.handle
+        attach(component, self.handle)
 
     def native_work(self, context: Context) -> Any:
         return self.port

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import inspect
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
@@ -28,6 +28,23 @@ class Overdue(Exception):
         self.limit_s = limit_s
         self.thread_id = thread_id
         """The thread that is stuck, where it is known."""
+
+
+class Escaped(Exception):
+    """Carries what a coroutine must not raise: StopIteration, and what would end an event loop."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__(error)
+        self.error = error
+
+
+@contextlib.contextmanager
+def escaping() -> Iterator[None]:
+    """Around a call of a component inside a coroutine."""
+    try:
+        yield
+    except StopIteration as error:
+        raise Escaped(error) from error
 
 
 class Place(Protocol):

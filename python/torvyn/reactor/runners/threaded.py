@@ -8,9 +8,10 @@ import threading
 from concurrent.futures import Future
 
 from torvyn.contract import Component
+from torvyn.contract.probe import class_name, read
 from torvyn.link.plan import NodePlan
 from torvyn.reactor.runners.offloaded import Offloaded
-from torvyn.reactor.runners.place import Overdue, Place
+from torvyn.reactor.runners.place import Escaped, Overdue, Place
 from torvyn.reactor.stages import run_blocking
 
 logger = logging.getLogger("torvyn.reactor")
@@ -33,7 +34,7 @@ class ThreadRunner(Offloaded):
         self._is_resting = False
         self._is_stuck = False
         self._thread = threading.Thread(
-            target=self._run, name=f"torvyn-{type(component).__name__}", daemon=True
+            target=self._run, name=f"torvyn-{class_name(component)}", daemon=True
         )
 
     @property
@@ -56,7 +57,7 @@ class ThreadRunner(Offloaded):
         if self._thread.ident is None:
             return
         self.abandon()
-        if getattr(self.component, "may_be_left", False):
+        if read(self.component, "may_be_left", False):
             return
         if threading.current_thread() is self._thread:
             # The component itself has driven the flow to its end: its thread ends when it returns.
@@ -85,7 +86,7 @@ class ThreadRunner(Offloaded):
         try:
             self.component.init(self.config)
         except BaseException as error:
-            self._ready.set_exception(error)
+            self._ready.set_exception(_carried(error))
             self._ended.set_result(None)
             return
         self._ready.set_result(None)
@@ -103,7 +104,7 @@ class ThreadRunner(Offloaded):
         try:
             self.component.teardown()
         except BaseException as error:
-            self._ended.set_exception(error)
+            self._ended.set_exception(_carried(error))
         else:
             self._ended.set_result(None)
 
@@ -118,3 +119,8 @@ class ThreadRunner(Offloaded):
         self._is_resting = False
         if not self._may_end.is_set():
             self._rung.clear()
+
+
+def _carried(error: BaseException) -> BaseException:
+    """As a coroutine may raise it."""
+    return Escaped(error) if isinstance(error, StopIteration) else error

@@ -11,6 +11,7 @@ procedure  tasks, credit, failures, emitting       source     pull, __iter__, __
 
 from torvyn._native import Port
 from torvyn.contract import Component
+from torvyn.contract.probe import has
 from torvyn.reactor.stages.elements import ElementProcedure
 from torvyn.reactor.stages.host import Host, run_blocking
 from torvyn.reactor.stages.procedure import Procedure
@@ -23,6 +24,6 @@ __all__ = ["Host", "Procedure", "procedure_of", "run_blocking"]
 def procedure_of(component: Component, role: str, port: Port, host: Host) -> Procedure:
     if role == "source":
         return SourceProcedure(component, role, port, host)
-    if hasattr(component, "stream_function"):
+    if has(component, "stream_function"):
         return StreamProcedure(component, role, port, host)
     return ElementProcedure(component, role, port, host)

@@ -34,14 +34,15 @@ class ElementProcedure(Procedure):
                     if is_coroutine:
                         begin_call()
                         result = await result
-                    if result.__class__ not in PLAIN:
+                    if type(result) not in PLAIN:
                         result = await self._expand(result)
                         if result is _UNWANTED:
                             return
                         if result is Signal.PAUSE and self.role == "sink":
                             wanted = await self._pause()
                             continue
-                except GeneratorExit:
+                except GeneratorExit as error:
+                    self.fail_if_open(error)
                     raise
                 except BaseException as error:
                     wanted = self.fail(error)

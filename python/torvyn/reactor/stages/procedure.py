@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncIterator, Coroutine, Iterator
+from collections.abc import Coroutine
 from types import AsyncGeneratorType, GeneratorType, NoneType
 from typing import Any, Final
 
@@ -20,6 +20,13 @@ PLAIN: Final = frozenset(
 """Answers that the port takes as they are. Looked up by type: this is done for every element."""
 
 _GENERATORS: Final = frozenset({GeneratorType, AsyncGeneratorType})
+
+
+def is_awaitable(value: Any) -> bool:
+    """`inspect.isawaitable` without a look at `__class__`, which may be the user's."""
+    if type(value) is GeneratorType:
+        return inspect.isawaitable(value)
+    return hasattr(type(value), "__await__")
 
 
 class Procedure:
@@ -65,25 +72,34 @@ class Procedure:
     def fail(self, error: BaseException, consumed: bool = True) -> bool:
         return self.port.fail(self.host.failure_of(error), consumed)
 
+    def fail_if_open(self, error: GeneratorExit) -> None:
+        """A coroutine that is closed must not wait again. While the flow runs, nobody closes it: a
+        component has raised this itself."""
+        if not self.port.stopped:
+            self.port.fail(error)
+
     async def settle(self, value: Any) -> Any:
         """What a component gave back, awaited if it must be."""
         return await value if self.is_awaitable(value) else value
 
     def is_awaitable(self, value: Any) -> bool:
-        if not self.host.awaits or value.__class__ in PLAIN or value.__class__ in _GENERATORS:
+        kind = type(value)
+        if not self.host.awaits or kind in PLAIN or kind in _GENERATORS:
             return False
-        return inspect.isawaitable(value)
+        return is_awaitable(value)
 
     def is_generated(self, value: Any) -> bool:
-        if value.__class__ in _GENERATORS:
-            return self.host.awaits or value.__class__ is GeneratorType
-        is_async = self.host.awaits and isinstance(value, AsyncIterator)
-        return is_async or isinstance(value, Iterator)
+        kind = type(value)
+        if kind in _GENERATORS:
+            return self.host.awaits or kind is GeneratorType
+        return hasattr(kind, "__next__") or (self.host.awaits and hasattr(kind, "__anext__"))
 
     def emit_all(self, items: Any) -> Coroutine[Any, Any, bool]:
         """One by one, as there is room behind; None is "nothing to emit". False: the flow wants no
         more."""
-        return self._emit_async(items) if hasattr(items, "__anext__") else self._emit_sync(items)
+        return (
+            self._emit_async(items) if hasattr(type(items), "__anext__") else self._emit_sync(items)
+        )
 
     async def _emit_sync(self, items: Any) -> bool:
         port, steps, is_exhausted = self.port, self.host.steps, False

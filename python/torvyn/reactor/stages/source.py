@@ -7,6 +7,7 @@ import logging
 from typing import Any, Final
 
 from torvyn.contract import End, Signal
+from torvyn.contract.probe import async_iterator_of, has, iterator_of
 from torvyn.errors import ContractError
 from torvyn.reactor.stages.procedure import Procedure
 
@@ -18,11 +19,11 @@ _NEVER: Final[tuple[type[BaseException], ...]] = ()
 class SourceProcedure(Procedure):
     async def _work(self) -> None:
         component = self.component
-        if self.host.awaits and hasattr(component, "__aiter__"):
-            items = component.__aiter__()
+        if self.host.awaits and has(component, "__aiter__"):
+            items = async_iterator_of(component)
             await self._pull_all(items.__anext__, items, (StopAsyncIteration,))
-        elif hasattr(component, "__iter__"):
-            items = iter(component)
+        elif has(component, "__iter__"):
+            items = iterator_of(component)
             await self._pull_all(items.__next__, items, (StopIteration,))
         else:
             # Only an iterator ends by raising: from `pull`, StopIteration is an error like others.

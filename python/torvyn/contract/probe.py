@@ -1,0 +1,171 @@
+"""Probe: the one way in which torvyn looks at objects that users made.
+
+A property may raise, `__getattr__` may raise for names that it does not know, `__class__` may lie,
+a metaclass may have a `__name__` of its own, and the text of an exception may fail. Whatever goes
+wrong here is the component's fault: it becomes a `ContractError` that says what was read, and the
+caller adds the node.
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any, Final, TypeGuard, TypeVar
+
+from torvyn.errors import ContractError
+
+_Kind = TypeVar("_Kind")
+
+_NAME: Final[Any] = type.__dict__["__name__"]
+_MRO: Final[Any] = type.__dict__["__mro__"]
+_VARS: Final[Any] = type.__dict__["__dict__"]
+
+
+_REQUIRED: Final = object()
+"""The default of an attribute that must be there."""
+_ABSENT: Final = object()
+
+
+def is_class(thing: object) -> TypeGuard[type[Any]]:
+    """Whether it is a class. `isinstance` would read `__class__`, which may be the user's."""
+    return issubclass(type(thing), type)
+
+
+def is_a(thing: object, kind: type[_Kind]) -> TypeGuard[_Kind]:
+    """Whether its class is `kind` or derived from it, whatever `__class__` says."""
+    return issubclass(type(thing), kind)
+
+
+def class_name(thing: object) -> str:
+    """The name of a class or of an object's class, whatever its metaclass says."""
+    name: str = _NAME.__get__(thing if is_class(thing) else type(thing))
+    return name
+
+
+def text_of(error: object) -> str:
+    """`str(error)`, which may be a method of the user's that fails."""
+    try:
+        return str(error)
+    except Exception as second:
+        return f"<its text cannot be read: __str__ raised {class_name(second)}>"
+
+
+def describe(error: BaseException) -> str:
+    """`ValueError: not a number`, or the class alone when there is no text."""
+    text = text_of(error)
+    return f"{class_name(error)}: {text}" if text else class_name(error)
+
+
+def shown(thing: object) -> str:
+    """Its `repr`, or its type when that fails."""
+    try:
+        text = repr(thing)
+    except Exception:
+        return f"an object of type {class_name(thing)}"
+    return text if len(text) <= 200 else f"{text[:200]}..."
+
+
+def module_of(cls: type[Any]) -> Any:
+    """The name of the module that defines a class."""
+    return _VARS.__get__(cls).get("__module__")
+
+
+def static(cls: type[Any], name: str, default: Any = None) -> Any:
+    """An attribute as it was written in a class or one of its bases; no code of theirs runs."""
+    for base in _MRO.__get__(cls):
+        space = _VARS.__get__(base)
+        if name in space:
+            return space[name]
+    return default
+
+
+def defines(thing: object, name: str) -> bool:
+    """Whether its class, or one of its bases, has an attribute of that name."""
+    return static(thing if is_class(thing) else type(thing), name, _ABSENT) is not _ABSENT
+
+
+def has(thing: object, name: str) -> bool:
+    return read(thing, name, _ABSENT) is not _ABSENT
+
+
+def read(thing: object, name: str, default: Any = _REQUIRED) -> Any:
+    """An attribute of a component; raises `ContractError` when its own code raises."""
+    try:
+        return getattr(thing, name)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        is_defined = defines(thing, name)
+        if isinstance(error, AttributeError) and not is_defined:
+            if default is not _REQUIRED:
+                return default
+            raise ContractError(
+                "contract.bad-attribute", f"`{class_name(thing)}` has no `{name}`"
+            ) from error
+        raise _unreadable(thing, name, error, is_defined) from error
+
+
+def _unreadable(thing: object, name: str, error: BaseException, is_defined: bool) -> ContractError:
+    hint = f"`{name}` is read when the flow is linked or starts; it must not raise"
+    if not is_defined:
+        hint = "`__getattr__` must raise AttributeError for names that it does not know"
+    message = f"reading `{name}` of `{class_name(thing)}` raised {describe(error)}"
+    return ContractError("contract.bad-attribute", message, hint=hint)
+
+
+def text_attribute(component: object, name: str) -> str | None:
+    """An attribute that is a str, or None when nothing is set."""
+    value = read(component, name, None)
+    if value is None or type(value) is str:
+        return value
+    message = f"`{name}` of `{class_name(component)}` is {_shown(value)}, not a str"
+    raise ContractError("contract.bad-attribute", message)
+
+
+def method_of(component: object, name: str) -> Any:
+    """A bound method; raises `ContractError` when there is something else under its name."""
+    method = read(component, name)
+    if not callable(method):
+        message = f"`{name}` of `{class_name(component)}` is {_shown(method)}, not a method"
+        raise ContractError("contract.bad-attribute", message)
+    return method
+
+
+def iterator_of(component: object) -> Any:
+    """What `__iter__` of a source gives; raises `ContractError` when that is no iterator."""
+    made = method_of(component, "__iter__")()
+    if not defines(made, "__next__"):
+        hint = "write `yield` in `__iter__`, or return `iter(...)` of what you have"
+        raise _no_iterator("__iter__", "an iterator", made, hint)
+    return made
+
+
+def async_iterator_of(component: object) -> Any:
+    """The same for `__aiter__`."""
+    made = method_of(component, "__aiter__")()
+    if not defines(made, "__anext__"):
+        if inspect.iscoroutine(made):
+            made.close()
+        hint = "make `__aiter__` an `async def` with `yield`"
+        raise _no_iterator("__aiter__", "an async iterator", made, hint)
+    return made
+
+
+def _no_iterator(method: str, expected: str, made: object, hint: str) -> ContractError:
+    message = f"`{method}` returned {_shown(made)}, expected {expected}"
+    return ContractError("contract.wrong-result", message, hint=hint)
+
+
+def _shown(thing: object) -> str:
+    return "None" if thing is None else _article(class_name(thing))
+
+
+def _article(name: str) -> str:
+    return f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {name}"
+
+
+def attach(component: object, node: object) -> None:
+    """Sets the running node of a component, also of one that does not let itself be changed."""
+    try:
+        component._node = node  # type: ignore[attr-defined]
+    except Exception:
+        object.__setattr__(component, "_node", node)
