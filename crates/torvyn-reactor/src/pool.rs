@@ -17,6 +17,9 @@ use crate::signal::{block_signals, thread_id};
 /// How often the watchdog looks at workers that are busy. A component is reported after five looks.
 const WATCH_EVERY: Duration = Duration::from_millis(50);
 
+/// How long a worker runs hosted flows before it offers its core to others that wait for the host's lock.
+const YIELD_EVERY: Duration = Duration::from_millis(5);
+
 /// What the pool asks of the host language.
 pub trait Host: Send + Sync {
     /// Runs the body of a worker thread, prepared so that `attached` is cheap in it.
@@ -92,8 +95,14 @@ impl Pool {
 
     fn work(self: &Arc<Self>, desk: &Arc<Desk>) {
         desk.occupy(thread_id());
-        let mut finished = None;
+        let (mut finished, mut yielded) = (None, Instant::now());
         while let Some(flow) = self.dispatch.next(finished.take()) {
+            // Whoever waits for the host's lock is woken after every turn, but on a busy machine it needs a core before
+            // the next turn has the lock again. More often than this would give the machine away to other processes.
+            if flow.hosted && yielded.elapsed() > YIELD_EVERY {
+                thread::yield_now();
+                yielded = Instant::now();
+            }
             finished = Some(self.run(flow, desk));
         }
         self.remove(desk);
