@@ -186,7 +186,7 @@ def test_a_loop_that_ends_right_after_it_was_left_lets_go_of_the_stages(run):
         references.append(weakref.ref(stages[0]))
         asyncio.run(main(stages))
     for thread in threading.enumerate():
-        if thread.name.startswith("torvyn-") and thread.name != "torvyn-loop":
+        if thread.name == "torvyn-FunctionFilter":
             thread.join(20)
     # What an execution lets go of while it is collected goes with the next collection.
     gc.collect()

@@ -17,6 +17,8 @@ from torvyn.reactor.spare_threads import run_elsewhere
 from torvyn.testing import CollectingSink
 
 LIMIT_S = 0.1
+DEADLINE_S = 1.0
+"""Longer than a busy machine needs to start a flow: the component must be reached before it."""
 ENOUGH_S = 20
 
 
@@ -50,14 +52,15 @@ def limited(stage, *, sink=None, deadline_s=None, init_timeout_s=None, teardown_
     return torvyn.reactor.Flow.from_plan(dataclasses.replace(plan, runtime=runtime))
 
 
-@pytest.mark.parametrize("how", ["lock", "spin"])
-@pytest.mark.parametrize("run", RUNS)
+@pytest.mark.parametrize(
+    ("run", "how"), [("inline", "lock"), ("inline", "spin"), ("thread", "lock"), ("async", "spin")]
+)
 @pytest.mark.parametrize("phase", ["work", "flush", "complete"])
 def test_a_deadline_ends_a_flow_whose_component_does_not_return(blocker, run, phase, how):
     stuck = blocker(phase, how)
-    flow = limited(part(stuck, run), deadline_s=LIMIT_S).start()
+    flow = limited(part(stuck, run), deadline_s=DEADLINE_S).start()
 
-    with pytest.raises(FlowError, match=r"was not done within 0\.1 s: node `stuck` in") as caught:
+    with pytest.raises(FlowError, match="was not done within 1 s: node `stuck` in") as caught:
         flow.wait(ENOUGH_S)
 
     assert caught.value.code == "reactor.deadline-exceeded"
@@ -134,7 +137,7 @@ def test_the_other_components_of_an_abandoned_flow_are_torn_down(blocker):
         def teardown(self):
             sink_torn.set()
 
-    flow = limited(part(stuck, "inline"), sink=Noting(), deadline_s=LIMIT_S).start()
+    flow = limited(part(stuck, "inline"), sink=Noting(), deadline_s=DEADLINE_S).start()
     with pytest.raises(FlowError):
         flow.wait(ENOUGH_S)
 
@@ -176,7 +179,7 @@ def test_waiting_for_a_stuck_flow_ends_in_time(blocker):
 
 def test_a_loop_that_a_component_blocks_is_not_used_again(blocker):
     stuck = blocker("work")
-    flow = limited(part(stuck, "async"), deadline_s=LIMIT_S).start()
+    flow = limited(part(stuck, "async"), deadline_s=DEADLINE_S).start()
     with pytest.raises(FlowError):
         flow.wait(ENOUGH_S)
 
@@ -192,7 +195,7 @@ def test_a_loop_that_a_component_blocks_is_not_used_again(blocker):
 
 def test_a_deadline_counts_the_start(blocker):
     stuck = blocker("init")
-    flow = limited(part(stuck, "inline"), deadline_s=LIMIT_S, init_timeout_s=60)
+    flow = limited(part(stuck, "inline"), deadline_s=DEADLINE_S, init_timeout_s=60)
 
     with pytest.raises(FlowError, match="node `stuck` in `init` has not returned") as caught:
         flow.start()
@@ -238,7 +241,7 @@ def run_on_a_loop(flow):
 @pytest.mark.parametrize("phase", ["init", "work", "teardown"])
 def test_a_component_that_keeps_its_callers_thread_is_reported(blocker, reports, drive, phase):
     stuck = blocker(phase)
-    flow = torvyn.Flow(deadline_s=LIMIT_S if phase == "work" else None).add("source", ["a"])
+    flow = torvyn.Flow(deadline_s=DEADLINE_S if phase == "work" else None).add("source", ["a"])
     flow.add("stuck", part(stuck, "inline"), init_timeout_s=LIMIT_S).connect("source", "stuck")
     plan = flow.plan
     runtime = dataclasses.replace(plan.runtime, teardown_timeout_s=LIMIT_S)
@@ -257,13 +260,14 @@ def test_a_component_that_keeps_its_callers_thread_is_reported(blocker, reports,
 
     (text,) = reports.texts
     method = "process" if phase == "work" else phase
-    assert text.startswith(f"node `stuck` in `{method}` has not returned after 0.1 s")
+    limit = "1 s" if phase == "work" else "0.1 s"
+    assert text.startswith(f"node `stuck` in `{method}` has not returned after {limit}")
     assert "in enter" in text
 
 
 def test_a_flow_that_is_fed_reports_a_component_that_does_not_return(blocker, reports):
     stuck = blocker("work")
-    flow = torvyn.Flow(part(stuck, "inline"), deadline_s=LIMIT_S)
+    flow = torvyn.Flow(part(stuck, "inline"), deadline_s=DEADLINE_S)
 
     def release_when_reported():
         assert reports.came.wait(ENOUGH_S)
