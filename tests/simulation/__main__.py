@@ -1,7 +1,7 @@
 """`make simulate`: many seeds, or one of them again.
 
-python tests/simulation --seeds 2000 --first 0 --jobs 2
-python tests/simulation --replay 4711
+make simulate SEEDS=2000 FIRST=0
+make simulate REPLAY=4711
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def simulate_all(first: int, seeds: int, jobs: int) -> int:
     took_s = time.monotonic() - started_s
     print(f"{seeds - len(found)} passed, {len(found)} failed in {took_s:.0f} s")
     if found:
-        print(f"look at one: python tests/simulation --replay {found[0].seed}")
+        print(f"look at one: make simulate REPLAY={found[0].seed}")
     return 1 if found else 0
 
 

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Iterator
+from collections.abc import Awaitable, Iterator, Sequence
 from typing import Any, Protocol
 
 from reference_model import RETRIES, breaks, made_of, ports_of, verdict
-from scenario import Stage, attempts_needed, fails, roll
+from scenario import Stage, attempts_needed, fails, is_fatal, roll
 
 import torvyn
 from torvyn import Element, Signal, Verdict
 
 
 class World(Protocol):
+    parts: list[Any]
+
     def sleep(self, seconds: float) -> Awaitable[None]: ...
     def wait_for(self, component: Any, act: str) -> None:
         """The component waits for `resume()` or `wake()` from outside."""
@@ -28,8 +30,26 @@ class Acting:
     def act_out(self, stage: Stage, world: World) -> None:
         self.stage, self.world = stage, world
         self.attempts: Counter[str] = Counter()
+        self.inits = self.teardowns = 0
+        world.parts.append(self)
+
+    def init(self, config: str) -> None:
+        if self.stage.crash == "init":
+            raise RuntimeError("in init, on purpose")
+        self.inits += 1
+        self.set_up()
+
+    def set_up(self) -> None:
+        pass
+
+    def teardown(self) -> None:
+        self.teardowns += 1
+        if self.stage.crash == "teardown":
+            raise RuntimeError("in teardown, on purpose")
 
     def may_fail(self, text: str) -> None:
+        if is_fatal(self.stage, text):
+            raise torvyn.Fatal("for good, on purpose")
         if not fails(self.stage, text):
             return
         self.attempts[text] += 1
@@ -62,6 +82,8 @@ class Numbers(Acting, torvyn.Source):
         return text
 
     def may_fail_once(self, text: str) -> None:
+        if is_fatal(self.stage, text):
+            raise torvyn.Fatal("for good, on purpose")
         if fails(self.stage, text) and not self.attempts[text]:
             self.attempts[text] += 1
             raise torvyn.Unavailable("on purpose")
@@ -154,7 +176,7 @@ class AsyncWays(Ways):
 
 
 class Joiner(Acting, torvyn.Aggregator):
-    def init(self, config: str) -> None:
+    def set_up(self) -> None:
         self.gathered: list[str] = []
 
     def ingest(self, element: Element) -> str | None:
@@ -176,7 +198,9 @@ class AsyncJoiner(Joiner):
 
 
 class Keeper(Acting, torvyn.Sink):
-    def init(self, config: str) -> None:
+    texts: Sequence[str] = ()
+
+    def set_up(self) -> None:
         self.texts: list[str] = []
         self.completed = 0
 

@@ -16,6 +16,9 @@ from torvyn.errors import TorvynError
 class RealWorld:
     """Whoever waits is called back at once, from another thread."""
 
+    def __init__(self) -> None:
+        self.parts: list[Any] = []
+
     def sleep(self, seconds: float) -> Awaitable[None]:
         return asyncio.sleep(seconds / 100)
 
@@ -24,7 +27,8 @@ class RealWorld:
 
 
 def run_really(scenario: Scenario) -> Outcome:
-    flow, sinks = build(scenario, RealWorld())
+    world = RealWorld()
+    flow, sinks = build(scenario, world)
     outputs: list[str] = []
     error: BaseException | None = None
     try:
@@ -35,4 +39,6 @@ def run_really(scenario: Scenario) -> Outcome:
     except TorvynError as raised:
         error = raised
     texts = {name: list(sink.texts) for name, sink in sinks.items()}
-    return Outcome(flow.state, flow.statistics, {**texts, "": outputs}, error)
+    outcome = Outcome(flow.state, flow.statistics, {**texts, "": outputs}, error)
+    outcome.lives = [(part.stage.name, part.inits, part.teardowns) for part in world.parts]
+    return outcome

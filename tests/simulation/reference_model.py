@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
-from scenario import Scenario, Stage, attempts_needed, fails, roll
+from scenario import Scenario, Stage, attempts_needed, fails, is_fatal, roll
 
 RETRIES = 2
 
@@ -87,6 +87,8 @@ class Model:
 
     def _pull(self, source: str, text: str) -> None:
         stage = self.scenario.stage(source)
+        if stage.style != "iter" and is_fatal(stage, text):
+            raise Stopped(source)
         # A source under another policy is asked again, and gives the element then.
         if stage.style != "iter" and fails(stage, text) and stage.policy == "fail-fast":
             raise Stopped(source)
@@ -130,6 +132,8 @@ class Model:
         stage = self.scenario.stage(name)
         if name in self._closed:
             return
+        if is_fatal(stage, text):
+            raise Stopped(name)
         if fails(stage, text) and not self._survives(stage, text):
             return
         act = getattr(self, f"_{stage.role}")

@@ -49,6 +49,8 @@ class Stage:
     policy: str = "fail-fast"
     slow: int = 0
     """One call in so many takes time, if it can."""
+    crash: str = ""
+    """`init` or `teardown`: it raises there; `fatal`: one call in thirty cannot be survived."""
 
 
 @dataclass(frozen=True)
@@ -83,6 +85,10 @@ def roll(stage: Stage, what: str, text: str, sides: int) -> int:
 
 def fails(stage: Stage, text: str) -> bool:
     return stage.fails > 0 and roll(stage, "fails", text, stage.fails) == 0
+
+
+def is_fatal(stage: Stage, text: str) -> bool:
+    return stage.crash == "fatal" and roll(stage, "fatal", text, 30) == 0
 
 
 def attempts_needed(stage: Stage, text: str) -> int:
@@ -133,6 +139,7 @@ def _stage(rng: random.Random, name: str, role: str, inputs: tuple[Edge, ...]) -
         fails=rng.choice((0, 0, 0, 4, 15)),
         policy=policy,
         slow=rng.choice((0, 0, 3)),
+        crash=rng.choice((*[""] * 37, "init", "teardown", "fatal")),
     )
 
 

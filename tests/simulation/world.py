@@ -15,7 +15,7 @@ from parts import Keeper, part_of
 from scenario import Scenario, Stage
 
 import torvyn
-from torvyn.errors import FlowError
+from torvyn.errors import LinkError, TorvynError
 from torvyn.reactor.runners.stepped import Steps
 from torvyn.reactor.statistics import Statistics
 from torvyn.testing import Clock, CollectingSink, check_account
@@ -35,6 +35,8 @@ class Outcome:
     error: BaseException | None = None
     moves: list[str] = field(default_factory=list)
     fed: int = 0
+    lives: list[tuple[str, int, int]] = field(default_factory=list)
+    """How often each component was initialised and torn down."""
 
 
 def policy_of(stage: Stage) -> Any:
@@ -79,6 +81,7 @@ class Simulation:
         self.clock = Clock()
         self.steps = Steps(self.clock)
         self.waiting: list[tuple[Any, str]] = []
+        self.parts: list[Any] = []
         self.flow, self.sinks = build(scenario, self, clock=self.clock)
         self.outputs: list[str] = []
         self.moves: list[str] = []
@@ -98,9 +101,11 @@ class Simulation:
     # The scheduler
 
     def run(self) -> Outcome:
-        self._execution = self.flow._execute(steps=self.steps)
-        self._native = self._execution.start()
-        error: BaseException | None = None
+        try:
+            self._execution = self.flow._execute(steps=self.steps)
+            self._native = self._execution.start()
+        except TorvynError as error:
+            return self._outcome(error)
         for number in range(MOST_MOVES):
             self._end_if_time(number)
             if self._native.is_over:
@@ -112,11 +117,14 @@ class Simulation:
             raise AssertionError(f"not over after {MOST_MOVES} moves")
         self._read(1 << 20)
         self._execution.leave()
-        error = self._execution.error
+        return self._outcome(self._execution.error)
+
+    def _outcome(self, error: BaseException | None) -> Outcome:
         texts = {name: list(sink.texts) for name, sink in self.sinks.items()}
         texts[""] = self.outputs
-        statistics = self.flow.statistics
-        return Outcome(self.flow.state, statistics, texts, error, self.moves, self.fed)
+        made = Outcome(self.flow.state, self.flow.statistics, texts, error, self.moves, self.fed)
+        made.lives = [(part.stage.name, part.inits, part.teardowns) for part in self.parts]
+        return made
 
     def _end_if_time(self, number: int) -> None:
         ending, at = self.scenario.ending, self.scenario.at
@@ -187,5 +195,5 @@ class Simulation:
 def simulate(scenario: Scenario) -> Outcome:
     try:
         return Simulation(scenario).run()
-    except FlowError as error:  # A scenario that does not link is a mistake of its maker.
+    except LinkError as error:  # A scenario that does not link is a mistake of its maker.
         raise AssertionError(f"seed {scenario.seed}: {error}") from error
