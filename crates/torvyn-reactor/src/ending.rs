@@ -1,6 +1,6 @@
 //! How streams and flows end: in order, drained, interrupted, cancelled or failed. Every element is accounted for.
 
-use torvyn_stream::{Element, End, ErrorKind, StageError, Step};
+use torvyn_stream::{End, ErrorKind, StageError, Step};
 
 use crate::blueprint::Role;
 use crate::core::Core;
@@ -96,70 +96,6 @@ impl Core {
     pub(crate) fn close_entry(&mut self, end: End) {
         if let Some(entry) = self.entry {
             self.wires.edges[usize::from(entry)].closed = Some(Box::new(end));
-        }
-    }
-
-    /// Drops what waits after a node, in its hands and further down; what is marked to be kept stays.
-    pub(crate) fn interrupt_after(&mut self, index: usize) -> Result<(), Failure> {
-        let mut reached = vec![false; self.nodes.len()];
-        reached[index] = true;
-        // Nodes are in topological order: one pass finds all that is downstream.
-        for at in index..self.nodes.len() {
-            if reached[at] {
-                for &edge in self.nodes[at].ports.iter().flatten() {
-                    if let Some(target) = self.wires.edges[usize::from(edge)].target {
-                        reached[usize::from(target)] = true;
-                    }
-                }
-            }
-        }
-        self.interrupt(|node| node.is_some_and(|node| reached[usize::from(node)]))
-    }
-
-    /// Drops what waits on the edges from the nodes that are `meant`, and in their hands, unless it is to be kept.
-    fn interrupt(&mut self, meant: impl Fn(Option<u16>) -> bool) -> Result<(), Failure> {
-        let mut gone = Vec::new();
-        for edge in &mut self.wires.edges {
-            if meant(edge.source) {
-                gone.extend(edge.queue.interrupt());
-            }
-        }
-        gone.into_iter().for_each(|element| self.wires.release(element));
-        let mut result = Ok(());
-        for index in 0..self.nodes.len() {
-            if meant(Some(index as u16)) {
-                let interrupted = self.interrupt_hands(index);
-                result = result.and(interrupted);
-            }
-        }
-        result
-    }
-
-    fn interrupt_hands(&mut self, index: usize) -> Result<(), Failure> {
-        let node = &mut self.nodes[index];
-        let (keep, drop): (Vec<_>, Vec<_>) = node.backlog.drain(..).partition(|(_, element)| element.keep());
-        node.backlog = keep.into();
-        for (edge, element) in drop {
-            self.wires.edges[usize::from(edge)].queue.note_dropped();
-            self.wires.release(element);
-        }
-        let (keep, mut gone): (Vec<_>, Vec<_>) = node.held.drain(..).partition(Element::keep);
-        let held = keep.iter().map(|element| u64::from(element.len)).sum();
-        node.held = keep.into();
-        self.wires.shared.nodes[index].ledger.hold(held);
-        if node.retry.as_ref().and_then(|retry| retry.element.as_ref()).is_some_and(|one| !one.keep()) {
-            gone.extend(node.retry.take().and_then(|retry| retry.element));
-        }
-        gone.extend(node.current.take());
-        node.given_up += gone.len() as u64;
-        gone.into_iter().for_each(|element| self.wires.release(element));
-        match &mut node.worker {
-            Worker::Inline(stage) => {
-                node.more = false;
-                stage.interrupt();
-                Ok(())
-            }
-            Worker::Offloaded(_) => self.recall(index),
         }
     }
 
@@ -325,76 +261,6 @@ impl Core {
         self.conclude_flow(state, end);
     }
 
-    /// The flow has failed: at once, or once all that precedes the failure has reached the sinks. True when it is over.
-    pub(crate) fn fail(&mut self, failure: Failure) -> bool {
-        let failure = self.blame_holder(failure);
-        let interrupted = failure.error.kind == ErrorKind::Interrupted;
-        let in_order = !matches!(failure.kind, FailureKind::DeadlineExceeded | FailureKind::Panic);
-        let node = failure.node.or_else(|| {
-            let edge = &self.wires.edges[failure.edge?];
-            edge.source.map(usize::from)
-        });
-        // What fails later, on the way out, is counted; the first failure is the one to tell.
-        self.wires.shared.outcome().failure.get_or_insert(failure);
-        if interrupted {
-            self.abandon(State::Cancelled, End::because("cancelled"));
-            return true;
-        }
-        match node {
-            Some(node) if in_order && !self.wires.shared.state().is_over() => {
-                self.fail_in_order(node);
-                false
-            }
-            _ => {
-                self.abandon(State::Failed, End::because("error"));
-                true
-            }
-        }
-    }
-
-    /// Ends the stream at the node that failed and stops the sources. What the node has sent or held before it failed
-    /// goes on to the sinks, within the time a drain may take; what lies before it stays unread.
-    fn fail_in_order(&mut self, index: usize) {
-        self.failing = true;
-        self.drain_until = Some(self.now_ns.saturating_add(self.drain_timeout_ns));
-        self.outbox.made.clear();
-        self.outbox.ports.clear();
-        if self.nodes[index].phase != Phase::Finished {
-            // A queue that is full and fails has counted what it did not take.
-            let _ = self.let_held_go(index);
-            self.close_worker(index);
-            let sent = std::mem::take(&mut self.nodes[index].backlog);
-            self.empty_hands(index);
-            self.nodes[index].backlog = sent;
-            self.finish_when_empty(index, Some(End::because("error")));
-            if self.nodes[index].phase != Phase::Finished {
-                self.stop_listening(index);
-            }
-        }
-        self.stop_sources();
-    }
-
-    /// Elements are charged to the node that made them. When most of what it has in use is held by a filter, the filter
-    /// is at fault.
-    fn blame_holder(&self, mut failure: Failure) -> Failure {
-        let (FailureKind::MemoryExceeded, Some(maker)) = (failure.kind, failure.node) else { return failure };
-        let budget_bytes = self.nodes[maker].budget_bytes;
-        for (index, node) in self.nodes.iter().enumerate() {
-            let of_maker = node.held.iter().filter(|element| element.owner() == maker);
-            let held_bytes: u64 = of_maker.map(|element| u64::from(element.len)).sum();
-            if index != maker && held_bytes > budget_bytes / 2 {
-                let count = node.held.len();
-                failure.node = Some(index);
-                failure.method = "hold";
-                failure.error.message = format!(
-                    "it holds {count} elements with {held_bytes} bytes, and the node that made them may have \
-                     {budget_bytes} in use"
-                );
-            }
-        }
-        failure
-    }
-
     /// Whether all nodes are done; then the flow is.
     pub(crate) fn settle(&mut self) -> bool {
         if self.wires.shared.state() == State::Running && self.sources_are_done() {
@@ -425,7 +291,7 @@ impl Core {
     }
 
     /// Tells the worker that no more is wanted; what it has answered by now is counted.
-    fn close_worker(&mut self, index: usize) {
+    pub(crate) fn close_worker(&mut self, index: usize) {
         match &mut self.nodes[index].worker {
             Worker::Inline(stage) => stage.close(),
             Worker::Offloaded(state) => {

@@ -164,3 +164,13 @@ METHODS: Final[dict[str, str]] = {
     "aggregator": "ingest",
     "sink": "push",
 }
+
+OPTIONAL_METHODS: Final[dict[str, tuple[str, ...]]] = {
+    "source": ("notify_backpressure",),
+    "processor": ("flush",),
+    "filter": ("flush",),
+    "router": (),
+    "aggregator": ("flush",),
+    "sink": ("complete",),
+}
+"""The methods of each role beside its main one and those that all have."""

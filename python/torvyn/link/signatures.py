@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from torvyn.contract import Component
 from torvyn.contract.probe import class_name, is_class, read, static
-from torvyn.contract.roles import METHODS
+from torvyn.contract.roles import METHODS, OPTIONAL_METHODS
 from torvyn.errors import Location
 from torvyn.link.traits import is_async_function, overrides, role_of
 from torvyn.manifest.problems import Problems
@@ -35,16 +35,6 @@ _ARGUMENTS: Final[dict[str, tuple[str, ...]]] = {
     "complete": ("end",),
 }
 """What each method is called with."""
-
-_OTHERS: Final[dict[str, tuple[str, ...]]] = {
-    "source": ("notify_backpressure",),
-    "processor": ("flush",),
-    "filter": ("flush",),
-    "router": (),
-    "aggregator": ("flush",),
-    "sink": ("complete",),
-}
-"""The methods of each role beside its main one and those that all have."""
 
 _STARRED: Final = inspect.CO_VARARGS
 
@@ -88,7 +78,7 @@ def check_signatures(
     if read(part, "is_guest", False) is True:
         return
     role = role_of(part)
-    names = ("init", METHODS[role], *_OTHERS[role], "teardown")
+    names = ("init", METHODS[role], *OPTIONAL_METHODS[role], "teardown")
     cls: Any = part if is_class(part) else type(part)
     own = {} if is_class(part) else object.__getattribute__(part, "__dict__")
     is_plain = type(cls) is type and own.keys().isdisjoint(names)

@@ -11,16 +11,7 @@ from typing import Any
 
 from torvyn.contract import Component
 from torvyn.contract.probe import has, iterator_of, method_of
-from torvyn.contract.roles import METHODS
-
-_BESIDE = {
-    "source": ("notify_backpressure",),
-    "processor": ("flush",),
-    "filter": ("flush",),
-    "router": (),
-    "aggregator": ("flush",),
-    "sink": ("complete",),
-}
+from torvyn.contract.roles import METHODS, OPTIONAL_METHODS
 
 
 class IteratedSource:
@@ -36,7 +27,7 @@ class IteratedSource:
 
 def bind(component: Component, role: str) -> Any:
     """What the native core calls in place of the component."""
-    beside = {name: method_of(component, name) for name in _BESIDE[role]}
+    beside = {name: method_of(component, name) for name in OPTIONAL_METHODS[role]}
     if role == "source" and has(component, "__iter__"):
         return IteratedSource(iterator_of(component), **beside)
     main = METHODS[role]
