@@ -7,6 +7,7 @@ new file is one name in `QUESTIONS`.
 QUESTIONS = (
     "traps",
     "loops",
+    "endings",
     "bombs",
     "compiling",
     "corpus",
