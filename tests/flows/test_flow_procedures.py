@@ -160,8 +160,6 @@ def test_a_flush_may_be_a_generator(host):
 
 # Streams
 
-STREAM_HOSTS = pytest.mark.parametrize("host", ["thread", "async", "stepped async"])
-
 
 def streaming(host, judge, last=None):
     """Yields what `judge` makes of each element, then what `last` makes."""
@@ -188,7 +186,7 @@ def refuse_b(text):
     return text.upper()
 
 
-@STREAM_HOSTS
+@ANY_HOST
 def test_a_stream_that_raises_fails_the_element_in_its_hand(host):
     with pytest.raises(InvalidInput, match="failed in `process` on element 1: no b") as caught:
         run(host, (list("abc"), {}), (streaming(host, refuse_b), {}), (CollectingSink(), {}))
@@ -196,7 +194,7 @@ def test_a_stream_that_raises_fails_the_element_in_its_hand(host):
     assert (caught.value.node, caught.value.sequence) == ("n1", 1)
 
 
-@STREAM_HOSTS
+@ANY_HOST
 def test_a_stream_starts_again_after_an_element_that_is_skipped(host):
     sink = CollectingSink()
     stage = (streaming(host, refuse_b), {"on_error": "skip"})
@@ -208,7 +206,7 @@ def test_a_stream_starts_again_after_an_element_that_is_skipped(host):
     assert (counted.received, counted.failed, counted.emitted) == (5, 2, 3)
 
 
-@STREAM_HOSTS
+@ANY_HOST
 def test_a_stream_is_given_an_element_again_under_retry(host):
     attempts = []
 
@@ -229,7 +227,7 @@ def test_a_stream_is_given_an_element_again_under_retry(host):
     assert flow.statistics.nodes["n1"].retried == 1
 
 
-@STREAM_HOSTS
+@ANY_HOST
 def test_a_stream_that_raises_after_its_input_fails_in_flush(host):
     def last():
         raise InvalidInput("no end")
@@ -240,7 +238,7 @@ def test_a_stream_that_raises_after_its_input_fails_in_flush(host):
         run(host, (["a"], {}), (stage, {}), (CollectingSink(), {}))
 
 
-@STREAM_HOSTS
+@ANY_HOST
 def test_a_stream_that_raises_before_its_first_element_fails_in_flush(host):
     def broken(elements):
         raise InvalidInput("no start")
@@ -256,7 +254,7 @@ def test_a_stream_that_raises_before_its_first_element_fails_in_flush(host):
         run(host, (["a"], {}), (stage, {}), (CollectingSink(), {}))
 
 
-@STREAM_HOSTS
+@ANY_HOST
 def test_a_stream_that_returns_early_has_read_what_it_has_read(host):
     def first_two(elements):
         for number, element in enumerate(elements):

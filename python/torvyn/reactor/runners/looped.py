@@ -12,7 +12,6 @@ from typing import Any
 
 from torvyn.contract import Component
 from torvyn.link.plan import NodePlan
-from torvyn.loops.background import discard
 from torvyn.reactor.loops import LoopBridge, bridge
 from torvyn.reactor.runners.call_clock import CallClock
 from torvyn.reactor.runners.offloaded import Offloaded, awaited_failure
@@ -96,7 +95,7 @@ class LoopRunner(Offloaded):
         except Overdue as overdue:
             if overdue.limit_s > limit_s:
                 # `_stop` keeps its limit itself: the loop does not run.
-                discard(self._loop)
+                place.give_up_loop(self._loop)
             raise
 
     async def _stop(self, limit_s: float) -> None:

@@ -14,7 +14,7 @@ from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
-from torvyn.loops.background import background_loop
+from torvyn.loops.background import background_loop, discard
 
 Watched = Callable[[Any, str], AbstractContextManager[None]]
 """Watches a call on the thread that drives: the runner, and the phase it is in."""
@@ -58,6 +58,9 @@ class Place(Protocol):
     ) -> Any:
         """Runs a coroutine on the loop of the flow's async stages."""
 
+    def give_up_loop(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Somebody's code blocks the loop: nothing waits for it again."""
+
     async def settle(self, value: Any, limit_s: float | None) -> None:
         """Awaits what `init` or `teardown` of a component inside the turns gave back."""
 
@@ -70,6 +73,7 @@ class Blocking:
 
     def __init__(self, watched: Watched) -> None:
         self.watched = watched
+        self._blocked: set[asyncio.AbstractEventLoop] = set()
 
     async def on_loop(
         self,
@@ -78,6 +82,9 @@ class Blocking:
         loop: asyncio.AbstractEventLoop | None = None,
     ) -> Any:
         loop = loop or background_loop()
+        if loop in self._blocked:
+            work.close()
+            raise Overdue(0.0, getattr(loop, "_thread_id", None))
         future = asyncio.run_coroutine_threadsafe(work, loop)
         if asyncio._get_running_loop() is loop:
             # The flow ended on the loop's own thread, which cannot wait for itself.
@@ -88,6 +95,10 @@ class Blocking:
             future.cancel()
             overdue.thread_id = getattr(loop, "_thread_id", None)
             raise
+
+    def give_up_loop(self, loop: asyncio.AbstractEventLoop) -> None:
+        discard(loop)
+        self._blocked.add(loop)
 
     async def settle(self, value: Any, limit_s: float | None) -> None:
         # Another awaitable than a coroutine may be there for a loop that drives, and only for it.
@@ -116,6 +127,9 @@ class OnLoop:
         loop: asyncio.AbstractEventLoop | None = None,
     ) -> Any:
         return await self._within(asyncio.ensure_future(work), limit_s)
+
+    def give_up_loop(self, loop: asyncio.AbstractEventLoop) -> None:
+        """This code runs on it: it is not blocked."""
 
     async def settle(self, value: Any, limit_s: float | None) -> None:
         if inspect.isawaitable(value):

@@ -2,8 +2,8 @@
 
 The procedure is the one that threads and loops run; here it is suspended before every call of the
 component and wherever it waits. Time is a clock moved by hand, and nothing depends on the order in
-which threads happen to run: there are none. A `torvyn.stream` must be async here, because a sync
-generator cannot be suspended while it reads.
+which threads happen to run: there are none but that of a sync `torvyn.stream`, which runs in
+lockstep with its reader.
 """
 
 from __future__ import annotations

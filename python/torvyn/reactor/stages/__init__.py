@@ -6,7 +6,7 @@ loop, or suspends until somebody moves it by hand.
 
 host       what a procedure may wait for           elements   process, evaluate, route, ingest, push
 procedure  tasks, credit, failures, emitting       source     pull, __iter__, __aiter__
-                                                   stream     torvyn.stream
+lockstep   a sync stream under a host that suspends   stream   torvyn.stream
 """
 
 from torvyn._native import Port

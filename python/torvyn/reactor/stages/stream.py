@@ -13,6 +13,7 @@ from typing import Any
 from torvyn._native import Port
 from torvyn.contract import Component
 from torvyn.reactor.stages.host import Host, run_blocking
+from torvyn.reactor.stages.lockstep import in_lockstep
 from torvyn.reactor.stages.procedure import Procedure, Task
 
 
@@ -32,8 +33,7 @@ class StreamProcedure(Procedure):
 
     async def _run_once(self) -> bool:
         """Runs the function over what follows. True: it failed on an element."""
-        elements = self._read_async() if self.host.awaits else self._read()
-        stream = self.component.stream_function(elements)
+        stream = self._stream()
         try:
             if not await self.emit_all(stream):
                 return False
@@ -47,6 +47,14 @@ class StreamProcedure(Procedure):
             self.port.answer(None)
         self.port.finish(None)
         return False
+
+    def _stream(self) -> Any:
+        function = self.component.stream_function
+        if self.host.awaits:
+            return function(self._read_async())
+        if self.host.steps:
+            return in_lockstep(function, self._read_async())
+        return function(self._read())
 
     def _failed(self, failure: BaseException) -> bool:
         if not self._in_hand:
