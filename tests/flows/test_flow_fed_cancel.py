@@ -122,6 +122,16 @@ def test_a_session_that_cancelled_its_flow_is_collected(run):
     assert threading.active_count() <= before + (run == "async")
 
 
+def test_a_session_that_forgets_the_flow_it_is_part_of_is_collected():
+    session = Session("inline")
+    session.flow.feed("a")
+    reference = weakref.ref(session)
+    del session
+    gc.collect()
+
+    assert reference() is None
+
+
 def test_an_owner_that_forgets_its_fed_flow_is_collected():
     class Owner:
         def __init__(self):

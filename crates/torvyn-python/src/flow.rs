@@ -1,12 +1,15 @@
 //! The handle of a flow in Python: build, drive, feed, ask, stop.
 
 use std::collections::VecDeque;
+use std::mem::ManuallyDrop;
+use std::ptr::NonNull;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
+use pyo3::{PyTraverseError, PyVisit};
 use torvyn_reactor::{Blueprint, Clock, Driver, EdgeSpec, Flow, Role, Shared, Signal, Status, StayOnExit};
 use torvyn_stream::{Element, End};
 
@@ -28,6 +31,8 @@ pub struct NativeFlow {
     pub flow: Arc<Flow>,
     signal: OnceLock<Arc<Signal>>,
     pub around: Surroundings,
+    /// Kept a second time, beside the flow's own reference, so that the collector can see it.
+    on_error: Py<PyAny>,
 }
 
 #[pymethods]
@@ -76,14 +81,14 @@ impl NativeFlow {
             hosted: open || made.needs_python,
             annotate: Some(annotate),
             timing: timing_of(level)?,
-            on_error: Some(report_to(on_error)),
+            on_error: Some(report_to(on_error.clone_ref(py))),
         };
         let exit = around(0);
         let flow = Flow::new(blueprint, shared.clone(), clock);
         if let Some(hand) = hand {
             hand.watch(&flow);
         }
-        Ok(Self { flow, signal: OnceLock::new(), around: exit })
+        Ok(Self { flow, signal: OnceLock::new(), around: exit, on_error })
     }
 
     /// Runs turns on this thread until the flow is over, something has left it, or it must wait.
@@ -334,6 +339,25 @@ impl NativeFlow {
     #[getter]
     fn current_node(&self) -> Option<usize> {
         self.flow.shared.running_node()
+    }
+
+    /// A flow that its own component leads back to is a cycle through native code: the collector is shown what the
+    /// stages keep. Finalizers run before anything is cleared, so the flow is cancelled and torn down as when it is dropped.
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        let mut result = Ok(());
+        let is_seen = self.flow.visit(&mut |pointer| {
+            // SAFETY: a live object that a stage keeps; the reference is looked at, neither taken nor given back.
+            let object = ManuallyDrop::new(unsafe { std::mem::transmute::<NonNull<()>, Py<PyAny>>(pointer) });
+            if result.is_ok() {
+                result = visit.call(&*object);
+            }
+        });
+        result?;
+        if is_seen {
+            // The flow has a reference of its own, beside the one here.
+            visit.call(&self.on_error)?;
+        }
+        visit.call(&self.on_error)
     }
 
     /// Lets go of components and queues.

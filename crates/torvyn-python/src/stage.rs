@@ -3,6 +3,7 @@
 //! Every method of `PyStage` runs inside a turn that the border has attached; that is what makes
 //! `assume_attached` right here.
 
+use std::ptr::NonNull;
 use std::sync::OnceLock;
 
 use pyo3::ffi;
@@ -315,6 +316,15 @@ impl Stage for PyStage {
         {
             // A notice has no answer: its failure is told, and the stream goes on.
             error.write_unraisable(py, Some(notify.bind(py)));
+        }
+    }
+
+    fn visit(&self, visit: &mut dyn FnMut(NonNull<()>)) {
+        let kept = [&self.method, &self.flush, &self.complete, &self.notify, &self.rest];
+        for object in kept.into_iter().flatten() {
+            if let Some(pointer) = NonNull::new(object.as_ptr().cast()) {
+                visit(pointer);
+            }
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::NonNull;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -199,6 +200,19 @@ impl Flow {
 
     fn with_core<T>(&self, act: impl FnOnce(&mut Core) -> T) -> Option<T> {
         locked(&self.core).as_deref_mut().map(act)
+    }
+
+    /// The host's objects that the stages keep, if nobody else keeps this flow or is running it: a host that looks for
+    /// cycles may count them as its own. False when there are none to be seen now.
+    pub fn visit(self: &Arc<Self>, visit: &mut dyn FnMut(NonNull<()>)) -> bool {
+        let Ok(core) = self.core.try_lock() else { return false };
+        match core.as_deref() {
+            Some(core) if Arc::strong_count(self) == 1 => {
+                core.nodes.iter().for_each(|node| node.visit(visit));
+                true
+            }
+            _ => false,
+        }
     }
 
     /// Moves what waits at the exit into `into`.

@@ -1,6 +1,7 @@
 //! A node while the flow runs: its stage and everything that waits in its hands.
 
 use std::collections::VecDeque;
+use std::ptr::NonNull;
 use std::sync::Arc;
 
 use torvyn_stream::{Element, End, Foreign, Stage};
@@ -101,6 +102,13 @@ impl Node {
         let retried = self.retry.as_ref().is_some_and(|retry| retry.element.is_some());
         let single = [begun, retried, self.current.is_some()];
         self.given_up + self.held.len() as u64 + single.into_iter().map(u64::from).sum::<u64>()
+    }
+
+    /// The host's objects that the stage keeps.
+    pub fn visit(&self, visit: &mut dyn FnMut(NonNull<()>)) {
+        if let Worker::Inline(stage) = &self.worker {
+            stage.visit(visit);
+        }
     }
 
     pub fn heap_bytes(&self) -> usize {

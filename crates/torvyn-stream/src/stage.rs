@@ -3,6 +3,8 @@
 //! A stage never touches a queue. It puts what it makes into the outbox and says with a `Step` what becomes of the
 //! element it was given; order, policies, accounting and back-pressure are the reactor's.
 
+use std::ptr::NonNull;
+
 use crate::content::ContentType;
 use crate::element::Element;
 use crate::foreign::Foreign;
@@ -184,4 +186,7 @@ pub trait Stage: Send {
 
     /// The stream is over, however it ended: let go of everything that belongs to it.
     fn close(&mut self) {}
+
+    /// The host's objects that the stage keeps, for a host that looks for cycles.
+    fn visit(&self, visit: &mut dyn FnMut(NonNull<()>)) {}
 }

@@ -70,7 +70,7 @@ def end_options(function: Function) -> Function:
         ),
         click.option("--output", metavar="FILE", help="Where its `file` or `console` sink writes."),
         click.option(
-            "--limit", type=click.IntRange(min=1), metavar="N", help="Stop after N elements."
+            "--limit", type=click.IntRange(min=0), metavar="N", help="Stop after N elements."
         ),
         click.option(
             "--timeout", metavar="DURATION", help="Fail when it takes longer, such as 30s."

@@ -57,10 +57,15 @@ class _Method:
 
     @property
     def shown(self) -> str:
+        """As it was written, without annotations: they are not what is wrong."""
+        bare = inspect.Parameter.empty
         try:
-            return f"{self.name}{inspect.signature(self.function)}"
+            signature = inspect.signature(self.function)
+            taken = [each.replace(annotation=bare) for each in signature.parameters.values()]
+            shown = signature.replace(parameters=taken, return_annotation=bare)
         except Exception:
             return self.name
+        return f"{self.name}{shown}"
 
 
 _FIT: Final[weakref.WeakSet[type[Any]]] = weakref.WeakSet()

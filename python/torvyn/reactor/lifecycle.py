@@ -60,7 +60,8 @@ class Lifecycle:
             except Overdue as overdue:
                 self.report_stuck(runner, "teardown", stack_of(overdue.thread_id))
             except BaseException as error:
-                if is_from_outside(error):
+                # GeneratorExit: the coroutine is being closed, and must not wait again.
+                if isinstance(error, GeneratorExit) or is_from_outside(error):
                     raise
                 logger.warning("node `%s` failed in `teardown`", runner.node.name, exc_info=True)
             attach(runner.component, None)

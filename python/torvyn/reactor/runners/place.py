@@ -31,7 +31,7 @@ class Overdue(Exception):
 
 
 class Escaped(Exception):
-    """Carries what a coroutine must not raise: StopIteration, and what would end an event loop."""
+    """Carries what a component raised and a coroutine must not: StopIteration, GeneratorExit."""
 
     def __init__(self, error: BaseException) -> None:
         super().__init__(error)
@@ -43,7 +43,7 @@ def escaping() -> Iterator[None]:
     """Around a call of a component inside a coroutine."""
     try:
         yield
-    except StopIteration as error:
+    except (StopIteration, GeneratorExit) as error:
         raise Escaped(error) from error
 
 
@@ -107,7 +107,8 @@ class Blocking:
 
     async def wait(self, future: Future[Any], limit_s: float | None) -> Any:
         try:
-            return future.result(limit_s)
+            with escaping():
+                return future.result(limit_s)
         except TimeoutError:
             if future.done():
                 raise
@@ -144,7 +145,8 @@ class OnLoop:
         if pending:
             task.cancel()
             raise Overdue(limit_s or 0.0)
-        return task.result()
+        with escaping():
+            return task.result()
 
     async def wait(self, future: Future[Any], limit_s: float | None) -> Any:
         loop, done = asyncio.get_running_loop(), asyncio.Event()
@@ -158,4 +160,5 @@ class OnLoop:
             await asyncio.wait_for(done.wait(), limit_s)
         except TimeoutError:
             raise Overdue(limit_s or 0.0) from None
-        return future.result()
+        with escaping():
+            return future.result()

@@ -123,4 +123,4 @@ class ThreadRunner(Offloaded):
 
 def _carried(error: BaseException) -> BaseException:
     """As a coroutine may raise it."""
-    return Escaped(error) if isinstance(error, StopIteration) else error
+    return Escaped(error) if isinstance(error, (StopIteration, GeneratorExit)) else error
