@@ -73,14 +73,14 @@ class NodeLinker:
         part, role = found.component, role_of(found.component)
         if config is None and not is_class(part):
             config = read(part, "config")
-        self._check_interface(draft, part, path, problems)
-        ports = self._ports(draft, part, config, problems)
+        self._check_interface(draft, part, role, path, problems)
+        ports = self._ports(draft, part, role, config, problems)
         return NodePlan(
             name=draft.name,
             role=role,
             component=found.ref,
             config=self._config(draft, part, config, path, problems),
-            run=self._run(draft, part, path, problems),
+            run=self._run(draft, part, role, path, problems),
             unit=value_of(NODE, "unit", draft, path, problems) or text_attribute(part, "unit"),
             ports=(*ports, ERROR) if handling.keeps_letters else ports,
             on_error=handling.policy,
@@ -94,6 +94,8 @@ class NodeLinker:
     ) -> dict[str, Any]:
         """What only guests have: fuel, a seed, grants, and less time to start."""
         names = ("fuel", "deterministic", "seed")
+        if found.ref.kind != "wasm" and draft.fuel is draft.deterministic is draft.seed is None:
+            return {}
         said = {name: value_of(NODE, name, draft, path, problems) for name in names}
         if found.ref.kind != "wasm":
             for name in (name for name, value in said.items() if value is not None):
@@ -135,7 +137,9 @@ class NodeLinker:
         problems.add("link.component-unknown", f"{shown(given)} is not a component", place)
         return None
 
-    def _check_interface(self, draft: NodeDraft, part: Part, path: str, problems: Problems) -> None:
+    def _check_interface(
+        self, draft: NodeDraft, part: Part, role: str, path: str, problems: Problems
+    ) -> None:
         if draft.interface is None:
             return
         place = place_of(draft, "interface", f"{path}.interface")
@@ -144,7 +148,7 @@ class NodeLinker:
             hint = suggestion(draft.interface, INTERFACES, f"they are {quoted(INTERFACES)}")
             message = f"there is no interface `{draft.interface}`"
             problems.add("link.interface-unknown", message, place, hint)
-        elif wanted != (role := role_of(part)):
+        elif wanted != role:
             message = f"`{title(part)}` is a {role}, not a {wanted}"
             hint = f"its interface is `{ROLES[role].interface}`"
             problems.add("link.interface-mismatch", message, place, hint)
@@ -169,11 +173,11 @@ class NodeLinker:
         return ""
 
     def _ports(
-        self, draft: NodeDraft, part: Part, config: Any, problems: Problems
+        self, draft: NodeDraft, part: Part, role: str, config: Any, problems: Problems
     ) -> tuple[str, ...]:
         path = f"flow.{self._flow}.nodes.{draft.name}.config"
         try:
-            ports = ports_of(part, config)
+            ports = ports_of(part, role, config)
         except ContractError as error:
             if error.code == "contract.bad-attribute":
                 raise
@@ -183,35 +187,41 @@ class NodeLinker:
             place = place_of(draft, "config", path)
             problems.add("link.bad-ports", f"router `{draft.name}`: {error}", place)
             return ()
-        if role_of(part) == "router" and not ports:
+        if role == "router" and not ports:
             place = place_of(draft, "config", path)
             hint = "set `ports` on its class, or in the node's `config`"
             problems.add("link.bad-ports", f"router `{draft.name}` has no ports", place, hint)
         return ports
 
-    def _run(self, draft: NodeDraft, part: Part, path: str, problems: Problems) -> str:
-        place = place_of(draft, "run", f"{path}.run")
-        is_async = calls_async(part)
+    def _run(self, draft: NodeDraft, part: Part, role: str, path: str, problems: Problems) -> str:
+        is_async = calls_async(part, role)
         if is_async is None:
-            role = role_of(part)
+            place = draft.location or place_of(draft, "run", f"{path}.run")
             message = f"`{title(part)}` is a {role} without a method `{METHODS[role]}`"
-            problems.add("link.method-missing", message, draft.location or place)
+            problems.add("link.method-missing", message, place)
             return "inline"
-        whole = draft.location or Location(path=path)
-        check_signatures(part, draft.name, is_async, whole, problems)
+        check_signatures(part, role, is_async, draft, path, problems)
         run = draft.run or text_attribute(part, "run") or ("async" if is_async else "inline")
-        if run not in RUN_MODES:
-            hint = suggestion(str(run), RUN_MODES, f"it is {quoted(RUN_MODES, 'or')}")
-            problems.add("link.bad-run", f"`run` cannot be `{run}`", place, hint)
-        elif is_async != (run == "async"):
-            kind = "async" if is_async else "not async"
-            hint = "leave `run` out" if is_async else "use `inline` or `thread`, or leave it out"
-            message = f"`{title(part)}` is {kind} and cannot run `{run}`"
-            problems.add("link.bad-run", message, place, hint)
-        elif run == "inline" and reads_stream(part):
-            message = f"`{title(part)}` reads a whole stream and cannot run `inline`"
-            problems.add("link.bad-run", message, place, "leave `run` out")
+        wrong = _wrong_run(run, is_async, part)
+        if wrong is not None:
+            message, hint = wrong
+            problems.add("link.bad-run", message, place_of(draft, "run", f"{path}.run"), hint)
         return str(run)
+
+
+def _wrong_run(run: str, is_async: bool, part: Part) -> tuple[str, str | None] | None:
+    """Why the component cannot run so, and what to write instead."""
+    if run not in RUN_MODES:
+        hint = suggestion(str(run), RUN_MODES, f"it is {quoted(RUN_MODES, 'or')}")
+        return f"`run` cannot be `{run}`", hint
+    if is_async != (run == "async"):
+        kind = "async" if is_async else "not async"
+        hint = "leave `run` out" if is_async else "use `inline` or `thread`, or leave it out"
+        return f"`{title(part)}` is {kind} and cannot run `{run}`", hint
+    if run == "inline" and reads_stream(part):
+        message = f"`{title(part)}` reads a whole stream and cannot run `inline`"
+        return message, "leave `run` out"
+    return None
 
 
 def _take_over(error: ContractError, place: Location, problems: Problems) -> None:

@@ -41,14 +41,13 @@ def role_of(component: type[Component] | Component) -> str:
     raise ContractError("contract.bad-attribute", message, hint=hint)
 
 
-def calls_async(component: type[Component] | Component) -> bool | None:
+def calls_async(component: type[Component] | Component, role: str) -> bool | None:
     """Whether its role's method is `async`; None when it has no such method at all."""
     if read(component, "is_guest", False) is True:
         return False
     streaming = read(component, "stream_function", None)
     if streaming is not None:
         return is_async_function(streaming)
-    role = role_of(component)
     method = METHODS[role]
     if overrides(component, role, method):
         return is_async_function(read(component, method))
@@ -64,9 +63,8 @@ def reads_stream(component: type[Component] | Component) -> bool:
     return read(component, "stream_function", None) is not None
 
 
-def ports_of(component: type[Component] | Component, config: Any) -> tuple[str, ...]:
+def ports_of(component: type[Component] | Component, role: str, config: Any) -> tuple[str, ...]:
     """The output ports a node has. A router's follow from its config or stand on its class."""
-    role = role_of(component)
     if role == "sink":
         return ()
     if role != "router":

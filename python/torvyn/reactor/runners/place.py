@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import inspect
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
@@ -36,15 +36,6 @@ class Escaped(Exception):
     def __init__(self, error: BaseException) -> None:
         super().__init__(error)
         self.error = error
-
-
-@contextlib.contextmanager
-def escaping() -> Iterator[None]:
-    """Around a call of a component inside a coroutine."""
-    try:
-        yield
-    except StopIteration as error:
-        raise Escaped(error) from error
 
 
 class Place(Protocol):
