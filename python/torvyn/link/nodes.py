@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -14,6 +13,7 @@ from torvyn.contract.probe import class_name, is_class, module_of, read, shown, 
 from torvyn.contract.roles import METHODS
 from torvyn.errors import ContractError, Location
 from torvyn.link.checked import FIELDS, config_text, place_of, value_of
+from torvyn.link.defaults import Defaults
 from torvyn.link.draft import NodeDraft
 from torvyn.link.grants import granted
 from torvyn.link.loading import Found, Library
@@ -33,19 +33,10 @@ GUEST_INIT_S = 5.0
 class NodeLinker:
     """Links the nodes of one flow."""
 
-    def __init__(
-        self,
-        flow: str,
-        library: Library,
-        defaults: Mapping[str, Any],
-        *,
-        init_is_default: bool = True,
-    ) -> None:
+    def __init__(self, flow: str, library: Library, defaults: Defaults) -> None:
         self._flow = flow
         self._library = library
-        self._init_is_default = init_is_default
         self._defaults = defaults
-        """`max_memory`, `call_timeout` and `init_timeout` of nodes that say nothing."""
 
     def link(
         self, draft: NodeDraft, config: Any, handling: Handling, problems: Problems
@@ -115,12 +106,12 @@ class NodeLinker:
     def _limits(
         self, draft: NodeDraft, ref: ComponentRef, path: str, problems: Problems
     ) -> dict[str, Any]:
-        defaults = dict(self._defaults)
-        if ref.kind == "wasm" and self._init_is_default:
-            defaults["init_timeout"] = GUEST_INIT_S
-        elif ref.name in ENGINES and self._init_is_default:
+        defaults = self._defaults.limits
+        if ref.kind == "wasm" and self._defaults.init_is_default:
+            defaults = {**defaults, "init_timeout": GUEST_INIT_S}
+        elif ref.name in ENGINES and self._defaults.init_is_default:
             # Nobody can say how long a model takes to load.
-            defaults["init_timeout"] = None
+            defaults = {**defaults, "init_timeout": None}
         return {
             FIELDS[name]: value_of(NODE, name, draft, path, problems) or default
             for name, default in defaults.items()
