@@ -125,8 +125,8 @@ class FlowLinker:
         return read_policy(self._draft.on_error, place, self._problems)
 
     def _link_edge(self, edge: EdgeDraft, path: str) -> None:
-        ends_known = self._knows(edge, edge.source, f"{path}.from")
-        ends_known = self._knows(edge, edge.target, f"{path}.to") and ends_known
+        ends_known = self._knows(edge, edge.source, path, "from")
+        ends_known = self._knows(edge, edge.target, path, "to") and ends_known
         port = edge.port or OUTPUT
         if ends_known:
             port = self._check_ports(edge, path)
@@ -166,10 +166,10 @@ class FlowLinker:
         known = {field: value for field, value in given.items() if value is not None}
         return EdgePlan(*ends, **known, location=place)
 
-    def _knows(self, edge: EdgeDraft, name: str, path: str) -> bool:
+    def _knows(self, edge: EdgeDraft, name: str, path: str, key: str) -> bool:
         if name in self._nodes:
             return True
-        place = place_of(edge, path.rpartition(".")[2], path)
+        place = place_of(edge, key, f"{path}.{key}")
         known = f"its nodes are {quoted(self._nodes)}" if self._nodes else "it has no nodes"
         hint = suggestion(name, self._nodes, known)
         message = f"flow `{self._draft.name}` has no node `{name}`"

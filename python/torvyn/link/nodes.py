@@ -20,7 +20,7 @@ from torvyn.link.loading import Found, Library
 from torvyn.link.plan import ComponentRef, NodePlan
 from torvyn.link.policy import Handling
 from torvyn.link.signatures import check_signatures
-from torvyn.link.traits import ERROR, calls_async, ports_of, reads_stream, role_of, title
+from torvyn.link.traits import ERROR, Calls, calls_of, ports_of, role_of, title
 from torvyn.manifest.problems import Problems, quoted, suggestion
 from torvyn.manifest.schema import NODE, RUN_MODES
 
@@ -185,31 +185,33 @@ class NodeLinker:
         return ports
 
     def _run(self, draft: NodeDraft, part: Part, role: str, path: str, problems: Problems) -> str:
-        is_async = calls_async(part, role)
+        calls = calls_of(part, role)
+        is_async = calls.is_async
         if is_async is None:
             place = draft.location or place_of(draft, "run", f"{path}.run")
             message = f"`{title(part)}` is a {role} without a method `{METHODS[role]}`"
             problems.add("link.method-missing", message, place)
             return "inline"
-        check_signatures(part, role, is_async, draft, path, problems)
+        if not calls.is_guest:
+            check_signatures(part, role, is_async, draft, path, problems)
         run = draft.run or text_attribute(part, "run") or ("async" if is_async else "inline")
-        wrong = _wrong_run(run, is_async, part)
+        wrong = _wrong_run(run, calls, part)
         if wrong is not None:
             message, hint = wrong
             problems.add("link.bad-run", message, place_of(draft, "run", f"{path}.run"), hint)
         return str(run)
 
 
-def _wrong_run(run: str, is_async: bool, part: Part) -> tuple[str, str | None] | None:
+def _wrong_run(run: str, calls: Calls, part: Part) -> tuple[str, str | None] | None:
     """Why the component cannot run so, and what to write instead."""
     if run not in RUN_MODES:
         hint = suggestion(str(run), RUN_MODES, f"it is {quoted(RUN_MODES, 'or')}")
         return f"`run` cannot be `{run}`", hint
-    if is_async != (run == "async"):
-        kind = "async" if is_async else "not async"
-        hint = "leave `run` out" if is_async else "use `inline` or `thread`, or leave it out"
+    if calls.is_async != (run == "async"):
+        kind = "async" if calls.is_async else "not async"
+        hint = "leave `run` out" if calls.is_async else "use `inline` or `thread`, or leave it out"
         return f"`{title(part)}` is {kind} and cannot run `{run}`", hint
-    if run == "inline" and reads_stream(part):
+    if run == "inline" and calls.reads_stream:
         message = f"`{title(part)}` reads a whole stream and cannot run `inline`"
         return message, "leave `run` out"
     return None

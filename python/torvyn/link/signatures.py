@@ -15,7 +15,7 @@ from types import FunctionType, MethodType
 from typing import Any, Final
 
 from torvyn.contract import Component
-from torvyn.contract.probe import class_name, is_class, read, static
+from torvyn.contract.probe import class_name, is_class, static
 from torvyn.contract.roles import METHODS, OPTIONAL_METHODS
 from torvyn.errors import Location
 from torvyn.link.draft import NodeDraft
@@ -82,8 +82,6 @@ def check_signatures(
     problems: Problems,
 ) -> None:
     """Adds a problem for each method that its role cannot call."""
-    if read(part, "is_guest", False) is True:
-        return
     names = _CALLED[role]
     cls: Any = part if is_class(part) else type(part)
     own = {} if cls is part else object.__getattribute__(part, "__dict__")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 from types import FunctionType
-from typing import Any
+from typing import Any, NamedTuple
 
 from torvyn.contract import ROLES, Component
 from torvyn.contract.probe import class_name, describe, has, is_class, read, static, text_attribute
@@ -41,13 +41,26 @@ def role_of(component: type[Component] | Component) -> str:
     raise ContractError("contract.bad-attribute", message, hint=hint)
 
 
-def calls_async(component: type[Component] | Component, role: str) -> bool | None:
+class Calls(NamedTuple):
+    """How a component is called."""
+
+    is_async: bool | None
     """Whether its role's method is `async`; None when it has no such method at all."""
+    is_guest: bool = False
+    reads_stream: bool = False
+    """It is one generator over the whole stream, which must own a thread or a task."""
+
+
+def calls_of(component: type[Component] | Component, role: str) -> Calls:
     if read(component, "is_guest", False) is True:
-        return False
+        return Calls(False, is_guest=True)
     streaming = read(component, "stream_function", None)
     if streaming is not None:
-        return is_async_function(streaming)
+        return Calls(is_async_function(streaming), reads_stream=True)
+    return Calls(_is_async(component, role))
+
+
+def _is_async(component: type[Component] | Component, role: str) -> bool | None:
     method = METHODS[role]
     if overrides(component, role, method):
         return is_async_function(read(component, method))
@@ -56,11 +69,6 @@ def calls_async(component: type[Component] | Component, role: str) -> bool | Non
             return True
         return False if has(component, "__iter__") else None
     return None
-
-
-def reads_stream(component: type[Component] | Component) -> bool:
-    """Whether it is one generator over the whole stream, which must own a thread or a task."""
-    return read(component, "stream_function", None) is not None
 
 
 def ports_of(component: type[Component] | Component, role: str, config: Any) -> tuple[str, ...]:

@@ -56,10 +56,10 @@ def _allowance(plan: Plan, node: NodePlan, audit: Audit) -> Allowance:
 
 
 def make_context(plan: Plan) -> Context:
-    deadline_s = plan.deadline_s
+    deadline_s, ids = plan.deadline_s, os.urandom(24).hex()
     return Context(
-        flow_id=os.urandom(8).hex(),
+        flow_id=ids[:16],
         flow_name=plan.name,
-        trace_id=os.urandom(16).hex(),
+        trace_id=ids[16:],
         deadline_ns=None if deadline_s is None else time.monotonic_ns() + int(deadline_s * 1e9),
     )
