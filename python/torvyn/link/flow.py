@@ -263,7 +263,7 @@ class FlowLinker:
 
     def _graph(self) -> Graph:
         hidden = {node.name: node for node in self._hidden.values()}
-        nodes = {**self._nodes, **hidden}
+        nodes = {**self._nodes, **hidden} if hidden else self._nodes
         roles = {name: node.role if node else None for name, node in nodes.items()}
         places = {name: node.location for name, node in self._draft.nodes.items()}
         return Graph(

@@ -120,8 +120,9 @@ class NodeLinker:
     def _find(self, draft: NodeDraft, path: str, problems: Problems) -> Found | None:
         given = draft.component
         if isinstance(given, Component):
-            target = f"{module_of(type(given))}:{class_name(given)}"
-            return Found(ComponentRef("object", title(given), target, given), given)
+            name = class_name(given)
+            target = f"{module_of(type(given))}:{name}"
+            return Found(ComponentRef("object", name, target, given), given)
         place = place_of(draft, "component", f"{path}.component")
         if isinstance(given, str):
             return self._library.find(given, place, problems) if given else None

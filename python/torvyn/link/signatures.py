@@ -16,10 +16,10 @@ from typing import Any, Final
 
 from torvyn.contract import Component
 from torvyn.contract.probe import class_name, is_class, static
-from torvyn.contract.roles import METHODS, OPTIONAL_METHODS
+from torvyn.contract.roles import METHODS
 from torvyn.errors import Location
 from torvyn.link.draft import NodeDraft
-from torvyn.link.traits import is_async_function, overrides
+from torvyn.link.traits import CALLED, is_async_function, overrides
 from torvyn.manifest.problems import Problems
 
 _ARGUMENTS: Final[dict[str, tuple[str, ...]]] = {
@@ -36,11 +36,6 @@ _ARGUMENTS: Final[dict[str, tuple[str, ...]]] = {
     "complete": ("end",),
 }
 """What each method is called with."""
-
-_CALLED: Final[dict[str, tuple[str, ...]]] = {
-    role: ("init", method, *OPTIONAL_METHODS[role], "teardown") for role, method in METHODS.items()
-}
-"""The methods of each role, in the order of their calls."""
 
 _STARRED: Final = inspect.CO_VARARGS
 
@@ -82,7 +77,7 @@ def check_signatures(
     problems: Problems,
 ) -> None:
     """Adds a problem for each method that its role cannot call."""
-    names = _CALLED[role]
+    names = CALLED[role]
     cls: Any = part if is_class(part) else type(part)
     own = {} if cls is part else object.__getattribute__(part, "__dict__")
     is_plain = type(cls) is type and own.keys().isdisjoint(names)

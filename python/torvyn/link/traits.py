@@ -11,10 +11,18 @@ from typing import Any, NamedTuple
 
 from torvyn.contract import ROLES, Component
 from torvyn.contract.probe import class_name, describe, has, is_class, read, static, text_attribute
-from torvyn.contract.roles import METHODS
+from torvyn.contract.roles import METHODS, OPTIONAL_METHODS
 from torvyn.errors import ContractError
 
+CALLED = {
+    role: ("init", method, *OPTIONAL_METHODS[role], "teardown") for role, method in METHODS.items()
+}
+"""The methods of each role, in the order of their calls."""
 _ASYNC_FLAGS = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+_OF_ROLES = {
+    role: {name: static(ROLES[role], name) for name in names} for role, names in CALLED.items()
+}
+"""The methods that a component has when it defines none."""
 INPUT, OUTPUT, ERROR = "input", "output", "error"
 
 
@@ -107,7 +115,7 @@ def overrides(component: type[Component] | Component, role: str, method: str) ->
     if is_object and method in object.__getattribute__(component, "__dict__"):
         return True
     cls: Any = type(component) if is_object else component
-    return static(cls, method) is not static(ROLES[role], method)
+    return static(cls, method) is not _OF_ROLES[role][method]
 
 
 def is_async_function(function: Any) -> bool:
