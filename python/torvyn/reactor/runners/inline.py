@@ -41,7 +41,7 @@ class InlineRunner:
         try:
             with place.watched(self, "init"):
                 result = self.component.init(self.config)
-        except StopIteration as error:
+        except (StopIteration, GeneratorExit) as error:
             raise Escaped(error) from error
         if result is not None:
             await place.settle(result, self.node.init_timeout_s)
@@ -57,7 +57,7 @@ class InlineRunner:
         try:
             with place.watched(self, "teardown"):
                 result = self.component.teardown()
-        except StopIteration as error:
+        except (StopIteration, GeneratorExit) as error:
             raise Escaped(error) from error
         if result is not None:
             await place.settle(result, limit_s)
