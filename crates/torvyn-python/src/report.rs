@@ -1,5 +1,6 @@
 //! What Python is told about a flow: counters as plain dicts, and how it failed. The text for people is made in Python.
 
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use torvyn_reactor::{FailureKind, OnError, Shared};
@@ -42,60 +43,63 @@ pub fn take_failure<'py>(py: Python<'py>, shared: &Shared) -> PyResult<Option<Bo
     Ok(Some(dict))
 }
 
+/// Puts counters under names that Python makes once: every flow that ends reads a hundred of them.
+macro_rules! set_counters {
+    ($py:expr, $dict:expr, { $($name:literal: $value:expr,)* }) => {
+        $($dict.set_item(intern!($py, $name), $value)?;)*
+    };
+}
+
 pub fn statistics_dict<'py>(py: Python<'py>, shared: &Shared) -> PyResult<Bound<'py, PyDict>> {
     let nodes = PyList::empty(py);
     for counters in &shared.nodes {
         let node = PyDict::new(py);
         let ledger = &counters.ledger;
-        for (name, value) in [
-            ("received", counters.received.get()),
-            ("passed", counters.passed.get()),
-            ("filtered", counters.filtered.get()),
-            ("failed", counters.failed.get()),
-            ("dead_lettered", counters.dead_lettered.get()),
-            ("absorbed", counters.absorbed.get()),
-            ("unread", counters.unread.get()),
-            ("emitted", counters.emitted.get()),
-            ("ignored", counters.ignored.get()),
-            ("errors", counters.errors.get()),
-            ("retried", counters.retried.get()),
-            ("sampled_ns", counters.sampled_ns.get()),
-            ("sampled_calls", counters.sampled_calls.get()),
-            ("allocations", ledger.allocations.get()),
-            ("releases", ledger.releases.get()),
-            ("live_bytes", ledger.live_bytes.get()),
-            ("held_bytes", ledger.held_bytes.get()),
-            ("peak_bytes", ledger.peak_bytes.get()),
-            ("peak_held_bytes", ledger.peak_held_bytes.get()),
-            ("copied_bytes", ledger.copied_bytes()),
-            ("matches", ledger.findings.matches.get()),
-            ("exposed_chars", ledger.findings.exposed_chars.get()),
-        ] {
-            node.set_item(name, value)?;
-        }
+        set_counters!(py, node, {
+            "received": counters.received.get(),
+            "passed": counters.passed.get(),
+            "filtered": counters.filtered.get(),
+            "failed": counters.failed.get(),
+            "dead_lettered": counters.dead_lettered.get(),
+            "absorbed": counters.absorbed.get(),
+            "unread": counters.unread.get(),
+            "emitted": counters.emitted.get(),
+            "ignored": counters.ignored.get(),
+            "errors": counters.errors.get(),
+            "retried": counters.retried.get(),
+            "sampled_ns": counters.sampled_ns.get(),
+            "sampled_calls": counters.sampled_calls.get(),
+            "allocations": ledger.allocations.get(),
+            "releases": ledger.releases.get(),
+            "live_bytes": ledger.live_bytes.get(),
+            "held_bytes": ledger.held_bytes.get(),
+            "peak_bytes": ledger.peak_bytes.get(),
+            "peak_held_bytes": ledger.peak_held_bytes.get(),
+            "copied_bytes": ledger.copied_bytes(),
+            "matches": ledger.findings.matches.get(),
+            "exposed_chars": ledger.findings.exposed_chars.get(),
+        });
         let copies = PyDict::new(py);
         for reason in CopyReason::ALL {
             copies.set_item(reason.name(), ledger.copies(reason))?;
         }
-        node.set_item("copies", copies)?;
+        node.set_item(intern!(py, "copies"), copies)?;
         nodes.append(node)?;
     }
     let edges = PyList::empty(py);
     for counters in &shared.edges {
         let edge = PyDict::new(py);
-        for (name, value) in [
-            ("entered", counters.entered.get()),
-            ("taken", counters.taken.get()),
-            ("dropped", counters.dropped.get()),
-            ("unread", counters.unread.get()),
-            ("depth", counters.depth.get()),
-            ("bytes", counters.bytes.get()),
-            ("peak", counters.peak.get()),
-            ("peak_bytes", counters.peak_bytes.get()),
-            ("pressured", counters.pressured.get()),
-        ] {
-            edge.set_item(name, value)?;
-        }
+        set_counters!(py, edge, {
+            "entered": counters.entered.get(),
+            "taken": counters.taken.get(),
+            "dropped": counters.dropped.get(),
+            "unread": counters.unread.get(),
+            "depth": counters.depth.get(),
+            "bytes": counters.bytes.get(),
+            "peak": counters.peak.get(),
+            "peak_bytes": counters.peak_bytes.get(),
+            "pressured": counters.pressured.get(),
+        });
         edges.append(edge)?;
     }
     let dict = PyDict::new(py);

@@ -274,7 +274,8 @@ impl Offload {
             .changed
             .wait_timeout_while(exchange, timeout, |exchange| {
                 let has_tasks = !exchange.tasks.is_empty() && !exchange.halted;
-                !exchange.stopped && !has_tasks && !(for_credit && exchange.credit > 0)
+                let has_credit = for_credit && exchange.credit > 0;
+                !(exchange.stopped || has_tasks || has_credit)
             })
             .unwrap_or_else(PoisonError::into_inner);
         !exchange.stopped

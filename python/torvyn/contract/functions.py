@@ -181,6 +181,8 @@ def _as_component(thing: Any) -> Component:
         return thing
     if is_class(thing) and issubclass(thing, Component):
         return _made(thing)
+    if type(thing) is list:
+        return IterableSource(thing)
     takes_stream = _takes_one(thing)
     if inspect.isasyncgenfunction(thing) or inspect.isgeneratorfunction(thing):
         return StreamStage(thing) if takes_stream else _iterable_source(thing)

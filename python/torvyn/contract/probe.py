@@ -16,8 +16,8 @@ from torvyn.errors import ContractError
 _Kind = TypeVar("_Kind")
 
 _NAME: Final[Any] = type.__dict__["__name__"]
-_MRO: Final[Any] = type.__dict__["__mro__"]
-_VARS: Final[Any] = type.__dict__["__dict__"]
+_mro_of: Final[Any] = type.__dict__["__mro__"].__get__
+_vars_of: Final[Any] = type.__dict__["__dict__"].__get__
 
 
 _REQUIRED: Final = object()
@@ -66,13 +66,13 @@ def shown(thing: object) -> str:
 
 def module_of(cls: type[Any]) -> Any:
     """The name of the module that defines a class."""
-    return _VARS.__get__(cls).get("__module__")
+    return _vars_of(cls).get("__module__")
 
 
 def static(cls: type[Any], name: str, default: Any = None) -> Any:
     """An attribute as it was written in a class or one of its bases; no code of theirs runs."""
-    for base in _MRO.__get__(cls):
-        space = _VARS.__get__(base)
+    for base in _mro_of(cls):
+        space = _vars_of(base)
         if name in space:
             return space[name]
     return default
@@ -90,14 +90,19 @@ def has(thing: object, name: str) -> bool:
 def read(thing: object, name: str, default: Any = _REQUIRED) -> Any:
     """An attribute of a component; raises `ContractError` when its own code raises."""
     try:
+        if default is not _REQUIRED:
+            # Python raises nothing for a plain object without the attribute, which is the rule.
+            value = getattr(thing, name, _ABSENT)
+            if value is not _ABSENT:
+                return value
+            if not defines(thing, name):
+                return default
         return getattr(thing, name)
     except KeyboardInterrupt:
         raise
     except BaseException as error:
         is_defined = defines(thing, name)
         if isinstance(error, AttributeError) and not is_defined:
-            if default is not _REQUIRED:
-                return default
             raise ContractError(
                 "contract.bad-attribute", f"`{class_name(thing)}` has no `{name}`"
             ) from error

@@ -29,9 +29,11 @@ FIELDS: Mapping[str, str] = {
 
 def place_of(draft: Draft, key: str, path: str) -> Location:
     """Where the key was written; in a program, only the path is known."""
-    place = draft.locations.get(key) or draft.location or Location()
     if key in draft.locations:
-        return place
+        return draft.locations[key]
+    place = draft.location
+    if place is None:
+        return Location(path=path)
     return Location(place.file, place.line, place.column, path)
 
 

@@ -8,18 +8,19 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Final
 
 from torvyn.contract.probe import is_a
 from torvyn.errors import LinkError, Location
 from torvyn.link.checked import near, override, place_of, value_of
+from torvyn.link.defaults import audit_file, defaults_of
 from torvyn.link.draft import EdgeDraft, FlowDraft, NodeDraft
 from torvyn.link.loading import Library
 from torvyn.link.nodes import NodeLinker
-from torvyn.link.plan import EdgePlan, NodePlan, Plan, RuntimePlan
-from torvyn.link.policy import Handling, read_policy
+from torvyn.link.plan import EdgePlan, NodePlan, Plan
+from torvyn.link.policy import FAIL_FAST, Handling, read_policy
 from torvyn.link.router_ports import check_router_ports
 from torvyn.link.topology import Graph, judge, order
 from torvyn.link.traits import ERROR, INPUT, OUTPUT
@@ -30,6 +31,11 @@ from torvyn.manifest.record import ComponentRecord
 from torvyn.manifest.schema import EDGE, FLOW
 
 LETTERS = "dead-letter"
+
+_FOLDER: Final = Path()
+_QUEUE: Final = {"queue_depth": "depth", "queue_bytes": "bytes", "backpressure": "backpressure"}
+"""What a flow says of its queues, and what a Plan calls it."""
+_EDGE: Final = {**_QUEUE, "low_watermark": "low_watermark"}
 
 
 def link_flow(
@@ -50,7 +56,8 @@ def link_flow(
     """
     problems = Problems()
     problems.secrets |= secrets
-    library = Library({record.name: record for record in components}, Path(folder))
+    declared = {record.name: record for record in components}
+    library = Library(declared, Path(folder) if folder else _FOLDER)
     linker = FlowLinker(draft, library, settings or process_settings(), problems)
     plan = linker.link(overrides or {}, open_start=open_start, open_end=open_end)
     if problems:
@@ -81,18 +88,18 @@ class FlowLinker:
         self._hidden: dict[str, NodePlan] = {}
         self._is_whole = is_whole
         """Whether every edge found its nodes; if not, what can be reached is not known."""
-        origin = settings.values["runtime.init_timeout"].origin
-        self._node_linker = NodeLinker(
-            draft.name, library, _limits(settings), init_is_default=origin == "default"
-        )
+        self._defaults = defaults_of(settings)
+        self._node_linker = NodeLinker(draft.name, library, self._defaults)
 
     def link(self, overrides: Mapping[str, str], *, open_start: bool, open_end: bool) -> Plan:
         draft = self._draft
         configs = {name: node.config for name, node in draft.nodes.items()}
-        override(configs, overrides, draft.name, self._problems)
+        if overrides:
+            override(configs, overrides, draft.name, self._problems)
         handlings = {node.name: self._handling(node) for node in draft.nodes.values()}
-        named = [node.component for node in draft.nodes.values()]
-        self._library.warm(name for name in named if is_a(name, str))
+        named = [node.component for node in draft.nodes.values() if is_a(node.component, str)]
+        if named:
+            self._library.warm(named)
         for name, node in draft.nodes.items():
             self._nodes[name] = self._node_linker.link(
                 node, configs[name], handlings[name], self._problems
@@ -113,51 +120,56 @@ class FlowLinker:
             place = place_of(node, "on_error", f"{self._path}.nodes.{node.name}.on_error")
             return read_policy(node.on_error, place, self._problems)
         if self._draft.on_error is None:
-            return Handling()
+            return FAIL_FAST
         place = place_of(self._draft, "on_error", f"{self._path}.on_error")
         return read_policy(self._draft.on_error, place, self._problems)
 
     def _link_edge(self, edge: EdgeDraft, path: str) -> None:
-        ends_known = self._knows(edge, edge.source, f"{path}.from")
-        ends_known = self._knows(edge, edge.target, f"{path}.to") and ends_known
+        ends_known = self._knows(edge, edge.source, path, "from")
+        ends_known = self._knows(edge, edge.target, path, "to") and ends_known
         port = edge.port or OUTPUT
         if ends_known:
             port = self._check_ports(edge, path)
         found = {
-            name: value_of(EDGE, name, edge, path, self._problems)
-            for name in ("queue_depth", "queue_bytes", "backpressure", "low_watermark")
+            field: value_of(EDGE, name, edge, path, self._problems)
+            for name, field in _EDGE.items()
+            if getattr(edge, name) is not None
         }
         if not ends_known:
             self._is_whole = False
             return
         place = place_of(edge, "from", path)
-        plan = self._edge((edge.source, port, edge.target), place, found)
-        if _ends(plan) in self._seen:
+        ends = (edge.source, port, edge.target)
+        if ends in self._seen:
             message = f"there are two edges from `{edge.source}:{port}` to `{edge.target}`"
             hint = "every element would arrive twice; take one of them out"
             self._problems.add("link.edge-repeated", message, place, hint)
-        self._seen.add(_ends(plan))
-        self._edges.append(plan)
+        self._seen.add(ends)
+        self._edges.append(self._edge(ends, place, found))
 
     def _edge(
         self,
         ends: tuple[str, str, str],
         place: Location | None,
-        found: Mapping[str, Any] | None = None,
+        found: Mapping[str, Any] = MappingProxyType({}),
     ) -> EdgePlan:
         """An edge with the flow's values where it has none of its own."""
-        names = {"queue_depth": "depth", "queue_bytes": "bytes", "backpressure": "backpressure"}
-        given = {field: self._value(name) for name, field in names.items()}
-        for name, value in (found or {}).items():
+        draft = self._draft
+        given = {
+            field: self._value(name)
+            for name, field in _QUEUE.items()
+            if getattr(draft, name) is not None
+        }
+        for field, value in found.items():
             if value is not None:
-                given[names.get(name, name)] = value
-        said = {field: value for field, value in given.items() if value is not None}
-        return EdgePlan(*ends, **said, location=place)
+                given[field] = value
+        known = {field: value for field, value in given.items() if value is not None}
+        return EdgePlan(*ends, **known, location=place)
 
-    def _knows(self, edge: EdgeDraft, name: str, path: str) -> bool:
+    def _knows(self, edge: EdgeDraft, name: str, path: str, key: str) -> bool:
         if name in self._nodes:
             return True
-        place = place_of(edge, path.rpartition(".")[2], path)
+        place = place_of(edge, key, f"{path}.{key}")
         known = f"its nodes are {quoted(self._nodes)}" if self._nodes else "it has no nodes"
         hint = suggestion(name, self._nodes, known)
         message = f"flow `{self._draft.name}` has no node `{name}`"
@@ -196,7 +208,7 @@ class FlowLinker:
                     self._edges.append(self._edge((name, ERROR, target), place))
             elif not is_own:
                 ports = tuple(port for port in node.ports if port != ERROR)
-                self._nodes[name] = replace(node, ports=ports, on_error=Handling().policy)
+                self._nodes[name] = replace(node, ports=ports, on_error=FAIL_FAST.policy)
 
     def _can_keep_letters(self, node: NodePlan, to: str, is_own: bool) -> bool:
         if node.role == "source":
@@ -232,7 +244,7 @@ class FlowLinker:
         if to not in self._hidden:
             sink = NodeDraft(f"{name}.{LETTERS}", "file", config={"path": to, "format": "json"})
             sink.location = self._policy_place(name, is_own)
-            linked = self._node_linker.link(sink, sink.config, Handling(), self._problems)
+            linked = self._node_linker.link(sink, sink.config, FAIL_FAST, self._problems)
             if linked is None:
                 return None
             self._hidden[to] = linked
@@ -251,7 +263,7 @@ class FlowLinker:
 
     def _graph(self) -> Graph:
         hidden = {node.name: node for node in self._hidden.values()}
-        nodes = {**self._nodes, **hidden}
+        nodes = {**self._nodes, **hidden} if hidden else self._nodes
         roles = {name: node.role if node else None for name, node in nodes.items()}
         places = {name: node.location for name, node in self._draft.nodes.items()}
         return Graph(
@@ -269,34 +281,9 @@ class FlowLinker:
             description=self._draft.description or "",
             priority=self._value("priority") or "normal",
             deadline_s=self._value("deadline"),
-            runtime=RuntimePlan(
-                worker_threads=settings["runtime.worker_threads"],
-                turn_elements=settings["runtime.turn_elements"],
-                turn_time_s=settings["runtime.turn_time"],
-                teardown_timeout_s=settings["runtime.teardown_timeout"],
-                drain_timeout_s=settings["runtime.drain_timeout"],
-            ),
+            runtime=self._defaults.runtime,
             observability=settings["observability.level"],
             audit=settings["security.audit"],
-            audit_file=_absolute(
-                os.getcwd(), str(self._library.folder), settings["security.audit_file"]
-            ),
+            audit_file=audit_file(settings, self._library.folder),
             warnings=self._problems.warnings(),
         )
-
-
-def _limits(settings: Settings) -> dict[str, Any]:
-    return {
-        "max_memory": settings["runtime.max_memory_per_component"],
-        "call_timeout": settings["runtime.call_timeout"],
-        "init_timeout": settings["runtime.init_timeout"],
-    }
-
-
-@lru_cache
-def _absolute(current: str, folder: str, file: str) -> str:
-    return str(Path(current, folder, file))
-
-
-def _ends(edge: EdgePlan) -> tuple[str, str, str]:
-    return (edge.source, edge.port, edge.target)

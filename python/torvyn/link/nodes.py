@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -14,13 +13,14 @@ from torvyn.contract.probe import class_name, is_class, module_of, read, shown, 
 from torvyn.contract.roles import METHODS
 from torvyn.errors import ContractError, Location
 from torvyn.link.checked import FIELDS, config_text, place_of, value_of
+from torvyn.link.defaults import Defaults
 from torvyn.link.draft import NodeDraft
 from torvyn.link.grants import granted
 from torvyn.link.loading import Found, Library
 from torvyn.link.plan import ComponentRef, NodePlan
 from torvyn.link.policy import Handling
 from torvyn.link.signatures import check_signatures
-from torvyn.link.traits import ERROR, calls_async, ports_of, reads_stream, role_of, title
+from torvyn.link.traits import ERROR, Calls, calls_of, ports_of, role_of, title
 from torvyn.manifest.problems import Problems, quoted, suggestion
 from torvyn.manifest.schema import NODE, RUN_MODES
 
@@ -33,19 +33,10 @@ GUEST_INIT_S = 5.0
 class NodeLinker:
     """Links the nodes of one flow."""
 
-    def __init__(
-        self,
-        flow: str,
-        library: Library,
-        defaults: Mapping[str, Any],
-        *,
-        init_is_default: bool = True,
-    ) -> None:
+    def __init__(self, flow: str, library: Library, defaults: Defaults) -> None:
         self._flow = flow
         self._library = library
-        self._init_is_default = init_is_default
         self._defaults = defaults
-        """`max_memory`, `call_timeout` and `init_timeout` of nodes that say nothing."""
 
     def link(
         self, draft: NodeDraft, config: Any, handling: Handling, problems: Problems
@@ -73,14 +64,14 @@ class NodeLinker:
         part, role = found.component, role_of(found.component)
         if config is None and not is_class(part):
             config = read(part, "config")
-        self._check_interface(draft, part, path, problems)
-        ports = self._ports(draft, part, config, problems)
+        self._check_interface(draft, part, role, path, problems)
+        ports = self._ports(draft, part, role, config, problems)
         return NodePlan(
             name=draft.name,
             role=role,
             component=found.ref,
             config=self._config(draft, part, config, path, problems),
-            run=self._run(draft, part, path, problems),
+            run=self._run(draft, part, role, path, problems),
             unit=value_of(NODE, "unit", draft, path, problems) or text_attribute(part, "unit"),
             ports=(*ports, ERROR) if handling.keeps_letters else ports,
             on_error=handling.policy,
@@ -94,6 +85,8 @@ class NodeLinker:
     ) -> dict[str, Any]:
         """What only guests have: fuel, a seed, grants, and less time to start."""
         names = ("fuel", "deterministic", "seed")
+        if found.ref.kind != "wasm" and draft.fuel is draft.deterministic is draft.seed is None:
+            return {}
         said = {name: value_of(NODE, name, draft, path, problems) for name in names}
         if found.ref.kind != "wasm":
             for name in (name for name, value in said.items() if value is not None):
@@ -113,12 +106,12 @@ class NodeLinker:
     def _limits(
         self, draft: NodeDraft, ref: ComponentRef, path: str, problems: Problems
     ) -> dict[str, Any]:
-        defaults = dict(self._defaults)
-        if ref.kind == "wasm" and self._init_is_default:
-            defaults["init_timeout"] = GUEST_INIT_S
-        elif ref.name in ENGINES and self._init_is_default:
+        defaults = self._defaults.limits
+        if ref.kind == "wasm" and self._defaults.init_is_default:
+            defaults = {**defaults, "init_timeout": GUEST_INIT_S}
+        elif ref.name in ENGINES and self._defaults.init_is_default:
             # Nobody can say how long a model takes to load.
-            defaults["init_timeout"] = None
+            defaults = {**defaults, "init_timeout": None}
         return {
             FIELDS[name]: value_of(NODE, name, draft, path, problems) or default
             for name, default in defaults.items()
@@ -127,15 +120,18 @@ class NodeLinker:
     def _find(self, draft: NodeDraft, path: str, problems: Problems) -> Found | None:
         given = draft.component
         if isinstance(given, Component):
-            target = f"{module_of(type(given))}:{class_name(given)}"
-            return Found(ComponentRef("object", title(given), target, given), given)
+            name = class_name(given)
+            target = f"{module_of(type(given))}:{name}"
+            return Found(ComponentRef("object", name, target, given), given)
         place = place_of(draft, "component", f"{path}.component")
         if isinstance(given, str):
             return self._library.find(given, place, problems) if given else None
         problems.add("link.component-unknown", f"{shown(given)} is not a component", place)
         return None
 
-    def _check_interface(self, draft: NodeDraft, part: Part, path: str, problems: Problems) -> None:
+    def _check_interface(
+        self, draft: NodeDraft, part: Part, role: str, path: str, problems: Problems
+    ) -> None:
         if draft.interface is None:
             return
         place = place_of(draft, "interface", f"{path}.interface")
@@ -144,7 +140,7 @@ class NodeLinker:
             hint = suggestion(draft.interface, INTERFACES, f"they are {quoted(INTERFACES)}")
             message = f"there is no interface `{draft.interface}`"
             problems.add("link.interface-unknown", message, place, hint)
-        elif wanted != (role := role_of(part)):
+        elif wanted != role:
             message = f"`{title(part)}` is a {role}, not a {wanted}"
             hint = f"its interface is `{ROLES[role].interface}`"
             problems.add("link.interface-mismatch", message, place, hint)
@@ -169,11 +165,11 @@ class NodeLinker:
         return ""
 
     def _ports(
-        self, draft: NodeDraft, part: Part, config: Any, problems: Problems
+        self, draft: NodeDraft, part: Part, role: str, config: Any, problems: Problems
     ) -> tuple[str, ...]:
         path = f"flow.{self._flow}.nodes.{draft.name}.config"
         try:
-            ports = ports_of(part, config)
+            ports = ports_of(part, role, config)
         except ContractError as error:
             if error.code == "contract.bad-attribute":
                 raise
@@ -183,35 +179,43 @@ class NodeLinker:
             place = place_of(draft, "config", path)
             problems.add("link.bad-ports", f"router `{draft.name}`: {error}", place)
             return ()
-        if role_of(part) == "router" and not ports:
+        if role == "router" and not ports:
             place = place_of(draft, "config", path)
             hint = "set `ports` on its class, or in the node's `config`"
             problems.add("link.bad-ports", f"router `{draft.name}` has no ports", place, hint)
         return ports
 
-    def _run(self, draft: NodeDraft, part: Part, path: str, problems: Problems) -> str:
-        place = place_of(draft, "run", f"{path}.run")
-        is_async = calls_async(part)
+    def _run(self, draft: NodeDraft, part: Part, role: str, path: str, problems: Problems) -> str:
+        calls = calls_of(part, role)
+        is_async = calls.is_async
         if is_async is None:
-            role = role_of(part)
+            place = draft.location or place_of(draft, "run", f"{path}.run")
             message = f"`{title(part)}` is a {role} without a method `{METHODS[role]}`"
-            problems.add("link.method-missing", message, draft.location or place)
+            problems.add("link.method-missing", message, place)
             return "inline"
-        whole = draft.location or Location(path=path)
-        check_signatures(part, draft.name, is_async, whole, problems)
+        if not calls.is_guest:
+            check_signatures(part, role, is_async, draft, path, problems)
         run = draft.run or text_attribute(part, "run") or ("async" if is_async else "inline")
-        if run not in RUN_MODES:
-            hint = suggestion(str(run), RUN_MODES, f"it is {quoted(RUN_MODES, 'or')}")
-            problems.add("link.bad-run", f"`run` cannot be `{run}`", place, hint)
-        elif is_async != (run == "async"):
-            kind = "async" if is_async else "not async"
-            hint = "leave `run` out" if is_async else "use `inline` or `thread`, or leave it out"
-            message = f"`{title(part)}` is {kind} and cannot run `{run}`"
-            problems.add("link.bad-run", message, place, hint)
-        elif run == "inline" and reads_stream(part):
-            message = f"`{title(part)}` reads a whole stream and cannot run `inline`"
-            problems.add("link.bad-run", message, place, "leave `run` out")
+        wrong = _wrong_run(run, calls, part)
+        if wrong is not None:
+            message, hint = wrong
+            problems.add("link.bad-run", message, place_of(draft, "run", f"{path}.run"), hint)
         return str(run)
+
+
+def _wrong_run(run: str, calls: Calls, part: Part) -> tuple[str, str | None] | None:
+    """Why the component cannot run so, and what to write instead."""
+    if run not in RUN_MODES:
+        hint = suggestion(str(run), RUN_MODES, f"it is {quoted(RUN_MODES, 'or')}")
+        return f"`run` cannot be `{run}`", hint
+    if calls.is_async != (run == "async"):
+        kind = "async" if calls.is_async else "not async"
+        hint = "leave `run` out" if calls.is_async else "use `inline` or `thread`, or leave it out"
+        return f"`{title(part)}` is {kind} and cannot run `{run}`", hint
+    if run == "inline" and calls.reads_stream:
+        message = f"`{title(part)}` reads a whole stream and cannot run `inline`"
+        return message, "leave `run` out"
+    return None
 
 
 def _take_over(error: ContractError, place: Location, problems: Problems) -> None:

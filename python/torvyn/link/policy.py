@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from torvyn.contract.units import parse_duration_s
 from torvyn.errors import Location
@@ -28,13 +28,16 @@ class Handling:
         return "dead-letter" in (self.policy.policy, self.policy.then)
 
 
+FAIL_FAST: Final = Handling()
+
+
 def read_policy(
     given: str | Mapping[str, Any] | None, place: Location | None, problems: Problems
 ) -> Handling:
     """The handling; when it is wrong, fail-fast and a problem."""
     table: Mapping[str, Any] = {"policy": given} if isinstance(given, str) else given or {}
     if not table:
-        return Handling()
+        return FAIL_FAST
     before = len(problems)
     _check_names(table, place, problems)
     policy = _choice(table, "policy", place, problems)
@@ -43,7 +46,7 @@ def read_policy(
     count = _count(table.get("max", 3), place, problems)
     pause = _pause(table.get("backoff", 0.1), place, problems)
     if len(problems) > before:
-        return Handling()
+        return FAIL_FAST
     return Handling(ErrorPolicy(policy, count, pause, then), table.get("to"))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from torvyn.link.checked import near, place_of, value_of
 from torvyn.link.draft import NodeDraft
@@ -15,21 +15,20 @@ from torvyn.manifest.schema import NODE
 def check_router_ports(
     nodes: Mapping[str, NodePlan | None],
     drafts: Mapping[str, NodeDraft],
-    edges: Iterable[EdgePlan],
+    edges: Sequence[EdgePlan],
     path: str,
     problems: Problems,
 ) -> None:
     """Complains of ports without an edge, and of `ignored_ports` that are none."""
-    connected = {(edge.source, edge.port) for edge in edges}
     for name, draft in drafts.items():
         node = nodes[name]
-        if node is None:
+        if node is None or (node.role != "router" and draft.ignored_ports is None):
             continue
         own = f"{path}.nodes.{name}"
         ignored: Sequence[str] = value_of(NODE, "ignored_ports", draft, own, problems) or ()
         ports = [port for port in node.ports if port != ERROR]
         _check_ignored(draft, own, ports, ignored, problems)
-        used = {port for source, port in connected if source == name and port != ERROR}
+        used = {edge.port for edge in edges if edge.source == name and edge.port != ERROR}
         is_open_end = len(ports) == 1 and not used
         # A misspelt port is reported elsewhere; the port that was meant need not be reported too.
         if node.role != "router" or is_open_end or not used <= {*ports}:

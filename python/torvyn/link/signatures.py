@@ -15,10 +15,11 @@ from types import FunctionType, MethodType
 from typing import Any, Final
 
 from torvyn.contract import Component
-from torvyn.contract.probe import class_name, is_class, read, static
-from torvyn.contract.roles import METHODS, OPTIONAL_METHODS
+from torvyn.contract.probe import class_name, is_class, static
+from torvyn.contract.roles import METHODS
 from torvyn.errors import Location
-from torvyn.link.traits import is_async_function, overrides, role_of
+from torvyn.link.draft import NodeDraft
+from torvyn.link.traits import CALLED, is_async_function, overrides
 from torvyn.manifest.problems import Problems
 
 _ARGUMENTS: Final[dict[str, tuple[str, ...]]] = {
@@ -74,25 +75,24 @@ _FIT: Final[weakref.WeakSet[type[Any]]] = weakref.WeakSet()
 
 def check_signatures(
     part: type[Component] | Component,
-    node: str,
+    role: str,
     is_async: bool,
-    place: Location | None,
+    draft: NodeDraft,
+    path: str,
     problems: Problems,
 ) -> None:
     """Adds a problem for each method that its role cannot call."""
-    if read(part, "is_guest", False) is True:
-        return
-    role = role_of(part)
-    names = ("init", METHODS[role], *OPTIONAL_METHODS[role], "teardown")
+    names = CALLED[role]
     cls: Any = part if is_class(part) else type(part)
-    own = {} if is_class(part) else object.__getattribute__(part, "__dict__")
+    own = {} if cls is part else object.__getattribute__(part, "__dict__")
     is_plain = type(cls) is type and own.keys().isdisjoint(names)
     if is_plain and cls in _FIT:
         return
     methods = (_method(cls, own, name) for name in names if overrides(part, role, name))
     found = [_problem(part, role, is_async, method) for method in methods if method is not None]
     for message, hint in filter(None, found):
-        problems.add("contract.wrong-signature", f"node `{node}`: {message}", place, hint)
+        place = draft.location or Location(path=path)
+        problems.add("contract.wrong-signature", f"node `{draft.name}`: {message}", place, hint)
     if is_plain and not any(found):
         _FIT.add(cls)
 

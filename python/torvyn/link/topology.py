@@ -64,7 +64,7 @@ def judge(graph: Graph, problems: Problems, *, open_start: bool, open_end: bool)
     """Add a problem for every rule that is broken."""
     # Names and roles decide. A program that builds a thousand flows of one shape has one judged.
     roles = tuple(graph.roles.items())
-    ends = tuple((edge.source, edge.port, edge.target) for edge in graph.edges)
+    ends = tuple([(edge.source, edge.port, edge.target) for edge in graph.edges])
     is_sound = graph.is_whole and _is_sound(roles, ends, graph.hidden, open_start, open_end)
     if not is_sound:
         _judge(graph, problems, open_start=open_start, open_end=open_end)

@@ -7,14 +7,22 @@ from __future__ import annotations
 
 import inspect
 from types import FunctionType
-from typing import Any
+from typing import Any, NamedTuple
 
 from torvyn.contract import ROLES, Component
 from torvyn.contract.probe import class_name, describe, has, is_class, read, static, text_attribute
-from torvyn.contract.roles import METHODS
+from torvyn.contract.roles import METHODS, OPTIONAL_METHODS
 from torvyn.errors import ContractError
 
+CALLED = {
+    role: ("init", method, *OPTIONAL_METHODS[role], "teardown") for role, method in METHODS.items()
+}
+"""The methods of each role, in the order of their calls."""
 _ASYNC_FLAGS = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+_OF_ROLES = {
+    role: {name: static(ROLES[role], name) for name in names} for role, names in CALLED.items()
+}
+"""The methods that a component has when it defines none."""
 INPUT, OUTPUT, ERROR = "input", "output", "error"
 
 
@@ -41,14 +49,26 @@ def role_of(component: type[Component] | Component) -> str:
     raise ContractError("contract.bad-attribute", message, hint=hint)
 
 
-def calls_async(component: type[Component] | Component) -> bool | None:
+class Calls(NamedTuple):
+    """How a component is called."""
+
+    is_async: bool | None
     """Whether its role's method is `async`; None when it has no such method at all."""
+    is_guest: bool = False
+    reads_stream: bool = False
+    """It is one generator over the whole stream, which must own a thread or a task."""
+
+
+def calls_of(component: type[Component] | Component, role: str) -> Calls:
     if read(component, "is_guest", False) is True:
-        return False
+        return Calls(False, is_guest=True)
     streaming = read(component, "stream_function", None)
     if streaming is not None:
-        return is_async_function(streaming)
-    role = role_of(component)
+        return Calls(is_async_function(streaming), reads_stream=True)
+    return Calls(_is_async(component, role))
+
+
+def _is_async(component: type[Component] | Component, role: str) -> bool | None:
     method = METHODS[role]
     if overrides(component, role, method):
         return is_async_function(read(component, method))
@@ -59,14 +79,8 @@ def calls_async(component: type[Component] | Component) -> bool | None:
     return None
 
 
-def reads_stream(component: type[Component] | Component) -> bool:
-    """Whether it is one generator over the whole stream, which must own a thread or a task."""
-    return read(component, "stream_function", None) is not None
-
-
-def ports_of(component: type[Component] | Component, config: Any) -> tuple[str, ...]:
+def ports_of(component: type[Component] | Component, role: str, config: Any) -> tuple[str, ...]:
     """The output ports a node has. A router's follow from its config or stand on its class."""
-    role = role_of(component)
     if role == "sink":
         return ()
     if role != "router":
@@ -101,7 +115,7 @@ def overrides(component: type[Component] | Component, role: str, method: str) ->
     if is_object and method in object.__getattribute__(component, "__dict__"):
         return True
     cls: Any = type(component) if is_object else component
-    return static(cls, method) is not static(ROLES[role], method)
+    return static(cls, method) is not _OF_ROLES[role][method]
 
 
 def is_async_function(function: Any) -> bool:

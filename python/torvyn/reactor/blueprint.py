@@ -8,7 +8,7 @@ from typing import Any, Final
 from torvyn._native import ManualClock, NativeFlow
 from torvyn.contract import Context
 from torvyn.link.plan import Plan
-from torvyn.reactor.failure import starting
+from torvyn.reactor.failure import raise_start_failure
 from torvyn.reactor.runners import Runner
 
 _QUARTER_WEIGHTS: Final = {"critical": 16, "high": 8, "normal": 4, "low": 2, "background": 1}
@@ -50,8 +50,10 @@ def build(
 
 def _node(plan: Plan, runner: Runner, context: Context) -> tuple[Any, ...]:
     node, policy = runner.node, runner.node.on_error
-    with starting(plan, node):
+    try:
         work = runner.native_work(context)
+    except BaseException as error:
+        raise_start_failure(plan, node, error)
     return (
         node.role,
         work,
@@ -74,10 +76,10 @@ def _edges(plan: Plan) -> tuple[list[tuple[Any, ...]], Wiring]:
         wiring.append((edge.source, edge.port, edge.target))
     # Edges from and to the caller, where a flow has no source or no sink.
     limits = (64, 1 << 20, "block", 0.5)
-    if plan.head is not None:
-        tuples.append((-1, 0, index[plan.head], *limits))
-        wiring.append(("", "output", plan.head))
-    if plan.tail is not None:
-        tuples.append((index[plan.tail], 0, -1, *limits))
-        wiring.append((plan.tail, "output", ""))
+    if (head := plan.head) is not None:
+        tuples.append((-1, 0, index[head], *limits))
+        wiring.append(("", "output", head))
+    if (tail := plan.tail) is not None:
+        tuples.append((index[tail], 0, -1, *limits))
+        wiring.append((tail, "output", ""))
     return tuples, wiring

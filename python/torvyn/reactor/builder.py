@@ -27,9 +27,9 @@ class FlowBuilder:
         for stage in stages:
             component = as_component(stage)
             name = self._free_name(role_of(component))
-            self.add(name, component)
+            draft.nodes[name] = NodeDraft(name, component)
             if previous is not None:
-                self.connect(previous, name)
+                draft.edges.append(EdgeDraft(previous, name))
             previous = name
 
     @property

@@ -224,8 +224,13 @@ class Execution:
     def _take_facts(self, native: NativeFlow) -> None:
         abandoned_in = self._state if self.abandonment.is_abandoned else None
         self.facts.conclude(native, abandoned_in)
-        if self.plan.tail is None:
+        if not self._is_iterated:
             native.close()
+
+    @property
+    def _is_iterated(self) -> bool:
+        """Whether what comes out goes to the caller; the last edge of a flow that runs says so."""
+        return not self._wiring[-1][2]
 
     def leave(self) -> None:
         """The caller goes away: cancel what still runs, and release the components."""
@@ -235,7 +240,7 @@ class Execution:
         if not self.over.is_set():
             native.cancel()
             native.drive(False, False)
-        if self.plan.tail is not None:
+        if self._is_iterated:
             self.facts.count_again(native)
         native.close()
         if self.stop_ringing is not None:
@@ -258,7 +263,7 @@ class Execution:
             raise
         finally:
             self._conclude()
-            if self.plan.tail is not None:
+            if self._is_iterated:
                 self.facts.count_again(native)
             native.close()
 

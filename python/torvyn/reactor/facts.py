@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from functools import cache, partial
+from collections.abc import Sequence
 from typing import Any
 
 from torvyn._native import NativeFlow
@@ -30,7 +29,7 @@ class Facts:
         self._started_s = time.monotonic()
         self._runners: Sequence[Runner] = ()
         self._wiring: Wiring = []
-        self._last: Callable[[], statistics.Statistics] | None = None
+        self._last: statistics.Statistics | None = None
 
     def record(self, runners: Sequence[Runner]) -> None:
         """The calls of stages outside the turns, for a traced flow: nothing else sees them."""
@@ -50,25 +49,18 @@ class Facts:
         return self._last is not None
 
     def counted(self, native: NativeFlow) -> statistics.Statistics:
-        return self._last() if self._last is not None else self._read(native)()
+        return self._last if self._last is not None else self._read(native)
 
-    def _read(
-        self, native: NativeFlow, state: str | None = None
-    ) -> Callable[[], statistics.Statistics]:
-        """Reads the counters now; names are put to them when somebody asks, and most never do."""
-        guests = {r.node.name: r.guest for r in self._runners if r.guest is not None}
+    def _read(self, native: NativeFlow, state: str | None = None) -> statistics.Statistics:
+        guests = [runner for runner in self._runners if runner.guest is not None]
         elapsed_s = (self.over_s or time.monotonic()) - self._started_s
         raw = native.statistics()
         if state is not None:
             raw["state"] = state
             _count_stuck(raw)
-        health = {name: guest.health for name, guest in guests.items()}
-        denied = {name: guest.denied for name, guest in guests.items()}
-        return cache(
-            partial(
-                statistics.from_native, self._plan, self._wiring, raw, elapsed_s, health, denied
-            )
-        )
+        health = {runner.node.name: runner.guest.health for runner in guests if runner.guest}
+        denied = {runner.node.name: runner.guest.denied for runner in guests if runner.guest}
+        return statistics.from_native(self._plan, self._wiring, raw, elapsed_s, health, denied)
 
     def conclude(self, native: NativeFlow, state: str | None) -> None:
         """Once the components are torn down. `state`: the run was abandoned in it."""

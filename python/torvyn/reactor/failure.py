@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
+from typing import Any, NoReturn
 
 from torvyn.contract import Element, Output
 from torvyn.contract.probe import class_name, describe, is_a, text_of
@@ -182,24 +180,17 @@ def init_failure(plan: Plan, node: NodePlan, cause: BaseException) -> BaseExcept
     return _interrupt(cause, error) if is_from_outside(cause) else error
 
 
-@contextmanager
-def starting(plan: Plan, node: NodePlan) -> Iterator[None]:
-    """Around everything that touches a node's component before the first turn: what it raises is
-    charged to the node."""
-    try:
-        yield
-    except ContractError as error:
+def raise_start_failure(plan: Plan, node: NodePlan, error: BaseException) -> NoReturn:
+    """Charges to its node what a component raised before the first turn."""
+    if isinstance(error, ContractError):
         first, *rest = error.diagnostics
         message = f"node `{node.name}`{component_of(node)} cannot start: {first.message}"
         error.diagnostics = (Diagnostic(first.code, message, first.location, first.hint), *rest)
         error.args = (message,)
         raise _at(error, plan, node) from error.__cause__
-    except BugError:
-        raise
-    except BaseException as error:
-        if is_from_outside(error) or isinstance(error, TorvynError):
-            raise
-        raise _start_failure(plan, node, error) from error
+    if is_from_outside(error) or isinstance(error, TorvynError):
+        raise error
+    raise _start_failure(plan, node, error) from error
 
 
 def _start_failure(plan: Plan, node: NodePlan, cause: BaseException) -> TorvynError:

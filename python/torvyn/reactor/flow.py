@@ -103,7 +103,6 @@ class Flow(FlowBuilder):
         execution.on_end = on_end
         native = execution.start()
         try:
-            native.attend()
             native.drive()
         finally:
             execution.leave()

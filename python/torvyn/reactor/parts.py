@@ -11,7 +11,7 @@ from torvyn.contract import Component, Context
 from torvyn.contract.probe import is_a
 from torvyn.link import instantiate
 from torvyn.link.plan import NodePlan, Plan
-from torvyn.reactor.failure import starting
+from torvyn.reactor.failure import raise_start_failure
 from torvyn.reactor.runners import Runner, runner_of
 from torvyn.sandbox.audit import Audit
 from torvyn.sandbox.component import Allowance, GuestComponent
@@ -24,8 +24,10 @@ def make_runners(plan: Plan, audit: Audit, steps: Steps | None = None) -> list[R
     """In the order of the nodes; no method of a component has been called yet."""
     runners = []
     for node in plan.nodes:
-        with starting(plan, node):
+        try:
             runners.append(runner_of(node, _component(plan, node, audit), steps))
+        except BaseException as error:
+            raise_start_failure(plan, node, error)
     return runners
 
 
@@ -54,10 +56,10 @@ def _allowance(plan: Plan, node: NodePlan, audit: Audit) -> Allowance:
 
 
 def make_context(plan: Plan) -> Context:
-    deadline_s = plan.deadline_s
+    deadline_s, ids = plan.deadline_s, os.urandom(24).hex()
     return Context(
-        flow_id=os.urandom(8).hex(),
+        flow_id=ids[:16],
         flow_name=plan.name,
-        trace_id=os.urandom(16).hex(),
+        trace_id=ids[16:],
         deadline_ns=None if deadline_s is None else time.monotonic_ns() + int(deadline_s * 1e9),
     )

@@ -11,11 +11,11 @@ every edge that the element is sent to.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
-from torvyn.link.plan import Plan
+from torvyn.link.plan import NodePlan, Plan
 
 if TYPE_CHECKING:
     from torvyn.sandbox.component import GuestHealth
@@ -170,6 +170,33 @@ class Statistics:
         }
 
 
+class _UnnamedStatistics(Statistics):
+    """Counters that were read and have no names yet: most runs end and nobody looks at them.
+
+    `nodes` and `edges` are not set until they are read for the first time.
+    """
+
+    __slots__ = ("_name",)
+
+    _name: Callable[[], tuple[dict[str, NodeStatistics], tuple[EdgeStatistics, ...]]] | None
+
+    def __getattr__(self, attribute: str) -> Any:
+        """Called for what is not set."""
+        if attribute not in ("nodes", "edges"):
+            raise AttributeError(attribute)
+        name = self._name
+        # None: another thread was here first.
+        if name is not None:
+            nodes, edges = name()
+            object.__setattr__(self, "nodes", nodes)
+            object.__setattr__(self, "edges", edges)
+            object.__setattr__(self, "_name", None)
+        return object.__getattribute__(self, attribute)
+
+    def __repr__(self) -> str:
+        return repr(Statistics(**{each.name: getattr(self, each.name) for each in fields(self)}))
+
+
 def from_native(
     plan: Plan,
     wiring: list[tuple[str, str, str]],
@@ -179,23 +206,42 @@ def from_native(
     denied: Mapping[str, dict[str, int]],
 ) -> Statistics:
     """Names put to the numbers. `wiring` names the edges in native order; "" is the caller."""
-    nodes = {}
-    for node, counters in zip(plan.nodes, raw["nodes"], strict=True):
-        sampled_ns, calls = counters.pop("sampled_ns"), counters.pop("sampled_calls")
-        nodes[node.name] = NodeStatistics(
-            name=node.name,
-            role=node.role,
-            unit=node.unit,
-            mean_call_ns=sampled_ns / calls if calls else None,
-            guest=guests.get(node.name),
-            denied=denied.get(node.name, {}),
-            **counters,
+
+    def name() -> tuple[dict[str, NodeStatistics], tuple[EdgeStatistics, ...]]:
+        pairs = zip(plan.nodes, raw["nodes"], strict=True)
+        nodes = {node.name: _node(node, counters, guests, denied) for node, counters in pairs}
+        edges = tuple(
+            EdgeStatistics(source=source, port=port, target=target, **counters)
+            for (source, port, target), counters in zip(wiring, raw["edges"], strict=True)
         )
-    edges = tuple(
-        EdgeStatistics(source=source, port=port, target=target, **counters)
-        for (source, port, target), counters in zip(wiring, raw["edges"], strict=True)
+        return nodes, edges
+
+    made, put = object.__new__(_UnnamedStatistics), object.__setattr__
+    put(made, "flow", plan.name)
+    put(made, "state", raw["state"])
+    put(made, "elapsed_s", elapsed_s)
+    put(made, "turns", raw["turns"])
+    put(made, "_name", name)
+    return made
+
+
+def _node(
+    node: NodePlan,
+    counters: Mapping[str, Any],
+    guests: Mapping[str, GuestHealth],
+    denied: Mapping[str, dict[str, int]],
+) -> NodeStatistics:
+    counts = dict(counters)
+    sampled_ns, calls = counts.pop("sampled_ns"), counts.pop("sampled_calls")
+    return NodeStatistics(
+        name=node.name,
+        role=node.role,
+        unit=node.unit,
+        mean_call_ns=sampled_ns / calls if calls else None,
+        guest=guests.get(node.name),
+        denied=denied.get(node.name, {}),
+        **counts,
     )
-    return Statistics(plan.name, raw["state"], elapsed_s, raw["turns"], nodes, edges)
 
 
 def nothing_yet(plan: Plan, state: str) -> Statistics:

@@ -18,6 +18,8 @@ from torvyn.reactor.runners import Runner
 from torvyn.sandbox.component import GuestComponent
 
 _PACKAGE: Final = str(Path(torvyn.__file__).parent)
+_PLAIN: Final = {phase: static(Component, phase) for phase in ("init", "teardown")}
+"""What a component has that does nothing there."""
 _PHASES: Final = ("init", "flush", "complete", "teardown")
 
 
@@ -40,9 +42,9 @@ class Stuck:
 def may_block(component: Component, phase: str) -> bool:
     """Whether the component has code of its own for a phase; built-in parts keep their limits."""
     cls = type(component)
-    if str(module_of(cls)).startswith("torvyn.") or is_a(component, GuestComponent):
+    if static(cls, phase) is _PLAIN[phase]:
         return False
-    return static(cls, phase) is not static(Component, phase)
+    return not (str(module_of(cls)).startswith("torvyn.") or is_a(component, GuestComponent))
 
 
 def stack_of(thread_id: int | None) -> str:

@@ -31,6 +31,9 @@ GRACE_S: Final = 1.0
 """How long a run may take to end by itself when its deadline has passed."""
 
 
+_UNWATCHED: Final = nullcontext()
+
+
 class TimeLimits:
     def __init__(self, execution: Execution) -> None:
         # Weakly: a limit must not keep a run that everybody else has forgotten.
@@ -53,7 +56,7 @@ class TimeLimits:
         is_init = phase == "init"
         limit_s = runner.node.init_timeout_s if is_init else self._plan.runtime.teardown_timeout_s
         if limit_s is None or not may_block(runner.component, phase):
-            return nullcontext()
+            return _UNWATCHED
         act = partial(_on_overdue, runner, phase, limit_s, threading.get_ident())
         return _Watch(limit_s, partial(_call, self._execution, act))
 

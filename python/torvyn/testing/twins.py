@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from torvyn.contract import ROLES, Component, End
 from torvyn.contract.roles import METHODS
-from torvyn.link.traits import calls_async, reads_stream
+from torvyn.link.traits import calls_of, role_of
 from torvyn.testing.parts import ScriptedSource
 
 PARTS: Final = ("python", "thread", "async", "native")
@@ -29,7 +29,8 @@ def as_parts(component: Component, parts: str) -> Component:
         raise ValueError(f"`parts` is one of {', '.join((*PARTS, WASM))}, not {parts!r}")
     if parts == "native" and isinstance(component, ScriptedSource):
         return _native_script(component)
-    if parts == "native" or calls_async(component) is not False or reads_stream(component):
+    calls = calls_of(component, role_of(component))
+    if parts == "native" or calls.is_async is not False or calls.reads_stream:
         return component
     if parts == WASM:
         return _sandboxed(component)

@@ -10,7 +10,7 @@ from torvyn.contract import Component, Context
 from torvyn.contract.probe import attach, read
 from torvyn.link.plan import NodePlan
 from torvyn.reactor.binding import bind
-from torvyn.reactor.runners.place import Place, escaping
+from torvyn.reactor.runners.place import Escaped, Place
 
 if TYPE_CHECKING:
     from torvyn._native import NodeHandle
@@ -38,8 +38,11 @@ class InlineRunner:
         attach(self.component, handle)
 
     async def init(self, place: Place) -> None:
-        with place.watched(self, "init"), escaping():
-            result = self.component.init(self.config)
+        try:
+            with place.watched(self, "init"):
+                result = self.component.init(self.config)
+        except (StopIteration, GeneratorExit) as error:
+            raise Escaped(error) from error
         if result is not None:
             await place.settle(result, self.node.init_timeout_s)
         self._is_initialised = True
@@ -51,8 +54,11 @@ class InlineRunner:
         if not self._is_initialised:
             return
         self._is_initialised = False
-        with place.watched(self, "teardown"), escaping():
-            result = self.component.teardown()
+        try:
+            with place.watched(self, "teardown"):
+                result = self.component.teardown()
+        except (StopIteration, GeneratorExit) as error:
+            raise Escaped(error) from error
         if result is not None:
             await place.settle(result, limit_s)
 
