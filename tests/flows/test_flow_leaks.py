@@ -194,3 +194,16 @@ def test_a_loop_that_ends_right_after_it_was_left_lets_go_of_the_stages(run):
     assert gone(references)
     assert threading.active_count() <= before[0]
     assert len(os.listdir("/proc/self/fd")) <= before[1]
+
+
+def test_the_failure_of_an_iterated_flow_does_not_keep_it():
+    def fail(element):
+        raise Internal("here")
+
+    stage = torvyn.processor(fail)
+    reference = weakref.ref(stage)
+    with pytest.raises(Internal):
+        list(torvyn.Flow(["a"], stage))
+    del stage
+
+    assert gone([reference])

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Weak;
 
 use pyo3::prelude::*;
+use pyo3::{PyTraverseError, PyVisit};
 use torvyn_reactor::Flow;
 use torvyn_stream::Element;
 
@@ -44,6 +45,12 @@ impl FlowIterator {
                 return Ok(None);
             }
         }
+    }
+
+    /// What made the flow fail leads back here by its frames: a cycle that the collector must see.
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.flow)?;
+        visit.call(&self.on_end)
     }
 
     /// The reader goes away: what was taken for it and not handed out stays unread.

@@ -162,6 +162,7 @@ class Flow(FlowBuilder):
             yield from outputs
         finally:
             outputs.close()
+            del outputs
             execution.leave()
 
     def __aiter__(self) -> AsyncIterator[Element]:
