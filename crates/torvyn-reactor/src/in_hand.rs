@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use torvyn_stream::Element;
+use torvyn_stream::{Element, Queue};
 
 use crate::core::Core;
 use crate::offload::Task;
@@ -84,9 +84,8 @@ impl Core {
         state.in_hand.extend(kept);
         state.is_begun &= front.is_none();
         state.exchange.hand_over(tasks.into_iter().chain([Task::Interrupt]), None);
-        let lender = usize::from(state.lender);
-        if let Some(&edge) = self.nodes[index].inputs.get(lender) {
-            self.wires.edges[usize::from(edge)].queue.drop_lent(gone.len());
+        if let Some(queue) = self.lender(index) {
+            queue.drop_lent(gone.len());
         }
         if front.is_some() {
             self.nodes[index].given_up += 1;
@@ -102,9 +101,16 @@ impl Core {
         let begun = usize::from(state.is_begun);
         let waiting = state.in_hand.len() - begun;
         let bytes = state.in_hand.iter().skip(begun).map(|element| element.len as usize).sum();
-        let lender = usize::from(state.lender);
-        let Some(&edge) = self.nodes[index].inputs.get(lender) else { return };
-        self.wires.edges[usize::from(edge)].queue.lend(waiting, bytes);
+        if let Some(queue) = self.lender(index) {
+            queue.lend(waiting, bytes);
+        }
+    }
+
+    /// The queue that what is in hand came from.
+    fn lender(&mut self, index: usize) -> Option<&mut Queue> {
+        let lender = usize::from(self.offload(index)?.lender);
+        let edge = *self.nodes[index].inputs.get(lender)?;
+        Some(&mut self.wires.edges[usize::from(edge)].queue)
     }
 
     /// Counts what a stage that was stopped has answered: its outputs reach nobody.
@@ -149,9 +155,8 @@ impl Core {
             state.is_begun = false;
         }
         let waiting = std::mem::take(&mut state.in_hand);
-        let lender = usize::from(state.lender);
-        if let Some(&edge) = self.nodes[index].inputs.get(lender) {
-            self.wires.edges[usize::from(edge)].queue.leave_lent();
+        if let Some(queue) = self.lender(index) {
+            queue.leave_lent();
         }
         waiting.into_iter().for_each(|element| self.wires.release(element));
     }

@@ -77,19 +77,10 @@ def _component_failure(plan: Plan, raw: dict[str, Any]) -> BaseException:
 
 
 def _interrupt(cause: BaseException, named: TorvynError) -> BaseException:
-    """A `KeyboardInterrupt`, which ends the program as Ctrl-C does. Whoever knows that nobody has
-    pressed it finds in the exception which component has raised it."""
-    # Not a circle: what holds the exception holds its frames, and with them the flow.
-    named.__cause__ = None
-    cause.failure = named  # type: ignore[attr-defined]
+    """A `KeyboardInterrupt`, which ends the program as Ctrl-C does. A note says in which component
+    it was raised."""
     cause.add_note(f"in torvyn: {named}")
     return cause
-
-
-def own_interrupt(error: BaseException) -> TorvynError | None:
-    """The failure of the component that raised a `KeyboardInterrupt`, when one has."""
-    failure = getattr(error, "failure", None)
-    return failure if isinstance(failure, TorvynError) else None
 
 
 def _named_failure(plan: Plan, raw: dict[str, Any]) -> TorvynError:

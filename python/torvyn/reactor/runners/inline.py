@@ -10,7 +10,7 @@ from torvyn.contract import Component, Context
 from torvyn.contract.probe import attach, read
 from torvyn.link.plan import NodePlan
 from torvyn.reactor.binding import bind
-from torvyn.reactor.runners.place import Escaped, Place
+from torvyn.reactor.runners.place import Place, carried
 
 if TYPE_CHECKING:
     from torvyn._native import NodeHandle
@@ -42,7 +42,7 @@ class InlineRunner:
             with place.watched(self, "init"):
                 result = self.component.init(self.config)
         except (StopIteration, GeneratorExit) as error:
-            raise Escaped(error) from error
+            raise carried(error) from error
         if result is not None:
             await place.settle(result, self.node.init_timeout_s)
         self._is_initialised = True
@@ -58,7 +58,7 @@ class InlineRunner:
             with place.watched(self, "teardown"):
                 result = self.component.teardown()
         except (StopIteration, GeneratorExit) as error:
-            raise Escaped(error) from error
+            raise carried(error) from error
         if result is not None:
             await place.settle(result, limit_s)
 

@@ -15,7 +15,7 @@ from torvyn.link.plan import NodePlan
 from torvyn.reactor.loops import LoopBridge, bridge
 from torvyn.reactor.runners.call_clock import CallClock
 from torvyn.reactor.runners.offloaded import Offloaded, awaited_failure
-from torvyn.reactor.runners.place import Escaped, Overdue, Place
+from torvyn.reactor.runners.place import Overdue, Place, carried
 from torvyn.reactor.stages.procedure import is_awaitable
 
 logger = logging.getLogger("torvyn.reactor")
@@ -182,7 +182,5 @@ async def attempt(call: Callable[[], Coroutine[Any, Any, None]]) -> BaseExceptio
 
 async def raised_by(attempted: Coroutine[Any, Any, BaseException | None]) -> None:
     error = await attempted
-    if isinstance(error, StopIteration):
-        raise Escaped(error) from error
     if error is not None:
-        raise error
+        raise carried(error)

@@ -38,13 +38,18 @@ class Escaped(Exception):
         self.error = error
 
 
+def carried(error: BaseException) -> BaseException:
+    """What a component raised, as a coroutine may raise it."""
+    return Escaped(error) if isinstance(error, (StopIteration, GeneratorExit)) else error
+
+
 @contextlib.contextmanager
 def escaping() -> Iterator[None]:
-    """Around a call of a component inside a coroutine."""
+    """Around what a component raised on another thread or in another task."""
     try:
         yield
     except (StopIteration, GeneratorExit) as error:
-        raise Escaped(error) from error
+        raise carried(error) from error
 
 
 class Place(Protocol):

@@ -11,7 +11,7 @@ from torvyn.contract import Component
 from torvyn.contract.probe import class_name, read
 from torvyn.link.plan import NodePlan
 from torvyn.reactor.runners.offloaded import Offloaded
-from torvyn.reactor.runners.place import Escaped, Overdue, Place
+from torvyn.reactor.runners.place import Overdue, Place, carried
 from torvyn.reactor.stages import run_blocking
 
 logger = logging.getLogger("torvyn.reactor")
@@ -86,7 +86,7 @@ class ThreadRunner(Offloaded):
         try:
             self.component.init(self.config)
         except BaseException as error:
-            self._ready.set_exception(_carried(error))
+            self._ready.set_exception(carried(error))
             self._ended.set_result(None)
             return
         self._ready.set_result(None)
@@ -104,7 +104,7 @@ class ThreadRunner(Offloaded):
         try:
             self.component.teardown()
         except BaseException as error:
-            self._ended.set_exception(_carried(error))
+            self._ended.set_exception(carried(error))
         else:
             self._ended.set_result(None)
 
@@ -119,8 +119,3 @@ class ThreadRunner(Offloaded):
         self._is_resting = False
         if not self._may_end.is_set():
             self._rung.clear()
-
-
-def _carried(error: BaseException) -> BaseException:
-    """As a coroutine may raise it."""
-    return Escaped(error) if isinstance(error, (StopIteration, GeneratorExit)) else error
