@@ -58,25 +58,28 @@ def tiny_model():
     return LlamaForCausalLM(config)
 
 
-@pytest.fixture(scope="module")
-def engine():
-    with open("transformers", model=tiny_model(), tokenizer=tokenizer()) as engine:
+@pytest.fixture(scope="module", params=[True, False], ids=["batch", "turns"])
+def engine(request):
+    with open(
+        "transformers", model=tiny_model(), tokenizer=tokenizer(), batching=request.param
+    ) as engine:
         yield engine
 
 
-def whole(engine, prompt, count):
-    """What the library itself says, greedily."""
+def whole(prompt, count):
+    """What the library itself generates, greedily."""
     import torch
 
-    ids = torch.tensor([engine._model.tokenizer(prompt)["input_ids"]])
-    made = engine._model.model.generate(ids, max_new_tokens=count, do_sample=False, pad_token_id=0)
-    return engine._model.tokenizer.decode(made[0, ids.shape[1] :], skip_special_tokens=True)
+    encode = tokenizer()
+    ids = torch.tensor([encode(prompt)["input_ids"]])
+    made = tiny_model().generate(ids, max_new_tokens=count, do_sample=False, pad_token_id=0)
+    return encode.decode(made[0, ids.shape[1] :], skip_special_tokens=True)
 
 
 def test_the_text_is_that_of_the_library(engine):
     answer = engine.complete("Hello", max_tokens=30, temperature=0)
 
-    assert answer.text == whole(engine, "Hello", 30)
+    assert answer.text == whole("Hello", 30)
     assert (answer.usage.prompt_tokens, answer.finish_reason) == (5, "length")
     assert answer.usage.completion_tokens == 30
 
@@ -93,11 +96,11 @@ def test_a_seed_makes_chance_repeat_itself_and_leaves_the_process_its_own(engine
     assert torch.equal(before, torch.random.get_rng_state())
 
 
-def test_choices_are_rows_of_one_call(engine):
+def test_choices_share_a_prompt(engine):
     greedy = engine.complete("Hello", n=2, max_tokens=8, temperature=0)
     chance = engine.complete("Hello", n=3, max_tokens=8, temperature=1.0, seed=1)
 
-    assert greedy.choices[0].text == greedy.choices[1].text == whole(engine, "Hello", 8)
+    assert greedy.choices[0].text == greedy.choices[1].text == whole("Hello", 8)
     assert len({choice.text for choice in chance.choices}) == 3
     assert chance.usage.completion_tokens == 24
 
@@ -156,18 +159,20 @@ def test_messages_without_a_template_are_refused(engine):
         engine.complete([{"role": "user", "content": "Hi"}])
 
 
-def test_leaving_ends_the_thread_and_the_next_request_has_its_turn(engine):
+def test_leaving_frees_the_model_for_the_next_request(engine):
     from torvyn.engine import transformers
 
     for delta in engine.generate("Hello"):
         if delta.token_ids:
             break
+    batch = engine._batch
     wait_until(lambda: not transformers._turn.locked() and not engine._streams)
+    wait_until(lambda: batch is None or not batch.open_sequences)
 
     assert engine.complete("Hello", max_tokens=1).usage.completion_tokens == 1
 
 
-def test_one_that_waits_for_its_turn_can_be_aborted(engine):
+def test_a_request_that_waits_for_its_turn_can_be_aborted():
     from torvyn.engine import transformers
 
     async def aborted():
@@ -176,16 +181,21 @@ def test_one_that_waits_for_its_turn_can_be_aborted(engine):
         engine.abort("waits")
         return (await asyncio.wait_for(task, SOON_S)).finish_reason
 
-    with transformers._turn:
+    with (
+        open("transformers", model=tiny_model(), tokenizer=tokenizer(), batching=False) as engine,
+        transformers._turn,
+    ):
         assert asyncio.run(aborted()) == "cancelled"
 
 
-def test_requests_take_turns(engine):
-    async def many():
-        asks = [engine.acomplete("Hello", max_tokens=5, temperature=0) for _ in range(4)]
-        return {answer.text for answer in await asyncio.gather(*asks)}
+def test_requests_together_get_what_each_gets_alone(engine):
+    prompts = ["Hello", "a", "xyz", "Hello again"]
 
-    assert asyncio.run(many()) == {whole(engine, "Hello", 5)}
+    async def many():
+        asks = [engine.acomplete(prompt, max_tokens=9, temperature=0) for prompt in prompts]
+        return [answer.text for answer in await asyncio.gather(*asks)]
+
+    assert asyncio.run(many()) == [whole(prompt, 9) for prompt in prompts]
 
 
 def test_a_model_comes_from_a_folder(tmp_path):

@@ -15,6 +15,28 @@ SPEC = spec_of(
         Option("device", "text", None, "Where it computes, such as `cuda`."),
         Option("dtype", "text", "auto", "What it computes with, such as `bfloat16`."),
         Option("offline", "boolean", False, "Whether nothing is fetched."),
+        Option(
+            "batching",
+            "boolean",
+            None,
+            "Whether requests share the model in one batch. By default, if the model supports it.",
+        ),
+        Option("max_batch", "integer", 64, "How many answers are generated at a time.", minimum=1),
+        Option(
+            "cache_memory",
+            "number",
+            None,
+            "The share of free memory that the attention cache may take. By default 0.8 of a "
+            "GPU's, 0.25 of a machine's.",
+            minimum=0,
+        ),
+        Option(
+            "cuda_graphs",
+            "boolean",
+            None,
+            "Whether recorded CUDA graphs are replayed, which `logprobs` do not work with. By "
+            "default, with flash attention.",
+        ),
     ),
     """\
 [flow.main.nodes.model]

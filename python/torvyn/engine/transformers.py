@@ -1,16 +1,17 @@
 """`transformers`: any causal language model of that library, inside this process.
 
-A thread generates and hands over token ids; text is made of them here, exactly, from the
-tokenizer's own table. Requests take turns: torch's dice belong to the whole process. An abort is
-heard between two tokens, not while a prompt is read.
+Requests share the model through the library's continuous batching, and text is made of their token
+ids here, exactly, from the tokenizer's own table. A model that cannot be batched is used by one
+request at a time, on a thread.
 """
 
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import threading
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from functools import partial
 from typing import Any, ClassVar
 
@@ -18,18 +19,26 @@ from torvyn.engine.engine import Engine
 from torvyn.engine.from_thread import FromThread, Put
 from torvyn.engine.request import Request
 from torvyn.engine.step import ChoiceStep, Step
+from torvyn.engine.transformers_batch import Batch
+from torvyn.engine.transformers_manager import BatchOptions
 from torvyn.engine.transformers_model import Model, Prompt
 from torvyn.engine.transformers_watch import Watch
-from torvyn.errors import InvalidInput
+from torvyn.errors import InvalidInput, TorvynError
 from torvyn.protocol.frames import Usage
 from torvyn.text import Vocabulary
 
+logger = logging.getLogger("torvyn.engine")
+
 _turn = threading.Lock()
+"""Held by the one request that generates without a batch: torch's generator is the process's."""
 _LOOK_S = 0.05
 
 
 class Transformers(Engine):
-    """`model` is a folder, a name of the hub, or a model that is there, with its `tokenizer`."""
+    """`model` is a folder, a name on the hub, or a loaded model with its `tokenizer`.
+
+    While the engine is open a loaded model belongs to it: batching changes how it attends.
+    """
 
     name: ClassVar[str] = "transformers"
 
@@ -41,8 +50,15 @@ class Transformers(Engine):
         device: str | None = None,
         dtype: str = "auto",
         offline: bool = False,
+        batching: bool | None = None,
+        max_batch: int = 64,
+        cache_memory: float | None = None,
+        cuda_graphs: bool | None = None,
     ) -> None:
-        """With `offline` nothing is fetched: the model is in a folder or was fetched before."""
+        """With `offline` nothing is downloaded: the model is a folder or in the hub's cache.
+
+        `batching` is on for every model that supports it; True makes it an error if one does not.
+        """
         super().__init__()
         if isinstance(model, (str, os.PathLike)):
             self._model = Model.load(os.fspath(model), tokenizer, dtype, offline)
@@ -51,23 +67,63 @@ class Transformers(Engine):
         if device is not None:
             self._model.to(device)
         self._streams: set[FromThread[Step]] = set()
+        options = BatchOptions(max_batch, cache_memory, cuda_graphs)
+        self._batch = None if batching is False else self._open_batch(options, bool(batching))
 
     @property
     def vocabulary(self) -> Vocabulary:
         return self._model.vocabulary
 
     def describe(self) -> Mapping[str, Any]:
-        model = self._model
-        return {"engine": self.name, "model": model.name, "context": model.context}
+        return {
+            "engine": self.name,
+            "model": self._model.name,
+            "context": self._model.context,
+            "batching": self._batch is not None,
+        }
 
     async def steps(self, request: Request) -> AsyncIterator[Step]:
         if request.response_format is not None:
             raise InvalidInput(
-                "the engine `transformers` knows no `response_format`",
+                "the engine `transformers` does not support `response_format`",
                 code="engine.request-invalid",
             )
         prompt = self._model.prompt(request)
         yield Step((), Usage(prompt_tokens=prompt.tokens))
+        steps = self._alone(request, prompt)
+        if self._batch is not None:
+            steps = self._batch.stream(request, prompt, partial(self._work_begins, request))
+        async with contextlib.aclosing(steps):
+            async for step in steps:
+                yield step
+
+    def close(self) -> None:
+        super().close()
+        if self._batch is not None:
+            self._batch.close()
+        for stream in list(self._streams):
+            stream.stop()
+
+    def _open_batch(self, options: BatchOptions, is_required: bool) -> Batch | None:
+        try:
+            return Batch(self._model, options)
+        except TorvynError:
+            raise
+        except Exception as error:
+            if is_required:
+                raise InvalidInput(
+                    f"requests cannot share the model `{self._model.name}`: {error}",
+                    hint="give it more `cache_memory`, or open the engine with `batching = false`",
+                    code="engine.model-unusable",
+                ) from error
+            logger.warning(
+                "requests to `%s` take turns, because its batching failed: %s",
+                self._model.name,
+                error,
+            )
+            return None
+
+    async def _alone(self, request: Request, prompt: Prompt) -> AsyncGenerator[Step, None]:
         stream: FromThread[Step] = FromThread(partial(self._generate, request, prompt))
         self._streams.add(stream)
         try:
@@ -78,20 +134,15 @@ class Transformers(Engine):
         finally:
             self._streams.discard(stream)
 
-    def close(self) -> None:
-        super().close()
-        for stream in list(self._streams):
-            stream.stop()
-
     def _generate(self, request: Request, prompt: Prompt, put: Put[Step]) -> None:
-        """On a thread: waits for its turn, generates, tells how each choice ended."""
+        """On a thread: waits for its turn, generates, and reports how each choice ended."""
         while not _turn.acquire(timeout=_LOOK_S):
             if not put(Step(())):
                 return
         try:
             self._work_begins(request)
             watch = Watch(request, self._model, put)
-            with _dice(request.seed):
+            with _own_seed(request.seed):
                 self._model.generate(request, prompt, watch)
             ended = [ChoiceStep(at, tokens=0, finish_reason="length") for at in watch.open]
             put(Step(ended, Usage(prompt.tokens, watch.tokens)))
@@ -100,8 +151,8 @@ class Transformers(Engine):
 
 
 @contextlib.contextmanager
-def _dice(seed: int | None) -> Any:
-    """The seed for this answer alone: the process's own dice are put back."""
+def _own_seed(seed: int | None) -> Any:
+    """The seed for this answer alone: the process's own generator is put back."""
     import torch
 
     if seed is None:

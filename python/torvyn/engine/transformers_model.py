@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -18,10 +19,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """What the model is given: rows of ids, one for each choice."""
+    """What the model is given: the ids of its tokens."""
 
-    ids: Any
-    tokens: int
+    ids: list[int]
+
+    @property
+    def tokens(self) -> int:
+        return len(self.ids)
 
 
 class Model:
@@ -102,18 +106,46 @@ class Model:
                 hint="ask with fewer words",
                 code="engine.context-full",
             )
+        return Prompt(ids)
+
+    def longest_answer(self, request: Request, prompt: Prompt) -> int | None:
+        """The tokens that the answer may have; None when nothing limits them."""
+        if self.context is None:
+            return request.max_tokens
+        room = self.context - prompt.tokens
+        return room if request.max_tokens is None else min(request.max_tokens, room)
+
+    def sampling(self, request: Request) -> tuple[float, int, float]:
+        """Temperature (zero: the likeliest token), `top_k`, `top_p`: the request's or its own."""
+        own = self.model.generation_config
+        temperature, top_p = request.temperature, request.top_p
+        if temperature is None:
+            is_random = own.do_sample or top_p is not None
+            temperature = (own.temperature or 1.0) if is_random else 0.0
+        return float(temperature), own.top_k or 0, float(top_p or own.top_p or 1.0)
+
+    def logprob(self, row: Any, id: int, top: int) -> Mapping[str, Any]:
+        """The entry of a token, from the scores it was chosen by."""
         import torch
 
-        return Prompt(torch.tensor([ids] * request.n, device=self.model.device), len(ids))
+        row = torch.log_softmax(row.float(), dim=-1)
+        best = torch.topk(row, min(top, row.numel()))
+        others = zip(best.indices.tolist(), best.values.tolist(), strict=True)
+        entry = self._logprob_entry(id, float(row[id]))
+        return {**entry, "top_logprobs": [self._logprob_entry(*other) for other in others]}
+
+    def _logprob_entry(self, id: int, logprob: float) -> dict[str, Any]:
+        text = self.tokenizer.decode([id])
+        return {"id": id, "token": text, "logprob": logprob, "bytes": list(text.encode())}
 
     def generate(self, request: Request, prompt: Prompt, watch: Watch) -> None:
+        """One request alone, for models that cannot be batched; a row per choice."""
         import torch
 
-        most = request.max_tokens
-        if self.context is not None:
-            room = self.context - prompt.tokens
-            most = room if most is None else min(most, room)
-        options: dict[str, Any] = {"max_new_tokens": most or 1 << 20}
+        options: dict[str, Any] = {
+            "max_new_tokens": self.longest_answer(request, prompt) or 1 << 20
+        }
+        ids = torch.tensor([prompt.ids] * request.n, device=self.model.device)
         if request.temperature is not None:
             options["do_sample"] = request.temperature > 0
         if request.temperature:
@@ -124,8 +156,8 @@ class Model:
         options["pad_token_id"] = next(iter(self.ends), 0) if pad is None else pad
         with torch.inference_mode():
             self.model.generate(
-                prompt.ids,
-                attention_mask=torch.ones_like(prompt.ids),
+                ids,
+                attention_mask=torch.ones_like(ids),
                 streamer=watch,
                 stopping_criteria=[watch.is_enough],
                 logits_processor=[watch.see] if request.logprobs else None,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from torvyn.engine.from_thread import Put
@@ -53,18 +52,7 @@ class Watch:
             self.open.discard(at)
             return ChoiceStep(at, tokens=0, finish_reason="stop")
         self.tokens += 1
-        logprobs = (self._logprob(at, id),) if self._scores is not None else None
+        logprobs = None
+        if self._scores is not None:
+            logprobs = (self._model.logprob(self._scores[at], id, self._request.top_logprobs),)
         return ChoiceStep(at, [id], logprobs=logprobs)
-
-    def _logprob(self, at: int, id: int) -> Mapping[str, Any]:
-        import torch
-
-        row = torch.log_softmax(self._scores[at].float(), dim=-1)
-        top = torch.topk(row, min(self._request.top_logprobs, row.numel()))
-        others = zip(top.indices.tolist(), top.values.tolist(), strict=True)
-        entry = self._entry(id, float(row[id]))
-        return {**entry, "top_logprobs": [self._entry(*other) for other in others]}
-
-    def _entry(self, id: int, logprob: float) -> dict[str, Any]:
-        text = self._model.tokenizer.decode([id])
-        return {"id": id, "token": text, "logprob": logprob, "bytes": list(text.encode())}
