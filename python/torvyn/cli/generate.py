@@ -103,10 +103,14 @@ def _tell_end(screen: Screen, generation: Reply) -> None:
     """An answer that is not whole is never taken for one."""
     several = generation.request.n > 1
     for index, reason in enumerate(generation.finish_reasons):
+        if reason == "content_filter" and generation.filtered_side == "prompt":
+            screen.say(f"[torvyn] {REFUSED}")
+            return
         if reason in ENDS:
             screen.say(f"[torvyn] {f'choice {index}: ' if several else ''}{ENDS[reason]}")
 
 
+REFUSED = "A guard refused the prompt, and the engine was not asked (content_filter)."
 ENDS = {
     "length": "The answer was cut at its limit of tokens (length).",
     "content_filter": "A guard ended the answer (content_filter).",

@@ -24,10 +24,11 @@ from torvyn.loops.background import background_loop
 from torvyn.loops.closing import AsyncClosing, Closing
 from torvyn.loops.handover import BUFFER, Handover
 from torvyn.loops.process_exit import wait_if_abandoned
-from torvyn.protocol.frames import FinishReason, Usage
+from torvyn.protocol.frames import FilterSide, FinishReason, Usage
 
 if TYPE_CHECKING:
     from torvyn.engine.engine import Engine
+    from torvyn.engine.prompt_flow import PromptFlow, PromptGuard
     from torvyn.engine.shaping import MakeFlow
     from torvyn.engine.shaping_away import AwayRun
 
@@ -47,13 +48,15 @@ class Generation(Closing, AsyncClosing):
         request: Request,
         clock: Clock = time.perf_counter,
         through: MakeFlow | None = None,
+        prompt: PromptGuard | None = None,
     ) -> None:
         self.request = request
         self._run: Run | AwayRun
+        flow = None if prompt is None else _prompt_flow(prompt, request)
         if through is None:
-            self._run = Run(engine, request, clock)
+            self._run = Run(engine, request, clock, None, flow)
         else:
-            self._run = _through(engine, request, clock, through)
+            self._run = _through(engine, request, clock, through, flow)
         self._is_taken = False
 
     @property
@@ -69,6 +72,14 @@ class Generation(Closing, AsyncClosing):
     def finish_reasons(self) -> tuple[FinishReason | None, ...]:
         """How each choice ended; None while it has not."""
         return self._run.finish_reasons
+
+    @property
+    def filtered_side(self) -> FilterSide | None:
+        """Where a guard ended a choice as `content_filter`: in the prompt, then the engine was
+        never asked, or in the completion. None: no choice ended so."""
+        if "content_filter" not in self.finish_reasons:
+            return None
+        return "prompt" if self._run.is_prompt_blocked else "completion"
 
     @property
     def timing(self) -> dict[str, float]:
@@ -101,13 +112,13 @@ class Generation(Closing, AsyncClosing):
         joined = Joined(self.request)
         for delta in self:
             joined.add(delta)
-        return joined.completion(self.usage, self.timing)
+        return joined.completion(self.usage, self.timing, self.filtered_side)
 
     async def acomplete(self) -> Completion:
         joined = Joined(self.request)
         async for delta in self:
             joined.add(delta)
-        return joined.completion(self.usage, self.timing)
+        return joined.completion(self.usage, self.timing, self.filtered_side)
 
     def stop(self) -> None:
         """Ends it in good order, from any thread: the reader gets what was held and the finish
@@ -200,16 +211,28 @@ class Deltas:
         raise StopIteration
 
 
-def _through(engine: Engine, request: Request, clock: Clock, make_flow: MakeFlow) -> Run | AwayRun:
+def _through(
+    engine: Engine,
+    request: Request,
+    clock: Clock,
+    make_flow: MakeFlow,
+    prompt: PromptFlow | None,
+) -> Run | AwayRun:
     # Flows stand on the reactor, which many programs with an engine never need.
     from torvyn.engine.shaping import Lanes
 
     lanes = Lanes(request, make_flow)
     if not lanes.are_away:
-        return Run(engine, request, clock, lanes)
+        return Run(engine, request, clock, lanes, prompt)
     from torvyn.engine.shaping_away import AwayRun
 
-    return AwayRun(Run(engine, request, clock), lanes)
+    return AwayRun(Run(engine, request, clock, None, prompt), lanes)
+
+
+def _prompt_flow(guard: PromptGuard, request: Request) -> PromptFlow:
+    from torvyn.engine.prompt_flow import PromptFlow
+
+    return PromptFlow(guard, request.id)
 
 
 def _same(delta: Delta | None) -> Delta | None:

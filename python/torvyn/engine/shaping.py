@@ -133,6 +133,7 @@ class Lanes:
         self.reasons: list[FinishReason | None] = [None] * request.n
         self.are_away = False
         """Stages work elsewhere: more may leave at any time, and not all is taken at once."""
+        self._request_id = request.id
         self._make_flow = make_flow
         # Made at once: a flow that cannot be fed is refused before the engine is asked.
         self._next: Flow | None = self._fit(make_flow())
@@ -279,6 +280,7 @@ class Lanes:
                 f"no answer goes through flow `{plan.name}`: it has a source or a sink of its own",
                 hint="leave them out: the engine is the source, and whoever asks the sink",
             )
+        flow.request_id = self._request_id
         self.are_away = self.are_away or any(node.run != "inline" for node in plan.nodes)
         return flow
 

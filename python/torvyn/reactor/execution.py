@@ -47,6 +47,7 @@ class Execution:
         trace_limit: int = 0,
         is_abandonable: bool = False,
         steps: Steps | None = None,
+        request_id: str | None = None,
     ) -> None:
         self.plan = plan
         self.error: BaseException | None = None
@@ -73,7 +74,7 @@ class Execution:
         self.limits = TimeLimits(self)
         # In a simulation nothing runs by real time.
         self._blocking = Blocking(self.limits.watched if steps is None else _unwatched)
-        self.context = make_context(plan)
+        self.context = make_context(plan, request_id)
         self._audit = Audit(plan.audit, plan.audit_file, plan.name, self.context.flow_id)
 
     # Start

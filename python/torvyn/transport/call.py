@@ -120,7 +120,8 @@ class Call(ABC):
         if reason is None or (reason == "cancelled" and self.failure is not None):
             reason = "cancelled" if self.failure is None else "error"
         by = self._stopped_by if reason == "stop" and matched is None else None
-        return Finish(index, reason, matched, by)
+        side = self.generation.filtered_side if reason == "content_filter" else None
+        return Finish(index, reason, matched, by, side)
 
     def message_of(self, error: TorvynError) -> str:
         """The words for the client, without secrets."""
