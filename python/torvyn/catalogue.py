@@ -76,6 +76,7 @@ CATALOGUE: Final[dict[str, str]] = {
     "transport.failed": "A server failed in a way that is its own fault; its log says how.",
     "transport.flow-unknown": "A client asked for a flow or model that is not served.",
     "transport.host-refused": "A request came by a name that is not the server's.",
+    "transport.instance-unknown": "No answer of that id is made now or was made lately.",
     "transport.json-too-deep": "The body of a request has too many levels.",
     "transport.message-invalid": "A message on a socket has a type or a field that does not fit.",
     "transport.key-busy": "As many streams run with a key as it may have.",

@@ -10,6 +10,7 @@ import click
 
 from torvyn.cli.asking import Voice, must_be_text, open_voice, voice_options
 from torvyn.cli.command import command as make_command
+from torvyn.cli.run import FILTERED
 from torvyn.cli.screen import Screen
 from torvyn.errors import MissingError, TorvynError, UsageError
 
@@ -104,16 +105,15 @@ def _tell_end(screen: Screen, generation: Reply) -> None:
     several = generation.request.n > 1
     for index, reason in enumerate(generation.finish_reasons):
         if reason == "content_filter" and generation.filtered_side == "prompt":
-            screen.say(f"[torvyn] {REFUSED}")
+            screen.say(f"[torvyn] {FILTERED['prompt']}")
             return
         if reason in ENDS:
             screen.say(f"[torvyn] {f'choice {index}: ' if several else ''}{ENDS[reason]}")
 
 
-REFUSED = "A guard refused the prompt, and the engine was not asked (content_filter)."
 ENDS = {
     "length": "The answer was cut at its limit of tokens (length).",
-    "content_filter": "A guard ended the answer (content_filter).",
+    "content_filter": FILTERED["completion"],
     "tool_calls": "The answer calls tools; `--json` shows them (tool_calls).",
 }
 

@@ -10,8 +10,9 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Awaitable, Sequence
+from dataclasses import dataclass
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from torvyn.engine.delta import Completion, Delta
 from torvyn.engine.driving import Reader
@@ -24,13 +25,29 @@ from torvyn.loops.background import background_loop
 from torvyn.loops.closing import AsyncClosing, Closing
 from torvyn.loops.handover import BUFFER, Handover
 from torvyn.loops.process_exit import wait_if_abandoned
-from torvyn.protocol.frames import FilterSide, FinishReason, Usage
+from torvyn.protocol.frames import FilterSide, FinishReason, Kind, Usage
 
 if TYPE_CHECKING:
     from torvyn.engine.engine import Engine
     from torvyn.engine.prompt_flow import PromptFlow, PromptGuard
     from torvyn.engine.shaping import MakeFlow
     from torvyn.engine.shaping_away import AwayRun
+    from torvyn.reactor import Statistics
+
+
+@dataclass(frozen=True, slots=True)
+class FlowAccount:
+    """What one of the flows of an answer has counted."""
+
+    side: FilterSide
+    choice: int | None
+    """None for the prompt, which all choices share."""
+    kind: Kind
+    statistics: Statistics
+
+    def to_dict(self) -> dict[str, Any]:
+        about = {"side": self.side, "choice": self.choice, "kind": self.kind}
+        return {**about, **self.statistics.to_dict()}
 
 
 class Generation(Closing, AsyncClosing):
@@ -85,6 +102,18 @@ class Generation(Closing, AsyncClosing):
     def timing(self) -> dict[str, float]:
         """The figures of `torvyn.engine.Timing`, as far as they are known."""
         return self._run.timing.figures(self.usage)
+
+    @property
+    def accounts(self) -> tuple[FlowAccount, ...]:
+        """What the flows that it goes through have counted: that of the prompt first, then one for
+        each choice and kind of delta."""
+        prompt, lanes = self._run.prompt, self._run.lanes
+        made = []
+        if prompt is not None:
+            made.append(FlowAccount("prompt", None, "text", prompt.flow.statistics))
+        for lane in () if lanes is None else lanes.all():
+            made.append(FlowAccount("completion", lane.index, lane.kind, lane.flow.statistics))
+        return tuple(made)
 
     def __aiter__(self) -> AsyncGenerator[Delta, None]:
         self._take()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, get_args
 
 from torvyn.contract import Element, End, Output
@@ -223,6 +223,9 @@ class Lanes:
             is_only = kind == "text" and len(self.reasons) == 1 and not self.are_away
             self._only = lane if is_only else self._only
         return lane
+
+    def all(self) -> Iterable[Lane]:
+        return self._lanes.values()
 
     def missing(self, deltas: Sequence[Delta]) -> list[Lane]:
         """The lanes that these will need and that are not there yet."""
