@@ -1,4 +1,4 @@
-"""`/flows` and `/flows/{id}`: what is made, what was made lately, and what its flows have counted."""
+"""`/flows` and `/flows/{id}`: what is made and was made lately, and what its flows counted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The log of requests: every request and every stream, with who asked, for what and at what cost."""
+"""The log of requests: every request and stream, with who asked, for what and at what cost."""
 
 from __future__ import annotations
 

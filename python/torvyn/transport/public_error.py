@@ -29,6 +29,12 @@ _ADDRESS: Final = re.compile(
 )
 
 
+_MACHINERY: Final = re.compile(
+    r"Traceback|\b\w*(?:Error|Exception)\b|\w::\w|(?:^|[\s\"'(=])(?:/[\w.@+-]+){2,}|0x[0-9a-f]{6}"
+)
+"""Names of exceptions, paths and addresses in memory: nothing of it is about a request."""
+
+
 def public_error(error: TorvynError) -> TorvynError:
     """The error as a client may read it: the same code and kind, with the error as its cause where
     its words are others."""
@@ -48,7 +54,8 @@ def _message(error: TorvynError) -> str:
     if _is_ours(error):
         return error.message
     if error.code in _WORDS_OF_OTHERS:
-        return without_addresses(error.message)
+        is_machinery = _MACHINERY.search(error.message) is not None
+        return CATALOGUE[error.code] if is_machinery else without_addresses(error.message)
     if isinstance(error, FlowError) and error.node is not None:
         return _of_node(error, error.node)
     if error.code not in CATALOGUE or error.code == type(error).default_code:
