@@ -117,3 +117,24 @@ async def test_the_log_says_on_which_side_a_guard_has_acted(log: Log) -> None:
     assert record.finish[0]["side"] == "prompt"
     assert "finish=content_filter(prompt)" in record.getMessage()
     assert "secret" not in record.getMessage()
+
+
+@pytest.mark.parametrize("side", ["prompt", "completion"])
+@pytest.mark.parametrize("is_native", [True, False])
+async def test_what_a_guard_has_found_is_logged_with_the_id_of_the_request(
+    log: Log, side: str, is_native: bool
+) -> None:
+    log.set_level(logging.INFO, "torvyn.guard")
+    kind = Blocklist if is_native else type("OwnBlocklist", (Blocklist,), {})
+
+    def make() -> torvyn.Flow:
+        return torvyn.Flow(kind({**WORDS, "action": "replace"}))
+
+    flows = {"prompt_guard": PromptGuard(make)} if side == "prompt" else {"make_flow": make}
+    service = Service("chat", Scripted("the secret"), **flows)  # type: ignore[arg-type]
+    body = {"prompt": "a secret"}
+    client = await Client(app({"chat": service}), body=body, headers={"x-request-id": "r1"})
+
+    (found,) = of_event(log, "guard.match")
+    assert found.request_id == "r1"
+    assert client.frames()[0].id not in str(vars(found))

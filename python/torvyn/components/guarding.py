@@ -167,6 +167,8 @@ class Guard(Filter):
             "exposed": exposed,
             "action": "none" if self._policy == "shadow" else self._action,
         }
+        if self._context is not None and self._context.request_id is not None:
+            facts["request_id"] = self._context.request_id
         logger.info(
             "`%s` matched rule %s at character %d (%d long, %d exposed)",
             *(facts[name] for name in ("guard", "rule", "position", "length", "exposed")),

@@ -80,6 +80,14 @@ class Generation(Closing, AsyncClosing):
     def request_id(self) -> str:
         return self.request.id
 
+    def log_as(self, request_id: str) -> None:
+        """What its flows call the request in logs; before it is read. Without it, its own id."""
+        prompt, lanes = self._run.prompt, self._run.lanes
+        if prompt is not None:
+            prompt.flow.request_id = request_id
+        if lanes is not None:
+            lanes.log_as(request_id)
+
     @property
     def usage(self) -> Usage:
         """The tokens so far; after the end, or an abort, all there were."""

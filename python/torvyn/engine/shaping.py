@@ -227,6 +227,12 @@ class Lanes:
     def all(self) -> Iterable[Lane]:
         return self._lanes.values()
 
+    def log_as(self, request_id: str) -> None:
+        """Which request its flows work for, before they run."""
+        self._request_id = request_id
+        if self._next is not None:
+            self._next.request_id = request_id
+
     def missing(self, deltas: Sequence[Delta]) -> list[Lane]:
         """The lanes that these will need and that are not there yet."""
         known = set(self._lanes)

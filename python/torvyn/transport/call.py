@@ -76,6 +76,8 @@ class Call(ABC):
         self._listener: asyncio.Task[None] | None = None
         self._alarm: asyncio.TimerHandle | None = None
         wire.bind(generation.request_id)
+        # Logs have the id of the request: who knows that of the stream can stop it.
+        generation.log_as(wire.request_id)
 
     @property
     def created(self) -> int:
