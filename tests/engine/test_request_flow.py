@@ -176,6 +176,18 @@ def test_a_cancelled_flow_stops_an_engine_that_says_nothing():
     assert flow.state == "cancelled"
 
 
+def test_a_flow_that_is_drained_ends_the_answer_in_good_order():
+    engine, sink = Endless(), Collect()
+    flow = ask("x", engine=engine, after=[sink]).start()
+    wait_until(lambda: sink.count > 2)
+    flow.drain()
+
+    assert flow.wait(5)
+    assert engine.left.wait(5)
+    assert (flow.state, flow.end.finish_reason) == ("completed", "stop")
+    assert sink.end == flow.end
+
+
 def test_a_slow_sink_slows_the_engine():
     engine = Endless(gap_s=0)
     taken = 0

@@ -24,3 +24,6 @@ class RequestProcessor(Processor):
 
     request_source: RequestSource | None = None
     """Where the rest of the request is; set by the reactor before the flow starts."""
+
+    def drain(self) -> None:
+        """The flow is to end in good order: what has been answered is enough. From any thread."""

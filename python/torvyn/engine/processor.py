@@ -16,6 +16,7 @@ from torvyn.contract import Element, End, Output
 from torvyn.contract.requests import RequestProcessor
 from torvyn.contract.roles import Emissions
 from torvyn.engine.engine import Engine
+from torvyn.engine.generation import Generation
 from torvyn.engine.prompt import Prompt
 from torvyn.engine.request import Request, options_of
 from torvyn.engine.source import EngineSource, Outputs
@@ -47,6 +48,8 @@ class EngineProcessor(RequestProcessor):
         self._engine = engine
         self._is_ours = engine is None
         self._defaults = dict(options or {})
+        self._generation: Generation | None = None
+        self._is_drained = False
 
     def __init_subclass__(cls) -> None:
         cls.spec = cls.source_type.spec
@@ -80,13 +83,20 @@ class EngineProcessor(RequestProcessor):
             yield self._blocked()
             return
         assert self._engine is not None
-        generation = self._engine.generate(request)
+        self._generation = generation = self._engine.generate(request)
+        if self._is_drained:
+            generation.stop()
         outputs = Outputs(generation)
         async with contextlib.aclosing(aiter(generation)) as deltas:
             async for delta in deltas:
                 if (made := outputs(delta)) is not None:
                     yield made
         yield outputs.end()
+
+    def drain(self) -> None:
+        self._is_drained = True
+        if self._generation is not None:
+            self._generation.stop()
 
     def teardown(self) -> None:
         if self._is_ours and self._engine is not None:

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING
 
 from torvyn._native import ManualClock, NativeFlow
 from torvyn.contract import End
+from torvyn.contract.probe import is_a
+from torvyn.contract.requests import RequestProcessor
 from torvyn.link.plan import Plan
 from torvyn.reactor import blueprint, statistics
 from torvyn.reactor.abandonment import Abandonment
@@ -288,6 +290,10 @@ class Execution:
 
     def drain(self) -> None:
         self._is_drained = True
+        for runner in self.runners:
+            if is_a(runner.component, RequestProcessor):
+                # Its source has long ended: an engine behind a request would go on for itself.
+                runner.component.drain()
         if self._native is not None:
             self._native.drain()
 

@@ -61,6 +61,7 @@ class Audit:
             "stream.ended",
             **_about(call),
             finish=[reason or "cancelled" for reason in generation.finish_reasons],
+            filtered=generation.filtered_side,
             prompt_tokens=generation.usage.prompt_tokens,
             completion_tokens=generation.usage.completion_tokens,
             error=None if failure is None else failure.code,
