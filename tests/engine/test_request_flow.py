@@ -113,6 +113,16 @@ def test_a_prompt_of_which_nothing_is_left_is_refused():
     assert (flow.end.finish_reason, flow.end.side) == ("content_filter", "prompt")
 
 
+def test_a_prompt_that_is_dropped_is_refused_though_there_are_tools():
+    engine = Repeats()
+    tool = {"type": "function", "function": {"name": "look", "description": "looks"}}
+    keep = torvyn.filter(lambda element: element.attributes["role"] != "user")
+    flow = ask("tell me", keep, engine=engine, tools=[tool])
+
+    assert text_of(flow) == ""
+    assert engine.requests == []
+
+
 def test_an_answer_that_is_blocked_has_the_finish_of_the_guard_behind_the_engine():
     engine = Repeats()
     flow = ask("tell me the secret now", engine=engine, after=[blocks("secret")])

@@ -54,6 +54,7 @@ class Prompt:
             "".join(self._parts[place]) if place in self._parts else text.text
             for place, text in enumerate(self._texts)
         ]
-        if self._texts and not any(texts):
+        asked = [place for place, text in enumerate(self._texts) if text.message is not None]
+        if asked and not any(texts[place] for place in asked):
             return None
         return with_texts(self._request, texts)

@@ -15,7 +15,8 @@ from torvyn.engine.request import Message, Request
 
 TOOLS: Final = "tools"
 """The role of texts that belong to no message: tools, and the format of the answer."""
-_OTHERS: Final = ("tools", "tool_choice", "response_format", "extra")
+_FIELDS: Final = frozenset(field.name for field in fields(Request))
+_OTHERS: Final = tuple(sorted(_FIELDS & {"tools", "tool_choice", "response_format", "extra"}))
 _OF_MESSAGES: Final = frozenset({"role", "type", "id", "tool_call_id", "cache_control"})
 _NOT_TEXT: Final = frozenset({"image_url", "video_url", "input_audio", "audio", "file"})
 _TYPES: Final = frozenset(
@@ -68,11 +69,11 @@ def _mapped(request: Request, visit: Visit) -> Request:
     else:
         messages = enumerate(request.messages)
         changed["messages"] = tuple(_message(message, place, visit) for place, message in messages)
-    known = {field.name for field in fields(request)}
-    seen = _Free(lambda text: visit(PromptText(text, TOOLS)))
     for name in _OTHERS:
-        if name in known and isinstance(value := getattr(request, name), (Mapping, list, tuple)):
-            changed[name] = seen.mapped(value)
+        if isinstance(value := getattr(request, name), (Mapping, list, tuple)):
+            # The names of fields that are forwarded are read by the upstream, not by its model.
+            free = _Free(lambda text: visit(PromptText(text, TOOLS)), has_keys=name != "extra")
+            changed[name] = free.mapped(value)
     return replace(request, **changed)
 
 
@@ -121,9 +122,12 @@ class _Pairs(list[tuple[str, Any]]):
 class _Free:
     """JSON of any shape, in which keys and numbers say something too."""
 
-    def __init__(self, see: Callable[[str], str], *, is_schema: bool = True) -> None:
+    def __init__(
+        self, see: Callable[[str], str], *, is_schema: bool = True, has_keys: bool = True
+    ) -> None:
         self._see = see
         self._is_schema = is_schema
+        self._has_keys = has_keys
         self.is_changed = False
 
     def mapped(self, value: Any) -> Any:
@@ -147,7 +151,7 @@ class _Free:
         return value if is_type else self.mapped(value)
 
     def _key(self, key: str) -> str:
-        return key if key in _KEYWORDS else self._text(key)
+        return self._text(key) if self._has_keys and key not in _KEYWORDS else key
 
     def _text(self, text: str) -> str:
         if not text:
