@@ -193,7 +193,8 @@ def _only(plan: Plan, option: str, role: str, names: tuple[str, ...]) -> NodePla
     if len(found) == 1:
         return found[0]
     shown = dict.fromkeys("engine:*" if name.startswith("engine:") else name for name in names)
-    wanted = " or ".join(f"`{name}`" for name in shown)
+    *some, last = (f"`{name}`" for name in shown)
+    wanted = f"{', '.join(some)} or {last}" if some else last
     if found:
         listed = " and ".join(f"`{node.name}`" for node in found)
         message = f"flow `{plan.name}` has {len(found)} {wanted} {role}s, {listed}"
