@@ -14,7 +14,7 @@ from torvyn.components.filter_redact import Redact
 from torvyn.engine import Scripted, Service
 from torvyn.engine.prompt_flow import PromptGuard
 from torvyn.transport import Application, app
-from torvyn.transport.instances import MOST_ENDED
+from torvyn.transport.instances import MOST_ENDED, MOST_LISTED
 
 
 def guarded(engine: Any) -> Application:
@@ -141,8 +141,9 @@ async def test_only_the_latest_are_kept_and_the_latest_come_first() -> None:
         await Client(application, body=ASKED, headers={"x-request-id": f"r{number}"})
 
     ended = (await seen(application))["ended"]
-    assert len(ended) == MOST_ENDED
+    assert len(ended) == MOST_LISTED
     assert ended[0]["request_id"] == f"r{MOST_ENDED}"
+    assert (await Client(application, "/flows/r1", method="GET")).status == 200
     assert (await Client(application, "/flows/r0", method="GET")).status == 404
 
 

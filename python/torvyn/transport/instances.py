@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 SHOWN: Final = 12
 """Of the id of a stream: who knows all of it can stop the stream."""
 MOST_ENDED: Final = 128
+"""How many that have ended are kept, of all tenants together."""
+MOST_LISTED: Final = 32
+"""How many of them are listed; the others are found by their ids."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +59,8 @@ class Instances:
 
     def ended_lately(self, caller: Caller) -> Iterator[Mapping[str, Any]]:
         """What was made for the tenant of the caller, the latest first."""
-        for ended in reversed(self._ended):
-            if ended.tenant == caller.tenant:
-                yield ended.summary
+        own = (one.summary for one in reversed(self._ended) if one.tenant == caller.tenant)
+        return islice(own, MOST_LISTED)
 
     def find(self, id: str, caller: Caller) -> dict[str, Any] | None:
         """All that is known of one: by its short id, by the id of its stream, or by the id of its
