@@ -1,4 +1,4 @@
-"""`torvyn run` of a flow whose source is a request: where it is read, and how a refusal is shown."""
+"""`torvyn run` of a flow whose source is a request: where it is read, how a refusal is shown."""
 
 from __future__ import annotations
 
