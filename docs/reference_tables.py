@@ -84,7 +84,10 @@ def _spec(target: str) -> Spec:
 
 
 def _component(name: str, spec: Spec) -> str:
-    lines = [f"## {name}", "", f"A {spec.role}. {spec.summary}", ""]
+    role = f"A {spec.role}. {spec.summary}"
+    if name in ENGINES:
+        role += " With an input, which is a [`request`](#request), it is a processor."
+    lines = [f"## {name}", "", role, ""]
     if spec.options:
         lines += ["| option | value | default | meaning |", "|---|---|---|---|"]
         lines += [_option(option, option.name == spec.main) for option in spec.options]
