@@ -76,7 +76,7 @@ def _end(seq: int, end: Any) -> End:
             _REASONS.get(one.reason, "stop"),
             _said(one, "matched_stop"),
             _said(one, "stopped_by"),
-            _side(one),
+            side=_side(one),
         )
         for one in end.finish
     )

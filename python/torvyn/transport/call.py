@@ -128,7 +128,7 @@ class Call(ABC):
             reason = "cancelled" if self.failure is None else "error"
         by = self._stopped_by if reason == "stop" and matched is None else None
         side = self.generation.filtered_side if reason == "content_filter" else None
-        return Finish(index, reason, matched, by, side)
+        return Finish(index, reason, matched, by, side=side)
 
     def message_of(self, error: TorvynError) -> str:
         """The words for the client, without secrets."""
