@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from torvyn import catalogue, errors, manifest
 from torvyn.cli import app
-from torvyn.components import BUILTINS, ENGINES
+from torvyn.components import BUILTINS, ENGINES, REQUEST
 from torvyn.components.spec import Option, Spec
 from torvyn.manifest.units import render_duration, render_size
 
@@ -71,7 +71,7 @@ plain text fills the main option. In a program the same class takes the same con
     return head + "\n".join(rows) + "\n\n" + "\n".join(parts)
 
 
-PARTS: Final = {**BUILTINS, **ENGINES}
+PARTS: Final = {**BUILTINS, **REQUEST, **ENGINES}
 
 
 def _anchor(heading: str) -> str:
@@ -84,7 +84,10 @@ def _spec(target: str) -> Spec:
 
 
 def _component(name: str, spec: Spec) -> str:
-    lines = [f"## {name}", "", f"A {spec.role}. {spec.summary}", ""]
+    role = f"A {spec.role}. {spec.summary}"
+    if name in ENGINES:
+        role += " With an input, which is a [`request`](#request), it is a processor."
+    lines = [f"## {name}", "", role, ""]
     if spec.options:
         lines += ["| option | value | default | meaning |", "|---|---|---|---|"]
         lines += [_option(option, option.name == spec.main) for option in spec.options]

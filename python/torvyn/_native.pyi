@@ -687,13 +687,13 @@ class FrameEncoder:
     ) -> bytes: ...
     def end(
         self,
-        finish: list[tuple[int, str, str | None, str | None]],
+        finish: list[tuple[int, str, str | None, str | None, str | None]],
         usage: tuple[int, int, int, int] | None = None,
         timing: str | None = None,
         seq: int | None = None,
     ) -> bytes:
-        """`finish` has index, reason, matched stop and who stopped it; `usage` prompt, completion,
-        cached and reasoning tokens."""
+        """`finish` has index, reason, matched stop, who stopped it and on which side a guard did;
+        `usage` prompt, completion, cached and reasoning tokens."""
 
     def heartbeat(self) -> bytes: ...
 

@@ -10,9 +10,11 @@ from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
+import torvyn
 from torvyn.components.sink_collect import Collect
 from torvyn.engine import ChoiceStep, Engine, Generation, Scripted, Step, open
 from torvyn.engine.local import must_be_answered
+from torvyn.engine.prompt_flow import PromptGuard
 from torvyn.engine.request import Request
 from torvyn.engine.service import Service
 from torvyn.loops.background import background_loop
@@ -128,6 +130,14 @@ def _flow_unfit(_folder: Path) -> None:
     Service.open(Flow(["a"], Collect()).plan)
 
 
+def _prompt_text_unknown(_: Path) -> object:
+    def forget(element: torvyn.Element) -> torvyn.Output:
+        return torvyn.Output(element.text, attributes={"choice": 7})
+
+    guard = PromptGuard(lambda: torvyn.Flow(torvyn.processor(forget)))
+    return Scripted("a").generate("x", prompt_guard=guard).complete()
+
+
 CASES: dict[str, Callable[[Path], object]] = {
     "engine.already-read": _already_read,
     "engine.bad-option": lambda _: open("scripted", sript="a"),
@@ -138,6 +148,7 @@ CASES: dict[str, Callable[[Path], object]] = {
     "engine.model-missing": _asked(lambda fake: fake.status(404)),
     "engine.model-unusable": _unusable,
     "engine.package-missing": _without("mlc_llm", model="m"),
+    "engine.prompt-text-unknown": _prompt_text_unknown,
     "engine.request-invalid": _request_invalid,
     "engine.request-running": _request_running,
     "engine.scripted-failure": lambda _: Scripted(fail_at=0).complete("hello"),

@@ -13,6 +13,7 @@ from torvyn.link import EdgeDraft, FlowDraft, NodeDraft
 
 HEAD = '[torvyn]\nname = "x"\nversion = "0.1.0"\ncontract_version = "0.1.0"\n'
 SOURCE, FILTER, SINK = '"lines"', '"blocklist"', '"console"'
+REQUEST, ENGINE = '"request"', '"engine:scripted"'
 ROUTER = '"by-field"\nconfig = { field = "type", routes = { m = "x", l = "y" } }'
 
 
@@ -156,6 +157,8 @@ CASES: dict[str, Callable[[Path], object]] = {
     ),
     "link.dead-end": project({"a": SOURCE, "b": FILTER, "c": SINK}, [("a", "b"), ("a", "c")]),
     "link.edge-repeated": project({"a": SOURCE, "b": SINK}, [("a", "b"), ("a:output", "b")]),
+    "link.engine-input": chain(SOURCE, ENGINE, SINK),
+    "link.engine-repeated": chain(REQUEST, ENGINE, ENGINE, SINK),
     "link.entry-unknown": component(FULL, 'entry = "component:B"\n'),
     "link.flow-ambiguous": chain(SOURCE, SINK, extra='[flow.other.nodes.a]\ncomponent = "lines"\n'),
     "link.flow-unknown": chain(SOURCE, SINK, flow="mian"),
@@ -173,6 +176,10 @@ CASES: dict[str, Callable[[Path], object]] = {
         {"a": SOURCE, "r": ROUTER, "b": SINK}, [("a", "r"), ("r:x", "b")]
     ),
     "link.port-unknown": project({"a": SOURCE, "b": SINK}, [("a:outptu", "b")]),
+    "link.request-repeated": project(
+        {"a": REQUEST, "b": REQUEST, "c": ENGINE, "d": SINK}, [("a", "c"), ("b", "c"), ("c", "d")]
+    ),
+    "link.request-unanswered": chain(REQUEST, FILTER, SINK),
     "link.sink-has-output": project({"a": SOURCE, "b": SINK, "c": SINK}, [("a", "b"), ("b", "c")]),
     "link.source-has-input": project({"a": SOURCE, "b": SOURCE}, [("a", "b")]),
     "link.too-many-edges": project({"a": SOURCE, **MANY}, [("a", name) for name in MANY]),

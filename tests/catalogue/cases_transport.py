@@ -13,7 +13,7 @@ from unittest import mock
 from torvyn import manifest
 from torvyn.engine import Scripted, Service
 from torvyn.errors import BugError
-from torvyn.transport import Settings, app, asked, paths, resuming, said, websocket
+from torvyn.transport import Settings, about, app, asked, paths, resuming, said, websocket
 from torvyn.transport.admission import Admission
 from torvyn.transport.bodies import Bodies
 from torvyn.transport.call import Call
@@ -113,6 +113,10 @@ def _stop_unknown(_folder: Path) -> None:
     asyncio.run(resuming.stop(application(), _exchange(None, "DELETE", "/v1/streams/req-0")))
 
 
+def _instance_unknown(_folder: Path) -> None:
+    asyncio.run(about.one_flow(application(), _exchange(None, "GET", "/flows/req-0")))
+
+
 def _refused(code: str, *messages: Any, **settings: Any) -> None:
     """Says that on a WebSocket and raises what comes back with that code."""
 
@@ -163,6 +167,7 @@ CASES: dict[str, Callable[[Path], object]] = {
     "transport.failed": lambda _: raises(told(BugError("cli.bug", "x"))),
     "transport.flow-unknown": lambda _: application().service("chta"),
     "transport.host-refused": lambda _: Gate().check({"host": "evil.example"}),
+    "transport.instance-unknown": _instance_unknown,
     "transport.json-too-deep": lambda _: parsed(b'{"a":' * 70 + b"1" + b"}" * 70),
     "transport.message-invalid": lambda _: said.kind({"type": "begin"}),
     "transport.method-refused": lambda _: paths.find(_exchange(None, "PUT")),

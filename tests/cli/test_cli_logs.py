@@ -74,7 +74,8 @@ def test_a_component_logs_as_much_as_was_asked_for(
     for command in ("run", "trace"):
         done = cli(command, *flags, cwd=chatty)
 
-        shown = [line.split(":")[0] for line in done.err.splitlines() if "[shop.prices]" in line]
+        lines = [line for line in done.err.splitlines() if "[shop.prices]" in line]
+        shown = [line.partition(" ")[2].split(":")[0] for line in lines]
         assert list(dict.fromkeys(shown)) == [f"[shop.prices] {level}" for level in levels]
         assert done.code == 0
         assert "hunter2" not in done.err

@@ -95,10 +95,10 @@ def test_input_for_a_flow_without_lines_says_so(cli: Cli) -> None:
 
     assert done.code == 2
     assert done.err == (
-        "error[cli.no-such-end]: `--input` does not fit: flow `main` has no `lines` or `engine:*` "
-        "source\n\n"
-        "hint: `--input` is for the built-in source `lines` or `engine:*`; configure the source "
-        "itself\n"
+        "error[cli.no-such-end]: `--input` does not fit: flow `main` has no `lines`, `request` or "
+        "`engine:*` source\n\n"
+        "hint: `--input` is for the built-in source `lines`, `request` or `engine:*`; configure "
+        "the source itself\n"
     )
 
 

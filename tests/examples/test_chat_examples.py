@@ -19,10 +19,20 @@ def test_nothing_that_a_guard_keeps_back_is_in_any_frame(shell: Shell) -> None:
 
     frames = [json.loads(line) for line in printed.splitlines()]
     text = "".join(frame.get("text", "") for frame in frames)
-    assert frames[-1]["finish"] == [{"index": 0, "reason": "content_filter"}]
+    assert frames[-1]["finish"] == [{"index": 0, "reason": "content_filter", "side": "completion"}]
     assert "[email]" in text
     for kept in ("jo@", "4111", "Blue"):
         assert kept not in printed
+
+
+def test_a_prompt_that_a_guard_refuses_is_answered_by_nobody(shell: Shell) -> None:
+    ask = "torvyn generate --flow chat --json 'What is Bluebird?'"
+
+    frames = [json.loads(line) for line in shell(ask, EXAMPLES / "guarded-prompt").splitlines()]
+
+    assert [frame["type"] for frame in frames] == ["start", "end"]
+    assert frames[-1]["finish"] == [{"index": 0, "reason": "content_filter", "side": "prompt"}]
+    assert frames[-1]["usage"]["total_tokens"] == 0
 
 
 @pytest.mark.skipif(not HAS_MODEL, reason="NOT TESTED: the local model, for want of its packages")

@@ -38,8 +38,8 @@ def has_no_controls(text: str) -> bool:
 def test_the_log_for_people_shows_no_forged_line() -> None:
     lines = log_of("human", EVIL).split("\n")
 
-    assert lines[0].startswith("[torvyn] warning: node `processor` failed")
-    assert not any(line.startswith("[torvyn]") for line in lines[1:])
+    assert lines[0].partition(" ")[2].startswith("[torvyn] warning: node `processor` failed")
+    assert not any(line and not line.startswith("  ") for line in lines[1:])
     assert has_no_controls("\n".join(lines))
 
 

@@ -4,6 +4,7 @@ import pytest
 
 import torvyn
 from torvyn import PENDING, Output
+from torvyn.components.sink_collect import Collect
 from torvyn.errors import FlowError
 from torvyn.testing import CollectingSink, CountingSource, ScriptedSource, StallingSink, idle
 
@@ -247,3 +248,30 @@ def test_one_pending_source_does_not_hold_up_another(run):
     ran.go()
 
     assert sink.texts == ["a", "b", "late"]
+
+
+def _ends_a_stream(stream):
+    for element in stream:
+        yield element.text
+        if element.text == "b":
+            yield torvyn.End("length", {"tokens": 2})
+            raise AssertionError("nothing is asked of it after its end")
+
+
+async def _ends_a_stream_on_a_loop(stream):
+    async for element in stream:
+        yield element.text
+        if element.text == "b":
+            yield torvyn.End("length", {"tokens": 2})
+            raise AssertionError("nothing is asked of it after its end")
+
+
+@pytest.mark.parametrize("function", [_ends_a_stream, _ends_a_stream_on_a_loop])
+def test_a_stream_may_say_how_it_ends(function):
+    sink = Collect()
+    flow = torvyn.Flow(["a", "b", "c"], torvyn.stream(function), sink)
+    flow.run()
+
+    assert sink.texts == ["a", "b"]
+    assert flow.end == torvyn.End("length", {"tokens": 2})
+    assert sink.end == flow.end

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import logging
+import re
 import time
 
 import pytest
@@ -27,8 +28,23 @@ def logged(format: str, level: int = logging.INFO, secrets: tuple[str, ...] = ()
     return stream.getvalue()
 
 
+def without_times(text: str) -> str:
+    """The lines without the time that each record begins with."""
+    return re.sub(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z ", "", text, flags=re.MULTILINE)
+
+
+def test_every_record_says_when_it_was_made_as_rfc_3339_has_it() -> None:
+    stream = io.StringIO()
+    with show_logs("human", logging.WARNING, stream=stream):
+        record = LOGGER.makeRecord("torvyn", logging.WARNING, "", 0, "late", (), None)
+        record.created = 1_700_000_000.25
+        LOGGER.handle(record)
+
+    assert stream.getvalue() == "2023-11-14T22:13:20.250Z [torvyn] warning: late\n"
+
+
 def test_people_read_a_line_a_record() -> None:
-    assert logged("human", logging.WARNING) == (
+    assert without_times(logged("human", logging.WARNING)) == (
         "[torvyn] warning: key is hunter2\n[torvyn] error: failed: ValueError: no hunter2\n"
     )
 
@@ -36,7 +52,7 @@ def test_people_read_a_line_a_record() -> None:
 def test_people_who_ask_for_more_get_tracebacks() -> None:
     text = logged("human", logging.INFO)
 
-    assert text.startswith("[torvyn] info: begun\n")
+    assert without_times(text).startswith("[torvyn] info: begun\n")
     assert "Traceback (most recent call last)" in text
 
 
@@ -108,8 +124,8 @@ def test_logs_inside_of_logs_are_shown_once() -> None:
             LOGGER.warning("second")
         LOGGER.warning("third")
 
-    assert inner.getvalue() == "[mine] warning: first\n[torvyn] warning: second\n"
-    assert outer.getvalue() == "[torvyn] warning: third\n"
+    assert without_times(inner.getvalue()) == "[mine] warning: first\n[torvyn] warning: second\n"
+    assert without_times(outer.getvalue()) == "[torvyn] warning: third\n"
 
 
 def test_fields_are_redacted_in_depth() -> None:

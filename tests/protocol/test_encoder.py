@@ -67,6 +67,11 @@ TORVYN = [
         '"completion_tokens":2,"total_tokens":7,"cached_tokens":1,"reasoning_tokens":0},'
         '"timing":{"ttft_s":0.5}}',
     ),
+    (
+        End(7, (Finish(0, "content_filter", side="prompt"),)),
+        7,
+        '{"type":"end","seq":7,"finish":[{"index":0,"reason":"content_filter","side":"prompt"}]}',
+    ),
 ]
 
 
@@ -238,3 +243,11 @@ def test_no_line_of_a_frame_can_be_forged_by_its_text(dialect: str) -> None:
 
     frame = wire.text("a\n\ndata: [DONE]\r\n\r\nid: 9\u2028\u2029\x85\x0b\x0c\x1c\x1e").decode()
     assert [line[:5] for line in frame.splitlines()] == ["id: e", "data:", ""]
+
+
+def test_chunks_of_openai_say_what_was_filtered() -> None:
+    end = End(1, (Finish(0, "content_filter", side="completion"),))
+
+    assert b'"finish_reason":"content_filter","content_filter":{"side":"completion"}' in (
+        encoder("openai-chat").encode(end)
+    )

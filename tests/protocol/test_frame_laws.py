@@ -22,6 +22,7 @@ from torvyn.protocol import (
     ToolCall,
     Usage,
 )
+from torvyn.protocol.frames import FILTER_SIDES
 
 WIRES = [
     ("torvyn", "sse"),
@@ -60,6 +61,7 @@ CALLS = st.builds(
     ToolCall, st.integers(0, 3), st.none() | TEXTS, st.none() | TEXTS, st.text() | TEXTS
 )
 COUNTS = st.integers(0, 2**40)
+SIDES = st.sampled_from([None, *FILTER_SIDES])
 
 
 @st.composite
@@ -76,7 +78,9 @@ def answers(draw: st.DrawFn) -> list[Frame]:
         else:
             frames.append(Delta(seq, index, kind, draw(TEXTS)))
     reasons = st.sampled_from(["stop", "length", "content_filter", "tool_calls"])
-    finish = tuple(Finish(index, draw(reasons), draw(st.none() | TEXTS)) for index in (0, 1))
+    finish = tuple(
+        Finish(index, draw(reasons), draw(st.none() | TEXTS), side=draw(SIDES)) for index in (0, 1)
+    )
     frames.append(End(len(frames), finish, Usage(*(draw(COUNTS) for _ in range(4)))))
     return frames
 
@@ -151,7 +155,9 @@ def test_halves_of_pairs_may_be_cut_anywhere(text: str) -> None:
     encoder = Encoder.of(Start("a", "b", 1), "torvyn")
     decoder = Decoder("torvyn")
 
-    wire = b"".join(encoder.text(part) for part in parts) + encoder.end([(0, "stop", None, None)])
+    wire = b"".join(encoder.text(part) for part in parts) + encoder.end(
+        [(0, "stop", None, None, None)]
+    )
     assert texts_of(decoder.put(wire)) == units.decode("utf-16-le", "replace")
 
 

@@ -53,7 +53,9 @@ def test_another_tenants_streams_are_not_there(world: World, method: str, path: 
     found = world.refused(method, path.replace("{id}", id), world.keys["theirs"])
     flows = json.load(world.ask("GET", "/flows", world.keys["theirs"]))
 
-    assert found == (404, "transport.stream-unknown")
+    kind = "instance" if path.startswith("/flows") else "stream"
+    assert found == (404, f"transport.{kind}-unknown")
+    assert flows["ended"] == []
     assert flows["streams"] == []
     assert world.ask("DELETE", f"/v1/streams/{id}", world.keys["ours"]).status == 202
     assert b"stopped_by" in answer.read()

@@ -255,6 +255,7 @@ impl Encoder {
                 optional("reason", Some(one.reason), out);
                 optional("matched_stop", one.matched_stop, out);
                 optional("stopped_by", one.stopped_by, out);
+                optional("side", one.side, out);
                 out.push(b'}');
             }
             out.push(b']');

@@ -51,6 +51,8 @@ pub struct Finish<'a> {
     pub reason: &'a str,
     pub matched_stop: Option<&'a str>,
     pub stopped_by: Option<&'a str>,
+    /// Where a guard ended it: `prompt` or `completion`.
+    pub side: Option<&'a str>,
 }
 
 #[derive(Debug, Clone, Copy)]

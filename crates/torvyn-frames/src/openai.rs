@@ -99,6 +99,11 @@ impl Template {
         optional("finish_reason", Some(finish.reason), out);
         optional("stop_reason", finish.matched_stop, out);
         optional("stopped_by", finish.stopped_by, out);
+        if let Some(side) = finish.side {
+            out.extend_from_slice(b",\"content_filter\":{\"side\":");
+            quoted(side, out);
+            out.push(b'}');
+        }
         out.push(b'}');
         out.extend_from_slice(self.tail);
     }

@@ -22,7 +22,7 @@ pub struct FrameEncoder {
     pub line: Arc<Line>,
 }
 
-type FinishTuple = (u32, String, Option<String>, Option<String>);
+type FinishTuple = (u32, String, Option<String>, Option<String>, Option<String>);
 
 fn kind_of(name: &str) -> PyResult<Kind> {
     match name {
@@ -148,7 +148,7 @@ impl FrameEncoder {
         written(py, |out| self.line.encoder.error(seq, Failure { code, message, retryable }, out))
     }
 
-    /// `finish` has index, reason, matched stop and who stopped it; `usage` prompt, completion, cached and reasoning
+    /// `finish` has index, reason, matched stop, who stopped it and on which side a guard did; `usage` prompt, completion, cached and reasoning
     /// tokens; `timing` is JSON.
     #[pyo3(signature = (finish, usage=None, timing=None, seq=None))]
     fn end<'py>(
@@ -187,6 +187,7 @@ fn finish_of(tuple: &FinishTuple) -> Finish<'_> {
         reason: &tuple.1,
         matched_stop: tuple.2.as_deref(),
         stopped_by: tuple.3.as_deref(),
+        side: tuple.4.as_deref(),
     }
 }
 

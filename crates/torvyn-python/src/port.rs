@@ -129,7 +129,7 @@ impl Port {
                     let Some(around) = self.around.get() else { continue };
                     ("element", element_object(py, symbols, &element, around)?).into_pyobject(py)?
                 }
-                Task::Flush => ("flush", py.None()).into_pyobject(py)?,
+                Task::Flush(end) => ("flush", end_object(py, symbols, &end)?).into_pyobject(py)?,
                 Task::Complete(end) => ("complete", end_object(py, symbols, &end)?).into_pyobject(py)?,
                 Task::Pressure(active) => {
                     let signal = if active { &symbols.pause } else { &symbols.ready };

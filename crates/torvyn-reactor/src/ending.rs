@@ -136,7 +136,7 @@ impl Core {
             return Ok(true);
         }
         if let Worker::Offloaded(_) = node.worker {
-            let task = if sink { Task::Complete(end.clone()) } else { Task::Flush };
+            let task = if sink { Task::Complete(end.clone()) } else { Task::Flush(end.clone()) };
             self.nodes[index].end.get_or_insert_with(|| Box::new(end));
             return Ok(self.ask_to_close(index, task));
         }

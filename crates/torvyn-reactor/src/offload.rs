@@ -13,7 +13,8 @@ use torvyn_stream::{Element, Emission, End, StageError, Step};
 #[derive(Debug)]
 pub enum Task {
     Accept(Element),
-    Flush,
+    /// The input has ended, in this way.
+    Flush(End),
     Complete(End),
     /// A source is told of back-pressure.
     Pressure(bool),
@@ -331,7 +332,8 @@ mod tests {
     #[test]
     fn a_stopped_exchange_wakes_the_worker_and_takes_nothing_more() {
         let offload = Offload::default();
-        offload.hand_over([Task::Flush, Task::Flush], None);
+        let flush = || Task::Flush(End::because("stop"));
+        offload.hand_over([flush(), flush()], None);
         offload.stop_after(&mut VecDeque::new());
         assert!(offload.take().is_empty());
         assert!(!offload.wait(false, Duration::from_secs(60)));

@@ -147,7 +147,9 @@ class Chat:
         from torvyn.cli.printing import timing_line
 
         reason = generation.finish_reasons[0]
-        if reason in _NOTES:
+        if reason == "content_filter" and generation.filtered_side == "prompt":
+            self._talk(REFUSED)
+        elif reason in _NOTES:
             self._talk(_NOTES[reason])
         if reason == "length" and not self._is_limited(generation):
             self._talk(FULL)
@@ -228,6 +230,7 @@ class _Answer:
         self.printer.take(delta)
 
 
+REFUSED: Final = "a guard refused the question, and the engine was not asked"
 _NOTES: Final = {
     "cancelled": "stopped; what there is of the answer is kept",
     "content_filter": "a guard ended the answer",

@@ -10,6 +10,7 @@ import click
 
 from torvyn.cli.asking import Voice, must_be_text, open_voice, voice_options
 from torvyn.cli.command import command as make_command
+from torvyn.cli.run import FILTERED
 from torvyn.cli.screen import Screen
 from torvyn.errors import MissingError, TorvynError, UsageError
 
@@ -103,13 +104,16 @@ def _tell_end(screen: Screen, generation: Reply) -> None:
     """An answer that is not whole is never taken for one."""
     several = generation.request.n > 1
     for index, reason in enumerate(generation.finish_reasons):
+        if reason == "content_filter" and generation.filtered_side == "prompt":
+            screen.say(f"[torvyn] {FILTERED['prompt']}")
+            return
         if reason in ENDS:
             screen.say(f"[torvyn] {f'choice {index}: ' if several else ''}{ENDS[reason]}")
 
 
 ENDS = {
     "length": "The answer was cut at its limit of tokens (length).",
-    "content_filter": "A guard ended the answer (content_filter).",
+    "content_filter": FILTERED["completion"],
     "tool_calls": "The answer calls tools; `--json` shows them (tool_calls).",
 }
 

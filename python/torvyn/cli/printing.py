@@ -146,7 +146,12 @@ class Frames:
             is_retryable = isinstance(error, Unavailable)
             self._screen.frame(encoder.error(error.code, message, is_retryable))
         finish = tuple(
-            Finish(index, reason or "error", self._matched.get(index))
+            Finish(
+                index,
+                reason or "error",
+                self._matched.get(index),
+                side=generation.filtered_side if reason == "content_filter" else None,
+            )
             for index, reason in enumerate(generation.finish_reasons)
         )
         number = encoder.seq + 1

@@ -18,7 +18,7 @@ from torvyn.client import AsyncClient, AsyncStream
 from torvyn.engine import Delta
 from torvyn.errors import TorvynError
 from torvyn.protocol import Delta as DeltaFrame
-from torvyn.protocol import End, FinishReason, Frame, Usage
+from torvyn.protocol import End, FilterSide, FinishReason, Frame, Usage
 
 _FAREWELL_S: Final = 2.0
 """How long the server may take to say how an answer ended that was cancelled."""
@@ -80,6 +80,10 @@ class RemoteReply:
         if self._ending is None:
             return told
         return tuple(reason or "cancelled" for reason in told)
+
+    @property
+    def filtered_side(self) -> FilterSide | None:
+        return self._stream.filtered_side
 
     @property
     def timing(self) -> dict[str, float]:

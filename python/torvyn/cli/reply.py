@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from torvyn.engine import Delta
-    from torvyn.protocol import FinishReason, Usage
+    from torvyn.protocol import FilterSide, FinishReason, Usage
 
 
 class Wanted(Protocol):
@@ -30,6 +30,8 @@ class Reply(Protocol):
     def usage(self) -> Usage: ...
     @property
     def finish_reasons(self) -> tuple[FinishReason | None, ...]: ...
+    @property
+    def filtered_side(self) -> FilterSide | None: ...
     @property
     def timing(self) -> dict[str, float]: ...
     def __aiter__(self) -> AsyncGenerator[Delta, None]: ...

@@ -17,6 +17,7 @@ from torvyn.cli.target import end_options, flow_options, planned
 if TYPE_CHECKING:
     from torvyn.cli.attend import Outcome
     from torvyn.link.plan import Plan
+    from torvyn.reactor import Flow
 
 logger = logging.getLogger("torvyn.cli")
 
@@ -73,10 +74,29 @@ def run_plan(screen: Screen, plan: Plan, limit: int | None) -> Outcome:
         outcome = attend(flow, partial(_notice, screen))
         line = summary_line(outcome.statistics)
         message = f"flow `{plan.name}` {outcome.state}: {line}"
-        _log(screen, "flow.ended", message, flow=plan.name, state=outcome.state)
+        filtered = _filtered_side(flow)
+        side = {} if filtered is None else {"finish": "content_filter", "side": filtered}
+        _log(screen, "flow.ended", message, flow=plan.name, state=outcome.state, **side)
     if outcome.state != "unread":
         screen.say("", f"[torvyn] Flow '{plan.name}' {outcome.state}.", f"[torvyn] {line}")
+        if filtered is not None:
+            screen.say(f"[torvyn] {FILTERED[filtered]}")
     return outcome
+
+
+FILTERED = {
+    "prompt": "A guard refused the prompt, and the engine was not asked (content_filter).",
+    "completion": "A guard ended the answer (content_filter).",
+}
+
+
+def _filtered_side(flow: Flow) -> str | None:
+    """Where a guard ended the answer of an engine; None: it did not, or there is no engine."""
+    end, names = flow.end, [node.component.name for node in flow.plan.nodes]
+    if end is None or end.finish_reason != "content_filter":
+        return None
+    has_engine = any(name.startswith("engine:") for name in names)
+    return end.side or ("completion" if has_engine else None)
 
 
 def _notice(screen: Screen, text: str) -> None:

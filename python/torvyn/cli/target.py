@@ -66,7 +66,7 @@ def end_options(function: Function) -> Function:
         click.option(
             "--input",
             metavar="FILE",
-            help="What its `lines` source or its engine reads.",
+            help="What its `lines` source, its `request` or its engine reads.",
         ),
         click.option("--output", metavar="FILE", help="Where its `file` or `console` sink writes."),
         click.option(
@@ -160,7 +160,8 @@ def with_ends(
         from torvyn.components import ENGINES
 
         plan = _with_node(
-            plan, _with_path(_only(plan, "--input", "source", ("lines", *ENGINES)), input)
+            plan,
+            _with_path(_only(plan, "--input", "source", ("lines", "request", *ENGINES)), input),
         )
     if output is not None:
         plan = _with_node(
@@ -187,12 +188,13 @@ def _only(plan: Plan, option: str, role: str, names: tuple[str, ...]) -> NodePla
     found = [
         node
         for node in plan.nodes
-        if node.component.kind == "builtin" and node.component.name in names
+        if node.component.kind == "builtin" and node.component.name in names and node.role == role
     ]
     if len(found) == 1:
         return found[0]
     shown = dict.fromkeys("engine:*" if name.startswith("engine:") else name for name in names)
-    wanted = " or ".join(f"`{name}`" for name in shown)
+    *some, last = (f"`{name}`" for name in shown)
+    wanted = f"{', '.join(some)} or {last}" if some else last
     if found:
         listed = " and ".join(f"`{node.name}`" for node in found)
         message = f"flow `{plan.name}` has {len(found)} {wanted} {role}s, {listed}"

@@ -23,7 +23,11 @@ class Joined:
     def completion(self, id: str, end: End, timing: Mapping[str, float]) -> Completion:
         choices = tuple(
             self._parts.get(one.index, Parts()).choice(
-                one.index, one.reason, one.matched_stop, has_logprobs=self._has_logprobs
+                one.index,
+                one.reason,
+                one.matched_stop,
+                has_logprobs=self._has_logprobs,
+                side=one.side,
             )
             for one in sorted(end.finish, key=lambda one: one.index)
         )

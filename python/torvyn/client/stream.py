@@ -25,6 +25,7 @@ from torvyn.protocol.frames import (
     Delta,
     End,
     Error,
+    FilterSide,
     FinishReason,
     Frame,
     Heartbeat,
@@ -104,6 +105,14 @@ class AsyncStream(AsyncClosing):
         if (end := self._course.end) is None:
             return (None,) * self._choices
         return tuple(one.reason for one in sorted(end.finish, key=lambda one: one.index))
+
+    @property
+    def filtered_side(self) -> FilterSide | None:
+        """Where a guard ended a choice as `content_filter`: in the `prompt`, or in the
+        `completion`. None: no choice ended so, or that is not known."""
+        end = self._course.end
+        sides = () if end is None else (one.side for one in end.finish)
+        return next((side for side in sides if side is not None), None)
 
     @property
     def usage(self) -> Usage:

@@ -24,6 +24,7 @@ from torvyn.protocol.frames import (
     Delta,
     End,
     Error,
+    FilterSide,
     FinishReason,
     Frame,
     Heartbeat,
@@ -103,6 +104,12 @@ class Stream(Closing):
     def finish_reasons(self) -> tuple[FinishReason | None, ...]:
         """How each choice ended; None while that is not known."""
         return self._stream.finish_reasons
+
+    @property
+    def filtered_side(self) -> FilterSide | None:
+        """Where a guard ended a choice as `content_filter`: in the `prompt`, or in the
+        `completion`. None: no choice ended so, or that is not known."""
+        return self._stream.filtered_side
 
     @property
     def usage(self) -> Usage:

@@ -36,3 +36,15 @@ ENGINES: Final[dict[str, str]] = {
     "engine:mlc": "torvyn.engine.source_mlc:MLCSource",
 }
 """The same for engines as sources. Their room comes after this one, so it is only named here."""
+
+REQUEST: Final[dict[str, str]] = {"request": "torvyn.engine.source_request:RequestSource"}
+"""The same for what engines answer."""
+
+ENGINE_PROCESSORS: Final[dict[str, str]] = {
+    "engine:scripted": "torvyn.engine.processors:ScriptedProcessor",
+    "engine:openai": "torvyn.engine.processors:OpenAIProcessor",
+    "engine:local": "torvyn.engine.processors:LocalProcessor",
+    "engine:transformers": "torvyn.engine.processors:TransformersProcessor",
+    "engine:mlc": "torvyn.engine.processors:MLCProcessor",
+}
+"""The same engines with an input, where they answer a `request`."""

@@ -167,9 +167,14 @@ class Guard(Filter):
             "exposed": exposed,
             "action": "none" if self._policy == "shadow" else self._action,
         }
+        for_request = ""
+        if self._context is not None and self._context.request_id is not None:
+            facts["request_id"] = self._context.request_id
+            for_request = f" {self._context.request_id}"
         logger.info(
-            "`%s` matched rule %s at character %d (%d long, %d exposed)",
+            "`%s` matched rule %s at character %d (%d long, %d exposed)%s",
             *(facts[name] for name in ("guard", "rule", "position", "length", "exposed")),
+            for_request,
             extra={"event": "guard.match", **facts},
         )
 

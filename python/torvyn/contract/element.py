@@ -29,6 +29,8 @@ class Context:
     trace_id: str
     deadline_ns: int | None = None
     """Monotonic time at which the flow is cut, or None."""
+    request_id: str | None = None
+    """Of the request that the flow works for, when it serves one."""
 
 
 class Output:

@@ -33,12 +33,13 @@ from torvyn.contract.roles import (
     Sink,
     Source,
 )
+from torvyn.contract.signals import End
 from torvyn.errors import ContractError
 
 Items: TypeAlias = Iterable[Item] | AsyncIterable[Item]
 StreamFunction: TypeAlias = (
-    Callable[[Iterator[Element]], Iterable[Emission]]
-    | Callable[[AsyncIterator[Element]], AsyncIterable[Emission]]
+    Callable[[Iterator[Element]], Iterable[Emission | End]]
+    | Callable[[AsyncIterator[Element]], AsyncIterable[Emission | End]]
 )
 Stage: TypeAlias = Component | type[Component] | Items | Callable[[], Items] | StreamFunction
 """What `Flow` makes a node of."""
@@ -158,7 +159,8 @@ def sink(function: Callable[[Element], PushResult | Awaitable[PushResult]]) -> S
 def stream(function: StreamFunction) -> Processor:
     """A processor from a generator over the stream.
 
-    `async def node(stream): async for x in stream: yield y`, or the same without `async`.
+    `async def node(stream): async for x in stream: yield y`, or the same without `async`. An `End`
+    that it yields is its last word, and how the stream ends for those after it.
     """
     if not (inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function)):
         raise _wrong("stream", "a generator function that takes the stream", function)

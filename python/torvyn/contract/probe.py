@@ -174,3 +174,11 @@ def attach(component: object, node: object) -> None:
         component._node = node  # type: ignore[attr-defined]
     except Exception:
         object.__setattr__(component, "_node", node)
+
+
+def attach_context(component: object, context: object) -> None:
+    """The same for what all elements of the flow share."""
+    try:
+        component._context = context  # type: ignore[attr-defined]
+    except Exception:
+        object.__setattr__(component, "_context", context)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Iterable, Iterator, Sequence
 from typing import Any, ClassVar, Final, TypeAlias
 
-from torvyn.contract.element import Element, Output
+from torvyn.contract.element import Context, Element, Output
 from torvyn.contract.options import RunMode
 from torvyn.contract.signals import End, Pending, Signal
 from torvyn.contract.verdict import Verdict
@@ -41,6 +41,8 @@ class Component:
 
     _node: Any = None
     """The running node, set by the reactor while the flow runs."""
+    _context: Context | None = None
+    """What all elements of the flow share, set by the reactor before the first of them."""
 
     def __init__(self, config: Any = "") -> None:
         self.config = config

@@ -47,6 +47,9 @@ class End:
     matched_stop: str | None = None
     reason: str | None = None
     """Why, in words: the reason a filter gave with `Verdict.block`."""
+    side: str | None = None
+    """What was filtered, when an engine's answer ended as `content_filter`: the `prompt`, or the
+    `completion`. None: a filter that no engine knows of."""
 
     def to_dict(self) -> dict[str, Any]:
         return {key: value for key, value in asdict(self).items() if value is not None}

@@ -9,6 +9,7 @@ generation  an answer on its way            step        what an engine makes
 response    steps -> deltas                 delta       what the caller gets
 timing      TTFT, latency, rates            source      an engine as the source of a flow
 shaping     an answer through a flow        service     a flow that answers requests
+prompt_flow a request through a flow        processor   an engine that a request leads to
 scripted, openai, local, mlc ...            the engines, imported when they are opened
 """
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from torvyn.engine.delta import Choice, Completion, Delta
     from torvyn.engine.engine import Engine
     from torvyn.engine.generation import Generation
+    from torvyn.engine.prompt_flow import PromptGuard
     from torvyn.engine.registry import ENGINES, open
     from torvyn.engine.request import Request
     from torvyn.engine.scripted import Scripted
@@ -35,6 +37,7 @@ __all__ = [
     "Delta",
     "Engine",
     "Generation",
+    "PromptGuard",
     "Request",
     "Scripted",
     "Service",
@@ -49,6 +52,7 @@ _HOMES = {
     "Choice": "delta",
     "Completion": "delta",
     "Delta": "delta",
+    "PromptGuard": "prompt_flow",
     "ChoiceStep": "step",
     "Step": "step",
 }

@@ -21,6 +21,8 @@ from torvyn.errors import InvalidInput, Unavailable
 from torvyn.loops.closing import AsyncClosing, Closing
 
 if TYPE_CHECKING:
+    from torvyn.engine.processor import EngineProcessor
+    from torvyn.engine.prompt_flow import PromptGuard
     from torvyn.engine.shaping import MakeFlow
     from torvyn.engine.shaping_away import AwayRun
     from torvyn.engine.source import EngineSource
@@ -63,14 +65,21 @@ class Engine(Closing, AsyncClosing, ABC):
         return {"engine": self.name}
 
     def generate(
-        self, asked: Asked, *, through: MakeFlow | None = None, **options: Any
+        self,
+        asked: Asked,
+        *,
+        through: MakeFlow | None = None,
+        prompt_guard: PromptGuard | None = None,
+        **options: Any,
     ) -> Generation:
         """An answer to a prompt, to messages, or to a `Request`; its options are the request's.
 
         `through` makes flows, such as `lambda: torvyn.Flow(guard(), Sentence())`: one for each
-        choice, and what comes out of it is the answer.
+        choice, and what comes out of it is the answer. `prompt_guard` is a flow that the texts of
+        the request go through before the engine is asked.
         """
-        generation = Generation(self, Request.make(asked, **options), through=through)
+        request = Request.make(asked, **options)
+        generation = Generation(self, request, through=through, prompt=prompt_guard)
         with self._lock:
             self._made[generation.request_id] = generation._run
         return generation
@@ -88,6 +97,13 @@ class Engine(Closing, AsyncClosing, ABC):
         from torvyn.engine.source import EngineSource
 
         return EngineSource(self, Request.make(asked, **options))
+
+    def processor(self, **options: Any) -> EngineProcessor:
+        """The engine behind a request: `torvyn.Flow(request.source(), guard, engine.processor())`.
+        The options are those of a request that says nothing of them."""
+        from torvyn.engine.processor import EngineProcessor
+
+        return EngineProcessor(self, options)
 
     def abort(self, request_id: str) -> bool:
         """Ends that request as `cancelled`, from any thread. False: there is none of that id."""

@@ -10,8 +10,9 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Awaitable, Sequence
+from dataclasses import dataclass
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from torvyn.engine.delta import Completion, Delta
 from torvyn.engine.driving import Reader
@@ -24,12 +25,29 @@ from torvyn.loops.background import background_loop
 from torvyn.loops.closing import AsyncClosing, Closing
 from torvyn.loops.handover import BUFFER, Handover
 from torvyn.loops.process_exit import wait_if_abandoned
-from torvyn.protocol.frames import FinishReason, Usage
+from torvyn.protocol.frames import FilterSide, FinishReason, Kind, Usage
 
 if TYPE_CHECKING:
     from torvyn.engine.engine import Engine
+    from torvyn.engine.prompt_flow import PromptFlow, PromptGuard
     from torvyn.engine.shaping import MakeFlow
     from torvyn.engine.shaping_away import AwayRun
+    from torvyn.reactor import Statistics
+
+
+@dataclass(frozen=True, slots=True)
+class FlowAccount:
+    """What one of the flows of an answer has counted."""
+
+    side: FilterSide
+    choice: int | None
+    """None for the prompt, which all choices share."""
+    kind: Kind
+    statistics: Statistics
+
+    def to_dict(self) -> dict[str, Any]:
+        about = {"side": self.side, "choice": self.choice, "kind": self.kind}
+        return {**about, **self.statistics.to_dict()}
 
 
 class Generation(Closing, AsyncClosing):
@@ -47,18 +65,28 @@ class Generation(Closing, AsyncClosing):
         request: Request,
         clock: Clock = time.perf_counter,
         through: MakeFlow | None = None,
+        prompt: PromptGuard | None = None,
     ) -> None:
         self.request = request
         self._run: Run | AwayRun
+        flow = None if prompt is None else _prompt_flow(prompt, request)
         if through is None:
-            self._run = Run(engine, request, clock)
+            self._run = Run(engine, request, clock, None, flow)
         else:
-            self._run = _through(engine, request, clock, through)
+            self._run = _through(engine, request, clock, through, flow)
         self._is_taken = False
 
     @property
     def request_id(self) -> str:
         return self.request.id
+
+    def log_as(self, request_id: str) -> None:
+        """What its flows call the request in logs; before it is read. Without it, its own id."""
+        prompt, lanes = self._run.prompt, self._run.lanes
+        if prompt is not None:
+            prompt.flow.request_id = request_id
+        if lanes is not None:
+            lanes.log_as(request_id)
 
     @property
     def usage(self) -> Usage:
@@ -71,9 +99,29 @@ class Generation(Closing, AsyncClosing):
         return self._run.finish_reasons
 
     @property
+    def filtered_side(self) -> FilterSide | None:
+        """Where a guard ended a choice as `content_filter`: in the prompt, then the engine was
+        never asked, or in the completion. None: no choice ended so."""
+        if "content_filter" not in self.finish_reasons:
+            return None
+        return "prompt" if self._run.is_prompt_blocked else "completion"
+
+    @property
     def timing(self) -> dict[str, float]:
         """The figures of `torvyn.engine.Timing`, as far as they are known."""
         return self._run.timing.figures(self.usage)
+
+    @property
+    def accounts(self) -> tuple[FlowAccount, ...]:
+        """What the flows that it goes through have counted: that of the prompt first, then one for
+        each choice and kind of delta."""
+        prompt, lanes = self._run.prompt, self._run.lanes
+        made = []
+        if prompt is not None:
+            made.append(FlowAccount("prompt", None, "text", prompt.flow.statistics))
+        for lane in () if lanes is None else lanes.all():
+            made.append(FlowAccount("completion", lane.index, lane.kind, lane.flow.statistics))
+        return tuple(made)
 
     def __aiter__(self) -> AsyncGenerator[Delta, None]:
         self._take()
@@ -101,13 +149,13 @@ class Generation(Closing, AsyncClosing):
         joined = Joined(self.request)
         for delta in self:
             joined.add(delta)
-        return joined.completion(self.usage, self.timing)
+        return joined.completion(self.usage, self.timing, self.filtered_side)
 
     async def acomplete(self) -> Completion:
         joined = Joined(self.request)
         async for delta in self:
             joined.add(delta)
-        return joined.completion(self.usage, self.timing)
+        return joined.completion(self.usage, self.timing, self.filtered_side)
 
     def stop(self) -> None:
         """Ends it in good order, from any thread: the reader gets what was held and the finish
@@ -200,16 +248,28 @@ class Deltas:
         raise StopIteration
 
 
-def _through(engine: Engine, request: Request, clock: Clock, make_flow: MakeFlow) -> Run | AwayRun:
+def _through(
+    engine: Engine,
+    request: Request,
+    clock: Clock,
+    make_flow: MakeFlow,
+    prompt: PromptFlow | None,
+) -> Run | AwayRun:
     # Flows stand on the reactor, which many programs with an engine never need.
     from torvyn.engine.shaping import Lanes
 
     lanes = Lanes(request, make_flow)
     if not lanes.are_away:
-        return Run(engine, request, clock, lanes)
+        return Run(engine, request, clock, lanes, prompt)
     from torvyn.engine.shaping_away import AwayRun
 
-    return AwayRun(Run(engine, request, clock), lanes)
+    return AwayRun(Run(engine, request, clock, None, prompt), lanes)
+
+
+def _prompt_flow(guard: PromptGuard, request: Request) -> PromptFlow:
+    from torvyn.engine.prompt_flow import PromptFlow
+
+    return PromptFlow(guard, request.id)
 
 
 def _same(delta: Delta | None) -> Delta | None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from torvyn.engine.delta import Completion, Delta
 from torvyn.engine.request import Request
 from torvyn.protocol.completion import Parts
-from torvyn.protocol.frames import FinishReason, Usage
+from torvyn.protocol.frames import FilterSide, FinishReason, Usage
 
 
 class Joined:
@@ -24,11 +24,17 @@ class Joined:
         if delta.finish_reason is not None:
             self._ends[delta.index] = (delta.finish_reason, delta.matched_stop)
 
-    def completion(self, usage: Usage, timing: Mapping[str, float]) -> Completion:
+    def completion(
+        self, usage: Usage, timing: Mapping[str, float], side: FilterSide | None = None
+    ) -> Completion:
+        """`side` is where guards ended choices as `content_filter`."""
         has_logprobs = self._request.logprobs
         choices = tuple(
             parts.choice(
-                index, *self._ends.get(index, ("cancelled", None)), has_logprobs=has_logprobs
+                index,
+                *self._ends.get(index, ("cancelled", None)),
+                has_logprobs=has_logprobs,
+                side=side,
             )
             for index, parts in enumerate(self._parts)
         )

@@ -6,9 +6,12 @@ import difflib
 import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from torvyn.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from torvyn.engine.source_request import RequestSource
 
 MOST_STOPS: Final = 16
 MOST_CHOICES: Final = 128
@@ -85,6 +88,15 @@ class Request:
             raise invalid(problems)
         return request
 
+    def source(self, roles: Sequence[str] = ()) -> RequestSource:
+        """The source of a flow that guards its texts: `Flow(request.source(), guard,
+        engine.processor())`. `roles` are those whose texts go through the flow; without them,
+        everybody's do."""
+        # It stands on components, which many programs with an engine never need.
+        from torvyn.engine.source_request import RequestSource
+
+        return RequestSource(self, roles)
+
     def problems(self) -> Iterator[str]:
         """All that is wrong with it, as sentences."""
         if (self.prompt is None) == (not self.messages):
@@ -146,6 +158,16 @@ def _is_text(value: object) -> bool:
 def _unknown(name: str) -> str:
     close = difflib.get_close_matches(name, _OPTIONS, 1)
     return f"`{name}` is no option of a request" + "".join(f"; `{one}` is" for one in close)
+
+
+def options_of(request: Request) -> dict[str, Any]:
+    """What the request does not leave at its default, which stands for what it leaves open."""
+    held = {item.name: (getattr(request, item.name), item.default) for item in fields(Request)}
+    return {
+        name: value
+        for name, (value, default) in held.items()
+        if value != default and name in _OPTIONS
+    }
 
 
 def invalid(problems: Sequence[str]) -> InvalidInput:

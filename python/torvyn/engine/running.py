@@ -27,6 +27,7 @@ from torvyn.protocol.frames import FinishReason, Usage
 
 if TYPE_CHECKING:
     from torvyn.engine.engine import Engine
+    from torvyn.engine.prompt_flow import PromptFlow
     from torvyn.engine.shaping import Lanes
 
 
@@ -46,6 +47,7 @@ class Run:
         "is_interrupted",
         "is_over",
         "lanes",
+        "prompt",
         "request",
         "response",
         "timing",
@@ -57,9 +59,12 @@ class Run:
         request: Request,
         clock: Clock = time.perf_counter,
         lanes: Lanes | None = None,
+        prompt: PromptFlow | None = None,
     ) -> None:
-        """`lanes` are what every delta goes through, when all their stages are inline."""
+        """`lanes` are what every delta goes through, when all their stages are inline; `prompt`
+        is what the request goes through before the engine is asked."""
         self.request = request
+        self.prompt = prompt
         self.lanes = lanes
         self.timing = Timing(clock)
         self.response = Response(request, engine.vocabulary, is_limited=engine.limits_tokens)
@@ -82,6 +87,11 @@ class Run:
     @property
     def finish_reasons(self) -> tuple[FinishReason | None, ...]:
         return self.response.finish_reasons if self.lanes is None else tuple(self.lanes.reasons)
+
+    @property
+    def is_prompt_blocked(self) -> bool:
+        """A guard has refused the request, and the engine was not asked."""
+        return self.prompt is not None and self.prompt.is_blocked
 
     async def deltas(self, delivered: Callable[[], None]) -> AsyncGenerator[Delta, None]:
         """Everything, to the usage at the end. What the engine raises comes after the deltas that
@@ -203,7 +213,12 @@ class Run:
             raise
         self.timing.started()
         is_empty = self.request.max_tokens == 0 or self.is_interrupted
-        self._steps = _nothing() if is_empty else aiter(self._engine.steps(self.request))
+        if is_empty:
+            self._steps = _nothing()
+        elif self.prompt is not None:
+            self._steps = self.prompt.steps(self._engine, self.request)
+        else:
+            self._steps = aiter(self._engine.steps(self.request))
         return self._steps
 
     def _interrupt_here(self) -> None:
@@ -226,10 +241,10 @@ class Run:
 
     async def _close_steps(self) -> None:
         steps = self._steps
-        if isinstance(steps, AsyncGenerator):
+        if (close := getattr(steps, "aclose", None)) is not None:
             # What an engine cannot clean up is no failure of the request.
             with contextlib.suppress(Exception):
-                await steps.aclose()
+                await close()
 
     def _end(self, reason: FinishReason) -> list[Delta]:
         if self.request.max_tokens == 0 and reason == "stop":

@@ -1,31 +1,35 @@
 """A flow as a service: requests go to its engine, answers come through its guards.
 
-    [flow.chat.nodes.model]   component = "engine:local"
-    [flow.chat.nodes.policy]  component = "blocklist"
-    [flow.chat.nodes.answer]  component = "response"
+    [flow.chat.nodes.question]  component = "request"
+    [flow.chat.nodes.privacy]   component = "redact"
+    [flow.chat.nodes.model]     component = "engine:local"
+    [flow.chat.nodes.policy]    component = "blocklist"
+    [flow.chat.nodes.answer]    component = "response"
 
 The engine is opened once and shared; what lies between it and the response is made anew for every
-choice of every request. The config of the engine's node gives the requests their defaults.
+choice of every request, and what lies between the request and the engine for every request. The
+config of the engine's node gives the requests their defaults. Without a `request` the engine is the
+first node, and prompts reach it as they are.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, Self
 
 from torvyn.engine.engine import Asked, Engine
 from torvyn.engine.generation import Generation
-from torvyn.engine.request import Message, Request
+from torvyn.engine.processor import EngineProcessor
+from torvyn.engine.request import Message, Request, options_of
+from torvyn.engine.service_parts import Parts, parts, unfit
 from torvyn.engine.source import EngineSource
-from torvyn.errors import LinkError
+from torvyn.engine.source_request import RequestSource
 from torvyn.loops.closing import Closing
 
 if TYPE_CHECKING:
+    from torvyn.engine.prompt_flow import PromptGuard
     from torvyn.engine.shaping import MakeFlow
     from torvyn.link.plan import NodePlan, Plan
-
-RESPONSE = "response"
 
 
 class Service(Closing):
@@ -38,6 +42,7 @@ class Service(Closing):
         defaults: Mapping[str, Any] | None = None,
         make_flow: MakeFlow | None = None,
         deadline_s: float | None = None,
+        prompt_guard: PromptGuard | None = None,
     ) -> None:
         self.name = name
         self.engine = engine
@@ -46,26 +51,35 @@ class Service(Closing):
         self._defaults = dict(defaults or {})
         self._preamble: tuple[Message, ...] = tuple(self._defaults.pop("messages", None) or ())
         self._make_flow = make_flow
+        self._prompt_guard = prompt_guard
 
     @classmethod
     def open(cls, plan: Plan) -> Self:
         """Opens the engine that the plan names; raises when the plan is no service."""
         from torvyn.reactor import Flow
 
-        node, middle = parts(plan)
-        source = _source(node, plan)
-        given = source.options(node.config)
+        found = parts(plan)
+        source = _source_of(found.engine, plan)
+        given = source.options(found.engine.config)
+        guard, asked = _prompt_guard(found)
         engine = source.open_engine(given)
-        make_flow = (lambda: Flow.from_plan(middle)) if middle.nodes else None
-        return cls(plan.name, engine, source.defaults(given), make_flow, plan.deadline_s)
+        answer = found.answer
+        make_flow = (lambda: Flow.from_plan(answer)) if answer.nodes else None
+        defaults = source.defaults(given) | asked
+        return cls(plan.name, engine, defaults, make_flow, plan.deadline_s, guard)
 
     def generate(self, asked: Asked, **options: Any) -> Generation:
         """An answer, through the flow. What the request leaves open, the flow's config says."""
         if isinstance(asked, Request):
-            options = _said(asked) | options
+            options = options_of(asked) | options
             asked = asked.messages if asked.prompt is None else asked.prompt
         options = self._defaults | {key: held for key, held in options.items() if held is not None}
-        return self.engine.generate(self._with_preamble(asked), through=self._make_flow, **options)
+        return self.engine.generate(
+            self._with_preamble(asked),
+            through=self._make_flow,
+            prompt_guard=self._prompt_guard,
+            **options,
+        )
 
     def _with_preamble(self, asked: str | Sequence[Message]) -> str | Sequence[Message]:
         if not self._preamble:
@@ -77,52 +91,28 @@ class Service(Closing):
         self.engine.close()
 
 
-def _said(request: Request) -> dict[str, Any]:
-    """What the request does not leave at its default, which stands for what it leaves open."""
-    held = {item.name: (getattr(request, item.name), item.default) for item in fields(Request)}
-    asked = ("prompt", "messages")
-    return {
-        name: value
-        for name, (value, default) in held.items()
-        if value != default and name not in asked
-    }
-
-
-def parts(plan: Plan) -> tuple[NodePlan, Plan]:
-    """The node of the engine, and the flow between it and the response."""
-    sources = [node for node in plan.nodes if node.role == "source"]
-    if len(sources) != 1 or not sources[0].component.name.startswith("engine:"):
-        raise _unfit(plan, "it needs one source, and that an engine such as `engine:local`")
-    responses = [node for node in plan.nodes if node.component.name == RESPONSE]
-    if len(responses) != 1:
-        raise _unfit(plan, f"it needs one sink `{RESPONSE}`, and has {len(responses)}")
-    ends = {sources[0].name, responses[0].name}
-    middle = replace(
-        plan,
-        nodes=tuple(node for node in plan.nodes if node.name not in ends),
-        edges=tuple(e for e in plan.edges if e.source not in ends and e.target not in ends),
-    )
-    heads = {edge.target for edge in plan.edges if edge.source in ends}
-    tails = {edge.source for edge in plan.edges if edge.target in ends}
-    if len(heads) != 1 or len(tails) != 1:
-        raise _unfit(plan, "one edge leaves the engine, and one reaches the response")
-    if middle.nodes and (middle.head not in heads or middle.tail not in tails):
-        raise _unfit(plan, "the node before the response sends to the response alone")
-    return sources[0], middle
-
-
-def _source(node: NodePlan, plan: Plan) -> EngineSource:
+def _source_of(node: NodePlan, plan: Plan) -> EngineSource:
+    """What knows how to open the engine of that node, be it a source or a processor."""
     from torvyn.link.loading import instantiate
 
-    source = instantiate(node.component)
-    if not isinstance(source, EngineSource):
-        raise _unfit(plan, f"`{node.name}` is no engine")
-    return source
+    component = instantiate(node.component)
+    if isinstance(component, EngineProcessor):
+        return component.source_type()
+    if not isinstance(component, EngineSource):
+        raise unfit(plan, f"`{node.name}` is no engine")
+    return component
 
 
-def _unfit(plan: Plan, why: str) -> LinkError:
-    return LinkError(
-        "engine.flow-unfit",
-        f"flow `{plan.name}` answers no requests: {why}",
-        hint="engine -> guards, processors and aggregators -> response",
-    )
+def _prompt_guard(found: Parts) -> tuple[PromptGuard | None, dict[str, Any]]:
+    """What requests go through before the engine is asked, and what their node says of them."""
+    from torvyn.engine.prompt_flow import PromptGuard
+    from torvyn.reactor import Flow
+
+    node, plan = found.request, found.prompt
+    if node is None or plan is None:
+        return None, {}
+    given = RequestSource().options(node.config)
+    defaults = {} if given["messages"] is None else {"messages": given["messages"]}
+    if not plan.nodes:
+        return None, defaults
+    return PromptGuard(lambda: Flow.from_plan(plan), given["roles"] or None), defaults

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, get_args
 
 from torvyn.contract import Element, End, Output
@@ -133,6 +133,7 @@ class Lanes:
         self.reasons: list[FinishReason | None] = [None] * request.n
         self.are_away = False
         """Stages work elsewhere: more may leave at any time, and not all is taken at once."""
+        self._request_id = request.id
         self._make_flow = make_flow
         # Made at once: a flow that cannot be fed is refused before the engine is asked.
         self._next: Flow | None = self._fit(make_flow())
@@ -223,6 +224,15 @@ class Lanes:
             self._only = lane if is_only else self._only
         return lane
 
+    def all(self) -> Iterable[Lane]:
+        return self._lanes.values()
+
+    def log_as(self, request_id: str) -> None:
+        """Which request its flows work for, before they run."""
+        self._request_id = request_id
+        if self._next is not None:
+            self._next.request_id = request_id
+
     def missing(self, deltas: Sequence[Delta]) -> list[Lane]:
         """The lanes that these will need and that are not there yet."""
         known = set(self._lanes)
@@ -279,6 +289,7 @@ class Lanes:
                 f"no answer goes through flow `{plan.name}`: it has a source or a sink of its own",
                 hint="leave them out: the engine is the source, and whoever asks the sink",
             )
+        flow.request_id = self._request_id
         self.are_away = self.are_away or any(node.run != "inline" for node in plan.nodes)
         return flow
 

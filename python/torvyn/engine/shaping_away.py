@@ -13,6 +13,7 @@ from typing import Final
 
 from torvyn.engine.delta import Delta
 from torvyn.engine.driving import Reader, push
+from torvyn.engine.prompt_flow import PromptFlow
 from torvyn.engine.request import Request
 from torvyn.engine.running import Run
 from torvyn.engine.shaping import Lanes
@@ -42,6 +43,18 @@ class AwayRun:
     @property
     def usage(self) -> Usage:
         return self._run.usage
+
+    @property
+    def is_prompt_blocked(self) -> bool:
+        return self._run.is_prompt_blocked
+
+    @property
+    def lanes(self) -> Lanes:
+        return self._lanes
+
+    @property
+    def prompt(self) -> PromptFlow | None:
+        return self._run.prompt
 
     @property
     def finish_reasons(self) -> tuple[FinishReason | None, ...]:

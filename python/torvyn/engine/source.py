@@ -9,22 +9,20 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
 from collections.abc import Generator, Mapping
 from dataclasses import asdict, replace
-from pathlib import Path
 from typing import Any, ClassVar
 
-from torvyn.components.config import parse_config, wrong_config
+from torvyn.components.config import parse_config
 from torvyn.components.spec import Option, Spec
 from torvyn.contract import PENDING, End, Output, Source
 from torvyn.contract.signals import Pending
 from torvyn.engine.delta import Delta
 from torvyn.engine.engine import Engine
 from torvyn.engine.generation import Generation
+from torvyn.engine.prompt_file import read_prompt
 from torvyn.engine.registry import open as open_engine
 from torvyn.engine.request import Request
-from torvyn.errors import MissingError
 from torvyn.loops.background import background_loop
 from torvyn.loops.handover import BUFFER, Handover
 
@@ -123,7 +121,7 @@ class EngineSource(Source):
         loop = self.loop or background_loop()
         self._generation = self._engine.generate(self._request)
         self._handover = Handover(loop, self.wake)
-        self._handover.begin(aiter(self._generation), _Outputs(self._generation))
+        self._handover.begin(aiter(self._generation), Outputs(self._generation))
         return self._handover
 
     def _pull_nothing(self, handover: Handover[Output | End]) -> Output | End | Pending | None:
@@ -142,7 +140,7 @@ class EngineSource(Source):
             return Request.make(given["messages"], **options)
         prompt = given["prompt"]
         if given["path"] is not None or prompt is None:
-            prompt = _read(self.spec, given["path"])
+            prompt = read_prompt(self.spec, given["path"])
         return Request.make(prompt, **options)
 
 
@@ -159,7 +157,7 @@ class _Driver:
         yield
 
 
-class _Outputs:
+class Outputs:
     """Deltas -> elements, and after the last one the end."""
 
     def __init__(self, generation: Generation) -> None:
@@ -172,9 +170,7 @@ class _Outputs:
 
     def __call__(self, delta: Delta | None) -> Output | End | None:
         if delta is None:
-            usage = self._generation.usage
-            counts = {**asdict(usage), "total_tokens": usage.total_tokens}
-            return End(self._finish, counts, self._matched)
+            return self.end()
         is_plain = delta.kind == "text" and not delta.token_ids and delta.logprobs is None
         if is_plain and delta.delta_text and delta.finish_reason is None:
             return Output(delta.delta_text, attributes=self._plain[delta.index])
@@ -187,6 +183,12 @@ class _Outputs:
             return None
         return Output(delta.delta_text, attributes=self._own(delta))
 
+    def end(self) -> End:
+        """How it ended, after the last delta."""
+        usage = self._generation.usage
+        counts = {**asdict(usage), "total_tokens": usage.total_tokens}
+        return End(self._finish, counts, self._matched, side=self._generation.filtered_side)
+
     def _own(self, delta: Delta) -> dict[str, Any]:
         attributes: dict[str, Any] = {"choice": delta.index, "kind": delta.kind}
         if delta.token_ids:
@@ -194,19 +196,3 @@ class _Outputs:
         if delta.logprobs is not None:
             attributes["logprobs"] = delta.logprobs
         return attributes
-
-
-def _read(spec: Spec, path: str | None) -> str:
-    """The prompt from a file or standard input; a last line end is no part of it."""
-    if path is None:
-        text = sys.stdin.read() if sys.stdin is not None else ""
-    else:
-        try:
-            text = Path(path).read_text(encoding="utf-8")
-        except FileNotFoundError:
-            raise MissingError(
-                "components.file-missing", f"`{spec.name}`: there is no file `{path}`"
-            ) from None
-        except (OSError, UnicodeDecodeError) as error:
-            raise wrong_config(spec, f"the prompt in `{path}` cannot be read: {error}") from error
-    return text.removesuffix("\n")

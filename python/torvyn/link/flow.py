@@ -21,6 +21,7 @@ from torvyn.link.loading import Library
 from torvyn.link.nodes import NodeLinker
 from torvyn.link.plan import EdgePlan, NodePlan, Plan
 from torvyn.link.policy import FAIL_FAST, Handling, read_policy
+from torvyn.link.requests import check_requests
 from torvyn.link.router_ports import check_router_ports
 from torvyn.link.topology import Graph, judge, order
 from torvyn.link.traits import ERROR, INPUT, OUTPUT
@@ -100,15 +101,17 @@ class FlowLinker:
         named = [node.component for node in draft.nodes.values() if is_a(node.component, str)]
         if named:
             self._library.warm(named)
+        fed = {edge.target for edge in draft.edges}
         for name, node in draft.nodes.items():
             self._nodes[name] = self._node_linker.link(
-                node, configs[name], handlings[name], self._problems
+                node, configs[name], handlings[name], self._problems, has_input=name in fed
             )
         for index, edge in enumerate(draft.edges):
             self._link_edge(edge, f"{self._path}.edges[{index}]")
         self._settle_letters(handlings)
         if self._is_whole:
             check_router_ports(self._nodes, draft.nodes, self._edges, self._path, self._problems)
+            check_requests(self._nodes, self._edges, self._problems)
         judge(self._graph(), self._problems, open_start=open_start, open_end=open_end)
         return self._plan()
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from torvyn.components import BUILTINS, ENGINES
+from torvyn.components import BUILTINS, ENGINE_PROCESSORS, ENGINES, REQUEST
 from torvyn.contract import ROLES, Component
 from torvyn.contract.probe import class_name, describe, module_of, read
 from torvyn.errors import ContractError, LinkError, Location
@@ -46,8 +46,11 @@ class Library:
     cache_dir: Path | None = None
     """Where compiled components are kept; None: in the user's cache."""
 
-    def find(self, name: str, place: Location | None, problems: Problems) -> Found | None:
-        """The component of that name, or None and a problem."""
+    def find(
+        self, name: str, place: Location | None, problems: Problems, *, has_input: bool = False
+    ) -> Found | None:
+        """The component of that name, or None and a problem. An engine with an input is a
+        processor, one without a source."""
         record = self.declared.get(name)
         if name.startswith("oci://"):
             message = f"`{name}` lies in a registry, which this build does not read"
@@ -57,13 +60,14 @@ class Library:
             return self._find_declared(record, problems)
         if name.endswith(".wasm"):
             return self._find_guest(Path(name).stem, self.folder / name, place, problems)
-        if name in BUILTINS or name in ENGINES:
-            target = BUILTINS.get(name) or ENGINES[name]
+        engines = ENGINE_PROCESSORS if has_input else ENGINES
+        target = BUILTINS.get(name) or engines.get(name) or REQUEST.get(name)
+        if target is not None:
             return _find(ComponentRef("builtin", name, target), place, problems)
         third_party = installed()
         if name in third_party:
             return _find(ComponentRef("entry-point", name, third_party[name]), place, problems)
-        known = [*self.declared, *BUILTINS, *ENGINES, *third_party]
+        known = [*self.declared, *BUILTINS, *REQUEST, *ENGINES, *third_party]
         advice = suggestion(name, known, "declare it with [[component]], or name a built-in one")
         message = f"there is no component `{name}`"
         problems.add("link.component-unknown", message, place, advice)

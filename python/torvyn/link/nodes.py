@@ -39,11 +39,17 @@ class NodeLinker:
         self._defaults = defaults
 
     def link(
-        self, draft: NodeDraft, config: Any, handling: Handling, problems: Problems
+        self,
+        draft: NodeDraft,
+        config: Any,
+        handling: Handling,
+        problems: Problems,
+        *,
+        has_input: bool = False,
     ) -> NodePlan | None:
         """The node, or None when its component was not found or cannot be looked at."""
         path = f"flow.{self._flow}.nodes.{draft.name}"
-        found = self._find(draft, path, problems)
+        found = self._find(draft, path, problems, has_input)
         if found is None:
             return None
         try:
@@ -117,7 +123,9 @@ class NodeLinker:
             for name, default in defaults.items()
         }
 
-    def _find(self, draft: NodeDraft, path: str, problems: Problems) -> Found | None:
+    def _find(
+        self, draft: NodeDraft, path: str, problems: Problems, has_input: bool
+    ) -> Found | None:
         given = draft.component
         if isinstance(given, Component):
             name = class_name(given)
@@ -125,7 +133,9 @@ class NodeLinker:
             return Found(ComponentRef("object", name, target, given), given)
         place = place_of(draft, "component", f"{path}.component")
         if isinstance(given, str):
-            return self._library.find(given, place, problems) if given else None
+            if not given:
+                return None
+            return self._library.find(given, place, problems, has_input=has_input)
         problems.add("link.component-unknown", f"{shown(given)} is not a component", place)
         return None
 

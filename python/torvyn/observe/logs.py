@@ -82,6 +82,12 @@ def message_of(record: logging.LogRecord) -> str:
         return f"{probe.shown(record.msg)} (its arguments do not fit: {probe.describe(error)})"
 
 
+def _time(record: logging.LogRecord) -> str:
+    """When it was made, as RFC 3339 has it, in UTC."""
+    made = datetime.fromtimestamp(record.created, UTC)
+    return made.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
 class JsonFormatter(logging.Formatter):
     """A record a line, with the fields that were given as `extra`."""
 
@@ -91,7 +97,7 @@ class JsonFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         fields: dict[str, Any] = {
-            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "time": _time(record),
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": self._redactor.text(message_of(record)),
@@ -105,8 +111,8 @@ class JsonFormatter(logging.Formatter):
 
 
 class HumanFormatter(logging.Formatter):
-    """`[torvyn] warning: ...`, or the name of another logger in place of `torvyn`; an exception is
-    one line, with its traceback when asked for.
+    """`2026-01-31T12:00:00.000Z [torvyn] warning: ...`, or the name of another logger in place of
+    `torvyn`; an exception is one line, with its traceback when asked for.
 
     Only the first line of a record begins at the margin, so no text can pass for another record.
     """
@@ -119,7 +125,7 @@ class HumanFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         is_ours = record.name == LOGGER or record.name.startswith(f"{LOGGER}.")
         name = LOGGER if is_ours else record.name
-        text = f"[{name}] {record.levelname.lower()}: {message_of(record)}"
+        text = f"{_time(record)} [{name}] {record.levelname.lower()}: {message_of(record)}"
         if record.exc_info and record.exc_info[1] is not None:
             error = record.exc_info[1]
             text += f": {_probe().describe(error)}"

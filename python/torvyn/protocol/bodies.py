@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from torvyn.protocol.encoder import columns
-from torvyn.protocol.frames import FinishReason, Start, ToolCall, Usage
+from torvyn.protocol.frames import FilterSide, FinishReason, Start, ToolCall, Usage
 
 
 class Answer(Protocol):
@@ -26,6 +26,8 @@ class Answer(Protocol):
     def logprobs(self) -> Sequence[Mapping[str, Any]] | None: ...
     @property
     def matched_stop(self) -> str | None: ...
+    @property
+    def side(self) -> FilterSide | None: ...
 
 
 def chat_body(start: Start, answers: Sequence[Answer], usage: Usage) -> dict[str, Any]:
@@ -81,6 +83,8 @@ def _choice(answer: Answer, what: dict[str, Any], logprobs: Any) -> dict[str, An
     choice["finish_reason"] = answer.finish_reason
     if answer.matched_stop is not None:
         choice["stop_reason"] = answer.matched_stop
+    if answer.side is not None:
+        choice["content_filter"] = {"side": answer.side}
     return choice
 
 

@@ -10,7 +10,16 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, cast
 
-from torvyn.protocol.frames import FINISH_REASONS, Error, FinishReason, Kind, ToolCall, Usage
+from torvyn.protocol.frames import (
+    FILTER_SIDES,
+    FINISH_REASONS,
+    Error,
+    FilterSide,
+    FinishReason,
+    Kind,
+    ToolCall,
+    Usage,
+)
 
 Json = Mapping[str, Any]
 
@@ -56,13 +65,15 @@ def finish_reason(choice: Json, path: str) -> FinishReason | None:
     return _REASONS.get(reason, "stop") if reason else None
 
 
-def who_stopped(choice: Json) -> tuple[str | None, str | None]:
-    """The stop string and who stopped it. vLLM says `stop_reason`, SGLang `matched_stop`; both
-    also give token ids there, which are no stop strings."""
+def who_stopped(choice: Json) -> tuple[str | None, str | None, FilterSide | None]:
+    """The stop string, who stopped it and what a guard filtered. vLLM says `stop_reason`, SGLang
+    `matched_stop`; both also give token ids there, which are no stop strings."""
     stops = (choice.get(name) for name in ("stop_reason", "matched_stop"))
     matched = next((stop for stop in stops if isinstance(stop, str)), None)
     by = choice.get("stopped_by")
-    return matched, by if isinstance(by, str) else None
+    filtered = choice.get("content_filter")
+    side = filtered.get("side") if isinstance(filtered, dict) else None
+    return matched, by if isinstance(by, str) else None, side if side in FILTER_SIDES else None
 
 
 def spoken(delta: Json, path: str) -> Iterator[tuple[Kind, str]]:

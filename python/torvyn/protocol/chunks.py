@@ -168,7 +168,8 @@ class ChunkReader:
             if reason is not None and index not in self._finished:
                 self._finished.add(index)
                 yield from self._release(index)
-                yield Finish(index, reason, *fields.who_stopped(choice))
+                matched, by, side = fields.who_stopped(choice)
+                yield Finish(index, reason, matched, by, side=side)
         if (usage := fields.usage(chunk)) is not None:
             yield usage
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from torvyn.protocol.frames import FinishReason, Kind, ToolCall, Usage
+from torvyn.protocol.frames import FilterSide, FinishReason, Kind, ToolCall, Usage
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +20,8 @@ class Choice:
     tool_calls: tuple[ToolCall, ...] = ()
     logprobs: tuple[Mapping[str, Any], ...] | None = None
     matched_stop: str | None = None
+    side: FilterSide | None = None
+    """With `content_filter`: whether the prompt or the completion was filtered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +69,13 @@ class Parts:
             self._logprobs += logprobs
 
     def choice(
-        self, index: int, reason: FinishReason, matched_stop: str | None, *, has_logprobs: bool
+        self,
+        index: int,
+        reason: FinishReason,
+        matched_stop: str | None,
+        *,
+        has_logprobs: bool,
+        side: FilterSide | None = None,
     ) -> Choice:
         calls = sorted(self._calls.items())
         return Choice(
@@ -78,4 +86,5 @@ class Parts:
             tuple(ToolCall(at, id, name, "".join(parts)) for at, (id, name, parts) in calls),
             tuple(self._logprobs) if has_logprobs else None,
             matched_stop,
+            side if reason == "content_filter" else None,
         )

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
-from typing import Any
+from dataclasses import fields, replace
+from typing import Any, Final
 
 from torvyn._native import EventParser
 from torvyn.protocol.chunks import ChunkDecoder, ChunkDialect, ChunkReader, Item
@@ -29,6 +29,7 @@ from torvyn.protocol.frames import (
 )
 
 LINE_LIMIT = 8 << 20
+_OF_FINISH: Final = frozenset(field.name for field in fields(Finish))
 
 
 class Decoder:
@@ -132,8 +133,14 @@ def _end(record: Mapping[str, Any]) -> End:
     usage = record.get("usage")
     if usage is not None:
         usage = Usage(**{name: count for name, count in usage.items() if name != "total_tokens"})
-    finish = tuple(Finish(**one) for one in record["finish"])
+    finish = tuple(_finish(one) for one in record["finish"])
     return End(record["seq"], finish, usage, record.get("timing"))
+
+
+def _finish(one: Mapping[str, Any]) -> Finish:
+    """Members that a later version may have added are passed over."""
+    known = {name: value for name, value in one.items() if name in _OF_FINISH}
+    return Finish(**known)
 
 
 class _Answer:

@@ -69,8 +69,8 @@ class Encoder(FrameEncoder):
         return self.call((call.index, id, name, arguments or ""), index, odds, seq)
 
     def ended(self, end: End) -> bytes:
-        finish: list[tuple[int, str, str | None, str | None]] = [
-            (one.index, one.reason, _maybe(one.matched_stop), _maybe(one.stopped_by))
+        finish: list[tuple[int, str, str | None, str | None, str | None]] = [
+            (one.index, one.reason, _maybe(one.matched_stop), _maybe(one.stopped_by), one.side)
             for one in end.finish
         ]
         usage = end.usage

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 Kind = Literal["text", "reasoning", "tool_call"]
+FilterSide = Literal["prompt", "completion"]
+"""Where a guard ended an answer: in what was asked, or in what was answered."""
 FinishReason = Literal["stop", "length", "content_filter", "tool_calls", "cancelled", "error"]
 
 VERSION: Final = 1
@@ -26,6 +28,7 @@ FINISH_REASONS: Final[tuple[FinishReason, ...]] = (
     "cancelled",
     "error",
 )
+FILTER_SIDES: Final[tuple[FilterSide, ...]] = ("prompt", "completion")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +63,8 @@ class Finish:
     reason: FinishReason
     matched_stop: str | None = None
     stopped_by: str | None = None
+    side: FilterSide | None = None
+    """With `content_filter`: what was filtered."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,11 @@ from typing import Any, Final
 
 from torvyn.protocol.failure import bad_frame
 from torvyn.protocol.frames import (
+    FILTER_SIDES,
     Delta,
     End,
     Error,
+    FilterSide,
     Finish,
     Frame,
     Heartbeat,
@@ -62,6 +64,11 @@ def _delta(seq: int, delta: Any) -> Delta:
     return Delta(seq, delta.index, kind, text, call, logprobs)
 
 
+def _side(one: Any) -> FilterSide | None:
+    """What was filtered; a word that a later version may have added is none."""
+    return next((side for side in FILTER_SIDES if side == one.side), None)
+
+
 def _end(seq: int, end: Any) -> End:
     finish = tuple(
         Finish(
@@ -69,6 +76,7 @@ def _end(seq: int, end: Any) -> End:
             _REASONS.get(one.reason, "stop"),
             _said(one, "matched_stop"),
             _said(one, "stopped_by"),
+            side=_side(one),
         )
         for one in end.finish
     )

@@ -154,6 +154,7 @@ class ProtoEncoder:
                 reason=REASON_NUMBERS[one.reason],
                 matched_stop=_maybe(one.matched_stop),
                 stopped_by=_maybe(one.stopped_by),
+                side=one.side,
             )
             for one in end.finish
         ]

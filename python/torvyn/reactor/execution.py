@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING
 
 from torvyn._native import ManualClock, NativeFlow
 from torvyn.contract import End
+from torvyn.contract.probe import is_a
+from torvyn.contract.requests import RequestProcessor
 from torvyn.link.plan import Plan
 from torvyn.reactor import blueprint, statistics
 from torvyn.reactor.abandonment import Abandonment
@@ -47,6 +49,7 @@ class Execution:
         trace_limit: int = 0,
         is_abandonable: bool = False,
         steps: Steps | None = None,
+        request_id: str | None = None,
     ) -> None:
         self.plan = plan
         self.error: BaseException | None = None
@@ -73,7 +76,7 @@ class Execution:
         self.limits = TimeLimits(self)
         # In a simulation nothing runs by real time.
         self._blocking = Blocking(self.limits.watched if steps is None else _unwatched)
-        self.context = make_context(plan)
+        self.context = make_context(plan, request_id)
         self._audit = Audit(plan.audit, plan.audit_file, plan.name, self.context.flow_id)
 
     # Start
@@ -287,6 +290,10 @@ class Execution:
 
     def drain(self) -> None:
         self._is_drained = True
+        for runner in self.runners:
+            if is_a(runner.component, RequestProcessor):
+                # Its source has long ended: an engine behind a request would go on for itself.
+                runner.component.drain()
         if self._native is not None:
             self._native.drain()
 

@@ -59,6 +59,8 @@ class Flow(FlowBuilder):
         self._trace_limit = 0
         self._is_cancelled = False
         self._is_fed = False
+        self.request_id: str | None = None
+        """Of the request that it works for; `Element.context` has it. Set before the flow runs."""
         draft = FlowDraft(
             name,
             priority=priority,
@@ -379,6 +381,7 @@ class Flow(FlowBuilder):
                 trace_limit=self._trace_limit,
                 is_abandonable=is_abandonable,
                 steps=steps,
+                request_id=self.request_id,
             )
             self._execution = execution
         return execution.prepare()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from torvyn.components.sink_file import File
 from torvyn.contract import Component, Context
 from torvyn.contract.probe import is_a
+from torvyn.contract.requests import RequestProcessor, RequestSource
 from torvyn.link import instantiate
 from torvyn.link.plan import NodePlan, Plan
 from torvyn.reactor.failure import raise_start_failure
@@ -28,7 +29,17 @@ def make_runners(plan: Plan, audit: Audit, steps: Steps | None = None) -> list[R
             runners.append(runner_of(node, _component(plan, node, audit), steps))
         except BaseException as error:
             raise_start_failure(plan, node, error)
+    _connect_request(runners)
     return runners
+
+
+def _connect_request(runners: list[Runner]) -> None:
+    """An engine with an input finds there the texts of a request, and the rest of it here."""
+    components = [runner.component for runner in runners]
+    source = next((one for one in components if is_a(one, RequestSource)), None)
+    for component in components:
+        if is_a(component, RequestProcessor):
+            component.request_source = source
 
 
 def _component(plan: Plan, node: NodePlan, audit: Audit) -> Component:
@@ -55,11 +66,12 @@ def _allowance(plan: Plan, node: NodePlan, audit: Audit) -> Allowance:
     )
 
 
-def make_context(plan: Plan) -> Context:
+def make_context(plan: Plan, request_id: str | None = None) -> Context:
     deadline_s, ids = plan.deadline_s, os.urandom(24).hex()
     return Context(
         flow_id=ids[:16],
         flow_name=plan.name,
         trace_id=ids[16:],
         deadline_ns=None if deadline_s is None else time.monotonic_ns() + int(deadline_s * 1e9),
+        request_id=request_id,
     )

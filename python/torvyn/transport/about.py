@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from torvyn.transport.refusal import unknown_flow
+
 if TYPE_CHECKING:
     from torvyn.transport.application import Application
     from torvyn.transport.exchange import Exchange
 
 MODEL: Final = "/v1/models/"
+FLOW: Final = "/flows/"
 _PROMETHEUS: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 
@@ -35,19 +38,22 @@ async def ready(app: Application, exchange: Exchange) -> None:
 
 
 async def flows(app: Application, exchange: Exchange) -> None:
-    """What is counted of each flow, and what runs for this caller's tenant."""
+    """What is counted of each flow, and what runs or has ended for this caller's tenant."""
     counted = [
         {"name": name, **app.meter.flows[name].to_dict(), **dict(service.engine.describe())}
         for name, service in app.services.items()
     ]
-    streams = [
-        # Who knows an id can stop its stream: only the beginning is shown.
-        {"id": call.id[:8] + "...", "flow": call.flow, "dialect": call.asked.dialect}
-        | call.generation.timing
-        for call in app.calls.values()
-        if call.wire.caller.tenant == exchange.caller.tenant
-    ]
-    await exchange.answer({"flows": counted, "streams": streams})
+    streams = list(app.instances.running(exchange.caller))
+    ended = list(app.instances.ended_lately(exchange.caller))
+    await exchange.answer({"flows": counted, "streams": streams, "ended": ended})
+
+
+async def one_flow(app: Application, exchange: Exchange) -> None:
+    """One answer that is made, or was made lately, with what its flows have counted."""
+    found = app.instances.find(exchange.path.removeprefix(FLOW), exchange.caller)
+    if found is None:
+        raise unknown_flow()
+    await exchange.answer(found)
 
 
 async def metrics(app: Application, exchange: Exchange) -> None:

@@ -28,9 +28,11 @@ from torvyn.transport.caller import Caller
 from torvyn.transport.exchange import Exchange, Left, Receive, Scope, Send
 from torvyn.transport.gate import Gate
 from torvyn.transport.held import Held
+from torvyn.transport.instances import Instances
 from torvyn.transport.meter import Meter
 from torvyn.transport.refusal import (
     Refusal,
+    log_failure,
     openai_body,
     own_body,
     shutting_down,
@@ -38,6 +40,7 @@ from torvyn.transport.refusal import (
     told,
     unknown_stream,
 )
+from torvyn.transport.request_log import log_request, log_stream
 from torvyn.transport.sessions.book import Sessions
 from torvyn.transport.sessions.reader import Client, Reader
 from torvyn.transport.settings import Settings
@@ -72,6 +75,7 @@ class Application:
         self.calls: dict[str, Call] = {}
         self.held = Held(self._begin, self._end)
         self.meter = Meter(self.services)
+        self.instances = Instances(self.calls, self.services)
         self.is_draining = False
         self.created = int(time.time())
         self.access = Access(settings)
@@ -160,11 +164,16 @@ class Application:
             # Whoever asks chooses the word: only those that mean something are counted apart.
             method = exchange.method if exchange.method in _METHODS else "other"
             self.meter.requests[method, route, exchange.status] += 1
-        took_ms = (time.perf_counter() - began_s) * 1000
-        fields = {"event": "request", "request_id": exchange.id, "status": exchange.status}
-        fields["trace_id"] = exchange.trace.trace_id
-        words = (exchange.method, route, exchange.status, took_ms, exchange.id)
-        logger.info("%s %s %d %.1f ms %s", *words, extra=fields)
+        log_request(
+            method,
+            route,
+            exchange.status,
+            time.perf_counter() - began_s,
+            request_id=exchange.id,
+            trace_id=exchange.trace.trace_id,
+            peer=exchange.peer,
+            summary=exchange.summary,
+        )
 
     async def _refuse(self, exchange: Exchange, raised: Exception) -> None:
         error, words = self.explained(raised, exchange.id)
@@ -178,8 +187,7 @@ class Application:
     def explained(self, raised: Exception, request_id: str) -> tuple[TorvynError, str]:
         """What a client is told, and in which words; the log is told what is our own mistake."""
         error = told(raised)
-        if error.__cause__ is raised:
-            logger.exception("request %s failed", request_id, exc_info=raised)
+        log_failure(error, raised, request_id)
         return error, self._redactor.text(error.message)
 
     # Answers of flows
@@ -192,7 +200,7 @@ class Application:
         if rank is not None:
             wanted = replace(wanted, options={**wanted.options, "priority": rank})
         if wanted.is_stateful:
-            session = await self.sessions.start(wanted, wire.request_id, wire.caller)
+            session = await self.sessions.start(wanted, wire.request_id, wire.caller, wire.peer)
             await self._read(Client(session, wire, self.settings, 1))
             return
         name, service = self.service(wanted.flow)
@@ -266,6 +274,9 @@ class Application:
         meter.streams -= 1
         meter.ended(call)
         self.access.audit.ended(call)
+        summary = self.instances.ended(call)
+        if not call.wire.keep(summary):
+            log_stream(summary, call.trace.trace_id)
         if self.tracer is not None:
             tell(self.tracer, call, self.services[call.flow].engine.name)
         self._end()

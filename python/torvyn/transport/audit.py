@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from torvyn.errors import MissingError
 from torvyn.sandbox.journal import Journal
+from torvyn.transport.instances import SHOWN
 from torvyn.transport.limits import Bucket
 
 if TYPE_CHECKING:
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger("torvyn.transport")
 
 _REFUSALS_A_MINUTE: Final = 60
-_SHOWN: Final = 12
-"""Of the id of a stream: who knows all of it can stop the stream."""
 
 
 class Audit:
@@ -62,6 +61,7 @@ class Audit:
             "stream.ended",
             **_about(call),
             finish=[reason or "cancelled" for reason in generation.finish_reasons],
+            filtered=generation.filtered_side,
             prompt_tokens=generation.usage.prompt_tokens,
             completion_tokens=generation.usage.completion_tokens,
             error=None if failure is None else failure.code,
@@ -83,7 +83,7 @@ class Audit:
 def _about(call: Call) -> dict[str, Any]:
     caller = call.wire.caller
     return {
-        "stream": call.id[:_SHOWN],
+        "stream": call.id[:SHOWN],
         "request_id": call.wire.request_id,
         "key": caller.name or None,
         "tenant": caller.tenant or None,

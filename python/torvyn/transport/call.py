@@ -33,7 +33,7 @@ class Call(ABC):
         "_pause",
         "_stopped_by",
         "asked",
-        "created",
+        "created_s",
         "failure",
         "flow",
         "generation",
@@ -60,7 +60,7 @@ class Call(ABC):
         """What clients call it."""
         self.generation = generation
         self.settings = settings
-        self.created = int(time.time())
+        self.created_s = time.time()
         self.trace = trace.CURRENT.get() or trace.begin()
         self.failure: TorvynError | None = None
         """Why it could not go on, as far as this side knows."""
@@ -76,6 +76,13 @@ class Call(ABC):
         self._listener: asyncio.Task[None] | None = None
         self._alarm: asyncio.TimerHandle | None = None
         wire.bind(generation.request_id)
+        # Logs have the id of the request: who knows that of the stream can stop it.
+        generation.log_as(wire.request_id)
+
+    @property
+    def created(self) -> int:
+        """In whole seconds, as frames have it."""
+        return int(self.created_s)
 
     @property
     def id(self) -> str:
@@ -120,7 +127,8 @@ class Call(ABC):
         if reason is None or (reason == "cancelled" and self.failure is not None):
             reason = "cancelled" if self.failure is None else "error"
         by = self._stopped_by if reason == "stop" and matched is None else None
-        return Finish(index, reason, matched, by)
+        side = self.generation.filtered_side if reason == "content_filter" else None
+        return Finish(index, reason, matched, by, side=side)
 
     def message_of(self, error: TorvynError) -> str:
         """The words for the client, without secrets."""

@@ -79,7 +79,9 @@ class Strand(Wire):
         on_last: Callable[[Strand], None],
     ) -> None:
         """Told are a client that grants nothing for so long, and that the last is about to go."""
-        super().__init__(channel.request_id, channel.caller, self._go_out)
+        super().__init__(
+            channel.request_id, channel.caller, self._go_out, channel.path, channel.peer
+        )
         self.stream_id = stream_id
         self.answer_id: str | None = None
         """Of the answer that goes over it; None until there is one, and for who only watches."""

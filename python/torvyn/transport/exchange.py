@@ -47,6 +47,7 @@ class Exchange:
         "root",
         "send",
         "status",
+        "summary",
         "trace",
     )
 
@@ -75,6 +76,8 @@ class Exchange:
         self.send = send
         self.status = 0
         """What was answered; 0 while nothing was."""
+        self.summary: Mapping[str, Any] = {}
+        """Of the answer of a flow, for the record of the request."""
 
     async def body(self, settings: Settings, bodies: Bodies) -> dict[str, Any]:
         """The body, which is a JSON object."""

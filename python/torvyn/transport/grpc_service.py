@@ -7,9 +7,8 @@ serialized twice. A call that its client cancels is left, like a connection that
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
@@ -25,14 +24,13 @@ from torvyn.transport.grpc_request import body_of, read, record_of
 from torvyn.transport.grpc_status import Status
 from torvyn.transport.grpc_wire import GrpcChannel, GrpcWire, Line
 from torvyn.transport.refusal import Refusal, shutting_down, unread
+from torvyn.transport.request_log import log_request
 from torvyn.v1 import inference_pb2 as pb
 
 if TYPE_CHECKING:
     from torvyn.transport.application import Application
 
 SERVICE: Final = "torvyn.v1.Inference"
-
-logger = logging.getLogger("torvyn.transport")
 
 
 class Inference:
@@ -63,8 +61,11 @@ class Inference:
         application = self._application
         rpc.identify()
         wanted = asked.own(body_of(read(pb.GenerateRequest, data)))
-        wire = GrpcWire(rpc.line, rpc.id, rpc.caller)
-        await application.answer(wire, wanted)
+        wire = GrpcWire(rpc.line, rpc.id, rpc.caller, **rpc.where)
+        try:
+            await application.answer(wire, wanted)
+        finally:
+            rpc.summary = wire.summary
         if wire.has_ended or rpc.line.is_left:
             return
         if not rpc.line.is_stuck:
@@ -77,7 +78,7 @@ class Inference:
         if application.is_draining:
             raise shutting_down()
         application.held.check(rpc.caller, application.settings.max_streams)
-        channel = GrpcChannel(rpc.line, rpc.id, rpc.caller)
+        channel = GrpcChannel(rpc.line, rpc.id, rpc.caller, **rpc.where)
         conversation = Conversation(application, channel)
         await conversation.hold(rpc.read(conversation))
         if conversation.outlet.is_cut:
@@ -119,13 +120,21 @@ class Rpc:
         self.trace = trace.begin(self.headers.get("traceparent"), application.sample_rate)
         head = (("x-request-id", self.id), ("traceparent", self.trace.traceparent))
         self.line = Line(context, head)
+        # Such as `ipv4:127.0.0.1:50400` and `ipv6:%5B::1%5D:50400`.
+        host = unquote(context.peer()).partition(":")[2].rpartition(":")[0]
+        self._peer = host.strip("[]") or None
+        self.summary: Mapping[str, Any] = {}
+        """Of the answer, when there was one."""
         self._code = grpc.StatusCode.OK
+
+    @property
+    def where(self) -> dict[str, Any]:
+        """What a wire is to know of the call."""
+        return {"path": self._route, "peer": self._peer}
 
     def identify(self) -> None:
         """Finds out who asks; raises the refusal."""
-        # Such as `ipv4:127.0.0.1:50400` and `ipv6:%5B::1%5D:50400`.
-        host = unquote(self._context.peer()).partition(":")[2].rpartition(":")[0]
-        where = {"request_id": self.id, "peer": host.strip("[]") or None}
+        where = {"request_id": self.id, "peer": self._peer}
         self.caller = self._application.identify(self.headers, **where)
 
     async def read(self, conversation: Conversation) -> None:
@@ -183,7 +192,14 @@ class Rpc:
     def _count(self, took_s: float) -> None:
         code, number = self._code, self._code.value[0]
         self._application.meter.requests["GRPC", self._route, number] += 1
-        fields = {"event": "request", "request_id": self.id, "status": number}
-        fields["trace_id"] = self.trace.trace_id
-        words = (self._route, code.name, took_s * 1000, self.id)
-        logger.info("GRPC %s %s %.1f ms %s", *words, extra=fields)
+        log_request(
+            "GRPC",
+            self._route,
+            number,
+            took_s,
+            code.name,
+            request_id=self.id,
+            trace_id=self.trace.trace_id,
+            peer=self._peer,
+            summary=self.summary,
+        )

@@ -90,11 +90,13 @@ def _over() -> ConnectionResetError:
 class GrpcWire(Wire):
     """The answer to a call."""
 
-    __slots__ = ("_line", "has_ended")
+    __slots__ = ("_line", "has_ended", "summary")
 
-    def __init__(self, line: Line, request_id: str, caller: Caller) -> None:
-        super().__init__(request_id, caller, line.write)
+    def __init__(self, line: Line, request_id: str, caller: Caller, **where: Any) -> None:
+        super().__init__(request_id, caller, line.write, **where)
         self._line = line
+        self.summary: Mapping[str, Any] = {}
+        """Of its answer, for the record of the call."""
         self.has_ended = False
         """The last frame was sent, or is about to be."""
 
@@ -114,14 +116,18 @@ class GrpcWire(Wire):
     async def until_left(self) -> None:
         await self._line.until_left()
 
+    def keep(self, summary: Mapping[str, Any]) -> bool:
+        self.summary = summary
+        return True
+
 
 class GrpcChannel(Channel):
     """A call that carries many streams."""
 
     __slots__ = ("_line",)
 
-    def __init__(self, line: Line, request_id: str, caller: Caller) -> None:
-        super().__init__(request_id, caller, line.write)
+    def __init__(self, line: Line, request_id: str, caller: Caller, **where: Any) -> None:
+        super().__init__(request_id, caller, line.write, **where)
         self._line = line
 
     def encoder(self, dialect: Dialect, **identity: Any) -> ProtoEncoder:

@@ -75,6 +75,9 @@ def document(flows: list[str], root: str = "", has_keys: bool = False) -> Json:
         "/v1/models": {"get": _operation("The flows.", _JSON)},
         "/v1/models/{name}": {"get": _operation("One flow.", _JSON, None, "name")},
         "/flows": {"get": _operation("What runs now, and what was counted.", _JSON)},
+        "/flows/{id}": {
+            "get": _operation("One answer, and what its flows have counted.", _JSON, None, "id")
+        },
         "/metrics": {
             "get": _operation("For Prometheus.", {"text/plain": {"schema": {"type": "string"}}})
         },

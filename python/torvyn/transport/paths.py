@@ -25,6 +25,7 @@ PATHS: Final[dict[str, dict[str, Handler]]] = {
     "/v1/models": {"GET": about.models},
     about.MODEL + "{name}": {"GET": about.one_model},
     "/flows": {"GET": about.flows},
+    about.FLOW + "{id}": {"GET": about.one_flow},
     "/metrics": {"GET": about.metrics},
     "/healthz": {"GET": about.health},
     "/readyz": {"GET": about.ready},

@@ -5,6 +5,7 @@ Our own routes answer `{"error": {code, message, hint?, retryable}}`, OpenAI's i
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -18,6 +19,9 @@ from torvyn.errors import (
     Unavailable,
 )
 from torvyn.protocol.bodies import error_body
+from torvyn.transport.public_error import public_error
+
+logger = logging.getLogger("torvyn.transport")
 
 _BY_CODE: Final = {
     "engine.context-full": 400,
@@ -79,6 +83,12 @@ def unknown_stream() -> Refusal:
     return Refusal(404, "transport.stream-unknown", message, hint=hint)
 
 
+def unknown_flow() -> Refusal:
+    message = "no answer of that id is made now or was made lately"
+    hint = "`/flows` lists them; the latest are kept"
+    return Refusal(404, "transport.instance-unknown", message, hint=hint)
+
+
 def bad_message(kind: str) -> Refusal:
     return Refusal(400, "transport.bad-message", f"what was sent is no {kind}")
 
@@ -90,12 +100,23 @@ def unread(after_s: float) -> Refusal:
 
 
 def told(error: Exception) -> TorvynError:
-    """The error that clients are told of; a mistake of ours keeps its words to the log."""
+    """The error that clients are told of. Its cause is the error itself, where the log has more to
+    say than a client may read."""
     if isinstance(error, TorvynError) and not isinstance(error, BugError):
-        return error
+        return public_error(error)
     failed = Internal("the server failed; its log says how", code="transport.failed")
     failed.__cause__ = error
     return failed
+
+
+def log_failure(shown: TorvynError, raised: Exception, request_id: str) -> None:
+    """The log keeps what the client was not shown."""
+    if shown.__cause__ is not raised:
+        return
+    fields = {"event": "request.failed", "request_id": request_id, "code": shown.code}
+    is_known = isinstance(raised, TorvynError) and not isinstance(raised, BugError)
+    level = logging.WARNING if is_known else logging.ERROR
+    logger.log(level, "request %s failed", request_id, exc_info=raised, extra=fields)
 
 
 def status_of(error: TorvynError) -> int:

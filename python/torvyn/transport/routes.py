@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from torvyn.engine.registry import open as open_engine
-from torvyn.engine.service import Service, parts
+from torvyn.engine.service import Service
+from torvyn.engine.service_parts import parts
 from torvyn.errors import LinkError, Location
 
 if TYPE_CHECKING:
@@ -75,6 +76,6 @@ def _fitting(manifest: Manifest, settings: Settings) -> dict[str, Plan]:
             "transport.no-flow",
             "no flow of the file answers requests",
             location=Location(manifest.file),
-            hint="engine -> guards, processors and aggregators -> `response`",
+            hint="[request -> guards ->] engine -> guards and other parts -> `response`",
         )
     return plans

@@ -8,7 +8,6 @@ the last thing that is sent says how.
 from __future__ import annotations
 
 import asyncio
-import logging
 import secrets
 from typing import TYPE_CHECKING, Any
 
@@ -20,12 +19,11 @@ from torvyn.transport.asked import ignored_header
 from torvyn.transport.call import Call
 from torvyn.transport.outlet import Outlet
 from torvyn.transport.pacing import paced
-from torvyn.transport.refusal import is_retryable, told
+from torvyn.transport.refusal import is_retryable, log_failure, told
 
 if TYPE_CHECKING:
     from torvyn.transport.sessions.tap import Tap
 
-logger = logging.getLogger("torvyn.transport")
 _TEXT = (0, "text")
 
 
@@ -112,8 +110,7 @@ class Stream(Call):
                 await push(paced(deltas, self.pace, self.pause, self._made), self)
         except Exception as raised:
             error = told(raised)
-            if error.__cause__ is raised:
-                logger.exception("request %s failed", self.wire.request_id, exc_info=raised)
+            log_failure(error, raised, self.wire.request_id)
         self.failure = self.failure or error
         return [*self._gathered(), *self._end()]
 

@@ -20,6 +20,8 @@ def tell(tracer: Tracer, call: Call, provider: str) -> None:
         "torvyn.dialect": call.asked.dialect,
         "torvyn.tenant": call.wire.caller.tenant,
     }
+    if (side := call.generation.filtered_side) is not None:
+        more["torvyn.content_filter.side"] = side
     message = call.message_of(failure) if failure is not None else ""
     tracer.ended(
         call.trace, call.generation, flow=call.flow, more=more, failure=failure, message=message

@@ -20,6 +20,7 @@ from torvyn.transport.channel import Channel
 from torvyn.transport.conversation import Conversation
 from torvyn.transport.exchange import Exchange, Message, Receive, Scope, Send, parsed
 from torvyn.transport.refusal import Refusal, own_body, shutting_down, status_of
+from torvyn.transport.request_log import log_request
 
 if TYPE_CHECKING:
     from torvyn.transport.application import Application
@@ -43,7 +44,7 @@ class SocketChannel(Channel):
     __slots__ = ("_exchange", "_protocol", "_waiting")
 
     def __init__(self, exchange: Exchange, protocol: str | None) -> None:
-        super().__init__(exchange.id, exchange.caller, self._go_out)
+        super().__init__(exchange.id, exchange.caller, self._go_out, PATH, exchange.peer)
         self._exchange = exchange
         self._protocol = protocol
         self._waiting: dict[asyncio.Future[None], asyncio.Future[None]] = {}
@@ -108,8 +109,15 @@ async def converse(app: Application, scope: Scope, receive: Receive, send: Send)
         exchange.status = 101
         await _held(app, exchange, scope.get("subprotocols") or ())
     app.meter.requests["GET", PATH, exchange.status] += 1
-    held_s = time.perf_counter() - began_s
-    logger.info("WEBSOCKET %d %.1f s %s", exchange.status, held_s, exchange.id)
+    log_request(
+        "WEBSOCKET",
+        PATH,
+        exchange.status,
+        time.perf_counter() - began_s,
+        request_id=exchange.id,
+        trace_id=exchange.trace.trace_id,
+        peer=exchange.peer,
+    )
 
 
 async def upgrade(app: Application, exchange: Exchange) -> None:

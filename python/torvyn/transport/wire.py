@@ -29,17 +29,26 @@ class Wire(ABC):
     """One answer's way out. `send` waits while the other side is slow, and raises `OSError` when
     it is gone."""
 
-    __slots__ = ("caller", "request_id", "send")
+    __slots__ = ("caller", "path", "peer", "request_id", "send")
 
     is_watched: ClassVar[bool] = True
     """Somebody waits at its other end: for heartbeats, and not for ever."""
 
     def __init__(
-        self, request_id: str, caller: Caller, send: Callable[[Any], Awaitable[None]]
+        self,
+        request_id: str,
+        caller: Caller,
+        send: Callable[[Any], Awaitable[None]],
+        path: str = "",
+        peer: str | None = None,
     ) -> None:
         self.request_id = request_id
         self.caller = caller
         self.send = send
+        self.path = path
+        """Where it was asked, as a route."""
+        self.peer = peer
+        """The address of the client, as far as that is known."""
 
     @abstractmethod
     def encoder(self, dialect: Dialect, **identity: Any) -> Encoder | ProtoEncoder:
@@ -70,6 +79,11 @@ class Wire(ABC):
         """The answer is about to end: what is left of it waits for nobody's leave."""
         return
 
+    def keep(self, summary: Mapping[str, Any]) -> bool:
+        """Keeps the summary of its answer for the record of the request. False: the wire is one of
+        many of a request, and each answer has a record of its own."""
+        return False
+
 
 class HttpWire(Wire):
     """The answer to an HTTP request, as an event stream or as lines."""
@@ -77,7 +91,7 @@ class HttpWire(Wire):
     __slots__ = ("exchange", "framing")
 
     def __init__(self, exchange: Exchange, framing: Framing = "sse") -> None:
-        super().__init__(exchange.id, exchange.caller, exchange.send)
+        super().__init__(exchange.id, exchange.caller, exchange.send, exchange.path, exchange.peer)
         self.exchange = exchange
         self.framing = framing
 
@@ -100,3 +114,7 @@ class HttpWire(Wire):
 
     async def until_left(self) -> None:
         await self.exchange.until_left()
+
+    def keep(self, summary: Mapping[str, Any]) -> bool:
+        self.exchange.summary = summary
+        return True

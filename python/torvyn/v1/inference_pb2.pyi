@@ -199,16 +199,18 @@ class End(_message.Message):
     def __init__(self, finish: _Optional[_Iterable[_Union[Finish, _Mapping]]] = ..., usage: _Optional[_Union[Usage, _Mapping]] = ..., timing: _Optional[_Mapping[str, float]] = ...) -> None: ...
 
 class Finish(_message.Message):
-    __slots__ = ("index", "reason", "matched_stop", "stopped_by")
+    __slots__ = ("index", "reason", "matched_stop", "stopped_by", "side")
     INDEX_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     MATCHED_STOP_FIELD_NUMBER: _ClassVar[int]
     STOPPED_BY_FIELD_NUMBER: _ClassVar[int]
+    SIDE_FIELD_NUMBER: _ClassVar[int]
     index: int
     reason: FinishReason
     matched_stop: str
     stopped_by: str
-    def __init__(self, index: _Optional[int] = ..., reason: _Optional[_Union[FinishReason, str]] = ..., matched_stop: _Optional[str] = ..., stopped_by: _Optional[str] = ...) -> None: ...
+    side: str
+    def __init__(self, index: _Optional[int] = ..., reason: _Optional[_Union[FinishReason, str]] = ..., matched_stop: _Optional[str] = ..., stopped_by: _Optional[str] = ..., side: _Optional[str] = ...) -> None: ...
 
 class Usage(_message.Message):
     __slots__ = ("prompt_tokens", "completion_tokens", "total_tokens", "cached_tokens", "reasoning_tokens")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from torvyn._native import NativeStage
 from torvyn.contract import Component, Context
-from torvyn.contract.probe import attach, read
+from torvyn.contract.probe import attach, attach_context, read
 from torvyn.link.plan import NodePlan
 from torvyn.reactor.binding import bind
 from torvyn.reactor.runners.place import Place, carried
@@ -30,6 +30,7 @@ class InlineRunner:
         self._is_initialised = False
 
     def native_work(self, context: Context) -> Any:
+        attach_context(self.component, context)
         make_native = read(self.component, "native_stage", None)
         native = make_native(self.config) if make_native is not None else None
         return bind(self.component, self.node.role) if native is None else NativeStage(*native)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from torvyn._native import Port
 from torvyn.contract import Component, Context
-from torvyn.contract.probe import attach
+from torvyn.contract.probe import attach, attach_context
 from torvyn.errors import DeadlineExceeded, Internal
 from torvyn.link.plan import NodePlan
 from torvyn.reactor.stages import procedure_of
@@ -59,6 +59,7 @@ class Offloaded:
         attach(component, self.handle)
 
     def native_work(self, context: Context) -> Any:
+        attach_context(self.component, context)
         return self.port
 
     def attach(self, handle: NodeHandle) -> None:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from torvyn._native import Element as NativeElement
 from torvyn._native import Port
-from torvyn.contract import Component, Element, Output, Verdict
+from torvyn.contract import Component, Element, End, Output, Verdict
 from torvyn.reactor.stages.host import Host
 
 Task = tuple[str, Any]
@@ -31,6 +31,10 @@ def is_awaitable(value: Any) -> bool:
 
 class Procedure:
     """One component at work outside the turns."""
+
+    takes_end = False
+    """Whether what the component makes may close with an `End`, which is then kept in `end`."""
+    end: End | None = None
 
     def __init__(self, component: Component, role: str, port: Port, host: Host) -> None:
         self.component: Any = component
@@ -107,6 +111,9 @@ class Procedure:
             for item in items:
                 if item is None:
                     continue
+                if type(item) is End and self.takes_end:
+                    self.end = item
+                    return True
                 if steps:
                     await self.host.step()
                 if not (port.credit() or await self.credit()) or not port.emit(item):
@@ -123,6 +130,9 @@ class Procedure:
             async for item in items:
                 if item is None:
                     continue
+                if type(item) is End and self.takes_end:
+                    self.end = item
+                    return True
                 if steps:
                     await self.host.step()
                 if not (port.credit() or await self.credit()) or not port.emit(item):

@@ -12,12 +12,15 @@ from typing import Any
 
 from torvyn._native import Port
 from torvyn.contract import Component
+from torvyn.contract.probe import has
 from torvyn.reactor.stages.host import Host, run_blocking
 from torvyn.reactor.stages.lockstep import in_lockstep
 from torvyn.reactor.stages.procedure import Procedure, Task
 
 
 class StreamProcedure(Procedure):
+    takes_end = True
+
     def __init__(self, component: Component, role: str, port: Port, host: Host) -> None:
         super().__init__(component, role, port, host)
         self._taken: deque[Task] = deque()
@@ -45,7 +48,7 @@ class StreamProcedure(Procedure):
             # It returned before its input ended: what it read last is done with.
             self._in_hand = False
             self.port.answer(None)
-        self.port.finish(None)
+        self.port.finish(self.end)
         return False
 
     def _stream(self) -> Any:
@@ -84,7 +87,10 @@ class StreamProcedure(Procedure):
         """What was taken, element by element; each is answered when the next is asked for."""
         while self._taken and not self._has_ended:
             kind, value = self._taken.popleft()
-            self._has_ended = kind == "flush"
+            if kind == "flush":
+                self._has_ended = True
+                if has(self.component, "input_end"):
+                    self.component.input_end = value
             if kind != "element":
                 continue
             self._in_hand = True

@@ -47,7 +47,9 @@ class Sessions:
         if self._store is not None:
             self._store.open()
 
-    async def start(self, wanted: Asked, request_id: str, caller: Caller) -> Session:
+    async def start(
+        self, wanted: Asked, request_id: str, caller: Caller, peer: str | None = None
+    ) -> Session:
         """A session whose answer is being made. Refusals are raised."""
         app = self._app
         name, service = app.service(wanted.flow)
@@ -61,7 +63,7 @@ class Sessions:
                 self._clean_once()
                 await self._store.begin(to_stored(session, wanted))
                 session.store = self._store
-            await self._make(session, wanted, generation, request_id)
+            await self._make(session, wanted, generation, request_id, peer)
         except BaseException:
             await self.forget(session)
             raise
@@ -102,11 +104,16 @@ class Sessions:
     # How an answer is made
 
     async def _make(
-        self, session: Session, wanted: Asked, generation: Generation, request_id: str
+        self,
+        session: Session,
+        wanted: Asked,
+        generation: Generation,
+        request_id: str,
+        peer: str | None = None,
     ) -> None:
         """Returns when it has a place among those that are made; a refusal is raised."""
         app = self._app
-        wire = SessionWire(request_id, session)
+        wire = SessionWire(request_id, session, peer)
         service = app.services[session.flow]
         stream = Stream(wire, wanted, session.flow, service, generation, app.settings)
         admitted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -130,7 +137,7 @@ class Sessions:
         except Exception as error:
             failure = error
             if admitted.done():
-                logger.error("session %s failed: %s", session.id[:8], told(error).message)
+                logger.error("session %s failed", session.id[:8], exc_info=error)
         finally:
             if not admitted.done():
                 # Cancelled before it began is what only the end of the server does.

@@ -97,7 +97,7 @@ class Reader:
         """Without a number: what comes next of the answer has the next one."""
         last = self._place - 1
         error = self._said.error(code, message, is_retryable, last)
-        end = self._said.end([(0, "error", None, None)], None, None, last)
+        end = self._said.end([(0, "error", None, None, None)], None, None, last)
         await self._outlet.deliver(*(self.wire.spell(f, "") for f in (error, end)), is_last=True)
 
     async def _skip(self) -> None:

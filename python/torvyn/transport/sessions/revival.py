@@ -55,5 +55,5 @@ def last_words(session: Session, error: TorvynError) -> list[bytes]:
     last = session.ring.next - 1
     return [
         encoder.error(error.code, error.message, is_retryable(error), last + 1),
-        encoder.end([(0, "error", None, None)], None, None, last + 2),
+        encoder.end([(0, "error", None, None, None)], None, None, last + 2),
     ]

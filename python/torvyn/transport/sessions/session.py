@@ -182,8 +182,8 @@ class SessionWire(Wire):
     is_watched: ClassVar[bool] = False
     __slots__ = ("_is_resumed", "_session")
 
-    def __init__(self, request_id: str, session: Session) -> None:
-        super().__init__(request_id, session.caller, self._add)
+    def __init__(self, request_id: str, session: Session, peer: str | None = None) -> None:
+        super().__init__(request_id, session.caller, self._add, "/v1/streams", peer)
         self._session = session
         self._is_resumed = session.ring.start is not None
 
