@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from torvyn.engine.delta import Completion
 from torvyn.engine.generation import Generation
-from torvyn.engine.request import Message, Request
+from torvyn.engine.request import Message, Request, invalid
 from torvyn.engine.running import Run
 from torvyn.engine.step import Step
 from torvyn.errors import InvalidInput, Unavailable
@@ -36,6 +36,8 @@ class Engine(Closing, AsyncClosing, ABC):
     """It keeps to `max_tokens` itself, and the tokens of its steps are estimates."""
     is_replayable: ClassVar[bool] = False
     """The same request with the same seed gives the same answer, also in another process."""
+    takes_extra: bool = False
+    """It forwards the `extra` of a request: fields that only what is behind it knows."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -70,7 +72,11 @@ class Engine(Closing, AsyncClosing, ABC):
         `through` makes flows, such as `lambda: torvyn.Flow(guard(), Sentence())`: one for each
         choice, and what comes out of it is the answer.
         """
-        generation = Generation(self, Request.make(asked, **options), through=through)
+        request = Request.make(asked, **options)
+        if request.extra and not self.takes_extra:
+            names = ", ".join(f"`{name[:64]}`" for name in sorted(request.extra)[:8])
+            raise invalid([f"the engine `{self.name}` forwards no fields, such as {names}"])
+        generation = Generation(self, request, through=through)
         with self._lock:
             self._made[generation.request_id] = generation._run
         return generation

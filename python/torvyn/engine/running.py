@@ -36,6 +36,7 @@ class Run:
     __slots__ = (
         "__weakref__",
         "_cancelling",
+        "_cancelling_first",
         "_closing",
         "_ends_as",
         "_engine",
@@ -72,7 +73,7 @@ class Run:
         self._task: asyncio.Task[Any] | None = None
         """Who waits for the engine now; None while the consumer has the word."""
         self._has_cancelled = False
-        self._cancelling = 0
+        self._cancelling = self._cancelling_first = 0
         self._closing: asyncio.Task[None] | None = None
 
     @property
@@ -196,6 +197,8 @@ class Run:
 
     async def _begin(self) -> AsyncIterator[Step]:
         self._loop = require_asyncio("`async for` over an answer")
+        if (task := asyncio.current_task(self._loop)) is not None:
+            self._cancelling_first = task.cancelling()
         try:
             self._engine._enter(self)
         except TorvynError:
@@ -223,6 +226,11 @@ class Run:
         """Whether a cancellation was ours, and nobody else's besides."""
         task = self._task
         return self._has_cancelled and task is not None and task.uncancel() <= self._cancelling
+
+    def _is_left(self) -> bool:
+        """Whether whoever waits for the engine was cancelled; else the engine cancelled itself."""
+        task = self._task
+        return task is None or task.cancelling() > self._cancelling_first
 
     async def _close_steps(self) -> None:
         steps = self._steps
@@ -271,7 +279,12 @@ class _Outcome:
     ) -> bool:
         run = self._run
         reason: FinishReason = "stop"
-        is_ours = isinstance(error, asyncio.CancelledError) and run._was_interrupted()
+        is_ours = False
+        if isinstance(error, asyncio.CancelledError):
+            is_left = run._is_left()
+            is_ours = run._was_interrupted() or (run.is_interrupted and not is_left)
+            if not is_ours and not is_left:
+                error = _cancelled_itself(error)
         run._task = None
         if isinstance(error, Exception):
             self.failure, reason = _told(error), "error"
@@ -298,6 +311,12 @@ async def _nothing() -> AsyncGenerator[Step, None]:
     """No token was asked for."""
     return
     yield
+
+
+def _cancelled_itself(error: asyncio.CancelledError) -> Internal:
+    failed = Internal("the engine cancelled its own work", code="engine.failed")
+    failed.__cause__ = error
+    return failed
 
 
 def _deltas(made: str | Sequence[Delta]) -> Sequence[Delta]:

@@ -10,18 +10,11 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, cast
 
-from torvyn.protocol.frames import FINISH_REASONS, Error, FinishReason, Kind, ToolCall, Usage
+from torvyn.protocol.finish_reasons import MOST_LETTERS, translate
+from torvyn.protocol.frames import Error, FinishReason, Kind, ToolCall, Usage
 
 Json = Mapping[str, Any]
 
-_REASONS: Final[dict[str, FinishReason]] = {
-    **{reason: reason for reason in FINISH_REASONS},
-    "function_call": "tool_calls",
-    "max_tokens": "length",
-    "model_length": "length",
-    "abort": "cancelled",
-    "insufficient_system_resource": "error",
-}
 _RETRYABLE_TYPES: Final = frozenset(
     {
         "server_error",
@@ -50,10 +43,16 @@ def member(record: Json, name: str, kind: type | tuple[type, ...], path: str) ->
     return value
 
 
-def finish_reason(choice: Json, path: str) -> FinishReason | None:
-    """One of ours; a reason that only its provider knows is an ordinary stop."""
-    reason = member(choice, "finish_reason", str, path)
-    return _REASONS.get(reason, "stop") if reason else None
+def finish_reason(choice: Json, path: str) -> tuple[FinishReason, str | None] | None:
+    """One of ours, and the upstream's own word when that is another."""
+    name = member(choice, "finish_reason", str, path)
+    if not name:
+        return None
+    reason, _ = translate(name)
+    native = choice.get("native_finish_reason")
+    if name == reason and isinstance(native, str) and native != reason:
+        return reason, native[:MOST_LETTERS]
+    return reason, None if name == reason else name[:MOST_LETTERS]
 
 
 def who_stopped(choice: Json) -> tuple[str | None, str | None]:

@@ -164,11 +164,12 @@ class ChunkReader:
         for index, choice, path in fields.choices(chunk):
             self._see(index)
             yield from self._deltas(index, choice, path)
-            reason = fields.finish_reason(choice, path)
-            if reason is not None and index not in self._finished:
+            found = fields.finish_reason(choice, path)
+            if found is not None and index not in self._finished:
                 self._finished.add(index)
                 yield from self._release(index)
-                yield Finish(index, reason, *fields.who_stopped(choice))
+                reason, native = found
+                yield Finish(index, reason, *fields.who_stopped(choice), native_reason=native)
         if (usage := fields.usage(chunk)) is not None:
             yield usage
 

@@ -20,6 +20,8 @@ class Choice:
     tool_calls: tuple[ToolCall, ...] = ()
     logprobs: tuple[Mapping[str, Any], ...] | None = None
     matched_stop: str | None = None
+    native_reason: str | None = None
+    """What the engine itself calls that finish, where its word is not one of ours."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,6 +60,8 @@ class Finish:
     reason: FinishReason
     matched_stop: str | None = None
     stopped_by: str | None = None
+    native_reason: str | None = None
+    """What the engine behind it calls that end, where its word is not ours."""
 
 
 @dataclass(frozen=True, slots=True)
