@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import array
 from collections.abc import AsyncIterator
 from itertools import pairwise
 

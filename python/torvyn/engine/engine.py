@@ -60,6 +60,13 @@ class Engine(Closing, AsyncClosing, ABC):
         when it is closed or cancelled.
         """
 
+    def check(self, request: Request) -> None:
+        """Raises `InvalidInput` when the engine cannot be asked that. Called before anything is
+        done for the request, so that a server can still refuse it with a status."""
+        if request.extra and not self.takes_extra:
+            names = ", ".join(f"`{name[:64]}`" for name in sorted(request.extra)[:8])
+            raise invalid([f"the engine `{self.name}` forwards no fields, such as {names}"])
+
     def describe(self) -> Mapping[str, Any]:
         """What it is, for people and logs; never a secret."""
         return {"engine": self.name}
@@ -73,9 +80,7 @@ class Engine(Closing, AsyncClosing, ABC):
         choice, and what comes out of it is the answer.
         """
         request = Request.make(asked, **options)
-        if request.extra and not self.takes_extra:
-            names = ", ".join(f"`{name[:64]}`" for name in sorted(request.extra)[:8])
-            raise invalid([f"the engine `{self.name}` forwards no fields, such as {names}"])
+        self.check(request)
         generation = Generation(self, request, through=through)
         with self._lock:
             self._made[generation.request_id] = generation._run

@@ -89,6 +89,18 @@ class Local(Engine):
     def describe(self) -> Mapping[str, Any]:
         return {"engine": self.name, "model": self._path.name, "context": self._context}
 
+    def check(self, request: Request) -> None:
+        super().check(request)
+        if request.n > self._parallel:
+            raise InvalidInput(
+                f"{request.n} answers at once, and the engine makes {self._parallel} at a time",
+                hint=f"open it with `parallel={request.n}`",
+                code="engine.request-invalid",
+            )
+        must_be_text(request)
+        if forced_tools(request) and not self._is_chat(request):
+            raise _refused("a prompt that is continued as it is calls no tools")
+
     async def steps(self, request: Request) -> AsyncIterator[Step]:
         forced = forced_tools(request)
         calls = Calls() if forced else None
@@ -127,13 +139,6 @@ class Local(Engine):
         return self._shape.api == "chat" and not request.raw_prompt
 
     def _body(self, request: Request, forced: Sequence[Mapping[str, Any]]) -> Chunk:
-        if request.n > self._parallel:
-            raise InvalidInput(
-                f"{request.n} answers at once, and the engine makes {self._parallel} at a time",
-                hint=f"open it with `parallel={request.n}`",
-                code="engine.request-invalid",
-            )
-        must_be_text(request)
         is_chat = self._is_chat(request)
         body = body_of(request, replace(self._shape, api="chat" if is_chat else "completions"))
         # Stop strings are looked for here, which tells the one that matched.
@@ -146,8 +151,6 @@ class Local(Engine):
         if request.tool_choice == "none":
             # The library would still tell the model of them.
             body.pop("tools", None)
-        if forced and not is_chat:
-            raise _refused("a prompt that is continued as it is calls no tools")
         return force(body, forced) if forced else body
 
     def _ask(self, body: Chunk, is_chat: bool, put: Put[Chunk]) -> None:

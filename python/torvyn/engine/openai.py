@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from urllib.parse import urlsplit
 
 from torvyn.engine.engine import Engine
-from torvyn.engine.openai_body import Api, Shape, body_of
+from torvyn.engine.openai_body import Api, Shape, body_of, must_be_prompt
 from torvyn.engine.openai_failure import Upstream, log
 from torvyn.engine.openai_stream import MAX_LINE_BYTES, Answer
 from torvyn.engine.request import Request
@@ -89,6 +89,10 @@ class OpenAI(Engine):
 
     def describe(self) -> Mapping[str, Any]:
         return {"engine": self.name, "base_url": self._url, "model": self._shape.model}
+
+    def check(self, request: Request) -> None:
+        super().check(request)
+        must_be_prompt(request, self._shape.api)
 
     async def steps(self, request: Request) -> AsyncIterator[Step]:
         deadline_s = asyncio.get_running_loop().time() + self._first_s

@@ -51,14 +51,18 @@ def body_of(request: Request, shape: Shape) -> dict[str, Any]:
     return {**request.extra, **body, **_logprobs(request, shape.api), **shape.extra}
 
 
+def must_be_prompt(request: Request, api: Api) -> None:
+    if api == "completions" and request.prompt is None:
+        raise InvalidInput(
+            "this upstream is asked for completions, which take a prompt and no messages",
+            hint='open the engine with `api="chat"`',
+            code="engine.request-invalid",
+        )
+
+
 def _asked(request: Request, api: Api) -> dict[str, Any]:
+    must_be_prompt(request, api)
     if api == "completions":
-        if request.prompt is None:
-            raise InvalidInput(
-                "this upstream is asked for completions, which take a prompt and no messages",
-                hint='open the engine with `api="chat"`',
-                code="engine.request-invalid",
-            )
         return {"prompt": request.prompt}
     if request.prompt is not None:
         return {"messages": [{"role": "user", "content": request.prompt}]}
