@@ -14,7 +14,7 @@ from torvyn.engine.request import Request
 from torvyn.engine.step import ChoiceStep, Step
 from torvyn.errors import Internal
 from torvyn.protocol.frames import FinishReason, Kind, ToolCall
-from torvyn.protocol.halves import Halves, encodable, is_encodable
+from torvyn.protocol.halves import Halves, encodable
 from torvyn.text import StopStrings, TextStreamer
 
 
@@ -140,10 +140,15 @@ class ChoiceText:
             return None
         if self._limit is not None and self.tokens + part.tokens >= self._limit:
             return None
-        if not part.text and not part.data:
-            return None
+        text = part.text
+        if not text:
+            if not part.data:
+                return None
+            text = self._decode(part.data)
+        elif not text.isascii() or self._halves is not None:
+            text = self._whole(text)
         self.tokens += part.tokens
-        return self._text(part, ())
+        return text
 
     def end(self, reason: FinishReason, out: list[Delta], *, keeps_held: bool = True) -> None:
         """No more will come. What is held is let go, or with a cancellation dropped."""
@@ -175,9 +180,13 @@ class ChoiceText:
     def _whole(self, text: str, key: str | None = None) -> str:
         """The text with halves of surrogate pairs joined; a first half at its end waits."""
         if self._halves is None:
-            if is_encodable(text):
+            # Spelled out: it is done for every token that is not ASCII.
+            try:
+                text.encode()
+            except UnicodeEncodeError:
+                self._halves = Halves()
+            else:
                 return text
-            self._halves = Halves()
         return self._halves.join((self._index, key or self._kind), text)
 
     def _whole_call(self, call: ToolCall) -> ToolCall:

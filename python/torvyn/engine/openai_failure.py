@@ -28,8 +28,6 @@ from torvyn.errors import (
 from torvyn.protocol.frames import Error
 
 logger = logging.getLogger("torvyn.engine")
-# A program that has set up no log is told by the exception, and by nothing else.
-logger.addHandler(logging.NullHandler())
 RETRIED: Final = frozenset({408, 429, 500, 502, 503, 504, 529})
 """Statuses after which the same request may be answered."""
 

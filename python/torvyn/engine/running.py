@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from types import TracebackType
@@ -28,6 +29,10 @@ from torvyn.protocol.frames import FinishReason, Usage
 if TYPE_CHECKING:
     from torvyn.engine.engine import Engine
     from torvyn.engine.shaping import Lanes
+
+logger = logging.getLogger("torvyn.engine")
+# A program that has set up no log is told by the exception, and by nothing else.
+logger.addHandler(logging.NullHandler())
 
 
 class Run:
@@ -287,7 +292,7 @@ class _Outcome:
                 error = _cancelled_itself(error)
         run._task = None
         if isinstance(error, Exception):
-            self.failure, reason = _told(error), "error"
+            self.failure, reason = _told(error, run.request.id), "error"
         elif run.is_interrupted and (error is None or is_ours):
             reason = run._ends_as
         elif error is not None or (run.lanes and run.lanes.is_cut):
@@ -303,7 +308,7 @@ class _Outcome:
             self.deltas = run._shaped(deltas, reason)
         except Exception as error:
             # A flow that fails with the last it is given.
-            self.failure = self.failure or _told(error)
+            self.failure = self.failure or _told(error, run.request.id)
             self.deltas = [*run._shaped([], "error"), deltas[-1]]
 
 
@@ -325,10 +330,18 @@ def _deltas(made: str | Sequence[Delta]) -> Sequence[Delta]:
     return made
 
 
-def _told(error: Exception) -> Exception:
-    """An engine raises typed errors; anything else is its own fault."""
+def _told(error: Exception, request_id: str) -> Exception:
+    """An engine raises typed errors; anything else is its own fault. Clients read the message, so
+    the words of a library stay in the log and on the exception."""
     if isinstance(error, TorvynError):
         return error
-    failed = Internal(f"the engine failed: {type(error).__name__}: {error}", code="engine.failed")
+    failed = Internal("the engine failed; the log says how", code="engine.failed")
+    failed.add_note(f"{type(error).__name__}: {error}")
     failed.__cause__ = error
+    logger.error(
+        "request %s: the engine failed",
+        request_id,
+        exc_info=error,
+        extra={"event": "engine.failure", "request_id": request_id},
+    )
     return failed

@@ -10,20 +10,14 @@ from typing import Final
 REPLACEMENT: Final = "\ufffd"
 
 
-def is_encodable(text: str) -> bool:
+def encodable(text: str) -> str:
+    """The text with halves of surrogate pairs joined, or replaced where they are alone."""
     try:
         text.encode()
     except UnicodeEncodeError:
-        return False
-    return True
-
-
-def encodable(text: str) -> str:
-    """The text with halves of surrogate pairs joined, or replaced where they are alone."""
-    if is_encodable(text):
-        return text
-    # UTF-16 joins the pairs; a half by itself is not UTF-16.
-    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+        # UTF-16 joins the pairs; a half by itself is not UTF-16.
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text
 
 
 class Halves:
