@@ -8,6 +8,8 @@ import logging
 import pytest
 from fake_upstream import DONE, HELLO, delta, event, running, says, status
 
+import torvyn
+from torvyn.components.aggregator_sentence import Sentence
 from torvyn.engine.openai import OpenAI
 from torvyn.errors import TorvynError
 from torvyn.protocol.finish_reasons import translate
@@ -125,6 +127,16 @@ def test_reasons_of_all_providers_become_ours_and_keep_their_word(theirs, ours):
 )
 def test_a_word_that_nobody_knows_is_a_guess_by_its_parts(theirs, ours):
     assert translate(theirs) == (ours, False)
+
+
+def test_the_word_passes_through_a_flow():
+    with (
+        running(says(delta("One. Two.", finish="MAX_TOKENS"), DONE)) as upstream,
+        OpenAI(base_url=upstream.url, model="m") as engine,
+    ):
+        (choice,) = engine.complete("x", through=lambda: torvyn.Flow(Sentence())).choices
+
+    assert (choice.finish_reason, choice.native_reason) == ("length", "MAX_TOKENS")
 
 
 def test_a_word_that_nobody_knows_is_reported_once(caplog):
