@@ -9,7 +9,7 @@ from local_model import needs_model
 
 from torvyn.engine import ChoiceStep, Request, Step
 from torvyn.engine.local import Local
-from torvyn.engine.local_tools import Calls, forced_tools
+from torvyn.engine.local_tools import Calls, required_tools
 from torvyn.errors import Internal, InvalidInput
 
 pytestmark = needs_model
@@ -193,4 +193,4 @@ def test_a_model_that_calls_nothing_has_failed():
 
 
 def test_a_request_without_a_choice_forces_nothing():
-    assert forced_tools(Request.make("x", tools=[LOOK])) == []
+    assert required_tools(Request.make("x", tools=[LOOK])) == []

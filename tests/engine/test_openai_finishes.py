@@ -121,6 +121,7 @@ def test_reasons_of_all_providers_become_ours_and_keep_their_word(theirs, ours):
         ("input-filtered", "content_filter"),
         ("upstream failure", "error"),
         ("tool_wanted", "tool_calls"),
+        ("rate_limit_exceeded", "error"),
         ("quarantine", "stop"),
         ("x" * 100_000, "stop"),
     ],
@@ -140,7 +141,7 @@ def test_the_word_passes_through_a_flow():
 
 
 def test_a_word_that_nobody_knows_is_reported_once(caplog):
-    word = "quota-of-tuesday"
+    word = "whim-of-tuesday"
     replies = says(delta("x", finish=word), DONE)
     with (
         caplog.at_level(logging.WARNING, "torvyn.engine"),

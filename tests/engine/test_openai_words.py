@@ -109,6 +109,8 @@ def test_the_log_has_what_clients_do_not_see(caplog):
         ("upstream.host:8000 and UPSTREAM.HOST", "[address] and [address]"),
         ("bad key sk-abcdef123456", "bad key ***"),
         ("KeyError: 'x'", ""),
+        ("a key_of_the_cache is gone", "a key_of_the_cache is gone"),
+        (f"{'word ' * 58}at 192.168.123.234:8000", f"{'word ' * 58}at [addres..."),
         ("open(/etc/passwd/x) failed at /usr/lib/python3", ""),
         ("std::bad_alloc", ""),
     ],

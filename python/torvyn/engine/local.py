@@ -22,14 +22,14 @@ from typing import Any, ClassVar, Final
 from torvyn.engine.engine import Engine
 from torvyn.engine.from_thread import FromThread, Put
 from torvyn.engine.local_server import CLOSE_S, EXIT_S, INSTALL, LocalServer, corrupt
-from torvyn.engine.local_tools import Calls, force, forced_tools
+from torvyn.engine.local_tools import Calls, require_call, required_tools
 from torvyn.engine.openai_body import Api, Shape, body_of
 from torvyn.engine.openai_failure import Upstream
 from torvyn.engine.openai_stream import Steps
 from torvyn.engine.request import Request
 from torvyn.engine.step import Step
 from torvyn.engine.upstream_words import printable
-from torvyn.errors import InvalidInput, MissingError, TorvynError
+from torvyn.errors import InvalidInput, MissingError
 from torvyn.protocol.chunks import ChunkReader
 from torvyn.protocol.frames import Usage
 
@@ -98,13 +98,13 @@ class Local(Engine):
                 code="engine.request-invalid",
             )
         must_be_text(request)
-        if forced_tools(request) and not self._is_chat(request):
+        if required_tools(request) and not self._is_chat(request):
             raise _refused("a prompt that is continued as it is calls no tools")
 
     async def steps(self, request: Request) -> AsyncIterator[Step]:
-        forced = forced_tools(request)
-        calls = Calls() if forced else None
-        ask = partial(self._ask, self._body(request, forced), self._is_chat(request))
+        required = required_tools(request)
+        calls = Calls() if required else None
+        ask = partial(self._ask, self._body(request, required), self._is_chat(request))
         stream: FromThread[Chunk] = FromThread(ask, f"torvyn-local-{request.id[-6:]}")
         reader, steps, counts = ChunkReader(request.n), Steps(request.n, _LLAMA), _Counts()
         self._server.streams.add(stream)
@@ -138,7 +138,7 @@ class Local(Engine):
         """Whether the model's template makes a conversation of it."""
         return self._shape.api == "chat" and not request.raw_prompt
 
-    def _body(self, request: Request, forced: Sequence[Mapping[str, Any]]) -> Chunk:
+    def _body(self, request: Request, required: Sequence[Mapping[str, Any]]) -> Chunk:
         is_chat = self._is_chat(request)
         body = body_of(request, replace(self._shape, api="chat" if is_chat else "completions"))
         # Stop strings are looked for here, which tells the one that matched.
@@ -151,7 +151,7 @@ class Local(Engine):
         if request.tool_choice == "none":
             # The library would still tell the model of them.
             body.pop("tools", None)
-        return force(body, forced) if forced else body
+        return require_call(body, required) if required else body
 
     def _ask(self, body: Chunk, is_chat: bool, put: Put[Chunk]) -> None:
         """On a thread: blocks until the answer is over or nobody wants it."""
@@ -167,7 +167,7 @@ class Local(Engine):
             self._server.ask(body, hand_on, is_chat=is_chat)
         except (ValueError, RuntimeError) as error:
             # What it does not take it says before it has begun.
-            if has_begun or isinstance(error, TorvynError):
+            if has_begun:
                 raise
             raise _refused(str(error)) from None
 

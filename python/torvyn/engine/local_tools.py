@@ -30,7 +30,7 @@ _ASKS: Final = (
 )
 
 
-def forced_tools(request: Request) -> list[Mapping[str, Any]]:
+def required_tools(request: Request) -> list[Mapping[str, Any]]:
     """The tools of which one has to be called; none when the model may do as it likes."""
     choice = request.tool_choice
     if choice is None or choice in ("auto", "none"):
@@ -50,7 +50,7 @@ def forced_tools(request: Request) -> list[Mapping[str, Any]]:
     return list(tools.values())
 
 
-def force(body: Json, tools: Sequence[Mapping[str, Any]]) -> Json:
+def require_call(body: Json, tools: Sequence[Mapping[str, Any]]) -> Json:
     """The body that gets such a call out of any model."""
     functions = [tool["function"] for tool in tools]
     asks = {"role": "system", "content": _ASKS + "\n".join(map(json.dumps, functions))}
@@ -119,7 +119,7 @@ def _schema(functions: Sequence[Mapping[str, Any]]) -> Json:
 
 def _call(function: Mapping[str, Any], place: int) -> Json:
     arguments = function.get("parameters") or {"type": "object", "properties": {}}
-    moved = _moved(arguments, f"#/$defs/call-{place}/properties/arguments")
+    moved = _rebase_references(arguments, f"#/$defs/call-{place}/properties/arguments")
     return {
         "type": "object",
         "properties": {"name": {"const": function["name"]}, "arguments": moved},
@@ -128,13 +128,13 @@ def _call(function: Mapping[str, Any], place: int) -> Json:
     }
 
 
-def _moved(schema: Any, root: str) -> Any:
+def _rebase_references(schema: Any, root: str) -> Any:
     """The schema with its references to its own root where that is now."""
     if isinstance(schema, list):
-        return [_moved(item, root) for item in schema]
+        return [_rebase_references(item, root) for item in schema]
     if not isinstance(schema, Mapping):
         return schema
-    moved = {name: _moved(value, root) for name, value in schema.items()}
+    moved = {name: _rebase_references(value, root) for name, value in schema.items()}
     reference = schema.get("$ref")
     if isinstance(reference, str) and reference.startswith("#"):
         moved["$ref"] = root + reference[1:]

@@ -128,8 +128,8 @@ class OpenAI(Engine):
 
     def _too_slow(self, *, has_begun: bool = False) -> TorvynError:
         if has_begun:
-            return self._upstream.slow("sent nothing", self._idle_s, "idle_timeout_s")
-        return self._upstream.slow("sent no token", self._first_s, "first_token_timeout_s")
+            return self._upstream.timeout("sent nothing", self._idle_s, "idle_timeout_s")
+        return self._upstream.timeout("sent no token", self._first_s, "first_token_timeout_s")
 
     async def _ask(self, body: dict[str, Any]) -> aiohttp.ClientResponse:
         """An answer with status 200; as often as allowed, until there is one."""
@@ -164,9 +164,9 @@ class OpenAI(Engine):
             )
         except aiohttp.ConnectionTimeoutError:
             what = "could not be connected to"
-            raise self._upstream.slow(what, self._connect_s, "connect_timeout_s") from None
+            raise self._upstream.timeout(what, self._connect_s, "connect_timeout_s") from None
         except (aiohttp.ClientError, OSError) as error:
-            raise self._upstream.down(error) from error
+            raise self._upstream.unreachable(error) from error
 
     async def _refusal(self, response: aiohttp.ClientResponse) -> tuple[TorvynError, float | None]:
         """What the status says, and how long the upstream wants to be left alone."""
@@ -177,7 +177,7 @@ class OpenAI(Engine):
         finally:
             response.close()
         body = data.decode(errors="replace")
-        problem = self._upstream.refused(response.status, body)
+        problem = self._upstream.refusal(response.status, body)
         headers = response.headers
         return problem, retry_after_s(headers.get("Retry-After"), headers.get("Date"))
 

@@ -50,19 +50,19 @@ class Upstream:
         """What of its words a client may read."""
         return for_clients(words, self.secret, self.host)
 
-    def detailed(self, error: Failed, detail: str) -> Failed:
+    def with_detail(self, error: Failed, detail: str) -> Failed:
         """The error with what only the operator may know."""
         place = urlsplit(self.url).netloc or self.name
         error.add_note(f"{place}: {printable(detail, self.secret) or 'no details'}")
         return error
 
-    def refused(self, status: int, body: str) -> TorvynError:
+    def refusal(self, status: int, body: str) -> TorvynError:
         """An answer with a status that is no success."""
         words = _message_of(body)
-        error = self._refused(status, self.public(words))
-        return self.detailed(error, f"answered {status}: {words}")
+        error = self._refusal(status, self.public(words))
+        return self.with_detail(error, f"answered {status}: {words}")
 
-    def _refused(self, status: int, words: str) -> TorvynError:
+    def _refusal(self, status: int, words: str) -> TorvynError:
         if status in (401, 403):
             # Its words are about the operator's key.
             message = f"{self.name} does not accept the key of this engine ({status})"
@@ -81,31 +81,31 @@ class Upstream:
             return InvalidInput(message, hint=hint, code="engine.upstream-refused")
         return InvalidInput(message, code="engine.upstream-refused")
 
-    def told(self, error: Error) -> ComponentError:
+    def error_event(self, error: Error) -> ComponentError:
         """An error that the upstream sent in the middle of its answer."""
         words, code = self.public(error.message), self.public(error.code)
         kind = Unavailable if error.retryable else Internal
         said = words or "it sent an error"
         message = f"{self.name} broke off: {said}{f' ({code})' if code else ''}"
         failed = kind(message, code="engine.upstream-error")
-        return self.detailed(failed, f"broke off: {error.message} ({error.code})")
+        return self.with_detail(failed, f"broke off: {error.message} ({error.code})")
 
-    def ended_badly(self, index: int, reason: str) -> Internal:
+    def bad_finish(self, index: int, reason: str) -> Internal:
         """A choice whose finish reason says that it failed."""
         said = self.public(reason) or "error"
         message = f"{self.name} ended choice {index} with the finish reason `{said}`"
         failed = Internal(message, code="engine.upstream-error")
-        return self.detailed(failed, f"finish reason {reason!r} of choice {index}")
+        return self.with_detail(failed, f"finish reason {reason!r} of choice {index}")
 
-    def garbled(self, what: str, detail: str = "", hint: str | None = None) -> Internal:
+    def garbage(self, what: str, detail: str = "", hint: str | None = None) -> Internal:
         failed = Internal(f"{self.name} sent {what}", hint=hint, code="engine.upstream-garbage")
-        return self.detailed(failed, f"sent {detail or what}")
+        return self.with_detail(failed, f"sent {detail or what}")
 
-    def cut(self, detail: str) -> Internal:
+    def truncation(self, detail: str) -> Internal:
         message = f"{self.name} ended before its answer did"
-        return self.detailed(Internal(message, code="engine.upstream-cut"), f"ended: {detail}")
+        return self.with_detail(Internal(message, code="engine.upstream-cut"), f"ended: {detail}")
 
-    def unfinished(self, choices: int, waiting: Sequence[int], begun: set[int]) -> Internal:
+    def missing_finish(self, choices: int, waiting: Sequence[int], begun: set[int]) -> Internal:
         """It said that this was all, and some choices never said why they ended."""
         missing = [index for index in waiting if index not in begun]
         hint = None
@@ -117,29 +117,29 @@ class Upstream:
             which = ", ".join(map(str, waiting))
             message = f"{self.name} ended choice {which} without a finish reason"
         failed = Internal(message, hint=hint, code="engine.upstream-cut")
-        return self.detailed(failed, f"no finish reason for choice {[*waiting]} of {choices}")
+        return self.with_detail(failed, f"no finish reason for choice {[*waiting]} of {choices}")
 
-    def down(self, error: BaseException) -> Unavailable:
+    def unreachable(self, error: BaseException) -> Unavailable:
         failed = Unavailable(f"{self.name} cannot be reached", code="engine.upstream-down")
-        return self.detailed(failed, f"{type(error).__name__}: {error}")
+        return self.with_detail(failed, f"{type(error).__name__}: {error}")
 
-    def slow(self, what: str, seconds: float, option: str) -> DeadlineExceeded:
+    def timeout(self, what: str, seconds: float, option: str) -> DeadlineExceeded:
         failed = DeadlineExceeded(
             f"{self.name} {what} within {seconds:g} s",
             hint=f"raise `{option}` if that is how long it takes",
             code="engine.upstream-slow",
         )
-        return self.detailed(failed, what)
+        return self.with_detail(failed, what)
 
-    def from_decoder(self, error: InvalidInput) -> Any:
+    def decoding_failure(self, error: InvalidInput) -> Any:
         """What the decoder of the stream complains about, as the upstream's fault."""
         if error.code == "protocol.stream-cut":
-            failed = self.cut(error.message)
+            failed = self.truncation(error.message)
         else:
             limit = error.code in ("protocol.line-too-long", "protocol.event-too-large")
             hint = "raise `max_line_bytes` if its events are that long" if limit else None
             what = _GARBAGE.get(error.code, "what is no answer")
-            failed = self.garbled(what, error.message, hint)
+            failed = self.garbage(what, error.message, hint)
         failed.__cause__ = error
         return failed
 

@@ -63,12 +63,12 @@ class Steps:
                 elif isinstance(item, (Delta, Finish)):
                     parts.append(self._part(item))
                 elif isinstance(item, Error):
-                    self.failure = self.failure or self._upstream.told(item)
+                    self.failure = self.failure or self._upstream.error_event(item)
                 elif item is DONE:
                     self.end()
         except InvalidInput as error:
             # After what came before it: no text is lost to what follows it.
-            self.failure = self.failure or self._undecodable(error)
+            self.failure = self.failure or self._decoding_failure(error)
         except TorvynError as error:
             self.failure = self.failure or error
         if not parts and usage is None:
@@ -80,24 +80,24 @@ class Steps:
         """The upstream says that this was all; raises when it was not."""
         self.is_done = True
         if self._open:
-            raise self._unfinished()
+            raise self._missing_finish()
         if self.bad_end is not None:
             raise self.bad_end
 
-    def _undecodable(self, error: InvalidInput) -> TorvynError:
+    def _decoding_failure(self, error: InvalidInput) -> TorvynError:
         is_short = error.code == "protocol.stream-cut" and bool(self._begun)
         if is_short and self._open.isdisjoint(self._begun):
             # What it began it has ended: it was not cut, it made fewer answers.
-            return self._unfinished()
-        failed: TorvynError = self._upstream.from_decoder(error)
+            return self._missing_finish()
+        failed: TorvynError = self._upstream.decoding_failure(error)
         return failed
 
-    def _unfinished(self) -> TorvynError:
-        return self._upstream.unfinished(self._choices, sorted(self._open), self._begun)
+    def _missing_finish(self) -> TorvynError:
+        return self._upstream.missing_finish(self._choices, sorted(self._open), self._begun)
 
     def _part(self, item: Delta | Finish) -> ChoiceStep:
         if not 0 <= item.index < self._choices:
-            raise self._upstream.garbled(f"a choice {item.index} of {self._choices}")
+            raise self._upstream.garbage(f"a choice {item.index} of {self._choices}")
         self._begun.add(item.index)
         if isinstance(item, Delta):
             return _delta(item)
@@ -106,7 +106,7 @@ class Steps:
             _report(item.native_reason, item.reason)
         if item.reason == "error":
             reason = item.native_reason or item.reason
-            self.bad_end = self.bad_end or self._upstream.ended_badly(item.index, reason)
+            self.bad_end = self.bad_end or self._upstream.bad_finish(item.index, reason)
         return _finish(item)
 
 
@@ -182,7 +182,7 @@ class Answer:
         if kind != "text/event-stream":
             text = await self._beginning(first_deadline_s)
             detail = f"`{kind}` and no event stream: {text}"
-            raise self._upstream.garbled("no event stream", detail)
+            raise self._upstream.garbage("no event stream", detail)
         decoder = self._decoder
         state, deadline_s, now = self._steps, first_deadline_s, asyncio.get_running_loop().time
         while not state.is_done:
@@ -212,10 +212,10 @@ class Answer:
                 return await self._response.content.readany()
             except (aiohttp.ClientError, OSError) as error:
                 if "content-encoding" in str(error):
-                    raise self._upstream.garbled("bytes that do not unpack") from error
+                    raise self._upstream.garbage("bytes that do not unpack") from error
                 if self._steps.is_complete:
                     return b""
-                raise self._upstream.cut(f"{type(error).__name__}: {error}") from error
+                raise self._upstream.truncation(f"{type(error).__name__}: {error}") from error
 
     async def _beginning(self, deadline_s: float) -> str:
         try:
@@ -233,7 +233,7 @@ class Answer:
             while piece := await self._read(deadline_s):
                 data += piece
                 if len(data) > _MOST_WHOLE:
-                    raise self._upstream.garbled(f"more than {_MOST_WHOLE} bytes")
+                    raise self._upstream.garbage(f"more than {_MOST_WHOLE} bytes")
         except TimeoutError:
             raise too_slow() from None
         step = self._steps.step(_whole_items(self._choices, data.decode(errors="replace")))

@@ -21,6 +21,7 @@ from torvyn.engine.request import Request
 from torvyn.engine.response import Response
 from torvyn.engine.step import Step
 from torvyn.engine.timing import Clock, Timing
+from torvyn.engine.upstream_words import printable
 from torvyn.errors import Internal, TorvynError
 from torvyn.loops.asyncio_only import require_asyncio
 from torvyn.loops.process_exit import await_if_abandoned
@@ -336,7 +337,7 @@ def _told(error: Exception, request_id: str) -> Exception:
     if isinstance(error, TorvynError):
         return error
     failed = Internal("the engine failed; the log says how", code="engine.failed")
-    failed.add_note(f"{type(error).__name__}: {error}")
+    failed.add_note(f"{type(error).__name__}: {printable(str(error))}")
     failed.__cause__ = error
     logger.error(
         "request %s: the engine failed",

@@ -11,8 +11,10 @@ import re
 from typing import Final
 
 _SHOWN: Final = 300
+_READ: Final = 4096
+"""How much is searched for what must not be shown, before it is shortened."""
 _SECRET: Final = "***"
-_KEY: Final = re.compile(r"\b(?:sk|pk|rk|key|tvk)[-_][A-Za-z0-9_*.-]{6,}|\b[Bb]earer\s+\S+")
+_KEY: Final = re.compile(r"\b(?:sk|pk|rk|tvk)[-_][A-Za-z0-9_*.-]{6,}|\b[Bb]earer\s+\S+")
 _ADDRESS: Final = re.compile(
     r"\b[a-z][a-z0-9+.-]*://\S+"
     r"|\b\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?\b"
@@ -38,8 +40,9 @@ def printable(text: str, secret: str | None = None) -> str:
 
 def for_clients(text: str, secret: str | None = None, host: str | None = None) -> str:
     """The same for a client; nothing when the text speaks of the machinery."""
-    text = _KEY.sub(_SECRET, printable(text, secret))
+    text = text[:_READ].replace(secret, _SECRET) if secret else text[:_READ]
+    text = _KEY.sub(_SECRET, text)
     if host:
         text = re.sub(rf"{re.escape(host)}(?::\d+)?", "[address]", text, flags=re.IGNORECASE)
-    text = _ADDRESS.sub("[address]", text)
+    text = printable(_ADDRESS.sub("[address]", text))
     return "" if _MACHINERY.search(text) else text

@@ -12,6 +12,7 @@ from typing import Any, Final, cast
 
 from torvyn.protocol.finish_reasons import MOST_LETTERS, translate
 from torvyn.protocol.frames import Error, FinishReason, Kind, ToolCall, Usage
+from torvyn.protocol.halves import encodable
 
 Json = Mapping[str, Any]
 
@@ -51,8 +52,8 @@ def finish_reason(choice: Json, path: str) -> tuple[FinishReason, str | None] | 
     reason, _ = translate(name)
     native = choice.get("native_finish_reason")
     if name == reason and isinstance(native, str) and native != reason:
-        return reason, native[:MOST_LETTERS]
-    return reason, None if name == reason else name[:MOST_LETTERS]
+        return reason, encodable(native[:MOST_LETTERS])
+    return reason, None if name == reason else encodable(name[:MOST_LETTERS])
 
 
 def who_stopped(choice: Json) -> tuple[str | None, str | None]:

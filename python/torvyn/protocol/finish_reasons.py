@@ -18,7 +18,7 @@ _NAMES: Final[dict[FinishReason, str]] = {
         natural normal success""",
     "length": """max_tokens max_token max_output_tokens max_completion_tokens max_new_tokens
         max_length model_length token_limit length_limit_reached context_length_exceeded
-        context_window_exceeded model_context_window_exceeded error_limit""",
+        context_window_exceeded model_context_window_exceeded error_limit incomplete""",
     "tool_calls": "tool_call tool_use tool_used function_call function_calls call_tool",
     "content_filter": """safety image_safety recitation blocklist block_list blocked spii
         prohibited_content content_filtered content_policy_violation guardrail_intervened
@@ -43,6 +43,10 @@ _PARTS: Final[tuple[tuple[str, FinishReason], ...]] = (
     ("error", "error"),
     ("fail", "error"),
     ("timeout", "error"),
+    ("time_limit", "error"),
+    ("rate_limit", "error"),
+    ("quota", "error"),
+    ("overload", "error"),
     ("unavailable", "error"),
     ("resource", "error"),
     ("tool", "tool_calls"),

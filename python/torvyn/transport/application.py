@@ -192,7 +192,7 @@ class Application:
         if rank is not None:
             wanted = replace(wanted, options={**wanted.options, "priority": rank})
         name, service = self.service(wanted.flow)
-        wanted = asked.fitted(wanted, takes_extra=service.engine.takes_extra)
+        wanted = asked.resolve_unknown(wanted, takes_extra=service.engine.takes_extra)
         if wanted.is_stateful:
             session = await self.sessions.start(wanted, wire.request_id, wire.caller)
             await self._read(Client(session, wire, self.settings, 1))

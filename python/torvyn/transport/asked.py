@@ -49,7 +49,7 @@ class Asked:
     is_streamed: bool = True
     include_usage: bool = False
     ignored: tuple[str, ...] = field(default=())
-    """Fields that mean nothing here; known when the engine is, see `fitted`."""
+    """Fields that mean nothing here; known when the engine is, see `resolve_unknown`."""
     unknown: Json = field(default_factory=dict)
     """Fields that are not ours, until it is known whether the engine forwards them."""
     is_stateful: bool = False
@@ -114,7 +114,7 @@ def _openai(
     )
 
 
-def fitted(wanted: Asked, *, takes_extra: bool) -> Asked:
+def resolve_unknown(wanted: Asked, *, takes_extra: bool) -> Asked:
     """What is asked of an engine that forwards what it does not know, or of one that does not."""
     if not wanted.unknown:
         return wanted
