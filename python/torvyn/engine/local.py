@@ -28,7 +28,7 @@ from torvyn.engine.openai_failure import Upstream
 from torvyn.engine.openai_stream import Steps
 from torvyn.engine.request import Request
 from torvyn.engine.step import Step
-from torvyn.engine.upstream_words import printable
+from torvyn.engine.upstream_words import for_clients, printable
 from torvyn.errors import InvalidInput, MissingError
 from torvyn.protocol.chunks import ChunkReader
 from torvyn.protocol.frames import Usage
@@ -261,9 +261,12 @@ def checked_file(path: Path) -> Path:
 
 
 def _refused(why: str) -> InvalidInput:
-    return InvalidInput(
-        f"the model cannot be asked that: {printable(why)}", code="engine.request-invalid"
+    error = InvalidInput(
+        f"the model cannot be asked that: {for_clients(why) or 'llama.cpp refuses the request'}",
+        code="engine.request-invalid",
     )
+    error.add_note(f"llama.cpp: {printable(why)}")
+    return error
 
 
 def _wrong(what: str) -> InvalidInput:

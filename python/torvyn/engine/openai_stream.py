@@ -58,10 +58,14 @@ class Steps:
         usage: Usage | None = None
         try:
             for item in items:
-                if isinstance(item, Usage):
+                if isinstance(item, Delta):
+                    if item.index not in self._begun:
+                        self._begin(item.index)
+                    parts.append(_delta(item))
+                elif isinstance(item, Finish):
+                    parts.append(self._finish(item))
+                elif isinstance(item, Usage):
                     usage = item
-                elif isinstance(item, (Delta, Finish)):
-                    parts.append(self._part(item))
                 elif isinstance(item, Error):
                     self.failure = self.failure or self._upstream.error_event(item)
                 elif item is DONE:
@@ -95,19 +99,27 @@ class Steps:
     def _missing_finish(self) -> TorvynError:
         return self._upstream.missing_finish(self._choices, sorted(self._open), self._begun)
 
-    def _part(self, item: Delta | Finish) -> ChoiceStep:
-        if not 0 <= item.index < self._choices:
-            raise self._upstream.garbage(f"a choice {item.index} of {self._choices}")
-        self._begun.add(item.index)
-        if isinstance(item, Delta):
-            return _delta(item)
-        self._open.discard(item.index)
-        if item.native_reason is not None:
-            _report(item.native_reason, item.reason)
-        if item.reason == "error":
-            reason = item.native_reason or item.reason
-            self.bad_end = self.bad_end or self._upstream.bad_finish(item.index, reason)
-        return _finish(item)
+    def _begin(self, index: int) -> None:
+        if not 0 <= index < self._choices:
+            raise self._upstream.garbage(f"a choice {index} of {self._choices}")
+        self._begun.add(index)
+
+    def _finish(self, finish: Finish) -> ChoiceStep:
+        self._begin(finish.index)
+        self._open.discard(finish.index)
+        native = finish.native_reason
+        if native is not None:
+            _report(native, finish.reason)
+        if finish.reason == "error":
+            failed = self._upstream.bad_finish(finish.index, native or finish.reason)
+            self.bad_end = self.bad_end or failed
+        return ChoiceStep(
+            finish.index,
+            tokens=0,
+            finish_reason=finish.reason,
+            matched_stop=finish.matched_stop,
+            native_reason=native,
+        )
 
 
 def _delta(delta: Delta) -> ChoiceStep:
@@ -115,16 +127,6 @@ def _delta(delta: Delta) -> ChoiceStep:
     tokens = len(delta.logprobs) if delta.logprobs else 1
     return ChoiceStep(
         delta.index, (), b"", delta.text, delta.kind, delta.call, delta.logprobs, tokens
-    )
-
-
-def _finish(finish: Finish) -> ChoiceStep:
-    return ChoiceStep(
-        finish.index,
-        tokens=0,
-        finish_reason=finish.reason,
-        matched_stop=finish.matched_stop,
-        native_reason=finish.native_reason,
     )
 
 
