@@ -131,12 +131,16 @@ def truncations(rounds: int) -> Measured:
         for at in range(number, last, max(1, rounds * 3)):
             silent += _is_silent(fake, whole[:at])
             tried += 1
-        silent += _is_silent(fake, whole[:last] + b"data: \xff\xfe{garbage\n\n")
+        for ending in (b"data: \xff\xfe{garbage\n\n", fake.DONE, b"error: gone\n\n"):
+            silent += _is_silent(fake, whole[:last] + ending)
+            tried += 1
+        # One of two answers that were asked for.
+        silent += _is_silent(fake, whole + fake.DONE, choices=2)
         tried += 1
     return Measured(float(silent), detail=f"{tried} answers cut or garbled")
 
 
-def _is_silent(fake: ModuleType, data: bytes) -> bool:
+def _is_silent(fake: ModuleType, data: bytes, choices: int = 1) -> bool:
     from torvyn.engine.openai import OpenAI
 
     async def reply(exchange: Any) -> None:
@@ -147,7 +151,7 @@ def _is_silent(fake: ModuleType, data: bytes) -> bool:
 
     with fake.running(reply) as up, OpenAI(base_url=up.url, model="m", retries=0) as engine:
         try:
-            engine.complete("x")
+            engine.complete("x", n=choices)
         except torvyn.TorvynError:
             return False
     return True
@@ -183,7 +187,7 @@ LINES = (
     Line("reader-leaves-late", "a reader leaves its answer", RANDOM, BATCH, "tokens", made_after),
     Line(
         "upstream-breaks-off",
-        "an upstream cuts its answer or sends garbage",
+        "an upstream cuts its answer, sends garbage, no finish reason, or too few answers",
         "at every byte, code points included",
         0,
         "silent truncations",

@@ -67,6 +67,10 @@ BEGUN = HELLO[:3]
         (says(*BEGUN, b"data: " + b"x" * (2 << 20)), "engine.upstream-garbage"),
         (says(*BEGUN, b"data: \xff\xfe\x00\n\n"), "engine.upstream-garbage"),
         (says(*BEGUN, delta("x", index=5)), "engine.upstream-garbage"),
+        (says(*BEGUN, DONE), "engine.upstream-cut"),
+        (says(*BEGUN, b'error: {"message": "boom"}\n\n'), "engine.upstream-error"),
+        (says(*BEGUN, delta(finish="insufficient_system_resource")), "engine.upstream-error"),
+        (says(*BEGUN, delta(finish="error"), DONE), "engine.upstream-error"),
     ],
     ids=[
         "closed",
@@ -83,6 +87,10 @@ BEGUN = HELLO[:3]
         "endless line",
         "bad bytes",
         "unknown choice",
+        "done without a finish",
+        "error line",
+        "finished without resources",
+        "finished as error",
     ],
 )
 def test_an_answer_that_breaks_off_gives_its_text_and_then_an_error(reply, code):
@@ -109,9 +117,11 @@ def test_one_choice_that_never_ends_is_no_answer():
 def test_an_answer_of_another_kind_is_refused_and_shown(kind):
     error, *_ = outcome(status(200, "<b>\x1bhi</b>", f"Content-Type: {kind}"))
 
-    assert error.code == "engine.upstream-garbage"
-    assert kind in error.message
-    assert "\\x1bhi" in error.message
+    assert (error.code, error.message) == (
+        "engine.upstream-garbage",
+        "the upstream sent no event stream",
+    )
+    assert f"`{kind}` and no event stream: <b>\\x1bhi</b>" in error.__notes__[0]
 
 
 @pytest.mark.parametrize("body", ["nothing", "[]", '{"choices": [{"message": {"content": "x"}}]}'])
@@ -150,8 +160,11 @@ def test_an_error_as_a_status_is_told_with_what_the_upstream_says(code, kind):
     error, text, _ = outcome(status(code, body, "Location: http://elsewhere/"))
 
     assert (error.code, text) == (kind, "")
-    assert f"answered {code}: because\\x1b of ***" in error.message
-    assert len(error.message) < 500
+    (note,) = error.__notes__
+    assert f"answered {code}: because\\x1b of ***" in note
+    assert max(len(note), len(error.message)) < 500
+    is_about_the_key = code in (401, 403)
+    assert ("because" in error.message) is not is_about_the_key
 
 
 def test_the_model_that_is_not_there_is_missing():
@@ -221,7 +234,8 @@ def test_an_upstream_that_is_down_is_unavailable(host):
         engine.complete("x")
 
     assert caught.value.code == "engine.upstream-down"
-    assert host in caught.value.message
+    assert caught.value.message == "the upstream cannot be reached"
+    assert host in caught.value.__notes__[0]
 
 
 def test_the_key_is_sent_and_shown_nowhere(caplog):
@@ -255,6 +269,7 @@ def test_the_key_may_stand_in_the_environment(monkeypatch):
         {"api": "chats"},
         {"retries": -1},
         {"idle_timeout_s": 0},
+        {"max_line_bytes": 0},
     ],
 )
 def test_options_that_do_not_fit_are_refused_and_not_repeated(options, monkeypatch):

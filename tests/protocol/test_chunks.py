@@ -40,7 +40,7 @@ FINISHES = {
     "azure": [Finish(0, "content_filter")],
     "mlc": [Finish(0, "length")],
     "ollama": [Finish(0, "tool_calls")],
-    "openrouter": [Finish(0, "stop")],
+    "openrouter": [Finish(0, "stop", native_reason="eos")],
     "openrouter_error": [Finish(0, "error")],
     "openai_completions": [Finish(0, "length")],
 }

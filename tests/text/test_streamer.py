@@ -63,6 +63,35 @@ def test_ids_and_bytes_come_in_many_forms(tokens: Any) -> None:
     assert TextStreamer(VOCABULARY).put(tokens) == "Hello world"
 
 
+@pytest.mark.parametrize(
+    "tokens",
+    [
+        2**63,
+        [256, 2**63, 257],
+        (256, 10**30, 257),
+        iter([256, -(2**64), 257]),
+        array.array("Q", [256, 2**63, 2**64 - 1, 257]),
+    ],
+    ids=["id", "list", "tuple", "iterator", "array"],
+)
+def test_ids_of_more_than_64_bits_are_unknown_like_any_other(tokens: Any) -> None:
+    text = TextStreamer(VOCABULARY, unknown="skip").put(tokens)
+
+    assert text == ("" if tokens == 2**63 else "Hello world")
+
+
+def test_the_error_names_the_id_that_was_given() -> None:
+    streamer = TextStreamer(VOCABULARY)
+
+    for tokens in ([256, 2**70], array.array("Q", [256, 2**64 - 5])):
+        wide = tokens[1]
+        with pytest.raises(TextError, match=f"token id {wide} is not in the vocabulary"):
+            streamer.put(tokens)
+    with pytest.raises(TextError, match=f"token id {2**63 - 1} is not in the vocabulary"):
+        streamer.put([256, 2**63 - 1])
+    assert streamer.put([256]) == "Hello"
+
+
 @pytest.mark.parametrize("wrong", ["text", 1.5, [1.5], ["a"], None, object()])
 def test_what_is_no_token_is_a_type_error(wrong: Any) -> None:
     with pytest.raises(TypeError, match=r"float|text|str|NoneType|object"):
@@ -74,7 +103,10 @@ def test_special_tokens_are_skipped_or_shown() -> None:
     assert run(TextStreamer(VOCABULARY, skip_special=False), SPECIAL) == ["<end>", ""]
 
 
-@pytest.mark.parametrize("id", [-1, MISSING, LAST + 1, 2**62])
+WIDE = [2**63 - 1, 2**63, 2**64, 10**30, -(2**63), -(2**63) - 1]
+
+
+@pytest.mark.parametrize("id", [-1, MISSING, LAST + 1, 2**62, *WIDE])
 def test_an_unknown_id_is_an_error_skipped_or_replaced(id: int) -> None:
     with pytest.raises(TextError, match=f"token id {id} is not in the vocabulary of 266 ids"):
         TextStreamer(VOCABULARY).put(id)

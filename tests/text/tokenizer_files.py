@@ -70,8 +70,15 @@ def gguf(
     return path
 
 
-def tekken(path: Path, tokens: Sequence[bytes], specials: int) -> Path:
-    config = {
+def tekken(
+    path: Path,
+    tokens: Sequence[bytes],
+    specials: int,
+    version: str | None = None,
+    names: Sequence[dict[str, Any]] | None = None,
+) -> Path:
+    """`names` are its `special_tokens`; files of old versions have none."""
+    config: dict[str, Any] = {
         "default_vocab_size": specials + len(tokens),
         "default_num_special_tokens": specials,
     }
@@ -79,7 +86,12 @@ def tekken(path: Path, tokens: Sequence[bytes], specials: int) -> Path:
         {"rank": rank, "token_bytes": base64.b64encode(token).decode()}
         for rank, token in enumerate([*tokens, b"beyond"])
     ]
-    path.write_text(json.dumps({"config": config, "vocab": vocab}))
+    if version is not None:
+        config["version"] = version
+    whole: dict[str, Any] = {"config": config, "vocab": vocab}
+    if names is not None:
+        whole["special_tokens"] = names
+    path.write_text(json.dumps(whole))
     return path
 
 

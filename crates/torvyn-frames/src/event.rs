@@ -47,11 +47,20 @@ struct State {
     last_id: Vec<u8>,
     retry_ms: Option<u64>,
     past_first_line: bool,
+    reads_error_fields: bool,
 }
 
 impl EventParser {
     pub fn new(limits: Limits) -> Self {
         Self { limits, line: Vec::new(), state: State::default(), after_cr: false, failed: None }
+    }
+
+    /// A parser that also reads `error: ...` lines, which no standard has: llama.cpp reports a failure in the middle
+    /// of an answer that way. Such an event has the kind `error`.
+    pub fn with_error_fields(limits: Limits) -> Self {
+        let mut parser = Self::new(limits);
+        parser.state.reads_error_fields = true;
+        parser
     }
 
     /// Feeds bytes; `sink` gets every event that they complete, also those before an error.
@@ -140,18 +149,25 @@ impl State {
             None => (line, &line[..0]),
         };
         match field {
-            b"data" => {
-                if self.data.len() + value.len() > limit {
-                    return Err(EventError::EventTooLarge { limit });
-                }
-                self.data.extend_from_slice(value);
-                self.data.push(b'\n');
+            b"data" => self.append(value, limit)?,
+            b"error" if self.reads_error_fields => {
+                replace(&mut self.kind, b"error");
+                self.append(value, limit)?;
             }
             b"event" => replace(&mut self.kind, value),
             b"id" if memchr(0, value).is_none() => replace(&mut self.id, value),
             b"retry" => self.retry_ms = milliseconds(value).or(self.retry_ms),
             _ => {}
         }
+        Ok(())
+    }
+
+    fn append(&mut self, value: &[u8], limit: usize) -> Result<(), EventError> {
+        if self.data.len() + value.len() > limit {
+            return Err(EventError::EventTooLarge { limit });
+        }
+        self.data.extend_from_slice(value);
+        self.data.push(b'\n');
         Ok(())
     }
 
@@ -221,6 +237,20 @@ mod tests {
             prop_assert_eq!(seen(&pieces), seen(&[&whole]));
             prop_assert_eq!(seen(&bytes), seen(&[&whole]));
         }
+    }
+
+    #[test]
+    fn an_error_field_is_an_event_only_where_it_is_expected() {
+        let lines = b"data: a\n\nerror: {\"message\": \"boom\"}\n\ndata: b\n\n";
+        let kinds = |mut parser: EventParser| {
+            let mut out = Vec::new();
+            parser.put(lines, |event| out.push((event.kind.to_vec(), event.data.to_vec()))).unwrap();
+            out
+        };
+        let (a, b) = ((vec![], b"a".to_vec()), (vec![], b"b".to_vec()));
+        let error = (b"error".to_vec(), b"{\"message\": \"boom\"}".to_vec());
+        assert_eq!(kinds(EventParser::with_error_fields(limits())), [a.clone(), error, b.clone()]);
+        assert_eq!(kinds(EventParser::new(limits())), [a, b]);
     }
 
     #[test]

@@ -129,7 +129,11 @@ impl ChunkParser {
             _ => return Err(PyValueError::new_err(format!("no OpenAI dialect {dialect:?}"))),
         };
         let limits = Limits { line: line_limit, event: event_limit };
-        Ok(Self { events: event::EventParser::new(limits), quick: Quick::new(shape), has_begun: false })
+        Ok(Self {
+            events: event::EventParser::with_error_fields(limits),
+            quick: Quick::new(shape),
+            has_begun: false,
+        })
     }
 
     /// What these bytes complete. What came before a failure is given first, the failure next time.

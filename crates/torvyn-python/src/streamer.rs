@@ -3,7 +3,7 @@
 //! One call takes one id, many ids or bytes; nothing is allocated for a call but the text it answers with.
 
 use pyo3::buffer::{Element, PyBuffer};
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyInt, PyList, PyString};
@@ -16,6 +16,8 @@ use crate::vocabulary::TokenTable;
 pub struct TextStreamer {
     streamer: Streamer,
     ids: Vec<i64>,
+    /// The first id of this call that has more than 64 bits, for the error that names it.
+    wide: Option<Py<PyAny>>,
     out: String,
 }
 
@@ -46,13 +48,19 @@ impl TextStreamer {
             continues,
         };
         let vocabulary = vocabulary.map(|table| table.0.clone());
-        Ok(Self { streamer: Streamer::new(vocabulary, policies), ids: Vec::new(), out: String::new() })
+        Ok(Self {
+            streamer: Streamer::new(vocabulary, policies),
+            ids: Vec::new(),
+            wide: None,
+            out: String::new(),
+        })
     }
 
     /// The text that this id, these ids or these bytes complete.
     fn put<'py>(&mut self, py: Python<'py>, tokens: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyString>> {
+        self.wide = None;
         if tokens.is_exact_instance_of::<PyInt>() {
-            let id: i64 = tokens.extract()?;
+            let id = self.id(tokens)?;
             if let Some(text) = self.streamer.plain(id) {
                 return Ok(PyString::new(py, text));
             }
@@ -105,22 +113,35 @@ impl TextStreamer {
     fn answer<'py>(&self, py: Python<'py>, done: Result<(), StreamError>) -> PyResult<Bound<'py, PyString>> {
         match done {
             Ok(()) => Ok(PyString::new(py, &self.out)),
-            Err(error) => Err(complain(py, error)?),
+            Err(error) => Err(complain(py, error, self.wide.as_ref())?),
         }
+    }
+
+    /// The id as a number of 64 bits. One that has more is in no vocabulary, and becomes one that is in none either.
+    fn id(&mut self, token: &Bound<'_, PyAny>) -> PyResult<i64> {
+        let py = token.py();
+        token.extract().or_else(|error: PyErr| {
+            if !error.is_instance_of::<PyOverflowError>(py) {
+                return Err(error);
+            }
+            self.wide.get_or_insert_with(|| token.clone().unbind());
+            Ok(if token.gt(0)? { i64::MAX } else { i64::MIN })
+        })
     }
 
     /// Fills `ids`, or answers with bytes when that is what a buffer holds.
     fn collect(&mut self, tokens: &Bound<'_, PyAny>) -> PyResult<Option<Vec<u8>>> {
         if let Ok(list) = tokens.cast::<PyList>() {
             for item in list {
-                self.ids.push(item.extract()?);
+                let id = self.id(&item)?;
+                self.ids.push(id);
             }
             return Ok(None);
         }
         if tokens.is_instance_of::<PyString>() {
             return Err(PyTypeError::new_err("text is text already: put takes token ids or bytes"));
         }
-        if let Ok(id) = tokens.extract::<i64>() {
+        if let Ok(id) = self.id(tokens) {
             self.ids.push(id);
             return Ok(None);
         }
@@ -131,7 +152,7 @@ impl TextStreamer {
             || self.take_buffer::<i32>(tokens, i64::from)?
             || self.take_buffer::<u32>(tokens, i64::from)?
             || self.take_buffer::<u16>(tokens, i64::from)?
-            || self.take_buffer::<u64>(tokens, |id| i64::try_from(id).unwrap_or(i64::MAX))?
+            || self.take_wide(tokens)?
         {
             return Ok(None);
         }
@@ -140,9 +161,21 @@ impl TextStreamer {
             return Err(PyTypeError::new_err(format!("put takes a token id, ids or bytes, not {name}")));
         };
         for item in items {
-            self.ids.push(item?.extract()?);
+            let id = self.id(&item?)?;
+            self.ids.push(id);
         }
         Ok(None)
+    }
+
+    fn take_wide(&mut self, tokens: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let Ok(buffer) = PyBuffer::<u64>::get(tokens) else {
+            return Ok(false);
+        };
+        for wide in buffer.to_vec(tokens.py())? {
+            let id = self.id(&wide.into_pyobject(tokens.py())?.into_any())?;
+            self.ids.push(id);
+        }
+        Ok(true)
     }
 
     fn take_buffer<T: Element>(&mut self, tokens: &Bound<'_, PyAny>, widen: fn(T) -> i64) -> PyResult<bool> {
@@ -168,10 +201,13 @@ fn no_policy(option: &str, allowed: &str, policy: &str) -> PyErr {
 }
 
 /// The exception that Python makes of an error's fields.
-fn complain(py: Python<'_>, error: StreamError) -> PyResult<PyErr> {
+fn complain(py: Python<'_>, error: StreamError, wide: Option<&Py<PyAny>>) -> PyResult<PyErr> {
     let module = py.import(intern!(py, "torvyn.text.complaints"))?;
     let exception = match error {
-        StreamError::UnknownId { id, size } => module.call_method1("token_unknown", (id, size)),
+        StreamError::UnknownId { id, size } => match wide.filter(|_| id == i64::MAX || id == i64::MIN) {
+            Some(wide) => module.call_method1("token_unknown", (wide, size)),
+            None => module.call_method1("token_unknown", (id, size)),
+        },
         StreamError::NoVocabulary => module.call_method0("no_vocabulary"),
         StreamError::BadBytes { bytes } => module.call_method1("bytes_invalid", (PyBytes::new(py, &bytes),)),
         StreamError::Unfinished { bytes } => {

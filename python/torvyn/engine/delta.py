@@ -30,6 +30,8 @@ class Delta:
     finish_reason: FinishReason | None = None
     matched_stop: str | None = None
     usage: Usage | None = None
+    native_reason: str | None = None
+    """What the engine itself calls that finish, where its word is not one of ours."""
 
     @property
     def delta_logprob_json_strs(self) -> list[str] | None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from torvyn.engine.delta import Completion
 from torvyn.engine.generation import Generation
-from torvyn.engine.request import Message, Request
+from torvyn.engine.request import Message, Request, invalid
 from torvyn.engine.running import Run
 from torvyn.engine.step import Step
 from torvyn.errors import InvalidInput, Unavailable
@@ -38,6 +38,8 @@ class Engine(Closing, AsyncClosing, ABC):
     """It keeps to `max_tokens` itself, and the tokens of its steps are estimates."""
     is_replayable: ClassVar[bool] = False
     """The same request with the same seed gives the same answer, also in another process."""
+    takes_extra: bool = False
+    """It forwards the `extra` of a request: fields that only what is behind it knows."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -60,6 +62,13 @@ class Engine(Closing, AsyncClosing, ABC):
         when it is closed or cancelled.
         """
 
+    def check(self, request: Request) -> None:
+        """Raises `InvalidInput` when the engine cannot be asked that. Called before anything is
+        done for the request, so that a server can still refuse it with a status."""
+        if request.extra and not self.takes_extra:
+            names = ", ".join(f"`{name[:64]}`" for name in sorted(request.extra)[:8])
+            raise invalid([f"the engine `{self.name}` forwards no fields, such as {names}"])
+
     def describe(self) -> Mapping[str, Any]:
         """What it is, for people and logs; never a secret."""
         return {"engine": self.name}
@@ -79,6 +88,7 @@ class Engine(Closing, AsyncClosing, ABC):
         the request go through before the engine is asked.
         """
         request = Request.make(asked, **options)
+        self.check(request)
         generation = Generation(self, request, through=through, prompt=prompt_guard)
         with self._lock:
             self._made[generation.request_id] = generation._run

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from torvyn.engine.delta import Completion, Delta
 from torvyn.engine.request import Request
@@ -17,12 +18,15 @@ class Joined:
         self._request = request
         self._parts = [Parts() for _ in range(request.n)]
         self._ends: dict[int, tuple[FinishReason, str | None]] = {}
+        self._native: dict[int, str] = {}
 
     def add(self, delta: Delta) -> None:
         parts = self._parts[delta.index]
         parts.add(delta.kind, delta.delta_text, delta.call, delta.logprobs)
         if delta.finish_reason is not None:
             self._ends[delta.index] = (delta.finish_reason, delta.matched_stop)
+            if delta.native_reason is not None:
+                self._native[delta.index] = delta.native_reason
 
     def completion(
         self, usage: Usage, timing: Mapping[str, float], side: FilterSide | None = None
@@ -38,4 +42,7 @@ class Joined:
             )
             for index, parts in enumerate(self._parts)
         )
+        if self._native:
+            native = self._native
+            choices = tuple(replace(one, native_reason=native.get(one.index)) for one in choices)
         return Completion(self._request.id, choices, usage, timing)

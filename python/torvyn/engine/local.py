@@ -22,12 +22,14 @@ from typing import Any, ClassVar, Final
 from torvyn.engine.engine import Engine
 from torvyn.engine.from_thread import FromThread, Put
 from torvyn.engine.local_server import CLOSE_S, EXIT_S, INSTALL, LocalServer, corrupt
+from torvyn.engine.local_tools import Calls, require_call, required_tools
 from torvyn.engine.openai_body import Api, Shape, body_of
-from torvyn.engine.openai_failure import shown
+from torvyn.engine.openai_failure import Upstream
 from torvyn.engine.openai_stream import Steps
 from torvyn.engine.request import Request
 from torvyn.engine.step import Step
-from torvyn.errors import Internal, InvalidInput, MissingError
+from torvyn.engine.upstream_words import for_clients, printable
+from torvyn.errors import InvalidInput, MissingError
 from torvyn.protocol.chunks import ChunkReader
 from torvyn.protocol.frames import Usage
 
@@ -38,6 +40,8 @@ _REFUSED: Final = "invalid_request_error"
 _MOST_TOKENS: Final = 2**31 - 1
 _SEEDS: Final = 2**32 - 1
 """The largest 32-bit number asks for chance."""
+
+_LLAMA: Final = Upstream("llama.cpp")
 
 Chunk = dict[str, Any]
 
@@ -85,10 +89,24 @@ class Local(Engine):
     def describe(self) -> Mapping[str, Any]:
         return {"engine": self.name, "model": self._path.name, "context": self._context}
 
+    def check(self, request: Request) -> None:
+        super().check(request)
+        if request.n > self._parallel:
+            raise InvalidInput(
+                f"{request.n} answers at once, and the engine makes {self._parallel} at a time",
+                hint=f"open it with `parallel={request.n}`",
+                code="engine.request-invalid",
+            )
+        must_be_text(request)
+        if required_tools(request) and not self._is_chat(request):
+            raise _refused("a prompt that is continued as it is calls no tools")
+
     async def steps(self, request: Request) -> AsyncIterator[Step]:
-        ask = partial(self._ask, self._body(request))
+        required = required_tools(request)
+        calls = Calls() if required else None
+        ask = partial(self._ask, self._body(request, required), self._is_chat(request))
         stream: FromThread[Chunk] = FromThread(ask, f"torvyn-local-{request.id[-6:]}")
-        reader, steps, counts = ChunkReader(request.n), Steps(request.n, "llama.cpp"), _Counts()
+        reader, steps, counts = ChunkReader(request.n), Steps(request.n, _LLAMA), _Counts()
         self._server.streams.add(stream)
         async with contextlib.aclosing(stream.batches()) as batches:
             async for chunks in batches:
@@ -97,11 +115,12 @@ class Local(Engine):
                 usage = counts.take(chunks)
                 step = steps.step(item for chunk in chunks for item in reader.record(chunk))
                 if step is not None:
-                    yield step if usage is None else replace(step, usage=usage)
+                    step = step if usage is None else replace(step, usage=usage)
+                    yield step if calls is None else calls.step(step)
                 if steps.failure is not None:
                     raise steps.failure
-        if not steps.is_complete and not self._is_closed:
-            raise Internal("llama.cpp ended before its answer did", code="engine.failed")
+        if not self._is_closed:
+            steps.end()
 
     def close(self) -> None:
         """Ends what runs, then frees the model."""
@@ -115,14 +134,13 @@ class Local(Engine):
     async def aclose(self) -> None:
         await asyncio.to_thread(self.close)
 
-    def _body(self, request: Request) -> dict[str, Any]:
-        if request.n > self._parallel:
-            raise InvalidInput(
-                f"{request.n} answers at once, and the engine makes {self._parallel} at a time",
-                hint=f"open it with `parallel={request.n}`",
-                code="engine.request-invalid",
-            )
-        body = body_of(request, self._shape)
+    def _is_chat(self, request: Request) -> bool:
+        """Whether the model's template makes a conversation of it."""
+        return self._shape.api == "chat" and not request.raw_prompt
+
+    def _body(self, request: Request, required: Sequence[Mapping[str, Any]]) -> Chunk:
+        is_chat = self._is_chat(request)
+        body = body_of(request, replace(self._shape, api="chat" if is_chat else "completions"))
         # Stop strings are looked for here, which tells the one that matched.
         body.pop("stop", None)
         body["timings_per_token"] = True
@@ -130,16 +148,47 @@ class Local(Engine):
             body["max_tokens"] = min(request.max_tokens, _MOST_TOKENS)
         if request.seed is not None:
             body["seed"] = request.seed % _SEEDS
-        return body
+        if request.tool_choice == "none":
+            # The library would still tell the model of them.
+            body.pop("tools", None)
+        return require_call(body, required) if required else body
 
-    def _ask(self, body: Chunk, put: Put[Chunk]) -> None:
+    def _ask(self, body: Chunk, is_chat: bool, put: Put[Chunk]) -> None:
         """On a thread: blocks until the answer is over or nobody wants it."""
-        try:
+        has_begun = False
+
+        def hand_on(chunk: Chunk) -> bool:
             # The library stops at the first callback that answers True.
-            is_chat = self._shape.api == "chat"
-            self._server.ask(body, lambda chunk: not put(chunk), is_chat=is_chat)
-        except ValueError as error:
+            nonlocal has_begun
+            has_begun = True
+            return not put(chunk)
+
+        try:
+            self._server.ask(body, hand_on, is_chat=is_chat)
+        except (ValueError, RuntimeError) as error:
+            # What it does not take it says before it has begun.
+            if has_begun:
+                raise
             raise _refused(str(error)) from None
+
+
+def must_be_text(request: Request) -> None:
+    """The models that are run here read text alone."""
+    for place, message in enumerate(request.messages):
+        content = message.get("content")
+        for at, part in enumerate(content) if isinstance(content, (list, tuple)) else ():
+            kind = part.get("type") if isinstance(part, Mapping) else None
+            if kind != "text":
+                raise InvalidInput(
+                    f"messages[{place}].content[{at}] is {_kind_shown(kind)}, "
+                    "and the engine `local` reads text alone",
+                    hint="send parts of the type `text`",
+                    code="engine.request-invalid",
+                )
+
+
+def _kind_shown(kind: object) -> str:
+    return f"`{printable(kind)[:64]}`" if isinstance(kind, str) else "no part with a type"
 
 
 def must_be_answered(chunk: Chunk, model: str, context: int) -> None:
@@ -212,9 +261,12 @@ def checked_file(path: Path) -> Path:
 
 
 def _refused(why: str) -> InvalidInput:
-    return InvalidInput(
-        f"the model cannot be asked that: {shown(why)}", code="engine.request-invalid"
+    error = InvalidInput(
+        f"the model cannot be asked that: {for_clients(why) or 'llama.cpp refuses the request'}",
+        code="engine.request-invalid",
     )
+    error.add_note(f"llama.cpp: {printable(why)}")
+    return error
 
 
 def _wrong(what: str) -> InvalidInput:

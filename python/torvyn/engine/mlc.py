@@ -10,20 +10,21 @@ import inspect
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import aclosing
+from dataclasses import replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
-from torvyn.engine import openai_failure as failure
 from torvyn.engine.engine import Engine
 from torvyn.engine.from_thread import FromThread, Put
 from torvyn.engine.openai_body import Api, Shape, body_of
+from torvyn.engine.openai_failure import Upstream
 from torvyn.engine.openai_stream import Steps
 from torvyn.engine.request import Request
 from torvyn.engine.step import Step
 from torvyn.errors import Internal, InvalidInput, MissingError
 from torvyn.protocol.chunks import ChunkReader
 
-_WHERE = "MLC"
+_MLC: Final = Upstream("MLC")
 
 
 class MLC(Engine):
@@ -53,7 +54,7 @@ class MLC(Engine):
         return {"engine": self.name, "model": self._shape.model, "class": kind}
 
     async def steps(self, request: Request) -> AsyncIterator[Step]:
-        reader, state = ChunkReader(request.n), Steps(request.n, _WHERE)
+        reader, state = ChunkReader(request.n), Steps(request.n, _MLC)
         async with aclosing(self._chunks(request)) as chunks:
             async for chunk in chunks:
                 step = state.step(reader.chunk(_json(chunk)))
@@ -61,8 +62,7 @@ class MLC(Engine):
                     yield step
                 if state.failure is not None:
                     raise state.failure
-        if not state.is_complete:
-            raise failure.cut("a choice has not said why it ended", _WHERE)
+        state.end()
 
     def close(self) -> None:
         super().close()
@@ -70,10 +70,10 @@ class MLC(Engine):
             self._engine.terminate()
 
     async def _chunks(self, request: Request) -> AsyncGenerator[Any, None]:
-        body = body_of(request, self._shape)
+        is_chat = self._shape.api == "chat" and not request.raw_prompt
+        body = body_of(request, replace(self._shape, api="chat" if is_chat else "completions"))
         body["model"] = self._shape.model or None
         body["request_id"] = request.id
-        is_chat = self._shape.api == "chat"
         api = self._engine.chat.completions if is_chat else self._engine.completions
         if not inspect.iscoroutinefunction(api.create):
             abort = partial(self._engine.abort, request.id)

@@ -14,14 +14,15 @@ from collections.abc import AsyncIterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 from urllib.parse import urlsplit
 
-from torvyn.engine import openai_failure as failure
 from torvyn.engine.engine import Engine
-from torvyn.engine.openai_body import Api, Shape, body_of
-from torvyn.engine.openai_stream import Answer
+from torvyn.engine.openai_body import Api, Shape, body_of, must_be_prompt
+from torvyn.engine.openai_failure import Upstream, log
+from torvyn.engine.openai_stream import MAX_LINE_BYTES, Answer
 from torvyn.engine.request import Request
+from torvyn.engine.retry_after import retry_after_s
 from torvyn.engine.step import Step
 from torvyn.errors import InvalidInput, TorvynError
-from torvyn.loops.connections import Pool, read_out, require_aiohttp
+from torvyn.loops.connections import Pool, require_aiohttp
 from torvyn.protocol import trace
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 _FIRST_PAUSE_S: Final = 0.25
 _LONGEST_PAUSE_S: Final = 30.0
 _MOST_BODY: Final = 64 * 1024
+_LEAST_LINE_BYTES: Final = 1024
 
 
 class OpenAI(Engine):
@@ -54,9 +56,15 @@ class OpenAI(Engine):
         first_token_timeout_s: float = 120.0,
         idle_timeout_s: float = 60.0,
         retries: int = 2,
+        max_line_bytes: int = MAX_LINE_BYTES,
+        forward_unknown: bool = True,
     ) -> None:
         """Time limits: to connect; from the request to the first token, retries included; and
-        from one token to the next. `base_url` may stand in `OPENAI_BASE_URL`."""
+        from one token to the next. `base_url` may stand in `OPENAI_BASE_URL`.
+
+        `max_line_bytes` is the longest line of its answer. With `forward_unknown`, what a request
+        has as `extra` is part of what the upstream is asked.
+        """
         super().__init__()
         self._url = _checked_url(base_url or os.environ.get("OPENAI_BASE_URL"))
         if api not in ("chat", "completions"):
@@ -64,6 +72,8 @@ class OpenAI(Engine):
         limits = (connect_timeout_s, first_token_timeout_s, idle_timeout_s)
         if min(limits) <= 0 or retries < 0:
             raise _wrong("time limits are above 0, and `retries` is 0 or more")
+        if max_line_bytes < _LEAST_LINE_BYTES:
+            raise _wrong(f"`max_line_bytes` is {_LEAST_LINE_BYTES} or more")
         self._shape = Shape(model, api, max_tokens_field, asks_usage, dict(extra_body or {}))
         self._key = api_key if api_key is not None else os.environ.get(api_key_env)
         self._headers = {"Accept": "text/event-stream", **(headers or {})}
@@ -71,31 +81,42 @@ class OpenAI(Engine):
             self._headers.setdefault("Authorization", f"Bearer {self._key}")
         self._connect_s, self._first_s, self._idle_s = limits
         self._retries = retries
-        self._where = f"the upstream {urlsplit(self._url).netloc}"
+        self._max_line_bytes = max_line_bytes
+        self.takes_extra = forward_unknown
+        self._upstream = Upstream(url=self._url, secret=self._key)
         require_aiohttp("engine.package-missing", "the engine `openai`", "openai")
         self._pool = Pool(connect_timeout_s)
 
     def describe(self) -> Mapping[str, Any]:
         return {"engine": self.name, "base_url": self._url, "model": self._shape.model}
 
+    def check(self, request: Request) -> None:
+        super().check(request)
+        must_be_prompt(request, self._shape.api)
+
     async def steps(self, request: Request) -> AsyncIterator[Step]:
-        body = body_of(request, self._shape)
         deadline_s = asyncio.get_running_loop().time() + self._first_s
+        answer: Answer | None = None
+        try:
+            answer = await self._answer(request, deadline_s)
+            async for step in answer.steps(deadline_s, self._idle_s, self._too_slow):
+                yield step
+        except TorvynError as error:
+            log(error, request.id)
+            raise
+        finally:
+            if answer is not None:
+                answer.close()
+
+    async def _answer(self, request: Request, deadline_s: float) -> Answer:
+        body = body_of(request, self._shape)
         try:
             async with asyncio.timeout_at(deadline_s):
                 response = await self._ask(body)
         except TimeoutError:
             raise self._too_slow() from None
-        answer = Answer(response, request.n, self._shape.api, self._where, self._key)
-        try:
-            async for step in answer.steps(deadline_s, self._idle_s, self._too_slow):
-                yield step
-        finally:
-            if answer.is_done:
-                read_out(response)
-            else:
-                # At once, and without a farewell.
-                response.close()
+        limit = self._max_line_bytes
+        return Answer(response, request.n, self._shape.api, self._upstream, limit)
 
     def close(self) -> None:
         super().close()
@@ -107,9 +128,8 @@ class OpenAI(Engine):
 
     def _too_slow(self, *, has_begun: bool = False) -> TorvynError:
         if has_begun:
-            return failure.slow("sent nothing", self._idle_s, "idle_timeout_s", self._where)
-        option = "first_token_timeout_s"
-        return failure.slow("sent no token", self._first_s, option, self._where)
+            return self._upstream.timeout("sent nothing", self._idle_s, "idle_timeout_s")
+        return self._upstream.timeout("sent no token", self._first_s, "first_token_timeout_s")
 
     async def _ask(self, body: dict[str, Any]) -> aiohttp.ClientResponse:
         """An answer with status 200; as often as allowed, until there is one."""
@@ -143,11 +163,10 @@ class OpenAI(Engine):
                 f"{self._url}/{path}", json=body, headers=headers, allow_redirects=False
             )
         except aiohttp.ConnectionTimeoutError:
-            raise failure.slow(
-                "could not be connected to", self._connect_s, "connect_timeout_s", self._where
-            ) from None
+            what = "could not be connected to"
+            raise self._upstream.timeout(what, self._connect_s, "connect_timeout_s") from None
         except (aiohttp.ClientError, OSError) as error:
-            raise failure.down(error, self._where) from error
+            raise self._upstream.unreachable(error) from error
 
     async def _refusal(self, response: aiohttp.ClientResponse) -> tuple[TorvynError, float | None]:
         """What the status says, and how long the upstream wants to be left alone."""
@@ -158,16 +177,9 @@ class OpenAI(Engine):
         finally:
             response.close()
         body = data.decode(errors="replace")
-        problem = failure.refused(response.status, body, self._key, self._where)
-        return problem, _retry_after_s(response.headers.get("Retry-After"))
-
-
-def _retry_after_s(header: str | None) -> float | None:
-    """Seconds; a date is not understood, and then the usual pause is made."""
-    try:
-        return max(0.0, float(header or ""))
-    except ValueError:
-        return None
+        problem = self._upstream.refusal(response.status, body)
+        headers = response.headers
+        return problem, retry_after_s(headers.get("Retry-After"), headers.get("Date"))
 
 
 def _checked_url(url: str | None) -> str:

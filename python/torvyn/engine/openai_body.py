@@ -1,7 +1,9 @@
 """A request as the JSON body that OpenAI-compatible upstreams take. Pure.
 
 `stop` goes along unless the stop string is to be kept or there are more of them than upstreams
-take: what ends an answer is decided here in any case. `priority` is ours and stays here.
+take: what ends an answer is decided here in any case. `priority` is ours and stays here. Of fields
+that are not ours, those of the engine's own `extra_body` win over those of a request, which in turn
+replace nothing.
 """
 
 from __future__ import annotations
@@ -46,17 +48,21 @@ def body_of(request: Request, shape: Shape) -> dict[str, Any]:
         body["tools"] = list(request.tools)
     if request.tool_choice is not None:
         body["tool_choice"] = request.tool_choice
-    return {**body, **_logprobs(request, shape.api), **shape.extra}
+    return {**request.extra, **body, **_logprobs(request, shape.api), **shape.extra}
+
+
+def must_be_prompt(request: Request, api: Api) -> None:
+    if api == "completions" and request.prompt is None:
+        raise InvalidInput(
+            "this upstream is asked for completions, which take a prompt and no messages",
+            hint='open the engine with `api="chat"`',
+            code="engine.request-invalid",
+        )
 
 
 def _asked(request: Request, api: Api) -> dict[str, Any]:
+    must_be_prompt(request, api)
     if api == "completions":
-        if request.prompt is None:
-            raise InvalidInput(
-                "this upstream is asked for completions, which take a prompt and no messages",
-                hint='open the engine with `api="chat"`',
-                code="engine.request-invalid",
-            )
         return {"prompt": request.prompt}
     if request.prompt is not None:
         return {"messages": [{"role": "user", "content": request.prompt}]}

@@ -1,7 +1,7 @@
 """The answer of an upstream: bytes as they come -> steps, until it has ended properly.
 
-What came together makes one step. An answer ends with `[DONE]`, or with the connection after every
-choice has said why it ended; everything else is an error.
+What came together makes one step. An answer is whole when every choice has said why it ended;
+everything else is an error, `[DONE]` or not.
 """
 
 from __future__ import annotations
@@ -12,16 +12,20 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from torvyn._native import ChunkParser
-from torvyn.engine import openai_failure as failure
 from torvyn.engine.openai_body import Api
+from torvyn.engine.openai_failure import Upstream, logger
 from torvyn.engine.step import ChoiceStep, Step
 from torvyn.errors import InvalidInput, TorvynError
+from torvyn.loops.connections import read_out
 from torvyn.protocol.chunks import DONE, ChunkReader, Item
+from torvyn.protocol.finish_reasons import translate
 from torvyn.protocol.frames import Delta, Error, Finish, Usage
 
 if TYPE_CHECKING:
     import aiohttp
 
+MAX_LINE_BYTES: Final = 1024 * 1024
+_MAX_EVENT_BYTES: Final = 8 * MAX_LINE_BYTES
 _MOST_WHOLE: Final = 16 * 1024 * 1024
 _GRACE_S: Final = 2.0
 """How long an upstream may take to say `[DONE]` when all has been said."""
@@ -33,11 +37,13 @@ class Steps:
     `failure` is to be raised after the step that was made with it.
     """
 
-    def __init__(self, choices: int, where: str, key: str | None = None) -> None:
+    def __init__(self, choices: int, upstream: Upstream) -> None:
         self._choices = choices
         self._open = set(range(choices))
-        self._where = where
-        self._key = key
+        self._begun: set[int] = set()
+        self._upstream = upstream
+        self.bad_end: TorvynError | None = None
+        """A choice has ended as `error`; to be raised when the others have ended too."""
         self.has_begun = False
         self.is_done = False
         self.failure: TorvynError | None = None
@@ -52,32 +58,71 @@ class Steps:
         usage: Usage | None = None
         try:
             for item in items:
-                if isinstance(item, (Delta, Finish)) and not 0 <= item.index < self._choices:
-                    what = f"a choice {item.index} of {self._choices}"
-                    self.failure = failure.garbled(what, self._where)
-                    break
                 if isinstance(item, Delta):
-                    parts.append(_part(item))
+                    if item.index not in self._begun:
+                        self._begin(item.index)
+                    parts.append(_delta(item))
                 elif isinstance(item, Finish):
-                    self._open.discard(item.index)
-                    parts.append(_finish(item))
+                    parts.append(self._finish(item))
                 elif isinstance(item, Usage):
                     usage = item
                 elif isinstance(item, Error):
-                    self.failure = failure.told(item, self._key, self._where)
-                    break
+                    self.failure = self.failure or self._upstream.error_event(item)
                 elif item is DONE:
-                    self.is_done = True
+                    self.end()
         except InvalidInput as error:
             # After what came before it: no text is lost to what follows it.
-            self.failure = failure.from_decoder(error, self._where)
+            self.failure = self.failure or self._decoding_failure(error)
+        except TorvynError as error:
+            self.failure = self.failure or error
         if not parts and usage is None:
             return None
         self.has_begun = self.has_begun or bool(parts)
         return Step(parts, usage)
 
+    def end(self) -> None:
+        """The upstream says that this was all; raises when it was not."""
+        self.is_done = True
+        if self._open:
+            raise self._missing_finish()
+        if self.bad_end is not None:
+            raise self.bad_end
 
-def _part(delta: Delta) -> ChoiceStep:
+    def _decoding_failure(self, error: InvalidInput) -> TorvynError:
+        is_short = error.code == "protocol.stream-cut" and bool(self._begun)
+        if is_short and self._open.isdisjoint(self._begun):
+            # What it began it has ended: it was not cut, it made fewer answers.
+            return self._missing_finish()
+        failed: TorvynError = self._upstream.decoding_failure(error)
+        return failed
+
+    def _missing_finish(self) -> TorvynError:
+        return self._upstream.missing_finish(self._choices, sorted(self._open), self._begun)
+
+    def _begin(self, index: int) -> None:
+        if not 0 <= index < self._choices:
+            raise self._upstream.garbage(f"a choice {index} of {self._choices}")
+        self._begun.add(index)
+
+    def _finish(self, finish: Finish) -> ChoiceStep:
+        self._begin(finish.index)
+        self._open.discard(finish.index)
+        native = finish.native_reason
+        if native is not None:
+            _report(native, finish.reason)
+        if finish.reason == "error":
+            failed = self._upstream.bad_finish(finish.index, native or finish.reason)
+            self.bad_end = self.bad_end or failed
+        return ChoiceStep(
+            finish.index,
+            tokens=0,
+            finish_reason=finish.reason,
+            matched_stop=finish.matched_stop,
+            native_reason=native,
+        )
+
+
+def _delta(delta: Delta) -> ChoiceStep:
     # Without log probabilities nobody says how many tokens a chunk is; one is the usual number.
     tokens = len(delta.logprobs) if delta.logprobs else 1
     return ChoiceStep(
@@ -85,9 +130,21 @@ def _part(delta: Delta) -> ChoiceStep:
     )
 
 
-def _finish(finish: Finish) -> ChoiceStep:
-    return ChoiceStep(
-        finish.index, tokens=0, finish_reason=finish.reason, matched_stop=finish.matched_stop
+_reported: set[str] = set()
+_MOST_REPORTED: Final = 64
+
+
+def _report(native: str, ours: str) -> None:
+    """Warns of a finish reason that is in no table, once a process; an upstream may invent many."""
+    _, is_known = translate(native)
+    if is_known or native in _reported or len(_reported) >= _MOST_REPORTED:
+        return
+    _reported.add(native)
+    logger.warning(
+        "an upstream ends answers with the finish reason %r, which is read as `%s`",
+        native,
+        ours,
+        extra={"event": "upstream.finish-reason", "native_reason": native, "reason": ours},
     )
 
 
@@ -95,19 +152,26 @@ class Answer:
     """One answer with status 200."""
 
     def __init__(
-        self, response: aiohttp.ClientResponse, choices: int, api: Api, where: str, key: str | None
+        self,
+        response: aiohttp.ClientResponse,
+        choices: int,
+        api: Api,
+        upstream: Upstream,
+        max_line_bytes: int = MAX_LINE_BYTES,
     ) -> None:
         self._response = response
         self._choices = choices
-        self._api: Api = api
-        self._where = where
-        self._key = key
-        self._steps = Steps(choices, where, key)
+        self._decoder = _Decoder(choices, api, max_line_bytes)
+        self._upstream = upstream
+        self._steps = Steps(choices, upstream)
 
-    @property
-    def is_done(self) -> bool:
-        """The upstream said that this was all; the end of the body may still be on its way."""
-        return self._steps.is_done
+    def close(self) -> None:
+        """At once and without a farewell, unless the upstream said that this was all: the end of
+        the body is then on its way, and the connection is used again."""
+        if self._steps.is_done:
+            read_out(self._response)
+        else:
+            self._response.close()
 
     async def steps(
         self, first_deadline_s: float, idle_s: float, too_slow: Callable[..., TorvynError]
@@ -119,16 +183,19 @@ class Answer:
             return
         if kind != "text/event-stream":
             text = await self._beginning(first_deadline_s)
-            raise failure.garbled(f"`{kind}` and no event stream: {text}", self._where)
-        decoder = _Decoder(self._choices, self._api)
+            detail = f"`{kind}` and no event stream: {text}"
+            raise self._upstream.garbage("no event stream", detail)
+        decoder = self._decoder
         state, deadline_s, now = self._steps, first_deadline_s, asyncio.get_running_loop().time
         while not state.is_done:
             try:
                 data = await self._read(deadline_s)
             except TimeoutError:
-                if state.is_complete:
-                    return
-                raise too_slow(has_begun=state.has_begun) from None
+                if not state.is_complete:
+                    raise too_slow(has_begun=state.has_begun) from None
+                if state.bad_end is not None:
+                    raise state.bad_end from None
+                return
             made = state.step(decoder.put(data) if data else decoder.finish())
             if made is not None:
                 yield made
@@ -147,17 +214,17 @@ class Answer:
                 return await self._response.content.readany()
             except (aiohttp.ClientError, OSError) as error:
                 if "content-encoding" in str(error):
-                    raise failure.garbled("bytes that do not unpack", self._where) from error
+                    raise self._upstream.garbage("bytes that do not unpack") from error
                 if self._steps.is_complete:
                     return b""
-                raise failure.cut(failure.shown(str(error)), self._where) from error
+                raise self._upstream.truncation(f"{type(error).__name__}: {error}") from error
 
     async def _beginning(self, deadline_s: float) -> str:
         try:
             data = await self._read(deadline_s)
         except (TimeoutError, TorvynError):
             data = b""
-        return failure.shown(data.decode(errors="replace"), self._key)
+        return data.decode(errors="replace")
 
     async def _whole(
         self, deadline_s: float, too_slow: Callable[..., TorvynError]
@@ -168,7 +235,7 @@ class Answer:
             while piece := await self._read(deadline_s):
                 data += piece
                 if len(data) > _MOST_WHOLE:
-                    raise failure.garbled(f"more than {_MOST_WHOLE} bytes", self._where)
+                    raise self._upstream.garbage(f"more than {_MOST_WHOLE} bytes")
         except TimeoutError:
             raise too_slow() from None
         step = self._steps.step(_whole_items(self._choices, data.decode(errors="replace")))
@@ -181,8 +248,12 @@ class Answer:
 class _Decoder:
     """Bytes -> items, one at a time, so that those before a failure are not lost with it."""
 
-    def __init__(self, choices: int, api: Api) -> None:
-        self._parser = ChunkParser("openai-chat" if api == "chat" else "openai-completions")
+    def __init__(self, choices: int, api: Api, max_line_bytes: int) -> None:
+        self._parser = ChunkParser(
+            "openai-chat" if api == "chat" else "openai-completions",
+            line_limit=max_line_bytes,
+            event_limit=max(_MAX_EVENT_BYTES, max_line_bytes),
+        )
         self._reader = ChunkReader(choices)
 
     def put(self, data: bytes) -> Iterator[Item]:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Final
 
+from torvyn.engine.extra_fields import extra_problems
 from torvyn.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -38,6 +39,8 @@ class Request:
 
     prompt: str | None = None
     messages: tuple[Message, ...] = ()
+    raw_prompt: bool = False
+    """The prompt is continued as it is, by engines that would make a conversation of it."""
     max_tokens: int | None = None
     temperature: float | None = None
     top_p: float | None = None
@@ -51,6 +54,8 @@ class Request:
     tool_choice: str | Mapping[str, Any] | None = None
     response_format: Mapping[str, Any] | None = None
     user: str | None = None
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    """Fields that are not ours, such as `top_k`, for engines that forward them."""
     priority: str = "normal"
     id: str = field(default_factory=new_id)
 
@@ -103,6 +108,8 @@ class Request:
             yield "a request has either a prompt or messages"
         if self.prompt == "":
             yield "the prompt is empty"
+        if self.raw_prompt and self.prompt is None:
+            yield "`raw_prompt` is for a prompt, and there are messages"
         for place, message in enumerate(self.messages):
             if not isinstance(message, Mapping) or message.get("role") not in ROLES:
                 yield f"messages[{place}] has no role of {', '.join(ROLES)}"
@@ -111,6 +118,7 @@ class Request:
             yield f"{len(self.stop)} stop strings; at most {MOST_STOPS} are looked for"
         if not all(map(_is_text, self.stop)):
             yield "a stop string is empty or no text"
+        yield from extra_problems(self.extra)
         if self.priority not in PRIORITIES:
             yield f"`priority` is one of {', '.join(PRIORITIES)}, not {_brief(self.priority)}"
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from types import TracebackType
@@ -20,6 +21,7 @@ from torvyn.engine.request import Request
 from torvyn.engine.response import Response
 from torvyn.engine.step import Step
 from torvyn.engine.timing import Clock, Timing
+from torvyn.engine.upstream_words import printable
 from torvyn.errors import Internal, TorvynError
 from torvyn.loops.asyncio_only import require_asyncio
 from torvyn.loops.process_exit import await_if_abandoned
@@ -30,6 +32,10 @@ if TYPE_CHECKING:
     from torvyn.engine.prompt_flow import PromptFlow
     from torvyn.engine.shaping import Lanes
 
+logger = logging.getLogger("torvyn.engine")
+# A program that has set up no log is told by the exception, and by nothing else.
+logger.addHandler(logging.NullHandler())
+
 
 class Run:
     """`deltas()` once. Only `interrupt` may be called from other threads than the loop's."""
@@ -37,6 +43,7 @@ class Run:
     __slots__ = (
         "__weakref__",
         "_cancelling",
+        "_cancelling_first",
         "_closing",
         "_ends_as",
         "_engine",
@@ -77,7 +84,7 @@ class Run:
         self._task: asyncio.Task[Any] | None = None
         """Who waits for the engine now; None while the consumer has the word."""
         self._has_cancelled = False
-        self._cancelling = 0
+        self._cancelling = self._cancelling_first = 0
         self._closing: asyncio.Task[None] | None = None
 
     @property
@@ -206,6 +213,8 @@ class Run:
 
     async def _begin(self) -> AsyncIterator[Step]:
         self._loop = require_asyncio("`async for` over an answer")
+        if (task := asyncio.current_task(self._loop)) is not None:
+            self._cancelling_first = task.cancelling()
         try:
             self._engine._enter(self)
         except TorvynError:
@@ -238,6 +247,11 @@ class Run:
         """Whether a cancellation was ours, and nobody else's besides."""
         task = self._task
         return self._has_cancelled and task is not None and task.uncancel() <= self._cancelling
+
+    def _is_left(self) -> bool:
+        """Whether whoever waits for the engine was cancelled; else the engine cancelled itself."""
+        task = self._task
+        return task is None or task.cancelling() > self._cancelling_first
 
     async def _close_steps(self) -> None:
         steps = self._steps
@@ -286,10 +300,15 @@ class _Outcome:
     ) -> bool:
         run = self._run
         reason: FinishReason = "stop"
-        is_ours = isinstance(error, asyncio.CancelledError) and run._was_interrupted()
+        is_ours = False
+        if isinstance(error, asyncio.CancelledError):
+            is_left = run._is_left()
+            is_ours = run._was_interrupted() or (run.is_interrupted and not is_left)
+            if not is_ours and not is_left:
+                error = _cancelled_itself(error)
         run._task = None
         if isinstance(error, Exception):
-            self.failure, reason = _told(error), "error"
+            self.failure, reason = _told(error, run.request.id), "error"
         elif run.is_interrupted and (error is None or is_ours):
             reason = run._ends_as
         elif error is not None or (run.lanes and run.lanes.is_cut):
@@ -305,7 +324,7 @@ class _Outcome:
             self.deltas = run._shaped(deltas, reason)
         except Exception as error:
             # A flow that fails with the last it is given.
-            self.failure = self.failure or _told(error)
+            self.failure = self.failure or _told(error, run.request.id)
             self.deltas = [*run._shaped([], "error"), deltas[-1]]
 
 
@@ -315,16 +334,30 @@ async def _nothing() -> AsyncGenerator[Step, None]:
     yield
 
 
+def _cancelled_itself(error: asyncio.CancelledError) -> Internal:
+    failed = Internal("the engine cancelled its own work", code="engine.failed")
+    failed.__cause__ = error
+    return failed
+
+
 def _deltas(made: str | Sequence[Delta]) -> Sequence[Delta]:
     if isinstance(made, str):
         return (Delta(0, made),) if made else ()
     return made
 
 
-def _told(error: Exception) -> Exception:
-    """An engine raises typed errors; anything else is its own fault."""
+def _told(error: Exception, request_id: str) -> Exception:
+    """An engine raises typed errors; anything else is its own fault. Clients read the message, so
+    the words of a library stay in the log and on the exception."""
     if isinstance(error, TorvynError):
         return error
-    failed = Internal(f"the engine failed: {type(error).__name__}: {error}", code="engine.failed")
+    failed = Internal("the engine failed; the log says how", code="engine.failed")
+    failed.add_note(f"{type(error).__name__}: {printable(str(error))}")
     failed.__cause__ = error
+    logger.error(
+        "request %s: the engine failed",
+        request_id,
+        exc_info=error,
+        extra={"event": "engine.failure", "request_id": request_id},
+    )
     return failed

@@ -74,6 +74,9 @@ class Service(Closing):
             options = options_of(asked) | options
             asked = asked.messages if asked.prompt is None else asked.prompt
         options = self._defaults | {key: held for key, held in options.items() if held is not None}
+        if self._preamble:
+            # What the flow says first makes a conversation of every prompt.
+            options.pop("raw_prompt", None)
         return self.engine.generate(
             self._with_preamble(asked),
             through=self._make_flow,

@@ -138,7 +138,7 @@ class Lanes:
         # Made at once: a flow that cannot be fed is refused before the engine is asked.
         self._next: Flow | None = self._fit(make_flow())
         self._lanes: dict[tuple[int, Kind], Lane] = {}
-        self._endings: dict[int, tuple[FinishReason, str | None]] = {}
+        self._endings: dict[int, Delta] = {}
         self._made: list[Delta] = []
         self._only: Lane | None = None
         """The lane of the text, when there is one choice and all is inline."""
@@ -246,7 +246,7 @@ class Lanes:
             out.append(Delta(index, "", "tool_call", delta.call, delta.logprobs))
         if reason is None:
             return
-        self._endings[index] = (reason, delta.matched_stop)
+        self._endings[index] = delta
         if reason != "cancelled":
             self.lane(index, "text")  # also for an answer without text: a flow may add some
             for lane in self._of(index):
@@ -260,8 +260,12 @@ class Lanes:
             reason = self._ended(index) if said is None else None
             if reason is not None:
                 self.reasons[index] = reason
-                matched = self._endings.get(index, ("", None))[1] if reason == "stop" else None
-                out.append(Delta(index, finish_reason=reason, matched_stop=matched))
+                finish = Delta(index, finish_reason=reason)
+                ending = self._endings.get(index)
+                if ending is not None and ending.finish_reason == reason:
+                    finish.native_reason = ending.native_reason
+                    finish.matched_stop = ending.matched_stop if reason == "stop" else None
+                out.append(finish)
         self.is_cut = self.is_over and len(self._endings) < len(self.reasons)
         return out
 
@@ -271,7 +275,7 @@ class Lanes:
         if any(end is not None and end.finish_reason == _BLOCKED for end in ends):
             return _BLOCKED
         if index in self._endings:
-            reason = self._endings[index][0]
+            reason = self._endings[index].finish_reason
             done = reason == "cancelled" or all(lane.is_over for lane in lanes)
             return reason if done else None
         text = self._lanes.get((index, "text"))

@@ -23,6 +23,14 @@ SPEC = spec_of(
         Option("first_token_timeout", "duration", 120.0, "The time limit to the first token."),
         Option("idle_timeout", "duration", 60.0, "The time limit from token to token."),
         Option("retries", "integer", 2, "Attempts after the first, before a token.", minimum=0),
+        Option("max_line", "size", 1 << 20, "The longest line of its answer."),
+        Option("extra_body", "table", None, "Fields for it that are not ours, such as `top_k`."),
+        Option(
+            "forward_unknown",
+            "boolean",
+            True,
+            "Whether fields of a request that are not ours are forwarded to it.",
+        ),
     ),
     """\
 [flow.main.nodes.model]
@@ -31,12 +39,14 @@ config = { base_url = "http://127.0.0.1:8000/v1", model = "qwen3-8b", prompt = "
 """,
 )
 _LIMITS = ("connect_timeout", "first_token_timeout", "idle_timeout")
-_SAME = ("model", "base_url", "api", "api_key", "api_key_env", "retries")
+_SAME = ("model", "base_url", "api", "api_key", "api_key_env", "retries", "extra_body")
 
 
 class OpenAISource(EngineSource):
     spec: ClassVar[Spec] = SPEC
 
     def open_engine(self, given: Mapping[str, Any]) -> Engine:
-        limits = {f"{name}_s": given[name] for name in _LIMITS}
-        return open_engine("openai", **limits, **{name: given[name] for name in _SAME})
+        limits: dict[str, Any] = {f"{name}_s": given[name] for name in _LIMITS}
+        limits["max_line_bytes"] = given["max_line"]
+        same = {name: given[name] for name in (*_SAME, "forward_unknown")}
+        return open_engine("openai", **limits, **same)

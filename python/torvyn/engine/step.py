@@ -33,6 +33,8 @@ class ChoiceStep:
     tokens: int = 1
     finish_reason: FinishReason | None = None
     matched_stop: str | None = None
+    native_reason: str | None = None
+    """What the engine itself calls that end, where its word is not one of ours."""
 
 
 @dataclass(slots=True)

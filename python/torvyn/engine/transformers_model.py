@@ -166,7 +166,7 @@ class Model:
 
     def _encoded(self, request: Request) -> list[int]:
         has_template = getattr(self.tokenizer, "chat_template", None) is not None
-        if request.prompt is not None and not has_template:
+        if request.prompt is not None and (request.raw_prompt or not has_template):
             return [*self.tokenizer(request.prompt)["input_ids"]]
         if not has_template:
             raise InvalidInput(

@@ -10,9 +10,9 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, cast
 
+from torvyn.protocol.finish_reasons import MOST_LETTERS, translate
 from torvyn.protocol.frames import (
     FILTER_SIDES,
-    FINISH_REASONS,
     Error,
     FilterSide,
     FinishReason,
@@ -20,17 +20,10 @@ from torvyn.protocol.frames import (
     ToolCall,
     Usage,
 )
+from torvyn.protocol.halves import encodable
 
 Json = Mapping[str, Any]
 
-_REASONS: Final[dict[str, FinishReason]] = {
-    **{reason: reason for reason in FINISH_REASONS},
-    "function_call": "tool_calls",
-    "max_tokens": "length",
-    "model_length": "length",
-    "abort": "cancelled",
-    "insufficient_system_resource": "error",
-}
 _RETRYABLE_TYPES: Final = frozenset(
     {
         "server_error",
@@ -59,10 +52,16 @@ def member(record: Json, name: str, kind: type | tuple[type, ...], path: str) ->
     return value
 
 
-def finish_reason(choice: Json, path: str) -> FinishReason | None:
-    """One of ours; a reason that only its provider knows is an ordinary stop."""
-    reason = member(choice, "finish_reason", str, path)
-    return _REASONS.get(reason, "stop") if reason else None
+def finish_reason(choice: Json, path: str) -> tuple[FinishReason, str | None] | None:
+    """One of ours, and the upstream's own word when that is another."""
+    name = member(choice, "finish_reason", str, path)
+    if not name:
+        return None
+    reason, _ = translate(name)
+    native = choice.get("native_finish_reason")
+    if name == reason and isinstance(native, str) and native != reason:
+        return reason, encodable(native[:MOST_LETTERS])
+    return reason, None if name == reason else encodable(name[:MOST_LETTERS])
 
 
 def who_stopped(choice: Json) -> tuple[str | None, str | None, FilterSide | None]:

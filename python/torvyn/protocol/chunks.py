@@ -164,12 +164,13 @@ class ChunkReader:
         for index, choice, path in fields.choices(chunk):
             self._see(index)
             yield from self._deltas(index, choice, path)
-            reason = fields.finish_reason(choice, path)
-            if reason is not None and index not in self._finished:
+            found = fields.finish_reason(choice, path)
+            if found is not None and index not in self._finished:
                 self._finished.add(index)
                 yield from self._release(index)
+                reason, native = found
                 matched, by, side = fields.who_stopped(choice)
-                yield Finish(index, reason, matched, by, side=side)
+                yield Finish(index, reason, matched, by, side=side, native_reason=native)
         if (usage := fields.usage(chunk)) is not None:
             yield usage
 

@@ -22,6 +22,8 @@ class Choice:
     matched_stop: str | None = None
     side: FilterSide | None = None
     """With `content_filter`: whether the prompt or the completion was filtered."""
+    native_reason: str | None = None
+    """What the engine itself calls that finish, where its word is not one of ours."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 from torvyn._native import FrameEncoder
 from torvyn.protocol.frames import Delta, End, Error, Frame, Meta, Start, ToolCall
+from torvyn.protocol.halves import encodable
 
 Dialect = Literal["torvyn", "openai-chat", "openai-completions"]
 Framing = Literal["sse", "lines", "json"]
@@ -137,15 +138,6 @@ def to_json(value: Any) -> str:
         return json.dumps(value, separators=(",", ":"))
     for character in "\x85\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
-    return text
-
-
-def encodable(text: str) -> str:
-    """The text with halves of surrogate pairs joined, or replaced where they are alone."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     return text
 
 

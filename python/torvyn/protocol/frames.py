@@ -65,6 +65,8 @@ class Finish:
     stopped_by: str | None = None
     side: FilterSide | None = None
     """With `content_filter`: what was filtered."""
+    native_reason: str | None = None
+    """What the engine behind it calls that end, where its word is not ours."""
 
 
 @dataclass(frozen=True, slots=True)

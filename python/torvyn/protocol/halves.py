@@ -10,6 +10,16 @@ from typing import Final
 REPLACEMENT: Final = "\ufffd"
 
 
+def encodable(text: str) -> str:
+    """The text with halves of surrogate pairs joined, or replaced where they are alone."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        # UTF-16 joins the pairs; a half by itself is not UTF-16.
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text
+
+
 class Halves:
     """One memory for all texts of a stream, by a key such as `(index, kind)`."""
 
@@ -31,12 +41,7 @@ class Halves:
         if "\ud800" <= text[-1] <= "\udbff":
             self._held[key] = text[-1]
             text = text[:-1]
-        try:
-            text.encode()
-        except UnicodeEncodeError:
-            # UTF-16 joins the pairs; a half by itself is not UTF-16.
-            return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-        return text
+        return encodable(text)
 
     def release(self, index: int) -> list[tuple[str, str]]:
         """The choice is over: `(kind, U+FFFD)` for each half that stayed alone."""

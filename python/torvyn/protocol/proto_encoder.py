@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Self
 
 from torvyn.protocol.decoder import frame_from
-from torvyn.protocol.encoder import encodable, encoded
+from torvyn.protocol.encoder import encoded
 from torvyn.protocol.frames import (
     FINISH_REASONS,
     VERSION,
@@ -22,7 +22,7 @@ from torvyn.protocol.frames import (
     ToolCall,
     Usage,
 )
-from torvyn.protocol.halves import Halves
+from torvyn.protocol.halves import Halves, encodable
 from torvyn.v1 import inference_pb2 as pb
 
 REASON_NUMBERS: Final[dict[FinishReason, Any]] = {

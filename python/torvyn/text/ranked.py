@@ -5,10 +5,20 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
 from torvyn.text.complaints import vocabulary_invalid
-from torvyn.text.spelling import MAX_TOKENS, Spelled
+from torvyn.text.spelling import MAX_TOKENS, Spelled, encode
+
+_TEKKEN_NAMES: Final = (
+    "<unk>", "<s>", "</s>", "[INST]", "[/INST]", "[AVAILABLE_TOOLS]", "[/AVAILABLE_TOOLS]",
+    "[TOOL_RESULTS]", "[/TOOL_RESULTS]", "[TOOL_CALLS]", "[IMG]", "<pad>", "[IMG_BREAK]",
+    "[IMG_END]", "[PREFIX]", "[MIDDLE]", "[SUFFIX]", "[SYSTEM_PROMPT]", "[/SYSTEM_PROMPT]",
+    "[TOOL_CONTENT]",
+)  # fmt: skip
+"""The special tokens of files that do not name theirs, by their id."""
+_LAST_UNNAMED: Final = 7
+"""The last version of such files. A later one without names is broken, and its ids mean others."""
 
 
 def spell_tiktoken(data: bytes, special: Mapping[str, int]) -> Spelled:
@@ -37,15 +47,36 @@ def spell_tekken(data: dict[str, Any]) -> Spelled:
     specials, size = config.get("default_num_special_tokens"), config.get("default_vocab_size")
     if not (_is_count(specials) and _is_count(size) and 0 < specials <= size):
         raise vocabulary_invalid("its config does not say how many tokens there are")
-    tokens = {id: f"<SPECIAL_{id}>".encode() for id in range(specials)}
-    for entry in data.get("special_tokens") or []:
-        tokens[_number(entry, "rank", specials)] = str(entry.get("token_str")).encode()
+    tokens = {id: encode(name) for id, name in _tekken_specials(data, specials)}
     for entry in vocab[: size - specials]:
         rank = _number(entry, "rank", size - specials)
         tokens[specials + rank] = _from_base64(
             str(entry.get("token_bytes")).encode(), f"rank {rank}"
         )
     return Spelled(_table(tokens), [*range(specials)])
+
+
+def _tekken_specials(data: dict[str, Any], count: int) -> Iterator[tuple[int, str]]:
+    """`(id, name)`, in any order and the last one for an id holds; those without a name get one."""
+    yield from ((id, f"<SPECIAL_{id}>") for id in range(count))
+    entries = data.get("special_tokens")
+    if entries is None:
+        if _version(data["config"].get("version")) <= _LAST_UNNAMED:
+            yield from enumerate(_TEKKEN_NAMES[:count])
+        return
+    if not isinstance(entries, list):
+        raise vocabulary_invalid("its `special_tokens` are no list")
+    for entry in entries:
+        rank = _number(entry, "rank", count)
+        if not isinstance(name := entry.get("token_str"), str):
+            raise vocabulary_invalid(f"the special token {rank} has no name")
+        yield rank, name
+
+
+def _version(text: object) -> int:
+    """Of a file: `v3` is 3, and so is none, which is as old."""
+    digits = str(text)[1:] if isinstance(text, str) else ""
+    return int(digits) if digits.isdecimal() and len(digits) < 4 else 3
 
 
 def _is_count(value: object) -> bool:

@@ -199,11 +199,12 @@ class Application:
         rank = priority(wire.caller, wanted.options.get("priority"))
         if rank is not None:
             wanted = replace(wanted, options={**wanted.options, "priority": rank})
+        name, service = self.service(wanted.flow)
+        wanted = asked.resolve_unknown(wanted, takes_extra=service.engine.takes_extra)
         if wanted.is_stateful:
             session = await self.sessions.start(wanted, wire.request_id, wire.caller, wire.peer)
             await self._read(Client(session, wire, self.settings, 1))
             return
-        name, service = self.service(wanted.flow)
         # Made before it waits for a place: its clock starts when the request was received.
         generation = service.generate(wanted.what, **wanted.options)
         make = Stream if wanted.is_streamed else Whole

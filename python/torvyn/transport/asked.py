@@ -1,15 +1,17 @@
 """A body -> what is asked of which flow. Pure.
 
-Three forms: ours (`/v1/streams`), and the two of OpenAI. A field that nobody knows is a mistake in
-ours; OpenAI's clients send many, so there it is ignored and named in a header of the answer.
+Three forms: ours (`/v1/streams`), and the two of OpenAI. A field that nobody here knows goes to an
+engine that forwards it. For other engines it is a mistake in our form; OpenAI's clients send many,
+so there it is ignored and named in a header of the answer.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from torvyn.engine.extra_fields import forwardable
 from torvyn.protocol.encoder import Dialect
 from torvyn.transport.refusal import Refusal
 
@@ -20,6 +22,7 @@ _OURS: Final = frozenset({"include_stop", "priority"})
 _OPTIONS: Final = _SAME | _OURS | {"max_tokens", "tools", "tool_choice", "response_format"}
 _LOGPROBS: Final = frozenset({"logprobs", "top_logprobs"})
 _SHARED: Final = frozenset({"stream", "stream_options"})
+_OWN: Final = _OPTIONS | _LOGPROBS | _SHARED | {"flow", "prompt", "messages", "stateful"}
 _KINDS: Final[dict[str, tuple[Any, str]]] = {
     "include_stop": (bool, "true or false"),
     "stateful": (bool, "true or false"),
@@ -46,7 +49,9 @@ class Asked:
     is_streamed: bool = True
     include_usage: bool = False
     ignored: tuple[str, ...] = field(default=())
-    """Fields that mean nothing here."""
+    """Fields that mean nothing here; known when the engine is, see `resolve_unknown`."""
+    unknown: Json = field(default_factory=dict)
+    """Fields that are not ours, until it is known whether the engine forwards them."""
     is_stateful: bool = False
     """The answer is kept, and its reader may come back."""
 
@@ -54,10 +59,6 @@ class Asked:
 def own(body: Mapping[str, Any]) -> Asked:
     """`{"flow"?, "prompt" | "messages", ...options}`"""
     given = _said(body)
-    known = _OPTIONS | _LOGPROBS | _SHARED | {"flow", "prompt", "messages", "stateful"}
-    if unknown := sorted(given.keys() - known):
-        names = ", ".join(f"`{name[:64]}`" for name in unknown[:8])
-        raise invalid(f"there is no field {names}", f"the fields are {', '.join(sorted(known))}")
     _must_be_bool(given, "logprobs")
     if not given.get("stream", True):
         raise invalid("answers of this route are streams", "`/v1/chat/completions` has whole ones")
@@ -68,6 +69,7 @@ def own(body: Mapping[str, Any]) -> Asked:
         _either(given),
         options,
         include_usage=True,
+        unknown=_without(given, _OWN),
         is_stateful=given.get("stateful", False),
     )
 
@@ -94,6 +96,7 @@ def completions(body: Mapping[str, Any]) -> Asked:
         if isinstance(count, bool) or not isinstance(count, int):
             raise invalid("`logprobs` of completions is a number")
         options |= {"logprobs": True, "top_logprobs": count}
+    options["raw_prompt"] = True
     return _openai("openai-completions", given, _prompt(given), options, known)
 
 
@@ -107,8 +110,25 @@ def _openai(
         options,
         given.get("stream", False),
         given.get("stream_options", {}).get("include_usage") is True,
-        tuple(sorted(given.keys() - known)),
+        unknown=_without(given, known),
     )
+
+
+def resolve_unknown(wanted: Asked, *, takes_extra: bool) -> Asked:
+    """What is asked of an engine that forwards what it does not know, or of one that does not."""
+    if not wanted.unknown:
+        return wanted
+    extra = forwardable(wanted.unknown) if takes_extra else {}
+    rest = sorted(wanted.unknown.keys() - extra.keys())
+    if rest and wanted.dialect == "torvyn":
+        names = ", ".join(f"`{name[:64]}`" for name in rest[:8])
+        raise invalid(f"there is no field {names}", f"the fields are {', '.join(sorted(_OWN))}")
+    options = {**wanted.options, "extra": extra} if extra else wanted.options
+    return replace(wanted, options=options, ignored=tuple(rest), unknown={})
+
+
+def _without(given: Json, known: frozenset[str]) -> Json:
+    return {name: value for name, value in given.items() if name not in known}
 
 
 def ignored_header(names: tuple[str, ...]) -> dict[str, str]:

@@ -13,7 +13,7 @@ import grpc
 from google.rpc import error_details_pb2, status_pb2
 
 from torvyn.errors import TorvynError
-from torvyn.protocol.encoder import encodable
+from torvyn.protocol.halves import encodable
 from torvyn.transport.refusal import Refusal, is_retryable, status_of
 
 DOMAIN: Final = "torvyn"

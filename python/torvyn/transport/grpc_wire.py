@@ -12,7 +12,8 @@ from typing import Any
 
 import grpc
 
-from torvyn.protocol.encoder import Dialect, encodable
+from torvyn.protocol.encoder import Dialect
+from torvyn.protocol.halves import encodable
 from torvyn.protocol.proto_encoder import Led, ProtoEncoder, messages, respelled
 from torvyn.transport.caller import Caller
 from torvyn.transport.channel import Channel
