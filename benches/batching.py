@@ -41,9 +41,10 @@ prompts of {prompt} tokens, {tokens} tokens each, greedy, no end of text. "The
 engine's settings" is the library's continuous batching with the cache and the attention of the
 engine and a manager that stays between rounds: what the engine itself stands on. The engine's
 streams are read by one event loop, as they are and through a block list and redaction.
-`generate_batch` starts a thread for every call and uses cuDNN's attention, which plans
-anew for every length. Every entry is checked to give all tokens before it is timed. Tokens per second, median and quartiles of {rounds}
-interleaved rounds; the share is the median of the rounds' ratios. Joining: a request for one token
+`generate_batch` starts a thread for every call and uses cuDNN's attention, which plans anew for
+every length. Every entry is checked to give all tokens before it is timed. Tokens per second,
+median and quartiles of {rounds} interleaved rounds; the share is the median of the rounds' ratios.
+Joining: a request for one token
 while all other streams run."""
 
 
