@@ -95,8 +95,15 @@ class Chat:
         self._conversation = conversation
         self._listener = listener
         self._prompt = prompt
-        # Without styles, markers are all there is to see.
-        self._is_rendered = markdown and sys.stdout.isatty() and screen.has_color(sys.stdout)
+        self._commands: dict[str, Callable[[str], None] | None] = {
+            "exit": None,
+            "quit": None,
+            "help": lambda _: self._screen.note(HELP),
+            "reset": self._reset,
+            "system": self._instruct,
+            "save": self._save,
+        }
+        self._is_rendered = markdown and sys.stdout is not None and sys.stdout.isatty()
 
     def run(self) -> int:
         """Turn after turn, until there are no more; the exit code."""
@@ -104,11 +111,11 @@ class Chat:
             if not line.strip():
                 continue
             try:
-                if line.startswith("/") and not line.startswith("//"):
-                    if not self._obey(line):
+                if (command := self._command(line)) is not None:
+                    if not self._obey(*command):
                         break
                 else:
-                    number = self._turn(line.removeprefix("/"))
+                    number = self._turn(_message(line))
                     if number == signal.SIGTERM or (number and not self._prompt.is_terminal):
                         return 128 + number
             except TorvynError as error:
@@ -168,22 +175,23 @@ class Chat:
 
     # Commands
 
-    def _obey(self, line: str) -> bool:
-        """Does what a line with a `/` says; False: leave."""
+    def _command(self, line: str) -> tuple[str, str] | None:
+        """The command that a line is, and its argument. A pasted block is one only if it begins
+        with a command's name: paths and comments of code begin with a `/` too."""
+        if not line.startswith("/") or line.startswith("//"):
+            return None
         name, _, rest = line[1:].partition(" ")
-        if name in ("exit", "quit"):
-            return False
-        commands: dict[str, Callable[[str], None]] = {
-            "help": lambda _: self._screen.note(HELP),
-            "reset": self._reset,
-            "system": self._instruct,
-            "save": self._save,
-        }
-        known = commands.get(name)
-        if known is None:
+        return None if "\n" in line and name not in self._commands else (name, rest.strip())
+
+    def _obey(self, name: str, argument: str) -> bool:
+        """Does what a command says; False: leave."""
+        if name not in self._commands:
             self._screen.note(f"there is no /{name}; /help lists what there is")
-        else:
-            known(rest.strip())
+            return True
+        run = self._commands[name]
+        if run is None:
+            return False
+        run(argument)
         return True
 
     def _reset(self, _: str) -> None:
@@ -200,6 +208,11 @@ class Chat:
             return
         self._conversation.save(name)
         self._talk(f"saved {len(self._conversation.messages)} messages in {name}")
+
+
+def _message(line: str) -> str:
+    """`//text` is the message `/text`; a pasted block is what it is."""
+    return line if "\n" in line else line.removeprefix("/")
 
 
 class _Answer:
