@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from browsing import visit, window
+from page_markdown_cases import CASES
 from serving import served
 
 from torvyn.engine import Scripted
@@ -33,43 +34,6 @@ DRAWN = """async (pieces) => {
   document.createTextNode = make;
   return { drawn, shown: root.textContent.length };
 }"""
-LINK = '<a href="{0}" target="_blank" rel="noopener noreferrer">{1}</a>'
-CASES = {
-    "# T\n\none *two* **three** `four`": "<h1>T</h1><p>one <em>two</em> <strong>three</strong> "
-    "<code>four</code></p>",
-    "a ***b*** ~~c~~ snake_case_name 2 * 3": "<p>a <em><strong>b</strong></em> <del>c</del> "
-    "snake_case_name 2 * 3</p>",
-    "- a\n    - b\n    - c\n- d\n\nend": "<ul><li><p>a</p><ul><li><p>b</p></li><li><p>c</p></li>"
-    "</ul></li><li><p>d</p></li></ul><p>end</p>",
-    "1. a\n\n2. b\n   more": "<ol><li><p>a</p></li><li><p>b\nmore</p></li></ol>",
-    "3) c\n4) d": '<ol start="3"><li><p>c</p></li><li><p>d</p></li></ol>',
-    "> q\n> - l\n\nx": "<blockquote><p>q</p><ul><li><p>l</p></li></ul></blockquote><p>x</p>",
-    "a\n\n---\n\n**b**": "<p>a</p><hr><p><strong>b</strong></p>",
-    "see https://a.b/c_(d). [e](http://f.g)": "<p>see "
-    + LINK.format("https://a.b/c_(d)", "https://a.b/c_(d)")
-    + ". "
-    + LINK.format("http://f.g/", "e")
-    + "</p>",
-    "[a](javascript:b) [c](data:d) [e](/f)": "<p>[a](javascript:b) [c](data:d) [e](/f)</p>",
-    "![a](https://b.c/d.png)": f"<p>{LINK.format('https://b.c/d.png', 'a')}</p>",
-    "*open `never **closed": "<p>*open `never **closed</p>",
-    "\\*a\\* <b>&amp;</b>": "<p>*a* &lt;b&gt;&amp;amp;&lt;/b&gt;</p>",
-    "a | b\n--|--\n`c` | **d**\n\ne": '<div tabindex="0" class="table"><table><thead><tr>'
-    "<th>a</th><th>b</th></tr></thead><tbody><tr><td><code>c</code></td><td><strong>d</strong></td>"
-    "</tr></tbody></table></div><p>e</p>",
-    "a | b\nno table": "<p>a | b\nno table</p>",
-}
-CODE = (
-    '<div class="code"><div><span>{0}</span><button type="button" class="copy">Copy</button></div>'
-    '<pre tabindex="0"><code>{1}</code></pre></div>'
-)
-FENCES = {
-    "```py\nif a:\n    b\n\n``\n```\nc": CODE.format("py", "if a:\n    b\n\n``") + "<p>c</p>",
-    "1. a\n   ```\n   b\n     c\n   ```\n2. d": "<ol><li><p>a</p>"
-    + CODE.format("code", "b\n  c")
-    + "</li><li><p>d</p></li></ol>",
-    "~~~\n```\nnever closed": CODE.format("code", "```\nnever closed"),
-}
 
 
 @pytest.fixture(scope="module")
@@ -79,9 +43,9 @@ def page(browser: Any) -> Iterator[Any]:
         yield opened
 
 
-@pytest.mark.parametrize("text", [*CASES, *FENCES])
+@pytest.mark.parametrize("text", CASES)
 def test_markdown_is_the_same_however_it_was_cut(page: Any, text: str) -> None:
-    expected = (CASES | FENCES)[text]
+    expected = CASES[text]
 
     assert page.evaluate(RENDER, [text]) == expected
     assert page.evaluate(RENDER, list(text)) == expected

@@ -1,7 +1,7 @@
 // One answer on the page: its text as it comes, its reasoning, how it ended, how fast it was.
 // Text is gathered and drawn once a frame of the screen, however many tokens came.
 
-import { element } from "./inline.js";
+import { button, element, part } from "./elements.js";
 import { Markdown } from "./markdown.js";
 
 const HIDDEN_MS = 250;
@@ -170,18 +170,6 @@ export class Answer {
     this.#notes.append(part("p", "note", words));
     this.#onBlock(words);
   }
-}
-
-export function part(name, kind, ...children) {
-  const made = element(name, ...children);
-  made.className = kind;
-  return made;
-}
-
-export function button(words, kind) {
-  const made = part("button", kind, words);
-  made.type = "button";
-  return made;
 }
 
 export function seconds(value) {

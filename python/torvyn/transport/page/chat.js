@@ -1,7 +1,7 @@
 // A conversation: what was said, what is being answered, and the keys and buttons for it.
 
-import { Answer, part } from "./answer.js";
-import { element } from "./inline.js";
+import { Answer } from "./answer.js";
+import { element, part } from "./elements.js";
 import { Stream } from "./stream.js";
 
 const NEAR = 80; // pixels from the end that count as being there

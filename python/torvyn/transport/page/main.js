@@ -1,7 +1,7 @@
 // The page's beginning: which flows there are, the settings, and what an empty conversation says.
 
-import { button } from "./answer.js";
 import { Chat } from "./chat.js";
+import { button } from "./elements.js";
 import { Server } from "./server.js";
 import { Status } from "./status.js";
 

@@ -1,8 +1,8 @@
 // The panel of what the server does: running streams and flows with their counters. It asks only
 // while it can be seen.
 
-import { part, seconds, short } from "./answer.js";
-import { element } from "./inline.js";
+import { seconds, short } from "./answer.js";
+import { element, part } from "./elements.js";
 
 const EVERY_MS = 1500;
 const OPEN = "torvyn.activity";
