@@ -23,6 +23,12 @@ RENDER = """async (pieces) => {
   markdown.finish();
   return root.innerHTML;
 }"""
+SEEN = """async (pieces) => {
+  const { Markdown } = await import("/assets/markdown.js");
+  const root = document.createElement("div");
+  const markdown = new Markdown(root);
+  return pieces.map((piece) => { markdown.put(piece); return root.textContent; });
+}"""
 DRAWN = """async (pieces) => {
   const { Markdown } = await import("/assets/markdown.js");
   const root = document.createElement("div");
@@ -71,3 +77,11 @@ def test_a_token_costs_no_more_at_the_end_of_a_long_answer(page: Any, token: str
     # Of a paragraph at most its last 2,000 characters, twice when some of them are settled.
     assert told["drawn"] <= count * 2 * (2000 + len(token))
     assert told["shown"] > count
+
+
+@pytest.mark.parametrize("before", ["", "text\n", "- item\n  "])
+def test_the_head_of_a_table_is_never_shown_as_bars(page: Any, before: str) -> None:
+    text = f"{before}| a | b |\n{before and '  '}|---|:-:|\n"
+
+    assert "|" not in "".join(page.evaluate(SEEN, list(text)))
+    assert "| a | b |" in page.evaluate(SEEN, [*text[:-8], "no table"])[-1]

@@ -27,6 +27,7 @@ NAMES: Final = (
     "code.js",
     "elements.js",
     "events.js",
+    "history.js",
     "icon.svg",
     "inline.js",
     "main.js",
@@ -34,7 +35,9 @@ NAMES: Final = (
     "marks.js",
     "page.css",
     "server.js",
+    "settings.js",
     "status.js",
+    "storage.js",
     "stream.js",
     "table.js",
 )

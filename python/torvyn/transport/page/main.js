@@ -1,22 +1,23 @@
-// The page's beginning: which flows there are, the settings, and what an empty conversation says.
+// The page's beginning: which flows there are, and what an empty conversation says.
 
 import { Chat } from "./chat.js";
 import { button } from "./elements.js";
 import { Server } from "./server.js";
+import { Settings } from "./settings.js";
 import { Status } from "./status.js";
+import { recall, remember } from "./storage.js";
 
 const IDEAS = [
   "Explain back-pressure to a new colleague",
   "Compare TCP and QUIC in a table",
   "Write a Python function that merges two sorted lists",
 ];
-const FLOW = "torvyn.flow";
-const SYSTEM = "torvyn.system";
 
 const find = (id) => document.getElementById(id);
 const server = new Server();
-const chat = new Chat(server, (error) => {
-  if (error.status === 401) openSettings(error.message);
+const settings = new Settings(server, connect);
+const chat = new Chat(server, settings, (error) => {
+  if (error.status === 401) settings.open(error.message);
 });
 new Status(server);
 
@@ -25,7 +26,7 @@ async function connect() {
     const flows = await server.flows();
     const picker = find("flow");
     picker.replaceChildren(...flows.map((name) => new Option(name)));
-    const last = sessionStorage.getItem(FLOW);
+    const last = recall("flow");
     if (flows.includes(last)) picker.value = last;
     picker.disabled = false;
     welcome();
@@ -59,36 +60,14 @@ function apologise(error) {
   find("empty-title").textContent = isFirst ? "This server asks for a key" : title;
   find("empty-words").textContent = isFirst ? "Give it yours, and the flows appear." : error.message;
   const next = button(needsKey ? "Enter a key" : "Try again", "idea");
-  next.addEventListener("click", () => (needsKey ? openSettings() : connect()));
+  next.addEventListener("click", () => (needsKey ? settings.open() : connect()));
   find("ideas").replaceChildren(next);
   find("ideas").hidden = false;
   find("first-steps").hidden = true;
 }
 
-function openSettings(note = "") {
-  find("settings-note").textContent = note;
-  find("settings-note").hidden = !note;
-  find("key").value = server.key;
-  find("system").value = sessionStorage.getItem(SYSTEM) ?? "";
-  find("settings").returnValue = "";
-  find("settings").showModal();
-}
-
-function closeSettings() {
-  if (find("settings").returnValue === "save") {
-    server.key = find("key").value.trim();
-    sessionStorage.setItem(SYSTEM, find("system").value);
-    connect();
-  }
-  find("system").value = sessionStorage.getItem(SYSTEM) ?? "";
-}
-
 find("flow").addEventListener("change", () => {
-  sessionStorage.setItem(FLOW, find("flow").value);
+  remember("flow", find("flow").value);
   welcome();
 });
-find("open-settings").addEventListener("click", () => openSettings());
-find("cancel").addEventListener("click", () => find("settings").close(""));
-find("settings").addEventListener("close", closeSettings);
-find("system").value = sessionStorage.getItem(SYSTEM) ?? "";
 connect();
