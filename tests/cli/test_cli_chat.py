@@ -185,8 +185,9 @@ def test_a_full_context_is_said_and_the_chat_goes_on(chat: Open) -> None:
     terminal.expect("tokens/s")
     terminal.ask("two")
 
-    terminal.expect("/reset begins anew")
     terminal.expect("engine.context-full")
+    terminal.expect("the question was not kept")
+    terminal.expect("/reset begins anew")
     terminal.ask("/reset")
     terminal.ask("three")
     terminal.expect("tokens/s")

@@ -122,7 +122,6 @@ class Chat:
                     if number == signal.SIGTERM or (number and not self._prompt.is_terminal):
                         return 128 + number
             except TorvynError as error:
-                # A person can do something about it; a script has to hear of it.
                 if not self._prompt.is_terminal:
                     raise
                 self._screen.fail(error)
@@ -137,10 +136,14 @@ class Chat:
             number = self._listener.listen(generation, answer.take)
         except TorvynError as error:
             answer.printer.end(generation, error)
+            # A person can do something about it; a script has to hear of it.
+            if not self._prompt.is_terminal:
+                raise
+            self._screen.fail(error)
             self._talk("the question was not kept")
             if error.code == _CONTEXT_FULL:
                 self._talk(FULL)
-            raise
+            return None
         answer.printer.end(generation)
         self._keep(question, answer.text, generation)
         return number
