@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections import Counter
 from collections.abc import Iterable
 from typing import Any
@@ -195,3 +196,28 @@ def test_words_leave_as_they_come_and_an_open_span_waits_a_bounded_time() -> Non
 
 def test_an_escape_is_shown_and_not_obeyed() -> None:
     assert rendered(["\x1b]0;owned\x07 \x9b31m"]) == "\\x1b]0;owned\\x07 \\x9b31m"
+
+
+@pytest.mark.parametrize(
+    "mark", ["- ", "> ", "*", "`a ", "[a", "| a ", "1. ", "~~", " ", "| a |\n|-|\n"]
+)
+def test_many_marks_cost_in_proportion_to_their_number(mark: str) -> None:
+    few, many = calls(mark * 500), calls(mark * 2000)
+
+    assert many < few * 4 * 1.5
+
+
+def calls(text: str) -> int:
+    """How many functions are called to render it."""
+    count = 0
+
+    def counted(frame: object, event: str, argument: object) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    sys.setprofile(counted)
+    try:
+        rendered(text)
+    finally:
+        sys.setprofile(None)
+    return count

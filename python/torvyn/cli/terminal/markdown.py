@@ -13,6 +13,23 @@ from dataclasses import dataclass
 from typing import Final
 
 from torvyn.cli.terminal.glyphs import UNICODE, Glyphs
+from torvyn.cli.terminal.marks import (
+    BLANK,
+    CLOSING,
+    FENCE,
+    HEADING,
+    ITEM,
+    MAY_BE_BLOCK,
+    MAY_BE_DASHES,
+    MAY_BE_ROW,
+    MAY_BE_RULE,
+    MAY_BE_TASK,
+    MAY_CLOSE,
+    QUOTE,
+    ROW,
+    RULE,
+    TASK,
+)
 from torvyn.cli.terminal.spans import CODE, QUIET, STRONG, Spans
 from torvyn.cli.terminal.table import Table
 from torvyn.cli.terminal.wrapping import Pen, Wrap
@@ -21,27 +38,8 @@ from torvyn.text.visible import visible
 TITLE: Final = "1;4"
 FRAME: Final = 40
 """The width of the lines around code."""
-ROW_LIMIT: Final = 4000
-"""A longer line is text, whatever it begins with."""
-
-_QUOTE: Final = re.compile(r"(?P<indent> *)>")
-_HEADING: Final = re.compile(r" *(?P<mark>#{1,6}) ")
-_ITEM: Final = re.compile(r"(?P<indent> *)(?P<mark>[-*+]|\d{1,9}[.)])(?: (?=[^\n])| *(?=\n))")
-_TASK: Final = re.compile(r"\[(?P<done>[ xX])\] ")
-_FENCE: Final = re.compile(r"(?P<indent> *)(?P<fence>`{3,}|~{3,})(?P<info>[^`\n]*)\n")
-_RULE: Final = re.compile(r" *([-*_])(?: *\1){2,} *\n")
-_MAY_BE_RULE: Final = re.compile(r" *([-*_])(?: *\1){0,79} *")
-_ROW: Final = re.compile(r"(?P<indent> *)\|[^\n]*\n")
-_BLANK: Final = re.compile(r" *\n")
-_MAY_BE_BLOCK: Final = re.compile(
-    r" {0,40}(?:#{0,6}|[-*+] ?|\d{1,9}(?:[.)] ?)?|`{1,2}|~{1,2}|(?:`{3,40}|~{3,40})[^`\n]{0,60}"
-    rf"|([-*_])(?: *\1){{0,79}} *|\|[^\n]{{0,{ROW_LIMIT}}})"
-)
-_MAY_BE_TASK: Final = re.compile(r"\[(?:[ xX]\]?)?")
-_CLOSING: Final = re.compile(r"(?P<indent> *)(?P<fence>`{3,}|~{3,}) *\n")
-_MAY_CLOSE: Final = re.compile(r" {0,40}(?:`{0,40}|~{0,40}) {0,9}")
-_MAY_BE_DASHES: Final = re.compile(rf"[ |:-]{{0,{ROW_LIMIT}}}")
-_MAY_BE_ROW: Final = re.compile(rf" {{0,40}}(?:\|[^\n]{{0,{ROW_LIMIT}}})?")
+MOST_INSIDE: Final = 200
+"""Prefixes of a line; what lies deeper is text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,27 +146,26 @@ class Markdown:
             self._begin_block(self._lead)
 
     def _begin_block(self, lead: str) -> None:
-        if self._is_item and (found := _TASK.fullmatch(lead)):
+        if len(self._wrap.hanging) >= MOST_INSIDE:
+            self._open_text(lead)
+        elif self._is_item and (found := TASK.fullmatch(lead)):
             self._open_task(is_done=found["done"] != " ")
-        elif found := _QUOTE.fullmatch(lead):
+        elif found := QUOTE.fullmatch(lead):
             self._open_quote(found["indent"])
-        elif found := _HEADING.fullmatch(lead):
+        elif found := HEADING.fullmatch(lead):
             self._open_heading(found["mark"])
-        elif _RULE.fullmatch(lead):
+        elif RULE.fullmatch(lead):
             self._wrap.verbatim(self._frame(), QUIET)
             self._end_line()
-        elif not _MAY_BE_RULE.fullmatch(lead) and (found := _ITEM.match(lead)):
-            self._open_item(found["indent"], found["mark"])
-            self._read(lead[found.end() :])
-        elif found := _FENCE.fullmatch(lead):
+        elif not MAY_BE_RULE.fullmatch(lead) and (found := ITEM.match(lead)):
+            self._open_items(lead)
+        elif found := FENCE.fullmatch(lead):
             self._open_fence(found)
-        elif found := _ROW.fullmatch(lead):
+        elif found := ROW.fullmatch(lead):
             self._open_table(found)
-        elif _BLANK.fullmatch(lead):
+        elif BLANK.fullmatch(lead):
             self._end_line()
-        elif not (
-            _MAY_BE_BLOCK.fullmatch(lead) or (self._is_item and _MAY_BE_TASK.fullmatch(lead))
-        ):
+        elif not (MAY_BE_BLOCK.fullmatch(lead) or (self._is_item and MAY_BE_TASK.fullmatch(lead))):
             self._open_text(lead)
 
     def _prefix(self, text: str, style: str = "", below: str | None = None) -> None:
@@ -193,6 +190,13 @@ class Markdown:
         if not self._pen.has_styles:
             self._prefix(f"{mark} ", "", "")
         self._lead = None
+
+    def _open_items(self, lead: str) -> None:
+        """Opens what is known to be no rule: read again, many marks would cost their square."""
+        while found := ITEM.match(lead):
+            self._open_item(found["indent"], found["mark"])
+            lead = lead[found.end() :]
+        self._read(lead)
 
     def _open_item(self, indent: str, mark: str) -> None:
         shown = self._glyphs.bullet if mark in "-*+" else mark
@@ -236,10 +240,10 @@ class Markdown:
             self._wrap.newline()
             self._lead = ""
             self._read(lead)
-        elif (found := _CLOSING.fullmatch(code)) and self._is_closed_by(found, fence):
+        elif (found := CLOSING.fullmatch(code)) and self._is_closed_by(found, fence):
             self._close_fence()
             self._end_line()
-        elif not _MAY_CLOSE.fullmatch(code):
+        elif not MAY_CLOSE.fullmatch(code):
             for text, style in fence.prefix:
                 self._prefix(text, style)
             indent = min(fence.indent, len(code) - len(code.lstrip(" ")))
@@ -270,14 +274,12 @@ class Markdown:
 
     def _begin_row(self, table: Table, lead: str) -> None:
         row = self._after_quotes(lead, self._table_quotes)
-        if row is not None and table.is_started and _ROW.fullmatch(row):
+        if row is not None and table.is_started and ROW.fullmatch(row):
             table.add(row)
             self._lead = ""
         elif row is not None and not table.is_started and table.start(row):
             self._lead = ""
-        elif row is None or not (_MAY_BE_ROW if table.is_started else _MAY_BE_DASHES).fullmatch(
-            row
-        ):
+        elif row is None or not (MAY_BE_ROW if table.is_started else MAY_BE_DASHES).fullmatch(row):
             self._close_table()
             self._read(lead)
 
