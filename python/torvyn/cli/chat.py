@@ -32,13 +32,13 @@ printf 'Hello\\nTell me more\\n' | torvyn chat --engine scripted"""
 
 HELP: Final = """\
 /help           this list
-/reset          forget what was said
-/system TEXT    what the model is told before all else; without TEXT, nothing
-/save FILE      keep the conversation: Markdown for *.md, else JSON lines for --history
+/reset          start a new conversation
+/system TEXT    set the system message; without TEXT, remove it
+/save FILE      write the conversation: Markdown for *.md, else JSON lines for --history
 /exit           leave, as Ctrl-D does
-//text          a message that begins with a /
-Ctrl-C stops an answer, or clears the line. A line that ends in \\ goes on, and a pasted block
-is one message."""
+//text          send a message that begins with a /
+Ctrl-C stops an answer, or clears the line. A \\ at the end of a line continues the message,
+and a pasted block is one message."""
 
 FULL: Final = "the conversation fills the model's context: /reset begins anew, /save FILE keeps it"
 _CONTEXT_FULL: Final = "engine.context-full"
@@ -194,7 +194,7 @@ class Chat:
     def _obey(self, name: str, argument: str) -> bool:
         """Does what a command says; False: leave."""
         if name not in self._commands:
-            self._screen.note(f"there is no /{name}; /help lists what there is")
+            self._screen.note(f"unknown command /{name}; /help lists the commands")
             return True
         run = self._commands[name]
         if run is None:
@@ -204,11 +204,11 @@ class Chat:
 
     def _reset(self, _: str) -> None:
         self._conversation.reset()
-        self._talk("a new conversation")
+        self._talk("started a new conversation")
 
     def _instruct(self, text: str) -> None:
         self._conversation.instruct(text)
-        self._talk("from now on" if text else "no system message from now on")
+        self._talk("system message set" if text else "system message removed")
 
     def _save(self, name: str) -> None:
         if not name:
