@@ -4,7 +4,9 @@ answer as at its beginning."""
 from __future__ import annotations
 
 import itertools
+import random
 import re
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -22,6 +24,50 @@ RENDER = """async (pieces) => {
   for (const piece of pieces) markdown.put(piece);
   markdown.finish();
   return root.innerHTML;
+}"""
+MARKS = (
+    "*",
+    "**",
+    "_",
+    "~~",
+    "`",
+    "```",
+    "~~~",
+    "\\",
+    "# ",
+    "> ",
+    "- ",
+    "1. ",
+    "2) ",
+    "- [x] ",
+    "---",
+)
+BARS = ("| a | b |\n", "|---|:-:|\n", "|", "[a](https://b.c)", "[", "](", "<br>", "https://d.e")
+WORDS = ("\n", "\n\n", "  ", "    ", "\t", " ", "word", "x", "<b>", "&amp;", "日本", "👩‍👩‍👧")
+SPLIT = """async (texts) => {
+  const { Markdown } = await import("/assets/markdown.js");
+  const render = (pieces) => {
+    const root = document.createElement("div");
+    const markdown = new Markdown(root);
+    for (const piece of pieces) markdown.put(piece);
+    markdown.finish();
+    return root.innerHTML;
+  };
+  return texts.filter((text) => {
+    const whole = render([text]);
+    const cut = (size) => text.match(new RegExp(`[^]{1,${size}}`, "g"));
+    return [1, 2, 3, 7].some((size) => render(cut(size)) !== whole);
+  });
+}"""
+TEXTS = """async (texts) => {
+  const { Markdown } = await import("/assets/markdown.js");
+  return texts.map((text) => {
+    const root = document.createElement("div");
+    const markdown = new Markdown(root);
+    markdown.put(text);
+    markdown.finish();
+    return root.textContent;
+  });
 }"""
 SEEN = """async (pieces) => {
   const { Markdown } = await import("/assets/markdown.js");
@@ -57,6 +103,28 @@ def test_markdown_is_the_same_however_it_was_cut(page: Any, text: str) -> None:
     assert page.evaluate(RENDER, list(text)) == expected
     for middle in range(1, len(text)):
         assert page.evaluate(RENDER, [text[:middle], text[middle:]]) == expected
+
+
+def documents(pieces: tuple[str, ...], count: int) -> list[str]:
+    chance = random.Random(20)
+    return ["".join(chance.choices(pieces, k=chance.randint(1, 40))) for _ in range(count)]
+
+
+def test_documents_of_every_kind_are_the_same_however_they_were_cut(page: Any) -> None:
+    assert page.evaluate(SPLIT, documents((*MARKS, *BARS, *WORDS), 400)) == []
+
+
+def test_no_word_of_a_document_is_lost(page: Any) -> None:
+    texts = documents((*MARKS[:5], *MARKS[7:], *WORDS), 400)
+    shown = page.evaluate(TEXTS, texts)
+
+    for text, seen in zip(texts, shown, strict=True):
+        # Numbers of items are drawn by the browser.
+        assert letters(text) <= letters(seen), text
+
+
+def letters(text: str) -> Counter[str]:
+    return Counter(re.findall(r"[^\W\d]", text.replace("_", "").replace("[x]", "").lower()))
 
 
 @pytest.mark.parametrize("mark", ["> ", "- ", "1. ", "**", "[", "*_"])

@@ -106,6 +106,16 @@ def test_what_was_kept_is_no_more_html_than_what_was_written(page: Any) -> None:
         assert page.evaluate("window.hits") == 0
 
 
+def test_what_was_typed_and_not_sent_is_still_there(page: Any) -> None:
+    with served(Scripted("x")) as server:
+        visit(page, server.url)
+        page.fill("#words", "half a\nquestion")
+        reload(page)
+
+        assert page.input_value("#words") == "half a\nquestion"
+        assert page.locator("#send").is_enabled()
+
+
 def test_a_new_chat_forgets_the_old_one(page: Any) -> None:
     with served(Scripted("x")) as server:
         visit(page, server.url)

@@ -3,6 +3,7 @@
 import { Answer } from "./answer.js";
 import { element, part } from "./elements.js";
 import { keep, load } from "./history.js";
+import { recall, remember } from "./storage.js";
 import { Stream } from "./stream.js";
 
 const NEAR = 80; // pixels from the end that count as being there
@@ -28,6 +29,10 @@ export class Chat {
     this.#onRefused = onRefused;
     this.#restore(load());
     this.#listen();
+  }
+
+  get hasTurns() {
+    return this.#turns.length > 0;
   }
 
   get isRunning() {
@@ -165,7 +170,7 @@ export class Chat {
     find("send").hidden = isRunning;
     find("stop").hidden = !isRunning;
     find("send").disabled = isRunning || !find("words").value.trim() || find("flow").disabled;
-    find("new").disabled = this.#turns.length === 0;
+    find("new").disabled = !this.hasTurns;
     for (const shown of document.querySelectorAll(".retry")) shown.hidden = true;
     const retry = this.#turns.at(-1)?.answer?.element.querySelector(".retry");
     if (retry && !isRunning) retry.hidden = false;
@@ -184,6 +189,8 @@ export class Chat {
 
   #listen() {
     const words = find("words");
+    words.value = recall("draft");
+    words.rows = rows(words.value);
     const send = (event) => {
       event.preventDefault();
       if (find("send").disabled) return;
@@ -194,7 +201,7 @@ export class Chat {
     };
     find("composer").addEventListener("submit", send);
     words.addEventListener("input", () => {
-      words.rows = Math.min(8, words.value.split("\n").length);
+      words.rows = rows(words.value);
       this.#show();
     });
     words.addEventListener("keydown", (event) => {
@@ -218,6 +225,7 @@ export class Chat {
     window.addEventListener("pagehide", () => {
       this.#stream?.abandon();
       this.#keep();
+      remember("draft", words.value);
     });
   }
 
@@ -237,6 +245,10 @@ export class Chat {
       copy(target, this.#turns.find(({ answer }) => answer?.element.contains(target))?.answer.text);
     }
   }
+}
+
+function rows(words) {
+  return Math.min(8, words.split("\n").length);
 }
 
 async function copy(pressed, words) {

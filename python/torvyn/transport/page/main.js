@@ -1,7 +1,7 @@
 // The page's beginning: which flows there are, and what an empty conversation says.
 
 import { Chat } from "./chat.js";
-import { button } from "./elements.js";
+import { button, element } from "./elements.js";
 import { Server } from "./server.js";
 import { Settings } from "./settings.js";
 import { Status } from "./status.js";
@@ -37,6 +37,7 @@ async function connect() {
 }
 
 function welcome() {
+  find("trouble").hidden = true;
   find("empty-title").textContent = `Ask ${find("flow").value}`;
   find("empty-words").textContent = "Type a question below, or begin with one of these.";
   find("ideas").replaceChildren(...IDEAS.map(idea));
@@ -53,17 +54,26 @@ function idea(words) {
   return made;
 }
 
+// What is wrong, and the button that may mend it: in the empty page, or above the composer where a
+// conversation fills the page.
 function apologise(error) {
   const needsKey = error.status === 401;
   const isFirst = needsKey && !server.key;
   const title = needsKey ? "The key was not accepted" : "No connection";
   find("empty-title").textContent = isFirst ? "This server asks for a key" : title;
   find("empty-words").textContent = isFirst ? "Give it yours, and the flows appear." : error.message;
-  const next = button(needsKey ? "Enter a key" : "Try again", "idea");
-  next.addEventListener("click", () => (needsKey ? settings.open() : connect()));
-  find("ideas").replaceChildren(next);
+  find("ideas").replaceChildren(remedy(needsKey, "idea"));
   find("ideas").hidden = false;
   find("first-steps").hidden = true;
+  const words = element("span", `${find("empty-title").textContent}.`);
+  find("trouble").replaceChildren(...(chat.hasTurns ? [words, remedy(needsKey, "quiet")] : []));
+  find("trouble").hidden = !chat.hasTurns;
+}
+
+function remedy(needsKey, kind) {
+  const made = button(needsKey ? "Enter a key" : "Try again", kind);
+  made.addEventListener("click", () => (needsKey ? settings.open() : connect()));
+  return made;
 }
 
 find("flow").addEventListener("change", () => {

@@ -6,7 +6,7 @@ import { Code } from "./code.js";
 import { checkbox, element } from "./elements.js";
 import { inline } from "./inline.js";
 import {
-  FENCE, HALF_DASHES, HALF_TASK, HEADING, ITEM, QUOTE, ROW, RULE, TASK, UNCLEAR,
+  FENCE, HALF_DASHES, HALF_TASK, HEADING, ITEM, MARKS, QUOTE, ROW, RULE, TASK, UNCLEAR,
 } from "./marks.js";
 import { Table, isUnderline } from "./table.js";
 
@@ -71,13 +71,13 @@ export class Markdown {
     if (this.#leaf?.kind === "code") return !/^[\s>]*[`~]*\s*$/.test(line);
     if (UNCLEAR.test(line) || this.#leaf?.kind === "table" || ROW.test(line)) return false;
     if (HALF_TASK.test(line)) return false;
-    return !FENCE.test(line.replace(/^[\s>]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)*/, ""));
+    return !FENCE.test(line.replace(/^[\s>]*(?:(?:[-*+]|\d{1,9}[.)])[\s>]+)*/, ""));
   }
 
   // A line, or as much of it as says what it begins.
   #begin(line) {
     if (this.#leaf?.kind === "code") return this.#codeLine(line);
-    line = line.replaceAll("\t", "    ");
+    line = line.replace(MARKS, (marks) => marks.replaceAll("\t", "    "));
     let [depth, rest] = this.#matched(line);
     if (/^\s*$/.test(rest)) return this.#blank(depth);
     const lazy = depth < this.#inside.length && this.#leaf?.kind === "text";
