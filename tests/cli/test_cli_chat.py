@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from collections.abc import Callable
 from functools import partial
@@ -20,8 +21,9 @@ Open = Callable[..., Terminal]
 
 # Says its first words, then nothing for an hour; tells when it was ended.
 ENGINES = """
+import asyncio
 from pathlib import Path
-from torvyn.engine import Scripted
+from torvyn.engine import ChoiceStep, Scripted, Step
 from torvyn.errors import InvalidInput
 
 class Slow(Scripted):
@@ -45,6 +47,14 @@ class Full(Scripted):
 class Thinker(Scripted):
     def __init__(self):
         super().__init__([("reasoning", "Let me"), ("reasoning", " see"), "It is", " so."])
+
+class Waiting(Scripted):
+    async def steps(self, request):
+        question = request.messages[-1]["content"]
+        yield Step((ChoiceStep(0, text="Well "),))
+        if question == "one":
+            await asyncio.to_thread(Path("go").read_text)
+        yield Step((ChoiceStep(0, text=repr([question]), finish_reason="stop"),))
 
 class Echo(Scripted):
     def __init__(self):
@@ -125,14 +135,59 @@ def test_a_line_that_ends_in_a_backslash_goes_on(chat: Open) -> None:
     terminal.expect(r"['one\ntwo']")
 
 
+def test_a_pasted_block_is_one_message(chat: Open) -> None:
+    terminal = chat("--engine", "engines:Echo", "--no-markdown")
+    terminal.expect("> ")
+    terminal.send("\x1b[200~// one\r\r  two \\\rthree\r\x1b[201~")
+    terminal.expect("three")
+    terminal.send("\r")
+
+    terminal.expect(r"['// one\n\n  two \\\nthree']")
+
+
+@pytest.mark.parametrize("variables", [{"TERM": "dumb"}, {"INPUTRC": "plain"}])
+def test_lines_that_come_in_one_burst_are_one_message(
+    chat: Open, folder: Path, variables: dict[str, str]
+) -> None:
+    (folder / "plain").write_text("set enable-bracketed-paste off\n")
+    terminal = chat("--engine", "engines:Echo", "--no-markdown", **variables)
+    terminal.expect("> ")
+    terminal.send("/usr/bin/x: no\r\r  two \\\rthree\r")
+
+    terminal.expect(r"['/usr/bin/x: no\n\n  two \\\nthree']")
+
+
+def test_lines_typed_during_an_answer_are_messages_of_their_own(chat: Open, folder: Path) -> None:
+    os.mkfifo(folder / "go")
+    terminal = chat("--engine", "engines:Waiting", "--no-markdown")
+    terminal.ask("one")
+    terminal.expect("Well")
+    terminal.send("two\rthree\r")
+    (folder / "go").write_text("on")
+
+    terminal.expect("'one']")
+    terminal.expect("'two']")
+    terminal.expect("'three']")
+
+
+def test_words_wrap_at_the_width_of_the_terminal(chat: Open) -> None:
+    script = "script=one two three\n\n| a | b |\n|---|--:|\n| c | ddd |"
+    terminal = chat("--engine=scripted", "-o", script, COLUMNS="12")
+    terminal.ask("Hi")
+
+    terminal.expect("one two\nthree\n\n")
+    terminal.expect("c\x1b[2m │ \x1b[0mddd\n")
+
+
 def test_a_full_context_is_said_and_the_chat_goes_on(chat: Open) -> None:
     terminal = chat("--engine", "engines:Full")
     terminal.ask("one")
     terminal.expect("tokens/s")
     terminal.ask("two")
 
-    terminal.expect("/reset begins anew")
     terminal.expect("engine.context-full")
+    terminal.expect("the question was not kept")
+    terminal.expect("/reset begins anew")
     terminal.ask("/reset")
     terminal.ask("three")
     terminal.expect("tokens/s")
@@ -143,7 +198,7 @@ def test_reasoning_is_shown_dimmed_and_not_kept(chat: Open, folder: Path) -> Non
     terminal.ask("Why?")
 
     terminal.expect("\x1b[2mLet me\x1b[0m")
-    terminal.expect("It is so.\n")
+    terminal.expect("see\x1b[0m\n\nIt is so.\n")
     terminal.ask("/exit")
     assert terminal.wait() == 0
     assert "Let me" not in (folder / "talk.jsonl").read_text()

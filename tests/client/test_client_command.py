@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from calling import Gated
 from cutting import Network
+from keyed import Keyed
 from serving import Served, served, wait_for
 from terminal import CTRL_C, CTRL_D, Terminal
 
@@ -93,6 +94,21 @@ def test_no_server_and_no_address_are_told() -> None:
     assert (code, "127.0.0.1:1 cannot be reached: connection refused" in err) == (1, True)
     assert torvyn("generate", "--server", "here", "Hi")[0] == 2
     assert torvyn("generate", "--key", "k", "Hi")[0] == 2
+
+
+@pytest.mark.parametrize(
+    ("key", "words"),
+    [((), "this server asks for a key"), (("--key", "tvk_wrong"), "is not one of this server's")],
+)
+def test_a_missing_or_wrong_key_is_explained_for_a_command(
+    tmp_path: Path, key: tuple[str, ...], words: str
+) -> None:
+    with served(Scripted(ANSWER), keys=str(Keyed(tmp_path).path)) as server:
+        code, out, err = torvyn("chat", "--server", server.url, *key, given="Hi\n")
+
+    assert (code, out) == (1, "")
+    assert words in err
+    assert "hint: set TORVYN_KEY to the key that the server's operator gave you" in err
 
 
 def test_ctrl_c_stops_the_answer_and_not_the_program(

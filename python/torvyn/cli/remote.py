@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import sys
 from collections.abc import AsyncGenerator, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -20,6 +20,10 @@ from torvyn.errors import TorvynError
 from torvyn.protocol import Delta as DeltaFrame
 from torvyn.protocol import End, FilterSide, FinishReason, Frame, Usage
 
+_KEY_CODES: Final = ("transport.key-missing", "transport.key-wrong")
+_KEY_HINT: Final = (
+    "set TORVYN_KEY to the key that the server's operator gave you, or use `--key KEY`"
+)
 _FAREWELL_S: Final = 2.0
 """How long the server may take to say how an answer ended that was cancelled."""
 
@@ -98,6 +102,8 @@ class RemoteReply:
                         yield delta
             if self._ending is None:
                 self._stream.raise_error()
+        except TorvynError as error:
+            raise _for_a_command(error) from error.__cause__
         finally:
             self._is_over.set()
             if self._ending is not None:
@@ -121,6 +127,13 @@ class RemoteReply:
                 if await self._stream.cancel():
                     await self._is_over.wait()
         await self._stream.aclose()
+
+
+def _for_a_command(error: TorvynError) -> TorvynError:
+    """The server's hint speaks of headers; a command line gives a key in other ways."""
+    if error.code in _KEY_CODES:
+        error.diagnostics = tuple(replace(each, hint=_KEY_HINT) for each in error.diagnostics)
+    return error
 
 
 def _deltas(frame: Frame) -> Iterator[Delta]:

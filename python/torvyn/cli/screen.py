@@ -80,8 +80,12 @@ class Screen:
 
     def mutter(self, text: str) -> None:
         """Talk that streams, for a person who watches, dimmed."""
+        self.whisper(self.paint(visible(text), "dim"))
+
+    def whisper(self, text: str) -> None:
+        """Talk that streams and is fit for a terminal already."""
         if not self.is_quiet and not self.is_json and sys.stderr is not None:
-            self._write(sys.stderr, self.paint(visible(text), "dim"))
+            self._write(sys.stderr, text)
 
     # Data
 

@@ -1,7 +1,7 @@
 // One answer on the page: its text as it comes, its reasoning, how it ended, how fast it was.
 // Text is gathered and drawn once a frame of the screen, however many tokens came.
 
-import { element } from "./inline.js";
+import { button, element, part } from "./elements.js";
 import { Markdown } from "./markdown.js";
 
 const HIDDEN_MS = 250;
@@ -11,6 +11,7 @@ const ENDS = {
   tool_calls: "Ended to call a tool.",
   cancelled: "Cancelled.",
 };
+const LEFT = "Interrupted: the page was left before the answer was complete.";
 const STATES = {
   waiting: "Waiting for the first token",
   streaming: "Writing",
@@ -21,11 +22,15 @@ export class Answer {
   element = element("li");
   text = "";
   isOver = false;
+  #flow;
   #pending = "";
   #thoughts = "";
   #timer = null;
-  #isFailed = false;
+  #failure = null;
+  #remarks = [];
+  #measured = [];
   #reasoning = null;
+  #name = part("h2", "who");
   #state = part("p", "state");
   #body = part("div", "text");
   #notes = part("div", "notes");
@@ -37,19 +42,48 @@ export class Answer {
   #onBlock;
 
   // `onDraw` is called after the page has changed, `onBlock` with what is complete: a block, a note.
-  constructor(name, onDraw, onBlock) {
+  constructor(flow, onDraw = () => {}, onBlock = () => {}) {
     this.#onDraw = onDraw;
     this.#onBlock = onBlock;
     this.#markdown = new Markdown(this.#body, (block) => onBlock(block.textContent));
     this.element.className = "answer";
     const foot = part("div", "foot", this.#figures, button("Copy", "copy-answer"), button("Retry", "retry"));
     foot.hidden = true;
-    this.element.append(part("h2", "unseen", `${name} answers`), this.#body, this.#state, this.#notes, foot);
+    this.element.append(this.#name, this.#body, this.#state, this.#notes, foot);
+    this.#label(flow);
     this.state("waiting");
   }
 
+  // As plain data, from which `restored` makes the same answer.
+  record() {
+    return {
+      flow: this.#flow,
+      text: this.text,
+      thoughts: (this.#reasoning?.text.data ?? "") + this.#thoughts,
+      calls: [...this.#notes.querySelectorAll(".call")].map(({ textContent }) => textContent),
+      remarks: this.#remarks,
+      failure: this.#failure,
+      figures: this.#measured,
+      isOver: this.isOver,
+    };
+  }
+
+  static restored({ flow, text, thoughts = "", calls = [], remarks = [], failure, figures = [], isOver }) {
+    const answer = new Answer(String(flow));
+    answer.text = answer.#pending = text;
+    answer.#thoughts = thoughts;
+    for (const words of calls) answer.#notes.append(part("pre", "call", words));
+    for (const words of remarks) answer.#note(words);
+    if (failure) answer.fail(failure);
+    else if (!isOver) answer.#note(LEFT);
+    answer.#show(figures);
+    answer.close();
+    return answer;
+  }
+
   frame(frame) {
-    if (frame.type === "delta" && frame.index === 0) this.#delta(frame);
+    if (frame.type === "start") this.#label(frame.flow ?? this.#flow);
+    else if (frame.type === "delta" && frame.index === 0) this.#delta(frame);
     else if (frame.type === "error") this.fail(frame);
     else if (frame.type === "end") this.#end(frame);
   }
@@ -62,8 +96,8 @@ export class Answer {
 
   // Why there is no more; shown once.
   fail({ message, hint, code }) {
-    if (this.#isFailed) return;
-    this.#isFailed = true;
+    if (this.#failure) return;
+    this.#failure = { message, hint, code };
     const note = part("div", "failure", element("strong", "The answer could not be completed"));
     note.append(element("p", message));
     if (hint) note.append(part("p", "small", hint));
@@ -78,7 +112,7 @@ export class Answer {
     this.#draw();
     this.#markdown.finish();
     if (this.#reasoning) this.#reasoning.label.textContent = "Reasoning";
-    this.state(this.#isFailed ? "failed" : "done");
+    this.state(this.#failure ? "failed" : "done");
     this.element.querySelector(".foot").hidden = false;
     this.element.querySelector(".copy-answer").hidden = !this.text;
     this.#onDraw();
@@ -156,7 +190,14 @@ export class Answer {
     this.#show(figures);
   }
 
+  // Which flow answers: the server knows, whatever was asked for.
+  #label(flow) {
+    this.#flow = flow;
+    this.#name.textContent = flow;
+  }
+
   #show(figures) {
+    this.#measured = figures;
     this.#figures.replaceChildren();
     for (const [name, value] of figures) {
       const isBefore = name === "first token";
@@ -166,22 +207,11 @@ export class Answer {
   }
 
   #note(words) {
-    if (this.#isFailed) return;
+    if (this.#failure) return;
+    this.#remarks.push(words);
     this.#notes.append(part("p", "note", words));
     this.#onBlock(words);
   }
-}
-
-export function part(name, kind, ...children) {
-  const made = element(name, ...children);
-  made.className = kind;
-  return made;
-}
-
-export function button(words, kind) {
-  const made = part("button", kind, words);
-  made.type = "button";
-  return made;
 }
 
 export function seconds(value) {

@@ -1,25 +1,38 @@
 // A conversation: what was said, what is being answered, and the keys and buttons for it.
 
-import { Answer, part } from "./answer.js";
-import { element } from "./inline.js";
+import { Answer } from "./answer.js";
+import { element, part } from "./elements.js";
+import { keep, load } from "./history.js";
+import { recall, remember } from "./storage.js";
 import { Stream } from "./stream.js";
 
 const NEAR = 80; // pixels from the end that count as being there
+const AT_END = 4;
+const FORGETFUL = "A reload would lose this conversation: the browser does not keep it.";
 const SPOKEN = 4; // blocks that the voice keeps
 
 const find = (id) => document.getElementById(id);
 
 export class Chat {
   #server;
+  #settings;
   #turns = []; // {question, answer}
+  #dropped = 0; // turns that were too old to be kept across a reload
   #stream = null;
   #isFollowing = true;
+  #lastTop = 0;
   #onRefused;
 
-  constructor(server, onRefused) {
+  constructor(server, settings, onRefused) {
     this.#server = server;
+    this.#settings = settings;
     this.#onRefused = onRefused;
+    this.#restore(load());
     this.#listen();
+  }
+
+  get hasTurns() {
+    return this.#turns.length > 0;
   }
 
   get isRunning() {
@@ -28,18 +41,24 @@ export class Chat {
 
   ask(words) {
     if (this.isRunning || !words.trim()) return;
-    const item = part("li", "question", part("h2", "unseen", "You"), part("div", "bubble", words));
-    find("turns").append(item);
-    find("empty").hidden = true;
-    this.#turns.push({ question: words, item, answer: null });
+    this.#add(words);
     this.#isFollowing = true;
     this.#answer();
+  }
+
+  #add(question) {
+    const heading = part("h2", "unseen", "You");
+    find("turns").append(part("li", "question", heading, part("div", "bubble", question)));
+    find("empty").hidden = true;
+    this.#turns.push({ question, answer: null });
   }
 
   clear() {
     this.#stream?.stop();
     this.#stream = null;
     this.#turns = [];
+    this.#dropped = 0;
+    this.#keep();
     find("turns").replaceChildren();
     find("empty").hidden = false;
     this.#show();
@@ -71,10 +90,11 @@ export class Chat {
       if (state === "reconnecting") speak("The connection was cut. Reconnecting.");
     });
     this.#stream = stream;
+    this.#keep();
     this.#show();
     this.#follow();
     try {
-      await stream.run({ flow, messages });
+      await stream.run({ flow, messages, ...this.#settings.sampling });
       if (!answer.isOver) answer.stopped();
     } catch (error) {
       answer.fail(error);
@@ -83,13 +103,55 @@ export class Chat {
     }
     answer.close();
     if (this.#stream === stream) this.#stream = null;
+    this.#keep();
     this.#show();
+  }
+
+  // Across a reload
+
+  #keep() {
+    const turns = this.#turns.map(({ question, answer }) => ({
+      question,
+      answer: answer?.record() ?? null,
+    }));
+    const view = { top: find("scroller").scrollTop, isFollowing: this.#isFollowing };
+    const isKept = keep(turns, this.#dropped, view);
+    this.#tell(isKept ? this.#lost() : FORGETFUL);
+  }
+
+  #tell(words) {
+    find("dropped").textContent = words;
+    find("dropped").hidden = !words;
+  }
+
+  #lost() {
+    const count = this.#dropped;
+    if (count === 0) return "";
+    const what = count === 1 ? "question and its answer were" : "questions and their answers were";
+    return `${count} earlier ${what} too much to keep; the model does not see them.`;
+  }
+
+  #restore(kept) {
+    if (kept === null) return;
+    this.#dropped = kept.dropped;
+    for (const { question, answer } of kept.turns) {
+      this.#add(question);
+      if (answer === null) continue;
+      const turn = this.#turns.at(-1);
+      turn.answer = Answer.restored(answer);
+      find("turns").append(turn.answer.element);
+    }
+    this.#tell(this.#lost());
+    this.#isFollowing = kept.view.isFollowing;
+    this.#follow();
+    if (!this.#isFollowing) find("scroller").scrollTop = kept.view.top;
+    this.#lastTop = find("scroller").scrollTop;
   }
 
   // What was said so far. A question without an answer is put together with the next one, because
   // many models want the two sides to alternate.
   #messages() {
-    const system = find("system").value.trim();
+    const { system } = this.#settings;
     const messages = system ? [{ role: "system", content: system }] : [];
     for (const { question, answer } of this.#turns) {
       const last = messages.at(-1);
@@ -108,7 +170,7 @@ export class Chat {
     find("send").hidden = isRunning;
     find("stop").hidden = !isRunning;
     find("send").disabled = isRunning || !find("words").value.trim() || find("flow").disabled;
-    find("new").disabled = this.#turns.length === 0;
+    find("new").disabled = !this.hasTurns;
     for (const shown of document.querySelectorAll(".retry")) shown.hidden = true;
     const retry = this.#turns.at(-1)?.answer?.element.querySelector(".retry");
     if (retry && !isRunning) retry.hidden = false;
@@ -127,6 +189,8 @@ export class Chat {
 
   #listen() {
     const words = find("words");
+    words.value = recall("draft");
+    words.rows = rows(words.value);
     const send = (event) => {
       event.preventDefault();
       if (find("send").disabled) return;
@@ -137,7 +201,7 @@ export class Chat {
     };
     find("composer").addEventListener("submit", send);
     words.addEventListener("input", () => {
-      words.rows = Math.min(8, words.value.split("\n").length);
+      words.rows = rows(words.value);
       this.#show();
     });
     words.addEventListener("keydown", (event) => {
@@ -154,11 +218,24 @@ export class Chat {
       this.#follow();
     });
     const view = find("scroller");
-    view.addEventListener("scroll", () => {
-      this.#isFollowing = view.scrollHeight - view.scrollTop - view.clientHeight < NEAR;
-      find("to-end").hidden = this.#isFollowing;
-    }, { passive: true });
-    window.addEventListener("pagehide", () => this.#stream?.abandon());
+    view.addEventListener("scroll", () => this.#scrolled(view), { passive: true });
+    // A keyboard that opens or a window that shrinks hides the end from who reads it.
+    new ResizeObserver(() => this.#follow()).observe(view);
+    document.addEventListener("visibilitychange", () => document.hidden && this.#keep());
+    window.addEventListener("pagehide", () => {
+      this.#stream?.abandon();
+      this.#keep();
+      remember("draft", words.value);
+    });
+  }
+
+  // Who scrolls up, however little, wants to read there.
+  #scrolled(view) {
+    const distance = view.scrollHeight - view.scrollTop - view.clientHeight;
+    if (distance < AT_END) this.#isFollowing = true;
+    else this.#isFollowing = view.scrollTop >= this.#lastTop && (this.#isFollowing || distance < NEAR);
+    this.#lastTop = view.scrollTop;
+    find("to-end").hidden = this.#isFollowing;
   }
 
   #click(target) {
@@ -168,6 +245,10 @@ export class Chat {
       copy(target, this.#turns.find(({ answer }) => answer?.element.contains(target))?.answer.text);
     }
   }
+}
+
+function rows(words) {
+  return Math.min(8, words.split("\n").length);
 }
 
 async function copy(pressed, words) {

@@ -2,6 +2,8 @@
 // Everything becomes elements of a fixed list and text nodes; what a model wrote is never read as
 // HTML, and only addresses of the web become links.
 
+import { element } from "./elements.js";
+
 const SPECIAL = /[\\`*_~[<]|!\[|https?:\/\//g;
 const PUNCTUATION = /[!-/:-@[-`{-~]/;
 const WORD = /[\p{L}\p{N}_]/u;
@@ -91,7 +93,8 @@ class Inline {
 
   #escape() {
     const next = this.#text[this.#at + 1] ?? "";
-    if (!PUNCTUATION.test(next)) return false;
+    // Before the end of a line it is a line break, which is there anyway.
+    if (!PUNCTUATION.test(next) && next !== "\n") return false;
     this.#plain += next;
     this.#at += 2;
     return true;
@@ -172,7 +175,11 @@ class Inline {
     return false;
   }
 
+  // Of HTML only the line break, which has no other notation in the cells of tables.
   #bracketed() {
+    const line = /<br *\/?>/iy;
+    line.lastIndex = this.#at;
+    if (line.test(this.#text)) return this.#add(element("br"), line.lastIndex);
     const found = /<(https?:\/\/[^\s<>]+)>/y;
     found.lastIndex = this.#at;
     const match = found.exec(this.#text);
@@ -188,12 +195,6 @@ class Inline {
     if (!/^https?:\/\/./.test(address) || this.#depth >= MOST_DEPTH) return false;
     return this.#add(anchor(address, [address]), this.#at + address.length);
   }
-}
-
-export function element(name, ...children) {
-  const made = document.createElement(name);
-  made.append(...children);
-  return made;
 }
 
 function anchor(address, label) {

@@ -1,22 +1,23 @@
-// The page's beginning: which flows there are, the settings, and what an empty conversation says.
+// The page's beginning: which flows there are, and what an empty conversation says.
 
-import { button } from "./answer.js";
 import { Chat } from "./chat.js";
+import { button, element } from "./elements.js";
 import { Server } from "./server.js";
+import { Settings } from "./settings.js";
 import { Status } from "./status.js";
+import { recall, remember } from "./storage.js";
 
 const IDEAS = [
   "Explain back-pressure to a new colleague",
   "Compare TCP and QUIC in a table",
   "Write a Python function that merges two sorted lists",
 ];
-const FLOW = "torvyn.flow";
-const SYSTEM = "torvyn.system";
 
 const find = (id) => document.getElementById(id);
 const server = new Server();
-const chat = new Chat(server, (error) => {
-  if (error.status === 401) openSettings(error.message);
+const settings = new Settings(server, connect);
+const chat = new Chat(server, settings, (error) => {
+  if (error.status === 401) settings.open(error.message);
 });
 new Status(server);
 
@@ -25,7 +26,7 @@ async function connect() {
     const flows = await server.flows();
     const picker = find("flow");
     picker.replaceChildren(...flows.map((name) => new Option(name)));
-    const last = sessionStorage.getItem(FLOW);
+    const last = recall("flow");
     if (flows.includes(last)) picker.value = last;
     picker.disabled = false;
     welcome();
@@ -36,6 +37,7 @@ async function connect() {
 }
 
 function welcome() {
+  find("trouble").hidden = true;
   find("empty-title").textContent = `Ask ${find("flow").value}`;
   find("empty-words").textContent = "Type a question below, or begin with one of these.";
   find("ideas").replaceChildren(...IDEAS.map(idea));
@@ -52,43 +54,30 @@ function idea(words) {
   return made;
 }
 
+// What is wrong, and the button that may mend it: in the empty page, or above the composer where a
+// conversation fills the page.
 function apologise(error) {
   const needsKey = error.status === 401;
   const isFirst = needsKey && !server.key;
   const title = needsKey ? "The key was not accepted" : "No connection";
   find("empty-title").textContent = isFirst ? "This server asks for a key" : title;
   find("empty-words").textContent = isFirst ? "Give it yours, and the flows appear." : error.message;
-  const next = button(needsKey ? "Enter a key" : "Try again", "idea");
-  next.addEventListener("click", () => (needsKey ? openSettings() : connect()));
-  find("ideas").replaceChildren(next);
+  find("ideas").replaceChildren(remedy(needsKey, "idea"));
   find("ideas").hidden = false;
   find("first-steps").hidden = true;
+  const words = element("span", `${find("empty-title").textContent}.`);
+  find("trouble").replaceChildren(...(chat.hasTurns ? [words, remedy(needsKey, "quiet")] : []));
+  find("trouble").hidden = !chat.hasTurns;
 }
 
-function openSettings(note = "") {
-  find("settings-note").textContent = note;
-  find("settings-note").hidden = !note;
-  find("key").value = server.key;
-  find("system").value = sessionStorage.getItem(SYSTEM) ?? "";
-  find("settings").returnValue = "";
-  find("settings").showModal();
-}
-
-function closeSettings() {
-  if (find("settings").returnValue === "save") {
-    server.key = find("key").value.trim();
-    sessionStorage.setItem(SYSTEM, find("system").value);
-    connect();
-  }
-  find("system").value = sessionStorage.getItem(SYSTEM) ?? "";
+function remedy(needsKey, kind) {
+  const made = button(needsKey ? "Enter a key" : "Try again", kind);
+  made.addEventListener("click", () => (needsKey ? settings.open() : connect()));
+  return made;
 }
 
 find("flow").addEventListener("change", () => {
-  sessionStorage.setItem(FLOW, find("flow").value);
+  remember("flow", find("flow").value);
   welcome();
 });
-find("open-settings").addEventListener("click", () => openSettings());
-find("cancel").addEventListener("click", () => find("settings").close(""));
-find("settings").addEventListener("close", closeSettings);
-find("system").value = sessionStorage.getItem(SYSTEM) ?? "";
 connect();

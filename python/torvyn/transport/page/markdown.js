@@ -2,17 +2,14 @@
 // text arrives, and of a long paragraph only its end, so an answer of any length costs the same per
 // token. The start of a line is held back until it is clear what it begins.
 
-import { element, inline } from "./inline.js";
-import { Table, isUnderline, scrollable } from "./table.js";
+import { Code } from "./code.js";
+import { checkbox, element } from "./elements.js";
+import { inline } from "./inline.js";
+import {
+  FENCE, HALF_DASHES, HALF_TASK, HEADING, ITEM, MARKS, QUOTE, ROW, RULE, TASK, UNCLEAR,
+} from "./marks.js";
+import { Table, isUnderline } from "./table.js";
 
-// Lines of these alone could still become a rule, a heading, a list, a fence or a table.
-const UNCLEAR = /^[\s>\-*+_#~`|:\d.)=]*$/;
-const FENCE = /^ {0,3}(`{3,}(?!.*`)|~{3,})\s*([^\s`]*)/;
-const HEADING = /^ {0,3}(#{1,6})[ \t]+(.*)$/s;
-const RULE = /^ {0,3}(?:(?:-[ \t]*){3,}|(?:\*[ \t]*){3,}|(?:_[ \t]*){3,})$/;
-const ITEM = /^( {0,3})([-*+]|(\d{1,9})[.)])([ \t]+|$)/;
-const QUOTE = /^ {0,3}> ?/;
-const ROW = /^[\s>]*\|/;
 // Quotes and lists inside each other; what lies deeper is text.
 const MOST_INSIDE = 12;
 // Of the open paragraph: what is settled before its last characters is never drawn again.
@@ -73,13 +70,14 @@ export class Markdown {
     const line = this.#line;
     if (this.#leaf?.kind === "code") return !/^[\s>]*[`~]*\s*$/.test(line);
     if (UNCLEAR.test(line) || this.#leaf?.kind === "table" || ROW.test(line)) return false;
-    return !FENCE.test(line.replace(/^[\s>]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)*/, ""));
+    if (HALF_TASK.test(line)) return false;
+    return !FENCE.test(line.replace(/^[\s>]*(?:(?:[-*+]|\d{1,9}[.)])[\s>]+)*/, ""));
   }
 
   // A line, or as much of it as says what it begins.
   #begin(line) {
-    line = line.replaceAll("\t", "    ");
     if (this.#leaf?.kind === "code") return this.#codeLine(line);
+    line = line.replace(MARKS, (marks) => marks.replaceAll("\t", "    "));
     let [depth, rest] = this.#matched(line);
     if (/^\s*$/.test(rest)) return this.#blank(depth);
     const lazy = depth < this.#inside.length && this.#leaf?.kind === "text";
@@ -89,6 +87,7 @@ export class Markdown {
       rest = next;
       opened = true;
     }
+    if (!rest.trim()) return;
     const isLazy = lazy && !opened && !this.#isBlock(rest);
     this.#block(rest, isLazy ? before : depth);
   }
@@ -96,15 +95,17 @@ export class Markdown {
   // How many of the open quotes and items the line continues, and what it says inside them.
   #matched(line) {
     let depth = 0;
-    for (const { kind, indent, least } of this.#inside) {
+    for (const outer of this.#inside) {
       const space = line.length - line.trimStart().length;
-      if (kind === "quote") {
+      if (outer.kind === "quote") {
         if (!QUOTE.test(line)) break;
         line = line.replace(QUOTE, "");
       } else {
         // A blank line leaves an item open.
-        if (line.trim() && space < least) break;
-        line = line.slice(Math.min(space, indent));
+        if (line.trim() && space < outer.least) break;
+        // What is indented less than the item's words sets the indent of what follows.
+        if (line.trim()) outer.indent = Math.min(outer.indent, space);
+        line = line.slice(Math.min(space, outer.indent));
       }
       depth++;
     }
@@ -128,7 +129,7 @@ export class Markdown {
       return words.replace(QUOTE, "");
     }
     const found = ITEM.exec(words);
-    if (!found || RULE.test(words) || (found[4] === "" && this.#leaf?.kind === "text")) return null;
+    if (!found || RULE.test(words) || !this.#mayBegin(found, depth)) return null;
     const [whole, space, mark, number, gap] = found;
     const kind = mark.at(-1);
     const list = this.#inside[depth]?.mark === kind ? this.#inside[depth].list : null;
@@ -142,6 +143,12 @@ export class Markdown {
     const least = Math.min(indent, space.length + 2);
     this.#inside.push({ kind: "item", body, list: home, mark: kind, indent, least });
     return words.slice(Math.min(whole.length, indent));
+  }
+
+  // An item without words, or a number that is not the first, does not end a paragraph.
+  #mayBegin([, , , number, gap], depth) {
+    if (this.#leaf?.kind !== "text" || depth < this.#inside.length) return true;
+    return gap !== "" && (number === undefined || Number(number) === 1);
   }
 
   #list(number) {
@@ -158,16 +165,18 @@ export class Markdown {
   #block(words, depth) {
     const fence = FENCE.exec(words);
     const heading = HEADING.exec(words);
-    if (this.#leaf?.kind === "table" && depth === this.#inside.length && words.includes("|")) {
+    if (this.#leaf?.kind === "table" && depth === this.#inside.length && !this.#isBlock(words)) {
       this.#leaf.table.add(words);
     } else if (fence) {
       this.#close(depth);
-      this.#openCode(fence[1], fence[2], words.length - words.trimStart().length);
+      const code = new Code(fence[1], fence[2], words.length - words.trimStart().length);
+      this.#append(code.body);
+      this.#leaf = code;
     } else if (heading) {
       this.#close(depth);
       this.#open("heading", `h${heading[1].length}`, heading[2]);
     } else if (this.#isTable(words, depth)) {
-      this.#openTable();
+      this.#openTable(words);
     } else if (RULE.test(words)) {
       this.#close(depth);
       this.#append(element("hr"));
@@ -176,8 +185,18 @@ export class Markdown {
       this.#leaf.lines++;
     } else {
       this.#close(depth);
-      this.#open("text", "p", words.trimStart());
+      this.#openText(words.trimStart());
     }
+  }
+
+  #openText(words) {
+    const item = this.#inside.at(-1);
+    const task = item?.kind === "item" && !item.body.hasChildNodes() ? TASK.exec(words) : null;
+    this.#open("text", "p", task ? words.slice(task[0].length) : words);
+    if (!task) return;
+    item.body.className = "task";
+    this.#leaf.body.append(checkbox(task[1] !== " "), " ");
+    this.#leaf.kept = 2;
   }
 
   #open(kind, name, source) {
@@ -186,46 +205,46 @@ export class Markdown {
     this.#leaf = { kind, body, source, lines: 1, kept: 0 };
   }
 
-  // Code
-
-  #openCode(fence, language, indent) {
-    const code = element("code", document.createTextNode(""));
-    const copy = element("button", "Copy");
-    copy.type = "button";
-    copy.className = "copy";
-    const head = element("div", element("span", language || "code"), copy);
-    const body = element("div", head, scrollable(element("pre", code)));
-    body.className = "code";
-    this.#append(body);
-    this.#leaf = { kind: "code", body, text: code.firstChild, fence, indent, source: "", lines: 0 };
-  }
-
   #codeLine(line) {
-    const leaf = this.#leaf;
+    if (this.#inside.length) line = line.replace(/^[\s>]*/, (lead) => lead.replaceAll("\t", "    "));
     for (const { kind, indent } of this.#inside) {
       const space = line.length - line.trimStart().length;
       line = kind === "quote" ? line.replace(QUOTE, "") : line.slice(Math.min(space, indent));
     }
-    const words = line.trim();
-    const isFence = words === leaf.fence[0].repeat(words.length);
-    if (isFence && words.length >= leaf.fence.length) return this.#closeLeaf();
-    const space = line.length - line.trimStart().length;
-    leaf.source += (leaf.lines++ ? "\n" : "") + line.slice(Math.min(space, leaf.indent));
+    if (!this.#leaf.begin(line)) this.#closeLeaf();
   }
 
   // Tables
 
   #isTable(words, depth) {
     const leaf = this.#leaf;
-    const isOneLine = leaf?.kind === "text" && leaf.lines === 1 && depth === this.#inside.length;
-    return isOneLine && isUnderline(words, leaf.source);
+    if (leaf?.kind !== "text" || depth !== this.#inside.length) return false;
+    const head = lastLine(leaf.source);
+    // Of a long line a part may have been drawn for good.
+    return (leaf.kept === 0 || head !== leaf.source) && isUnderline(words, head);
   }
 
-  #openTable() {
-    const { body: paragraph, source } = this.#leaf;
-    const table = new Table(source);
-    paragraph.replaceWith(table.body);
+  // The last line of the open paragraph becomes the head; what is before it stays a paragraph.
+  #openTable(dashes) {
+    const { body: paragraph, source, lines } = this.#leaf;
+    const head = lastLine(source);
+    const table = new Table(head, dashes);
+    if (lines === 1) {
+      paragraph.replaceWith(table.body);
+    } else {
+      this.#leaf.source = source.slice(0, source.length - head.length - 1);
+      this.#append(table.body);
+    }
     this.#leaf = { kind: "table", body: table.body, table };
+  }
+
+  // How much of the open paragraph can be shown: a line that begins with a bar waits until the next
+  // one says whether it is the head of a table.
+  #showable(leaf) {
+    const head = lastLine(leaf.source);
+    const isWaiting = !this.#isWithin && HALF_DASHES.test(this.#line) && head.startsWith("|");
+    if (!isWaiting || leaf.kind !== "text") return leaf.source;
+    return leaf.source.slice(0, Math.max(0, leaf.source.length - head.length - 1));
   }
 
   // Drawing and closing
@@ -238,12 +257,8 @@ export class Markdown {
   #draw(isOpen) {
     const leaf = this.#leaf;
     if (!leaf?.source) return;
-    if (leaf.kind === "code") {
-      leaf.text.appendData(leaf.source);
-      leaf.source = "";
-      return;
-    }
-    const { nodes, settled } = inline(leaf.source, isOpen);
+    if (leaf.kind === "code") return leaf.draw();
+    const { nodes, settled } = inline(isOpen ? this.#showable(leaf) : leaf.source, isOpen);
     while (leaf.body.childNodes.length > leaf.kept) leaf.body.lastChild.remove();
     leaf.body.append(...nodes);
     const isLong = leaf.source.length > MOST_TAIL;
@@ -263,6 +278,7 @@ export class Markdown {
 
   #closeLeaf() {
     if (this.#leaf === null) return;
+    if (this.#leaf.kind === "heading") this.#leaf.source = this.#leaf.source.replace(/(^|\s+)#+\s*$/, "");
     this.#draw(false);
     const { body } = this.#leaf;
     this.#leaf = null;
@@ -273,6 +289,10 @@ export class Markdown {
     this.#closeLeaf();
     if (this.#inside.length > depth) this.#inside.length = depth;
   }
+}
+
+function lastLine(text) {
+  return text.slice(text.lastIndexOf("\n") + 1);
 }
 
 function lastSpace(text) {

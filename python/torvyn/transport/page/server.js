@@ -1,8 +1,9 @@
 // The server that this page came from: its addresses, the key, and what its refusals say.
 // Addresses are relative to this file, so the page also works where the server is mounted.
 
+import { recall, remember } from "./storage.js";
+
 const ROOT = new URL("../", import.meta.url);
-const KEY = "torvyn.key";
 
 export class Refused extends Error {
   constructor(status, said) {
@@ -26,12 +27,11 @@ export class Server {
   }
 
   get key() {
-    return sessionStorage.getItem(KEY) || "";
+    return recall("key");
   }
 
   set key(key) {
-    if (key) sessionStorage.setItem(KEY, key);
-    else sessionStorage.removeItem(KEY);
+    remember("key", key);
   }
 
   // The response, or `Unreachable`; a refusal is a response too.

@@ -1,11 +1,11 @@
 // The panel of what the server does: running streams and flows with their counters. It asks only
 // while it can be seen.
 
-import { part, seconds, short } from "./answer.js";
-import { element } from "./inline.js";
+import { seconds, short } from "./answer.js";
+import { element, part } from "./elements.js";
+import { recall, remember } from "./storage.js";
 
 const EVERY_MS = 1500;
-const OPEN = "torvyn.activity";
 const ENDS = {
   stop: "finished",
   length: "cut by a limit",
@@ -39,15 +39,14 @@ export class Status {
       find("close-status").click();
     });
     document.addEventListener("visibilitychange", () => this.#ask());
-    if (sessionStorage.getItem(OPEN)) this.#toggle(true);
+    if (recall("activity")) this.#toggle(true);
   }
 
   #toggle(isOpen) {
     find("status").hidden = !isOpen;
     find("open-status").setAttribute("aria-expanded", isOpen);
     document.body.classList.toggle("has-status", isOpen);
-    if (isOpen) sessionStorage.setItem(OPEN, "1");
-    else sessionStorage.removeItem(OPEN);
+    remember("activity", isOpen ? "1" : "");
     this.#ask();
   }
 

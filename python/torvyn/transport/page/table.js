@@ -1,6 +1,7 @@
 // Tables of Markdown: a line with bars, a line of dashes under it, and rows.
 
-import { element, inline } from "./inline.js";
+import { element, scrollable } from "./elements.js";
+import { inline } from "./inline.js";
 
 const DASHES = /^ {0,3}\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*$/;
 
@@ -13,10 +14,13 @@ export function isUnderline(words, above) {
 export class Table {
   #rows = element("tbody");
   #width;
+  #sides;
 
-  constructor(head) {
+  // The line of dashes says on which side each column's text stands.
+  constructor(head, dashes) {
     const names = cells(head);
     this.#width = names.length;
+    this.#sides = cells(dashes).map(side);
     const top = element("thead", this.#row("th", names));
     this.body = scrollable(element("div", element("table", top, this.#rows)));
     this.body.className = "table";
@@ -29,19 +33,20 @@ export class Table {
   #row(name, words) {
     const made = element("tr");
     for (let i = 0; i < this.#width; i++) {
-      made.append(element(name, ...inline(words[i] ?? "").nodes));
+      const cell = element(name, ...inline(words[i] ?? "").nodes);
+      if (this.#sides[i]) cell.className = this.#sides[i];
+      made.append(cell);
     }
     return made;
   }
 }
 
-// Also by keyboard.
-export function scrollable(made) {
-  made.tabIndex = 0;
-  return made;
+function side(dashes) {
+  if (!dashes.endsWith(":")) return dashes.startsWith(":") ? "left" : "";
+  return dashes.startsWith(":") ? "center" : "right";
 }
 
 function cells(line) {
-  const inner = line.trim().replace(/^\|/, "").replace(/(^|[^\\])\|$/, "$1");
+  const inner = line.trim().replace(/^\|/, "").replace(/(?<!\\)\|$/, "");
   return inner.split(/(?<!\\)\|/).map((cell) => cell.trim().replaceAll("\\|", "|"));
 }

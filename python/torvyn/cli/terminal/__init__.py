@@ -1,0 +1,1 @@
+"""Text for a terminal: Markdown, words that wrap, tables that fit."""

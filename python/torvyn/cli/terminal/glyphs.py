@@ -1,0 +1,30 @@
+"""The characters that lists, quotes, tables and frames are drawn with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, TextIO
+
+
+@dataclass(frozen=True, slots=True)
+class Glyphs:
+    bullet: str
+    bar: str
+    line: str
+    cross: str
+    undone: str
+    done: str
+    pause: str
+
+
+UNICODE: Final = Glyphs("•", "│", "─", "┼", "☐", "☑", "…")
+ASCII: Final = Glyphs("-", "|", "-", "+", "[ ]", "[x]", ".")
+
+
+def glyphs_for(stream: TextIO) -> Glyphs:
+    """Those that the stream's encoding has."""
+    try:
+        "•│─┼☐☑…".encode(stream.encoding or "ascii")
+    except (LookupError, UnicodeEncodeError):
+        return ASCII
+    return UNICODE

@@ -1,0 +1,295 @@
+"""Markdown for a terminal, while it streams.
+
+Characters go in, in pieces of any size; lines that fit the terminal come out, the same for every
+way to split the text. What may be a marker waits until it is known to be one, a table until it is
+complete; what has left is never drawn again. No control character of the text gets out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from torvyn.cli.terminal.glyphs import UNICODE, Glyphs
+from torvyn.cli.terminal.marks import (
+    BLANK,
+    CLOSING,
+    FENCE,
+    HEADING,
+    ITEM,
+    MAY_BE_BLOCK,
+    MAY_BE_DASHES,
+    MAY_BE_ROW,
+    MAY_BE_RULE,
+    MAY_BE_TASK,
+    MAY_CLOSE,
+    QUOTE,
+    ROW,
+    RULE,
+    TASK,
+)
+from torvyn.cli.terminal.spans import CODE, QUIET, STRONG, Spans
+from torvyn.cli.terminal.table import Table
+from torvyn.cli.terminal.wrapping import Pen, Wrap
+from torvyn.text.visible import visible
+
+TITLE: Final = "1;4"
+FRAME: Final = 40
+"""The width of the lines around code."""
+MOST_INSIDE: Final = 200
+"""Prefixes of a line; what lies deeper is text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fence:
+    """Code that is open: how its lines begin, and what closes it."""
+
+    mark: str
+    indent: int
+    quotes: int
+    prefix: tuple[tuple[str, str], ...]
+
+
+class Markdown:
+    """The renderer of one answer: `feed` its text, then `finish`."""
+
+    def __init__(
+        self,
+        columns: Callable[[], int] = lambda: 80,
+        *,
+        has_styles: bool = True,
+        glyphs: Glyphs = UNICODE,
+    ) -> None:
+        self._pen = Pen(has_styles)
+        self._wrap = Wrap(self._pen, columns)
+        self._spans = Spans(self._wrap)
+        self._glyphs = glyphs
+        self._fence: Fence | None = None
+        self._table: Table | None = None
+        self._begin_line()
+
+    def feed(self, text: str) -> str:
+        """What can be shown now."""
+        self._read(visible(text))
+        return self._pen.taken()
+
+    def finish(self) -> str:
+        """The rest; all styles are off after it."""
+        is_line_open = self._lead is None
+        if self._lead:
+            self._begin("\n")
+        while self._table is not None:
+            self._close_table()
+        self._spans.end_line()
+        self._wrap.flush()
+        if self._fence is not None:
+            self._close_fence()
+            is_line_open = True
+        rest = self._pen.taken(is_over=True)
+        return rest if is_line_open else rest.removesuffix("\n")
+
+    def _begin_line(self) -> None:
+        self._lead: str | None = ""
+        """The beginning of a line as long as it may be the mark of a block; None after that."""
+        self._quotes = 0
+        self._indent = 0
+        """How many columns of the source are before the text, after the marks of quotes."""
+        self._is_item = False
+        self._skips_space = False
+
+    def _end_line(self) -> None:
+        self._spans.end_line()
+        self._wrap.newline()
+        self._begin_line()
+
+    def _read(self, text: str) -> None:
+        at = 0
+        while at < len(text):
+            if self._lead is not None:
+                self._begin(text[at])
+                at += 1
+                continue
+            end = text.find("\n", at)
+            self._continue(text[at:] if end < 0 else text[at:end])
+            if end < 0:
+                return
+            self._end_line()
+            at = end + 1
+
+    def _continue(self, text: str) -> None:
+        """More of a line whose beginning is known."""
+        if self._fence is not None:
+            self._wrap.verbatim(text, CODE)
+            return
+        text = text.replace("\t", "    ")
+        if self._pen.has_styles:
+            self._spans.feed(text)
+        else:
+            self._wrap.put(text)
+
+    # The beginning of a line
+
+    def _begin(self, character: str) -> None:
+        assert self._lead is not None
+        if self._skips_space:
+            self._skips_space = False
+            if character == " ":
+                return
+        self._lead += "    " if character == "\t" and self._fence is None else character
+        if self._fence is not None:
+            self._begin_code(self._fence, self._lead)
+        elif self._table is not None:
+            self._begin_row(self._table, self._lead)
+        else:
+            self._begin_block(self._lead)
+
+    def _begin_block(self, lead: str) -> None:
+        if len(self._wrap.hanging) >= MOST_INSIDE:
+            self._open_text(lead)
+        elif self._is_item and (found := TASK.fullmatch(lead)):
+            self._open_task(is_done=found["done"] != " ")
+        elif found := QUOTE.fullmatch(lead):
+            self._open_quote(found["indent"])
+        elif found := HEADING.fullmatch(lead):
+            self._open_heading(found["mark"])
+        elif RULE.fullmatch(lead):
+            self._wrap.verbatim(self._frame(), QUIET)
+            self._end_line()
+        elif not MAY_BE_RULE.fullmatch(lead) and (found := ITEM.match(lead)):
+            self._open_items(lead)
+        elif found := FENCE.fullmatch(lead):
+            self._open_fence(found)
+        elif found := ROW.fullmatch(lead):
+            self._open_table(found)
+        elif BLANK.fullmatch(lead):
+            self._end_line()
+        elif not (MAY_BE_BLOCK.fullmatch(lead) or (self._is_item and MAY_BE_TASK.fullmatch(lead))):
+            self._open_text(lead)
+
+    def _prefix(self, text: str, style: str = "", below: str | None = None) -> None:
+        if text:
+            self._wrap.prefix(text, style, text if below is None else below)
+
+    def _open_text(self, lead: str) -> None:
+        words = lead.lstrip(" ")
+        self._prefix(lead[: len(lead) - len(words)])
+        self._lead = None
+        self._read(words)
+
+    def _open_quote(self, indent: str) -> None:
+        self._prefix(indent)
+        self._prefix(f"{self._glyphs.bar} ", QUIET)
+        self._quotes += 1
+        self._indent = 0
+        self._lead, self._is_item, self._skips_space = "", False, True
+
+    def _open_heading(self, mark: str) -> None:
+        self._spans.style = TITLE if len(mark) == 1 else STRONG
+        if not self._pen.has_styles:
+            self._prefix(f"{mark} ", "", "")
+        self._lead = None
+
+    def _open_items(self, lead: str) -> None:
+        """Opens what is known to be no rule: read again, many marks would cost their square."""
+        while found := ITEM.match(lead):
+            self._open_item(found["indent"], found["mark"])
+            lead = lead[found.end() :]
+        self._read(lead)
+
+    def _open_item(self, indent: str, mark: str) -> None:
+        shown = self._glyphs.bullet if mark in "-*+" else mark
+        self._prefix(indent)
+        self._prefix(f"{shown} ", "", " " * (len(mark) + 1))
+        self._indent += len(indent) + len(mark) + 1
+        self._lead, self._is_item = "", True
+
+    def _open_task(self, is_done: bool) -> None:
+        self._prefix(f"{self._glyphs.done if is_done else self._glyphs.undone} ", "", "  ")
+        self._lead = None
+
+    def _after_quotes(self, lead: str, quotes: int) -> str | None:
+        """What stands after the marks of the open quotes: nothing yet, or None without them."""
+        found = re.match(rf"(?: {{0,3}}>(?: |(?=[^ ]))){{{quotes}}}", lead)
+        if found:
+            return lead[found.end() :]
+        return "" if re.fullmatch(r"[ >]{0,40}", lead) and lead.count(">") <= quotes else None
+
+    # Code
+
+    def _frame(self, name: str = "") -> str:
+        line = self._glyphs.line
+        taken = sum(len(text) for text, _ in self._wrap.hanging)
+        width = max(3, min(FRAME, self._wrap.columns() - taken))
+        return (f"{line * 2} {name} " if name else "").ljust(width, line)
+
+    def _open_fence(self, found: re.Match[str]) -> None:
+        self._prefix(found["indent"])
+        indent = self._indent + len(found["indent"])
+        prefix = tuple((below, style) for below, style in self._wrap.hanging)
+        self._fence = Fence(found["fence"], indent, self._quotes, prefix)
+        self._wrap.verbatim(self._frame(found["info"].strip()), QUIET)
+        self._end_line()
+
+    def _begin_code(self, fence: Fence, lead: str) -> None:
+        code = self._after_quotes(lead, fence.quotes)
+        if code is None:
+            # The quote has ended, and the code in it.
+            self._close_fence()
+            self._wrap.newline()
+            self._lead = ""
+            self._read(lead)
+        elif (found := CLOSING.fullmatch(code)) and self._is_closed_by(found, fence):
+            self._close_fence()
+            self._end_line()
+        elif not MAY_CLOSE.fullmatch(code):
+            for text, style in fence.prefix:
+                self._prefix(text, style)
+            indent = min(fence.indent, len(code) - len(code.lstrip(" ")))
+            self._lead = None
+            self._read(code[indent:])
+
+    def _is_closed_by(self, found: re.Match[str], fence: Fence) -> bool:
+        is_long = found["fence"].startswith(fence.mark)
+        return is_long and len(found["indent"]) <= fence.indent + 3
+
+    def _close_fence(self) -> None:
+        """Ends the line that is open, and draws the end of the frame."""
+        assert self._fence is not None
+        if not self._wrap.is_at_start:
+            self._wrap.newline()
+        for text, style in self._fence.prefix:
+            self._prefix(text, style)
+        self._fence = None
+        self._wrap.verbatim(self._frame(), QUIET)
+
+    # Tables
+
+    def _open_table(self, found: re.Match[str]) -> None:
+        self._prefix(found["indent"])
+        self._table = Table(found[0].strip(), self._pen, self._wrap, self._glyphs)
+        self._table_quotes = self._quotes
+        self._lead = ""
+
+    def _begin_row(self, table: Table, lead: str) -> None:
+        row = self._after_quotes(lead, self._table_quotes)
+        if row is not None and table.is_started and ROW.fullmatch(row):
+            table.add(row)
+            self._lead = ""
+        elif row is not None and not table.is_started and table.start(row):
+            self._lead = ""
+        elif row is None or not (MAY_BE_ROW if table.is_started else MAY_BE_DASHES).fullmatch(row):
+            self._close_table()
+            self._read(lead)
+
+    def _close_table(self) -> None:
+        """Draws the table; a first line without dashes below it is text."""
+        assert self._table is not None
+        table, self._table = self._table, None
+        if table.is_started:
+            table.finish()
+            self._begin_line()
+        else:
+            self._continue(table.head)
+            self._end_line()
