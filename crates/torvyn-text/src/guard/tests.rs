@@ -1,4 +1,4 @@
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use proptest::prelude::*;
 
@@ -15,7 +15,9 @@ fn patterns(list: &[&str], window: u64) -> Rules {
 }
 
 fn redact() -> Rules {
-    Rules::Patterns(Arc::new(redact_patterns(&KINDS).expect("known").expect("valid")))
+    static ALL: LazyLock<Arc<Patterns>> =
+        LazyLock::new(|| Arc::new(redact_patterns(&KINDS).expect("known").expect("valid")));
+    Rules::Patterns(ALL.clone())
 }
 
 fn guard(rules: Rules, action: Action, policy: Policy) -> Guard {
