@@ -34,7 +34,8 @@ fn check(candidate: &Candidate<'_>) -> Judgement {
     let start = local.rfind(|c| !is_known(c)).map_or(0, |at| at + char_len(local, at));
     let top = domain.rsplit('.').next().unwrap_or_default();
     let is_file = FILES.iter().any(|file| top.eq_ignore_ascii_case(file));
-    if start == local.len() || is_file || !domain.chars().all(is_known) {
+    let is_url = candidate.before() == (Some('/'), Some('/'));
+    if start == local.len() || is_file || is_url || !domain.chars().all(is_known) {
         return Judgement::Reject;
     }
     let whole = Judgement::Accept(start, candidate.text.len());

@@ -60,12 +60,13 @@ const NAMED: &[&str] = &[
 ];
 
 pub fn api_keys() -> Vec<Form> {
-    let form = |patterns: &[&str], check| Form {
-        pattern: format!(r"(?-u:\b)(?:{})", patterns.join("|")),
+    let form = |border: &str, patterns: &[&str], check| Form {
+        pattern: format!("{border}(?:{})", patterns.join("|")),
         check: Some(check),
         begins: None,
     };
-    vec![form(OPEN, check_open), form(FIXED, check_fixed), form(NAMED, check_named)]
+    let border = r"(?-u:\b)";
+    vec![form(border, OPEN, check_open), form(border, FIXED, check_fixed), form("", NAMED, check_named)]
 }
 
 /// Words with hyphens and rows of `x` begin like keys too.

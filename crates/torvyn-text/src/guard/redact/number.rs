@@ -125,10 +125,15 @@ pub fn stands_free(candidate: &Candidate<'_>) -> bool {
     match before {
         '.' | '/' => !joined,
         ',' => !is_zero_before_comma(),
-        '$' | '€' | '£' | '¥' | '#' | '№' | '°' | '\\' | '~' | '^' => false,
+        ' ' => !second.is_some_and(is_currency),
+        '#' | '№' | '°' | '\\' | '~' | '^' => false,
         hyphen if is_hyphen(hyphen) => !joined && second.is_none_or(char::is_whitespace),
-        other => !is_word(other),
+        other => !is_word(other) && !is_currency(other),
     }
+}
+
+fn is_currency(c: char) -> bool {
+    matches!(c, '$' | '€' | '£' | '¥' | '₹' | '₩' | '₽')
 }
 
 /// Letters of scripts that are written without spaces may stand right beside a number.

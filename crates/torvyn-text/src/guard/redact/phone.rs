@@ -127,7 +127,7 @@ fn check_national(candidate: &Candidate<'_>) -> Judgement {
     if !(7..=13).contains(&count) || !gaps_fit(candidate.text, &number, number.groups().len()) {
         return Judgement::Reject;
     }
-    let is_written_like_one = is_national(candidate.text, &number) && !is_ascending(&number);
+    let is_written_like_one = is_national(candidate.text, &number) && !is_row(&number);
     let fits = match said(candidate) {
         Said::Phone => is_written_like_one || is_plausible(&number),
         Said::Other => false,
@@ -177,26 +177,31 @@ fn is_north_american(digits: &[u8]) -> bool {
     matches!(digits, [2..=9, 0..=8, _, 2..=9, ..]) && digits[1..3] != [1, 1] && digits[4..6] != [1, 1]
 }
 
-/// Draws of a lottery and enumerations go up, and not far.
-fn is_ascending(number: &Number) -> bool {
-    let groups = number.groups();
-    let pairs: Vec<u8> =
-        number.digits().chunks(2).map(|pair| pair.iter().fold(0, |n, digit| n * 10 + digit)).collect();
-    groups.len() > 3
-        && groups.iter().all(|len| *len == 2)
-        && pairs.windows(2).all(|pair| pair[0] < pair[1])
-        && pairs.iter().all(|pair| *pair <= 60)
+/// Draws of a lottery and enumerations go up, and not far; sizes and codes all have a leading zero.
+fn is_row(number: &Number) -> bool {
+    let mut rest = number.digits();
+    let mut values = Vec::new();
+    for len in number.groups() {
+        let (group, after) = rest.split_at(*len);
+        values.push((group[0], group.iter().fold(0_u64, |value, digit| value * 10 + u64::from(*digit))));
+        rest = after;
+    }
+    let is_ascending =
+        values.windows(2).all(|pair| pair[0].1 < pair[1].1) && values.iter().all(|one| one.1 <= 60);
+    let is_padded = values.iter().all(|one| one.0 == 0);
+    (values.len() > 3 && is_ascending) || (values.len() > 2 && is_padded)
 }
 
 /// Where the text says that it is one, only dates and scattered digits are not.
 fn is_plausible(number: &Number) -> bool {
     let (digits, groups) = (number.digits(), number.groups());
+    let has_year = matches!(digits, [1, 9, ..] | [2, 0, ..]) && number.prefix(6) % 100 <= 12;
     let is_date = match groups {
-        [4, 2, 2] | [2, 2, 4] | [1, 2, 4] | [1, 1, 4] => true,
-        [8] => matches!(digits, [1, 9, ..] | [2, 0, ..]) && number.prefix(6) % 100 <= 12,
+        [2, 2, 4] | [1, 2, 4] | [1, 1, 4] => true,
+        [4, 2, ..] | [8] => has_year,
         _ => false,
     };
-    !is_date && groups.len() <= 6 && groups.iter().skip(1).all(|len| *len > 1) && !is_ascending(number)
+    !is_date && groups.len() <= 6 && groups.iter().skip(1).all(|len| *len > 1) && !is_row(number)
 }
 
 /// A number that goes on after a gap like its last one is a row, unless what follows is short.
