@@ -59,6 +59,8 @@ pub struct Patterns {
     pub(super) entries: Vec<Vec<Entry>>,
     pub(super) checks: Vec<Option<Check>>,
     pub(super) begins: Vec<Option<Begins>>,
+    /// The assertions in front of all the entries.
+    pub(super) entry_looks: LookSet,
     /// Some check may look at the text before a match.
     pub(super) needs_left: bool,
     /// The rule that each pattern belongs to.
@@ -90,9 +92,11 @@ impl Patterns {
         let all: Vec<&str> = shapes.iter().map(|shape| shape.pattern).collect();
         let nfa = compile(&all, shapes.len().saturating_sub(1))?;
         let entries = entries(&nfa);
+        let looks = entries.iter().flatten().fold(LookSet::empty(), |all, entry| all.union(entry.looks));
         Ok(Self {
             nfa,
             entries,
+            entry_looks: looks,
             checks: shapes.iter().map(|shape| shape.check).collect(),
             begins: shapes.iter().map(|shape| shape.begins).collect(),
             needs_left: shapes.iter().any(|shape| shape.check.is_some() || shape.begins.is_some()),

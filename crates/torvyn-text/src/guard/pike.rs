@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use regex_automata::nfa::thompson::State;
+use regex_automata::util::look::LookSet;
 use regex_automata::util::primitives::StateID;
 
 use super::around::Around;
@@ -153,7 +154,7 @@ impl PatternSearch {
         let bytes = c.encode_utf8(&mut room).as_bytes();
         let here = self.at;
         let begins = self.pending.is_none() && !rules.entries[usize::from(bytes[0])].is_empty();
-        let around = begins.then(|| Around::new(self.before(view), Some(c)));
+        let holding = begins.then(|| Around::new(self.before(view), Some(c)).holding(rules.entry_looks));
         self.at.byte += bytes.len();
         self.at.char += 1;
         for (index, &byte) in bytes.iter().enumerate() {
@@ -161,8 +162,8 @@ impl PatternSearch {
             self.next_list();
             let is_last = index + 1 == bytes.len();
             let cut = old.iter().any(|thread| self.step(rules, view, *thread, byte, is_last));
-            if let (0, false, Some(around)) = (index, cut, &around) {
-                self.begin(rules, view, byte, here, around);
+            if let (0, false, Some(holding)) = (index, cut, holding) {
+                self.begin(rules, view, byte, here, holding);
             }
             self.spare = old;
             self.spare.clear();
@@ -190,14 +191,16 @@ impl PatternSearch {
     }
 
     /// A match may begin with this byte, after all that began before.
-    fn begin(&mut self, rules: &Patterns, view: View<'_>, byte: u8, start: Place, around: &Around) {
+    fn begin(&mut self, rules: &Patterns, view: View<'_>, byte: u8, start: Place, holding: LookSet) {
         for entry in &rules.entries[usize::from(byte)] {
-            let allowed = rules.begins[entry.pattern].is_none_or(|begins| {
-                let mut left = self.left_of(view, start);
-                begins(left.next(), left.next())
-            });
-            if allowed
-                && entry.looks.iter().all(|look| around.holds(look))
+            let allowed = || {
+                rules.begins[entry.pattern].is_none_or(|begins| {
+                    let mut left = self.left_of(view, start);
+                    begins(left.next(), left.next())
+                })
+            };
+            if entry.looks.subtract(holding).is_empty()
+                && allowed()
                 && self.add(rules, view, Thread { state: entry.next, after: 0, start }, None)
             {
                 return;

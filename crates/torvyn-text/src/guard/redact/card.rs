@@ -2,7 +2,7 @@
 
 use super::Form;
 use super::number::{
-    Gap, HYPHENS, Number, SPACES, begins_free, ends_free, is_hyphen, is_space, next_group, previous_group,
+    Gap, HYPHENS, Number, SPACES, begins_free, ends_free, groups_after, groups_before, is_hyphen, is_space,
     stands_free,
 };
 use super::words::CARD_WORDS;
@@ -19,10 +19,10 @@ const ISSUERS: [(u32, u32, &[usize]); 25] = [
     (644, 649, &[16, 19]),                   // Discover
     (65, 65, &[16, 19]),                     // Discover, RuPay
     (3528, 3589, &[16, 19]),                 // JCB
-    (300, 305, &[14, 16]),                   // Diners Club
-    (3095, 3095, &[14, 16]),                 // Diners Club
-    (36, 36, &[14, 16]),                     // Diners Club
-    (38, 39, &[14, 16]),                     // Diners Club
+    (300, 305, &[14]),                       // Diners Club
+    (3095, 3095, &[14]),                     // Diners Club
+    (36, 36, &[14]),                         // Diners Club
+    (38, 39, &[14]),                         // Diners Club
     (62, 62, &[16, 17, 18, 19]),             // UnionPay
     (5018, 5018, &[12, 13, 15, 16, 18, 19]), // Maestro
     (5020, 5020, &[12, 13, 15, 16, 18, 19]), // Maestro
@@ -72,15 +72,15 @@ fn check(candidate: &Candidate<'_>) -> Judgement {
         return Judgement::Reject;
     }
     match number.gaps().next() {
-        Some(Gap::Space) => in_no_row(candidate, is_space),
-        Some(Gap::Hyphen) => in_no_row(candidate, is_hyphen),
+        Some(Gap::Space) => in_no_row(candidate, &number, is_space),
+        Some(Gap::Hyphen) => in_no_row(candidate, &number, is_hyphen),
         _ => ends_free(candidate),
     }
 }
 
-/// Groups of a card do not go on in the same way before or after it; four digits after it may be when it expires.
-fn in_no_row(candidate: &Candidate<'_>, is_gap: fn(char) -> bool) -> Judgement {
-    if previous_group(candidate, is_gap) >= 3 {
+/// Groups of a card do not go on in the same way before or after it, but when it expires and its code may follow.
+fn in_no_row(candidate: &Candidate<'_>, number: &Number, is_gap: fn(char) -> bool) -> Judgement {
+    if matches!(groups_before(candidate, is_gap), (2.., _) | (_, 3..)) {
         return Judgement::Reject;
     }
     let expires = || {
@@ -88,11 +88,13 @@ fn in_no_row(candidate: &Candidate<'_>, is_gap: fn(char) -> bool) -> Judgement {
         let year = candidate.right.chars().nth(3);
         matches!(month.parse(), Ok(1..=12)) && matches!(year, Some('2' | '3'))
     };
-    match next_group(candidate, is_gap) {
+    match groups_after(candidate, is_gap) {
         None => Judgement::Wait,
-        Some(4..) if !expires() => Judgement::Reject,
-        Some(0) => ends_free(candidate),
-        Some(_) => candidate.accept(),
+        Some((0, _)) => ends_free(candidate),
+        Some(_) if number.digits().len() > 16 || !candidate.right.starts_with(is_space) => Judgement::Reject,
+        Some((1, ..=3) | (2..=3, 2)) => candidate.accept(),
+        Some((1..=2, 4)) if expires() => candidate.accept(),
+        Some(_) => Judgement::Reject,
     }
 }
 

@@ -13,7 +13,7 @@ const SPACELESS_DOMAINS: &str = "中国|中國|公司|网络|网址|香港|台�
 
 pub fn forms() -> Vec<Form> {
     let plain = format!(r"[A-Za-z0-9_{LETTERS}][A-Za-z0-9_.%+'&\-{LETTERS}]*");
-    let spaceless = format!("[{SPACELESS}]{{1,8}}[0-9._-]*");
+    let spaceless = format!("[{SPACELESS}]{{1,6}}[0-9._-]*");
     let label = format!(r"[A-Za-z0-9{LETTERS}{SPACELESS}][A-Za-z0-9\-{LETTERS}{SPACELESS}]*");
     let top = format!(
         r"xn--[A-Za-z0-9-]{{2,59}}|[A-Za-z]{{2,24}}|[{LETTERS}]{{2}}[{LETTERS}]*|{SPACELESS_DOMAINS}"

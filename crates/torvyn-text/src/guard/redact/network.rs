@@ -48,7 +48,8 @@ fn is_version(candidate: &Candidate<'_>, octets: [u8; 4]) -> bool {
     match (VERSION_WORDS.last_in(&left), NETWORK_WORDS.last_in(&left)) {
         (Some(version), network) if network.is_none_or(|network| version > network) => true,
         (version, network) => {
-            let is_small = octets.iter().all(|octet| *octet < 10) || octets[1..] == [0, 0, 0];
+            // Private networks begin with 10, few versions do.
+            let is_small = octets[0] != 10 && octets.iter().all(|octet| *octet < 100);
             let is_named = network.is_some() && version.is_none();
             is_small
                 && !is_named

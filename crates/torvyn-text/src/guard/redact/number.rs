@@ -168,27 +168,40 @@ pub fn ends_free(candidate: &Candidate<'_>) -> Judgement {
     }
 }
 
-/// The length of the group of digits that follows after one gap of this kind: `None` while it is not known.
-pub fn next_group(candidate: &Candidate<'_>, is_gap: fn(char) -> bool) -> Option<usize> {
-    match candidate.after(0)? {
-        Some(gap) if is_gap(gap) => {}
-        _ => return Some(0),
-    }
-    let mut len = 0;
-    while let Some(c) = candidate.after(1 + len)? {
-        if !c.is_ascii_digit() || len > 8 {
+/// The groups of digits that follow, each after one gap of this kind: how many of at most four there are, and how
+/// long the first is. `None` while that is not known.
+pub fn groups_after(candidate: &Candidate<'_>, is_gap: fn(char) -> bool) -> Option<(usize, usize)> {
+    let (mut at, mut count, mut first) = (0, 0, 0);
+    while count < 4 && candidate.after(at)?.is_some_and(is_gap) {
+        at += 1;
+        let mut len = 0;
+        while candidate.after(at)?.is_some_and(|c| c.is_ascii_digit()) && len < 9 {
+            (at, len) = (at + 1, len + 1);
+        }
+        if len == 0 {
             break;
         }
-        len += 1;
+        count += 1;
+        first = if count == 1 { len } else { first };
     }
-    Some(len)
+    Some((count, first))
 }
 
-/// The length of the group of digits that stands before, after one gap of this kind.
-pub fn previous_group(candidate: &Candidate<'_>, is_gap: fn(char) -> bool) -> usize {
-    let mut left = candidate.left();
-    if !left.next().is_some_and(is_gap) {
-        return 0;
+/// The groups of digits that stand before, each in front of one gap of this kind: how many of at most two there are,
+/// and how long the nearest is.
+pub fn groups_before(candidate: &Candidate<'_>, is_gap: fn(char) -> bool) -> (usize, usize) {
+    let mut left = candidate.left().peekable();
+    let (mut count, mut nearest) = (0, 0);
+    while count < 2 && left.next().is_some_and(is_gap) {
+        let mut len = 0;
+        while left.next_if(char::is_ascii_digit).is_some() {
+            len += 1;
+        }
+        if len == 0 {
+            break;
+        }
+        count += 1;
+        nearest = if count == 1 { len } else { nearest };
     }
-    left.take_while(char::is_ascii_digit).count()
+    (count, nearest)
 }

@@ -4,7 +4,7 @@
 
 use super::Form;
 use super::number::{
-    Gap, HYPHENS, Number, SPACES, begins_free, ends_free, is_space, is_word, next_group, previous_group,
+    Gap, HYPHENS, Number, SPACES, begins_free, ends_free, groups_after, groups_before, is_space, is_word,
     stands_free,
 };
 use super::phone_countries::country_code;
@@ -73,7 +73,8 @@ enum Said {
 
 fn said(candidate: &Candidate<'_>) -> Said {
     let left = candidate.left_lowercase();
-    let nearest = left.rfind(|c: char| c.is_ascii_digit()).map_or(0, |at| at + 1);
+    // Words belong to the number that follows them first, in their line.
+    let nearest = left.rfind(|c: char| c.is_ascii_digit() || c == '\n').map_or(0, |at| at + 1);
     let left = &left[nearest..];
     match (PHONE_WORDS.last_in(left), OTHER_NUMBER_WORDS.last_in(left)) {
         (Some(phone), other) if other.is_none_or(|other| phone > other) => Said::Phone,
@@ -199,6 +200,7 @@ fn is_plausible(number: &Number) -> bool {
     let is_date = match groups {
         [2, 2, 4] | [1, 2, 4] | [1, 1, 4] => true,
         [4, 2, ..] | [8] => has_year,
+        [4, 4] => matches!((digits[0], digits[4]), (1 | 2, 1 | 2)),
         _ => false,
     };
     !is_date && groups.len() <= 6 && groups.iter().skip(1).all(|len| *len > 1) && !is_row(number)
@@ -217,15 +219,25 @@ fn ends(candidate: &Candidate<'_>, number: &Number) -> Judgement {
     if !is_spaced {
         return ends_free(candidate);
     }
-    let last = number.groups().last().copied().unwrap_or(0);
     let has_plus = candidate.text.contains('+');
-    if !has_plus && previous_group(candidate, is_space) >= 3 {
+    if !has_plus && (groups_before(candidate, is_space).0 > 0 || is_hex_dump(candidate, number)) {
         return Judgement::Reject;
     }
-    match next_group(candidate, is_space) {
+    let last = number.groups().last().copied().unwrap_or(0);
+    match groups_after(candidate, is_space) {
         None => Judgement::Wait,
-        Some(0) => ends_free(candidate),
-        Some(len) if len >= 3 || len == last => Judgement::Reject,
-        Some(_) => candidate.accept(),
+        Some((0, _)) => ends_free(candidate),
+        Some((1, len)) if len < 3 && len != last => candidate.accept(),
+        Some(_) => Judgement::Reject,
     }
+}
+
+/// Pairs of digits after a pair such as `a1` are bytes.
+fn is_hex_dump(candidate: &Candidate<'_>, number: &Number) -> bool {
+    let before: Vec<char> = candidate.left().skip(1).take(3).collect();
+    let is_pair = before.get(2).is_none_or(|c| !c.is_alphanumeric());
+    number.groups().iter().all(|len| *len == 2)
+        && is_pair
+        && before.iter().take(2).filter(|c| c.is_ascii_hexdigit()).count() == 2
+        && before.iter().take(2).any(char::is_ascii_digit)
 }
