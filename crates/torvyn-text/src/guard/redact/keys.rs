@@ -42,6 +42,7 @@ const OPEN: &[&str] = &[
     r"lsv2_(?:pt|sk)_[A-Za-z0-9_]{32,}",
     r"AGE-SECRET-KEY-1[A-Z0-9]{50,}",
     r"[0-9]{8,10}:AA[A-Za-z0-9_-]{33,}",
+    r"hooks\.slack\.com/services/T[A-Z0-9]{6,}/B[A-Z0-9]{6,}/[A-Za-z0-9]{16,}",
 ];
 
 /// Keys of a fixed length: a longer row of such characters is something else.

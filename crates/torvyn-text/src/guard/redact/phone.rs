@@ -147,12 +147,13 @@ fn gaps_fit(text: &str, number: &Number, groups: usize) -> bool {
     let changes = gaps.windows(2).filter(|pair| pair[0] != pair[1]).count();
     let dots = gaps.iter().filter(|gap| **gap == Gap::Dot).count();
     let opened = text.matches('(').count();
+    let has_plus = text.contains('+');
+    let is_short = || number.groups()[1..].iter().all(|len| *len <= 4);
     changes <= 3
         && opened <= 2
         && opened == text.matches(')').count()
-        && (dots == 0
-            || (dots == gaps.len() && groups >= 3 && number.groups()[1..].iter().all(|len| *len <= 4)))
-        && !gaps.iter().skip(1).any(|gap| *gap == Gap::Slash)
+        && (dots == 0 || (dots == gaps.len() && groups >= 3 && (has_plus || is_short())))
+        && (has_plus || !gaps.iter().skip(1).any(|gap| *gap == Gap::Slash))
 }
 
 fn is_national(text: &str, number: &Number) -> bool {
@@ -227,9 +228,14 @@ fn ends(candidate: &Candidate<'_>, number: &Number) -> Judgement {
     match groups_after(candidate, is_space) {
         None => Judgement::Wait,
         Some((0, _)) => ends_free(candidate),
-        Some((1, len)) if len < 3 && len != last => candidate.accept(),
+        Some((1, len)) if len < 3 && len != last && !is_byte_after(candidate) => candidate.accept(),
         Some(_) => Judgement::Reject,
     }
+}
+
+/// A digit and a letter such as `2f` come after it.
+fn is_byte_after(candidate: &Candidate<'_>) -> bool {
+    matches!(candidate.after(2), Some(Some('a'..='f' | 'A'..='F')))
 }
 
 /// Pairs of digits after a pair such as `a1` are bytes.

@@ -6,7 +6,7 @@ use super::words::{OTHER_NUMBER_WORDS, SSN_WORDS};
 use crate::guard::candidate::{Candidate, Judgement};
 
 pub fn forms() -> Vec<Form> {
-    let gap = format!("[{SPACES}{HYPHENS}]");
+    let gap = format!("[{SPACES}{HYPHENS}.]");
     let pattern = format!(r"(?-u:\b)[0-8][0-9]{{2}}(?:{gap}[0-9]{{2}}{gap}[0-9]{{4}}|[0-9]{{6}})");
     vec![Form { pattern, check: Some(check), begins: Some(begins_free) }]
 }
