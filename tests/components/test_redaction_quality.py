@@ -5,6 +5,7 @@ from benches.labelled_lines import Span, judge, load
 from benches.ordinary_numbers import AMBIGUOUS, GENERATORS, texts
 from benches.redaction import redact
 
+import torvyn
 from torvyn.components.filter_redact import KINDS, Redact
 
 PARTS = ("held_out", "tuning")
@@ -51,6 +52,16 @@ def test_every_labelled_line_is_redacted_alike_however_it_is_cut(part, size):
         pieces = [line.text[at : at + size] for at in range(0, len(line.text), size)]
         assert "".join(map(cut.put, pieces)) + cut.finish() == text
         assert cut.take_findings() == whole.take_findings()
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_the_native_stage_and_the_python_form_agree(part):
+    text = "\n".join(line.text for line in load(part))
+    tokens = [text[at : at + 5] for at in range(0, len(text), 5)]
+    own = type("Own", (Redact,), {})
+    native = "".join(torvyn.Flow(tokens, Redact()).text())
+    assert native == "".join(torvyn.Flow(tokens, own()).text())
+    assert native != text
 
 
 def test_only_the_credentials_of_a_url_are_replaced():
