@@ -128,9 +128,17 @@ fn check_national(candidate: &Candidate<'_>) -> Judgement {
     if !(7..=13).contains(&count) || !gaps_fit(candidate.text, &number, number.groups().len()) {
         return Judgement::Reject;
     }
+    // Rows of numbers are common: they are refused before the words in front of them are read.
+    let is_spaced = number.gaps().next_back() == Some(Gap::Space);
+    if is_spaced && groups_before(candidate, is_space).0 > 0 {
+        return Judgement::Reject;
+    }
     let is_written_like_one = is_national(candidate.text, &number) && !is_row(&number);
+    if !is_written_like_one && !is_plausible(&number) {
+        return Judgement::Reject;
+    }
     let fits = match said(candidate) {
-        Said::Phone => is_written_like_one || is_plausible(&number),
+        Said::Phone => true,
         Said::Other => false,
         Said::Nothing => is_written_like_one,
     };
