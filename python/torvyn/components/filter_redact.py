@@ -13,7 +13,18 @@ from torvyn.components.guarding import GUARDED, POLICY, Guard
 from torvyn.components.spec import Option, Spec
 from torvyn.contract import Element, Verdict
 
-KINDS: Final = ("email", "card", "phone", "iban", "api-key", "jwt")
+KINDS: Final = (
+    "email",
+    "card",
+    "phone",
+    "iban",
+    "api-key",
+    "jwt",
+    "ip",
+    "ssn",
+    "pem",
+    "url-password",
+)
 
 SPEC = Spec(
     name="redact",
@@ -24,8 +35,10 @@ SPEC = Spec(
             "data",
             "words",
             KINDS,
-            "What is redacted: `email`, `card` (with Luhn's check digit), `phone`, `iban` (with "
-            "its check digits), `api-key` (by known prefixes), `jwt`.",
+            "What is redacted: `email`, `card` (issuer, length and check digit), `phone`, `iban` "
+            "(country, length and check digits), `api-key` (by known prefixes), `jwt`, `ip` "
+            "(addresses of machines), `ssn` (United States), `pem` (PEM blocks), `url-password` "
+            "(user and password in a URL).",
         ),
         Option(
             "action",

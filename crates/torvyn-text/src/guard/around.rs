@@ -1,6 +1,6 @@
 //! What stands around a place in the text.
 
-use regex_automata::util::look::{Look, LookMatcher};
+use regex_automata::util::look::{Look, LookMatcher, LookSet};
 
 /// The two characters at a place, for assertions such as `\b`.
 pub(super) struct Around {
@@ -15,6 +15,11 @@ impl Around {
         let at = before.map_or(0, |c| c.encode_utf8(&mut bytes).len());
         let len = at + next.map_or(0, |c| c.encode_utf8(&mut bytes[at..]).len());
         Self { bytes, at, len }
+    }
+
+    /// Those of the assertions that hold.
+    pub(super) fn holding(&self, looks: LookSet) -> LookSet {
+        looks.iter().filter(|look| self.holds(*look)).fold(LookSet::empty(), LookSet::insert)
     }
 
     pub(super) fn holds(&self, look: Look) -> bool {

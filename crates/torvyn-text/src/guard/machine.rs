@@ -67,7 +67,7 @@ impl Guard {
             let view = View { text, before: self.before };
             let live = self.search.advance(view, 0, false, &mut self.found);
             if self.found.is_empty() && live == text.len() {
-                self.search.forget(live);
+                self.search.forget(text);
                 give(Made::Text { start: self.base, text });
                 self.base += text.len() as u64;
                 self.base_chars += text.chars().count() as u64;
@@ -260,8 +260,8 @@ impl Guard {
         self.base += keep as u64;
         self.base_chars += self.chars(0, keep);
         self.before = self.text[..keep].chars().next_back();
+        self.search.forget(&self.text[..keep]);
         self.text.drain(..keep);
-        self.search.forget(keep);
         self.released -= keep;
         self.covered = self.covered.saturating_sub(keep);
         for span in &mut self.spans {

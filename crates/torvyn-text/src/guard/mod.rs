@@ -4,9 +4,11 @@
 //! matched. Its answer does not depend on how the text was cut. It never keeps or tells the text of a match.
 
 mod around;
+mod candidate;
 mod machine;
 mod pattern;
 mod pike;
+mod pike_window;
 mod redact;
 mod rules;
 mod stage;

@@ -1,14 +1,35 @@
 //! Regular expressions for a guard: parsed, checked and made into one automaton. Matching takes linear time.
 
+use std::collections::HashSet;
+
 use regex_automata::nfa::thompson::{Compiler, Config, NFA, State, WhichCaptures};
+use regex_automata::util::look::LookSet;
 use regex_automata::util::primitives::StateID;
 use regex_automata::util::syntax;
+
+use super::candidate::{Begins, Check};
 
 /// What an automaton may take. Counted repetitions of large classes are what makes one large.
 const NFA_LIMIT_BYTES: usize = 4 << 20;
 
-/// Whether the text of a match is one after all: check digits and the like.
-pub type Check = fn(&str) -> bool;
+/// One expression of a rule, and how its candidates are judged.
+#[derive(Debug, Clone, Copy)]
+pub struct Shape<'a> {
+    pub pattern: &'a str,
+    pub rule: u32,
+    pub check: Option<Check>,
+    pub begins: Option<Begins>,
+}
+
+/// A way to begin a match with a certain byte.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Entry {
+    /// The assertions that must hold in front of it.
+    pub(super) looks: LookSet,
+    pub(super) pattern: usize,
+    /// The state after the byte.
+    pub(super) next: StateID,
+}
 
 #[derive(Debug, thiserror::Error)]
 pub enum PatternError {
@@ -34,9 +55,14 @@ impl PatternError {
 #[derive(Debug)]
 pub struct Patterns {
     pub(super) nfa: NFA,
-    /// The bytes with which a match can begin.
-    pub(super) first: Box<[bool; 256]>,
+    /// The ways to begin a match, by its first byte, in order of preference.
+    pub(super) entries: Vec<Vec<Entry>>,
     pub(super) checks: Vec<Option<Check>>,
+    pub(super) begins: Vec<Option<Begins>>,
+    /// The assertions in front of all the entries.
+    pub(super) entry_looks: LookSet,
+    /// Some check may look at the text before a match.
+    pub(super) needs_left: bool,
     /// The rule that each pattern belongs to.
     pub(super) rules: Vec<u32>,
     /// The characters within which a match is surely found.
@@ -46,28 +72,37 @@ pub struct Patterns {
 impl Patterns {
     /// Each pattern is its own rule.
     pub fn new<P: AsRef<str>>(patterns: &[P], window: u64) -> Result<Self, PatternError> {
-        let rules = (0..patterns.len() as u32).collect();
-        Self::checked(patterns, rules, vec![None; patterns.len()], window)
+        let shapes: Vec<Shape<'_>> = (0..)
+            .zip(patterns)
+            .map(|(rule, pattern)| Shape { pattern: pattern.as_ref(), rule, check: None, begins: None })
+            .collect();
+        Self::of_shapes(&shapes, window)
     }
 
-    pub(super) fn checked<P: AsRef<str>>(
-        patterns: &[P],
-        rules: Vec<u32>,
-        checks: Vec<Option<Check>>,
-        window: u64,
-    ) -> Result<Self, PatternError> {
-        for (index, pattern) in patterns.iter().enumerate() {
-            let parsed = regex_syntax::parse(pattern.as_ref())
+    /// The first shape that matches at a place is preferred.
+    pub(super) fn of_shapes(shapes: &[Shape<'_>], window: u64) -> Result<Self, PatternError> {
+        for (index, shape) in shapes.iter().enumerate() {
+            let parsed = regex_syntax::parse(shape.pattern)
                 .map_err(|error| PatternError::Syntax { index, message: reason(&error) })?;
             if parsed.properties().minimum_len().is_none_or(|len| len == 0) {
                 return Err(PatternError::Empty { index });
             }
-            compile(&[pattern.as_ref()], index)?;
+            compile(&[shape.pattern], index)?;
         }
-        let all: Vec<&str> = patterns.iter().map(AsRef::as_ref).collect();
-        let nfa = compile(&all, patterns.len().saturating_sub(1))?;
-        let first = first_bytes(&nfa);
-        Ok(Self { nfa, first, checks, rules, window: window.max(1) })
+        let all: Vec<&str> = shapes.iter().map(|shape| shape.pattern).collect();
+        let nfa = compile(&all, shapes.len().saturating_sub(1))?;
+        let entries = entries(&nfa);
+        let looks = entries.iter().flatten().fold(LookSet::empty(), |all, entry| all.union(entry.looks));
+        Ok(Self {
+            nfa,
+            entries,
+            entry_looks: looks,
+            checks: shapes.iter().map(|shape| shape.check).collect(),
+            begins: shapes.iter().map(|shape| shape.begins).collect(),
+            needs_left: shapes.iter().any(|shape| shape.check.is_some() || shape.begins.is_some()),
+            rules: shapes.iter().map(|shape| shape.rule).collect(),
+            window: window.max(1),
+        })
     }
 }
 
@@ -90,28 +125,40 @@ fn reason(error: &regex_syntax::Error) -> String {
     }
 }
 
-fn first_bytes(nfa: &NFA) -> Box<[bool; 256]> {
-    let mut first = Box::new([false; 256]);
-    let mut seen = vec![false; nfa.states().len()];
-    let mut stack: Vec<StateID> = vec![nfa.start_anchored()];
-    while let Some(id) = stack.pop() {
-        if std::mem::replace(&mut seen[id.as_usize()], true) {
-            continue;
-        }
-        let mut mark = |start: u8, end: u8| first[usize::from(start)..=usize::from(end)].fill(true);
-        match nfa.state(id) {
-            State::ByteRange { trans } => mark(trans.start, trans.end),
-            State::Sparse(sparse) => sparse.transitions.iter().for_each(|trans| mark(trans.start, trans.end)),
-            State::Dense(dense) => {
-                (0..=255)
-                    .filter(|&byte| dense.matches_byte(byte).is_some())
-                    .for_each(|byte| mark(byte, byte));
+/// Follows each pattern from its start up to the states that read a byte, with the assertions on the way.
+fn entries(nfa: &NFA) -> Vec<Vec<Entry>> {
+    let mut entries = vec![Vec::new(); 256];
+    for pattern in nfa.patterns() {
+        let Some(start) = nfa.start_pattern(pattern) else { continue };
+        let mut seen = HashSet::new();
+        let mut stack = vec![(start, LookSet::empty())];
+        while let Some((id, looks)) = stack.pop() {
+            if !seen.insert((id, looks.bits)) {
+                continue;
             }
-            State::Look { next, .. } | State::Capture { next, .. } => stack.push(*next),
-            State::Union { alternates } => stack.extend(alternates.iter()),
-            State::BinaryUnion { alt1, alt2 } => stack.extend([alt1, alt2]),
-            State::Fail | State::Match { .. } => {}
+            let mut add = |byte: u8, next: StateID| {
+                entries[usize::from(byte)].push(Entry { looks, pattern: pattern.as_usize(), next });
+            };
+            match nfa.state(id) {
+                State::ByteRange { trans } => {
+                    (trans.start..=trans.end).for_each(|byte| add(byte, trans.next))
+                }
+                State::Sparse(sparse) => sparse
+                    .transitions
+                    .iter()
+                    .for_each(|trans| (trans.start..=trans.end).for_each(|byte| add(byte, trans.next))),
+                State::Dense(dense) => {
+                    (0..=255)
+                        .filter_map(|b| Some((b, dense.matches_byte(b)?)))
+                        .for_each(|(b, id)| add(b, id));
+                }
+                State::Look { look, next } => stack.push((*next, looks.insert(*look))),
+                State::Capture { next, .. } => stack.push((*next, looks)),
+                State::Union { alternates } => stack.extend(alternates.iter().rev().map(|id| (*id, looks))),
+                State::BinaryUnion { alt1, alt2 } => stack.extend([(*alt2, looks), (*alt1, looks)]),
+                State::Fail | State::Match { .. } => {}
+            }
         }
     }
-    first
+    entries
 }

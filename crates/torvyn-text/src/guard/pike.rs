@@ -7,49 +7,58 @@
 use std::sync::Arc;
 
 use regex_automata::nfa::thompson::State;
+use regex_automata::util::look::LookSet;
 use regex_automata::util::primitives::StateID;
 
 use super::around::Around;
+use super::candidate::{Candidate, Judgement, LeftContext};
 use super::pattern::Patterns;
 use super::{Found, View};
 
 /// A place in the text: in bytes of the view, and in characters of the stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-struct Place {
-    byte: usize,
-    char: u64,
+pub(super) struct Place {
+    pub(super) byte: usize,
+    pub(super) char: u64,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Thread {
-    state: StateID,
-    start: Place,
+pub(super) struct Thread {
+    pub(super) state: StateID,
+    /// Bytes read since it reached a match whose check waits for more.
+    pub(super) after: u32,
+    pub(super) start: Place,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Pending {
-    start: Place,
-    end: Place,
-    rule: u32,
+pub(super) struct Pending {
+    /// Where its thread began; the match may begin later.
+    pub(super) origin: Place,
+    pub(super) start: Place,
+    pub(super) end: Place,
+    pub(super) rule: u32,
 }
 
 #[derive(Debug)]
 pub struct PatternSearch {
-    rules: Arc<Patterns>,
+    pub(super) rules: Arc<Patterns>,
     /// How far the text was read.
-    at: Place,
-    threads: Vec<Thread>,
-    spare: Vec<Thread>,
+    pub(super) at: Place,
+    pub(super) threads: Vec<Thread>,
+    pub(super) spare: Vec<Thread>,
     /// Which states are in the list that is being made, by its number.
-    seen: Vec<u32>,
-    list: u32,
-    stack: Vec<StateID>,
+    pub(super) seen: Vec<u32>,
+    pub(super) list: u32,
+    pub(super) stack: Vec<StateID>,
     /// Some thread waits to see the next character.
-    waits: bool,
+    pub(super) waits: bool,
     /// The best match so far; threads before it may still find a better one.
-    pending: Option<Pending>,
+    pub(super) pending: Option<Pending>,
     /// The beginning of the pending match has been told already.
-    told: bool,
+    pub(super) told: bool,
+    /// Nothing comes after what was read.
+    pub(super) over: bool,
+    pub(super) left: LeftContext,
 }
 
 impl PatternSearch {
@@ -66,6 +75,8 @@ impl PatternSearch {
             waits: false,
             pending: None,
             told: false,
+            over: false,
+            left: LeftContext::default(),
         }
     }
 
@@ -82,19 +93,18 @@ impl PatternSearch {
             if next.is_none() && !over {
                 break;
             }
+            self.over = next.is_none();
             if self.waits {
                 self.look(&rules, view, next);
             }
             let Some(c) = next else {
+                self.decide(&rules, view);
                 self.threads.clear();
                 if self.pending.is_none() {
                     break;
                 }
                 continue;
             };
-            if self.pending.is_none() {
-                self.begin(&rules, view, c);
-            }
             self.read(&rules, view, c);
             self.give_up(view, found);
         }
@@ -105,7 +115,8 @@ impl PatternSearch {
     /// Passes over text in which no match begins.
     fn skip(&mut self, rules: &Patterns, view: View<'_>) {
         let rest = &view.text.as_bytes()[self.at.byte..];
-        let len = rest.iter().position(|&byte| rules.first[usize::from(byte)]).unwrap_or(rest.len());
+        let len =
+            rest.iter().position(|&byte| !rules.entries[usize::from(byte)].is_empty()).unwrap_or(rest.len());
         // The bytes inside a character begin nothing, so that this is the border of one.
         let passed = &view.text[self.at.byte..self.at.byte + len];
         self.at.byte += len;
@@ -127,7 +138,9 @@ impl PatternSearch {
         let old = std::mem::replace(&mut self.threads, std::mem::take(&mut self.spare));
         self.next_list();
         for thread in &old {
-            if self.add(rules, view, *thread, Some(&around)) {
+            if matches!(rules.nfa.state(thread.state), State::Match { .. }) {
+                self.threads.push(*thread);
+            } else if self.add(rules, view, *thread, Some(&around)) {
                 break;
             }
         }
@@ -135,44 +148,79 @@ impl PatternSearch {
         self.spare.clear();
     }
 
-    /// A match may begin here, after all that began before.
-    fn begin(&mut self, rules: &Patterns, view: View<'_>, c: char) {
-        let mut first = [0; 4];
-        if !rules.first[usize::from(c.encode_utf8(&mut first).as_bytes()[0])] {
-            return;
-        }
-        let around = Around::new(self.before(view), Some(c));
-        self.next_list();
-        for thread in &self.threads {
-            self.seen[thread.state.as_usize()] = self.list;
-        }
-        let thread = Thread { state: rules.nfa.start_anchored(), start: self.at };
-        self.add(rules, view, thread, Some(&around));
-    }
-
+    /// Reads a character: what has begun goes on, and after all of that a match may begin here.
     fn read(&mut self, rules: &Patterns, view: View<'_>, c: char) {
         let mut room = [0; 4];
         let bytes = c.encode_utf8(&mut room).as_bytes();
+        let here = self.at;
+        let begins = self.pending.is_none() && !rules.entries[usize::from(bytes[0])].is_empty();
+        let holding = begins.then(|| Around::new(self.before(view), Some(c)).holding(rules.entry_looks));
         self.at.byte += bytes.len();
         self.at.char += 1;
-        for &byte in bytes {
+        for (index, &byte) in bytes.iter().enumerate() {
             let old = std::mem::replace(&mut self.threads, std::mem::take(&mut self.spare));
             self.next_list();
-            for thread in &old {
-                let next = match rules.nfa.state(thread.state) {
-                    State::ByteRange { trans } => trans.matches_byte(byte).then_some(trans.next),
-                    State::Sparse(sparse) => sparse.matches_byte(byte),
-                    State::Dense(dense) => dense.matches_byte(byte),
-                    _ => None,
-                };
-                if let Some(state) = next
-                    && self.add(rules, view, Thread { state, start: thread.start }, None)
-                {
-                    break;
-                }
+            let is_last = index + 1 == bytes.len();
+            let cut = old.iter().any(|thread| self.step(rules, view, *thread, byte, is_last));
+            if let (0, false, Some(holding)) = (index, cut, holding) {
+                self.begin(rules, view, byte, here, holding);
             }
             self.spare = old;
             self.spare.clear();
+        }
+    }
+
+    /// Moves a thread by a byte. True: it has reached a match, and what comes after it is moot.
+    #[inline]
+    fn step(&mut self, rules: &Patterns, view: View<'_>, thread: Thread, byte: u8, is_last: bool) -> bool {
+        let next = match rules.nfa.state(thread.state) {
+            State::ByteRange { trans } => trans.matches_byte(byte).then_some(trans.next),
+            State::Sparse(sparse) => sparse.matches_byte(byte),
+            State::Dense(dense) => dense.matches_byte(byte),
+            State::Match { .. } => {
+                let thread = Thread { after: thread.after + 1, ..thread };
+                if is_last {
+                    return self.judge(rules, view, thread);
+                }
+                self.threads.push(thread);
+                None
+            }
+            _ => None,
+        };
+        next.is_some_and(|state| self.add(rules, view, Thread { state, ..thread }, None))
+    }
+
+    /// A match may begin with this byte, after all that began before.
+    fn begin(&mut self, rules: &Patterns, view: View<'_>, byte: u8, start: Place, holding: LookSet) {
+        for entry in &rules.entries[usize::from(byte)] {
+            let allowed = || {
+                rules.begins[entry.pattern].is_none_or(|begins| {
+                    let mut left = self.left_of(view, start);
+                    begins(left.next(), left.next())
+                })
+            };
+            if entry.looks.subtract(holding).is_empty()
+                && allowed()
+                && self.add(rules, view, Thread { state: entry.next, after: 0, start }, None)
+            {
+                return;
+            }
+        }
+    }
+
+    /// The characters before a place, the nearest first.
+    fn left_of<'a>(&'a self, view: View<'a>, place: Place) -> impl Iterator<Item = char> + 'a {
+        view.text[..place.byte].chars().rev().chain(self.left.text().chars().rev())
+    }
+
+    /// The input is over: checks that waited for more of it decide without.
+    fn decide(&mut self, rules: &Patterns, view: View<'_>) {
+        let old = std::mem::take(&mut self.threads);
+        for thread in old {
+            if matches!(rules.nfa.state(thread.state), State::Match { .. }) && self.judge(rules, view, thread)
+            {
+                return;
+            }
         }
     }
 
@@ -181,111 +229,70 @@ impl PatternSearch {
         self.stack.clear();
         self.stack.push(thread.state);
         while let Some(id) = self.stack.pop() {
+            let state = rules.nfa.state(id);
+            if matches!(state, State::Match { .. }) {
+                // Never passed over: where a check refuses one beginning, it may take a later one.
+                if self.judge(rules, view, Thread { state: id, after: 0, ..thread }) {
+                    return true;
+                }
+                continue;
+            }
             if std::mem::replace(&mut self.seen[id.as_usize()], self.list) == self.list {
                 continue;
             }
-            match rules.nfa.state(id) {
+            match state {
                 State::ByteRange { .. } | State::Sparse(_) | State::Dense(_) => {
-                    self.threads.push(Thread { state: id, start: thread.start });
+                    self.threads.push(Thread { state: id, ..thread });
                 }
                 State::Look { look, next } => match around {
                     Some(around) if around.holds(*look) => self.stack.push(*next),
                     Some(_) => {}
                     None => {
                         self.waits = true;
-                        self.threads.push(Thread { state: id, start: thread.start });
+                        self.threads.push(Thread { state: id, ..thread });
                     }
                 },
                 State::Union { alternates } => self.stack.extend(alternates.iter().rev()),
                 State::BinaryUnion { alt1, alt2 } => self.stack.extend([alt2, alt1]),
                 State::Capture { next, .. } => self.stack.push(*next),
-                State::Fail => {}
-                State::Match { pattern_id } => {
-                    let pattern = pattern_id.as_usize();
-                    if self.is_valid(rules, view, thread.start, pattern) {
-                        let rule = rules.rules[pattern];
-                        self.pending = Some(Pending { start: thread.start, end: self.at, rule });
-                        return true;
-                    }
-                }
+                State::Fail | State::Match { .. } => {}
             }
         }
         false
     }
 
-    fn is_valid(&self, rules: &Patterns, view: View<'_>, start: Place, pattern: usize) -> bool {
-        // What has a check is short; a match whose beginning is gone is not.
-        rules.checks[pattern].is_none_or(|check| !self.told && check(&view.text[start.byte..self.at.byte]))
-    }
-
-    /// The pending match is final: the search goes on after it.
-    fn conclude(&mut self, found: &mut Vec<Found>) {
-        if let Some(pending) = self.pending.take() {
-            let (start, end) = (pending.start.byte, pending.end.byte);
-            found.push(Found { start, end, rule: pending.rule, goes_on: false });
-            self.restart(pending.end);
-        }
-        self.told = false;
-    }
-
-    fn restart(&mut self, at: Place) {
-        self.threads.clear();
-        self.waits = false;
-        self.pending = None;
-        self.at = at;
-    }
-
-    /// Gives up what began too long ago, and tells the beginning of a match that has grown too long to be kept.
-    fn give_up(&mut self, view: View<'_>, found: &mut Vec<Found>) {
-        let Some(oldest) = self.threads.first().map(|thread| thread.start) else { return };
-        let limit = 2 * self.rules.window;
-        if self.at.char - oldest.char <= limit {
-            return;
-        }
-        match self.pending {
-            Some(pending) if pending.start == oldest && self.at.char - pending.end.char > limit => {
-                self.conclude(found);
+    /// Decides on a thread that has reached a match, or lets it wait. True: it is one.
+    fn judge(&mut self, rules: &Patterns, view: View<'_>, thread: Thread) -> bool {
+        let State::Match { pattern_id } = rules.nfa.state(thread.state) else { return false };
+        let (start, end) = (thread.start.byte, self.at.byte - thread.after as usize);
+        let candidate = Candidate {
+            far: self.left.text(),
+            near: &view.text[..start],
+            text: &view.text[start..end],
+            right: &view.text[end..self.at.byte],
+            over: self.over,
+        };
+        // A match whose beginning is gone was judged by it.
+        let check = rules.checks[pattern_id.as_usize()].filter(|_| !self.told);
+        match check.map_or_else(|| candidate.accept(), |check| check(&candidate)) {
+            Judgement::Reject => false,
+            Judgement::Wait => {
+                self.threads.push(thread);
+                false
             }
-            Some(pending) if pending.start == oldest => self.tell(pending, found),
-            pending => {
-                let back = view.text[..self.at.byte].char_indices().rev().take(self.rules.window as usize);
-                let byte = back.last().map_or(0, |(byte, _)| byte);
-                let recent = Place { byte, char: self.at.char - self.rules.window };
-                let earlier = pending.filter(|pending| pending.start.byte < byte);
-                self.restart(earlier.map_or(recent, |pending| pending.start));
+            Judgement::Accept(from, to) => {
+                let chars = |from: usize, to: usize| view.text[from..to].chars().count() as u64;
+                let char = thread.start.char + if from > 0 { chars(start, start + from) } else { 0 };
+                let end = Place { byte: start + to, char: self.at.char - chars(start + to, self.at.byte) };
+                let rule = rules.rules[pattern_id.as_usize()];
+                let from = Place { byte: start + from, char };
+                self.pending = Some(Pending { origin: thread.start, start: from, end, rule });
+                true
             }
         }
-    }
-
-    fn tell(&mut self, pending: Pending, found: &mut Vec<Found>) {
-        let (start, end) = (pending.start.byte, pending.end.byte);
-        if end > start {
-            found.push(Found { start, end, rule: pending.rule, goes_on: true });
-        }
-        self.told = true;
-        for thread in &mut self.threads {
-            thread.start = pending.end;
-        }
-        self.pending = Some(Pending { start: pending.end, ..pending });
     }
 
     fn before(&self, view: View<'_>) -> Option<char> {
         view.text[..self.at.byte].chars().next_back().or(view.before)
-    }
-
-    pub fn forget(&mut self, bytes: usize) {
-        self.at.byte -= bytes;
-        for thread in &mut self.threads {
-            thread.start.byte -= bytes;
-        }
-        if let Some(pending) = &mut self.pending {
-            pending.start.byte -= bytes;
-            pending.end.byte -= bytes;
-        }
-    }
-
-    pub fn clear(&mut self) {
-        self.restart(Place::default());
-        self.told = false;
     }
 }

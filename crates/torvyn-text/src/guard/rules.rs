@@ -63,11 +63,11 @@ impl Search {
         }
     }
 
-    /// The first `bytes` of the view are gone.
+    /// The first text of the view is gone.
     #[inline]
-    pub fn forget(&mut self, bytes: usize) {
+    pub fn forget(&mut self, gone: &str) {
         if let Search::Patterns(search) = self {
-            search.forget(bytes);
+            search.forget(gone);
         }
     }
 
