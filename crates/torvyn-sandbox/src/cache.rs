@@ -170,6 +170,10 @@ fn read_key(path: &Path) -> io::Result<[u8; KEY_BYTES]> {
     if facts.uid() != unsafe { libc::geteuid() } {
         return Err(denied(format!("`{}` belongs to somebody else", path.display())));
     }
+    if facts.len() != KEY_BYTES as u64 {
+        let message = format!("`{}` holds {} bytes, not {KEY_BYTES}", path.display(), facts.len());
+        return Err(io::Error::new(io::ErrorKind::InvalidData, message));
+    }
     let mut key = [0; KEY_BYTES];
     file.read_exact(&mut key)?;
     Ok(key)
@@ -181,8 +185,7 @@ fn make_key(folder: &Path, path: &Path) -> io::Result<[u8; KEY_BYTES]> {
     getrandom::fill(&mut key).map_err(io::Error::other)?;
     let serial = TEMPORARY.fetch_add(1, Ordering::Relaxed);
     let temporary = folder.join(format!("key-{}-{serial}", std::process::id()));
-    private(&temporary)?.write_all(&key)?;
-    let linked = fs::hard_link(&temporary, path);
+    let linked = private(&temporary)?.write_all(&key).and_then(|()| fs::hard_link(&temporary, path));
     fs::remove_file(&temporary)?;
     match linked {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),

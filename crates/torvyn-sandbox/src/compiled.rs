@@ -7,9 +7,10 @@ use std::time::{Duration, Instant};
 use wasmtime::component::{Component, ComponentExportIndex, InstancePre, Linker};
 
 use crate::cache::{Cache, Outcome};
+use crate::complexity;
 use crate::contract::{LIFECYCLE, Role};
 use crate::describe::Description;
-use crate::engine::{Sandbox, Workshop};
+use crate::engine::{Sandbox, Workshop, compiler};
 use crate::fault::SandboxError;
 use crate::host::Host;
 
@@ -80,6 +81,27 @@ impl Compiled {
         }
     }
 
+    /// The same from code that `precompile` made.
+    ///
+    /// # Safety
+    ///
+    /// The code is run as it is: it must come from `precompile`, of an engine of this version, and nobody may have
+    /// changed it since.
+    #[allow(unsafe_code)]
+    pub unsafe fn from_code(
+        sandbox: &Arc<Sandbox>,
+        code: &[u8],
+        counts_fuel: bool,
+        role: Option<&str>,
+    ) -> Result<Self, SandboxError> {
+        let started = Instant::now();
+        let workshop = sandbox.workshop(counts_fuel)?;
+        // SAFETY: the caller's promise.
+        let loaded = unsafe { Component::deserialize(&workshop.engine, code) };
+        let component = loaded.map_err(|error| SandboxError::Engine(format!("{error:#}")))?;
+        Self::of(sandbox, (component, Outcome::Miss), counts_fuel, role, started)
+    }
+
     fn of(
         sandbox: &Arc<Sandbox>,
         (component, outcome): (Component, Outcome),
@@ -117,9 +139,9 @@ impl Compiled {
 }
 
 /// Compiled code as bytes, for a cache: what a process with limits does for one without.
-pub fn precompile(sandbox: &Sandbox, wasm: &[u8], counts_fuel: bool) -> Result<Vec<u8>, SandboxError> {
+pub fn precompile(wasm: &[u8], counts_fuel: bool) -> Result<Vec<u8>, SandboxError> {
     check(wasm)?;
-    let engine = &sandbox.workshop(counts_fuel)?.engine;
+    let engine = compiler(counts_fuel)?;
     engine.precompile_component(wasm).map_err(|error| SandboxError::Invalid(format!("{error:#}")))
 }
 
@@ -154,11 +176,12 @@ fn make(
     Ok((component, outcome))
 }
 
-/// The first bytes tell a component from a core module, for which the compiler's complaint would be a riddle.
+/// The first bytes tell a component from a core module, for which the compiler's complaint would be a riddle. How much a
+/// component makes is counted before the compiler makes it.
 fn check(wasm: &[u8]) -> Result<(), SandboxError> {
     match wasm.get(..8) {
         Some([0, b'a', b's', b'm', 1, 0, 0, 0]) => Err(SandboxError::CoreModule),
-        Some([0, b'a', b's', b'm', ..]) => Ok(()),
+        Some([0, b'a', b's', b'm', ..]) => complexity::check(wasm),
         _ => Err(SandboxError::Invalid("it does not begin like one".to_owned())),
     }
 }

@@ -4,11 +4,12 @@
 
 use std::sync::Arc;
 
-use torvyn_stream::{End, Foreign};
+use torvyn_stream::{Charge, End, Foreign};
 use wasmtime::component::{ComponentType, Lift, Linker, Lower, Resource};
 use wasmtime::{Result, StoreContextMut, bail};
 
 use crate::contract::Buffer;
+use crate::footprint::attributes_bytes;
 use crate::host::Host;
 use crate::imports::readable;
 
@@ -133,11 +134,28 @@ fn attributes(mut store: Store<'_>, handle: u32) -> Result<Vec<Attribute>> {
 
 fn set_attributes(mut store: Store<'_>, handle: u32, given: &[Attribute]) -> Result<()> {
     let Some(translator) = store.data().details.translator.clone() else { return Ok(()) };
+    let charge = charge_for(&mut store, given)?;
     match translator.companion(given) {
-        Ok(companion) => readable(&mut store, handle)?.companion = Some(companion),
+        Ok(companion) => {
+            let found = readable(&mut store, handle)?;
+            (found.companion, found.charge) = (Some(companion), Some(charge));
+        }
         Err(reason) => bail!("{reason}"),
     }
     Ok(())
+}
+
+/// Attributes of one element, as text. They become objects many times their size before their size is known.
+const ATTRIBUTES_MAX: usize = 1 << 20;
+
+/// What attributes take once they are objects, charged to the guest until the last of them is dropped.
+fn charge_for(store: &mut Store<'_>, given: &[Attribute]) -> Result<Charge> {
+    let length: usize = given.iter().map(|attribute| attribute.name.len() + attribute.value.len()).sum();
+    if length > ATTRIBUTES_MAX {
+        bail!("{length} bytes of attributes, where one element has at most {ATTRIBUTES_MAX}");
+    }
+    let pairs = given.iter().map(|attribute| (&*attribute.name, &*attribute.value));
+    store.data_mut().charge("attributes", attributes_bytes(pairs))
 }
 
 fn set_ending(mut store: Store<'_>, ending: &Ending) -> Result<()> {

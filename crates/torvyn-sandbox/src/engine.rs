@@ -96,6 +96,11 @@ impl Workshop {
     }
 }
 
+/// An engine that only compiles.
+pub(crate) fn compiler(counts_fuel: bool) -> Result<Engine, SandboxError> {
+    Engine::new(&config(counts_fuel)).map_err(|error| SandboxError::Engine(error.to_string()))
+}
+
 fn config(counts_fuel: bool) -> Config {
     let mut config = Config::new();
     config.concurrency_support(false);

@@ -6,11 +6,17 @@ use torvyn_stream::{ErrorKind, StageError};
 use wasmtime::{Error, FrameInfo, Trap, WasmBacktrace};
 
 use crate::contract::ProcessError;
+use crate::instance::LIFT_MAX;
 
 /// The host cut a call that waited in the host.
 #[derive(Debug, thiserror::Error)]
 #[error("the call waited in the host")]
 pub struct Overdue;
+
+/// The guest was refused memory in a call that has no way to say so. The limiter knows what it was.
+#[derive(Debug, thiserror::Error)]
+#[error("the memory limit was exceeded")]
+pub struct MemoryExceeded;
 
 /// What a guest says is kept up to this length: it may be as long as its memory, and is logged.
 const TEXT_MAX: usize = 4 << 10;
@@ -82,7 +88,16 @@ fn cause(error: &Error) -> Cause {
         Some(Trap::Interrupt) => Cause::Overdue,
         Some(Trap::OutOfFuel) => Cause::Fuel,
         Some(trap) => Cause::Trap(trap.to_string().trim_start_matches("wasm trap: ").to_owned()),
-        None => Cause::Trap(clipped(error.root_cause().to_string())),
+        None => {
+            let what = error.root_cause().to_string();
+            // The library's error has no public type.
+            if what.ends_with("fuel allocated for hostcalls has been exhausted") {
+                return Cause::Trap(format!(
+                    "it passed more than {LIFT_MAX} bytes of strings and lists at once"
+                ));
+            }
+            Cause::Trap(clipped(what))
+        }
     }
 }
 
@@ -120,6 +135,8 @@ pub enum SandboxError {
     Engine(String),
     #[error("it is no valid WebAssembly component: {0}")]
     Invalid(String),
+    #[error("it is too complex: {0}")]
+    TooComplex(String),
     #[error("it is a core module, not a component")]
     CoreModule,
     #[error("it exports no role of torvyn: {exports}")]

@@ -215,8 +215,10 @@ fn timed<T>(
     outcome.unwrap_or_else(|_| Err(Error::new(Overdue)))
 }
 
-/// Lists and strings that one host call may lift: no more than the guest could hold.
-const LIFT_MAX: u64 = 32 << 20;
+/// Lists and strings that one call may copy out of the guest, in bytes.
+pub(crate) const LIFT_MAX: u64 = 8 << 20;
+/// Handles of all kinds that a guest may hold; those that it makes of its own resources lie in the host too.
+const HANDLES_MAX: usize = 64 << 10;
 
 fn open_store(setup: &Setup, workshop: &Workshop) -> Result<Store<Host>, SandboxError> {
     let limits = &setup.limits;
@@ -226,6 +228,7 @@ fn open_store(setup: &Setup, workshop: &Workshop) -> Result<Store<Host>, Sandbox
     store.data_mut().details.translator = setup.compiled.sandbox.translator.clone();
     store.limiter(|host| &mut host.limiter);
     store.set_hostcall_fuel(limits.memory_bytes.min(LIFT_MAX) as usize);
+    store.set_max_component_handles(HANDLES_MAX);
     if setup.compiled.description.imports_wasi() {
         let opened = store.data_mut().open_wasi();
         opened.map_err(|error| SandboxError::Grant(format!("{error:#}")))?;
