@@ -1,8 +1,8 @@
 //! Compiled code on disk. An entry is loaded only if a keyed hash says that this cache wrote it.
 //!
 //! Compiled code is run as it is, so whoever can write an entry runs what they like: the key lies in the folder, readable
-//! by its owner alone, and covers the wasm's digest, the engine's version and the code. The crate's only unsafe
-//! code.
+//! by its owner alone, and covers the wasm's digest, the engine's version and the code. The crate's unsafe code is here
+//! and in `Compiled::from_code`.
 #![allow(unsafe_code)]
 
 use std::fs::{self, File, OpenOptions};
@@ -123,6 +123,13 @@ impl Cache {
         seal.update(code);
         seal.finalize()
     }
+}
+
+/// The same compiled code for another engine with the same settings.
+pub(crate) fn moved(component: &Component, engine: &Engine) -> wasmtime::Result<Component> {
+    let code = component.serialize()?;
+    // SAFETY: these bytes came from `Component::serialize`, just now.
+    unsafe { Component::deserialize(engine, code) }
 }
 
 /// What an entry is of: the wasm and the engine. Hashed once: a Python guest is 18 MB.

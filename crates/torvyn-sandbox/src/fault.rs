@@ -6,7 +6,6 @@ use torvyn_stream::{ErrorKind, StageError};
 use wasmtime::{Error, FrameInfo, Trap, WasmBacktrace};
 
 use crate::contract::ProcessError;
-use crate::instance::LIFT_MAX;
 
 /// The host cut a call that waited in the host.
 #[derive(Debug, thiserror::Error)]
@@ -92,9 +91,9 @@ fn cause(error: &Error) -> Cause {
             let what = error.root_cause().to_string();
             // The library's error has no public type.
             if what.ends_with("fuel allocated for hostcalls has been exhausted") {
-                return Cause::Trap(format!(
-                    "it passed more than {LIFT_MAX} bytes of strings and lists at once"
-                ));
+                return Cause::Trap(
+                    "it passed more strings and lists at once than the host takes".to_owned(),
+                );
             }
             Cause::Trap(clipped(what))
         }

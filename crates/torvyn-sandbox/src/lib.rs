@@ -6,6 +6,7 @@
 
 mod address;
 pub mod cache;
+mod calls;
 pub mod capability;
 mod compiled;
 mod complexity;

@@ -11,6 +11,7 @@ use torvyn_stream::{
 };
 use wasmtime::component::{ComponentNamedList, Lift, Lower, Resource, TypedFunc};
 
+use crate::calls::{Answer, Calls};
 use crate::contract::{
     BackpressureSignal, FlowContext, MetaIn, OutputElement, Polled, ProcessResult, Role, StreamElement,
     Verdict,
@@ -19,7 +20,7 @@ use crate::fault::{answered, clipped};
 use crate::health::{Breaker, Health};
 use crate::host::FlowFacts;
 use crate::imports::{CONTEXT, content_name};
-use crate::instance::{Answer, Calls, Instance, Setup};
+use crate::instance::{Instance, Setup};
 use crate::slab::{Readable, Slot};
 
 /// A source that has nothing yet, or a sink that asked for a pause, is asked again after this time.

@@ -17,7 +17,7 @@ from typing import Final
 
 from torvyn._native import CompiledComponent, SandboxError
 from torvyn.errors import LinkError
-from torvyn.sandbox.compiler import precompile
+from torvyn.sandbox.compiler import kept_running, precompile
 
 logger = logging.getLogger("torvyn.sandbox")
 
@@ -81,12 +81,19 @@ def compile_component(
 def warm(paths: Collection[Path], cache_dir: Path | None = None) -> None:
     """Loads what the cache has, several at a time: of a guest in Python there are 50 MB to hash.
 
-    What it has not is left to `compile_component`, one after the other: compiling takes memory.
+    What it has not is compiled, one after the other, as compiling takes memory.
     """
     folder = cache_dir or default_cache_dir()
-    if len(paths) > 1 and folder.is_dir():
+    if len(paths) < 2:
+        return
+    if folder.is_dir():
         with ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="torvyn-warm") as pool:
             pool.map(partial(_warm, folder), paths)
+    with kept_running():
+        for path in paths:
+            # What is wrong with a file is said by whoever needs it.
+            with contextlib.suppress(OSError, SandboxError):
+                _compiled(path, _stamp(path), folder, False, None)
 
 
 def _warm(cache_dir: Path, path: Path) -> None:
