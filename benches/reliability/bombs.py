@@ -49,14 +49,21 @@ BOMBS = (
     ("attribute-bomb", "an attribute bomb", "attributes on each buffer", "kept-bomb", "attributes"),
 )
 IN_FLIGHT = """
+import time
 import torvyn
 path, limit, payload = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+class Stuck(torvyn.Sink):
+    def push(self, element):
+        return torvyn.Signal.PAUSE
+
 list(torvyn.Flow(["x"], part(GUESTS["filter"])))
 before = peak_bytes()
-flow = torvyn.Flow([payload] * 500, on_error="skip")
-flow.add("guest", part(path), max_memory_bytes=limit).connect("source", "guest")
-kept = iter(flow)
-next(kept)
+flow = torvyn.Flow([payload] * 500, on_error="skip").add("out", Stuck())
+flow.add("guest", part(path), max_memory_bytes=limit)
+flow.connect("source", "guest").connect("guest", "out").start()
+until = time.monotonic() + 5
+while not flow.statistics.nodes["guest"].guest.traps and time.monotonic() < until:
+    time.sleep(0.01)
 answer(peak_bytes() - before)
 """
 TYPES = """
