@@ -100,7 +100,10 @@ type Read<T> = Result<T, wasmparser::BinaryReaderError>;
 /// One section of the innermost component or module.
 fn section(open: &mut [Scope], payload: Payload<'_>) -> Read<()> {
     if let Payload::ComponentAliasSection(aliases) = payload {
-        return aliases.into_iter().try_for_each(|alias| Ok(alias_of(open, &alias?)));
+        for alias in aliases {
+            alias_of(open, &alias?);
+        }
+        return Ok(());
     }
     let Some(scope) = open.last_mut() else { return Ok(()) };
     match payload {
@@ -108,27 +111,17 @@ fn section(open: &mut [Scope], payload: Payload<'_>) -> Read<()> {
         Payload::TableSection(tables) => scope.counts.tables += u64::from(tables.count()),
         Payload::InstanceSection(instances) => {
             for instance in instances {
-                if let Instance::Instantiate { module_index, .. } = instance? {
-                    let made = found(&scope.modules, module_index);
-                    scope.counts.add(Counts { core_instances: 1, ..made });
-                }
+                scope.instantiate_module(&instance?);
             }
         }
         Payload::ComponentInstanceSection(instances) => {
             for instance in instances {
-                if let ComponentInstance::Instantiate { component_index, .. } = instance? {
-                    let made = found(&scope.components, component_index);
-                    scope.counts.add(Counts { instances: made.instances.saturating_add(1), ..made });
-                }
+                scope.instantiate_component(&instance?);
             }
         }
         Payload::ComponentImportSection(imports) => {
             for import in imports {
-                match import?.ty {
-                    ComponentTypeRef::Component(_) => scope.components.push(Counts::default()),
-                    ComponentTypeRef::Module(_) => scope.modules.push(Counts::default()),
-                    _ => {}
-                }
+                scope.import(import?.ty);
             }
         }
         Payload::ComponentExportSection(exports) => {
@@ -147,6 +140,28 @@ fn found(known: &[Counts], index: u32) -> Counts {
 }
 
 impl Scope {
+    fn instantiate_module(&mut self, instance: &Instance<'_>) {
+        if let Instance::Instantiate { module_index, .. } = instance {
+            let made = found(&self.modules, *module_index);
+            self.counts.add(Counts { core_instances: 1, ..made });
+        }
+    }
+
+    fn instantiate_component(&mut self, instance: &ComponentInstance<'_>) {
+        if let ComponentInstance::Instantiate { component_index, .. } = instance {
+            let made = found(&self.components, *component_index);
+            self.counts.add(Counts { instances: made.instances.saturating_add(1), ..made });
+        }
+    }
+
+    fn import(&mut self, kind: ComponentTypeRef) {
+        match kind {
+            ComponentTypeRef::Component(_) => self.components.push(Counts::default()),
+            ComponentTypeRef::Module(_) => self.modules.push(Counts::default()),
+            _ => {}
+        }
+    }
+
     /// An export is one more name, with an index of its own.
     fn name_again(&mut self, kind: ComponentExternalKind, index: u32) {
         match kind {

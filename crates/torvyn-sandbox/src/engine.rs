@@ -60,9 +60,13 @@ impl Sandbox {
 
     /// A sandbox in whose flows elements carry objects of a host language.
     pub fn hosted(translator: Arc<dyn Translator>) -> Arc<Self> {
-        let mut made = Self::default();
-        made.translator = Some(translator);
-        Arc::new(made)
+        Arc::new(Self {
+            pooled: OnceLock::new(),
+            on_demand: OnceLock::new(),
+            fuelled: OnceLock::new(),
+            timers: OnceLock::new(),
+            translator: Some(translator),
+        })
     }
 
     /// The engine with the pool, where there can be one.

@@ -76,13 +76,7 @@ impl Instance {
         } else {
             linked.pre(false).instantiate(&mut store)
         };
-        let guest = made.map_err(|error| match error.downcast_ref::<PoolConcurrencyLimitError>() {
-            Some(_) => NotStarted::PoolFull,
-            None => {
-                let refused = store.data().limiter.refused.as_deref();
-                trapped("instantiate", &error, refused, setup.limits.init_timeout).into()
-            }
-        })?;
+        let guest = made.map_err(|error| NotStarted::because(&error, store.data(), &setup.limits))?;
         let (role, exports) = (compiled.description.role, &linked.exports);
         let calls = Calls::of(&guest, &mut store, role, exports).map_err(contract)?;
         let lifecycle = lifecycle(&guest, &mut store, exports).map_err(contract)?;
@@ -174,6 +168,15 @@ enum NotStarted {
     /// More guests run than the pool has slots.
     PoolFull,
     Failed(StageError),
+}
+
+impl NotStarted {
+    fn because(error: &Error, host: &Host, limits: &Limits) -> Self {
+        if error.is::<PoolConcurrencyLimitError>() {
+            return Self::PoolFull;
+        }
+        Self::Failed(trapped("instantiate", error, host.limiter.refused.as_deref(), limits.init_timeout))
+    }
 }
 
 impl From<StageError> for NotStarted {
