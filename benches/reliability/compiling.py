@@ -13,6 +13,18 @@ from torvyn.sandbox.compiling import compile_component
 
 MEMORY = {"variables": 50_000, "loops": 1_000, "uses": 200_000}
 TIME = {"variables": 200, "loops": 3_000, "uses": 200}
+NESTED = """
+import resource
+from torvyn.errors import LinkError
+from torvyn.sandbox.compiling import compile_component
+before = peak_bytes()
+try:
+    compile_component(Path(sys.argv[1]), "bomb", Path(sys.argv[2]))
+except LinkError as error:
+    assert error.code == "sandbox.too-complex", error
+    child = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss << 10
+    answer((peak_bytes() - before + child) / 2**20)
+"""
 REFUSED = """
 import resource, time
 from torvyn.errors import LinkError
@@ -24,6 +36,21 @@ except LinkError as error:
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     answer([used.ru_maxrss / 1024, used.ru_utime + used.ru_stime, error.message])
 """
+
+
+NESTED_LEVELS = (22, 24, 40, 63)
+
+
+def nested(rounds: int) -> Measured:
+    """What host and child take together, at worst, until a nested component is refused."""
+    samples = []
+    for _ in range(rounds):
+        for levels in NESTED_LEVELS:
+            file = folder() / f"nested-{levels}.wasm"
+            file.write_bytes(hostile_wasm().nested_components(levels))
+            found = apart(NESTED, file, folder() / "own")
+            samples.append(float("inf") if found is None else found)
+    return Measured(max(samples), samples, f"{', '.join(map(str, NESTED_LEVELS))} levels")
 
 
 def _bomb(shape: dict[str, int]) -> Path:
@@ -82,6 +109,14 @@ LINES = (
         "compile-bomb-memory", FAULT, "1.4 MB, one function", 250, "MiB of the child", child_memory
     ),
     Line("compile-bomb-time", FAULT, "24 KB, one function", 3, "s of the child's time", child_time),
+    Line(
+        "nested-components",
+        "a component of components",
+        "each level instantiates the one inside twice",
+        64,
+        "MiB of host and child",
+        nested,
+    ),
     Line("compile-bomb-parent", FAULT, "the parent meanwhile", 50, "ms pause", parent_pause),
     Line("compile-python-guest", "none", "a real guest in Python", 360, "s to compile", real_guest),
 )

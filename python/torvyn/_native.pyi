@@ -293,15 +293,13 @@ class CompiledComponent:
     """A sandboxed component: compiled, checked against the contract and linked."""
 
     def __new__(
-        cls,
-        wasm: bytes,
-        cache_dir: str | PathLike[str] | None = None,
-        counts_fuel: bool = False,
-        role: str | None = None,
-    ) -> CompiledComponent: ...
+        cls, code: bytes, counts_fuel: bool = False, role: str | None = None
+    ) -> CompiledComponent:
+        """Links what `precompile` made. It will be run as it is: trust who made it."""
+
     @staticmethod
     def precompile(wasm: bytes, counts_fuel: bool = False) -> bytes:
-        """Compiled code, for `remember`."""
+        """Compiled code. Takes any time and memory: call it in a process with limits."""
 
     @staticmethod
     def load(
@@ -333,7 +331,7 @@ class CompiledComponent:
         """What its imports are there for."""
 
     @property
-    def cache(self) -> Literal["hit", "miss", "refused"]: ...
+    def cache(self) -> Literal["hit", "miss"]: ...
     @property
     def compile_s(self) -> float: ...
     def start(

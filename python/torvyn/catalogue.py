@@ -204,11 +204,11 @@ CATALOGUE: Final[dict[str, str]] = {
     # sandbox: WebAssembly components
     "sandbox.audit-unwritable": "The file that denials are written down in cannot be opened.",
     "sandbox.compile-failed": "The source of a component cannot be compiled.",
-    "sandbox.cache": "The folder of compiled components is not safe to use.",
     "sandbox.contract": "A component's exports are not those of one role of the contract.",
     "sandbox.file-unwritable": "What a build makes cannot be written.",
     "sandbox.import": "A component imports something that the host does not have.",
     "sandbox.invalid": "A file is no valid WebAssembly component.",
+    "sandbox.too-complex": "A component takes too much to compile, or makes too many instances.",
     "sandbox.wit-invalid": "The WIT of a project or a component does not resolve.",
     "sandbox.method-unsupported": "A Python component has a method that a sandbox cannot call.",
     "sandbox.no-role": "The source of a component does not say one role.",

@@ -18,6 +18,8 @@ from torvyn.sandbox.guests import Guest, toolchain_missing
 GUESTS = Path(__file__).parents[1] / "sandbox" / "guests"
 EMPTY = b"\0asm\x0d\0\1\0"
 """A component without anything in it."""
+FIVE_MEMORIES = b"\x01\x0d\0asm\1\0\0\0\5\3\1\0\1\x02\x10\5" + b"\0\0\0" * 5
+"""A module with a memory, and five instances of it."""
 
 
 def file(data: bytes) -> Callable[[Path], object]:
@@ -31,12 +33,6 @@ def file(data: bytes) -> Callable[[Path], object]:
 
 def renamed(old: bytes, new: bytes) -> Callable[[Path], object]:
     return file((GUESTS / "printer.wasm").read_bytes().replace(old, new))
-
-
-def open_key(folder: Path) -> object:
-    file((GUESTS / "filter.wasm").read_bytes())(folder)
-    (folder / "cache" / "key").chmod(0o644)
-    return compile_component(GUESTS / "sink.wasm", "sink", folder / "cache")
 
 
 def bad_wit(folder: Path) -> object:
@@ -93,5 +89,5 @@ CASES = {
     "sandbox.invalid": file(b"not wasm"),
     "sandbox.contract": file(EMPTY),
     "sandbox.import": renamed(b"wasi:cli/stdout@0.2.0", b"wasi:cli/stduot@0.2.0"),
-    "sandbox.cache": open_key,
+    "sandbox.too-complex": file(EMPTY + FIVE_MEMORIES),
 }

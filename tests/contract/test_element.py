@@ -94,3 +94,13 @@ def test_an_element_survives_pickling(Element, data):
 
 def test_an_element_shows_its_payload_and_its_number(Element):
     assert repr(Element("a", 3)) == "Element('a', sequence=3)"
+
+
+def test_a_content_type_is_any_name_of_at_most_256_bytes(Element):
+    named = Element("x", content_type="application/vnd.example")
+    assert named.content_type == "application/vnd.example"
+    assert named == Element("x", content_type="application/vnd.example")
+    assert named != Element("x", content_type="application/vnd.other")
+
+    with pytest.raises(ValueError, match="a content type is at most 256 bytes long, not 257"):
+        Element("x", content_type="x" * 257)

@@ -1,4 +1,4 @@
-"""Wasm that means harm: a function that takes for ever to compile, and mutants of good components.
+"""Wasm that means harm: functions and nestings without end, and mutants of good components.
 
 Bytes alone; nothing here compiles or runs anything.
 """
@@ -36,6 +36,15 @@ def giant_function(variables: int, loops: int, uses: int) -> bytes:
     functions = section(10, b"\1" + leb(len(body)) + bytes(body))
     module = b"\0asm\1\0\0\0" + section(1, b"\1\x60\0\0") + section(3, b"\1\0") + functions
     return COMPONENT + section(1, module)
+
+
+def nested_components(levels: int, *, with_memory: bool = False) -> bytes:
+    """A component of which every level instantiates the one inside twice."""
+    module = b"\0asm\1\0\0\0" + (section(5, b"\1\0\1") if with_memory else b"")
+    component = COMPONENT + section(1, module) + section(2, b"\1\0\0\0")
+    for _ in range(levels):
+        component = COMPONENT + section(4, component) + section(5, b"\2" + b"\0\0\0" * 2)
+    return component
 
 
 def mutants(originals: list[bytes], count: int, seed: int) -> Iterator[bytes]:

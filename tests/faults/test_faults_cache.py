@@ -1,31 +1,46 @@
-"""Compiled code that the cache did not write is never loaded, whoever put it there and how."""
+"""Compiled code that the cache did not write is never loaded, and no cache stops a flow."""
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from faulty import GUESTS
+from faulty import GUESTS, Apart
 
-from torvyn._native import CompiledComponent, SandboxError
+from torvyn._native import CompiledComponent
+from torvyn.sandbox import compiling
 
-WASM = GUESTS["filter"].read_bytes()
-OTHER = GUESTS["sink"].read_bytes()
+FILTER, SINK = GUESTS["filter"], GUESTS["sink"]
 
 
 def entries(cache: Path) -> list[Path]:
     return [path for path in cache.iterdir() if path.name != "key"]
 
 
-def compiled(cache: Path, wasm: bytes = WASM) -> Path:
+@pytest.fixture(autouse=True)
+def forgetful(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing was compiled before, and nobody was warned."""
+    compiling._compiled.cache_clear()
+    monkeypatch.setattr(compiling, "_unusable", set())
+
+
+def compiled(cache: Path, file: Path = FILTER) -> Path:
     """The entry of a component that was just compiled."""
     before = set(entries(cache)) if cache.exists() else set()
-    CompiledComponent(wasm, cache)
+    compiling._compiled.cache_clear()
+    compiling.compile_component(file, "guest", cache)
     (entry,) = set(entries(cache)) - before
     return entry
+
+
+def is_loaded(cache: Path) -> bool:
+    return CompiledComponent.load(FILTER.read_bytes(), cache) is not None
 
 
 def flipped(entry: Path, cache: Path) -> None:
@@ -39,7 +54,7 @@ def truncated(entry: Path, cache: Path) -> None:
 
 
 def of_another_component(entry: Path, cache: Path) -> None:
-    shutil.copy(compiled(cache, OTHER), entry)
+    shutil.copy(compiled(cache, SINK), entry)
 
 
 def of_another_cache(entry: Path, cache: Path) -> None:
@@ -76,39 +91,110 @@ def test_a_poisoned_entry_is_compiled_anew(
     cache = tmp_path / "mine"
     poison(compiled(cache), cache)
 
-    assert CompiledComponent(WASM, cache).cache == "refused"
-    assert CompiledComponent(WASM, cache).cache == "hit"
+    assert not is_loaded(cache)
+    compiling._compiled.cache_clear()
+    compiling.compile_component(FILTER, "guest", cache)
+    assert is_loaded(cache)
 
 
-def test_an_entry_that_is_a_folder_is_not_loaded(tmp_path: Path) -> None:
-    cache = tmp_path / "mine"
-    a_folder(compiled(cache), cache)
-
-    with pytest.raises(SandboxError, match="directory"):
-        CompiledComponent(WASM, cache)
+def an_empty_key(cache: Path) -> None:
+    compiled(cache)
+    (cache / "key").write_bytes(b"")
 
 
-def test_a_key_that_others_can_read_is_refused(tmp_path: Path) -> None:
-    compiled(tmp_path / "mine")
-    (tmp_path / "mine" / "key").chmod(0o640)
-
-    with pytest.raises(SandboxError, match="can be read by others"):
-        CompiledComponent(WASM, tmp_path / "mine")
+def a_key_that_others_read(cache: Path) -> None:
+    compiled(cache)
+    (cache / "key").chmod(0o640)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="NOT TESTED: only root can give a file away")
-def test_a_key_that_somebody_else_put_there_is_refused(tmp_path: Path) -> None:
-    compiled(tmp_path / "mine")
-    os.chown(tmp_path / "mine" / "key", 12345, 12345)
-
-    with pytest.raises(SandboxError, match="belongs to somebody else"):
-        CompiledComponent(WASM, tmp_path / "mine")
+def a_key_of_somebody_else(cache: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("NOT TESTED: only root can give a file away")
+    compiled(cache)
+    os.chown(cache / "key", 12345, 12345)
 
 
-def test_a_folder_that_everybody_writes_is_refused(tmp_path: Path) -> None:
-    cache = tmp_path / "mine"
+def a_folder_that_everybody_writes(cache: Path) -> None:
     compiled(cache)
     cache.chmod(0o777)
 
-    with pytest.raises(SandboxError, match="everybody may write"):
-        CompiledComponent(WASM, cache)
+
+def a_file_in_its_place(cache: Path) -> None:
+    cache.write_text("in the way")
+
+
+def a_folder_in_an_entrys_place(cache: Path) -> None:
+    a_folder(compiled(cache), cache)
+
+
+UNUSABLE = {
+    an_empty_key: "key` holds 0 bytes, not 32",
+    a_key_that_others_read: "can be read by others than its owner",
+    a_key_of_somebody_else: "belongs to somebody else",
+    a_folder_that_everybody_writes: "everybody may write into",
+    a_file_in_its_place: "File exists",
+    a_folder_in_an_entrys_place: "Is a directory",
+}
+
+
+@pytest.mark.parametrize("make", UNUSABLE)
+def test_an_unusable_cache_is_a_warning_and_the_component_loads(
+    tmp_path: Path, make: Callable[[Path], None], caplog: pytest.LogCaptureFixture
+) -> None:
+    cache = tmp_path / "mine"
+    make(cache)
+    compiling._compiled.cache_clear()
+
+    with caplog.at_level(logging.WARNING, "torvyn.sandbox"):
+        for file in (FILTER, SINK):
+            assert compiling.compile_component(file, "guest", cache).cache == "miss"
+
+    (warning,) = caplog.messages
+    assert UNUSABLE[make] in warning
+    assert f"not kept in `{cache}`" in warning
+
+
+FULL = """
+import logging, resource
+from torvyn.sandbox.compiling import compile_component
+said = []
+logging.getLogger("torvyn.sandbox").addHandler(
+    type("H", (logging.Handler,), {"emit": lambda self, record: said.append(record.getMessage())})()
+)
+cache, how = Path(sys.argv[1]), sys.argv[2]
+if how == "full":
+    # Nobody may write a file past this size, as if the disk had no more room.
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+elif os.geteuid() == 0:
+    # Root writes whatever a folder's mode says, but not here.
+    cache = Path("/sys/torvyn")
+else:
+    cache.mkdir(mode=0o500)
+got = [compile_component(Path(file), "guest", cache).cache for file in sys.argv[3:]]
+left = sorted(path.name for path in cache.iterdir()) if how == "full" else []
+answer({"got": got, "said": said, "left": left})
+"""
+
+
+@pytest.mark.parametrize(("how", "words"), [("full", "File too large"), ("read-only", "ermi")])
+def test_a_cache_that_cannot_be_written_is_a_warning_too(
+    apart: Apart, tmp_path: Path, how: str, words: str
+) -> None:
+    found = apart(FULL, tmp_path / "mine", how, FILTER, SINK)
+
+    assert found["got"] == ["miss", "miss"]
+    (warning,) = found["said"]
+    assert words in warning
+    assert found["left"] in ([], ["key"])
+
+
+def test_the_command_runs_with_an_unusable_cache(tmp_path: Path) -> None:
+    (tmp_path / "cache").write_text("in the way")
+    command = [sys.executable, "-m", "torvyn", "inspect", str(FILTER)]
+    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")}
+
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+
+    assert done.returncode == 0
+    assert "world content-filter" in done.stdout
+    assert done.stderr.count("warning") == 1

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import resource
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
 
 import pytest
 from faulty import Apart
-from hostile_wasm import giant_function
+from hostile_wasm import giant_function, nested_components
 
 from torvyn.errors import LinkError
-from torvyn.sandbox import compiling
 from torvyn.sandbox.compiling import compile_component
 
 MEMORY_BOMB = giant_function(variables=50_000, loops=1_000, uses=200_000)
@@ -55,16 +55,71 @@ def test_a_small_one_that_takes_long_is_stopped_too(tmp_path: Path) -> None:
     assert "compiling it takes more than 2 s of processor time" in refused(tmp_path, TIME_BOMB)
 
 
-def test_what_is_compiled_in_this_process_is_harmless_at_its_worst(tmp_path: Path) -> None:
-    bomb = giant_function(variables=100, loops=1_050, uses=100)
-    assert len(bomb) < compiling.SMALL_BYTES
-    before = resource.getrusage(resource.RUSAGE_SELF)
+def test_the_smallest_bomb_is_compiled_in_the_child_as_well(apart: Apart, tmp_path: Path) -> None:
+    (tmp_path / "bomb.wasm").write_bytes(giant_function(variables=100, loops=1_050, uses=100))
 
-    assert "exports no role" in refused(tmp_path, bomb)
+    message, child_bytes = apart(REFUSED, tmp_path / "bomb.wasm")
 
-    after = resource.getrusage(resource.RUSAGE_SELF)
-    assert after.ru_utime - before.ru_utime < 10 * 2
-    assert (after.ru_maxrss - before.ru_maxrss) << 10 < 50 << 20
+    assert "exports no role" in message or "takes more than 2 s of processor time" in message
+    assert child_bytes > 0
+
+
+@pytest.mark.parametrize("levels", [10, 24, 40, 61])
+def test_nested_components_are_counted_before_any_is_made(
+    apart: Apart, tmp_path: Path, levels: int
+) -> None:
+    bomb = nested_components(levels)
+    assert len(bomb) < 2_000
+    (tmp_path / "bomb.wasm").write_bytes(bomb)
+
+    message, child_bytes = apart(REFUSED, tmp_path / "bomb.wasm")
+
+    assert "it makes more than 1000 component instances when it starts" in message
+    assert child_bytes < 40 << 20
+
+
+@pytest.mark.parametrize(
+    ("wasm", "words"),
+    [
+        (nested_components(64), "its components are nested more than 64 deep"),
+        (nested_components(3, with_memory=True), "it makes more than 4 memories when it starts"),
+    ],
+    ids=["depth", "memories"],
+)
+def test_each_number_has_its_limit(tmp_path: Path, wasm: bytes, words: str) -> None:
+    assert words in refused(tmp_path, wasm)
+
+
+def test_nested_components_within_the_limits_are_compiled(tmp_path: Path) -> None:
+    assert "exports no role" in refused(tmp_path, nested_components(8))
+
+
+MANIFEST = """
+[torvyn]
+name = "x"
+version = "0.1.0"
+contract_version = "0.1.0"
+[flow.main.nodes.bomb]
+component = "bomb.wasm"
+"""
+
+
+@pytest.mark.parametrize("command", ["inspect", "check", "run"])
+def test_no_command_dies_of_a_nested_component(tmp_path: Path, command: str) -> None:
+    (tmp_path / "bomb.wasm").write_bytes(nested_components(24))
+    (tmp_path / "Torvyn.toml").write_text(MANIFEST)
+    target = ["bomb.wasm"] if command == "inspect" else []
+
+    done = subprocess.run(
+        [sys.executable, "-m", "torvyn", command, *target],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 2, done.stderr
+    assert "error[sandbox.too-complex]: component `bomb`: it is too complex" in done.stderr
 
 
 def test_the_parent_goes_on_meanwhile(tmp_path: Path) -> None:

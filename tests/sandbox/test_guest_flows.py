@@ -174,33 +174,21 @@ def test_compiled_code_is_cached_and_a_poisoned_entry_is_not_loaded(
     guest: Guest, tmp_path: Path
 ) -> None:
     from torvyn._native import CompiledComponent
+    from torvyn.sandbox.compiling import compile_component
 
-    wasm, cache = guest("filter").read_bytes(), tmp_path / "own"
-    assert CompiledComponent(wasm, cache).cache == "miss"
-    assert CompiledComponent(wasm, cache).cache == "hit"
+    file, cache = guest("filter"), tmp_path / "own"
+    assert compile_component(file, "filter", cache).cache == "miss"
+    loaded = CompiledComponent.load(file.read_bytes(), cache)
+    assert loaded is not None
+    assert loaded.cache == "hit"
     (entry,) = (path for path in cache.iterdir() if path.name != "key")
     entry.write_bytes(entry.read_bytes()[:-1] + b"\xff")
-    assert CompiledComponent(wasm, cache).cache == "refused"
+    assert CompiledComponent.load(file.read_bytes(), cache) is None
 
 
-def test_a_large_component_is_compiled_by_a_child(
-    guest: Guest, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_that_is_no_component_is_refused(tmp_path: Path) -> None:
     from torvyn.sandbox import compiling
 
-    monkeypatch.setattr(compiling, "SMALL_BYTES", 0)
-    compiled = compiling.compile_component(guest("filter"), "filter")
-
-    assert compiled.cache == "hit"
-    assert list(torvyn.Flow(["x"], part(guest("filter"))))
-
-
-def test_a_file_that_is_no_component_is_refused_by_the_child_too(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from torvyn.sandbox import compiling
-
-    monkeypatch.setattr(compiling, "SMALL_BYTES", 0)
     bad = tmp_path / "bad.wasm"
     bad.write_bytes(b"\0asm\x0d\0\1\0garbage")
     with pytest.raises(LinkError) as caught:

@@ -13,7 +13,7 @@ use torvyn_stream::{
     ContentType, Element, Emission, End, ErrorKind, Foreign, ForeignTable, Payload, StageError,
 };
 
-use crate::element::{Data, NativeData, PyElement, TextElement};
+use crate::element::{Data, NativeData, PyElement, TextElement, content_name};
 use crate::symbols::Symbols;
 
 static TABLE: ForeignTable = ForeignTable { retain, release, view, inherit, bare, stream };
@@ -172,10 +172,7 @@ fn make_element(py: Python<'_>, symbols: &Symbols, element: &Element, around: &S
             }
         },
         None => {
-            let payload = match &element.payload {
-                Payload::Fanned(inner) => (**inner).clone(),
-                other => other.clone(),
-            };
+            let payload = element.payload.bare();
             let reader = Some((around.shared.clone(), around.node));
             Data::Native(Box::new(NativeData::new(payload, element.len, reader)))
         }
@@ -185,7 +182,7 @@ fn make_element(py: Python<'_>, symbols: &Symbols, element: &Element, around: &S
         data,
         sequence: element.sequence,
         timestamp_ns: element.timestamp_ns,
-        content_type: element.content_type,
+        content_type: element.content_name(),
         attributes,
         context: Some(around.context.clone_ref(py)),
     }
@@ -298,8 +295,7 @@ fn output(symbols: &Symbols, value: &Bound<'_, PyAny>) -> PyResult<Emission> {
     let content_type = value.getattr("content_type")?;
     if !content_type.is_none() {
         let name: String = content_type.extract()?;
-        made.content_type = ContentType::intern(&name)
-            .ok_or_else(|| pyo3::exceptions::PyValueError::new_err("too many different content types"))?;
+        (made.payload, made.content_type) = made.payload.named(content_name(&name)?);
     }
     let attributes = value.getattr("attributes")?;
     if !attributes.is_none() {
@@ -325,7 +321,8 @@ fn from_element(py: Python<'_>, element: &PyElement) -> Result<Emission, StageEr
         Data::Native(native) => (native.payload.clone(), native.len),
     };
     let companion = element.attributes.as_ref().map(|dict| foreign(dict.bind(py).clone().into_any()));
-    Ok(Emission { payload, len, content_type: element.content_type, companion, keep: false })
+    let (payload, content_type) = payload.named(element.content_type.clone());
+    Ok(Emission { payload, len, content_type, companion, keep: false })
 }
 
 pub fn end_of(symbols: &Symbols, value: &Bound<'_, PyAny>) -> Option<End> {

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use pyo3::exceptions::{PyAttributeError, PyBufferError, PyTypeError};
+use pyo3::exceptions::{PyAttributeError, PyBufferError, PyTypeError, PyValueError};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::pyclass::CompareOp;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyDict, PyMemoryView, PyString, PyTuple};
 use torvyn_reactor::Shared;
-use torvyn_stream::{ContentType, CopyReason, Payload};
+use torvyn_stream::{ContentName, ContentType, CopyReason, LONGEST_NAME, Payload};
 
 use crate::symbols::Symbols;
 
@@ -59,7 +59,7 @@ pub struct PyElement {
     pub sequence: u64,
     #[pyo3(get)]
     pub timestamp_ns: u64,
-    pub content_type: ContentType,
+    pub content_type: ContentName,
     pub attributes: Option<Py<PyDict>>,
     pub context: Option<Py<PyAny>>,
 }
@@ -82,7 +82,7 @@ impl PyElement {
             Data::Text(text) => text.bind(py).clone().into_any(),
             Data::Bytes(bytes) => bytes.bind(py).clone().into_any(),
             Data::Native(native) => match std::str::from_utf8(native.bytes()) {
-                Ok(text) if self.content_type != ContentType::BINARY => PyString::new(py, text).into_any(),
+                Ok(text) if !self.content_type.is(ContentType::BINARY) => PyString::new(py, text).into_any(),
                 _ => PyBytes::new(py, native.bytes()).into_any(),
             },
         })
@@ -107,16 +107,15 @@ impl PyElement {
     ) -> PyResult<Self> {
         let py = data.py();
         let (data, default) = if let Ok(text) = data.cast::<PyString>() {
-            (Data::Text(text.clone().unbind()), ContentType::TEXT)
+            (Data::Text(text.clone().unbind()), ContentName::TEXT)
         } else if let Ok(bytes) = data.cast::<PyBytes>() {
-            (Data::Bytes(bytes.clone().unbind()), ContentType::BINARY)
+            (Data::Bytes(bytes.clone().unbind()), ContentName::BINARY)
         } else {
             let kind = data.get_type().name()?;
             return Err(PyTypeError::new_err(format!("an element's data is str or bytes, not {kind}")));
         };
         let content_type = match content_type {
-            Some(name) => ContentType::intern(name)
-                .ok_or_else(|| PyTypeError::new_err("too many different content types"))?,
+            Some(name) => content_name(name)?,
             None => default,
         };
         let attributes = match attributes {
@@ -171,7 +170,10 @@ impl PyElement {
 
     #[getter]
     fn content_type<'py>(&self, py: Python<'py>) -> Bound<'py, PyString> {
-        PyString::intern(py, &self.content_type.name())
+        match &self.content_type {
+            ContentName::WellKnown(_) => PyString::intern(py, self.content_type.as_str()),
+            ContentName::Other(name) => PyString::new(py, name),
+        }
     }
 
     #[getter]
@@ -239,7 +241,7 @@ impl PyElement {
             this.data_object(py)?,
             this.sequence,
             this.timestamp_ns,
-            this.content_type.name(),
+            this.content_type.as_str(),
             attributes,
             this.context.as_ref().map(|context| context.clone_ref(py)),
         );
@@ -272,6 +274,14 @@ impl PyElement {
         };
         if filled != 0 { Err(PyErr::fetch(slf.py())) } else { Ok(()) }
     }
+}
+
+/// A content type as Python names it; raises `ValueError` for a name that is too long.
+pub fn content_name(name: &str) -> PyResult<ContentName> {
+    ContentName::new(name).ok_or_else(|| {
+        let (length, longest) = (name.len(), LONGEST_NAME);
+        PyValueError::new_err(format!("a content type is at most {longest} bytes long, not {length}"))
+    })
 }
 
 fn not_utf8(py: Python<'_>, error: &std::str::Utf8Error) -> PyResult<PyErr> {

@@ -29,12 +29,11 @@ impl FrameStage {
     pub fn new(encoder: &Bound<'_, FrameEncoder>, index: u32) -> PyResult<Self> {
         let line = encoder.get().line.clone();
         line.check(index)?;
-        let name = match line.encoder.framing {
-            Framing::Events => "text/event-stream",
-            Framing::Lines => "application/x-ndjson",
-            Framing::Bare => "application/json",
+        let content_type = match line.encoder.framing {
+            Framing::Events => ContentType::EVENT_STREAM,
+            Framing::Lines => ContentType::NDJSON,
+            Framing::Bare => ContentType::JSON,
         };
-        let content_type = ContentType::intern(name).unwrap_or(ContentType::BINARY);
         Ok(Self { line, encoder: encoder.clone().unbind(), index, content_type, buffer: Vec::new() })
     }
 

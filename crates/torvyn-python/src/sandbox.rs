@@ -34,6 +34,7 @@ fn refused(error: &Refusal) -> PyErr {
     let kind = match error {
         Refusal::Engine(_) => "engine",
         Refusal::Invalid(_) => "invalid",
+        Refusal::TooComplex(_) => "too-complex",
         Refusal::CoreModule => "core-module",
         Refusal::NoRole { .. } | Refusal::SeveralRoles { .. } => "role",
         Refusal::Import { .. } => "import",
@@ -54,17 +55,13 @@ pub struct CompiledComponent(Arc<Compiled>);
 
 #[pymethods]
 impl CompiledComponent {
-    /// Compiles, or loads what was compiled before from the cache in `cache_dir`. `role` is for one that has several.
+    /// Links code that `precompile` made in a process with limits, and nobody else: it is run as it is. `role` is for a
+    /// component that has several.
     #[new]
-    #[pyo3(signature = (wasm, cache_dir=None, counts_fuel=false, role=None))]
-    fn new(
-        py: Python<'_>,
-        wasm: &[u8],
-        cache_dir: Option<PathBuf>,
-        counts_fuel: bool,
-        role: Option<&str>,
-    ) -> PyResult<Self> {
-        let made = py.detach(|| Compiled::new(&SANDBOX, wasm, cache_dir.as_deref(), counts_fuel, role));
+    #[pyo3(signature = (code, counts_fuel=false, role=None))]
+    fn new(py: Python<'_>, code: &[u8], counts_fuel: bool, role: Option<&str>) -> PyResult<Self> {
+        // SAFETY: `torvyn.sandbox.compiling` hands over what its own child has compiled.
+        let made = py.detach(|| unsafe { Compiled::from_code(&SANDBOX, code, counts_fuel, role) });
         made.map(|compiled| Self(Arc::new(compiled))).map_err(|error| refused(&error))
     }
 
@@ -72,7 +69,7 @@ impl CompiledComponent {
     #[staticmethod]
     #[pyo3(signature = (wasm, counts_fuel=false))]
     fn precompile<'py>(py: Python<'py>, wasm: &[u8], counts_fuel: bool) -> PyResult<Bound<'py, PyBytes>> {
-        let made = py.detach(|| torvyn_sandbox::precompile(&SANDBOX, wasm, counts_fuel));
+        let made = py.detach(|| torvyn_sandbox::precompile(wasm, counts_fuel));
         made.map(|code| PyBytes::new(py, &code)).map_err(|error| refused(&error))
     }
 
@@ -135,13 +132,12 @@ impl CompiledComponent {
         self.0.description.capabilities()
     }
 
-    /// `hit`, `miss`, or `refused` when an entry of the cache was not to be trusted.
+    /// `hit` for one from the cache, `miss` for one that was compiled now.
     #[getter]
     fn cache(&self) -> &'static str {
         match self.0.outcome {
             Outcome::Hit => "hit",
-            Outcome::Miss => "miss",
-            Outcome::Refused => "refused",
+            Outcome::Miss | Outcome::Refused => "miss",
         }
     }
 

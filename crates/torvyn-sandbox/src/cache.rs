@@ -1,8 +1,8 @@
 //! Compiled code on disk. An entry is loaded only if a keyed hash says that this cache wrote it.
 //!
 //! Compiled code is run as it is, so whoever can write an entry runs what they like: the key lies in the folder, readable
-//! by its owner alone, and covers the wasm's digest, the engine's version and the code. The crate's only unsafe
-//! code.
+//! by its owner alone, and covers the wasm's digest, the engine's version and the code. The crate's unsafe code is here
+//! and in `Compiled::from_code`.
 #![allow(unsafe_code)]
 
 use std::fs::{self, File, OpenOptions};
@@ -125,6 +125,13 @@ impl Cache {
     }
 }
 
+/// The same compiled code for another engine with the same settings.
+pub(crate) fn moved(component: &Component, engine: &Engine) -> wasmtime::Result<Component> {
+    let code = component.serialize()?;
+    // SAFETY: these bytes came from `Component::serialize`, just now.
+    unsafe { Component::deserialize(engine, code) }
+}
+
 /// What an entry is of: the wasm and the engine. Hashed once: a Python guest is 18 MB.
 type Subject = [u8; 64];
 
@@ -170,6 +177,10 @@ fn read_key(path: &Path) -> io::Result<[u8; KEY_BYTES]> {
     if facts.uid() != unsafe { libc::geteuid() } {
         return Err(denied(format!("`{}` belongs to somebody else", path.display())));
     }
+    if facts.len() != KEY_BYTES as u64 {
+        let message = format!("`{}` holds {} bytes, not {KEY_BYTES}", path.display(), facts.len());
+        return Err(io::Error::new(io::ErrorKind::InvalidData, message));
+    }
     let mut key = [0; KEY_BYTES];
     file.read_exact(&mut key)?;
     Ok(key)
@@ -181,8 +192,7 @@ fn make_key(folder: &Path, path: &Path) -> io::Result<[u8; KEY_BYTES]> {
     getrandom::fill(&mut key).map_err(io::Error::other)?;
     let serial = TEMPORARY.fetch_add(1, Ordering::Relaxed);
     let temporary = folder.join(format!("key-{}-{serial}", std::process::id()));
-    private(&temporary)?.write_all(&key)?;
-    let linked = fs::hard_link(&temporary, path);
+    let linked = private(&temporary)?.write_all(&key).and_then(|()| fs::hard_link(&temporary, path));
     fs::remove_file(&temporary)?;
     match linked {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),

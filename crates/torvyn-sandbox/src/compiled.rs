@@ -1,28 +1,40 @@
 //! A compiled component: checked against the contract, linked, ready to be instantiated any number of times.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use wasmtime::component::{Component, ComponentExportIndex, InstancePre, Linker};
 
-use crate::cache::{Cache, Outcome};
+use crate::cache::{self, Cache, Outcome};
+use crate::complexity;
 use crate::contract::{LIFECYCLE, Role};
 use crate::describe::Description;
-use crate::engine::{Sandbox, Workshop};
+use crate::engine::{SLOT_BYTES, Sandbox, Workshop, compiler};
 use crate::fault::SandboxError;
 use crate::host::Host;
+use crate::limits::Limits;
 
 pub struct Compiled {
     pub description: Description,
     pub outcome: Outcome,
     pub compile_time: Duration,
     pub(crate) sandbox: Arc<Sandbox>,
-    /// For guests that can only call functions that return at once, and for those that may wait in the host.
-    prompt: InstancePre<Host>,
-    patient: InstancePre<Host>,
-    pub(crate) exports: Exports,
     counts_fuel: bool,
+    on_demand: Linked,
+    /// Made for the first guest that runs there. `None` inside: there is no pool, or the component does not fit.
+    pooled: OnceLock<Option<Linked>>,
+}
+
+/// A component on one engine, ready to be instantiated.
+pub(crate) struct Linked {
+    component: Component,
+    /// For guests that can only call functions that return at once.
+    prompt: InstancePre<Host>,
+    /// For those that may wait in the host, where the engine has stacks for them.
+    patient: Option<InstancePre<Host>>,
+    pub exports: Exports,
+    pub is_pooled: bool,
 }
 
 /// Where the functions are, looked up once.
@@ -80,6 +92,27 @@ impl Compiled {
         }
     }
 
+    /// The same from code that `precompile` made.
+    ///
+    /// # Safety
+    ///
+    /// The code is run as it is: it must come from `precompile`, of an engine of this version, and nobody may have
+    /// changed it since.
+    #[allow(unsafe_code)]
+    pub unsafe fn from_code(
+        sandbox: &Arc<Sandbox>,
+        code: &[u8],
+        counts_fuel: bool,
+        role: Option<&str>,
+    ) -> Result<Self, SandboxError> {
+        let started = Instant::now();
+        let workshop = sandbox.workshop(counts_fuel)?;
+        // SAFETY: the caller's promise.
+        let loaded = unsafe { Component::deserialize(&workshop.engine, code) };
+        let component = loaded.map_err(|error| SandboxError::Engine(format!("{error:#}")))?;
+        Self::of(sandbox, (component, Outcome::Miss), counts_fuel, role, started)
+    }
+
     fn of(
         sandbox: &Arc<Sandbox>,
         (component, outcome): (Component, Outcome),
@@ -89,37 +122,72 @@ impl Compiled {
     ) -> Result<Self, SandboxError> {
         let workshop = sandbox.workshop(counts_fuel)?;
         let description = Description::of(&workshop.engine, &component, role)?;
-        let prelink = |linker: &Linker<Host>| {
-            let linked = linker.instantiate_pre(&component);
-            linked.map_err(|error| SandboxError::Import { import: format!("{error:#}") })
-        };
-        let (prompt, patient) = (prelink(&workshop.prompt)?, prelink(&workshop.patient)?);
-        let exports = Exports::of(&component, &description)?;
+        let mut on_demand = Linked::new(component, &workshop.prompt, &description)?;
+        on_demand.patient = Some(prelink(&workshop.patient, &on_demand.component)?);
         Ok(Self {
             description,
             outcome,
             compile_time: started.elapsed(),
             sandbox: sandbox.clone(),
-            prompt,
-            patient,
-            exports,
             counts_fuel,
+            on_demand,
+            pooled: OnceLock::new(),
         })
     }
 
-    pub(crate) fn pre(&self, waits: bool) -> &InstancePre<Host> {
-        if waits { &self.patient } else { &self.prompt }
+    /// The component as a guest with these limits is instantiated from it.
+    pub(crate) fn linked(&self, waits: bool, limits: &Limits) -> &Linked {
+        let fits = !self.counts_fuel && !waits && limits.memory_bytes <= SLOT_BYTES;
+        fits.then(|| self.pooled()).flatten().unwrap_or(&self.on_demand)
     }
 
-    pub(crate) fn workshop(&self) -> Result<&Workshop, SandboxError> {
-        self.sandbox.workshop(self.counts_fuel)
+    /// On the engine that maps memory for each instance.
+    pub(crate) fn on_demand(&self) -> &Linked {
+        &self.on_demand
+    }
+
+    fn pooled(&self) -> Option<&Linked> {
+        let link = || {
+            let workshop = self.sandbox.pooled()?;
+            let component = cache::moved(&self.on_demand.component, &workshop.engine).ok()?;
+            let linked = Linked::new(component, &workshop.prompt, &self.description).ok()?;
+            Some(Linked { is_pooled: true, ..linked })
+        };
+        self.pooled.get_or_init(link).as_ref()
+    }
+
+    pub(crate) fn workshop(&self, linked: &Linked) -> Result<&Workshop, SandboxError> {
+        match linked.is_pooled.then(|| self.sandbox.pooled()).flatten() {
+            Some(workshop) => Ok(workshop),
+            None => self.sandbox.workshop(self.counts_fuel),
+        }
     }
 }
 
+impl Linked {
+    fn new(
+        component: Component,
+        linker: &Linker<Host>,
+        description: &Description,
+    ) -> Result<Self, SandboxError> {
+        let prompt = prelink(linker, &component)?;
+        let exports = Exports::of(&component, description)?;
+        Ok(Self { component, prompt, patient: None, exports, is_pooled: false })
+    }
+
+    pub fn pre(&self, waits: bool) -> &InstancePre<Host> {
+        self.patient.as_ref().filter(|_| waits).unwrap_or(&self.prompt)
+    }
+}
+
+fn prelink(linker: &Linker<Host>, component: &Component) -> Result<InstancePre<Host>, SandboxError> {
+    let linked = linker.instantiate_pre(component);
+    linked.map_err(|error| SandboxError::Import { import: format!("{error:#}") })
+}
 /// Compiled code as bytes, for a cache: what a process with limits does for one without.
-pub fn precompile(sandbox: &Sandbox, wasm: &[u8], counts_fuel: bool) -> Result<Vec<u8>, SandboxError> {
+pub fn precompile(wasm: &[u8], counts_fuel: bool) -> Result<Vec<u8>, SandboxError> {
     check(wasm)?;
-    let engine = &sandbox.workshop(counts_fuel)?.engine;
+    let engine = compiler(counts_fuel)?;
     engine.precompile_component(wasm).map_err(|error| SandboxError::Invalid(format!("{error:#}")))
 }
 
@@ -154,11 +222,12 @@ fn make(
     Ok((component, outcome))
 }
 
-/// The first bytes tell a component from a core module, for which the compiler's complaint would be a riddle.
+/// The first bytes tell a component from a core module, for which the compiler's complaint would be a riddle. How much a
+/// component makes is counted before the compiler makes it.
 fn check(wasm: &[u8]) -> Result<(), SandboxError> {
     match wasm.get(..8) {
         Some([0, b'a', b's', b'm', 1, 0, 0, 0]) => Err(SandboxError::CoreModule),
-        Some([0, b'a', b's', b'm', ..]) => Ok(()),
+        Some([0, b'a', b's', b'm', ..]) => complexity::check(wasm),
         _ => Err(SandboxError::Invalid("it does not begin like one".to_owned())),
     }
 }

@@ -1,6 +1,8 @@
 //! The types of the WIT packages, as they cross the border. Everything typed that a guest sees is here, once.
 //!
-//! What goes in borrows (names are kept for good, payloads are handles); what comes out is read in place where it can be.
+//! What goes in is shared (names are counted, payloads are handles); what comes out is read in place where it can be.
+
+use std::sync::Arc;
 
 use wasmtime::component::{ComponentType, Lift, Lower, Resource};
 
@@ -18,7 +20,7 @@ pub struct MetaIn {
     #[component(name = "timestamp-ns")]
     pub timestamp_ns: u64,
     #[component(name = "content-type")]
-    pub content_type: &'static str,
+    pub content_type: Arc<str>,
 }
 
 #[derive(ComponentType, Lower)]

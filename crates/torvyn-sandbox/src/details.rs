@@ -4,11 +4,12 @@
 
 use std::sync::Arc;
 
-use torvyn_stream::{End, Foreign};
+use torvyn_stream::{Charge, End, Foreign};
 use wasmtime::component::{ComponentType, Lift, Linker, Lower, Resource};
 use wasmtime::{Result, StoreContextMut, bail};
 
 use crate::contract::Buffer;
+use crate::footprint::{attributes_bytes, json_bytes};
 use crate::host::Host;
 use crate::imports::readable;
 
@@ -50,7 +51,7 @@ pub struct Said {
     /// How the stream ended, for a sink.
     ended: Option<Ending>,
     /// How the stream ends, from a source.
-    ending: Option<End>,
+    ending: Option<(End, Charge)>,
     wait_ns: Option<u64>,
     wrong_answer: bool,
     failure: Option<String>,
@@ -62,7 +63,7 @@ impl Said {
     }
 
     pub fn take_end(&mut self) -> Option<End> {
-        self.ending.take()
+        self.ending.take().map(|(end, _)| end)
     }
 
     pub fn take_wait_ns(&mut self) -> Option<u64> {
@@ -133,21 +134,45 @@ fn attributes(mut store: Store<'_>, handle: u32) -> Result<Vec<Attribute>> {
 
 fn set_attributes(mut store: Store<'_>, handle: u32, given: &[Attribute]) -> Result<()> {
     let Some(translator) = store.data().details.translator.clone() else { return Ok(()) };
+    let charge = charge_for(&mut store, given)?;
     match translator.companion(given) {
-        Ok(companion) => readable(&mut store, handle)?.companion = Some(companion),
+        Ok(companion) => {
+            let found = readable(&mut store, handle)?;
+            (found.companion, found.charge) = (Some(companion), Some(charge));
+        }
         Err(reason) => bail!("{reason}"),
     }
     Ok(())
 }
 
+/// Attributes of one element, or an ending, as text. They become objects many times their size.
+const ATTRIBUTES_MAX: usize = 1 << 20;
+
+/// What attributes take once they are objects, charged to the guest until the last of them is dropped.
+fn charge_for(store: &mut Store<'_>, given: &[Attribute]) -> Result<Charge> {
+    let length: usize = given.iter().map(|attribute| attribute.name.len() + attribute.value.len()).sum();
+    if length > ATTRIBUTES_MAX {
+        bail!("{length} bytes of attributes, where one element has at most {ATTRIBUTES_MAX}");
+    }
+    let pairs = given.iter().map(|attribute| (&*attribute.name, &*attribute.value));
+    store.data_mut().charge("attributes", attributes_bytes(pairs))
+}
+
 fn set_ending(mut store: Store<'_>, ending: &Ending) -> Result<()> {
+    let texts = [Some(&ending.finish_reason), ending.reason.as_ref(), ending.matched_stop.as_ref()];
+    let usage = ending.usage.as_deref().unwrap_or_default();
+    let length = texts.into_iter().flatten().map(String::len).sum::<usize>() + usage.len();
+    if length > ATTRIBUTES_MAX {
+        bail!("an ending of {length} bytes, where {ATTRIBUTES_MAX} are the most");
+    }
+    let charge = store.data_mut().charge("ending", 4 * length as u64 + json_bytes(usage))?;
     let said = &mut store.data_mut().details;
     let end = match &said.translator {
         Some(translator) => translator.end(ending),
         None => Ok(End { detail: ending.reason.clone(), ..End::because(&ending.finish_reason) }),
     };
     match end {
-        Ok(end) => said.ending = Some(end),
+        Ok(end) => said.ending = Some((end, charge)),
         Err(reason) => bail!("{reason}"),
     }
     Ok(())

@@ -12,6 +12,11 @@ use crate::contract::ProcessError;
 #[error("the call waited in the host")]
 pub struct Overdue;
 
+/// The guest was refused memory in a call that has no way to say so. The limiter knows what it was.
+#[derive(Debug, thiserror::Error)]
+#[error("the memory limit was exceeded")]
+pub struct MemoryExceeded;
+
 /// What a guest says is kept up to this length: it may be as long as its memory, and is logged.
 const TEXT_MAX: usize = 4 << 10;
 /// A name in a guest's backtrace.
@@ -82,7 +87,16 @@ fn cause(error: &Error) -> Cause {
         Some(Trap::Interrupt) => Cause::Overdue,
         Some(Trap::OutOfFuel) => Cause::Fuel,
         Some(trap) => Cause::Trap(trap.to_string().trim_start_matches("wasm trap: ").to_owned()),
-        None => Cause::Trap(clipped(error.root_cause().to_string())),
+        None => {
+            let what = error.root_cause().to_string();
+            // The library's error has no public type.
+            if what.ends_with("fuel allocated for hostcalls has been exhausted") {
+                return Cause::Trap(
+                    "it passed more strings and lists at once than the host takes".to_owned(),
+                );
+            }
+            Cause::Trap(clipped(what))
+        }
     }
 }
 
@@ -120,6 +134,8 @@ pub enum SandboxError {
     Engine(String),
     #[error("it is no valid WebAssembly component: {0}")]
     Invalid(String),
+    #[error("it is too complex: {0}")]
+    TooComplex(String),
     #[error("it is a core module, not a component")]
     CoreModule,
     #[error("it exports no role of torvyn: {exports}")]

@@ -21,6 +21,9 @@ pub struct Grants {
     pub seed: Option<u64>,
 }
 
+/// Random bytes that one call may ask for: the host makes them all before the guest gets one.
+const RANDOM_MAX: u64 = 1 << 20;
+
 /// What was opened for one instance.
 pub(crate) struct Opened {
     pub wasi: WasiCtx,
@@ -58,6 +61,7 @@ impl Grants {
     /// The guest's world: empty but for what is granted.
     pub(crate) fn open(&self, printed: &Printed, denials: &Arc<Denials>) -> wasmtime::Result<Opened> {
         let mut wasi = WasiCtx::builder();
+        wasi.max_random_size(RANDOM_MAX);
         for (channel, capability) in
             [(Channel::Stdout, Capability::Stdout), (Channel::Stderr, Capability::Stderr)]
         {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use torvyn_stream::{CopyReason, Ledger};
+use torvyn_stream::{Charge, CopyReason, Ledger};
 use wasmtime::component::ResourceTable;
 use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
 use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpCtxView, WasiHttpView};
@@ -11,6 +11,7 @@ use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpCtxView, WasiHttpView};
 use crate::denial::Denials;
 use crate::details::Said;
 use crate::fate::Clock;
+use crate::fault::MemoryExceeded;
 use crate::grants::Grants;
 use crate::http::{Gate, resolver};
 use crate::limits::{Limiter, Limits, PAYLOAD_MAX};
@@ -99,14 +100,16 @@ pub struct Host {
     /// The clock of a guest that has a seed.
     pub clock: Option<Clock>,
     pub printed: Printed,
-    /// Bytes of payloads that the guest made and has not handed over.
-    pub made_bytes: u64,
     pub details: Said,
     wasi: Option<Box<Wasi>>,
 }
 
 /// How many WASI handles a guest may hold.
 const WASI_HANDLES: usize = 1024;
+/// The headers of one request, as they lie in memory. Every handle may be one, so where no request can be made they are
+/// smaller.
+const FIELDS_BYTES: usize = 32 << 10;
+const IDLE_FIELDS_BYTES: usize = 4 << 10;
 
 impl Host {
     pub fn new(limits: Limits, grants: Arc<Grants>, denials: Arc<Denials>, facts: FlowFacts) -> Self {
@@ -121,7 +124,6 @@ impl Host {
             tcp: Arc::default(),
             clock: None,
             printed: Printed::default(),
-            made_bytes: 0,
             details: Said::default(),
             wasi: None,
         }
@@ -139,13 +141,12 @@ impl Host {
     /// Whether `bytes` more may be written; the reason when not.
     #[inline]
     pub fn may_make(&mut self, bytes: u64) -> Result<(), String> {
-        let budget = self.limiter.limits().memory_bytes;
-        if bytes > PAYLOAD_MAX || self.made_bytes + bytes > budget {
-            let refused = format!("{bytes} bytes of payload, where {budget} are granted");
+        if bytes > PAYLOAD_MAX {
+            let refused = format!("{bytes} bytes of payload, where one element has at most {PAYLOAD_MAX}");
             self.limiter.refused = Some(refused.clone());
             return Err(refused);
         }
-        Ok(())
+        self.limiter.admit("payload", bytes)
     }
 
     /// A handle for a slot; the reason when the guest holds too many.
@@ -163,7 +164,7 @@ impl Host {
     pub fn take(&mut self, handle: u32) -> Option<Readable> {
         match self.slab.remove(handle)? {
             Slot::Readable(readable) => {
-                self.made_bytes = self.made_bytes.saturating_sub(u64::from(readable.len));
+                self.limiter.remove_payload(readable.held_bytes());
                 Some(readable)
             }
             Slot::Writing(_) | Slot::UsedUp => None,
@@ -173,11 +174,19 @@ impl Host {
     /// The guest has let go of a handle.
     pub fn let_go(&mut self, handle: u32) {
         let bytes = match self.slab.remove(handle) {
-            Some(Slot::Readable(readable)) => u64::from(readable.len),
-            Some(Slot::Writing(writing)) => writing.len(),
+            Some(Slot::Readable(readable)) => readable.held_bytes(),
+            Some(Slot::Writing(writing)) => writing.held_bytes(),
             Some(Slot::UsedUp) | None => 0,
         };
-        self.made_bytes = self.made_bytes.saturating_sub(bytes);
+        self.limiter.remove_payload(bytes);
+    }
+
+    /// Charges what a guest leaves with the host; the error says what it was, and ends the guest.
+    pub fn charge(&mut self, what: &str, bytes: u64) -> wasmtime::Result<Charge> {
+        match self.limiter.admit(what, bytes) {
+            Ok(()) => Ok(self.limiter.kept().charge(bytes)),
+            Err(_) => Err(wasmtime::Error::new(MemoryExceeded)),
+        }
     }
 
     #[inline]
@@ -189,8 +198,10 @@ impl Host {
 fn wasi(ctx: WasiCtx, reach: Arc<Reach>, denials: &Arc<Denials>) -> Wasi {
     let mut table = ResourceTable::new();
     table.set_max_capacity(WASI_HANDLES);
+    let mut http = WasiHttpCtx::new();
+    http.set_field_size_limit(if reach.is_empty() { IDLE_FIELDS_BYTES } else { FIELDS_BYTES });
     let gate = Gate { reach, denials: denials.clone(), resolver: resolver() };
-    Wasi { ctx, table, http: WasiHttpCtx::new(), gate }
+    Wasi { ctx, table, http, gate }
 }
 
 impl Host {

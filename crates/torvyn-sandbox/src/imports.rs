@@ -4,12 +4,13 @@
 //! only a mutable buffer used after `freeze` gets that far.
 
 use bytes::Bytes;
-use torvyn_stream::{ContentType, Payload};
+use torvyn_stream::{ContentName, LONGEST_NAME, Payload};
 use wasmtime::component::{Linker, Resource, ResourceType, WasmList, WasmStr};
 use wasmtime::{Result, StoreContextMut, bail};
 
 use crate::contract::{ALLOCATOR, Buffer, BufferError, CAPABILITIES, FlowContext, MutableBuffer, TYPES};
 use crate::details;
+use crate::fault::MemoryExceeded;
 use crate::host::{Host, Tally};
 use crate::limits::PAYLOAD_MAX;
 use crate::slab::{Data, Readable, Slot, Writing};
@@ -50,7 +51,8 @@ fn link_buffers(linker: &mut Linker<Host>) -> Result<()> {
     types.func_wrap(
         "[method]buffer.content-type",
         |mut store: Store<'_>, (this,): (Resource<Buffer>,)| {
-            Ok((readable(&mut store, this.rep())?.content_type.map_or("", ContentType::label),))
+            let name = readable(&mut store, this.rep())?.content_type.as_ref();
+            Ok((name.map_or_else(String::new, |name| name.as_str().to_owned()),))
         },
     )?;
     types.func_wrap("[method]buffer.read-all", |store: Store<'_>, (this,): (Resource<Buffer>,)| {
@@ -96,10 +98,8 @@ fn link_writing(linker: &mut Linker<Host>) -> Result<()> {
     )?;
     types.func_wrap(
         "[method]mutable-buffer.set-content-type",
-        |mut store: Store<'_>, (this, name): (Resource<MutableBuffer>, WasmStr)| {
-            let kind = content_type(&name.to_str(&store)?)?;
-            writing(&mut store, this.rep())?.content_type = kind;
-            Ok(())
+        |store: Store<'_>, (this, name): (Resource<MutableBuffer>, WasmStr)| {
+            set_content_type(store, this.rep(), &name)
         },
     )?;
     types.func_wrap(
@@ -131,15 +131,28 @@ fn link_context(linker: &mut Linker<Host>) -> Result<()> {
     })
 }
 
-/// The id of a content type that a guest has named; an empty name says nothing.
-pub fn content_type(name: &str) -> Result<Option<ContentType>> {
+/// A content type that a guest has named; an empty name says nothing.
+pub fn content_name(name: &str) -> Result<Option<ContentName>> {
     if name.is_empty() {
         return Ok(None);
     }
-    match ContentType::intern(name) {
-        Some(kind) => Ok(Some(kind)),
-        None => bail!("the content type is too long, or one too many"),
+    match ContentName::new(name) {
+        Some(name) => Ok(Some(name)),
+        None => bail!("a content type of {} bytes, where {LONGEST_NAME} are the most", name.len()),
     }
+}
+
+fn set_content_type(mut store: Store<'_>, handle: u32, name: &WasmStr) -> Result<()> {
+    let named = content_name(&name.to_str(&store)?)?;
+    let open = writing(&mut store, handle)?;
+    let before = open.held_bytes();
+    open.content_type = named;
+    let after = open.held_bytes();
+    let limiter = &mut store.data_mut().limiter;
+    limiter.remove_payload(before);
+    let admitted = limiter.admit("content types", after);
+    limiter.add_payload(after);
+    admitted.map_err(|_| MemoryExceeded.into())
 }
 
 #[inline]
@@ -202,7 +215,7 @@ fn write(mut store: Store<'_>, handle: u32, offset: Option<u64>, bytes: &WasmLis
     }
     *writing(&mut store, handle)? = open;
     let host = store.data_mut();
-    host.made_bytes += after - before;
+    host.limiter.add_payload(after - before);
     Tally::note(&mut host.tally.to_host, count);
     Ok(Ok(()))
 }
@@ -218,7 +231,7 @@ fn open(
     host: &mut Host,
     data: Data,
     capacity: u64,
-    content_type: Option<ContentType>,
+    content_type: Option<ContentName>,
 ) -> Answer<Resource<MutableBuffer>> {
     let slot = Slot::Writing(Writing { data, capacity, content_type });
     host.hand_out(slot).map(Resource::new_own).map_err(BufferError::AllocationFailed)
@@ -226,7 +239,8 @@ fn open(
 
 fn clone_into_mutable(mut store: Store<'_>, source: u32) -> Result<Answer<Resource<MutableBuffer>>> {
     let found = readable(&mut store, source)?;
-    let kind = found.content_type;
+    let kind = found.content_type.clone();
+    let held_bytes = found.held_bytes();
     let Some((bytes, host_copied)) = found.bytes() else { bail!("the payload cannot be read") };
     let size = bytes.len() as u64;
     let host = store.data_mut();
@@ -240,7 +254,7 @@ fn clone_into_mutable(mut store: Store<'_>, source: u32) -> Result<Answer<Resour
     let capacity = TIERS.into_iter().find(|tier| *tier > size).unwrap_or(PAYLOAD_MAX);
     let answer = open(host, data, capacity, kind);
     if answer.is_ok() {
-        host.made_bytes += size;
+        host.limiter.add_payload(held_bytes);
     }
     Ok(answer)
 }

@@ -4,64 +4,19 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use torvyn_stream::{ErrorKind, StageError};
-use wasmtime::component::{
-    ComponentExportIndex, ComponentNamedList, Instance as Guest, Lift, Lower, TypedFunc,
-};
-use wasmtime::{Error, Store, UpdateDeadline};
+use wasmtime::component::{ComponentNamedList, Lift, Lower, TypedFunc};
+use wasmtime::{Error, PoolConcurrencyLimitError, Store, UpdateDeadline};
 
-use crate::compiled::{Compiled, functions};
-use crate::contract::{
-    BackpressureSignal, LIFECYCLE, OutputElement, Polled, ProcessError, ProcessResult, Role, StreamElement,
-    Verdict,
-};
+use crate::calls::{Calls, Lifecycle, lifecycle};
+use crate::compiled::{Compiled, Linked};
 use crate::denial::Denials;
 use crate::engine::Workshop;
 use crate::fault::{Overdue, SandboxError, answered, trapped};
 use crate::grants::Grants;
 use crate::host::{FlowFacts, Host};
-use crate::limits::Limits;
+use crate::limits::{Limits, PAYLOAD_MAX};
 use crate::print::Printer;
 use crate::ticker::Ticker;
-
-pub(crate) type Answer<T> = (Result<T, ProcessError>,);
-pub(crate) type Element = (StreamElement,);
-
-/// The role's functions, typed.
-#[derive(Clone, Copy)]
-pub(crate) enum Calls {
-    Source {
-        pull: TypedFunc<(), Answer<Option<OutputElement>>>,
-        notify: TypedFunc<(BackpressureSignal,), ()>,
-    },
-    PolledSource {
-        pull: TypedFunc<(), Answer<Polled>>,
-        notify: TypedFunc<(BackpressureSignal,), ()>,
-    },
-    Processor {
-        process: TypedFunc<Element, Answer<ProcessResult>>,
-    },
-    Expander {
-        process: TypedFunc<Element, Answer<Vec<OutputElement>>>,
-        flush: TypedFunc<(), Answer<Vec<OutputElement>>>,
-    },
-    Filter {
-        evaluate: TypedFunc<Element, Answer<bool>>,
-    },
-    Guard {
-        evaluate: TypedFunc<Element, Answer<Verdict>>,
-    },
-    Router {
-        route: TypedFunc<Element, Answer<Vec<String>>>,
-    },
-    Aggregator {
-        ingest: TypedFunc<Element, Answer<Option<OutputElement>>>,
-        flush: TypedFunc<(), Answer<Vec<OutputElement>>>,
-    },
-    Sink {
-        push: TypedFunc<Element, Answer<BackpressureSignal>>,
-        complete: TypedFunc<(), Answer<()>>,
-    },
-}
 
 /// Everything that instances of one node share.
 pub struct Setup {
@@ -73,9 +28,6 @@ pub struct Setup {
     pub facts: FlowFacts,
     pub printer: Printer,
 }
-
-/// `init` and `teardown`.
-type Lifecycle = (TypedFunc<(String,), Answer<()>>, TypedFunc<(), ()>);
 
 pub struct Instance {
     pub(crate) store: Store<Host>,
@@ -99,24 +51,35 @@ impl Instance {
     }
 
     fn instantiate(setup: &Setup) -> Result<Self, StageError> {
+        let compiled = &setup.compiled;
+        let waits = compiled.description.may_wait(&setup.grants);
+        match Self::instantiate_from(setup, compiled.linked(waits, &setup.limits), waits) {
+            Err(NotStarted::PoolFull) => Self::instantiate_from(setup, compiled.on_demand(), waits),
+            started => started,
+        }
+        .map_err(|reason| match reason {
+            NotStarted::Failed(error) => error,
+            NotStarted::PoolFull => contract(SandboxError::Engine("there is no room".to_owned())),
+        })
+    }
+
+    fn instantiate_from(setup: &Setup, linked: &Linked, waits: bool) -> Result<Self, NotStarted> {
         let compiled = setup.compiled.clone();
-        let workshop = compiled.workshop().map_err(contract)?;
+        let workshop = compiled.workshop(linked).map_err(contract)?;
         let (ticker, counts_fuel) = (workshop.ticker.clone(), workshop.counts_fuel);
         ticker.start().map_err(|error| contract(SandboxError::Engine(error.to_string())))?;
         let mut store = open_store(setup, workshop).map_err(contract)?;
-        let waits = compiled.description.may_wait(&setup.grants);
         ticker.note();
         let made = if waits {
-            let pending = compiled.pre(true).instantiate_async(&mut store);
+            let pending = linked.pre(true).instantiate_async(&mut store);
             timed(&compiled, setup.limits.init_timeout, pending)
         } else {
-            compiled.pre(false).instantiate(&mut store)
+            linked.pre(false).instantiate(&mut store)
         };
-        let guest = made.map_err(|error| {
-            trapped("instantiate", &error, store.data().limiter.refused.as_deref(), setup.limits.init_timeout)
-        })?;
-        let calls = Calls::of(&guest, &mut store, &compiled).map_err(contract)?;
-        let lifecycle = lifecycle(&guest, &mut store, &compiled).map_err(contract)?;
+        let guest = made.map_err(|error| NotStarted::because(&error, store.data(), &setup.limits))?;
+        let (role, exports) = (compiled.description.role, &linked.exports);
+        let calls = Calls::of(&guest, &mut store, role, exports).map_err(contract)?;
+        let lifecycle = lifecycle(&guest, &mut store, exports).map_err(contract)?;
         let limits = setup.limits.clone();
         let fuel = limits.fuel.filter(|_| counts_fuel);
         Ok(Self { store, calls, lifecycle, compiled, ticker, waits, fuel, limits })
@@ -200,6 +163,28 @@ impl Instance {
     }
 }
 
+/// Why there is no instance.
+enum NotStarted {
+    /// More guests run than the pool has slots.
+    PoolFull,
+    Failed(StageError),
+}
+
+impl NotStarted {
+    fn because(error: &Error, host: &Host, limits: &Limits) -> Self {
+        if error.is::<PoolConcurrencyLimitError>() {
+            return Self::PoolFull;
+        }
+        Self::Failed(trapped("instantiate", error, host.limiter.refused.as_deref(), limits.init_timeout))
+    }
+}
+
+impl From<StageError> for NotStarted {
+    fn from(error: StageError) -> Self {
+        Self::Failed(error)
+    }
+}
+
 fn contract(error: SandboxError) -> StageError {
     StageError::new(ErrorKind::Contract, error.to_string())
 }
@@ -215,8 +200,10 @@ fn timed<T>(
     outcome.unwrap_or_else(|_| Err(Error::new(Overdue)))
 }
 
-/// Lists and strings that one host call may lift: no more than the guest could hold.
-const LIFT_MAX: u64 = 32 << 20;
+/// Lists and strings that one call may pass to the host, in bytes: the largest payload, and something beside it.
+const LIFT_MAX: u64 = PAYLOAD_MAX + (64 << 10);
+/// Handles of all kinds that a guest may hold; those that it makes of its own resources lie in the host too.
+const HANDLES_MAX: usize = 64 << 10;
 
 fn open_store(setup: &Setup, workshop: &Workshop) -> Result<Store<Host>, SandboxError> {
     let limits = &setup.limits;
@@ -226,6 +213,7 @@ fn open_store(setup: &Setup, workshop: &Workshop) -> Result<Store<Host>, Sandbox
     store.data_mut().details.translator = setup.compiled.sandbox.translator.clone();
     store.limiter(|host| &mut host.limiter);
     store.set_hostcall_fuel(limits.memory_bytes.min(LIFT_MAX) as usize);
+    store.set_max_component_handles(HANDLES_MAX);
     if setup.compiled.description.imports_wasi() {
         let opened = store.data_mut().open_wasi();
         opened.map_err(|error| SandboxError::Grant(format!("{error:#}")))?;
@@ -242,58 +230,4 @@ fn open_store(setup: &Setup, workshop: &Workshop) -> Result<Store<Host>, Sandbox
         store.set_fuel(u64::MAX).map_err(|error| SandboxError::Engine(error.to_string()))?;
     }
     Ok(store)
-}
-
-/// Finds functions in a guest and checks their types.
-struct Finder<'a> {
-    guest: &'a Guest,
-    interface: &'static str,
-    names: &'static [&'static str],
-    indices: &'a [ComponentExportIndex],
-}
-
-impl Finder<'_> {
-    fn get<P, R>(&self, store: &mut Store<Host>, at: usize) -> Result<TypedFunc<P, R>, SandboxError>
-    where
-        P: ComponentNamedList + Lower,
-        R: ComponentNamedList + Lift,
-    {
-        self.guest.get_typed_func(store, self.indices[at]).map_err(|error| SandboxError::Contract {
-            interface: self.interface.to_owned(),
-            reason: format!("`{}`: {error:#}", self.names[at]),
-        })
-    }
-}
-
-fn lifecycle(
-    guest: &Guest,
-    store: &mut Store<Host>,
-    compiled: &Compiled,
-) -> Result<Option<Lifecycle>, SandboxError> {
-    let Some(indices) = &compiled.exports.lifecycle else { return Ok(None) };
-    let finder = Finder { guest, interface: LIFECYCLE, names: &["init", "teardown"], indices };
-    Ok(Some((finder.get(store, 0)?, finder.get(store, 1)?)))
-}
-
-impl Calls {
-    fn of(guest: &Guest, store: &mut Store<Host>, compiled: &Compiled) -> Result<Self, SandboxError> {
-        let role = compiled.description.role;
-        let (interface, names) = (role.interface(), functions(role));
-        let finder = Finder { guest, interface, names, indices: &compiled.exports.role };
-        Ok(match role {
-            Role::Source => Self::Source { pull: finder.get(store, 0)?, notify: finder.get(store, 1)? },
-            Role::PolledSource => {
-                Self::PolledSource { pull: finder.get(store, 0)?, notify: finder.get(store, 1)? }
-            }
-            Role::Processor => Self::Processor { process: finder.get(store, 0)? },
-            Role::Expander => Self::Expander { process: finder.get(store, 0)?, flush: finder.get(store, 1)? },
-            Role::Filter => Self::Filter { evaluate: finder.get(store, 0)? },
-            Role::Guard => Self::Guard { evaluate: finder.get(store, 0)? },
-            Role::Router => Self::Router { route: finder.get(store, 0)? },
-            Role::Aggregator => {
-                Self::Aggregator { ingest: finder.get(store, 0)?, flush: finder.get(store, 1)? }
-            }
-            Role::Sink => Self::Sink { push: finder.get(store, 0)?, complete: finder.get(store, 1)? },
-        })
-    }
 }

@@ -6,8 +6,10 @@
 
 mod address;
 pub mod cache;
+mod calls;
 pub mod capability;
 mod compiled;
+mod complexity;
 mod contract;
 mod denial;
 mod describe;
@@ -15,6 +17,7 @@ mod details;
 mod engine;
 mod fate;
 mod fault;
+mod footprint;
 mod grants;
 mod health;
 mod host;

@@ -4,7 +4,7 @@
 //! finds nothing instead of somebody else's payload.
 
 use bytes::Bytes;
-use torvyn_stream::{ContentType, Foreign, INLINE_MAX, Payload};
+use torvyn_stream::{Charge, ContentName, Foreign, INLINE_MAX, Payload};
 
 const INDEX_BITS: u32 = 20;
 const INDEX_MASK: u32 = (1 << INDEX_BITS) - 1;
@@ -13,9 +13,11 @@ const INDEX_MASK: u32 = (1 << INDEX_BITS) - 1;
 pub struct Readable {
     pub payload: Payload,
     pub len: u32,
-    pub content_type: Option<ContentType>,
+    pub content_type: Option<ContentName>,
     /// What goes with it, as the host language keeps it.
     pub companion: Option<Foreign>,
+    /// For a companion that the guest made.
+    pub charge: Option<Charge>,
     pub keep: bool,
 }
 
@@ -23,7 +25,7 @@ pub struct Readable {
 pub struct Writing {
     pub data: Data,
     pub capacity: u64,
-    pub content_type: Option<ContentType>,
+    pub content_type: Option<ContentName>,
 }
 
 /// One append is the usual case: its bytes are put where they will stay.
@@ -53,10 +55,6 @@ pub struct Slab {
 impl Slab {
     pub fn new(limit: usize) -> Self {
         Self { entries: Vec::new(), free: Vec::new(), limit: limit.min(INDEX_MASK as usize) }
-    }
-
-    pub fn live(&self) -> usize {
-        self.entries.len() - self.free.len()
     }
 
     /// A handle for the slot; none when the guest has as many as it may.
@@ -130,9 +128,20 @@ impl Readable {
                 let cost = if copied { bytes.len() as u64 } else { 0 };
                 Some((Bytes::from_owner(Lent(object.clone())), cost))
             }
-            Payload::Fanned(inner) => Self::view(inner, len),
+            Payload::Fanned(_) | Payload::Labelled(_) => Self::view(&payload.bare(), len),
         }
     }
+
+    /// What it takes of the guest's memory limit, besides its charge.
+    #[inline]
+    pub fn held_bytes(&self) -> u64 {
+        u64::from(self.len) + name_bytes(self.content_type.as_ref())
+    }
+}
+
+#[inline]
+fn name_bytes(name: Option<&ContentName>) -> u64 {
+    name.map_or(0, |name| name.held_bytes() as u64)
 }
 
 impl Writing {
@@ -141,6 +150,12 @@ impl Writing {
             Data::Whole(_, len) => u64::from(*len),
             Data::Growing(bytes) => bytes.len() as u64,
         }
+    }
+
+    /// What it takes of the guest's memory limit.
+    #[inline]
+    pub fn held_bytes(&self) -> u64 {
+        self.len() + name_bytes(self.content_type.as_ref())
     }
 
     /// Adds at the end; the caller has checked that it fits.
@@ -177,7 +192,7 @@ impl Writing {
             Data::Whole(payload, len) => (payload, len),
             Data::Growing(bytes) => (Payload::from_slice(&bytes), bytes.len() as u32),
         };
-        Readable { payload, len, content_type: self.content_type, companion: None, keep: false }
+        Readable { payload, len, content_type: self.content_type, companion: None, charge: None, keep: false }
     }
 }
 
@@ -205,7 +220,6 @@ mod tests {
         let mut slab = Slab::new(2);
         assert!(slab.insert(Slot::UsedUp).is_some() && slab.insert(Slot::UsedUp).is_some());
         assert!(slab.insert(Slot::UsedUp).is_none());
-        assert_eq!(slab.live(), 2);
     }
 
     #[test]

@@ -7,10 +7,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use torvyn_stream::{
-    Call, ContentType, Element, Emission, End, ErrorKind, Outbox, Pull, Stage, StageError, Step,
+    Call, ContentName, ContentType, Element, Emission, End, ErrorKind, Outbox, Pull, Stage, StageError, Step,
 };
 use wasmtime::component::{ComponentNamedList, Lift, Lower, Resource, TypedFunc};
 
+use crate::calls::{Answer, Calls};
 use crate::contract::{
     BackpressureSignal, FlowContext, MetaIn, OutputElement, Polled, ProcessResult, Role, StreamElement,
     Verdict,
@@ -18,8 +19,8 @@ use crate::contract::{
 use crate::fault::{answered, clipped};
 use crate::health::{Breaker, Health};
 use crate::host::FlowFacts;
-use crate::imports::{CONTEXT, content_type};
-use crate::instance::{Answer, Calls, Instance, Setup};
+use crate::imports::{CONTEXT, content_name};
+use crate::instance::{Instance, Setup};
 use crate::slab::{Readable, Slot};
 
 /// A source that has nothing yet, or a sink that asked for a pause, is asked again after this time.
@@ -38,14 +39,22 @@ pub struct GuestStage {
     wake_ns: Option<u64>,
     /// Whether the guest asks for what goes with elements and ends.
     told: bool,
+    /// The last well-known content type, with its name.
+    last_type: (ContentType, Arc<str>),
 }
+
+/// Attributes of this size are not charged to the guest that made them once they are in a queue, which bounds their
+/// number.
+const FREE_BYTES: u64 = 4 << 10;
 
 impl GuestStage {
     /// A stage over the instance that waits in `seat`; without one it makes its own at the first call.
     pub fn new(setup: Setup, ports: Vec<String>, seat: Seat, health: Arc<Health>) -> Self {
         let instance = seat.lock().unwrap_or_else(PoisonError::into_inner).take();
         let told = setup.compiled.description.imports_details();
-        Self { setup, instance, ports, seat, health, breaker: Breaker::default(), wake_ns: None, told }
+        let last_type = (ContentType::TEXT, Arc::from(ContentName::TEXT.as_str()));
+        let breaker = Breaker::default();
+        Self { setup, instance, ports, seat, health, breaker, wake_ns: None, told, last_type }
     }
 
     /// The instance, or a new one in the place of one that trapped.
@@ -147,17 +156,19 @@ impl GuestStage {
         let lent = Slot::Readable(Readable {
             payload: element.payload.clone(),
             len: element.len,
-            content_type: Some(element.content_type),
+            content_type: Some(element.content_name()),
             companion: self.told.then(|| element.companion.clone()).flatten(),
+            charge: None,
             keep: false,
         });
+        let label = self.label(element);
         let host = self.instance()?.store.data_mut();
         let handle = host.hand_out(lent).map_err(|refused| StageError::new(ErrorKind::Internal, refused))?;
         let params = StreamElement {
             meta: MetaIn {
                 sequence: element.sequence,
                 timestamp_ns: element.timestamp_ns,
-                content_type: element.content_type.label(),
+                content_type: label,
             },
             payload: Resource::new_borrow(handle),
             context: Resource::<FlowContext>::new_borrow(CONTEXT),
@@ -200,16 +211,27 @@ impl GuestStage {
         let readable =
             host.take(output.payload.rep()).ok_or_else(|| broken("the output's payload is no buffer"))?;
         let named = match readable.content_type {
-            Some(kind) => Some(kind),
-            None => content_type(&output.meta.content_type).map_err(|error| broken(&error.to_string()))?,
+            Some(name) => Some(name),
+            None => content_name(&output.meta.content_type).map_err(|error| broken(&error.to_string()))?,
         };
-        Ok(Emission {
-            payload: readable.payload,
-            len: readable.len,
-            content_type: named.unwrap_or(ContentType::BINARY),
-            companion: readable.companion,
-            keep: readable.keep,
-        })
+        let (mut payload, content_type) = readable.payload.named(named.unwrap_or(ContentName::BINARY));
+        if let Some(charge) = readable.charge.filter(|charge| charge.bytes() > FREE_BYTES) {
+            payload = payload.charged(charge);
+        }
+        let (len, companion, keep) = (readable.len, readable.companion, readable.keep);
+        Ok(Emission { payload, len, content_type, companion, keep })
+    }
+
+    /// The name of an element's content type, as the guest gets it. Most elements have the type of the one before.
+    #[inline]
+    fn label(&mut self, element: &Element) -> Arc<str> {
+        if self.last_type.0 != element.content_type {
+            match element.content_name() {
+                ContentName::Other(name) => return name,
+                known => self.last_type = (element.content_type, Arc::from(known.as_str())),
+            }
+        }
+        self.last_type.1.clone()
     }
 
     /// The functions of the instance that there is now.

@@ -1,6 +1,6 @@
 //! One element as it lies in a queue: 64 bytes.
 
-use crate::content::ContentType;
+use crate::content::{ContentName, ContentType};
 use crate::foreign::Foreign;
 use crate::ledger::{CopyReason, Ledger};
 use crate::payload::Payload;
@@ -49,6 +49,17 @@ impl Element {
             ledger.copy(CopyReason::HostToNative, bytes.len() as u64);
         }
         Some(bytes)
+    }
+
+    /// The content type with its name.
+    #[inline]
+    pub fn content_name(&self) -> ContentName {
+        if self.content_type == ContentType::LABELLED
+            && let Some(name) = self.payload.label()
+        {
+            return ContentName::Other(name.clone());
+        }
+        ContentName::WellKnown(self.content_type)
     }
 
     /// A copy that the ledger does not follow, for somebody outside the turn.

@@ -2,6 +2,7 @@
 //!
 //! Nothing here knows Python, files, networks or threads; the reactor drives it and `torvyn-python` fills it.
 
+pub mod account;
 pub mod content;
 pub mod counter;
 pub mod element;
@@ -12,7 +13,8 @@ pub mod queue;
 pub mod ring;
 pub mod stage;
 
-pub use content::ContentType;
+pub use account::{Account, Charge};
+pub use content::{ContentName, ContentType, LONGEST_NAME};
 pub use counter::Counter;
 pub use element::Element;
 pub use foreign::{Foreign, ForeignTable};

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use crate::account::Charge;
+use crate::content::{ContentName, ContentType};
 use crate::foreign::Foreign;
 
 /// Payloads up to this size live in the queue slot itself.
@@ -17,6 +19,16 @@ pub enum Payload {
     Foreign(Foreign),
     /// One payload on several edges. The count tells the ledger which consumer was the last.
     Fanned(Arc<Payload>),
+    /// A payload with what few carry: the name of a content type that is not well known, a charge.
+    Labelled(Arc<Labelled>),
+}
+
+#[derive(Debug)]
+pub struct Labelled {
+    payload: Payload,
+    name: Option<Arc<str>>,
+    /// Ends when the last element with this payload is dropped.
+    _charge: Option<Charge>,
 }
 
 impl Payload {
@@ -39,6 +51,7 @@ impl Payload {
             Payload::Shared(bytes) => Some(bytes),
             Payload::Foreign(_) => None,
             Payload::Fanned(inner) => inner.bytes(len),
+            Payload::Labelled(inner) => inner.payload.bytes(len),
         }
     }
 
@@ -47,6 +60,7 @@ impl Payload {
         match self {
             Payload::Foreign(object) => Some(object),
             Payload::Fanned(inner) => inner.foreign(),
+            Payload::Labelled(inner) => inner.payload.foreign(),
             _ => None,
         }
     }
@@ -66,5 +80,94 @@ impl Payload {
             fanned @ Payload::Fanned(_) => fanned,
             other => Payload::Fanned(Arc::new(other)),
         }
+    }
+
+    /// The payload as it goes into an element, with the type that the element carries for `name`.
+    #[inline]
+    pub fn named(self, name: ContentName) -> (Self, ContentType) {
+        match name {
+            ContentName::WellKnown(known) => (self, known),
+            ContentName::Other(name) => (self.labelled(Some(name), None), ContentType::LABELLED),
+        }
+    }
+
+    /// The payload with a charge that ends with it.
+    pub fn charged(self, charge: Charge) -> Self {
+        let name = self.label().cloned();
+        self.labelled(name, Some(charge))
+    }
+
+    fn labelled(self, name: Option<Arc<str>>, charge: Option<Charge>) -> Self {
+        Payload::Labelled(Arc::new(Labelled { payload: self, name, _charge: charge }))
+    }
+
+    /// The same payload without a label or a count of edges.
+    pub fn bare(&self) -> Self {
+        match self {
+            Payload::Fanned(inner) => inner.bare(),
+            Payload::Labelled(inner) => inner.payload.bare(),
+            other => other.clone(),
+        }
+    }
+
+    pub(crate) fn label(&self) -> Option<&Arc<str>> {
+        match self {
+            Payload::Fanned(inner) => inner.label(),
+            Payload::Labelled(inner) => inner.name.as_ref().or_else(|| inner.payload.label()),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::account::Account;
+    use crate::element::Element;
+    use crate::stage::Emission;
+
+    fn element(payload: Payload, content_type: ContentType) -> Element {
+        let emission = Emission { payload, content_type, ..Emission::text("0123456789abcdef") };
+        Element::made(emission, 0, 0, 0)
+    }
+
+    fn name(text: &str) -> ContentName {
+        ContentName::new(text).unwrap_or(ContentName::BINARY)
+    }
+
+    #[test]
+    fn a_name_travels_with_the_payload_and_ends_with_it() {
+        let ContentName::Other(text) = name("application/vnd.example") else { unreachable!() };
+        let (payload, kind) =
+            Payload::from_slice(b"0123456789abcdef").named(ContentName::Other(text.clone()));
+        let made = element(payload, kind);
+        let copy = made.clone();
+        drop(made);
+        assert_eq!(copy.content_name(), name("application/vnd.example"));
+        assert_eq!(copy.payload.bytes(16), Some(&b"0123456789abcdef"[..]));
+        drop(copy);
+        assert_eq!(Arc::strong_count(&text), 1);
+    }
+
+    #[test]
+    fn a_well_known_name_costs_the_payload_nothing() {
+        let (payload, kind) = Payload::from_slice(b"{}").named(name("application/json"));
+        assert!(matches!(payload, Payload::Inline(_)));
+        assert_eq!(element(payload, kind).content_name(), name("application/json"));
+    }
+
+    #[test]
+    fn a_charge_ends_with_the_last_copy_on_any_edge() {
+        let account = Arc::<Account>::default();
+        let (payload, _) = Payload::from_slice(b"x").named(name("a/b"));
+        let fanned = payload.charged(account.charge(100)).into_fanned();
+        let other = fanned.clone();
+        assert!(!fanned.is_last());
+        drop(fanned);
+        assert_eq!((account.bytes(), other.is_last()), (100, true));
+        assert_eq!(other.label().map(AsRef::as_ref), Some("a/b"));
+        drop(other.bare());
+        drop(other);
+        assert_eq!(account.bytes(), 0);
     }
 }

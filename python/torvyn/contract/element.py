@@ -16,6 +16,7 @@ from torvyn.errors import InvalidInput
 
 TEXT = "text/plain; charset=utf-8"
 BINARY = "application/octet-stream"
+LONGEST_CONTENT_TYPE = 256
 
 _NO_ATTRIBUTES: Mapping[str, Any] = MappingProxyType({})
 
@@ -73,6 +74,10 @@ class Element:
     ) -> None:
         if not isinstance(data, (str, bytes)):
             raise TypeError(f"an element's data is str or bytes, not {type(data).__name__}")
+        length = len((content_type or "").encode())
+        if length > LONGEST_CONTENT_TYPE:
+            most = f"a content type is at most {LONGEST_CONTENT_TYPE} bytes long"
+            raise ValueError(f"{most}, not {length}")
         put = object.__setattr__
         put(self, "_data", data)
         put(self, "sequence", sequence)

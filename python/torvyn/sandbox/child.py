@@ -1,33 +1,117 @@
-"""The child that compiles: `python -m torvyn.sandbox.child SECONDS BYTES FUEL`.
+"""The compiler's own process: `python -I -S child.py NATIVE_MODULE`.
 
-Wasm comes from stdin, compiled code goes to stdout. Exit 2 and a line `kind message` say that the
-wasm is no component; any other exit, that it took more than it may.
+Requests come on stdin, one after the other; each is done by a fork with limits of its own, and its
+answer goes to stdout. Loads nothing but the native module, so that it starts in a few milliseconds.
 """
 
 from __future__ import annotations
 
+import importlib.util
+import json
+import os
 import resource
+import signal
+import struct
 import sys
+from types import ModuleType
+from typing import Final
 
-from torvyn._native import CompiledComponent, SandboxError
+COMPILE: Final = b"c"
+DESCRIBE: Final = b"d"
+REQUEST: Final = struct.Struct("!cQQ?Q")
+"""What to do, seconds of processor time, bytes of memory, whether fuel is counted, size of the
+wasm, which follows."""
+ANSWER: Final = struct.Struct("!BQ")
+"""How it ended and the size of what follows: the result, or `kind message`."""
+DONE, REFUSED, OUT_OF_TIME, OUT_OF_MEMORY = 0, 2, 3, 4
 
 
-def main(arguments: list[str]) -> int:
-    time_s, memory_bytes, counts_fuel = arguments
-    # Past the first the kernel says why it ends the process, past the second it does not ask.
-    resource.setrlimit(resource.RLIMIT_CPU, (int(time_s), int(time_s) + 1))
+def main(native_path: str) -> None:
+    native = _load(native_path)
+    while header := _read(0, REQUEST.size):
+        task, time_s, memory_bytes, counts_fuel, size = REQUEST.unpack(header)
+        wasm = _read(0, size)
+        status, result = _in_fork(native, task, (time_s, memory_bytes), counts_fuel, wasm)
+        _write(1, ANSWER.pack(status, len(result)))
+        _write(1, result)
+
+
+def _load(path: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location("torvyn._native", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def _in_fork(
+    native: ModuleType, task: bytes, limits: tuple[int, int], counts_fuel: bool, wasm: bytes
+) -> tuple[int, bytes]:
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        status = OUT_OF_MEMORY
+        try:
+            os.close(reader)
+            status = _work(native, task, limits, counts_fuel, wasm, writer)
+        finally:
+            os._exit(status)
+    os.close(writer)
+    result = _read(reader)
+    os.close(reader)
+    _, ended = os.waitpid(child, 0)
+    if os.WIFEXITED(ended) and os.WEXITSTATUS(ended) in (DONE, REFUSED):
+        return os.WEXITSTATUS(ended), result
+    # The processor time ends with the first signal, and with the second if the first was missed.
+    if os.WIFSIGNALED(ended) and os.WTERMSIG(ended) in (signal.SIGXCPU, signal.SIGKILL):
+        return OUT_OF_TIME, b""
+    return OUT_OF_MEMORY, b""
+
+
+def _work(
+    native: ModuleType,
+    task: bytes,
+    limits: tuple[int, int],
+    counts_fuel: bool,
+    wasm: bytes,
+    writer: int,
+) -> int:
+    time_s, memory_bytes = limits
+    resource.setrlimit(resource.RLIMIT_CPU, (time_s, time_s + 1))
     # Memory that is written to. Threads reserve far more address space than they use.
-    resource.setrlimit(resource.RLIMIT_DATA, (int(memory_bytes), int(memory_bytes)))
+    resource.setrlimit(resource.RLIMIT_DATA, (memory_bytes, memory_bytes))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     try:
-        code = CompiledComponent.precompile(sys.stdin.buffer.read(), counts_fuel == "1")
-    except SandboxError as error:
-        kind, message = error.args
-        print(kind, " ".join(message.split()), file=sys.stderr)
-        return 2
-    sys.stdout.buffer.write(code)
-    return 0
+        if task == COMPILE:
+            result = native.CompiledComponent.precompile(wasm, counts_fuel)
+        else:
+            result = json.dumps(native.describe_component(wasm)).encode()
+    except native.SandboxError as error:
+        _write(writer, " ".join(error.args).encode())
+        return REFUSED
+    except native.WasmError as error:
+        _write(writer, f"invalid {error.args[1]}".encode())
+        return REFUSED
+    _write(writer, result)
+    return DONE
+
+
+def _read(file: int, size: int | None = None) -> bytes:
+    """Exactly `size` bytes, or all there are; nothing at the end of the file."""
+    parts = []
+    left = 1 << 62 if size is None else size
+    while left and (part := os.read(file, min(left, 1 << 20))):
+        parts.append(part)
+        left -= len(part)
+    return b"".join(parts)
+
+
+def _write(file: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(file, view) :]
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    main(sys.argv[1])

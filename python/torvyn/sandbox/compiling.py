@@ -1,4 +1,4 @@
-"""Wasm -> compiled code: from the cache, or made by a child process that has limits of its own.
+"""Wasm -> compiled code: from the cache, or made by the compiler's process, which has limits.
 
 Hands on a `CompiledComponent`; raises `LinkError` with a `sandbox.*` code for what cannot be one.
 """
@@ -6,11 +6,9 @@ Hands on a `CompiledComponent`; raises `LinkError` with a `sandbox.*` code for w
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
-import signal
 import stat
-import subprocess
-import sys
 from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache, partial
@@ -19,33 +17,32 @@ from typing import Final
 
 from torvyn._native import CompiledComponent, SandboxError
 from torvyn.errors import LinkError
+from torvyn.sandbox.compiler import kept_running, precompile
+
+logger = logging.getLogger("torvyn.sandbox")
 
 _CODES: Final = {
     "invalid": "sandbox.invalid",
     "too-large": "sandbox.invalid",
+    "too-complex": "sandbox.too-complex",
+    "too-costly": "sandbox.too-complex",
     "core-module": "sandbox.invalid",
     "engine": "sandbox.invalid",
     "role": "sandbox.contract",
     "contract": "sandbox.contract",
     "import": "sandbox.import",
-    "cache": "sandbox.cache",
 }
 _HINTS: Final = {
+    "too-complex": "instantiate fewer components and modules inside it",
+    "too-costly": "build it with optimisation and in smaller functions, or split it in two",
     "core-module": "make a component of it, with `torvyn build` or with `wasm-tools component new`",
     "role": "it exports one of the interfaces of `wit/`, such as `torvyn:streaming/source@0.1.0`",
     "contract": "build it against the contracts in `wit/`",
     "import": "a guest may import the contracts in `wit/` and the second preview of WASI",
-    "cache": "make the folder yours alone (`chmod -R go= FOLDER`), or remove it",
 }
 
-SMALL_BYTES: Final = 8 * 1024
-"""Smaller files are compiled in this process: at worst it takes two seconds and 10 MiB. The time of
-a bomb grows with the cube of its size: one of 32 KiB takes half a minute."""
 LARGEST_BYTES: Final = 256 * 1024 * 1024
 """Larger files are not read."""
-_BASE_S, _S_PER_MIB = 2, 5
-_BASE_BYTES, _BYTES_PER_BYTE = 128 << 20, 64
-"""A guest in Python, 18 MiB of wasm, takes 18 s of processor time and 420 MiB."""
 
 
 def refusal(error: SandboxError, name: str) -> LinkError:
@@ -84,12 +81,19 @@ def compile_component(
 def warm(paths: Collection[Path], cache_dir: Path | None = None) -> None:
     """Loads what the cache has, several at a time: of a guest in Python there are 50 MB to hash.
 
-    What it has not is left to `compile_component`, one after the other: compiling takes memory.
+    What it has not is compiled, one after the other, as compiling takes memory.
     """
     folder = cache_dir or default_cache_dir()
-    if len(paths) > 1 and folder.is_dir():
+    if len(paths) < 2:
+        return
+    if folder.is_dir():
         with ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="torvyn-warm") as pool:
             pool.map(partial(_warm, folder), paths)
+    with kept_running():
+        for path in paths:
+            # What is wrong with a file is said by whoever needs it.
+            with contextlib.suppress(OSError, SandboxError):
+                _compiled(path, _stamp(path), folder, False, None)
 
 
 def _warm(cache_dir: Path, path: Path) -> None:
@@ -127,38 +131,46 @@ def _compiled(
     if not counts_fuel and role is None and (ready := _warmed.pop((path, stamp, cache_dir), None)):
         return ready
     wasm = path.read_bytes()
-    found = CompiledComponent.load(wasm, cache_dir, counts_fuel, role)
+    found = _load(wasm, cache_dir, counts_fuel, role)
     if found is not None:
         return found
-    if len(wasm) > SMALL_BYTES:
-        code = _compile_apart(wasm, counts_fuel)
-        CompiledComponent.remember(wasm, code, cache_dir, counts_fuel)
-    return CompiledComponent(wasm, cache_dir, counts_fuel, role)
-
-
-def _compile_apart(wasm: bytes, counts_fuel: bool) -> bytes:
-    """Compiles in a child whose time and memory grow with the file, so that a bomb harms nobody.
-
-    The child gets the bytes, not the path: what it compiled is what is remembered, whoever writes
-    to the file meanwhile.
-    """
-    time_s = _BASE_S + _S_PER_MIB * len(wasm) // (1 << 20)
-    memory_bytes = _BASE_BYTES + _BYTES_PER_BYTE * len(wasm)
-    command = [sys.executable, "-m", "torvyn.sandbox.child"]
-    arguments = [str(time_s), str(memory_bytes), str(int(counts_fuel))]
+    # The compiler gets the bytes, not the path: what it compiled is what is stored, whoever writes
+    # to the file meanwhile.
+    code = precompile(wasm, counts_fuel)
     try:
-        done = subprocess.run(
-            [*command, *arguments], input=wasm, capture_output=True, timeout=4 * time_s, check=False
-        )
-    except subprocess.TimeoutExpired:
-        raise SandboxError("invalid", f"compiling it takes more than {4 * time_s} s") from None
-    if done.returncode == 0:
-        return done.stdout
-    said = done.stderr.decode(errors="replace").strip().splitlines()
-    if done.returncode == 2 and said:
-        kind, _, message = said[-1].partition(" ")
-        raise SandboxError(kind, message)
-    took = f"{memory_bytes >> 20} MiB of memory"
-    if done.returncode in (-signal.SIGXCPU, -signal.SIGKILL):
-        took = f"{time_s} s of processor time"
-    raise SandboxError("invalid", f"compiling it takes more than {took}")
+        CompiledComponent.remember(wasm, code, cache_dir, counts_fuel)
+    except SandboxError as error:
+        _warn_unusable(cache_dir, error)
+    return CompiledComponent(code, counts_fuel, role)
+
+
+def _load(
+    wasm: bytes, cache_dir: Path, counts_fuel: bool, role: str | None
+) -> CompiledComponent | None:
+    """The component from the cache; a cache that cannot be read has nothing."""
+    try:
+        return CompiledComponent.load(wasm, cache_dir, counts_fuel, role)
+    except SandboxError as error:
+        _warn_unusable(cache_dir, error)
+        return None
+
+
+_unusable: Final[set[Path]] = set()
+"""Caches that somebody was warned of."""
+
+
+def _warn_unusable(cache_dir: Path, error: SandboxError) -> None:
+    """Says once that a cache is not used; raises what has nothing to do with it."""
+    kind, message = error.args
+    if kind != "cache":
+        raise error
+    if cache_dir in _unusable:
+        return
+    _unusable.add(cache_dir)
+    logger.warning(
+        "compiled components are not kept in `%s`, so each start compiles them again: %s; "
+        "make the folder writable by you and by nobody else, or remove it, or set `cache_dir`",
+        cache_dir,
+        message.removeprefix("the cache cannot be used: "),
+        extra={"event": "cache.unusable"},
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Final
 
-from torvyn._native import describe_component
+from torvyn.sandbox import compiler
 from torvyn.sandbox.compiling import compile_component
 
 SIZES: Final = (
@@ -16,8 +16,9 @@ SIZES: Final = (
 
 def describe(path: Path) -> dict[str, Any]:
     """The component in a file: compiled and linked as a flow would do it, and not started."""
-    compiled = compile_component(path, path.stem)
-    found = describe_component(path.read_bytes())
+    with compiler.kept_running():
+        compiled = compile_component(path, path.stem)
+        found = compiler.describe(path.read_bytes())
     return {
         "file": str(path),
         **{name: found[name] for name in SIZES},

@@ -135,10 +135,89 @@ const LINE_BOMB: &str = r#"
     (i32.const 32))
 "#;
 
+const KEPT: &str = r#"
+package test:kept;
+world guest {
+    import torvyn:streaming/types@0.1.0;
+    import torvyn:streaming/buffer-allocator@0.1.0;
+    import torvyn:streaming/details@0.2.0;
+    export torvyn:streaming/lifecycle@0.1.0;
+    export torvyn:streaming/processor@0.1.0;
+}
+"#;
+
+const KEPT_IMPORTS: &str = r#"
+  (import "torvyn:streaming/details@0.2.0" "set-attributes" (func $set_attributes (param i32 i32 i32)))
+  (import "torvyn:streaming/types@0.1.0" "[method]mutable-buffer.set-content-type"
+    (func $set_content_type (param i32 i32 i32)))
+"#;
+
+/// Leaves things with the host, by the first letter of the payload: attributes on buffers that it keeps (a), attributes
+/// on the element that it sends (f), 100,000 content types before it answers (t). Others are sent on.
+const KEPT_BOMB: &str = r#"
+  (data (i32.const 256) "a")
+  (data (i32.const 298) "x/000000")
+  (func $brackets
+    (local $at i32)
+    (drop (memory.grow (i32.const 2)))
+    (i32.store8 (i32.const 65536) (i32.const 91))
+    (local.set $at (i32.const 65537))
+    (loop $again
+      (i32.store (local.get $at) (i32.const 0x2c5d5b))
+      (local.set $at (i32.add (local.get $at) (i32.const 3)))
+      (br_if $again (i32.lt_u (local.get $at) (i32.const 131069))))
+    (i32.store8 (i32.sub (local.get $at) (i32.const 1)) (i32.const 93))
+    (i32.store (i32.const 512) (i32.const 256)) (i32.store (i32.const 516) (i32.const 1))
+    (i32.store (i32.const 520) (i32.const 65536))
+    (i32.store (i32.const 524) (i32.sub (local.get $at) (i32.const 65536))))
+  (func $keep_attributes
+    (call $brackets)
+    (loop $again
+      (call $allocate (i64.const 16) (i32.const 80))
+      (if (i32.load8_u (i32.const 80)) (then (unreachable)))
+      (call $set_attributes (call $freeze (i32.load (i32.const 84))) (i32.const 512) (i32.const 1))
+      (call $drop_mutable (i32.load (i32.const 84)))
+      (br $again)))
+  (func $digit (param $at i32) (param $number i32) (param $unit i32)
+    (i32.store8 (local.get $at) (i32.add (i32.const 48)
+      (i32.rem_u (i32.div_u (local.get $number) (local.get $unit)) (i32.const 10)))))
+  (func $name_types
+    (local $number i32)
+    (call $allocate (i64.const 16) (i32.const 80))
+    (loop $again
+      (call $digit (i32.const 300) (local.get $number) (i32.const 100000))
+      (call $digit (i32.const 301) (local.get $number) (i32.const 10000))
+      (call $digit (i32.const 302) (local.get $number) (i32.const 1000))
+      (call $digit (i32.const 303) (local.get $number) (i32.const 100))
+      (call $digit (i32.const 304) (local.get $number) (i32.const 10))
+      (call $digit (i32.const 305) (local.get $number) (i32.const 1))
+      (call $set_content_type (i32.load (i32.const 84)) (i32.const 298) (i32.const 8))
+      (local.set $number (i32.add (local.get $number) (i32.const 1)))
+      (br_if $again (i32.lt_u (local.get $number) (i32.const 100000))))
+    (i32.store (i32.const 168) (call $freeze (i32.load (i32.const 84))))
+    (call $drop_mutable (i32.load (i32.const 84))))
+  (func (export "torvyn:streaming/processor@0.1.0#process") (param i64 i64 i32 i32 i32 i32) (result i32)
+    (local $what i32)
+    (call $read_all (local.get 4) (i32.const 16))
+    (local.set $what (i32.load8_u (i32.load (i32.const 16))))
+    (if (i32.eq (local.get $what) (i32.const 97)) (then (call $keep_attributes)))
+    (call $emit (i32.load (i32.const 16)) (i32.load (i32.const 20)))
+    (if (i32.eq (local.get $what) (i32.const 102)) (then
+      (call $brackets)
+      (call $set_attributes (i32.load (i32.const 168)) (i32.const 512) (i32.const 1))))
+    (if (i32.eq (local.get $what) (i32.const 116)) (then (call $name_types)))
+    (i32.store8 (i32.const 128) (i32.const 0)) (i32.store8 (i32.const 136) (i32.const 0))
+    (call $drop_buffer (local.get 4)) (call $drop_context (local.get 5))
+    (global.set $at (i32.const 4096))
+    (i32.const 128))
+"#;
+
 pub fn bombs() -> Vec<(&'static str, Vec<u8>)> {
     let text = format!("{READS}{WRITES}{PRELUDE}{EMIT}{QUIET}{TEXT_BOMB}");
     let lines = format!("{PRINT_IMPORTS}{READS}{PRELUDE}{QUIET}{LINE_BOMB}");
+    let kept = format!("{KEPT_IMPORTS}{READS}{WRITES}{PRELUDE}{EMIT}{QUIET}{KEPT_BOMB}");
     vec![
+        ("kept-bomb", encode("0.2", Some(KEPT), "guest", &kept)),
         ("text-bomb", encode(".", None, "managed-transform", &text)),
         ("port-bomb", encode(".", None, "content-router", &format!("{READS}{PRELUDE}{QUIET}{PORT_BOMB}"))),
         ("line-bomb", encode(".", Some(PRINTING), "guest", &lines)),
