@@ -1,15 +1,20 @@
-//! Text to sentences, as it streams. Constant cost a character; what is held is the sentence and at most one word more.
+//! Text to sentences, as it streams. Constant cost per character; what is held is the sentence and at most one word more.
 //!
 //! `Simple` is defined by tokens: a token that ends in `.`, `!` or `?` ends the sentence, which leaves trimmed.
 //! `Normal` is defined by characters: nothing is trimmed, the outputs joined are the input, and they are the same for
 //! every split of it. White space after a boundary belongs to the sentence before, so a boundary is known when the next
-//! word begins. One exception buys latency: `。` leaves at once, as no white space follows it as a rule; what does follow
-//! begins the next sentence. Inside an open quotation `。` waits, so that `「はい。」` stays whole. Other stops of non-Latin
-//! scripts come in runs (`！？`) or before a space (`।`), and wait for one character.
+//! word begins. One exception buys latency: the full stops that no abbreviation and no number has (`。`, `।`, `۔`, `။`,
+//! `።`, `։`) are final at once, and white space that follows begins the next sentence. Inside an open quotation they wait,
+//! so that `「はい。」` stays whole. Other stops of non-Latin scripts come in runs (`！？`) and wait for one character.
 
 mod atoms;
+mod evidence;
+mod headings;
 mod held;
 mod kind;
+mod language;
+mod lexicon;
+mod lists;
 mod marks;
 mod quotes;
 mod scan;
@@ -17,6 +22,8 @@ mod stop;
 #[cfg(test)]
 mod tests;
 mod words;
+
+pub use language::Language;
 
 use scan::Scan;
 
@@ -36,6 +43,8 @@ pub struct Options {
     pub first_min: usize,
     pub min: usize,
     pub max: usize,
+    /// Of the text; `None`: found from the text itself. It has no meaning in simple mode.
+    pub language: Option<Language>,
 }
 
 /// The splitter. After `finish` or `clear` it is as new.

@@ -89,7 +89,7 @@ fn small_letters_may_begin_a_sentence() {
 #[test]
 fn list_numbers_stay_with_their_item() {
     check("1. First do this. |2. Then that.");
-    check("Steps:\n|1. Wash\n|2. Dry\n|10) Fold\n|- one\n|* two\n|## Head\ntext");
+    check("Steps:\n|1. Wash\n|2. Dry\n|10) Fold\n|- one\n|* two\n|## Head\n|text");
     check("**1.** Bold item. |a. Letter item. |IV. Roman item. |How many? |5.\n|Fine.");
     check("<b>Total</b> 5. |Next. |<b>1.</b> Item.");
     check("It has\n3.5 grams and\n-5 degrees.");
@@ -116,10 +116,10 @@ fn code_is_atomic() {
 #[test]
 fn stops_of_other_scripts_need_no_white_space() {
     check("你好！|真的吗？！|是的。|他说：好。");
-    check("यह एक वाक्य है। |दूसरा वाक्य।|तीसरा॥ ");
-    check("Բարեւ։ |Այո։");
-    check("هل أنت بخير؟ |نعم۔ |شكرا.");
-    check("ሰላም። |ደህና።");
+    check("यह एक वाक्य है।| दूसरा वाक्य।|तीसरा॥ ");
+    check("Բարեւ։| Այո։");
+    check("هل أنت بخير؟ |نعم۔| شكرا.");
+    check("ሰላም።| ደህና።");
     check("３．１４です。|はい．|いいえ。");
 }
 

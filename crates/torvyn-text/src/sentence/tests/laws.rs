@@ -23,6 +23,7 @@ fn options() -> impl Strategy<Value = Options> {
         first_min,
         min,
         max,
+        language: None,
     })
 }
 

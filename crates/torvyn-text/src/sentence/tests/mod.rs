@@ -1,6 +1,7 @@
 //! The splitter's behaviour, case by case, and its laws for every text and every split.
 
 mod cases;
+mod golden;
 mod laws;
 mod lengths;
 
