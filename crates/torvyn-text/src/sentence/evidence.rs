@@ -22,11 +22,20 @@ pub(super) struct Evidence {
     words: u32,
     /// Where in the held text the first word is that was not counted.
     read: usize,
+    #[cfg(test)]
+    pub(super) counted_bytes: usize,
 }
 
 impl Evidence {
     pub(super) fn new(language: Option<Language>) -> Self {
-        Self { given: language.map(Language::set), scores: [0; FILES.len()], words: 0, read: 0 }
+        Self {
+            given: language.map(Language::set),
+            scores: [0; FILES.len()],
+            words: 0,
+            read: 0,
+            #[cfg(test)]
+            counted_bytes: 0,
+        }
     }
 
     /// The languages that `text`, the held text up to here, is probably written in.
@@ -56,6 +65,10 @@ impl Evidence {
     fn count(&mut self, text: &str) {
         let Some(new) = text.get(self.read..) else { return };
         self.read = text.len();
+        #[cfg(test)]
+        {
+            self.counted_bytes += new.len();
+        }
         for word in new.split(|c: char| !c.is_alphabetic()).filter(|word| !word.is_empty()) {
             self.words = self.words.saturating_add(1);
             let mut room = Room::default();

@@ -34,8 +34,10 @@ pub(super) enum Kind {
     ListNumber,
     /// The end if the next word often begins a sentence.
     Starter,
-    /// The end if a capitalised word follows, but not `5 p.m. EST`.
+    /// The end if a capital follows.
     Capital,
+    /// The end if a capitalised word follows, but not `5 p.m. EST`.
+    Clock,
     /// The end unless a number follows.
     Number,
     /// `3.` in a language of ordinals: the end if a capitalised word follows that is neither a month nor, where nouns
@@ -70,7 +72,9 @@ impl Peek {
             Kind::Soft => self.after_soft(c, word),
             Kind::Bang => self.after_bang(c, word),
             Kind::Starter => self.starter(c, word),
-            Kind::Capital => self.capital(c),
+            Kind::Capital if is_opener(c) => None,
+            Kind::Capital => Some(c.is_uppercase() || is_no_continuation(c)),
+            Kind::Clock => self.clock(c),
             Kind::Ordinal => self.ordinal(c, word),
             Kind::Number if is_opener(c) || matches!(c, '#' | '§') => None,
             Kind::Number => Some(!c.is_numeric()),
@@ -140,7 +144,7 @@ impl Peek {
         }
     }
 
-    fn capital(&mut self, c: char) -> Option<bool> {
+    fn clock(&mut self, c: char) -> Option<bool> {
         if self.letters == 0 && is_opener(c) {
             return None;
         }
@@ -149,9 +153,14 @@ impl Peek {
             return None;
         }
         Some(match self.letters {
-            0 => !(c.is_alphanumeric() || is_comma(c) || is_closing_quote(c)),
+            0 => is_no_continuation(c),
             1 => true,
             _ => c.is_lowercase(),
         })
     }
+}
+
+/// Neither the beginning of a word nor punctuation that carries a sentence on.
+fn is_no_continuation(c: char) -> bool {
+    !(c.is_alphanumeric() || is_comma(c) || is_closing_quote(c))
 }

@@ -76,6 +76,7 @@ impl Lexicon {
                 "never" => Kind::Never,
                 "starter" => Kind::Starter,
                 "number" => Kind::Number,
+                "clock" => Kind::Clock,
                 _ => Kind::Capital,
             },
             language,
@@ -178,7 +179,7 @@ mod tests {
 
     #[test]
     fn sections_are_the_ones_that_the_format_names() {
-        let known = ["never", "starter", "number", "capital", "openers", "common", "letters"];
+        let known = ["never", "starter", "number", "capital", "clock", "openers", "common", "letters"];
         for (code, text) in FILES {
             for line in text.lines().filter(|line| line.starts_with('[')) {
                 assert!(known.contains(&line.trim_matches(['[', ']'])), "{code}: {line}");

@@ -8,7 +8,9 @@ const LONGEST_MARK: usize = 16;
 pub(super) fn is_item_number(core: &str) -> bool {
     let core = core.trim_start_matches(is_bullet);
     let is_number = |part: &str| (1..=3).contains(&part.len()) && part.bytes().all(|b| b.is_ascii_digit());
-    let is_roman = core.len() <= 5 && core.bytes().all(|b| matches!(b, b'I' | b'V' | b'X'));
+    let is_roman = core.len() <= 5
+        && (core.bytes().all(|b| matches!(b, b'I' | b'V' | b'X'))
+            || core.bytes().all(|b| matches!(b, b'i' | b'v' | b'x')));
     let is_letter = core.len() == 1 && core.bytes().all(|b| b.is_ascii_alphabetic());
     core.len() <= LONGEST_MARK
         && !core.is_empty()

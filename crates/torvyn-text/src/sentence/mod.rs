@@ -127,6 +127,14 @@ impl Splitter {
     }
 
     #[cfg(test)]
+    fn counted_bytes(&self) -> usize {
+        match &self.state {
+            State::Normal(scan) => scan.counted_bytes(),
+            State::Simple(_) => 0,
+        }
+    }
+
+    #[cfg(test)]
     fn steps(&self) -> usize {
         match &self.state {
             State::Normal(scan) => scan.steps,

@@ -238,6 +238,11 @@ impl Scan {
     }
 
     #[cfg(test)]
+    pub(super) fn counted_bytes(&self) -> usize {
+        self.evidence.counted_bytes
+    }
+
+    #[cfg(test)]
     fn step(&mut self) {
         self.steps += 1;
     }

@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use super::*;
 use crate::sentence::Language;
 
-const RULES: &str = include_str!("../../../data/golden_rules.txt");
+pub(super) const RULES: &str = include_str!("../../../data/golden_rules.txt");
+pub(super) const HELD_OUT: &str = include_str!("../../../data/held_out_sentences.txt");
 
-fn cases(file: &'static str) -> impl Iterator<Item = (&'static str, Vec<String>)> {
+pub(super) fn cases(file: &'static str) -> impl Iterator<Item = (&'static str, Vec<String>)> {
     file.lines().filter(|line| !line.starts_with('#')).filter_map(|line| {
         let (code, marked) = line.split_once('\t')?;
         Some((code, marked.replace("\\n", "\n").split('|').map(str::to_owned).collect()))
@@ -45,7 +46,6 @@ fn golden_rules_hold_when_the_language_is_given() {
 
 #[test]
 fn held_out_sentences_are_found() {
-    let texts = include_str!("../../../data/held_out_sentences.txt");
-    let found = cases(texts).filter(|(_, expected)| holds(expected, None)).count();
-    assert_eq!((found, cases(texts).count()), (150, 156));
+    let found = cases(HELD_OUT).filter(|(_, expected)| holds(expected, None)).count();
+    assert_eq!((found, cases(HELD_OUT).count()), (150, 156));
 }

@@ -2,6 +2,8 @@
 
 mod cases;
 mod golden;
+mod languages;
+mod lateness;
 mod laws;
 mod lengths;
 
