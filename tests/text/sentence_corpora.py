@@ -23,7 +23,7 @@ def cases(path: Path) -> Iterator[tuple[str, list[str]]]:
 
 
 def scores(path: Path, segment: Segment) -> dict[str, tuple[int, int]]:
-    """Per language: texts whose sentences were all found, and texts. White space is not compared."""
+    """Per language: texts whose sentences were all found, and texts. White space is ignored."""
     found: Counter[str] = Counter()
     total: Counter[str] = Counter()
     for language, expected in cases(path):

@@ -147,5 +147,5 @@ def test_an_unknown_mode_is_refused() -> None:
 
 
 def test_an_unknown_language_is_refused() -> None:
-    with pytest.raises(ValueError, match='`auto` or one of am, ar, .* not "xx"'):
+    with pytest.raises(ValueError, match=r'`auto` or one of am, ar, .* not "xx"'):
         SentenceSplitter(language="xx")

@@ -90,6 +90,18 @@ impl Held {
         }
     }
 
+    /// As `push`, for ASCII letters and digits.
+    pub(super) fn push_letters(&mut self, letters: &str) {
+        if letters.is_empty() {
+            return;
+        }
+        self.text.push_str(letters);
+        self.chars += letters.len();
+        self.content = self.chars;
+        self.has_word = true;
+        self.word_has_word = true;
+    }
+
     /// Hands on what stands before `cut`, after which there is at most a word, or a dash with white space: each character
     /// moves once at most.
     pub(super) fn cut(&mut self, cut: Cut, out: &mut impl FnMut(&str)) {

@@ -72,7 +72,13 @@ impl Splitter {
     /// Feeds one piece of text (in simple mode: one token) and hands every sentence it completes to `out`.
     pub fn put(&mut self, text: &str, mut out: impl FnMut(&str)) {
         match &mut self.state {
-            State::Normal(scan) => text.chars().for_each(|c| scan.feed(c, &mut out)),
+            State::Normal(scan) => {
+                let mut rest = scan.feed_letters(text).chars();
+                while let Some(c) = rest.next() {
+                    scan.feed(c, &mut out);
+                    rest = scan.feed_letters(rest.as_str()).chars();
+                }
+            }
             State::Simple(held) => {
                 held.push_str(text);
                 if text.trim_end().ends_with(['.', '!', '?']) {

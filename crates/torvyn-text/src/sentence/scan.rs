@@ -91,6 +91,19 @@ impl Scan {
         Some(held.into_text())
     }
 
+    /// The letters and digits that `text` begins with, most of any text, in one go where they decide nothing; gives the
+    /// rest of it.
+    pub(super) fn feed_letters<'t>(&mut self, text: &'t str) -> &'t str {
+        let is_in_word = matches!(self.phase, Phase::Body) && self.atoms.is_outside();
+        if self.options.max > 0 || !is_in_word || self.quotes.is_open() {
+            return text;
+        }
+        let end = text.bytes().position(|b| !b.is_ascii_alphanumeric()).unwrap_or(text.len());
+        let (letters, rest) = text.split_at(end);
+        self.held.push_letters(letters);
+        rest
+    }
+
     pub(super) fn feed(&mut self, c: char, out: &mut impl FnMut(&str)) {
         if self.options.max > 0 && self.held.chars() >= self.options.max {
             self.cut_at_max(out);
