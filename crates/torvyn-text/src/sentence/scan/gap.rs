@@ -36,6 +36,11 @@ impl Scan {
         if c.is_whitespace() {
             return self.space(c, kind, stop, newlines);
         }
+        if newlines == 0 && kind == Kind::Flow && stop.is_none() && self.next_item.is_empty() {
+            // Between two words of a line, as after most words.
+            self.held.begin_word();
+            return self.body(c, out);
+        }
         if newlines == 0 && kind != Kind::Flow && self.quotes.closes_apart(c) {
             self.phase = Phase::Stop(Stop::spaced_quote(self.held.len()));
             return self.push(c);
