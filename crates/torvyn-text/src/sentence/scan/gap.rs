@@ -45,14 +45,25 @@ impl Scan {
             self.phase = Phase::Stop(Stop::spaced_quote(self.held.len()));
             return self.push(c);
         }
+        self.begin_word(c, kind, newlines, stop, out);
+    }
+
+    fn begin_word(
+        &mut self,
+        c: char,
+        kind: Kind,
+        newlines: u8,
+        stop: Option<Stop>,
+        out: &mut impl FnMut(&str),
+    ) {
         let cut = self.held.here();
         self.held.begin_word();
-        if newlines >= 2 || (newlines == 1 && kind == Kind::Flow && self.ends_heading(c)) {
-            self.begin_line(newlines);
+        let ends_heading = newlines == 1 && kind == Kind::Flow && self.ends_heading(c);
+        self.begin_line(newlines);
+        if newlines >= 2 || ends_heading {
             self.boundary(cut, out);
             return self.body(c, out);
         }
-        self.begin_line(newlines);
         let kind = match kind {
             Kind::Flow if newlines == 1 && may_begin_mark(c) => Kind::Flow,
             Kind::Flow if newlines == 0 && self.may_be_next_item(c) => Kind::NextItem,
