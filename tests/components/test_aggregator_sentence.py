@@ -2,8 +2,8 @@
 
 import pytest
 
-from torvyn import Element
-from torvyn.components.aggregator_sentence import Sentence
+from torvyn import Element, Flow
+from torvyn.components.aggregator_sentence import LANGUAGES, Sentence
 from torvyn.components.source_scripted import DEFAULT_TOKENS
 from torvyn.errors import ContractError
 
@@ -59,3 +59,30 @@ def test_what_waits_is_sent_after_a_silence(start, clock):
 def test_a_least_above_the_most_is_refused(start):
     with pytest.raises(ContractError, match="`min` is more than `max`"):
         start(Sentence, {"min": 9, "max": 5})
+
+
+def test_an_unknown_language_is_refused_with_the_known_ones(start):
+    with pytest.raises(ContractError, match="`language` has no rules for 'english'") as caught:
+        start(Sentence, {"language": "english"})
+    assert "am, ar, bg" in caught.value.render()
+
+
+@needs_splitter
+def test_the_component_knows_the_languages_of_the_splitter():
+    assert list(LANGUAGES) == text.SentenceSplitter.languages()
+
+
+@needs_splitter
+@pytest.mark.parametrize(
+    ("language", "expected"),
+    [
+        ("de", ["Zimmer 3. Stock ist gut. ", "Ja."]),
+        ("en", ["Zimmer 3. ", "Stock ist gut. ", "Ja."]),
+    ],
+)
+def test_the_language_decides_how_a_number_is_read(start, language, expected):
+    whole = "".join(expected)
+    assert sentences(start(Sentence, {"language": language}), list(whole)) == expected
+    # The class itself runs as a native stage, a class of one's own in Python.
+    for component in (Sentence, type("Own", (Sentence,), {})):
+        assert [*Flow([*whole], component({"language": language})).text()] == expected

@@ -114,7 +114,14 @@ def test_teardown_without_init_is_harmless(stem):
             {"mode": "simple", "max": 9, "idle_flush": "50ms"},
             (
                 "sentence",
-                {"mode": "simple", "first_min": 0, "min": 0, "max": 9, "idle_flush_s": 0.05},
+                {
+                    "mode": "simple",
+                    "language": "auto",
+                    "first_min": 0,
+                    "min": 0,
+                    "max": 9,
+                    "idle_flush_s": 0.05,
+                },
             ),
         ),
         (Null, "", ("null", {})),

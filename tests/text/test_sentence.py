@@ -15,6 +15,24 @@ PARTS = [
     *(".", "!", "?", "...", "…", "。", "！", "？", "।", " ", " ", "\n", "\n\n", '"', "'", "(", ")"),
     *("「", "」", "*", "<b>", "<", "`", "```", "Dr", "e.g", "U.S", "No", "etc", "J", "1", "3.14"),
     *("The", "she", "word", "你好", "と", "😀", "-", "—", ",", "example.com"),
+    *(
+        "[1]",
+        "1.",
+        "2.",
+        "1)",
+        "2)",
+        "•",
+        "# ",
+        "« ",
+        " »",
+        "է:",
+        ";",
+        "der",
+        "und",
+        "Mai",
+        "т",
+        "д",
+    ),
 ]
 texts = st.lists(st.sampled_from(PARTS), max_size=50).map("".join) | st.text()
 lengths = st.fixed_dictionaries(
@@ -22,6 +40,7 @@ lengths = st.fixed_dictionaries(
         "first_min": st.integers(0, 12),
         "min": st.integers(0, 12),
         "max": st.just(0) | st.integers(1, 30),
+        "language": st.sampled_from(["auto", "en", "de", "sk", "ru"]),
     }
 )
 
@@ -125,3 +144,8 @@ def test_clear_forgets_what_is_held() -> None:
 def test_an_unknown_mode_is_refused() -> None:
     with pytest.raises(ValueError, match='`simple` or `normal`, not "loud"'):
         SentenceSplitter("loud")  # type: ignore[arg-type]
+
+
+def test_an_unknown_language_is_refused() -> None:
+    with pytest.raises(ValueError, match=r'`auto` or one of am, ar, .* not "xx"'):
+        SentenceSplitter(language="xx")

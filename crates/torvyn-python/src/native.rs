@@ -56,12 +56,14 @@ fn frames(parameters: &Bound<'_, PyDict>) -> PyResult<Box<dyn Stage>> {
 
 fn sentence(parameters: &Bound<'_, PyDict>) -> PyResult<Box<dyn Stage>> {
     let mode: String = need(parameters, "mode")?;
+    let language: String = need(parameters, "language")?;
     let idle_s: f64 = need(parameters, "idle_flush_s")?;
     let options = Options {
         mode: if mode == "simple" { Mode::Simple } else { Mode::Normal },
         first_min: need(parameters, "first_min")?,
         min: need(parameters, "min")?,
         max: need(parameters, "max")?,
+        language: crate::text::parse_language(&language)?,
     };
     let idle_ns = (idle_s > 0.0).then_some((idle_s * 1e9) as u64);
     Ok(Box::new(SentenceStage::new(Splitter::new(options), idle_ns)))

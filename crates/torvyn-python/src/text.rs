@@ -2,7 +2,7 @@
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use torvyn_text::{Mode, Options, Splitter};
+use torvyn_text::{Language, Mode, Options, Splitter};
 
 /// Text to sentences, as it streams.
 #[pyclass(module = "torvyn._native")]
@@ -13,8 +13,8 @@ pub struct SentenceSplitter {
 #[pymethods]
 impl SentenceSplitter {
     #[new]
-    #[pyo3(signature = (mode="normal", first_min=0, min=0, max=0))]
-    fn new(mode: &str, first_min: usize, min: usize, max: usize) -> PyResult<Self> {
+    #[pyo3(signature = (mode="normal", first_min=0, min=0, max=0, language="auto"))]
+    fn new(mode: &str, first_min: usize, min: usize, max: usize, language: &str) -> PyResult<Self> {
         let mode = match mode {
             "simple" => Mode::Simple,
             "normal" => Mode::Normal,
@@ -23,8 +23,14 @@ impl SentenceSplitter {
                 return Err(PyValueError::new_err(message));
             }
         };
-        let options = Options { mode, first_min, min, max };
+        let options = Options { mode, first_min, min, max, language: parse_language(language)? };
         Ok(Self { splitter: Splitter::new(options) })
+    }
+
+    /// The codes of the languages that a splitter can be given.
+    #[staticmethod]
+    fn languages() -> Vec<&'static str> {
+        Language::codes()
     }
 
     /// Feeds a piece of text (in simple mode: one token); answers with the sentences it completes.
@@ -54,6 +60,18 @@ impl SentenceSplitter {
     fn held_bytes(&self) -> usize {
         self.splitter.held_bytes()
     }
+}
+
+/// `auto` leaves the language to be detected.
+pub fn parse_language(code: &str) -> PyResult<Option<Language>> {
+    if code == "auto" {
+        return Ok(None);
+    }
+    let language = Language::from_code(code);
+    language.map(Some).ok_or_else(|| {
+        let message = format!("language is `auto` or one of {}, not {code:?}", Language::codes().join(", "));
+        PyValueError::new_err(message)
+    })
 }
 
 /// Bytes to text, as they stream.

@@ -17,7 +17,7 @@ pub mod vocabulary;
 pub use blocklist::Blocklist;
 pub use guard::GuardStage;
 pub use holdback::StopStrings;
-pub use sentence::{Mode, Options, Splitter};
+pub use sentence::{Language, Mode, Options, Splitter};
 pub use stages::{BlocklistStage, SentenceStage};
 pub use streamer::{Bad, Policies, StreamError, Streamer, Unknown};
 pub use utf8::Utf8Decoder;

@@ -17,6 +17,15 @@ from torvyn.contract import Aggregator, Element
 if TYPE_CHECKING:
     from torvyn.text import SentenceSplitter
 
+# fmt: off
+LANGUAGES = (
+    "am", "ar", "bg", "bn", "cs", "da", "de", "el", "en", "es", "fa", "fi", "fr", "gu", "he", "hi",
+    "hu", "hy", "it", "ja", "ka", "kk", "km", "kn", "ko", "ml", "mr", "my", "nb", "ne", "nl", "nn",
+    "no", "pa", "pl", "pt", "ro", "ru", "sk", "sv", "ta", "te", "th", "tr", "uk", "ur", "zh",
+)
+# fmt: on
+"""`SentenceSplitter.languages()`, known without the native module."""
+
 SPEC = Spec(
     name="sentence",
     role="aggregator",
@@ -29,6 +38,13 @@ SPEC = Spec(
             "The rules of written language, with nothing trimmed; or a sentence at each token "
             "that ends in `.`, `!` or `?`, trimmed.",
             choices=("normal", "simple"),
+        ),
+        Option(
+            "language",
+            "text",
+            "auto",
+            "The language of the text as an ISO 639-1 code, which decides how some abbreviations "
+            "and numbers are read; `auto` detects it. In simple mode it has no meaning.",
         ),
         Option("first_min", "integer", 0, "The least characters of the first one.", minimum=0),
         Option("min", "integer", 0, "The least characters of each other one.", minimum=0),
@@ -90,12 +106,20 @@ class Sentence(Aggregator):
 
         options = self._options
         return SentenceSplitter(
-            mode=options["mode"], first_min=first_min, min=options["min"], max=options["max"]
+            mode=options["mode"],
+            first_min=first_min,
+            min=options["min"],
+            max=options["max"],
+            language=options["language"],
         )
 
 
 def _parse(config: Any) -> dict[str, Any]:
     options = parse_config(SPEC, config)
+    language = options["language"]
+    if language not in ("auto", *LANGUAGES):
+        known = f"`language` takes auto or one of: {', '.join(LANGUAGES)}"
+        raise wrong_config(SPEC, f"`language` has no rules for {language!r}", known)
     limit = options["max"]
     for name in ("first_min", "min"):
         if limit and options[name] > limit:

@@ -44,6 +44,11 @@ pub(super) struct Atoms {
 }
 
 impl Atoms {
+    /// Outside of tags and code, where a letter or a digit changes nothing.
+    pub(super) fn is_outside(&self) -> bool {
+        self.state == State::Outside
+    }
+
     pub(super) fn see(&mut self, c: char) -> Place {
         match self.state {
             State::Outside => {

@@ -18,6 +18,7 @@ pub(super) struct Held {
     chars: usize,
     content: usize,
     has_word: bool,
+    previous_start: usize,
     word_start: usize,
     word_has_word: bool,
     last_space: Option<Cut>,
@@ -47,12 +48,18 @@ impl Held {
         self.text.get(self.word_start..end).unwrap_or("")
     }
 
+    /// The word before the current one, if nothing was cut between them.
+    pub(super) fn previous_word(&self) -> &str {
+        self.text.get(self.previous_start..self.word_start).unwrap_or("").trim_end()
+    }
+
     /// Whether the current word has a letter, a digit or an emoji.
     pub(super) fn word_has_word(&self) -> bool {
         self.word_has_word
     }
 
     pub(super) fn begin_word(&mut self) {
+        self.previous_start = self.word_start;
         self.word_start = self.text.len();
         self.word_has_word = false;
     }
@@ -83,16 +90,30 @@ impl Held {
         }
     }
 
-    /// Hands on what stands before `cut`, after which there is no white space: each character moves once at most.
+    /// As `push`, for ASCII letters and digits.
+    pub(super) fn push_letters(&mut self, letters: &str) {
+        if letters.is_empty() {
+            return;
+        }
+        self.text.push_str(letters);
+        self.chars += letters.len();
+        self.content = self.chars;
+        self.has_word = true;
+        self.word_has_word = true;
+    }
+
+    /// Hands on what stands before `cut`, after which there is at most a word, or a dash with white space: each character
+    /// moves once at most.
     pub(super) fn cut(&mut self, cut: Cut, out: &mut impl FnMut(&str)) {
         out(&self.text[..cut.bytes]);
         self.text.drain(..cut.bytes);
         self.chars -= cut.chars;
-        self.content = self.chars;
+        self.content = self.text.trim_end().chars().count();
         self.word_has_word &= self.chars > 0;
         self.has_word = self.word_has_word;
         self.word_start = self.word_start.saturating_sub(cut.bytes);
-        self.last_space = None;
+        self.previous_start = self.previous_start.saturating_sub(cut.bytes).min(self.word_start);
+        self.last_space = (self.content < self.chars).then(|| self.here());
         #[cfg(test)]
         {
             self.moved_bytes += self.text.len();

@@ -9,7 +9,7 @@ pub(super) enum Mark {
     Ellipsis,
     /// `!`, `?` and their Latin kin.
     Bang,
-    /// A full stop that is followed by neither white space nor another mark as a rule: final at once.
+    /// A full stop that no abbreviation and no number has: final at once.
     AtOnce,
     /// Any other stop of a non-Latin script: final unless white space, a closer or another stop follows.
     Script,
@@ -21,10 +21,12 @@ pub(super) fn mark(c: char) -> Mark {
         '.' => Mark::Dot,
         '!' | '?' | '‼' | '‽' | '⁇' | '⁈' | '⁉' | '\u{37e}' => Mark::Bang,
         '…' => Mark::Ellipsis,
-        '。' | '｡' => Mark::AtOnce,
-        // full-width, Devanagari, Armenian, Arabic and Urdu, Ethiopic, Myanmar, Khmer, Mongolian, Lisu, Balinese
-        '！' | '？' | '．' | '।' | '॥' | '։' | '؟' | '۔' | '።' | '፧' | '፨' | '။' | '។' | '៕' | '᠃' | '᠉'
-        | '꓿' | '᭞' | '᭟' => Mark::Script,
+        // ideographic, Devanagari, Urdu, Myanmar, Ethiopic, Armenian
+        '。' | '｡' | '।' | '۔' | '။' | '።' | '։' => Mark::AtOnce,
+        // full-width, Devanagari, Arabic, Ethiopic, Khmer, Mongolian, Lisu, Balinese
+        '！' | '？' | '．' | '॥' | '؟' | '፧' | '፨' | '។' | '៕' | '᠃' | '᠉' | '꓿' | '᭞' | '᭟' => {
+            Mark::Script
+        }
         _ => Mark::Other,
     }
 }
@@ -58,9 +60,10 @@ pub(super) fn is_closing_quote(c: char) -> bool {
     )
 }
 
-/// What may stand between a stop and the white space after it: closing quotes, emphasis marks, emoji.
+/// What may stand between a stop and the white space after it: closing quotes, emphasis marks, numbers of
+/// notes, emoji.
 pub(super) fn is_closer(c: char) -> bool {
-    is_closing_quote(c) || matches!(c, '*' | '_' | '~') || is_emoji(c)
+    is_closing_quote(c) || matches!(c, '*' | '_' | '~') || is_superscript(c) || is_emoji(c)
 }
 
 /// What may stand before the first letter of a sentence.
@@ -93,6 +96,28 @@ pub(super) fn is_dash(c: char) -> bool {
 /// Punctuation that carries a sentence on.
 pub(super) fn is_comma(c: char) -> bool {
     matches!(c, ',' | ';' | ':' | '、' | '，' | '；' | '：' | '،' | '؛')
+}
+
+/// What begins an item of a list and is no dash, so that it may stand within a line too.
+pub(super) fn is_bullet(c: char) -> bool {
+    matches!(c, '•' | '⁃' | '‣' | '◦' | '▪' | '●')
+}
+
+fn is_superscript(c: char) -> bool {
+    matches!(c, '¹' | '²' | '³' | '⁰' | '⁴'..='⁹')
+}
+
+/// Letters of the scripts in which a Latin mark has another meaning.
+pub(super) fn is_armenian(c: char) -> bool {
+    matches!(c, '\u{531}'..='\u{556}' | '\u{561}'..='\u{587}')
+}
+
+pub(super) fn is_greek(c: char) -> bool {
+    matches!(c, '\u{370}'..='\u{3ff}' | '\u{1f00}'..='\u{1fff}') && c.is_alphabetic()
+}
+
+pub(super) fn is_cyrillic(c: char) -> bool {
+    matches!(c, '\u{400}'..='\u{52f}')
 }
 
 pub(super) fn is_emoji(c: char) -> bool {

@@ -1,15 +1,20 @@
-//! Text to sentences, as it streams. Constant cost a character; what is held is the sentence and at most one word more.
+//! Text to sentences, as it streams. Constant cost per character; what is held is the sentence and at most one word more.
 //!
 //! `Simple` is defined by tokens: a token that ends in `.`, `!` or `?` ends the sentence, which leaves trimmed.
 //! `Normal` is defined by characters: nothing is trimmed, the outputs joined are the input, and they are the same for
 //! every split of it. White space after a boundary belongs to the sentence before, so a boundary is known when the next
-//! word begins. One exception buys latency: `。` leaves at once, as no white space follows it as a rule; what does follow
-//! begins the next sentence. Inside an open quotation `。` waits, so that `「はい。」` stays whole. Other stops of non-Latin
-//! scripts come in runs (`！？`) or before a space (`।`), and wait for one character.
+//! word begins. One exception buys latency: the full stops that no abbreviation and no number has (`。`, `।`, `۔`, `။`,
+//! `።`, `։`) are final at once, and white space that follows begins the next sentence. Inside an open quotation they wait,
+//! so that `「はい。」` stays whole. Other stops of non-Latin scripts come in runs (`！？`) and wait for one character.
 
 mod atoms;
+mod evidence;
+mod headings;
 mod held;
 mod kind;
+mod language;
+mod lexicon;
+mod lists;
 mod marks;
 mod quotes;
 mod scan;
@@ -17,6 +22,8 @@ mod stop;
 #[cfg(test)]
 mod tests;
 mod words;
+
+pub use language::Language;
 
 use scan::Scan;
 
@@ -36,6 +43,8 @@ pub struct Options {
     pub first_min: usize,
     pub min: usize,
     pub max: usize,
+    /// Of the text; `None`: found from the text itself. It has no meaning in simple mode.
+    pub language: Option<Language>,
 }
 
 /// The splitter. After `finish` or `clear` it is as new.
@@ -63,7 +72,13 @@ impl Splitter {
     /// Feeds one piece of text (in simple mode: one token) and hands every sentence it completes to `out`.
     pub fn put(&mut self, text: &str, mut out: impl FnMut(&str)) {
         match &mut self.state {
-            State::Normal(scan) => text.chars().for_each(|c| scan.feed(c, &mut out)),
+            State::Normal(scan) => {
+                let mut rest = scan.feed_letters(text).chars();
+                while let Some(c) = rest.next() {
+                    scan.feed(c, &mut out);
+                    rest = scan.feed_letters(rest.as_str()).chars();
+                }
+            }
             State::Simple(held) => {
                 held.push_str(text);
                 if text.trim_end().ends_with(['.', '!', '?']) {
@@ -113,6 +128,14 @@ impl Splitter {
     fn moved_bytes(&self) -> usize {
         match &self.state {
             State::Normal(scan) => scan.moved_bytes(),
+            State::Simple(_) => 0,
+        }
+    }
+
+    #[cfg(test)]
+    fn counted_bytes(&self) -> usize {
+        match &self.state {
+            State::Normal(scan) => scan.counted_bytes(),
             State::Simple(_) => 0,
         }
     }

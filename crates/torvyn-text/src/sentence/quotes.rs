@@ -23,6 +23,11 @@ impl Quotes {
         self.open.is_some()
     }
 
+    /// Whether `c` closes the open quotation though white space stands before it: `« Oui ! »`.
+    pub(super) fn closes_apart(&self, c: char) -> bool {
+        c == '»' && self.open.is_some_and(|open| open.closer == c)
+    }
+
     pub(super) fn see(&mut self, c: char) {
         let Some(open) = &mut self.open else {
             self.open = closer_of(c).map(|closer| Open { opener: c, closer, depth: 1, length: 0 });

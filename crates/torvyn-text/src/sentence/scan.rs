@@ -1,26 +1,37 @@
-//! The normal mode: one step a character, nothing looked at twice.
+//! The normal mode: one step per character, nothing looked at twice.
 //!
 //! A word is read (`Body`), a stop and its closers (`Stop`), white space (`Gap`), and where the stop alone does not
 //! decide, the beginning of the next word (`Peek`). As each step sees one character and the state, the sentences are
-//! the same however the text was cut into pieces. What `Peek` has read holds no white space, so a cut leaves a rest
-//! of one word at most.
+//! the same however the text was cut into pieces.
+
+mod decision;
+mod gap;
 
 use super::Options;
 use super::atoms::{Atoms, Place};
+use super::evidence::Evidence;
 use super::held::{Cut, Held};
-use super::kind::{Kind, Peek, begins_list_item};
-use super::marks::{Mark, is_cjk, is_closer, is_comma, is_hiragana, is_opener, mark};
+use super::kind::{Kind, Peek};
+use super::language::Languages;
+use super::marks::{Mark, is_armenian, is_closer, mark};
 use super::quotes::Quotes;
 use super::stop::Stop;
-
-const LONGEST_WORD: usize = 64;
 
 #[derive(Debug, Clone, Copy)]
 enum Phase {
     Body,
     Stop(Stop),
-    Gap { kind: Kind, newlines: u8 },
-    Peek { cut: Cut, peek: Peek },
+    /// `stop`: the dots before the white space, which a further dot may continue.
+    Gap {
+        kind: Kind,
+        newlines: u8,
+        stop: Option<Stop>,
+    },
+    Peek {
+        cut: Cut,
+        peek: Peek,
+        stop: Option<Stop>,
+    },
 }
 
 #[derive(Debug, Clone)]
@@ -28,10 +39,17 @@ pub(super) struct Scan {
     options: Options,
     held: Held,
     line_head: bool,
+    /// Where the current line begins in the held text, if all of it is there.
+    line_start: Option<usize>,
     emitted: bool,
     phase: Phase,
     atoms: Atoms,
     quotes: Quotes,
+    evidence: Evidence,
+    /// Of the text before the last stop that needed to know.
+    languages: Languages,
+    /// The mark that the next item of a list within this line has, if there is such a list.
+    next_item: String,
     #[cfg(test)]
     pub(super) steps: usize,
 }
@@ -42,10 +60,14 @@ impl Scan {
             options,
             held: Held::default(),
             line_head: true,
+            line_start: Some(0),
             emitted: false,
             phase: Phase::Body,
             atoms: Atoms::default(),
             quotes: Quotes::default(),
+            evidence: Evidence::new(options.language),
+            languages: Languages::default(),
+            next_item: String::new(),
             #[cfg(test)]
             steps: 0,
         }
@@ -55,21 +77,40 @@ impl Scan {
         self.held.text()
     }
 
-    /// Everything held leaves; tags, code and quotations that are open stay open.
+    /// Everything held leaves; tags, code and quotations that are open stay open, and the language stays known.
     pub(super) fn take(&mut self) -> Option<String> {
         if self.held.len() == 0 {
             return None;
         }
-        let (atoms, quotes) = (std::mem::take(&mut self.atoms), std::mem::take(&mut self.quotes));
         let line_head = self.held.text().ends_with('\n');
-        let held = std::mem::take(&mut self.held).into_text();
-        *self = Self { emitted: true, line_head, atoms, quotes, ..Self::new(self.options) };
-        Some(held)
+        self.evidence.leave(self.held.text());
+        let before = std::mem::replace(self, Self::new(self.options));
+        let Self { held, atoms, quotes, evidence, .. } = before;
+        *self = Self { emitted: true, line_head, atoms, quotes, evidence, ..Self::new(self.options) };
+        self.line_start = line_head.then_some(0);
+        Some(held.into_text())
+    }
+
+    /// The letters and digits that `text` begins with, most of any text, in one go where they decide nothing; gives the
+    /// rest of it.
+    pub(super) fn feed_letters<'t>(&mut self, text: &'t str) -> &'t str {
+        let is_in_word = matches!(self.phase, Phase::Body) && self.atoms.is_outside();
+        if self.options.max > 0 || !is_in_word || self.quotes.is_open() {
+            return text;
+        }
+        let end = text.bytes().position(|b| !b.is_ascii_alphanumeric()).unwrap_or(text.len());
+        let (letters, rest) = text.split_at(end);
+        self.held.push_letters(letters);
+        rest
     }
 
     pub(super) fn feed(&mut self, c: char, out: &mut impl FnMut(&str)) {
         if self.options.max > 0 && self.held.chars() >= self.options.max {
             self.cut_at_max(out);
+        }
+        if c == '`' && self.held.text().ends_with(is_armenian) {
+            // The `but` sign of Armenian is often written as a backtick, and opens no code.
+            return self.text(c, out);
         }
         match self.atoms.see(c) {
             Place::Text => self.text(c, out),
@@ -98,8 +139,8 @@ impl Scan {
         match self.phase {
             Phase::Body => self.body(c, out),
             Phase::Stop(stop) => self.stop(c, stop, out),
-            Phase::Gap { kind, newlines } => self.gap(c, kind, newlines, out),
-            Phase::Peek { cut, peek } => self.peek(c, cut, peek, out),
+            Phase::Gap { kind, newlines, stop } => self.gap(c, kind, newlines, stop, out),
+            Phase::Peek { cut, peek, stop } => self.peek(c, cut, peek, stop, out),
         }
         self.quotes.see(c);
     }
@@ -107,13 +148,20 @@ impl Scan {
     fn body(&mut self, c: char, out: &mut impl FnMut(&str)) {
         self.phase = Phase::Body;
         if c.is_whitespace() {
-            return self.space(c, Kind::Flow, 0);
+            if self.line_head {
+                self.note_item();
+            }
+            return self.space(c, Kind::Flow, None, 0);
         }
         if c == '<' && self.held.word_has_word() {
             // The tag that may begin here hides the word from the white space after it.
             self.line_head = false;
         }
         let core_end = self.held.len();
+        if self.is_stop_in_script(c, core_end) {
+            self.phase = Phase::Stop(Stop::in_script(core_end));
+            return self.push(c);
+        }
         self.push(c);
         match mark(c) {
             Mark::Other => {}
@@ -126,125 +174,70 @@ impl Scan {
     }
 
     fn stop(&mut self, c: char, mut stop: Stop, out: &mut impl FnMut(&str)) {
+        if stop.is_in_citation() || c == '[' {
+            return self.citation(c, stop, out);
+        }
         if c.is_whitespace() {
             let kind = self.kind_of(stop);
-            return self.space(c, kind, 0);
+            return self.space(c, kind, Some(stop).filter(|stop| stop.is_dots()), 0);
         }
-        let is_mark = mark(c) != Mark::Other;
         if mark(c) == Mark::AtOnce && !self.quotes.is_open() {
             return self.body(c, out);
         }
-        if is_mark || is_closer(c) || c == '<' {
-            stop.extend(c);
-            self.phase = Phase::Stop(stop);
+        if c == ']' && self.is_omission(stop) {
+            self.phase = Phase::Body;
             return self.push(c);
         }
-        if self.ends_before(c, stop) {
-            self.boundary(self.held.here(), out);
-            self.held.begin_word();
-        }
-        self.body(c, out);
-    }
-
-    /// Whether a stop is final though `c` follows without white space.
-    fn ends_before(&self, c: char, stop: Stop) -> bool {
-        if stop.is_script() {
-            let goes_on =
-                is_comma(c) || (stop.closed() && is_hiragana(c)) || (stop.may_be_decimal() && c.is_numeric());
-            return !self.quotes.is_open() && !goes_on;
-        }
-        is_cjk(c)
-            && match self.kind_of(stop) {
-                Kind::Plain => !self.before(stop).ends_with(char::is_numeric),
-                _ => false,
+        if self.is_stop_in_script(c, stop.core_end()) {
+            stop = Stop::in_script(stop.core_end());
+        } else if mark(c) != Mark::Other || is_closer(c) || c == '<' {
+            stop.extend(c);
+        } else {
+            if self.ends_before(c, stop) {
+                self.boundary(self.held.here(), out);
+                self.held.begin_word();
             }
-    }
-
-    fn space(&mut self, c: char, kind: Kind, newlines: u8) {
-        if self.held.word_has_word() {
-            self.line_head = false;
+            return self.body(c, out);
         }
-        let more = match c {
-            '\n' => 1,
-            '\u{2029}' => 2,
-            _ => 0,
-        };
-        self.line_head |= more > 0;
-        self.phase = Phase::Gap { kind, newlines: newlines.saturating_add(more) };
+        self.phase = Phase::Stop(stop);
         self.push(c);
     }
 
-    fn gap(&mut self, c: char, kind: Kind, newlines: u8, out: &mut impl FnMut(&str)) {
-        if c.is_whitespace() {
-            return self.space(c, kind, newlines);
-        }
-        let cut = self.held.here();
-        self.held.begin_word();
-        if newlines >= 2 {
-            self.boundary(cut, out);
-            return self.body(c, out);
-        }
-        if kind == Kind::Flow && !(newlines == 1 && begins_list_item(c)) {
-            return self.body(c, out);
-        }
-        self.peek(c, cut, Peek::new(kind, newlines > 0), out);
-    }
-
-    fn peek(&mut self, c: char, cut: Cut, mut peek: Peek, out: &mut impl FnMut(&str)) {
-        let Some(is_boundary) = peek.see(c, &self.held.text()[cut.bytes..]) else {
-            self.phase = Phase::Peek { cut, peek };
+    fn citation(&mut self, c: char, mut stop: Stop, out: &mut impl FnMut(&str)) {
+        if stop.cite(c) {
+            self.phase = Phase::Stop(stop);
             return self.push(c);
-        };
-        if is_boundary {
-            self.boundary(cut, out);
-        }
-        if let Some(number) = self.held.text().strip_suffix('.') {
-            // The number of a list item was looked at with its dot.
-            return self.stop(c, Stop::new('.', number.len()), out);
         }
         self.body(c, out);
-    }
-
-    fn kind_of(&self, stop: Stop) -> Kind {
-        if stop.is_script() && self.quotes.is_open() {
-            return Kind::Flow;
-        }
-        let is_alone = self.before(stop).ends_with(char::is_whitespace);
-        stop.kind(self.core(stop), self.line_head, is_alone)
-    }
-
-    fn before(&self, stop: Stop) -> &str {
-        self.held.text().get(..stop.core_end()).unwrap_or("")
-    }
-
-    fn core(&self, stop: Stop) -> &str {
-        let word = self.held.word_up_to(stop.core_end());
-        // No rule speaks of longer words, and looking at them again and again would not be flat.
-        if word.len() > LONGEST_WORD {
-            return "";
-        }
-        word.trim_start_matches(is_opener)
     }
 
     fn boundary(&mut self, cut: Cut, out: &mut impl FnMut(&str)) {
         self.line_head = true;
+        self.next_item.clear();
         let Options { first_min, min, .. } = self.options;
         let least = if self.emitted { min } else { first_min };
         if cut.has_word && cut.content >= least {
-            self.held.cut(cut, out);
-            self.emitted = true;
+            self.cut(cut, out);
         }
     }
 
     fn cut_at_max(&mut self, out: &mut impl FnMut(&str)) {
         let cut = self.held.last_space_or_here();
-        self.held.cut(cut, out);
-        self.emitted = true;
+        self.cut(cut, out);
+        let moved = |stop: Option<Stop>| stop.map(|stop| stop.moved(cut.bytes));
         self.phase = match self.phase {
             Phase::Peek { .. } => Phase::Body,
             Phase::Stop(stop) => Phase::Stop(stop.moved(cut.bytes)),
-            phase => phase,
+            Phase::Gap { kind, newlines, stop } => Phase::Gap { kind, newlines, stop: moved(stop) },
+            Phase::Body => Phase::Body,
         };
+    }
+
+    fn cut(&mut self, cut: Cut, out: &mut impl FnMut(&str)) {
+        self.evidence.leave(&self.held.text()[..cut.bytes]);
+        self.held.cut(cut, out);
+        self.line_start = self.line_start.and_then(|start| start.checked_sub(cut.bytes));
+        self.emitted = true;
     }
 
     fn push(&mut self, c: char) {
@@ -255,6 +248,11 @@ impl Scan {
     #[cfg(test)]
     pub(super) fn moved_bytes(&self) -> usize {
         self.held.moved_bytes
+    }
+
+    #[cfg(test)]
+    pub(super) fn counted_bytes(&self) -> usize {
+        self.evidence.counted_bytes
     }
 
     #[cfg(test)]

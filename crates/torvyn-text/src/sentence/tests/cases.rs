@@ -89,10 +89,66 @@ fn small_letters_may_begin_a_sentence() {
 #[test]
 fn list_numbers_stay_with_their_item() {
     check("1. First do this. |2. Then that.");
-    check("Steps:\n|1. Wash\n|2. Dry\n|10) Fold\n|- one\n|* two\n|## Head\ntext");
+    check("Steps:\n|1. Wash\n|2. Dry\n|10) Fold\n|- one\n|* two\n|## Head\n|text");
     check("**1.** Bold item. |a. Letter item. |IV. Roman item. |How many? |5.\n|Fine.");
     check("<b>Total</b> 5. |Next. |<b>1.</b> Item.");
     check("It has\n3.5 grams and\n-5 degrees.");
+}
+
+#[test]
+fn items_of_a_list_within_a_line_are_found_by_their_numbers() {
+    check("1) Wash |2) Dry |3) Fold. |1.) One |2.) Two");
+    check("• 9. The first |• 10. The second |• The third");
+    check("a. Wash b |b. Dry |c. Fold");
+    check("1) There are 3) of them and 2 of those |2) Yes");
+    check("Take 1) salt and 2) pepper");
+}
+
+#[test]
+fn letters_and_bullets_mark_items_at_the_head_of_a_line() {
+    check("Choose\n|a) Red\n|b) Blue\n|• Green\n|iv. Grey");
+    check("we met\nA. Smith and\nab) nothing");
+}
+
+#[test]
+fn a_heading_ends_with_its_line() {
+    check("# Title\n|text. |## Next one\n|- item");
+    check("**Bold title**\n|text goes\non.");
+    check("Introduction\n|This is it. |Not a title here\nBut wrapped.");
+    check("Dear Bob,\nThanks for all. |Best wishes -\nAlice");
+}
+
+#[test]
+fn a_citation_stays_with_the_stop_that_it_follows() {
+    check("It is blue.[1] |The sea.[2][3] |It is.[12, 14] |See.[^note] |Then.¹ |End.");
+    check("Use a.[key] = 1 and x.[not closed. |Next.");
+}
+
+#[test]
+fn brackets_around_dots_stand_for_words_left_out() {
+    check("He [...] Left and […] Returned [...]. |Then.");
+}
+
+#[test]
+fn three_dots_apart_go_on_and_a_fourth_ends() {
+    check("It is . . . I think. |No . . . . |Yes. |.NET works. |Hm. |...so be it.");
+    check("“Less complex. . . .” |Next.");
+}
+
+#[test]
+fn a_dash_and_a_small_letter_go_on_after_a_mark() {
+    check("— Придёшь? — спросил он. |— Да! |- Нет.");
+    check("Really? |— Yes. |Stop! |-5 is cold.");
+}
+
+#[test]
+fn a_name_with_a_mark_ends_a_sentence_before_a_capital() {
+    check("I left Yahoo! in May. |I joined Yahoo! |It was fun.");
+}
+
+#[test]
+fn a_quotation_mark_may_close_after_white_space() {
+    check("Il dit « Oui ! » et partit. |« Non. » |Il resta.");
 }
 
 #[test]
@@ -116,10 +172,10 @@ fn code_is_atomic() {
 #[test]
 fn stops_of_other_scripts_need_no_white_space() {
     check("你好！|真的吗？！|是的。|他说：好。");
-    check("यह एक वाक्य है। |दूसरा वाक्य।|तीसरा॥ ");
-    check("Բարեւ։ |Այո։");
-    check("هل أنت بخير؟ |نعم۔ |شكرا.");
-    check("ሰላም። |ደህና።");
+    check("यह एक वाक्य है।| दूसरा वाक्य।|तीसरा॥ ");
+    check("Բարեւ։| Այո։");
+    check("هل أنت بخير؟ |نعم۔| شكرا.");
+    check("ሰላም።| ደህና።");
     check("３．１４です。|はい．|いいえ。");
 }
 
@@ -130,15 +186,18 @@ fn quotations_in_cjk_stay_whole() {
 }
 
 #[test]
-fn an_ideographic_full_stop_is_final_at_once() {
-    let mut splitter = Splitter::new(Options::default());
-    let mut seen = Vec::new();
-    splitter.put("これは。", |sentence| seen.push(sentence.to_owned()));
-    assert_eq!(seen, ["これは。"]);
-    assert_eq!(splitter.held_bytes(), 0);
-    // The price: white space that does follow begins the next sentence.
-    splitter.put("\n次。", |sentence| seen.push(sentence.to_owned()));
-    assert_eq!(seen, ["これは。", "\n次。"]);
+fn full_stops_that_mean_nothing_else_are_final_at_once() {
+    for first in ["これは。", "यह है।", "یہ ہے۔", "သွားသည်။", "ሰላም።", "Սա է։"]
+    {
+        let mut splitter = Splitter::new(Options::default());
+        let mut seen = Vec::new();
+        splitter.put(first, |sentence| seen.push(sentence.to_owned()));
+        assert_eq!(seen, [first]);
+        assert_eq!(splitter.held_bytes(), 0);
+        // The price: white space that does follow begins the next sentence.
+        splitter.put("\n次。", |sentence| seen.push(sentence.to_owned()));
+        assert_eq!(seen, [first, "\n次。"]);
+    }
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Laws: nothing lost, the same sentences for every split, bounded memory, flat cost.
 
 use super::*;
+use crate::sentence::Language;
 use proptest::prelude::*;
 
 #[rustfmt::skip]
@@ -9,6 +10,8 @@ const PARTS: &[&str] = &[
     "\u{2029}", "\"", "'", "(", ")", "「", "」", "“", "”", "*", "<", ">", "</b>", "<b>", "`", "``", "```", "Dr",
     "e.g", "U.S", "No", "etc", "p.m", "J", "I", "1", "12", "3.14", "The", "He", "she", "EST", "Word", "word",
     "你好", "はい", "と", "😀", "❤️", "-", "—", "#", ",", "é", "example.com", "สวัสดี",
+    "[1]", "[", "]", "[...]", "1.", "2.", "2.)", "1)", "b)", "•", "⁃", "## ", "**", "«", " »", "է", ":", ";", "ναι",
+    "der", "und", "die", "Mai", "XII", "z", "B", "т", "д", "Она", "слово", "Yahoo!", "№", "។", "۔", "¹",
 ];
 
 /// Text rich in what the rules look at.
@@ -18,11 +21,13 @@ fn text() -> impl Strategy<Value = String> {
 
 fn options() -> impl Strategy<Value = Options> {
     let max = prop_oneof![Just(0usize), 1usize..30];
-    (0usize..12, 0usize..12, max).prop_map(|(first_min, min, max)| Options {
+    let language = prop::sample::select(vec!["auto", "en", "de", "sk", "ru", "hy"]);
+    (0usize..12, 0usize..12, max, language).prop_map(|(first_min, min, max, language)| Options {
         mode: Mode::Normal,
         first_min,
         min,
         max,
+        language: Language::from_code(language),
     })
 }
 
@@ -113,8 +118,24 @@ const STEPS_A_CHARACTER: usize = 2;
 
 #[test]
 fn the_cost_of_a_character_is_flat_without_a_boundary() {
-    for token in ["word ", "a.b", "....", "<b", "「", "(", "`x ", "e.g. ", "1\n", "สวัสดี", "\"a ", "- "]
-    {
+    for token in [
+        "word ",
+        "a.b",
+        "....",
+        "<b",
+        "「",
+        "(",
+        "`x ",
+        "e.g. ",
+        "1\n",
+        "สวัสดี",
+        "\"a ",
+        "- ",
+        "der 3. x ",
+        "a.[1",
+        "und\n",
+        ". ",
+    ] {
         let mut splitter = Splitter::new(Options::default());
         let mut characters = 0;
         for _ in 0..100_000 {
@@ -141,5 +162,15 @@ fn a_cut_moves_each_character_once_at_most() {
         assert!(sentences >= 900);
         assert!(splitter.moved_bytes() > 0);
         assert!(splitter.moved_bytes() <= text.len());
+    }
+}
+
+#[test]
+fn each_word_is_counted_once_at_most_to_detect_the_language() {
+    for text in ["der 3. und ", "Word. ", "x.[1] The 12. Mai. ", "Title\nText 5. y"] {
+        let text = text.repeat(1_000);
+        let mut splitter = Splitter::new(Options::default());
+        splitter.put(&text, |_| {});
+        assert!(splitter.counted_bytes() <= text.len(), "{} of {}", splitter.counted_bytes(), text.len());
     }
 }

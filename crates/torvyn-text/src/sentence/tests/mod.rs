@@ -1,6 +1,9 @@
 //! The splitter's behaviour, case by case, and its laws for every text and every split.
 
 mod cases;
+mod golden;
+mod languages;
+mod lateness;
 mod laws;
 mod lengths;
 
