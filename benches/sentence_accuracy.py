@@ -28,7 +28,7 @@ def table(report: Report) -> Table:
         golden = [*_outcomes(DATA / "golden_rules.txt", segment)]
         english = [found for language, found in golden if language == "en"]
         others = [found for language, found in golden if language != "en"]
-        held_out = [found for _, found in _outcomes(DATA / "held_out_sentences.txt", segment)]
+        held_out = [found for _, found in _outcomes(DATA / "development_sentences.txt", segment)]
         accuracy[name] = [sum(english), sum(others), sum(held_out)]
         goals = ("", "") if not name.startswith("torvyn") else _verdicts(sum(english), sum(others))
         cells = [

@@ -8,7 +8,7 @@ from pathlib import Path
 
 DATA = Path(__file__).parents[2] / "crates" / "torvyn-text" / "data"
 GOLDEN_RULES = DATA / "golden_rules.txt"
-HELD_OUT = DATA / "held_out_sentences.txt"
+HELD_OUT = DATA / "development_sentences.txt"
 
 Segment = Callable[[str, str], list[str]]
 """A language and a text to the sentences of the text."""

