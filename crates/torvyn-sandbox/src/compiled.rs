@@ -12,6 +12,7 @@ use crate::describe::Description;
 use crate::engine::{Sandbox, Workshop};
 use crate::fault::SandboxError;
 use crate::host::Host;
+use crate::signature;
 
 pub struct Compiled {
     pub description: Description,
@@ -95,6 +96,7 @@ impl Compiled {
         };
         let (prompt, patient) = (prelink(&workshop.prompt)?, prelink(&workshop.patient)?);
         let exports = Exports::of(&component, &description)?;
+        signature::check(&prompt, &description)?;
         Ok(Self {
             description,
             outcome,

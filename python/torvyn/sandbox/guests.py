@@ -14,12 +14,16 @@ from typing import Any, Final
 
 from torvyn.errors import ContractError, MissingError
 
-ENTRIES: Final = {"c": "component.c", "python": "component.py"}
+ENTRIES: Final = {"c": "component.c", "python": "component.py", "rust": "Cargo.toml"}
 """The file that each language begins with; found in a folder, it names the language."""
 
 
-_WRITTEN: Final = {"c": (".c", ".h"), "python": (".py",)}
-_SKIPPED: Final = {"c": {"build"}, "python": {"build", "tests", "__pycache__"}}
+_WRITTEN: Final = {"c": (".c", ".h"), "python": (".py",), "rust": (".rs", ".toml", ".lock", ".wit")}
+_SKIPPED: Final = {
+    "c": {"build"},
+    "python": {"build", "tests", "__pycache__"},
+    "rust": {"build", "target"},
+}
 """Folders of a component that are no part of it."""
 
 
