@@ -11,6 +11,8 @@ import os
 import re
 import shutil
 import subprocess
+import sys
+import tempfile
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +20,7 @@ from typing import Any, Final
 
 from torvyn import _native
 from torvyn.errors import ContractError, Diagnostic, Location, MissingError
+from torvyn.sandbox import rust_wrapper
 from torvyn.sandbox.guests import Guest, Made, shown
 
 TARGETS: Final = ("wasm32-wasip1", "wasm32-unknown-unknown")
@@ -27,6 +30,7 @@ _CONTRACTS: Final = re.compile(r'path:\s*"([^"]+)"')
 """Where `generate!` finds its WIT, relative to the crate."""
 
 _ALL: Final = "generate_all"
+"""What recent versions of wit-bindgen ask for where a world imports another package."""
 
 
 def toolchain(guest: Guest) -> str:
@@ -88,26 +92,43 @@ def _missing(guest: Guest, what: str, remedy: str) -> MissingError:
 
 
 def _compile(guest: Guest, target: str) -> Path:
+    done = _run_cargo(guest, target, {})
+    if done.returncode != 0 and _ALL in done.stdout:
+        with tempfile.TemporaryDirectory(prefix="torvyn-build-") as folder:
+            done = _run_cargo(guest, target, _wrapping(Path(folder)))
+    messages = list(_messages(done.stdout))
+    if done.returncode != 0:
+        raise _complaints(guest, messages, done.stderr)
+    modules = _modules(messages, (guest.folder / "Cargo.toml").resolve())
+    if len(modules) != 1:
+        message = f"component `{guest.name}` is built to {len(modules)} WebAssembly modules, not 1"
+        hint = 'its `Cargo.toml` has `[lib]` with `crate-type = ["cdylib"]`'
+        raise ContractError("sandbox.compile-failed", message, hint=hint)
+    return modules[0]
+
+
+def _run_cargo(
+    guest: Guest, target: str, variables: dict[str, str]
+) -> subprocess.CompletedProcess[str]:
     manifest = (guest.folder / "Cargo.toml").resolve()
     command = [_cargo(), "build", "--release", "--target", target, "--manifest-path", str(manifest)]
-    done = subprocess.run(
+    return subprocess.run(
         [*command, "--message-format", "json"],
         capture_output=True,
         text=True,
         errors="replace",
         check=False,
         cwd=guest.folder,
-        env={**os.environ, "CARGO_TERM_COLOR": "never"},
+        env={**os.environ, "CARGO_TERM_COLOR": "never", **variables},
     )
-    messages = list(_messages(done.stdout))
-    modules = _modules(messages, manifest)
-    if done.returncode != 0:
-        raise _complaints(guest, messages, done.stderr)
-    if len(modules) != 1:
-        message = f"component `{guest.name}` is built to {len(modules)} WebAssembly modules, not 1"
-        hint = 'its `Cargo.toml` has `[lib]` with `crate-type = ["cdylib"]`'
-        raise ContractError("sandbox.compile-failed", message, hint=hint)
-    return modules[0]
+
+
+def _wrapping(folder: Path) -> dict[str, str]:
+    """Lets `rust_wrapper` add `generate_all` where a `generate!` needs it and does not say so."""
+    script = folder / "rustc"
+    script.write_text(f'#!/bin/sh\nexec {sys.executable} {rust_wrapper.__file__} "$@"\n')
+    script.chmod(0o755)
+    return {"RUSTC_WORKSPACE_WRAPPER": str(script), rust_wrapper.FOLDER: str(folder)}
 
 
 def _messages(text: str) -> Iterator[dict[str, Any]]:
@@ -146,14 +167,13 @@ def _complaint(guest: Guest, message: dict[str, Any]) -> Diagnostic | None:
     if found.get("level") != "error" or not places:
         return None
     place = places[0]
-    file = shown(_source(guest, message, place["file_name"]))
+    file = shown(_source(guest, place["file_name"]))
     location = Location(file, place["line_start"], place["column_start"])
     words = str(found.get("message", ""))
-    hint = f"add `{_ALL}` to its `generate!`" if _ALL in words else None
-    return Diagnostic("sandbox.compile-failed", words.partition("\n")[0], location, hint)
+    return Diagnostic("sandbox.compile-failed", words.partition("\n")[0], location)
 
 
-def _source(guest: Guest, message: dict[str, Any], name: str) -> Path:
+def _source(guest: Guest, name: str) -> Path:
     """Names are relative to the crate's workspace, of which only the crate is known."""
     path = Path(name)
     for folder in (guest.folder, *guest.folder.resolve().parents):
