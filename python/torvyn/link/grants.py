@@ -53,7 +53,9 @@ def check_names(manifest: Manifest, problems: Problems) -> None:
     """Adds a problem for each grant of a component that does not exist: it grants nothing."""
     declared = [record.name for record in manifest.components]
     nodes = (node for flow in manifest.flows.values() for node in flow.nodes.values())
-    known = [*declared, *(node.component for node in nodes if node.component)]
+    # A node may name a file: its component is called by the file's name.
+    files = (Path(node.component) for node in nodes if node.component)
+    known = [*declared, *(file.stem for file in files if file.suffix == ".wasm")]
     for grant in manifest.security.grants.values():
         if grant.name not in known:
             listing = f"the components are {quoted(declared)}" if declared else None
