@@ -29,21 +29,55 @@ used, began = time.process_time(), time.monotonic()
 time.sleep(float(sys.argv[3]))
 answer((time.process_time() - used) / (time.monotonic() - began))
 """
-HOLD = """
-import torvyn
+TRY = """
+import tempfile, torvyn
+
+def tries(prober, lines, grants):
+    folder = Path(tempfile.mkdtemp())
+    (folder / "asked.txt").write_text("".join(line + chr(10) for line in lines))
+    (folder / "Torvyn.toml").write_text(f'''
+[torvyn]
+name = "x"
+version = "0.1.0"
+contract_version = "0.1.0"
+[flow.main.nodes]
+a = {{ component = "lines", config = {{ path = "asked.txt" }} }}
+b = {{ component = "{prober}", call_timeout = "200ms", on_error = "skip" }}
+c = {{ component = "file", config = {{ path = "answers.txt" }} }}
+[[flow.main.edges]]
+from = "a"
+to = "b"
+[[flow.main.edges]]
+from = "b"
+to = "c"
+[security.grants.{Path(prober).stem}]
+capabilities = {json.dumps(grants)}
+''')
+    os.chdir(folder)
+    torvyn.load("Torvyn.toml").flow("main").run()
+    return (folder / "answers.txt").read_text().splitlines()
+"""
+HOLD = (
+    TRY
+    + """
 prober, file = sys.argv[1:]
-guest = part(prober, grants=(f"filesystem:read:{Path(file).parent}",))
-said = [element.text for element in torvyn.Flow([f"hold {file}"], guest)]
+said = tries(prober, [f"hold {file}"], [f"filesystem:read:{Path(file).parent}"])
+assert int(said[0].removeprefix("ok ")) > 0, said
 answer(int(said[0].removeprefix("ok ")))
 """
-PIPE = """
-import torvyn
+)
+PIPE = (
+    TRY
+    + """
 prober, file = sys.argv[1:]
-guest = part(prober, grants=(f"filesystem:read:{Path(file).parent}",), call_timeout_s=0.2)
-list(torvyn.Flow([f"read {file}"] * 20, guest, on_error="skip"))
+note = Path(file).parent / "note.txt"
+asked = [f"read {note}", *[f"read {file}"] * 20]
+said = tries(prober, asked, [f"filesystem:read:{note.parent}"])
+assert said[0] == "ok hello", said
 waiting = [task.read_text() for task in Path("/proc/self/task").glob("*/wchan")]
 answer(len([what for what in waiting if "fifo" in what or "pipe_read" in what]))
 """
+)
 PRINT = r"""
 import io, torvyn
 class Screen(io.StringIO):
@@ -60,7 +94,9 @@ import io, logging, torvyn
 written = io.StringIO()
 logging.getLogger("torvyn").addHandler(logging.StreamHandler(written))
 logging.getLogger("torvyn").setLevel(logging.DEBUG)
-list(torvyn.Flow(["x"], part(sys.argv[1], max_memory_bytes=256 << 20)))
+flow = torvyn.Flow(["x"]).add("loud", part(sys.argv[1]), max_memory_bytes=512 << 20)
+list(flow.connect("source", "loud"))
+assert "xxxx" in written.getvalue(), written.getvalue()
 answer(len(written.getvalue()) / 1024)
 """
 LOUD = """

@@ -102,7 +102,8 @@ def toolchain_missing(guest: Guest, tool: str, extra: str) -> MissingError:
 
 
 def source_missing(guest: Guest) -> ContractError:
-    wanted = " or ".join(f"`{entry}`" for entry in ENTRIES.values())
+    *others, last = (f"`{entry}`" for entry in ENTRIES.values())
+    wanted = f"{', '.join(others)} or {last}"
     return ContractError(
         "sandbox.source-missing",
         f"component `{guest.name}` has nothing to build in `{shown(guest.folder)}`",
