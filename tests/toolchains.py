@@ -6,6 +6,8 @@ import importlib.util
 
 import pytest
 
+import rust_toolchain
+
 needs_zig = pytest.mark.skipif(
     importlib.util.find_spec("ziglang") is None,
     reason="NOT TESTED: guests in C, for want of ziglang: pip install 'torvyn[c]'",
@@ -15,3 +17,4 @@ needs_componentize_py = pytest.mark.skipif(
     reason="NOT TESTED: guests in Python, for want of componentize-py: "
     "pip install 'torvyn[python-guest]'",
 )
+needs_rust = pytest.mark.skipif(rust_toolchain.variables() is None, reason=rust_toolchain.WHY)

@@ -9,6 +9,7 @@ QUESTIONS = (
     "loops",
     "endings",
     "bombs",
+    "reach",
     "compiling",
     "corpus",
     "poison",

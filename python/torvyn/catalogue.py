@@ -167,6 +167,7 @@ CATALOGUE: Final[dict[str, str]] = {
     "link.bad-value": "A flow made in a program has a value that its key may not have.",
     "link.capability-bad": "A text is no capability.",
     "link.capability-denied": "A component asks for a capability that it is not granted.",
+    "link.grant-unknown": "A `[security.grants.NAME]` names no component of the file.",
     "link.capability-unasked": "Warning: a grant of something that the component does not ask for.",
     "link.capability-wished": "Warning: a component can do without a capability, and has to.",
     "link.component-construct": "A component's `__init__` needs arguments or failed.",

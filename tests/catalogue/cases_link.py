@@ -137,6 +137,7 @@ CASES: dict[str, Callable[[Path], object]] = {
     "link.bad-value": zero_depth,
     "link.capability-bad": guest('["disk:read"]'),
     "link.capability-denied": guest('["stdio:stdout"]'),
+    "link.grant-unknown": chain(SOURCE, SINK, extra="[security.grants.x]\ncapabilities = []\n"),
     "link.component-outdated": outdated,
     "link.capability-unasked": warned("[]", '["stdio:stdout"]'),
     "link.capability-wished": warned('["?stdio:stdout"]', "[]"),

@@ -49,7 +49,7 @@ CASES: dict[str, Callable[[Path], object]] = {
     "manifest.unknown-key": text(FLOW + 'componnent = "lines"\n'),
     "manifest.unreadable": a_folder_instead_of_a_file,
     "manifest.unsupported": text(
-        FLOW + '[[component]]\nname = "c"\npath = "c"\nlanguage = "rust"\n'
+        FLOW + '[[component]]\nname = "c"\npath = "c"\nlanguage = "zig"\n'
     ),
     "manifest.variable-undefined": text(FLOW + 'unit = "${TORVYN_TEST_UNSET}"\n'),
     "manifest.wrong-type": text(FLOW + "unit = 3\n"),

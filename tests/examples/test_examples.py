@@ -9,7 +9,12 @@ from pathlib import Path
 import pytest
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-SANDBOXED = ("token-streaming-c", "token-streaming-mixed", "token-streaming-wasm")
+SANDBOXED = (
+    "token-streaming-c",
+    "token-streaming-mixed",
+    "token-streaming-rust",
+    "token-streaming-wasm",
+)
 """They need toolchains; `test_sandboxed_examples.py` is about them."""
 
 NEEDS_MODEL = ("chat-local",)

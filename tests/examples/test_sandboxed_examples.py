@@ -1,4 +1,4 @@
-"""The token-streaming flow in C, in sandboxed Python and mixed prints the same as in-process."""
+"""The token-streaming flow in C, Rust, sandboxed Python and mixed prints the same as in-process."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+import rust_toolchain
 from torvyn.cli.app import group
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 EXPECTED = (EXAMPLES / "token-streaming" / "expected.txt").read_text()
 
-MODULES = {"c": ("ziglang",), "wasm": ("componentize_py",)}
+MODULES: dict[str, tuple[str, ...]] = {"c": ("ziglang",), "wasm": ("componentize_py",), "rust": ()}
 MODULES["mixed"] = (*MODULES["c"], *MODULES["wasm"])
 
 
@@ -22,13 +23,13 @@ MODULES["mixed"] = (*MODULES["c"], *MODULES["wasm"])
 def examples(tmp_path: Path) -> Path:
     """A copy without anything that was built before."""
     for path in EXAMPLES.glob("token-streaming*"):
-        ignored = shutil.ignore_patterns("build", "__pycache__")
+        ignored = shutil.ignore_patterns("build", "target", "__pycache__")
         shutil.copytree(path, tmp_path / path.name, ignore=ignored)
     return tmp_path
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("form", ["c", "mixed", "wasm"])
+@pytest.mark.parametrize("form", ["c", "mixed", "rust", "wasm"])
 def test_a_sandboxed_form_prints_the_same(
     form: str, examples: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -36,6 +37,11 @@ def test_a_sandboxed_form_prints_the_same(
         if importlib.util.find_spec(module) is None:
             pytest.skip(f"NOT TESTED: example token-streaming-{form}, for want of {module}")
     monkeypatch.chdir(examples / f"token-streaming-{form}")
+    if form == "rust":
+        if (variables := rust_toolchain.variables()) is None:
+            pytest.skip(rust_toolchain.WHY)
+        for name, value in variables.items():
+            monkeypatch.setenv(name, value)
     built = CliRunner().invoke(group, ["build"], standalone_mode=False)
     assert built.return_value == 0, built.output
     monkeypatch.setenv("XDG_CACHE_HOME", str(examples / "cache"))

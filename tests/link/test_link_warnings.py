@@ -105,3 +105,13 @@ def test_a_grant_that_is_none_says_which_there_are(manifest: Path, grant: str, h
 
     assert raised.value.diagnostics[0].code == "link.capability-bad"
     assert str(raised.value.diagnostics[0].hint).startswith(hint)
+
+
+def test_a_grant_to_a_component_that_does_not_exist_is_an_error(manifest: Path) -> None:
+    manifest.write_text(manifest.read_text().replace("grants.part]", "grants.prat]"))
+
+    for command in ("check", "run"):
+        done = torvyn(command, cwd=manifest.parent)
+        assert done.returncode == 2
+        assert "error[link.grant-unknown]: `[security.grants.prat]` names no" in done.stderr
+        assert "did you mean `part`?" in done.stderr

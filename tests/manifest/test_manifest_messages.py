@@ -18,7 +18,7 @@ contract_version = "0.1.0"
 [[component]]
 name = "a"
 path = "a"
-language = "rust"
+language = "zig"
 
 [flow.main]
 priorty = "high"
@@ -48,10 +48,10 @@ hint: did you mean `name`?
 error[manifest.wrong-type]: `version` is an integer, not a string
   at flows/Torvyn.toml:3:11, torvyn.version
 
-error[manifest.unsupported]: `language = "rust"` is not supported by this build
+error[manifest.unsupported]: `language = "zig"` is not supported by this build
   at flows/Torvyn.toml:9:12, component[0].language
 
-hint: this build runs `python`, `c` and `wasm`
+hint: this build runs `python`, `c`, `rust` and `wasm`
 
 error[manifest.unknown-key]: there is no key `priorty` in `[flow.NAME]`
   at flows/Torvyn.toml:12:1, flow.main.priorty

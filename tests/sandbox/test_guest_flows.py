@@ -10,6 +10,7 @@ import pytest
 
 import torvyn
 from torvyn.errors import FlowError, Internal, InvalidInput, LinkError
+from torvyn.link.project import check
 from torvyn.sandbox.component import guest_class
 
 Project = Callable[..., Path]
@@ -195,3 +196,13 @@ def test_a_file_that_is_no_component_is_refused(tmp_path: Path) -> None:
         compiling.compile_component(bad, "bad")
 
     assert caught.value.code == "sandbox.invalid"
+
+
+def test_a_component_with_other_types_than_the_contract_is_refused_by_check(
+    project: Project,
+) -> None:
+    found = check(project(node("source"), node("wrong-signature"), node("sink")))
+
+    assert [problem.code for problem in found] == ["sandbox.contract"]
+    assert "`evaluate` has other types" in found[0].message
+    assert "build it against the contracts" in str(found[0].hint)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import resource
+import socket
 from pathlib import Path
 
 import pytest
@@ -76,3 +78,61 @@ def test_a_hard_link_inside_the_folder_is_a_file_of_the_folder(project, data: Pa
     answers, denied = project.try_(f"read {data}/shared.txt", grants=["filesystem:read:data"])
 
     assert (answers, denied) == (["ok secret"], {})
+
+
+def test_a_guest_holds_a_bounded_number_of_files_open(project, data: Path) -> None:
+    asked = (f"hold {data}/note.txt", f"read {data}/note.txt", "release", f"read {data}/note.txt")
+
+    answers, denied = project.try_(*asked, grants=["filesystem:read:data"])
+
+    # Of 64, the granted folder and the guest's three channels take four.
+    assert answers == ["ok 60", "no", "ok", "ok hello"]
+    assert denied == {"descriptors": 2}
+
+
+def test_the_host_keeps_a_quarter_of_its_descriptors(project, data: Path) -> None:
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    in_use = len(os.listdir("/proc/self/fd"))
+    spare = 20
+    resource.setrlimit(resource.RLIMIT_NOFILE, ((in_use + spare) * 4 // 3, limits[1]))
+    try:
+        answers, _ = project.try_(f"hold {data}/note.txt", grants=["filesystem:read:data"])
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+
+    assert 0 <= int(answers[0].removeprefix("ok ")) <= spare
+
+
+@pytest.mark.parametrize("kind", ["pipe", "socket"])
+def test_what_may_be_waited_for_without_end_is_not_opened(
+    project, data: Path, kind: str, tmp_path: Path
+) -> None:
+    if kind == "pipe":
+        os.mkfifo(data / kind)
+    else:
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(str(data / kind))
+    (data / "by-link").symlink_to(data / kind)
+    asked = [f"read {data}/{kind}", f"read {data}/by-link", f"write {data}/{kind}"]
+
+    answers, denied = project.try_(*asked, grants=["filesystem:write:data"])
+
+    assert answers == ["no"] * 3
+    assert sum(denied.values()) == 3
+
+
+def test_no_thread_is_left_by_a_guest_that_wants_to_read_a_pipe(project, data: Path) -> None:
+    os.mkfifo(data / "pipe")
+    project.try_(f"read {data}/note.txt", grants=["filesystem:read:data"])
+
+    answers, _ = project.try_(*[f"read {data}/pipe"] * 20, grants=["filesystem:read:data"])
+
+    assert answers == ["no"] * 20
+    waiting = [task.read_text() for task in Path("/proc/self/task").glob("*/wchan")]
+    assert not [what for what in waiting if "fifo" in what or "pipe_read" in what]
+
+
+def test_devices_are_not_opened(project) -> None:
+    answers, denied = project.try_("read /dev/zero", grants=["filesystem:read:/dev"])
+
+    assert (answers, denied) == (["no"], {"filesystem:read": 1})

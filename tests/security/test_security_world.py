@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import logging
 from pathlib import Path
 
@@ -73,6 +74,33 @@ def test_prints_without_a_grant_go_to_the_log_with_their_controls_shown(
 
     assert "tries: a\\x1b[2Jb" in caplog.text
     assert "\x1b" not in caplog.text + capsys.readouterr().out
+
+
+class Screen(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+HOSTILE = "a\x1b[2Jb\u202ec\x9bd\u2028e"
+
+
+@pytest.mark.parametrize("stream", [Screen(), io.StringIO()])
+def test_granted_prints_reach_a_terminal_with_their_controls_shown_and_a_file_as_they_are(
+    project, monkeypatch, stream
+) -> None:
+    monkeypatch.setattr("sys.stdout", stream)
+
+    project.try_(f"print {HOSTILE}", grants=["stdio:stdout"])
+
+    shown = "a\\x1b[2Jb\\u202ec\\x9bd\\u2028e"
+    assert stream.getvalue() == (shown if stream.isatty() else HOSTILE) + "\n"
+
+
+def test_controls_of_direction_are_shown_in_the_log(project, caplog) -> None:
+    with caplog.at_level(logging.INFO, "torvyn"):
+        project.try_(f"print {HOSTILE}", grants=[])
+
+    assert "tries: a\\x1b[2Jb\\u202ec\\x9bd\\u2028e" in caplog.text
 
 
 def test_a_seed_without_deterministic_is_refused(project) -> None:

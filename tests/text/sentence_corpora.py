@@ -1,4 +1,4 @@
-"""Marked texts: the golden rules and the held-out sentences, with how they are scored."""
+"""Marked texts: the golden rules and sentences of our own, with how they are scored."""
 
 from __future__ import annotations
 

@@ -293,7 +293,8 @@ fn output(symbols: &Symbols, value: &Bound<'_, PyAny>) -> PyResult<Emission> {
     let mut made = plain(&data, if text { ContentType::TEXT } else { ContentType::BINARY })
         .map_err(|error| pyo3::exceptions::PyValueError::new_err(error.message))?;
     let content_type = value.getattr("content_type")?;
-    if !content_type.is_none() {
+    // An empty name says nothing, as in the contract of guests.
+    if content_type.is_truthy()? {
         let name: String = content_type.extract()?;
         (made.payload, made.content_type) = made.payload.named(content_name(&name)?);
     }

@@ -114,7 +114,7 @@ impl PyElement {
             let kind = data.get_type().name()?;
             return Err(PyTypeError::new_err(format!("an element's data is str or bytes, not {kind}")));
         };
-        let content_type = match content_type {
+        let content_type = match content_type.filter(|name| !name.is_empty()) {
             Some(name) => content_name(name)?,
             None => default,
         };

@@ -100,6 +100,7 @@ pub fn made_step<'py>(
     Err(wrong(role, &value))
 }
 
+/// One item of several; None is nothing, in a list as in a generator.
 pub fn emit_item(
     py: Python<'_>,
     symbols: &Symbols,
@@ -112,6 +113,7 @@ pub fn emit_item(
             out.emit(made);
             Ok(())
         }
+        None if item.is_none() => Ok(()),
         None => Err(wrong(role, item)),
     }
 }

@@ -26,6 +26,9 @@ impl Core {
             (Step::Forward, Some(element)) => {
                 let released = self.let_held_go(index);
                 self.wires.shared.nodes[index].passed.add(1);
+                if self.nodes[index].role == Role::Processor {
+                    note_stamp(&mut self.nodes[index], &element, false);
+                }
                 let sent = self.wires.send(&mut self.nodes[index], index, 0, element);
                 released.and(sent)
             }

@@ -314,6 +314,13 @@ impl Core {
             }
             let used = if matches!(outcome, Ok(Step::Done)) { self.outbox.made.len() } else { 1 };
             room = room.saturating_sub(used);
+            // What `flush` makes later is numbered after the last element, also one that was passed on as it is.
+            if matches!(outcome, Ok(Step::Forward))
+                && self.nodes[index].role == Role::Processor
+                && let Some(element) = self.wires.edges[input].queue.front_mut()
+            {
+                note_stamp(&mut self.nodes[index], element, false);
+            }
             match outcome {
                 // The two answers that nearly all calls give, without a detour.
                 Ok(Step::Forward)

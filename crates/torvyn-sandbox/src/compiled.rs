@@ -14,6 +14,7 @@ use crate::engine::{SLOT_BYTES, Sandbox, Workshop, compiler};
 use crate::fault::SandboxError;
 use crate::host::Host;
 use crate::limits::Limits;
+use crate::signature;
 
 pub struct Compiled {
     pub description: Description,
@@ -124,6 +125,7 @@ impl Compiled {
         let description = Description::of(&workshop.engine, &component, role)?;
         let mut on_demand = Linked::new(component, &workshop.prompt, &description)?;
         on_demand.patient = Some(prelink(&workshop.patient, &on_demand.component)?);
+        signature::check(&on_demand.prompt, &description)?;
         Ok(Self {
             description,
             outcome,

@@ -14,10 +14,12 @@ pub enum Kind {
     Lookup,
     Http,
     Random,
+    /// More open files and connections than a guest may hold, or than the process can spare.
+    Descriptor,
 }
 
 impl Kind {
-    pub const ALL: [Kind; 8] = [
+    pub const ALL: [Kind; 9] = [
         Self::Read,
         Self::Write,
         Self::Connect,
@@ -26,6 +28,7 @@ impl Kind {
         Self::Lookup,
         Self::Http,
         Self::Random,
+        Self::Descriptor,
     ];
 
     pub fn name(self) -> &'static str {
@@ -38,6 +41,7 @@ impl Kind {
             Self::Lookup => "network:lookup",
             Self::Http => "network:http-outgoing",
             Self::Random => "random:crypto",
+            Self::Descriptor => "descriptors",
         }
     }
 }

@@ -9,6 +9,7 @@ use wasmtime::component::{ComponentType, Lift, Linker, Lower, Resource};
 use wasmtime::{Result, StoreContextMut, bail};
 
 use crate::contract::Buffer;
+use crate::fault::clipped;
 use crate::footprint::{attributes_bytes, json_bytes};
 use crate::host::Host;
 use crate::imports::readable;
@@ -115,7 +116,7 @@ pub fn link(linker: &mut Linker<Host>) -> Result<()> {
         Ok(())
     })?;
     details.func_wrap("failed", |mut store: Store<'_>, (reason,): (String,)| {
-        store.data_mut().details.failure = Some(reason);
+        store.data_mut().details.failure = Some(clipped(reason));
         Ok(())
     })?;
     details.func_wrap("flow-name", |store: Store<'_>, (): ()| Ok((store.data().facts.flow_name.clone(),)))?;

@@ -12,8 +12,10 @@ use crate::imports;
 use crate::ticker::Ticker;
 use crate::watch;
 
-/// The guest's stack. A Python guest needs most of it.
-const STACK_BYTES: usize = 512 << 10;
+/// The guest's stack. An interpreter in a guest stops deep recursion by its own stack, in its memory; this one must be
+/// large enough for that to come first, or what would be an exception there is a trap here. It must fit into the 2 MiB
+/// of a thread or a fiber, with room for the host's own calls.
+const STACK_BYTES: usize = 1536 << 10;
 
 /// Address space that a memory gets. One that outgrows it moves, unless it lies in the pool.
 pub(crate) const SLOT_BYTES: u64 = 64 << 20;

@@ -36,7 +36,13 @@ pub fn clipped(mut text: String) -> String {
 
 /// A name as the guest's file gives it, which may hold anything: one line, and not too long.
 fn plain(name: &str) -> String {
-    name.chars().take(NAME_MAX).map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+    let shown = |c: char| if c.is_control() || is_bidi_control(c) { '\u{fffd}' } else { c };
+    name.chars().take(NAME_MAX).map(shown).collect()
+}
+
+/// Whether it changes the order in which a terminal shows the text around it, or ends a line for some readers.
+fn is_bidi_control(c: char) -> bool {
+    matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 /// A guest's own answer that it failed.

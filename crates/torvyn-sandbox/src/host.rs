@@ -9,6 +9,7 @@ use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
 use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpCtxView, WasiHttpView};
 
 use crate::denial::Denials;
+use crate::descriptors::Connections;
 use crate::details::Said;
 use crate::fate::Clock;
 use crate::fault::MemoryExceeded;
@@ -35,6 +36,7 @@ pub struct Tally {
     pub to_guest: (u64, u64),
     pub to_host: (u64, u64),
     pub to_native: (u64, u64),
+    pub within_host: (u64, u64),
 }
 
 impl Tally {
@@ -50,6 +52,7 @@ impl Tally {
             (CopyReason::HostToGuest, self.to_guest),
             (CopyReason::GuestToHost, self.to_host),
             (CopyReason::HostToNative, self.to_native),
+            (CopyReason::HostToHost, self.within_host),
         ] {
             if copies > 0 {
                 ledger.copy_many(reason, copies, bytes);
@@ -200,7 +203,8 @@ fn wasi(ctx: WasiCtx, reach: Arc<Reach>, denials: &Arc<Denials>) -> Wasi {
     table.set_max_capacity(WASI_HANDLES);
     let mut http = WasiHttpCtx::new();
     http.set_field_size_limit(if reach.is_empty() { IDLE_FIELDS_BYTES } else { FIELDS_BYTES });
-    let gate = Gate { reach, denials: denials.clone(), resolver: resolver() };
+    let connections = Connections::default();
+    let gate = Gate { reach, denials: denials.clone(), resolver: resolver(), connections };
     Wasi { ctx, table, http, gate }
 }
 

@@ -22,6 +22,7 @@ use wasmtime_wasi_http::{Error, RequestOptions, WasiBody, WasiHttpHooks};
 
 use crate::address::nearness;
 use crate::denial::{Denials, Kind};
+use crate::descriptors::{self, Connections};
 use crate::reach::Reach;
 
 /// How a name becomes addresses.
@@ -39,6 +40,7 @@ pub struct Gate {
     pub reach: Arc<Reach>,
     pub denials: Arc<Denials>,
     pub resolver: Resolver,
+    pub connections: Connections,
 }
 
 /// The machine's own resolver.
@@ -64,7 +66,12 @@ impl WasiHttpHooks for Gate {
             self.denials.note(Kind::Http, || format!("{host}:{port}"));
             return Box::new(async { Err(Error::HttpRequestDenied) });
         };
+        if !descriptors::may_connect(&self.connections) {
+            self.denials.note(Kind::Descriptor, || format!("{host}:{port}"));
+            return Box::new(async { Err(Error::ConnectionLimitReached) });
+        }
         let (denials, resolver) = (self.denials.clone(), self.resolver.clone());
+        let connection = self.connections.clone();
         Box::new(async move {
             let limit = options.and_then(|options| options.connect_timeout).unwrap_or(CONNECT_TIMEOUT);
             let found =
@@ -77,7 +84,7 @@ impl WasiHttpHooks for Gate {
             }
             let stream =
                 timeout(limit, connect(&open, port)).await.map_err(|_| Error::ConnectionTimeout)??;
-            send(request, &host, stream, options, limit).await
+            send(request, &host, (stream, connection), options, limit).await
         })
     }
 }
@@ -112,26 +119,34 @@ async fn connect(addresses: &[IpAddr], port: u16) -> Result<TcpStream, Error> {
 async fn send(
     request: Request<WasiBody>,
     host: &str,
-    stream: TcpStream,
+    (stream, connection): (TcpStream, Connections),
     options: Option<RequestOptions>,
     limit: Duration,
 ) -> Answer {
     if request.uri().scheme() != Some(&Scheme::HTTPS) {
-        return exchange(request, TokioIo::new(stream), options).await;
+        return exchange(request, (TokioIo::new(stream), connection), options).await;
     }
     let name = ServerName::try_from(host.to_owned()).map_err(|_| Error::HttpRequestUriInvalid)?;
     let connector = TlsConnector::from(TLS.clone());
     let secured = timeout(limit, connector.connect(name, stream)).await;
     let stream = secured.map_err(|_| Error::ConnectionTimeout)?.map_err(Error::Tls)?;
-    exchange(request, TokioIo::new(stream), options).await
+    exchange(request, (TokioIo::new(stream), connection), options).await
 }
 
-async fn exchange<S>(mut request: Request<WasiBody>, stream: S, options: Option<RequestOptions>) -> Answer
+async fn exchange<S>(
+    mut request: Request<WasiBody>,
+    (stream, counted): (S, Connections),
+    options: Option<RequestOptions>,
+) -> Answer
 where
     S: hyper::rt::Read + hyper::rt::Write + Unpin + Send + 'static,
 {
     let (mut sender, connection) = http1::handshake(stream).await?;
-    let driver = spawn(connection);
+    let driver = spawn(async move {
+        let outcome = connection.await;
+        drop(counted);
+        outcome
+    });
     // On the wire stands the path alone; host and scheme are for proxies.
     let path = request.uri().path_and_query().map_or("/", |path| path.as_str()).to_owned();
     *request.uri_mut() = path.parse().map_err(|_| Error::HttpRequestUriInvalid)?;
@@ -189,7 +204,8 @@ mod tests {
                 Box::pin(async move { Ok(found) })
             });
             let reach = Arc::new(Reach::of(&grants, true));
-            let mut gate = Gate { reach, denials: denials.clone(), resolver };
+            let mut gate =
+                Gate { reach, denials: denials.clone(), resolver, connections: Connections::default() };
             let body = Empty::new().map_err(|never| match never {}).boxed_unsync();
             let request =
                 Request::get(format!("http://{host}:{port}/")).header("host", host).body(body).unwrap();

@@ -254,6 +254,7 @@ fn clone_into_mutable(mut store: Store<'_>, source: u32) -> Result<Answer<Resour
     let capacity = TIERS.into_iter().find(|tier| *tier > size).unwrap_or(PAYLOAD_MAX);
     let answer = open(host, data, capacity, kind);
     if answer.is_ok() {
+        Tally::note(&mut host.tally.within_host, size);
         host.limiter.add_payload(held_bytes);
     }
     Ok(answer)

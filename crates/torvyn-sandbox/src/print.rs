@@ -7,6 +7,8 @@ use tokio::io::AsyncWrite;
 use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
 use wasmtime_wasi::p2::{OutputStream, Pollable, StreamError, StreamResult};
 
+use crate::fault::clipped;
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Channel {
     Stdout,
@@ -91,7 +93,9 @@ impl Printed {
 }
 
 fn line(channel: Channel, granted: bool, bytes: &[u8]) -> Line {
-    Line { channel, text: String::from_utf8_lossy(bytes).into_owned(), granted }
+    let text = String::from_utf8_lossy(bytes).into_owned();
+    // What was not granted goes to the log, where no line is long.
+    Line { channel, text: if granted { text } else { clipped(text) }, granted }
 }
 
 /// One of a guest's two channels, as WASI sees it.

@@ -23,8 +23,13 @@ use crate::imports::{CONTEXT, content_name};
 use crate::instance::{Instance, Setup};
 use crate::slab::{Readable, Slot};
 
-/// A source that has nothing yet, or a sink that asked for a pause, is asked again after this time.
+/// A source that has nothing yet, or a sink that asked for a pause, is asked again after this time at the earliest.
 const PATIENCE_NS: u64 = 10_000_000;
+/// A source that has had nothing for long is asked again after this time at the latest.
+const PATIENCE_MAX_NS: u64 = 1_000_000_000;
+/// In between, a source waits for this part of the time that it has been idle: many idle flows cost little, and what
+/// arrives after a short silence is not delayed by much more than the silence was long.
+const IDLE_DIVISOR: u64 = 4;
 
 /// Where an instance waits before its flow starts and after it has ended.
 pub type Seat = Arc<Mutex<Option<Instance>>>;
@@ -37,6 +42,8 @@ pub struct GuestStage {
     health: Arc<Health>,
     breaker: Breaker,
     wake_ns: Option<u64>,
+    /// Since when a source has had nothing.
+    idle_since_ns: Option<u64>,
     /// Whether the guest asks for what goes with elements and ends.
     told: bool,
     /// The last well-known content type, with its name.
@@ -54,7 +61,8 @@ impl GuestStage {
         let told = setup.compiled.description.imports_details();
         let last_type = (ContentType::TEXT, Arc::from(ContentName::TEXT.as_str()));
         let breaker = Breaker::default();
-        Self { setup, instance, ports, seat, health, breaker, wake_ns: None, told, last_type }
+        let (wake_ns, idle_since_ns) = (None, None);
+        Self { setup, instance, ports, seat, health, breaker, wake_ns, idle_since_ns, told, last_type }
     }
 
     /// The instance, or a new one in the place of one that trapped.
@@ -198,10 +206,16 @@ impl GuestStage {
         said.unwrap_or_else(|| End::because("stop"))
     }
 
-    /// When a guest that has nothing, or wants nothing, is asked again.
-    fn asked_again_at(&mut self, call: Call<'_>) -> Result<u64, StageError> {
+    /// When a guest that has nothing, or wants nothing, is asked again: when it said, or after `usual_ns`.
+    fn asked_again_at(&mut self, call: Call<'_>, usual_ns: u64) -> Result<u64, StageError> {
         let said = self.instance()?.store.data_mut().details.take_wait_ns();
-        Ok(call.now_ns.saturating_add(said.unwrap_or(PATIENCE_NS)))
+        Ok(call.now_ns.saturating_add(said.unwrap_or(usual_ns)))
+    }
+
+    /// How long a source that has nothing is left alone.
+    fn idle_wait_ns(&mut self, now_ns: u64) -> u64 {
+        let since_ns = *self.idle_since_ns.get_or_insert(now_ns);
+        (now_ns.saturating_sub(since_ns) / IDLE_DIVISOR).clamp(PATIENCE_NS, PATIENCE_MAX_NS)
     }
 
     /// What the guest gave away, as something to send.
@@ -296,8 +310,14 @@ impl Stage for GuestStage {
             Calls::PolledSource { pull, .. } => {
                 let answer = self.ask("pull", &pull, (), Some(call))?;
                 match self.settle(answer)? {
-                    Polled::Element(output) => Ok(Pull::Ready(self.take(output)?)),
-                    Polled::Pending => Ok(Pull::Pending(Some(self.asked_again_at(call)?))),
+                    Polled::Element(output) => {
+                        self.idle_since_ns = None;
+                        Ok(Pull::Ready(self.take(output)?))
+                    }
+                    Polled::Pending => {
+                        let wait_ns = self.idle_wait_ns(call.now_ns);
+                        Ok(Pull::Pending(Some(self.asked_again_at(call, wait_ns)?)))
+                    }
                     Polled::End => Ok(Pull::End(self.ending())),
                 }
             }
@@ -345,7 +365,7 @@ impl Stage for GuestStage {
             Calls::Sink { push, .. } => match self.ask_about("push", &push, element, call)? {
                 BackpressureSignal::Ready => Ok(Step::Done),
                 BackpressureSignal::Pause => {
-                    self.wake_ns = Some(self.asked_again_at(call)?);
+                    self.wake_ns = Some(self.asked_again_at(call, PATIENCE_NS)?);
                     Ok(Step::Pause)
                 }
             },

@@ -10,7 +10,7 @@ use wasmtime_wasi::clocks::WasiClocksView;
 use wasmtime_wasi::filesystem::WasiFilesystemView;
 use wasmtime_wasi::p2::bindings::clocks::monotonic_clock;
 use wasmtime_wasi::p2::bindings::filesystem::types::{
-    self as files, Descriptor, DescriptorFlags, ErrorCode, HostDescriptor, NewTimestamp, OpenFlags, PathFlags,
+    self as files, Descriptor, ErrorCode, HostDescriptor, NewTimestamp, PathFlags,
 };
 use wasmtime_wasi::p2::bindings::random::insecure::Host as _;
 use wasmtime_wasi::p2::bindings::random::random::Host as _;
@@ -26,6 +26,7 @@ use wasmtime_wasi::sockets::WasiSocketsView;
 
 use crate::capability::Capability;
 use crate::denial::Kind;
+use crate::descriptors;
 use crate::host::Host;
 
 type Store<'a> = StoreContextMut<'a, Host>;
@@ -106,6 +107,9 @@ fn link_sockets(linker: &mut Linker<Host>) -> Result<()> {
             if store.data().tcp.is_empty() {
                 return Ok((refuse::<Resource<TcpSocket>>(&store, Kind::Connect, String::new),));
             }
+            if !descriptors::may_open(store.data_mut(), "tcp") {
+                return Ok((Err(SocketErrorCode::NewSocketLimit),));
+            }
             let made = store.data_mut().sockets().create_tcp_socket(family);
             Ok((plain(&mut store, made)?,))
         },
@@ -123,6 +127,9 @@ fn link_sockets(linker: &mut Linker<Host>) -> Result<()> {
         |mut store: Store<'_>, (network, name): (Resource<Network>, String)| {
             if !store.data().tcp.names(&name) {
                 return Ok((refuse(&store, Kind::Lookup, || name),));
+            }
+            if !descriptors::may_open(store.data_mut(), &name) {
+                return Ok((Err(SocketErrorCode::NewSocketLimit),));
             }
             let made = store.data_mut().sockets().resolve_addresses(network, name.clone());
             if let Ok(stream) = &made {
@@ -194,18 +201,10 @@ fn link_files(files: &mut LinkerInstance<'_, Host>) -> Result<()> {
         (flags: PathFlags, path: String, folder: Folder, to: String));
     watched!(files, "set-times-at", set_times_at, Kind::Write, path,
         (flags: PathFlags, path: String, accessed: NewTimestamp, changed: NewTimestamp));
-    watched!(files, "open-at", open_at, opening(open, rights), path,
-        (flags: PathFlags, path: String, open: OpenFlags, rights: DescriptorFlags));
-    Ok(())
+    descriptors::link(files)
 }
 
-fn opening(open: OpenFlags, rights: DescriptorFlags) -> Kind {
-    let writes = open.intersects(OpenFlags::CREATE | OpenFlags::TRUNCATE)
-        || rights.intersects(DescriptorFlags::WRITE | DescriptorFlags::MUTATE_DIRECTORY);
-    if writes { Kind::Write } else { Kind::Read }
-}
-
-fn permitted<T>(
+pub(crate) fn permitted<T>(
     store: &mut Store<'_>,
     answer: FsResult<T>,
     kind: Kind,

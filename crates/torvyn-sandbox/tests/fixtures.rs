@@ -30,6 +30,8 @@ fn the_files_are_what_the_texts_make() {
             // A source that goes on for a while, for the benchmark.
             ("stream", guests::source(&guests::SOURCE.replace("(i32.const 3)", "(i32.const 100000)"))),
             ("sink", guests::sink(guests::SINK)),
+            ("idle", guests::polled_source(guests::IDLE_SOURCE)),
+            ("wrong-signature", guests::wrong_filter()),
             ("chaos", guests::chaos()),
             ("printer", guests::filter_with(guests::PRINTING, guests::PRINT_IMPORTS, guests::PRINTS)),
             ("router", guests::router(guests::ROUTER)),

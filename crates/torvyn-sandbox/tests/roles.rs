@@ -3,8 +3,8 @@
 
 mod guests;
 
-use guests::{Bench, FILTER, METADATA_FILTER, POLLED_SOURCE, PROCESSOR, ROUTER, SINK, SOURCE};
-use torvyn_sandbox::Role;
+use guests::{Bench, FILTER, IDLE_SOURCE, METADATA_FILTER, POLLED_SOURCE, PROCESSOR, ROUTER, SINK, SOURCE};
+use torvyn_sandbox::{Compiled, Role, Sandbox};
 use torvyn_stream::{Call, CopyReason, Pull, Stage, Step};
 
 const LONG: &str = "a payload that is too long to lie inline";
@@ -57,6 +57,41 @@ fn a_polled_source_is_asked_again_after_a_while() {
     assert!(matches!(pull(5), Pull::Pending(Some(10_000_005))));
     assert!(matches!(pull(6), Pull::Ready(_)));
     assert!(matches!(pull(7), Pull::End(_)));
+}
+
+#[test]
+fn a_source_that_stays_idle_is_asked_less_and_less_often() {
+    let mut bench = Bench::new(&guests::polled_source(IDLE_SOURCE));
+    let (mut now_ns, mut asked) = (0, 0);
+    while now_ns < 60_000_000_000 {
+        let call = Call { ledger: &bench.ledger, now_ns };
+        let Ok(Pull::Pending(Some(again_ns))) = bench.stage.pull(call) else { panic!("not pending") };
+        assert!((10_000_000..=1_000_000_000).contains(&(again_ns - now_ns)));
+        (now_ns, asked) = (again_ns, asked + 1);
+    }
+    // Every 10 ms it would be 6,000 times; at most one second apart it is at least 60.
+    assert!((60..100).contains(&asked), "{asked}");
+}
+
+#[test]
+fn a_copy_inside_the_host_is_counted() {
+    let mut bench = Bench::new(&guests::cloning_processor());
+    for text in [LONG, "short"] {
+        assert!(matches!(bench.accept(text), Ok(Step::Done)));
+        assert_eq!(bench.made(), [text]);
+    }
+    assert_eq!(bench.ledger.copies(CopyReason::HostToHost), 2);
+    assert_eq!(bench.ledger.copied_bytes(), (LONG.len() + 5) as u64);
+}
+
+#[test]
+fn a_function_with_other_types_than_the_contract_is_refused_before_anything_runs() {
+    let refused = Compiled::new(&Sandbox::new(), &guests::wrong_filter(), None, false, None).err();
+    let said = refused.map(|error| error.to_string()).unwrap_or_default();
+    assert!(
+        said.contains("torvyn:filtering/filter@0.1.0") && said.contains("`evaluate` has other types"),
+        "{said}"
+    );
 }
 
 #[test]

@@ -13,14 +13,17 @@ pub enum CopyReason {
     HostToGuest = 2,
     /// A sandboxed component wrote a payload out of its own memory.
     GuestToHost = 3,
+    /// A sandboxed component had a payload copied inside the host, to write in the copy.
+    HostToHost = 4,
 }
 
 impl CopyReason {
-    pub const ALL: [CopyReason; 4] = [
+    pub const ALL: [CopyReason; 5] = [
         CopyReason::HostToNative,
         CopyReason::NativeToHost,
         CopyReason::HostToGuest,
         CopyReason::GuestToHost,
+        CopyReason::HostToHost,
     ];
 
     pub fn name(self) -> &'static str {
@@ -29,6 +32,7 @@ impl CopyReason {
             CopyReason::NativeToHost => "native-to-host",
             CopyReason::HostToGuest => "host-to-guest",
             CopyReason::GuestToHost => "guest-to-host",
+            CopyReason::HostToHost => "host-to-host",
         }
     }
 }

@@ -46,9 +46,12 @@ pub fn encode(core: &[u8], world: &str) -> Result<Vec<u8>, Error> {
         message: format!("{error:#}"),
     };
     let mut module = without_debug(core)?;
-    allow_wasi(&mut contracts.resolve, id).map_err(|error| unfit(&error))?;
-    embed_component_metadata(&mut module, &contracts.resolve, id, StringEncoding::UTF8)
-        .map_err(|error| unfit(&error))?;
+    // A module made with wit-bindgen describes its own types, and all that it imports besides ours.
+    if !describes_itself(core)? {
+        allow_wasi(&mut contracts.resolve, id).map_err(|error| unfit(&error))?;
+        embed_component_metadata(&mut module, &contracts.resolve, id, StringEncoding::UTF8)
+            .map_err(|error| unfit(&error))?;
+    }
     // The encoder leaves the adapter out where nothing asks for preview 1.
     ComponentEncoder::default()
         .validate(true)
@@ -68,6 +71,18 @@ fn allow_wasi(resolve: &mut Resolve, world: WorldId) -> anyhow::Result<()> {
     let remap = resolve.merge(adapter.resolve)?;
     let wasi = remap.map_world(adapter.world, Span::default())?;
     resolve.merge_worlds(wasi, world, &mut CloneMaps::default())
+}
+
+/// Whether the module carries the sections in which wit-bindgen writes down the types of its imports and exports.
+fn describes_itself(core: &[u8]) -> Result<bool, Error> {
+    for payload in Parser::new(0).parse_all(core) {
+        let payload = payload.map_err(|error| Error::malformed(&error))?;
+        if matches!(&payload, Payload::CustomSection(section) if section.name().starts_with("component-type"))
+        {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// The module with function names and without the debug information of its libraries, which is most of its bytes.

@@ -11,6 +11,7 @@ from pathlib import Path
 from torvyn._native import capability_covers
 from torvyn.errors import Location
 from torvyn.link.loading import Library
+from torvyn.manifest import Manifest
 from torvyn.manifest.problems import Problems, quoted, suggestion
 
 HARMLESS = ("clock:wall", "clock:monotonic", "random:insecure")
@@ -46,6 +47,21 @@ def granted(name: str, library: Library, place: Location, problems: Problems) ->
         _compare(name, asked, grants, (asked_at, granted_at, folder), problems)
     problems.secrets.update(_values(grants))
     return tuple(_absolute(capability, folder) for capability in grants)
+
+
+def check_names(manifest: Manifest, problems: Problems) -> None:
+    """Adds a problem for each grant of a component that does not exist: it grants nothing."""
+    declared = [record.name for record in manifest.components]
+    nodes = (node for flow in manifest.flows.values() for node in flow.nodes.values())
+    # A node may name a file: its component is called by the file's name.
+    files = (Path(node.component) for node in nodes if node.component)
+    known = [*declared, *(file.stem for file in files if file.suffix == ".wasm")]
+    for grant in manifest.security.grants.values():
+        if grant.name not in known:
+            listing = f"the components are {quoted(declared)}" if declared else None
+            message = f"`[security.grants.{grant.name}]` names no component of this file"
+            hint = suggestion(grant.name, known, listing)
+            problems.add("link.grant-unknown", message, grant.location, hint)
 
 
 def _compare(

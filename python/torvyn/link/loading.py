@@ -125,13 +125,20 @@ def wasm_of(record: ComponentRecord, folder: Path) -> Path | None:
     path = folder / record.path
     if path.suffix == ".wasm":
         return path
-    language = record.language or ("c" if os.path.isfile(path / "component.c") else "python")
+    language = record.language or _language(path)
     if language == "wasm":
         found = sorted(path.glob("*.wasm"))
         return found[0] if len(found) == 1 else path / f"{record.name}.wasm"
     if language != "python" or record.isolation == "wasm":
         return path / "build" / f"{record.name}.wasm"
     return None
+
+
+def _language(folder: Path) -> str:
+    """As `torvyn.sandbox.guests` finds it, which flows without guests never load."""
+    entries = (("c", "component.c"), ("python", "component.py"), ("rust", "Cargo.toml"))
+    found = (language for language, entry in entries if os.path.isfile(folder / entry))
+    return next(found, "python")
 
 
 def _warn_outdated(record: ComponentRecord, path: Path, problems: Problems) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 from torvyn.errors import Diagnostic, LinkError, Location, ManifestError
 from torvyn.link.draft import EdgeDraft, FlowDraft, NodeDraft
 from torvyn.link.flow import FlowLinker
+from torvyn.link.grants import check_names
 from torvyn.link.loading import Library
 from torvyn.link.plan import Plan
 from torvyn.manifest import (
@@ -45,6 +46,7 @@ def link(
     problems.secrets |= manifest.secrets | settings.secrets
     linker = FlowLinker(draft_of(flow), library_of(manifest, settings), settings, problems)
     plan = linker.link(overrides or {}, open_start=False, open_end=False)
+    check_names(manifest, problems)
     if problems:
         raise LinkError.of(problems.diagnostics()) from problems.cause
     return replace(plan, secrets=frozenset(problems.secrets))
@@ -63,6 +65,7 @@ def load_plan(
     manifest, settings = _read(path, problems, flags, environ)
     flow = choose_flow(manifest, flow_name, problems) if manifest.flows else None
     plan = _link_into(manifest, flow, settings, problems, overrides) if flow else None
+    check_names(manifest, problems)
     if plan is None or problems:
         raise _error(problems.diagnostics()) from problems.cause
     return replace(plan, secrets=frozenset(problems.secrets) | manifest.secrets | settings.secrets)
@@ -80,6 +83,7 @@ def check(
     for flow in manifest.flows.values():
         _link_into(manifest, flow, settings, problems)
     _check_unused(manifest, settings, problems)
+    check_names(manifest, problems)
     folder = Path(manifest.file).parent
     parts = (folder / record.path for record in manifest.components if record.path)
     problems.extend(check_wit((folder, *parts)))

@@ -80,8 +80,8 @@ COMPONENT: Final = Table(
             "language",
             "string",
             "What it is written in; `wasm`: a component that is built already.",
-            choices=("python", "c", "wasm"),
-            unsupported=("zig", "js", "rust", "go"),
+            choices=("python", "c", "rust", "wasm"),
+            unsupported=("zig", "js", "go"),
             default_doc="found from the folder",
         ),
         Key(

@@ -19,7 +19,7 @@ from types import ModuleType
 from typing import IO, Any, Final
 
 from torvyn.text.redaction import REDACTED, redact
-from torvyn.text.visible import CONTROLS
+from torvyn.text.visible import BIDI_CONTROLS, CONTROLS, LINE_SEPARATORS
 
 LOGGER: Final = "torvyn"
 
@@ -35,9 +35,9 @@ _SECRET_PAIR: Final = re.compile(
 )
 _OUR_KEY: Final = re.compile(r"\btvk_[A-Za-z0-9_-]{16,}")
 """A key of a server, which knows only its hash: it is recognised by how it looks."""
-_CONTROLS: Final = CONTROLS | {0x2028: "\\u2028", 0x2029: "\\u2029"}
-"""Shown, not obeyed: a record may quote what streamed through a flow."""
-_BEYOND_JSON: Final = {code: f"\\u{code:04x}" for code in (*range(0x7F, 0xA0), 0x2028, 0x2029)}
+_BEYOND_JSON: Final = {
+    code: f"\\u{code:04x}" for code in (*range(0x7F, 0xA0), *BIDI_CONTROLS, *LINE_SEPARATORS)
+}
 """Controls that JSON does not have to escape and terminals obey."""
 
 
@@ -131,7 +131,7 @@ class HumanFormatter(logging.Formatter):
             text += f": {_probe().describe(error)}"
             if self._tracebacks:
                 text += "\n" + self.formatException(record.exc_info)
-        text = self._redactor.text(text.rstrip("\n")).translate(_CONTROLS)
+        text = self._redactor.text(text.rstrip("\n")).translate(CONTROLS)
         return text.replace("\n", "\n  ")
 
 

@@ -17,10 +17,10 @@ from typing import Any
 
 from torvyn import _native
 from torvyn.errors import MissingError
-from torvyn.sandbox import build_c, build_python
+from torvyn.sandbox import build_c, build_python, build_rust
 from torvyn.sandbox.guests import Guest, shown, source_missing
 
-_LANGUAGES: dict[str, ModuleType] = {"c": build_c, "python": build_python}
+_LANGUAGES: dict[str, ModuleType] = {"c": build_c, "python": build_python, "rust": build_rust}
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,6 +39,23 @@ WORLDS: Final = {
 }
 """Role -> the name of its world and the interface it exports."""
 
+ENCODINGS: Final = (
+    "ascii",
+    "cp1252",
+    "idna",
+    "latin_1",
+    "punycode",
+    "utf_16",
+    "utf_16_be",
+    "utf_16_le",
+    "utf_32",
+    "utf_32_be",
+    "utf_32_le",
+    "utf_8_sig",
+)
+"""Imported when the guest is built: codecs are looked up by name, and a guest has no disk to find
+them on. Without `idna` no host can be connected to by its name."""
+
 _WORLD: Final = """package torvyn:components@0.2.0;
 
 world python-guest {{
@@ -103,7 +120,7 @@ def _stage(guest: Guest, found: ClassSource, app: Path) -> None:
 def _app(found: ClassSource, modules: set[str]) -> str:
     """The module to begin with. What it imports is all that the guest will ever have."""
     lines = ["import contextlib"]
-    for module in sorted(modules):
+    for module in sorted(modules | {f"encodings.{name}" for name in ENCODINGS}):
         lines += ["with contextlib.suppress(ImportError):", f"    import {module}"]
     return "\n".join(
         [

@@ -34,7 +34,7 @@ from torvyn.errors import (
 )
 from torvyn.sandbox.audit import WEAKENED, Audit
 from torvyn.sandbox.compiling import compile_component, refusal
-from torvyn.text.visible import CONTROLS
+from torvyn.text.visible import CONTROLS, visible
 
 logger = logging.getLogger("torvyn.sandbox")
 
@@ -209,9 +209,13 @@ def _tell_denied(node: str, denied: Mapping[str, int]) -> None:
 
 
 def _print(node: str, channel: str, text: str, is_granted: bool) -> None:
-    """A line that a guest printed: to the host's own channel with a grant, else to the log."""
+    """A line that a guest printed: to the host's own channel with a grant, else to the log.
+
+    A terminal gets it with its controls made visible; a file or a pipe gets it as it was printed.
+    """
     if is_granted:
-        print(text, file=sys.stdout if channel == "stdout" else sys.stderr)
+        stream = sys.stdout if channel == "stdout" else sys.stderr
+        print(visible(text) if stream is not None and stream.isatty() else text, file=stream)
     else:
         shown = text.translate(_CONTROLS)
         logger.info("%s: %s", node, shown, extra={"node": node, "event": f"guest.{channel}"})

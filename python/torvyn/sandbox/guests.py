@@ -14,12 +14,16 @@ from typing import Any, Final
 
 from torvyn.errors import ContractError, MissingError
 
-ENTRIES: Final = {"c": "component.c", "python": "component.py"}
+ENTRIES: Final = {"c": "component.c", "python": "component.py", "rust": "Cargo.toml"}
 """The file that each language begins with; found in a folder, it names the language."""
 
 
-_WRITTEN: Final = {"c": (".c", ".h"), "python": (".py",)}
-_SKIPPED: Final = {"c": {"build"}, "python": {"build", "tests", "__pycache__"}}
+_WRITTEN: Final = {"c": (".c", ".h"), "python": (".py",), "rust": (".rs", ".toml", ".lock", ".wit")}
+_SKIPPED: Final = {
+    "c": {"build"},
+    "python": {"build", "tests", "__pycache__"},
+    "rust": {"build", "target"},
+}
 """Folders of a component that are no part of it."""
 
 
@@ -98,7 +102,8 @@ def toolchain_missing(guest: Guest, tool: str, extra: str) -> MissingError:
 
 
 def source_missing(guest: Guest) -> ContractError:
-    wanted = " or ".join(f"`{entry}`" for entry in ENTRIES.values())
+    *others, last = (f"`{entry}`" for entry in ENTRIES.values())
+    wanted = f"{', '.join(others)} or {last}"
     return ContractError(
         "sandbox.source-missing",
         f"component `{guest.name}` has nothing to build in `{shown(guest.folder)}`",

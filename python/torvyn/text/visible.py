@@ -4,8 +4,15 @@ from __future__ import annotations
 
 from typing import Final
 
-CONTROLS: Final = {
-    code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\t\n"
+BIDI_CONTROLS: Final = (0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
+"""Unicode's `Bidi_Control`: they change the order in which the text around them is shown."""
+
+LINE_SEPARATORS: Final = (0x2028, 0x2029)
+
+_C0_AND_C1: Final = (*range(0x20), *range(0x7F, 0xA0))
+
+CONTROLS: Final = {code: f"\\x{code:02x}" for code in _C0_AND_C1 if chr(code) not in "\t\n"} | {
+    code: f"\\u{code:04x}" for code in (*BIDI_CONTROLS, *LINE_SEPARATORS)
 }
 """For `str.translate`: all that a terminal obeys, except tabs and line ends."""
 

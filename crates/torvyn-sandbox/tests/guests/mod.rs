@@ -119,6 +119,45 @@ pub const POLLED_SOURCE: &str = r#"
   (func (export "torvyn:streaming/polled-source@0.2.0#notify-backpressure") (param i32))
 "#;
 
+/// Nothing, for as long as it is asked.
+pub const IDLE_SOURCE: &str = r#"
+  (func (export "torvyn:streaming/polled-source@0.2.0#pull") (result i32)
+    (i32.store8 (i32.const 128) (i32.const 0))
+    (i32.store8 (i32.const 136) (i32.const 2))
+    (i32.const 128))
+  (func (export "torvyn:streaming/polled-source@0.2.0#notify-backpressure") (param i32))
+"#;
+
+const CLONES: &str = r#"
+  (import "torvyn:streaming/buffer-allocator@0.1.0" "clone-into-mutable" (func $clone (param i32 i32)))
+"#;
+
+/// Sends its payload on, copied inside the host.
+const CLONING_PROCESSOR: &str = r#"
+  (func (export "torvyn:streaming/processor@0.1.0#process") (param i64 i64 i32 i32 i32 i32) (result i32)
+    (call $clone (local.get 4) (i32.const 80))
+    (i32.store (i32.const 168) (call $freeze (i32.load (i32.const 84))))
+    (call $drop_mutable (i32.load (i32.const 84)))
+    (i64.store (i32.const 144) (i64.const 0)) (i64.store (i32.const 152) (i64.const 0))
+    (i32.store (i32.const 160) (i32.const 0)) (i32.store (i32.const 164) (i32.const 0))
+    (i32.store8 (i32.const 128) (i32.const 0)) (i32.store8 (i32.const 136) (i32.const 0))
+    (call $drop_buffer (local.get 4)) (call $drop_context (local.get 5))
+    (i32.const 128))
+"#;
+
+/// The interface of a filter, with other types than the contract's.
+const WRONG_FILTER: &str = r#"
+package test:wrong;
+world guest {
+    export torvyn:filtering/filter@0.1.0;
+}
+package torvyn:filtering@0.1.0 {
+    interface filter {
+        evaluate: func(word: u32) -> bool;
+    }
+}
+"#;
+
 /// Reads its payload; asks for a pause after one that begins with `p`.
 pub const SINK: &str = r#"
   (func (export "torvyn:streaming/sink@0.1.0#push") (param i64 i64 i32 i32 i32 i32) (result i32)
@@ -248,6 +287,23 @@ pub fn encode(folder: &str, extra: Option<&str>, world: &str, body: &str) -> Vec
     let mut module = wat::parse_str(format!("(module {body})")).unwrap();
     embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8).unwrap();
     ComponentEncoder::default().module(&module).unwrap().validate(true).encode().unwrap()
+}
+
+/// A filter by the name of its interface only.
+pub fn wrong_filter() -> Vec<u8> {
+    let mut resolve = Resolve::default();
+    let package = resolve.push_str("wrong.wit", WRONG_FILTER).unwrap();
+    let world = resolve.select_world(&[package], Some("guest")).unwrap();
+    let evaluate =
+        r#"(func (export "torvyn:filtering/filter@0.1.0#evaluate") (param i32) (result i32) (i32.const 1))"#;
+    let mut module = wat::parse_str(format!("(module {evaluate})")).unwrap();
+    embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8).unwrap();
+    ComponentEncoder::default().module(&module).unwrap().validate(true).encode().unwrap()
+}
+
+pub fn cloning_processor() -> Vec<u8> {
+    let body = format!("{READS}{WRITES}{CLONES}{PRELUDE}{LIFECYCLE}{CLONING_PROCESSOR}");
+    encode(".", None, "managed-transform", &body)
 }
 
 pub fn content_filter(body: &str) -> Vec<u8> {

@@ -15,12 +15,15 @@ from wit_world.imports import details, types  # type: ignore[import-not-found]
 
 from torvyn import errors
 from torvyn.contract.element import BINARY, TEXT, Context, Output, PureElement
+from torvyn.sandbox.guest import deep_json
 
 try:
     from wit_world.imports import buffer_allocator
 except ImportError:
     # The worlds of sinks and routers have none: they make no elements.
     buffer_allocator = None
+
+deep_json.install()
 
 Answer = TypeVar("Answer")
 
@@ -32,6 +35,9 @@ component: Any = None
 patience_ns: int | None = None
 """How long a source that has nothing yet, or a sink that pauses, is left alone; None: as the host
 likes."""
+
+REPORT_MAX = 16 << 10
+"""Characters of a traceback that are printed."""
 
 _CASES: tuple[tuple[type[errors.ComponentError], str], ...] = (
     (errors.InvalidInput, "InvalidInput"),
@@ -106,9 +112,15 @@ def stop() -> None:
     try:
         component.teardown()
     except Exception as error:
-        traceback.print_exception(error)
+        report(error)
         details.failed(f"{type(error).__name__}: {error}")
     sys.stdout.flush()
+
+
+def report(error: Exception) -> None:
+    """Prints the traceback, which the host logs; of a long one the end, where the error is."""
+    text = "".join(traceback.format_exception(error))
+    sys.stderr.write(text if len(text) <= REPORT_MAX else "..." + text[-REPORT_MAX:])
 
 
 def heed(call: Callable[..., Any], *arguments: Any) -> None:
@@ -116,7 +128,7 @@ def heed(call: Callable[..., Any], *arguments: Any) -> None:
     try:
         call(*arguments)
     except Exception as error:
-        traceback.print_exception(error)
+        report(error)
 
 
 def guarded(call: Callable[..., Answer], *arguments: Any) -> Answer:
@@ -147,7 +159,7 @@ def _process_error(error: Exception) -> Any:
         return types.ProcessError_DeadlineExceeded()
     if isinstance(error, errors.Internal):
         return types.ProcessError_Internal(error.message)
-    traceback.print_exception(error)
+    report(error)
     return types.ProcessError_Internal(f"{type(error).__name__}: {error}")
 
 

@@ -35,6 +35,21 @@ static void put_file(const char *path) {
     tell(fclose(file) != 0 || failed);
 }
 
+static int held[2048], held_count;
+
+/* Opens the file until it may not any more, and keeps all of them open. */
+static void hold_file(const char *path) {
+    char count[16];
+    while (held_count < 2048 && (held[held_count] = open(path, O_RDONLY)) >= 0) held_count++;
+    snprintf(count, sizeof count, "%d", held_count);
+    say("ok", count);
+}
+
+static void release_files(void) {
+    while (held_count > 0) close(held[--held_count]);
+    say("ok", 0);
+}
+
 static void tell_environment(void) {
     extern char **environ;
     char names[512] = "";
@@ -68,6 +83,8 @@ void torvyn_process(const torvyn_element *element) {
     if (!verb) return;
     if (!strcmp(verb, "read")) return tell_file(first);
     if (!strcmp(verb, "write")) return put_file(first);
+    if (!strcmp(verb, "hold")) return hold_file(first);
+    if (!strcmp(verb, "release")) return release_files();
     if (!strcmp(verb, "stat")) return tell(stat(first, &facts));
     if (!strcmp(verb, "remove")) return tell(unlink(first));
     if (!strcmp(verb, "folder")) return tell(mkdir(first, 0700));
