@@ -36,3 +36,6 @@ ENGINES: Final[dict[str, str]] = {
     "engine:mlc": "torvyn.engine.source_mlc:MLCSource",
 }
 """The same for engines as sources. Their room comes after this one, so it is only named here."""
+
+GUARDS: Final = frozenset({"blocklist", "pattern", "redact"})
+"""Filters that tell kinds and choices of elements apart and keep the order of all."""

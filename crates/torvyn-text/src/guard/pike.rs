@@ -33,7 +33,7 @@ struct Pending {
     rule: u32,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct PatternSearch {
     rules: Arc<Patterns>,
     /// How far the text was read.

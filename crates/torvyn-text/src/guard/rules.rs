@@ -46,7 +46,7 @@ impl Rules {
 }
 
 /// Rules at one place of one stream.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub enum Search {
     Words(WordSearch),
     Patterns(Box<PatternSearch>),
@@ -66,8 +66,9 @@ impl Search {
     /// The first `bytes` of the view are gone.
     #[inline]
     pub fn forget(&mut self, bytes: usize) {
-        if let Search::Patterns(search) = self {
-            search.forget(bytes);
+        match self {
+            Search::Words(search) => search.forget(bytes),
+            Search::Patterns(search) => search.forget(bytes),
         }
     }
 
