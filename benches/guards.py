@@ -26,6 +26,7 @@ from benches.report import Report, Table, verdict
 WORDS, TOKENS, FLOW_TOKENS, WINDOW = 1_000, 3_000, 100_000, 64
 STOPS = ["</s>", "<|end|>", "\n\nUser:", "\n\nHuman:", "###", "STOP", "[END]", "<eot>"]
 SECRETS = ["jo.doe@mail.example.com", "4111 1111 1111 1111", "+49 30 1234 5678"]
+LETTERS = {"Cyrillic": "абвгдеийклмн", "Greek": "αβγδεζηθικλμ", "accented Latin": "eéèêaàâiîoôu"}
 EMAIL = r"[\w.%+-]+@(?:[\w-]+\.)+[A-Za-z]{2,24}"
 CARD = r"\b\d(?:[ -]?\d){12,18}\b"
 PHONE = r"\+[1-9](?:[ ./()-]{0,2}\d){6,13}\b"
@@ -58,15 +59,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         1.0,
         options,
     )
+    for script, letters in LETTERS.items():
+        listed, said = _work(letters=letters)
+        entries = _scripts(listed, said)
+        _measure(report, f"Block-list of 1,000 words, {script}", said, entries, 1.0, options)
     _measure(report, "Redaction", _work(SECRETS)[1], _redaction(), 5.0, options)
     publish(report, options.json)
     return 0
 
 
-def _work(secrets: Sequence[str] = ()) -> tuple[list[str], list[str]]:
+def _work(
+    secrets: Sequence[str] = (), letters: str = "etaoinshrdlu"
+) -> tuple[list[str], list[str]]:
     """Words to block, and tokens: pieces of words, some with the space before them."""
     chance = random.Random(7)
-    letters = "etaoinshrdlu"
     words = ["".join(chance.choices(letters, k=chance.randint(5, 10))) for _ in range(WORDS)]
     text = ""
     for number in range(TOKENS):
@@ -105,6 +111,27 @@ def _lists(report: Report, words: list[str]) -> Entries:
         report.versions["peer"] = f"pyahocorasick {distribution_version('pyahocorasick')}"
         entries["pyahocorasick over a window"] = (_window(WordFinder(words), "***"), None)
     return entries
+
+
+def _scripts(words: list[str], tokens: list[str]) -> Entries:
+    """The normal form of letters beyond ASCII, which takes more than lower case."""
+    from torvyn.components.filter_blocklist import Blocklist
+
+    config = {"words": words, "mode": "stream", "action": "replace"}
+    pattern = re.compile(r"\b(?:" + "|".join(map(re.escape, words)) + r")\b", re.IGNORECASE)
+    guard = Blocklist()
+    guard.init(config)  # type: ignore[arg-type]
+    rules = guard._rules
+
+    def ours(tokens: list[str]) -> str:
+        guard = rules.fork()
+        return "".join([guard.put(token) for token in tokens]) + guard.finish()
+
+    return {
+        "torvyn, called from Python": (ours, None),
+        "torvyn, a flow": (ours, _flow(Blocklist, config, tokens=tokens)),
+        "re over a window": (_window(pattern, "***"), None),
+    }
 
 
 def _redaction() -> Entries:
@@ -167,13 +194,15 @@ def _window(pattern: re.Pattern[str] | WordFinder, by: str | Callable[[re.Match[
     return run
 
 
-def _flow(cls: type, config: object, secrets: Sequence[str] = ()) -> Callable[[], float]:
+def _flow(
+    cls: type, config: object, secrets: Sequence[str] = (), tokens: Sequence[str] = ()
+) -> Callable[[], float]:
     """Microseconds of CPU a token of a native flow with the guard."""
     import torvyn
     from torvyn.components.sink_null import Null
     from torvyn.components.source_scripted import Scripted
 
-    tokens = _work(secrets)[1]
+    tokens = list(tokens) or _work(secrets)[1]
     repeat = FLOW_TOKENS // len(tokens)
 
     def run() -> float:

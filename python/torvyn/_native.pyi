@@ -16,6 +16,7 @@ __all__ = [
     "EventParser",
     "FlowIterator",
     "FrameEncoder",
+    "GuardedTexts",
     "ManualClock",
     "NativeFlow",
     "NativeStage",
@@ -409,6 +410,26 @@ class TextGuard:
     def finish(self) -> str:
         """The input is over: everything is decided."""
     def clear(self) -> None: ...
+    def take_findings(self) -> list[tuple[int, int, int, int]]:
+        """What was found since the last time: rule, position, length, exposed characters."""
+    @property
+    def blocked(self) -> bool: ...
+    @property
+    def held_bytes(self) -> int: ...
+
+@final
+class GuardedTexts:
+    """Elements through guards, each kind and choice as a text of its own, in order."""
+
+    def __new__(cls, like: TextGuard, kinds: list[str]) -> GuardedTexts: ...
+    def put(
+        self, element: Any, kind: str, choice: int, text: str | None
+    ) -> list[tuple[str | None, Any, bool]] | None:
+        """None: the element may leave as it came. Else what may leave: a part of the text of an
+        element, or None for the element itself; the element; whether nothing was taken out of it
+        and this is the last part."""
+    def finish(self) -> list[tuple[str | None, Any, bool]]:
+        """The input is over: everything is decided."""
     def take_findings(self) -> list[tuple[int, int, int, int]]:
         """What was found since the last time: rule, position, length, exposed characters."""
     @property

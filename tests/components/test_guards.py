@@ -183,6 +183,96 @@ def test_blocklist_finds_words_in_either_normal_form(start):
     assert guard.evaluate(Element("CAF\u00c9 ")).text == "*** "
 
 
+@pytest.mark.parametrize(
+    "disguise",
+    [
+        "sec\u200bret",
+        "s\u00ade\u00adcret",
+        "\uff33\uff25\uff23\uff32\uff25\uff34",
+        "sec\u202er\ufe0fe\u2060t",
+        "\U0001d4fc\U0001d4ee\U0001d4ec\U0001d4fb\U0001d4ee\U0001d4fd",
+        "se\x00c\x1bret",
+    ],
+)
+@both
+def test_a_disguised_word_is_taken_out_and_the_original_text_leaves_around_it(form, disguise):
+    guard = form(Blocklist)(STREAM)
+    texts, _ = ran(guard, [*f"\ufeffThe_{disguise}_\uff49\uff53  it\u200b."])
+    assert "".join(texts) == "\ufeffThe_***_\uff49\uff53  it\u200b."
+
+
+def test_words_of_a_phrase_may_have_any_white_space_between_them():
+    guard = Blocklist({**STREAM, "words": ["top secret"]})
+    texts, _ = ran(guard, ["top", "  ", "\u00a0\n", "secret", " top_secret"])
+    assert "".join(texts) == "*** top_secret"
+
+
+def test_homoglyphs_are_an_option():
+    cyrillic = "\u0455\u0435\u0441r\u0435t"
+    assert "".join(ran(Blocklist(STREAM), [cyrillic])[0]) == cyrillic
+    guard = Blocklist({**STREAM, "homoglyphs": True})
+    assert "".join(ran(guard, ["a ", cyrillic[:3], cyrillic[3:], "."])[0]) == "a ***."
+
+
+def test_element_mode_compares_tokens_as_they_are():
+    tokens = ["Secret", " secret ", "sec\u200bret", "_secret_", "\uff53ecret"]
+    texts, _ = ran(Blocklist({"words": ["secret"]}), tokens)
+    assert texts == ["sec\u200bret", "_secret_", "\uff53ecret"]
+
+
+@both
+def test_matches_that_overlap_count_once_and_are_replaced_once(form):
+    config = {**STREAM, "words": ["abc", "cde"], "match": "substring", "policy": "optimistic"}
+    texts, flow = ran(form(Blocklist)(config), ["xa", "bc", "d", "e", "y"])
+    assert texts == ["xa", "***", "d", "y"]
+    (node,) = (node for node in flow.statistics.nodes.values() if node.role == "filter")
+    # Of `abcde`, `a` had left before `abc` was known, and `d` before `cde` was.
+    assert (node.matches, node.exposed_chars) == (1, 2)
+
+
+@both
+def test_a_block_lets_out_what_waits_in_other_texts(form):
+    guard = form(Blocklist)({**STREAM, "action": "block"})
+    tokens = [
+        piece("one sec", kind="reasoning"),
+        piece("two sec", choice=1),
+        piece("a secret ", kind="text"),
+        piece("more", kind="text"),
+    ]
+    elements = list(torvyn.Flow(tokens, guard))
+    assert [(one.attributes.get("choice", 0), one.text) for one in elements] == [
+        (0, "one "),
+        (1, "two "),
+        (0, "sec"),
+        (0, "a "),
+        (1, "sec"),
+    ]
+
+
+def test_a_filter_may_put_several_outputs_in_the_place_of_an_element():
+    def doubles(element):
+        if element.text == "hold":
+            return Verdict.hold()
+        return Verdict.replace([piece(element.text, kind="a"), piece("+", kind="b")])
+
+    flow = torvyn.Flow(["x", "hold", "y"], torvyn.filter(doubles))
+    assert [(one.text, one.attributes["kind"]) for one in flow] == [
+        ("x", "a"),
+        ("+", "b"),
+        ("y", "a"),
+        ("+", "b"),
+    ]
+    assert (flow.statistics.filtered, flow.statistics.live) == (1, 0)
+
+
+def test_a_filter_may_send_outputs_before_it_blocks():
+    def blocks(element):
+        return Verdict.block("enough", [Output("last")])
+
+    flow = torvyn.Flow(["x", "y"], torvyn.filter(blocks))
+    assert ([one.text for one in flow], flow.end.finish_reason) == (["last"], "content_filter")
+
+
 def test_a_guard_by_itself_answers_with_verdicts(start):
     guard = start(Redact, "email")
     assert guard.evaluate(Element("to ")) is True
@@ -219,6 +309,8 @@ def test_pattern_takes_one_expression_as_plain_text(start):
         (Blocklist, {"words": "a", "policy": "shadow"}, "`policy` is for the joined text"),
         (Blocklist, {"words": "a", "match": "substring"}, "`match` is for the joined text"),
         (Blocklist, {"words": "a", "kinds": "reasoning"}, "`kinds` is for the joined text"),
+        (Blocklist, {"words": "a", "homoglyphs": True}, "`homoglyphs` is for the joined text"),
+        (Blocklist, {"words": ["a", "\u200b"], "mode": "stream"}, r"`words\[1\]` has no visible"),
         (Pattern, {"patterns": []}, "no expression"),
         (Pattern, {"patterns": ["a"], "window": 0}, "too small"),
     ],

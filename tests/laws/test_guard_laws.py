@@ -2,6 +2,7 @@
 nothing of a match leaks. The oracles look at the whole text at once."""
 
 import re
+import unicodedata
 
 import pytest
 from hypothesis import example, given, settings
@@ -23,9 +24,9 @@ def guarded(guard, pieces):
     out = []
     for piece in pieces:
         verdict = guard.evaluate(Element(piece))
-        out.append(piece if verdict is True else verdict.text or "")
         if verdict is not True and verdict.kind == "block":
-            return "".join(out)
+            return "".join(out) + "".join(one.data for one in verdict.text)
+        out.append(piece if verdict is True else verdict.text)
     rest = guard.flush()
     return "".join(out) + "".join(one.data for one in rest if isinstance(rest, list))
 
@@ -86,6 +87,70 @@ def test_whole_words_are_found_in_every_split_in_every_script(word, text, expect
     guard = started(Blocklist, config)
     for pieces in splits(text):
         assert guarded(guard, pieces) == expected
+
+
+INVISIBLE = "\u200b\u00ad\u2060\ufe0f\u0000"
+
+
+def compared(text):
+    """The normal form of a text that is whole, each character with the place it comes from."""
+    out: list[tuple[str, int]] = []
+    for at, char in enumerate(text):
+        for one in unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", char).casefold()):
+            if one in INVISIBLE or (one.isspace() and out and out[-1][0] == " "):
+                continue
+            out.append((" " if one.isspace() else one, at))
+    return out
+
+
+def words_out(text, words):
+    """Whole words replaced, as a search over the normal form of the whole finds them."""
+    normal = compared(text)
+    chars = "".join(char for char, _ in normal)
+    gone = [False] * len(text)
+    for word in words:
+        wanted = "".join(char for char, _ in compared(word))
+        # A letter, a digit or a mark on either side makes it another word; `_` does not.
+        borders = r"(?<![^\W_\u0301])(?<!\u0301)", r"(?![^\W_]|\u0301)"
+        for match in re.finditer(f"(?={borders[0]}({re.escape(wanted)}){borders[1]})", chars):
+            first, last = normal[match.start(1)][1], normal[match.end(1) - 1][1]
+            gone[first : last + 1] = [True] * (last + 1 - first)
+    return "".join(char for char, is_gone in zip(text, gone, strict=True) if not is_gone)
+
+
+@settings(max_examples=120, deadline=None)
+@given(
+    st.text("ab\u00e9e\u0301\uff41AB _.\n\u200b\u00ad", max_size=9),
+    st.lists(st.from_regex(r"[ab\u00e9](?:[abe\u0301 _]?[ab\u00e9])?", fullmatch=True), min_size=1),
+)
+@example("a\u200bB_ \n", ["ab"])
+@example("e\u0301 \u00e9", ["\u00e9 e\u0301"])
+def test_a_disguised_word_is_found_in_every_split(text, words):
+    guard = started(Blocklist, {"words": words, "mode": "stream"})
+    expected = words_out(text, words)
+    for pieces in splits(text):
+        assert guarded(guard, pieces) == expected
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.text("abc_ ", max_size=24),
+    st.lists(st.text("abc", min_size=1, max_size=3), min_size=1, max_size=4),
+    st.lists(st.integers(1, 23), unique=True),
+    st.sampled_from(["word", "substring"]),
+)
+def test_every_policy_counts_the_same_matches_in_every_split(text, words, cuts, match):
+    borders = sorted(cut for cut in cuts if cut < len(text))
+    pieces = [text[a:b] for a, b in zip([0, *borders], [*borders, len(text)], strict=True)]
+    counts = set()
+    for policy in ("hold", "optimistic", "shadow"):
+        config = {"words": words, "mode": "stream", "match": match, "policy": policy}
+        guard = started(Blocklist, config)
+        left = guarded(guard, pieces)
+        counts.add(guard.matches)
+        assert guard.exposed_chars == 0 or policy != "hold"
+        assert left == text or policy != "shadow"
+    assert len(counts) == 1
 
 
 @settings(max_examples=60, deadline=None)

@@ -7,10 +7,10 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use torvyn_stream::Stage;
 use torvyn_text::guard::{
-    Action, Audit, Finding, Guard, GuardStage, Made, PatternError, Patterns, Policy, Rules, Settings,
-    redact_patterns,
+    self, Action, Address, Audit, Divisible, Finding, Guard, GuardStage, Made, Passage, PatternError,
+    Patterns, Policy, Rules, Settings, redact_patterns,
 };
-use torvyn_text::holdback::WordRules;
+use torvyn_text::holdback::{WordOptions, WordRules};
 
 use crate::native::need;
 
@@ -27,10 +27,12 @@ fn rules(parameters: &Bound<'_, PyDict>) -> PyResult<Rules> {
     let kind: String = need(parameters, "rules")?;
     Ok(match kind.as_str() {
         "words" => {
-            let (words, of): (Vec<String>, Vec<u32>) = (need(parameters, "words")?, need(parameters, "of")?);
-            let whole: bool = need(parameters, "whole")?;
-            let words = of.into_iter().zip(words);
-            Rules::Words(Arc::new(WordRules::new(words, whole).map_err(|error| wrong(&error))?))
+            let words: Vec<String> = need(parameters, "words")?;
+            let options = WordOptions {
+                whole: need(parameters, "whole")?,
+                homoglyphs: need(parameters, "homoglyphs")?,
+            };
+            Rules::Words(Arc::new(WordRules::new(words, options).map_err(|error| wrong(&error))?))
         }
         "patterns" => {
             let patterns: Vec<String> = need(parameters, "patterns")?;
@@ -144,5 +146,83 @@ impl TextGuard {
 fn take(made: Made<'_>, out: &mut String) {
     match made {
         Made::Text { text, .. } | Made::Instead { text, .. } => out.push_str(text),
+    }
+}
+
+/// An element of Python that is kept until its text is decided, or until it is its turn.
+struct Kept(Py<PyAny>);
+
+/// A part of an element's text, or none for the element as it came; the element; whether it is the last part of its
+/// text and nothing was taken out of that.
+type Part = (Option<String>, Py<PyAny>, bool);
+
+impl Divisible for Kept {
+    type Output = Part;
+
+    fn part(&self, text: &str, is_rest: bool) -> Part {
+        (Some(text.to_owned()), Python::attach(|py| self.0.clone_ref(py)), is_rest)
+    }
+
+    fn whole(self) -> Part {
+        (None, self.0, true)
+    }
+}
+
+/// Elements through guards, each kind and choice as a text of its own, in the order in which they came.
+#[pyclass(module = "torvyn._native")]
+pub struct GuardedTexts {
+    texts: guard::GuardedTexts<Kept>,
+    blocked: bool,
+}
+
+#[pymethods]
+impl GuardedTexts {
+    #[new]
+    fn new(like: &TextGuard, kinds: Vec<String>) -> Self {
+        Self { texts: guard::GuardedTexts::new(like.0.settings().clone(), kinds), blocked: false }
+    }
+
+    /// Takes an element. None: it may leave as it came. Else what may leave instead.
+    fn put(
+        &mut self,
+        element: Bound<'_, PyAny>,
+        kind: &str,
+        choice: i64,
+        text: Option<&str>,
+    ) -> Option<Vec<Part>> {
+        let address = Address { kind: Some(kind).filter(|kind| *kind != "text"), choice };
+        let (mut out, make) = (Vec::new(), || Kept(element.unbind()));
+        let passage = match text {
+            Some(text) if self.texts.guards(address.kind) => self.texts.put(address, text, make, &mut out),
+            _ => self.texts.pass(address, text.map_or(0, str::len), make, &mut out),
+        };
+        self.blocked |= passage == Passage::Blocked;
+        (passage != Passage::Unchanged).then_some(out)
+    }
+
+    /// The input is over: everything is decided.
+    fn finish(&mut self) -> Vec<Part> {
+        let mut out = Vec::new();
+        self.blocked |= self.texts.finish(&mut out);
+        out
+    }
+
+    /// Whether a match has ended the stream.
+    #[getter]
+    fn blocked(&self) -> bool {
+        self.blocked
+    }
+
+    /// Bytes that wait here.
+    #[getter]
+    fn held_bytes(&self) -> usize {
+        self.texts.held_bytes()
+    }
+
+    /// What was found since the last time: rule, position, length and exposed characters.
+    fn take_findings(&mut self) -> Vec<(u32, u64, u64, u64)> {
+        let mut all = Vec::new();
+        self.texts.take_findings(|finding| all.push(facts(finding)));
+        all
     }
 }

@@ -17,7 +17,12 @@ pub enum Answer<'py> {
 }
 
 #[inline]
-pub fn filter_step(py: Python<'_>, symbols: &Symbols, value: &Bound<'_, PyAny>) -> Result<Step, StageError> {
+pub fn filter_step(
+    py: Python<'_>,
+    symbols: &Symbols,
+    value: &Bound<'_, PyAny>,
+    out: &mut Outbox,
+) -> Result<Step, StageError> {
     let pointer = value.as_ptr();
     // SAFETY: the two singletons are compared, not used.
     unsafe {
@@ -40,22 +45,32 @@ pub fn filter_step(py: Python<'_>, symbols: &Symbols, value: &Bound<'_, PyAny>) 
     if !value.is_instance(symbols.verdict_type.bind(py)).unwrap_or(false) {
         return Err(wrong(Role::Filter, value));
     }
-    verdict(py, symbols, value).map_err(|error| raised(py, error))?
+    verdict(py, symbols, value, out).map_err(|error| raised(py, error))?
 }
 
 fn verdict(
     py: Python<'_>,
     symbols: &Symbols,
     value: &Bound<'_, PyAny>,
+    out: &mut Outbox,
 ) -> PyResult<Result<Step, StageError>> {
     let kind: String = value.getattr("kind")?.extract()?;
     Ok(match kind.as_str() {
         "pass" => Ok(Step::Forward),
         "drop" => Ok(Step::Drop),
         "hold" => Ok(Step::Hold),
-        "block" => Ok(Step::Block(value.getattr("reason")?.extract::<Option<String>>()?.unwrap_or_default())),
+        "block" => {
+            let reason = value.getattr("reason")?.extract::<Option<String>>()?.unwrap_or_default();
+            emit_list(py, symbols, &value.getattr("text")?, out).map(|_| Step::Block(reason))
+        }
         _ => {
             let text = value.getattr("text")?;
+            match emit_list(py, symbols, &text, out) {
+                Ok(false) => {}
+                Ok(true) if out.made.is_empty() => return Ok(Ok(Step::Drop)),
+                Ok(true) => return Ok(Ok(Step::Done)),
+                Err(error) => return Ok(Err(error)),
+            }
             match emission(py, symbols, &text) {
                 Ok(Some(made)) => Ok(Step::Replace(made)),
                 Ok(None) => Err(wrong(Role::Filter, &text)),
@@ -63,6 +78,18 @@ fn verdict(
             }
         }
     })
+}
+
+/// Emits the items of a list. False: it is none.
+fn emit_list(
+    py: Python<'_>,
+    symbols: &Symbols,
+    value: &Bound<'_, PyAny>,
+    out: &mut Outbox,
+) -> Result<bool, StageError> {
+    let Ok(list) = value.cast::<PyList>() else { return Ok(false) };
+    list.iter().try_for_each(|item| emit_item(py, symbols, Role::Filter, &item, out))?;
+    Ok(true)
 }
 
 /// None, one, a list, or an iterator that is handed back.

@@ -48,6 +48,8 @@ mod _native {
     #[pymodule_export]
     use super::frames::FrameEncoder;
     #[pymodule_export]
+    use super::guard::GuardedTexts;
+    #[pymodule_export]
     use super::guard::TextGuard;
     #[pymodule_export]
     use super::iterator::{FlowIterator, NodeHandle};

@@ -65,7 +65,7 @@ impl Port {
         out: &mut Outbox,
     ) -> Result<Step, StageError> {
         match self.role {
-            Role::Filter => filter_step(py, symbols, &value),
+            Role::Filter => filter_step(py, symbols, &value, out),
             Role::Sink => sink_step(symbols, &value),
             Role::Router => self.ports.route(py, &value, out),
             role => match made_step(py, symbols, role, value, out)? {
@@ -215,7 +215,7 @@ impl Port {
         let outcome = match self.role {
             Role::Processor | Role::Aggregator => self.step(py, symbols, value, &mut out),
             Role::Filter if value.is_instance(symbols.verdict_type.bind(py)).unwrap_or(false) => {
-                filter_step(py, symbols, &value)
+                filter_step(py, symbols, &value, &mut out)
             }
             Role::Filter => made_step(py, symbols, self.role, value, &mut out).map(|_| Step::Done),
             _ => Ok(Step::Done),

@@ -270,7 +270,7 @@ impl Stage for PyStage {
         let method = self.method.as_ref().ok_or_else(over)?;
         let value = call_one(py, method, argument)?;
         match self.role {
-            Role::Filter => filter_step(py, self.symbols, &value),
+            Role::Filter => filter_step(py, self.symbols, &value, out),
             Role::Sink => sink_step(self.symbols, &value),
             Role::Router => self.ports.route(py, &value, out),
             _ if value.as_ptr() == argument && self.role == Role::Processor => Ok(Step::Forward),
@@ -290,7 +290,7 @@ impl Stage for PyStage {
         let value = call_none(py, flush)?;
         if self.role == Role::Filter && value.is_instance(self.symbols.verdict_type.bind(py)).unwrap_or(false)
         {
-            return filter_step(py, self.symbols, &value);
+            return filter_step(py, self.symbols, &value, out);
         }
         self.answer(py, value, out)
     }

@@ -32,7 +32,12 @@ impl Core {
                 let sent = self.wires.send(&mut self.nodes[index], index, 0, element);
                 released.and(sent)
             }
-            (Step::Done, element) => self.send_made(index, element),
+            (Step::Done, element) => {
+                if element.is_some() {
+                    self.drop_held(index);
+                }
+                self.send_made(index, element)
+            }
             (Step::Drop, Some(element)) => {
                 self.drop_held(index);
                 self.wires.shared.nodes[index].filtered.add(1);
@@ -350,6 +355,8 @@ pub(crate) fn send_one(
     let (sequence, timestamp_ns) = match node.role {
         Role::Source => (node.next_sequence, now_ns),
         Role::Aggregator => (node.next_sequence, node.stamp.timestamp_ns),
+        // A guard gives out text of earlier elements as well, with attributes of their own or none.
+        Role::Filter => (node.stamp.sequence, node.stamp.timestamp_ns),
         _ => {
             if emission.companion.is_none() {
                 emission.companion = node.stamp.attributes.clone();

@@ -48,3 +48,5 @@ ENGINE_PROCESSORS: Final[dict[str, str]] = {
     "engine:mlc": "torvyn.engine.processors:MLCProcessor",
 }
 """The same engines with an input, where they answer a `request`."""
+GUARDS: Final = frozenset({"blocklist", "pattern", "redact"})
+"""Filters that tell kinds and choices of elements apart and keep the order of all."""

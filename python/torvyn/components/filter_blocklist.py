@@ -1,13 +1,12 @@
 """`blocklist`: drops, replaces or stops at listed words, token by token or in the joined text.
 
 In `element` mode a token is compared as a whole: trimmed, and with ASCII letters taken as lower
-case; a word that is split over several tokens passes. In `stream` mode none does.
+case; a word that is split over several tokens passes. In `stream` mode none does, and words are
+compared in a normal form, in which case, width, accents and invisible characters do not hide them.
 """
 
 from __future__ import annotations
 
-import functools
-import unicodedata
 from typing import Any, ClassVar, Final
 
 from torvyn.components.config import parse_config, wrong_config
@@ -23,6 +22,12 @@ _MATCH: Final = Option(
     "written without spaces have a border at every character.",
     choices=("word", "substring"),
 )
+_HOMOGLYPHS: Final = Option(
+    "homoglyphs",
+    "boolean",
+    False,
+    "In `stream` mode: letters that look alike are the same, such as Cyrillic and Latin `a`.",
+)
 
 SPEC = Spec(
     name="blocklist",
@@ -35,11 +40,12 @@ SPEC = Spec(
             "choice",
             "element",
             "What is compared: each element by itself, trimmed, whatever the case of its ASCII "
-            "letters; or the joined text, whatever the case of any letter, so that a word that "
-            "is split over elements is found.",
+            "letters; or the joined text in its normal form, so that a word is found however it "
+            "is split over elements, and whatever its case, width and invisible characters.",
             choices=("element", "stream"),
         ),
         _MATCH,
+        _HOMOGLYPHS,
         Option(
             "action",
             "choice",
@@ -78,7 +84,7 @@ class Blocklist(Guard):
         if options["mode"] == "stream":
             super().check_options(options)
             return
-        for option in (_MATCH, POLICY, GUARDED):
+        for option in (_MATCH, _HOMOGLYPHS, POLICY, GUARDED):
             # Passed over in silence, it would guard less than its author believes.
             if options[option.name] != option.default:
                 hint = 'write `mode = "stream"`'
@@ -110,16 +116,15 @@ class Blocklist(Guard):
     def start(self, options: dict[str, Any]) -> None:
         if options["mode"] == "stream":
             return super().start(options)
-        self._options, self._action, self._lanes = options, options["action"], {}
+        self._options, self._action, self._texts = options, options["action"], None
         return None
 
     def rules(self, options: dict[str, Any]) -> dict[str, Any]:
-        spelled = _spelled(tuple(options["words"]))
         return {
             "rules": "words",
-            "words": [form for _, form in spelled],
-            "of": [rule for rule, _ in spelled],
+            "words": list(options["words"]),
             "whole": options["match"] == "word",
+            "homoglyphs": options["homoglyphs"],
             "replacements": [options["replacement"]],
         }
 
@@ -135,13 +140,3 @@ class Blocklist(Guard):
         words: dict[str, object] = {"words": list(options["words"])}
         # The other actions are rare in this mode, and in Python.
         return ("blocklist", words) if options["action"] == "drop" else None
-
-
-@functools.lru_cache(maxsize=32)
-def _spelled(words: tuple[str, ...]) -> list[tuple[int, str]]:
-    """Every way to write each of the words. Once: a server starts a flow for each request."""
-    return [
-        (rule, form)
-        for rule, word in enumerate(words)
-        for form in sorted({unicodedata.normalize(how, word) for how in ("NFC", "NFD")})
-    ]

@@ -1,7 +1,8 @@
 """What the guards (`blocklist`, `pattern`, `redact`) share: options, native form, audit.
 
-The text machine is native, in flows and here alike. Each kind and choice of an element is a stream
-of its own. A match is told by rule and place; its text is never kept, counted or logged.
+The text machine is native, in flows and here alike. Each kind and choice of an element is a text
+of its own; elements of one choice leave in the order in which they came. A match is told by rule
+and place; its text is never kept, counted or logged.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ from torvyn.components.spec import Option, Spec
 from torvyn.contract import Element, Filter, Output, Verdict
 
 if TYPE_CHECKING:
-    from torvyn._native import TextGuard
+    from torvyn._native import GuardedTexts, TextGuard
+
+    Part = tuple[str | None, Element, bool]
 
 logger = logging.getLogger("torvyn.guard")
 
@@ -41,11 +44,11 @@ OF_TOKENS: Final = ("token_ids", "token_id", "logprobs", "top_logprobs")
 
 
 class Guard(Filter):
-    """A filter over the joined text of a stream, thin over the native `TextGuard`."""
+    """A filter over the joined text of a stream, thin over the native `GuardedTexts`."""
 
     spec: ClassVar[Spec]
 
-    _lanes: dict[tuple[str, Any], tuple[TextGuard, dict[str, Any] | None]]
+    _texts: GuardedTexts | None = None
     _action: str
     _options: dict[str, Any] | None = None
     """As it was initialised with."""
@@ -80,42 +83,46 @@ class Guard(Filter):
         self._policy: str = options["policy"]
         self._action = options["action"]
         self._rules = self._made(self._parameters(options))
-        self._lanes = {}
+        self._texts = None
         self.matches = self.exposed_chars = 0
 
     def evaluate(self, element: Element) -> bool | Verdict:
-        kind = element.attributes.get("kind", "text")
-        text = element.text
-        if kind not in self._guarded or not text:
+        kind, choice = _text_of(element)
+        # What is not guarded may be no text.
+        text = element.text if kind in self._guarded else None
+        texts = self._texts or self._guarded_texts()
+        made = texts.put(element, kind, choice, text)
+        if made is None:
             return True
-        lane = (kind, element.attributes.get("choice", 0))
-        known = self._lanes.get(lane)
-        assert self._rules is not None
-        guard = self._rules.fork() if known is None else known[0]
-        self._lanes[lane] = (guard, _bare(element))
-        waiting = guard.held_bytes
-        passed = guard.put(text)
-        self._tell(guard)
-        if guard.blocked and not passed:
-            return Verdict.block(f"`{self.spec.name}` has found what it blocks")
-        return True if passed == text and not waiting else Verdict.replace(passed)
+        self._tell(texts)
+        if texts.blocked:
+            return self._block(made)
+        if not any(own.attributes for own in (element, *(own for _, own, _ in made))):
+            return Verdict.replace("".join(text for text, _, _ in made if text))
+        return Verdict.replace(_outputs(made))
 
     def flush(self) -> Verdict | list[Output]:
-        lanes, self._lanes = self._lanes, {}
-        rest: list[Output] = []
-        for guard, attributes in lanes.values():
-            text = guard.finish()
-            self._tell(guard)
-            if text:
-                rest.append(Output(text, attributes=attributes))
-            if guard.blocked:
-                return Verdict.block(f"`{self.spec.name}` has found what it blocks")
-        return rest
+        if self._texts is None:
+            return []
+        texts, self._texts = self._texts, None
+        made = texts.finish()
+        self._tell(texts)
+        return self._block(made) if texts.blocked else _outputs(made)
 
     @property
     def held_bytes(self) -> int:
         """Bytes that wait here now."""
-        return sum(guard.held_bytes for guard, _ in self._lanes.values())
+        return 0 if self._texts is None else self._texts.held_bytes
+
+    def _guarded_texts(self) -> GuardedTexts:
+        from torvyn._native import GuardedTexts
+
+        assert self._rules is not None
+        self._texts = GuardedTexts(self._rules, list(self._guarded))
+        return self._texts
+
+    def _block(self, made: list[Part]) -> Verdict:
+        return Verdict.block(f"`{self.spec.name}` has found what it blocks", _outputs(made))
 
     def options_of(self, config: str) -> dict[str, Any]:
         """Those it was initialised with, which were read from the same config, or else read now."""
@@ -144,8 +151,8 @@ class Guard(Filter):
     def _refused(self, error: ValueError) -> Exception:
         return wrong_config(self.spec, str(error))
 
-    def _tell(self, guard: TextGuard) -> None:
-        findings = guard.take_findings()
+    def _tell(self, texts: GuardedTexts) -> None:
+        findings = texts.take_findings()
         if not findings:
             return
         exposed = sum(finding[3] for finding in findings)
@@ -189,7 +196,27 @@ def _made(parameters: str) -> TextGuard:
     return TextGuard(json.loads(parameters))
 
 
-def _bare(element: Element) -> dict[str, Any] | None:
+def _text_of(element: Element) -> tuple[str, int]:
+    """The kind and the choice: elements that agree in both are one text."""
+    if not element.attributes:
+        return "text", 0
+    kind, choice = element.attributes.get("kind"), element.attributes.get("choice")
+    return kind if isinstance(kind, str) else "text", choice if isinstance(choice, int) else 0
+
+
+def _outputs(made: list[Part]) -> list[Output]:
+    outputs = []
+    for text, element, is_rest in made:
+        if text is None:
+            data = bytes(element.data)
+            whole = Output(data, content_type=element.content_type, attributes=element.attributes)
+            outputs.append(whole)
+        else:
+            kept = dict(element.attributes) if is_rest else _bare(element)
+            outputs.append(Output(text, attributes=kept or None))
+    return outputs
+
+
+def _bare(element: Element) -> dict[str, Any]:
     """What an element says besides its tokens."""
-    kept = {name: value for name, value in element.attributes.items() if name not in OF_TOKENS}
-    return kept or None
+    return {name: value for name, value in element.attributes.items() if name not in OF_TOKENS}

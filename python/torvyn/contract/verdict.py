@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Final, Literal
+from typing import TYPE_CHECKING, ClassVar, Final, Literal
+
+if TYPE_CHECKING:
+    from torvyn.contract.element import Output
 
 Kind = Literal["pass", "drop", "replace", "block", "hold"]
 
@@ -11,7 +14,7 @@ class Verdict:
     """A filter's judgement.
 
     Held elements stay in order: the next `PASS` releases them, `DROP` discards them with the
-    current one, `replace` puts one text in the place of them all, and the end of the stream
+    current one, `replace` puts something else in the place of them all, and the end of the stream
     releases them.
     """
 
@@ -21,21 +24,28 @@ class Verdict:
     DROP: ClassVar[Verdict]
     HOLD: ClassVar[Verdict]
 
-    def __init__(self, kind: Kind, text: str | None = None, reason: str | None = None) -> None:
+    def __init__(
+        self,
+        kind: Kind,
+        text: str | list[Output] | None = None,
+        reason: str | None = None,
+    ) -> None:
         self.kind: Final = kind
         self.text: Final = text
         self.reason: Final = reason
 
     @classmethod
-    def replace(cls, text: str) -> Verdict:
+    def replace(cls, text: str | list[Output]) -> Verdict:
         """Send `text` in the place of this element and of all that are held; of empty text,
-        nothing. What the element said of single tokens (ids, probabilities) goes with it."""
+        nothing. What the element said of single tokens (ids, probabilities) goes with it. A list
+        is sent as it is: each output has its own attributes."""
         return cls("replace", text=text)
 
     @classmethod
-    def block(cls, reason: str) -> Verdict:
-        """End the stream here with finish reason `content_filter`; nothing held leaves."""
-        return cls("block", reason=reason)
+    def block(cls, reason: str, before: list[Output] | None = None) -> Verdict:
+        """End the stream here with finish reason `content_filter`; nothing held leaves. What comes
+        `before` the block is sent first."""
+        return cls("block", text=before, reason=reason)
 
     @classmethod
     def hold(cls) -> Verdict:

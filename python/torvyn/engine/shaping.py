@@ -1,129 +1,35 @@
 """An answer through flows: each choice's deltas go through guards and aggregators of its own.
 
-One flow a choice and kind of delta, so that choices never mix, nor reasoning with text. Calls of
-tools go past them: a cut in their JSON would break it. A guard that blocks ends its choice as
-`content_filter`. Here is no loop: whoever runs the engine feeds the lanes and hands on what leaves.
+What leaves a choice keeps its order. A flow of guards alone takes all kinds of deltas of a choice,
+because guards tell them apart. Any other flow takes one kind, so that reasoning never mixes with
+text, and ends where the kind changes; calls of tools go past it. A guard that blocks ends its
+choice as `content_filter`. Here is no loop: whoever runs the engine feeds the lanes and hands on
+what leaves.
 """
 
 from __future__ import annotations
 
-import contextlib
-from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, get_args
 
-from torvyn.contract import Element, End, Output
+from torvyn.components import GUARDS
+from torvyn.components.guarding import Guard
+from torvyn.contract import End
 from torvyn.engine.delta import Delta
+from torvyn.engine.lane import Lane, is_plain
 from torvyn.engine.request import Request
-from torvyn.errors import FlowError, LinkError, TorvynError
+from torvyn.errors import LinkError
 from torvyn.protocol.frames import FinishReason, Kind
 
 if TYPE_CHECKING:
+    from torvyn.link.plan import NodePlan
     from torvyn.reactor import Flow
+
+__all__ = ["Lane", "Lanes", "MakeFlow", "is_plain"]
 
 MakeFlow = Callable[[], "Flow"]
 """Makes a flow that is fed and iterated: without a source, without a sink."""
 _BLOCKED: FinishReason = "content_filter"
-
-
-class Lane:
-    """One flow, fed with the deltas of one choice and kind."""
-
-    def __init__(self, index: int, kind: Kind, flow: Flow) -> None:
-        self.index = index
-        self.kind = kind
-        self.flow = flow
-        self.waiting: deque[Any] = deque()
-        self.is_over = False
-        self._end: End | None = None
-        self._is_finished = False
-        self._attributes: dict[str, Any] = {"choice": index, "kind": kind}
-        self._is_plain = index == 0 and kind == "text"
-
-    def add(self, delta: Delta) -> None:
-        """It goes in with the next `go_on`."""
-        if self._is_plain and is_plain(delta):
-            # What says nothing of itself is text of the first choice: most of what there is.
-            self.waiting.append(delta.delta_text)
-            return
-        attributes = self._attributes
-        if delta.logprobs is not None or delta.token_ids:
-            attributes = {**attributes, "logprobs": delta.logprobs, "token_ids": delta.token_ids}
-        self.waiting.append(Output(delta.delta_text, attributes=attributes))
-
-    def say(self, text: str, out: list[Delta]) -> str | list[Delta]:
-        """Plain text, when nothing waits and every stage is inline: the common case. What leaves
-        is given as it is when it is plain text too."""
-        try:
-            said = self.flow.feed_text(text)
-        except FlowError as error:
-            self.is_over = True
-            self._give(error.ready, out)
-            raise
-        if isinstance(said, str):
-            return said
-        self._give(said, out)
-        self.is_over = self.flow.end is not None
-        return out
-
-    def finish(self, end: End) -> None:
-        """No more will be added; the flow hears of it when all that waits has gone in."""
-        self._end = end
-
-    def go_on(self, out: list[Delta]) -> None:
-        """Feeds what waits as far as it goes; what has become ready goes out."""
-        if self.is_over:
-            self.waiting.clear()
-            return
-        try:
-            if self.waiting:
-                self._feed(out)
-            elif self._end is None or self._is_finished:
-                self._give(self.flow.ready(), out)
-            if self._end is not None and not self.waiting and not self._is_finished:
-                self._is_finished = True
-                if self.flow.end is None:
-                    self._give(self.flow.finish(self._end), out)
-        except FlowError as error:
-            self.is_over = True
-            # What had left the flow before it failed.
-            self._give(error.ready, out)
-            raise
-        self.is_over = self.flow.end is not None
-
-    def open(self) -> None:
-        """Starts the flow now and not with its first item. May block."""
-        self.flow.feed([])
-
-    def close(self) -> None:
-        """Ends the flow, whatever it is doing, and takes it down. May block."""
-        self.waiting.clear()
-        self.is_over = True
-        self.flow.cancel()
-        with contextlib.suppress(TorvynError):
-            self.flow.ready()
-
-    def _feed(self, out: list[Delta]) -> None:
-        waiting = self.waiting
-        batch = list(waiting)
-        waiting.clear()
-        try:
-            elements: Sequence[Element] = self.flow.feed(batch)
-        except FlowError as error:
-            if error.code != "reactor.feed-full":
-                raise
-            elements = error.ready
-            waiting.extend(batch[error.taken or 0 :])
-        if elements:
-            self._give(elements, out)
-
-    def _give(self, elements: Sequence[Element], out: list[Delta]) -> None:
-        for element in elements:
-            held, text = element.attributes, element.text
-            if text:
-                ids = held.get("token_ids") or ()
-                delta = Delta(self.index, text, self.kind, None, held.get("logprobs"), ids)
-                out.append(delta)
 
 
 class Lanes:
@@ -135,9 +41,17 @@ class Lanes:
         """Stages work elsewhere: more may leave at any time, and not all is taken at once."""
         self._request_id = request.id
         self._make_flow = make_flow
+        self._takes_all_kinds = False
+        """Flows tell kinds apart: one takes all deltas of a choice."""
         # Made at once: a flow that cannot be fed is refused before the engine is asked.
         self._next: Flow | None = self._fit(make_flow())
         self._lanes: dict[tuple[int, Kind], Lane] = {}
+        self._runs: dict[int, Lane] = {}
+        """The lane of each choice that the last delta went to."""
+        self._past: dict[int, list[Lane]] = {}
+        """Lanes of earlier runs that still work, or that have ended their choice."""
+        self._with_text: set[int] = set()
+        """Choices whose text has a flow, or had one."""
         self._endings: dict[int, Delta] = {}
         self._made: list[Delta] = []
         self._only: Lane | None = None
@@ -156,7 +70,7 @@ class Lanes:
     def say(self, text: str) -> str | list[Delta]:
         """What leaves when this text of the only choice has gone in."""
         lane = self._only
-        if lane is None or lane.is_over:
+        if lane is None or lane.is_over or lane.before is not None:
             return self.take((Delta(0, text),))
         said = lane.say(text, self._made)
         if isinstance(said, list):
@@ -176,7 +90,7 @@ class Lanes:
                 continue
             is_more = delta.finish_reason is not None or delta.call is not None
             if delta.delta_text:
-                own = self.lane(index, delta.kind)
+                own = self._enter(index, delta.kind, out)
                 if lane is not None and own is not lane:
                     lane.go_on(out)
                 lane = own
@@ -188,14 +102,14 @@ class Lanes:
                 self._take_more(delta, out)
         if lane is not None:
             lane.go_on(out)
-            if not lane.is_over and not self._endings:
+            if not lane.is_over and not self._endings and lane.before is None:
                 self._made = []
                 return out
         return self._settled()
 
     def collect(self) -> list[Delta]:
         """What has become ready elsewhere."""
-        for lane in self._lanes.values():
+        for lane in self.all():
             if not lane.is_over:
                 lane.go_on(self._made)
         return self._settled()
@@ -211,21 +125,26 @@ class Lanes:
 
     def close(self) -> None:
         """Ends every flow that still runs. May block where stages work elsewhere."""
-        for lane in self._lanes.values():
+        for lane in self.all():
             if not lane.is_over:
                 lane.close()
 
     def lane(self, index: int, kind: Kind) -> Lane:
+        kind = "text" if self._takes_all_kinds else kind
         lane = self._lanes.get((index, kind))
         if lane is None:
             flow, self._next = self._next or self._fit(self._make_flow()), None
             lane = self._lanes[index, kind] = Lane(index, kind, flow)
+            if kind == "text":
+                self._with_text.add(index)
             is_only = kind == "text" and len(self.reasons) == 1 and not self.are_away
             self._only = lane if is_only else self._only
         return lane
 
-    def all(self) -> Iterable[Lane]:
-        return self._lanes.values()
+    def all(self) -> list[Lane]:
+        """Lanes of earlier runs first."""
+        past = [lane for lanes in self._past.values() for lane in lanes]
+        return [*past, *self._lanes.values()]
 
     def log_as(self, request_id: str) -> None:
         """Which request its flows work for, before they run."""
@@ -234,24 +153,80 @@ class Lanes:
             self._next.request_id = request_id
 
     def missing(self, deltas: Sequence[Delta]) -> list[Lane]:
-        """The lanes that these will need and that are not there yet."""
+        """The lanes that these, of one run per choice, will need and that are not there yet."""
         known = set(self._lanes)
         wanted = {(d.index, d.kind) for d in deltas if d.delta_text}
-        wanted |= {(d.index, "text") for d in deltas if d.finish_reason not in (None, "cancelled")}
+        ends = {d.index for d in deltas if d.finish_reason not in (None, "cancelled")}
+        wanted |= {(index, "text") for index in ends - self._with_text}
+        if self._takes_all_kinds:
+            wanted = {(index, "text") for index, _ in wanted}
         return [self.lane(*key) for key in sorted(wanted - known)]
+
+    def runs(self, deltas: Sequence[Delta]) -> Iterator[list[Delta]]:
+        """The deltas, cut where the kind changes in a choice and a lane may end."""
+        run: list[Delta] = []
+        kinds: dict[int, str] = {}
+        for delta in deltas:
+            kind = "tool_call" if delta.call is not None else delta.kind
+            if run and kinds.get(delta.index, kind) != kind and not self._takes_all_kinds:
+                yield run
+                run, kinds = [], {}
+            run.append(delta)
+            kinds[delta.index] = kind
+        if run:
+            yield run
+
+    def _enter(self, index: int, kind: Kind, out: list[Delta]) -> Lane:
+        """The lane of a delta. If its choice was in another one, that ends first."""
+        if self._takes_all_kinds:
+            return self.lane(index, kind)
+        run = self._runs.get(index)
+        if run is not None and run.kind == kind:
+            return run
+        self._end_run(index, out)
+        lane = self._runs[index] = self.lane(index, kind)
+        past = self._past.get(index)
+        lane.before = past[-1] if past else None
+        return lane
+
+    def _end_run(self, index: int, out: list[Delta]) -> None:
+        lane = self._runs.pop(index, None)
+        if lane is None:
+            return
+        lane.finish(End("stop"))
+        lane.go_on(out)
+        del self._lanes[index, lane.kind]
+        self._only = None if self._only is lane else self._only
+        past = [old for old in self._past.get(index, ()) if not old.is_over or old.is_blocked]
+        self._past[index] = [*past, lane]
 
     def _take_more(self, delta: Delta, out: list[Delta]) -> None:
         index, reason = delta.index, delta.finish_reason
         if delta.call is not None:
-            out.append(Delta(index, "", "tool_call", delta.call, delta.logprobs))
+            self._take_call(delta, out)
         if reason is None:
             return
         self._endings[index] = delta
         if reason != "cancelled":
-            self.lane(index, "text")  # also for an answer without text: a flow may add some
+            if index not in self._with_text:
+                self._enter(index, "text", out)  # a flow may add text to an answer without any
             for lane in self._of(index):
                 lane.finish(End(reason, matched_stop=delta.matched_stop))
                 lane.go_on(out)
+
+    def _take_call(self, delta: Delta, out: list[Delta]) -> None:
+        if self._takes_all_kinds:
+            lane = self.lane(delta.index, "tool_call")
+            lane.add_call(delta)
+            lane.go_on(out)
+            return
+        self._end_run(delta.index, out)
+        past = self._past.get(delta.index)
+        call = Delta(delta.index, "", "tool_call", delta.call, delta.logprobs)
+        if past and not past[-1].is_over:
+            past[-1].after.append(call)
+        else:
+            out.append(call)
 
     def _settled(self) -> list[Delta]:
         """What was made, and the finishes of choices whose flows have ended."""
@@ -271,8 +246,7 @@ class Lanes:
 
     def _ended(self, index: int) -> FinishReason | None:
         lanes = self._of(index)
-        ends = [lane.flow.end for lane in lanes if lane.is_over]
-        if any(end is not None and end.finish_reason == _BLOCKED for end in ends):
+        if any(lane.is_over and lane.is_blocked for lane in lanes):
             return _BLOCKED
         if index in self._endings:
             reason = self._endings[index].finish_reason
@@ -283,7 +257,8 @@ class Lanes:
         return _reason(text.flow.end) if text is not None and text.is_over else None
 
     def _of(self, index: int) -> list[Lane]:
-        return [lane for (own, _), lane in self._lanes.items() if own == index]
+        lanes = [lane for (own, _), lane in self._lanes.items() if own == index]
+        return [*self._past.get(index, ()), *lanes]
 
     def _fit(self, flow: Flow) -> Flow:
         plan = flow.plan
@@ -295,20 +270,17 @@ class Lanes:
             )
         flow.request_id = self._request_id
         self.are_away = self.are_away or any(node.run != "inline" for node in plan.nodes)
+        self._takes_all_kinds = all(_is_guard(node) for node in plan.nodes)
         return flow
-
-
-def is_plain(delta: Delta) -> bool:
-    """Text and nothing else."""
-    return (
-        delta.kind == "text"
-        and delta.finish_reason is None
-        and not delta.token_ids
-        and delta.logprobs is None
-        and delta.delta_text != ""
-    )
 
 
 def _reason(end: End | None) -> FinishReason:
     said: Any = end.finish_reason if end is not None else "stop"
     return said if said in get_args(FinishReason) else "stop"
+
+
+def _is_guard(node: NodePlan) -> bool:
+    component = node.component
+    if component.kind == "object":
+        return isinstance(component.instance, Guard)
+    return component.kind == "builtin" and component.name in GUARDS

@@ -112,12 +112,14 @@ class AwayRun:
             return made
         batch, self._arrived = self._arrived, []
         self._room.set()
-        for lane in self._lanes.missing(batch):
-            # Starting may block, also on this very loop.
-            await asyncio.to_thread(lane.open)
-            lane.flow.on_ready(self._rung.set)
-        # What is left over is taken when a flow rings.
-        return made + self._lanes.take(batch)
+        for run in self._lanes.runs(batch):
+            for lane in self._lanes.missing(run):
+                # Starting may block, also on this very loop.
+                await asyncio.to_thread(lane.open)
+                lane.flow.on_ready(self._rung.set)
+            # What is left over is taken when a flow rings.
+            made += self._lanes.take(run)
+        return made
 
     async def _pump(self) -> None:
         inner = self._run.deltas(_not_yet)

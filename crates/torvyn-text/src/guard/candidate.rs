@@ -67,7 +67,7 @@ impl Candidate<'_> {
 }
 
 /// The last characters of what has left the view.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct LeftContext(String);
 
 impl LeftContext {

@@ -4,19 +4,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::rules::{Action, Finding, Made, Policy, Search, Settings};
+use super::span::Span;
 use super::{Found, View};
-
-#[derive(Debug, Clone, Copy)]
-struct Span {
-    start: usize,
-    end: usize,
-    rule: u32,
-    position: u64,
-    /// Characters of it that are gone from the view.
-    gone: u64,
-    exposed: u64,
-    goes_on: bool,
-}
 
 #[derive(Debug)]
 pub struct Guard {
@@ -30,8 +19,6 @@ pub struct Guard {
     base_chars: u64,
     /// Up to where `text` has left or was taken out.
     released: usize,
-    /// Up to where matches were acted on.
-    covered: usize,
     spans: VecDeque<Span>,
     blocked: Option<u32>,
     found: Vec<Found>,
@@ -49,7 +36,6 @@ impl Guard {
             base: 0,
             base_chars: 0,
             released: 0,
-            covered: 0,
             spans: VecDeque::new(),
             blocked: None,
             found: Vec::new(),
@@ -98,12 +84,30 @@ impl Guard {
         self.blocked = blocked;
     }
 
+    /// Lets out what waits, because something else may not wait any longer. What would match if the text ended here is
+    /// acted on. A match that goes on afterwards is still found: what is left of it is acted on, what has left counts as
+    /// exposed.
+    pub fn release(&mut self, mut give: impl FnMut(Made<'_>)) {
+        if self.blocked.is_some() {
+            return;
+        }
+        let end = self.text.len();
+        let view = View { text: &self.text, before: self.before };
+        let live = self.search.advance(view, end, false, &mut self.found);
+        self.search.clone().advance(view, end, true, &mut self.found);
+        self.act_on_found(&mut give);
+        if self.blocked.is_none() {
+            self.drain(end, live, true, &mut give);
+            self.trim(live);
+        }
+    }
+
     /// Forgets everything, and that something was found.
     pub fn clear(&mut self) {
         self.search.clear();
         self.text.clear();
         self.before = None;
-        (self.base, self.base_chars, self.released, self.covered) = (0, 0, 0, 0);
+        (self.base, self.base_chars, self.released) = (0, 0, 0);
         self.spans.clear();
         self.found.clear();
         self.blocked = None;
@@ -129,28 +133,33 @@ impl Guard {
     }
 
     fn settle(&mut self, live: usize, mut give: impl FnMut(Made<'_>)) {
-        let policy = self.settings.policy;
+        self.act_on_found(&mut give);
+        if self.blocked.is_some() {
+            return;
+        }
+        match self.settings.policy {
+            Policy::Hold => self.drain(live, live, false, &mut give),
+            Policy::Optimistic => self.drain(self.text.len(), live, true, &mut give),
+            Policy::Shadow => {
+                self.pass(self.text.len(), &mut give);
+                self.drain(live, live, false, &mut give);
+            }
+        }
+        self.trim(live);
+    }
+
+    /// Blocks at the first match, or adds all to those that wait.
+    fn act_on_found(&mut self, give: &mut impl FnMut(Made<'_>)) {
+        let blocks = self.settings.action == Action::Block && self.settings.policy != Policy::Shadow;
         let mut found = std::mem::take(&mut self.found);
         for found in found.drain(..) {
-            if self.settings.action == Action::Block && policy != Policy::Shadow {
-                self.block(found, &mut give);
+            if blocks {
+                self.block(found, give);
                 break;
             }
             self.note(found);
         }
         self.found = found;
-        if self.blocked.is_some() {
-            return;
-        }
-        match policy {
-            Policy::Hold => self.drain(live, live, &mut give),
-            Policy::Optimistic => self.drain(self.text.len(), live, &mut give),
-            Policy::Shadow => {
-                self.pass(self.text.len(), &mut give);
-                self.drain(live, live, &mut give);
-            }
-        }
-        self.trim(live);
     }
 
     fn chars(&self, start: usize, end: usize) -> u64 {
@@ -172,24 +181,11 @@ impl Guard {
 
     /// Adds a match to those that wait; matches that overlap are one.
     fn note(&mut self, found: Found) {
-        let mut span = Span {
-            start: found.start,
-            end: found.end,
-            rule: found.rule,
-            position: self.base_chars + self.chars(0, found.start),
-            gone: 0,
-            exposed: self.chars(found.start.max(self.covered), self.released.min(found.end)),
-            goes_on: found.goes_on,
-        };
+        let mut span = Span::new(found, self.base_chars + self.chars(0, found.start));
         while let Some(last) = self.spans.back()
             && (span.start < last.end || last.goes_on)
         {
-            span.start = span.start.min(last.start);
-            span.end = span.end.max(last.end);
-            span.position = span.position.min(last.position);
-            // What is gone of the older one lay before the younger one.
-            span.gone += last.gone;
-            span.exposed = span.exposed.max(last.exposed);
+            span.join(last);
             self.spans.pop_back();
         }
         self.spans.push_back(span);
@@ -203,46 +199,59 @@ impl Guard {
         }
     }
 
-    /// Lets text go up to `limit`, with the matches before it acted on.
-    fn drain(&mut self, limit: usize, live: usize, give: &mut impl FnMut(Made<'_>)) {
-        let hurried = self.settings.policy == Policy::Optimistic;
-        while let Some(&span) = self.spans.front() {
+    /// Lets text go up to `limit`, with the matches before it acted on. From `live` on it may be part of further matches,
+    /// and those that reach beyond may grow; what is sure of them is taken out, and if it `is_hurried` replaced at once.
+    fn drain(&mut self, limit: usize, live: usize, is_hurried: bool, give: &mut impl FnMut(Made<'_>)) {
+        for index in 0..self.spans.len() {
+            let mut span = self.spans[index];
             if span.start > limit || (span.start == limit && span.end > limit) {
                 break;
             }
             self.pass(span.start, give);
-            if (span.end > live && !hurried) || (span.goes_on && span.end <= limit) {
-                // It may still grow: what is sure of it is dropped, and the rest decides later.
-                let cut = limit.min(span.end);
-                let gone = self.chars(span.start, cut);
-                if let Some(span) = self.spans.front_mut() {
-                    span.gone += gone;
-                    span.start = cut;
-                }
-                self.released = self.released.max(cut);
-                return;
+            let (grows, cut) = (span.end > live || span.goes_on, span.end.min(limit));
+            self.take_out(&mut span, cut, is_hurried || !grows, give);
+            if grows {
+                // What is sure of it is not looked at again.
+                let sure = live.min(cut).max(span.start);
+                span.gone += self.chars(span.start, sure);
+                span.start = sure;
             }
-            self.close(span, give);
+            self.spans[index] = span;
+            if grows && !is_hurried {
+                return self.close(live);
+            }
         }
         self.pass(limit, give);
+        self.close(live);
     }
 
-    fn close(&mut self, span: Span, give: &mut impl FnMut(Made<'_>)) {
-        self.spans.pop_front();
-        let length = span.gone + self.chars(span.start, span.end);
-        let shadow = self.settings.policy == Policy::Shadow;
-        let exposed = if shadow { length } else { span.exposed };
-        self.findings.push(Finding { rule: span.rule, position: span.position, length, exposed });
-        if !shadow && (span.end > self.released || span.gone > 0) {
-            let text = match self.settings.action {
-                Action::Replace => self.replacement(span.rule),
-                _ => "",
-            };
-            let start = self.released.max(span.start).min(span.end);
-            give(Made::Instead { start: self.base + start as u64, end: self.base + span.end as u64, text });
+    /// Takes out what is left of a match up to `cut`. Its replacement leaves once: at the end of the match, unless text
+    /// behind it cannot wait.
+    fn take_out(&mut self, span: &mut Span, cut: usize, replaces: bool, give: &mut impl FnMut(Made<'_>)) {
+        if self.settings.policy == Policy::Shadow {
+            return;
         }
-        self.released = self.released.max(span.end);
-        self.covered = self.covered.max(span.end);
+        let start = self.released.max(span.start).min(cut);
+        span.taken += self.chars(start, cut);
+        let is_owed = span.taken > 0 && !span.is_replaced;
+        if replaces && (is_owed || start < cut) {
+            let is_text = is_owed && self.settings.action == Action::Replace;
+            let text = if is_text { self.replacement(span.rule) } else { "" };
+            give(Made::Instead { start: self.base + start as u64, end: self.base + cut as u64, text });
+            span.is_replaced = true;
+        }
+        self.released = self.released.max(cut);
+    }
+
+    /// Reports the matches that are complete.
+    fn close(&mut self, live: usize) {
+        while let Some(&span) = self.spans.front()
+            && span.end <= live
+            && !span.goes_on
+        {
+            self.findings.push(span.finding(self.chars(span.start, span.end)));
+            self.spans.pop_front();
+        }
     }
 
     fn replacement(&self, rule: u32) -> &str {
@@ -263,7 +272,6 @@ impl Guard {
         self.search.forget(&self.text[..keep]);
         self.text.drain(..keep);
         self.released -= keep;
-        self.covered = self.covered.saturating_sub(keep);
         for span in &mut self.spans {
             span.start -= keep;
             span.end -= keep;

@@ -6,21 +6,28 @@
 mod around;
 mod candidate;
 mod machine;
+mod order;
 mod pattern;
 mod pike;
 mod pike_window;
 mod redact;
 mod rules;
+mod span;
 mod stage;
 #[cfg(test)]
 mod tests;
+mod waiting;
+#[cfg(test)]
+mod word_tests;
 
 pub use machine::Guard;
+pub use order::{Address, GuardedTexts, Passage, WAITING_LIMIT};
 pub use pattern::{PatternError, Patterns};
 pub use pike::PatternSearch;
 pub use redact::{KINDS, UnknownKind, redact_patterns};
 pub use rules::{Action, Finding, Made, Policy, Rules, Search, Settings};
 pub use stage::{Audit, GuardStage};
+pub use waiting::Divisible;
 
 /// The text that a search may look at: what is not released, or may still be part of a match.
 #[derive(Debug, Clone, Copy)]

@@ -39,7 +39,7 @@ pub(super) struct Pending {
     pub(super) rule: u32,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct PatternSearch {
     pub(super) rules: Arc<Patterns>,
     /// How far the text was read.

@@ -46,7 +46,7 @@ impl Rules {
 }
 
 /// Rules at one place of one stream.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub enum Search {
     Words(WordSearch),
     Patterns(Box<PatternSearch>),
@@ -66,8 +66,9 @@ impl Search {
     /// The first text of the view is gone.
     #[inline]
     pub fn forget(&mut self, gone: &str) {
-        if let Search::Patterns(search) = self {
-            search.forget(gone);
+        match self {
+            Search::Words(search) => search.forget(gone.len()),
+            Search::Patterns(search) => search.forget(gone),
         }
     }
 

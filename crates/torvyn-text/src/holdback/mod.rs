@@ -1,16 +1,21 @@
 //! The hold-back automaton: which end of the text may still become one of many strings.
 //!
 //! Bytes go in one at a time; at any moment the automaton knows the strings that end here and how long the suffix is
-//! that could still grow into one. All else may leave. `StopStrings` and the block-list of `guard` are built on it.
+//! that could still grow into one. All else may leave. `StopStrings` reads the text as it is; the block-list of `guard`
+//! reads its normal form and keeps a record of where each piece of it came from.
 
+mod alphabets;
 mod automaton;
-mod fold;
+mod normal;
+mod origin;
 mod stops;
 #[cfg(test)]
 mod tests;
+mod word_rules;
 mod words;
 
 pub use automaton::{Automaton, TooLarge};
-pub use fold::{borders, fold};
+pub use normal::{borders, is_invisible, normalize};
 pub use stops::{MOST_STOPS, StopStrings, StopsError};
-pub use words::{WordRules, WordSearch};
+pub use word_rules::{WordOptions, WordRules, WordsError};
+pub use words::{GAP_LIMIT, WordSearch};

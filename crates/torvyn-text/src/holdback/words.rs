@@ -1,72 +1,53 @@
-//! Many words at once, whatever their case, as substrings or as whole words, exact over text in pieces.
+//! Many words at once, in their normal form, as substrings or as whole words, exact over text in pieces.
 //!
-//! The automaton reads folded text. For whole words it also reads a mark wherever a word may begin or end, and each
-//! word has one at both ends: so the borders are part of what is matched, and only what begins at one ever waits.
+//! The automaton reads the normal form, and for whole words a mark wherever a word may begin or end. What waits and what
+//! matches are stretches of the original text.
 
 use std::sync::Arc;
 
 use aho_corasick::automaton::StateID;
+use unicode_normalization::char::canonical_combining_class;
 
-use super::automaton::{Automaton, TooLarge};
-use super::fold::{borders, fold};
+use super::normal::{borders, is_continuation, normalize};
+use super::origin::Origins;
+use super::word_rules::{MARK, WordRules};
 use crate::guard::{Found, View};
 
-/// A byte that no UTF-8 has.
-const MARK: u8 = 0xff;
+/// So many characters that add nothing, in a row, part words: what waits must be bounded.
+pub const GAP_LIMIT: u32 = 1024;
 
-#[derive(Debug)]
-pub struct WordRules {
-    automaton: Automaton,
-    whole: bool,
-    /// The rule that each pattern belongs to.
-    rules: Vec<u32>,
-}
-
-impl WordRules {
-    /// `words` are pairs of a rule and one way to spell it; blank ones are left out.
-    pub fn new<W: AsRef<str>>(
-        words: impl IntoIterator<Item = (u32, W)>,
-        whole: bool,
-    ) -> Result<Self, TooLarge> {
-        let (mut patterns, mut rules) = (Vec::new(), Vec::new());
-        for (rule, word) in words {
-            let word = word.as_ref();
-            if !word.is_empty() {
-                patterns.push(spell(word, whole));
-                rules.push(rule);
-            }
-        }
-        Ok(Self { automaton: Automaton::new(&patterns)?, whole, rules })
-    }
-}
-
-fn spell(word: &str, whole: bool) -> Vec<u8> {
-    let mut spelled = Vec::with_capacity(word.len() + 2);
-    let mut before = None;
-    for c in word.chars() {
-        if whole && borders(before, Some(c)) {
-            spelled.push(MARK);
-        }
-        fold(c, |c| spelled.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes()));
-        before = Some(c);
-    }
-    if whole {
-        spelled.push(MARK);
-    }
-    spelled
-}
+/// So many marks on one letter are put in order, as in Unicode's stream-safe format.
+const MARKS_LIMIT: usize = 30;
 
 #[derive(Debug, Clone)]
 pub struct WordSearch {
     rules: Arc<WordRules>,
     state: StateID,
+    /// The last character of the normal form.
     last: Option<char>,
+    origins: Origins,
+    /// How many characters in a row have added nothing.
+    gap: u32,
+    /// The marks on the last letter, in order, and the state before them.
+    marks: Vec<char>,
+    before_marks: StateID,
+    /// The normal form of one character.
+    expansion: Vec<char>,
 }
 
 impl WordSearch {
     pub fn new(rules: Arc<WordRules>) -> Self {
         let state = rules.automaton.start();
-        Self { rules, state, last: None }
+        Self {
+            rules,
+            state,
+            last: None,
+            origins: Origins::default(),
+            gap: 0,
+            marks: Vec::new(),
+            before_marks: state,
+            expansion: Vec::new(),
+        }
     }
 
     /// Reads the view from `from` on; answers from where on text may still become a match.
@@ -74,25 +55,121 @@ impl WordSearch {
         let rules = Arc::clone(&self.rules);
         let mut at = from;
         for c in view.text[from..].chars() {
-            if rules.whole && borders(self.last, Some(c)) {
-                self.step(&rules, MARK);
-                self.note(&rules, view, at, 1, at, found);
-            }
-            let end = at + c.len_utf8();
-            if c.is_ascii() {
-                self.step(&rules, c.to_ascii_lowercase() as u8);
-                self.note(&rules, view, at, 1, end, found);
+            let place = Place { text: view.text, at, end: at + c.len_utf8() };
+            if is_plain(c, self.last) {
+                self.read_plain(&rules, c, place, found);
             } else {
-                self.read_folded(&rules, c, view, at, found);
+                self.read_other(&rules, c, place, found);
             }
-            self.last = Some(c);
-            at = end;
+            at = place.end;
         }
-        if over && rules.whole && self.last.is_some() {
-            self.step(&rules, MARK);
-            self.note(&rules, view, at, 1, at, found);
+        if over {
+            self.end_word(&rules, Place { text: view.text, at, end: at }, found);
+            return at;
         }
-        if over { at } else { rules.back(view, at, 0, rules.automaton.depth(self.state)) }
+        // Marks that are still to come may go before those that were read.
+        let depth = if self.marks.is_empty() {
+            rules.automaton.depth(self.state)
+        } else {
+            let marks: usize = self.marks.iter().map(|mark| mark.len_utf8()).sum();
+            rules.automaton.depth(self.state).max(rules.automaton.depth(self.before_marks) + marks)
+        };
+        self.origins.back(view.text, at, depth, rules.options.whole)
+    }
+
+    /// An ASCII character that is one byte of normal form.
+    #[inline]
+    fn read_plain(&mut self, rules: &WordRules, c: char, place: Place<'_>, found: &mut Vec<Found>) {
+        let c = if c <= ' ' { ' ' } else { c };
+        if rules.options.whole && borders(self.last, Some(c)) {
+            self.read_border(rules, place, 0, found);
+        }
+        self.step(rules, c.to_ascii_lowercase() as u8);
+        self.note(rules, place, 1, found);
+        self.last = Some(c);
+        self.gap = 0;
+        if rules.reorders {
+            self.marks.clear();
+        }
+    }
+
+    fn read_other(&mut self, rules: &WordRules, c: char, place: Place<'_>, found: &mut Vec<Found>) {
+        let mut expansion = std::mem::take(&mut self.expansion);
+        expansion.clear();
+        normalize(c, rules.options.homoglyphs, |c| expansion.push(c));
+        let mut read = 0;
+        for (index, &c) in expansion.iter().enumerate() {
+            if c == ' ' && self.last == Some(' ') {
+                continue;
+            }
+            if rules.options.whole && borders(self.last, Some(c)) {
+                self.read_border(rules, place, read, found);
+                read += 1;
+            }
+            read += self.read_normal(rules, c);
+            if !expansion.get(index + 1).is_some_and(|&next| is_continuation(next)) {
+                self.note(rules, place, read, found);
+            }
+        }
+        self.expansion = expansion;
+        self.gap = if read == 0 { self.gap.saturating_add(1) } else { 0 };
+        if self.gap == GAP_LIMIT {
+            self.end_word(rules, Place { end: place.at, ..place }, found);
+            self.restart();
+        }
+        self.origins.record(place.at, place.end, read as u32, self.last, 2 * rules.longest + 2);
+    }
+
+    /// Reads one character of the normal form; answers how many bytes it has.
+    fn read_normal(&mut self, rules: &WordRules, c: char) -> usize {
+        if !rules.reorders || canonical_combining_class(c) == 0 {
+            self.marks.clear();
+            self.read_bytes(rules, c);
+        } else {
+            self.read_mark(rules, c);
+        }
+        self.last = Some(c);
+        c.len_utf8()
+    }
+
+    /// Puts a mark in its place among those on the same letter, and reads those behind it again.
+    fn read_mark(&mut self, rules: &WordRules, mark: char) {
+        if self.marks.is_empty() || self.marks.len() >= MARKS_LIMIT {
+            self.marks.clear();
+            self.before_marks = self.state;
+        }
+        let class = canonical_combining_class(mark);
+        let at = self.marks.partition_point(|&other| canonical_combining_class(other) <= class);
+        self.marks.insert(at, mark);
+        if at + 1 == self.marks.len() {
+            return self.read_bytes(rules, mark);
+        }
+        self.state = self.before_marks;
+        for index in 0..self.marks.len() {
+            self.read_bytes(rules, self.marks[index]);
+        }
+    }
+
+    #[inline]
+    fn read_bytes(&mut self, rules: &WordRules, c: char) {
+        c.encode_utf8(&mut [0; 4]).bytes().for_each(|byte| self.step(rules, byte));
+    }
+
+    /// Reads a border before a character of which `read` bytes were read.
+    #[inline]
+    fn read_border(&mut self, rules: &WordRules, place: Place<'_>, read: usize, found: &mut Vec<Found>) {
+        self.step(rules, MARK);
+        if rules.automaton.is_match(self.state) {
+            // Invisible characters after a word are no part of it.
+            let end = if read == 0 { self.origins.visible_end(place.at) } else { place.end };
+            self.note(rules, Place { end, ..place }, read + 1, found);
+        }
+    }
+
+    fn end_word(&mut self, rules: &WordRules, place: Place<'_>, found: &mut Vec<Found>) {
+        if rules.options.whole && self.last.is_some() {
+            self.read_border(rules, place, 0, found);
+        }
     }
 
     #[inline]
@@ -100,59 +177,49 @@ impl WordSearch {
         self.state = rules.automaton.step(self.state, byte);
     }
 
-    fn read_folded(&mut self, rules: &WordRules, c: char, view: View<'_>, at: usize, found: &mut Vec<Found>) {
-        let mut read = 0;
-        fold(c, |folded| {
-            for &byte in folded.encode_utf8(&mut [0; 4]).as_bytes() {
-                self.step(rules, byte);
-                read += 1;
-                self.note(rules, view, at, read, at + c.len_utf8(), found);
-            }
-        });
-    }
-
-    /// Notes a match that ends after `read` bytes of what stands for the character at `at`.
+    /// Notes a match that ends after `read` bytes of the normal form of the character at a place.
     #[inline]
-    fn note(
-        &self,
-        rules: &WordRules,
-        view: View<'_>,
-        at: usize,
-        read: usize,
-        end: usize,
-        found: &mut Vec<Found>,
-    ) {
+    fn note(&self, rules: &WordRules, place: Place<'_>, read: usize, found: &mut Vec<Found>) {
         if !rules.automaton.is_match(self.state) {
             return;
         }
         // The longest of those that end here has all the others in it.
-        if let Some((pattern, len)) = rules.automaton.matches(self.state).max_by_key(|&(_, len)| len) {
-            let start = rules.back(view, at, read, len);
-            found.push(Found { start, end, rule: rules.rules[pattern], goes_on: false });
+        if let Some((rule, len)) = rules.automaton.matches(self.state).max_by_key(|&(_, len)| len) {
+            let before = len.saturating_sub(read);
+            let start = self.origins.back(place.text, place.at, before, rules.options.whole);
+            found.push(Found { start, end: place.end, rule: rule as u32, goes_on: false });
         }
+    }
+
+    /// The first `bytes` of the view are gone.
+    #[inline]
+    pub fn forget(&mut self, bytes: usize) {
+        self.origins.forget(bytes);
     }
 
     pub fn clear(&mut self) {
+        self.restart();
+        self.gap = 0;
+        self.origins.clear();
+    }
+
+    fn restart(&mut self) {
         self.state = self.rules.automaton.start();
         self.last = None;
+        self.marks.clear();
     }
 }
 
-impl WordRules {
-    /// Where the character begins that lies `len` bytes of folded text, marks included, before `at`, when `read` of
-    /// them have been counted.
-    fn back(&self, view: View<'_>, at: usize, read: usize, len: usize) -> usize {
-        let (mut at, mut read) = (at, read);
-        while read < len
-            && let Some(c) = view.text[..at].chars().next_back()
-        {
-            at -= c.len_utf8();
-            fold(c, |folded| read += folded.len_utf8());
-            let before = view.text[..at].chars().next_back().or(view.before);
-            if self.whole && borders(before, Some(c)) {
-                read += 1;
-            }
-        }
-        at
-    }
+/// A character of the view.
+#[derive(Debug, Clone, Copy)]
+struct Place<'a> {
+    text: &'a str,
+    at: usize,
+    end: usize,
+}
+
+/// Whether a character is one byte of normal form: ASCII that is seen, or white space after something else.
+#[inline]
+fn is_plain(c: char, last: Option<char>) -> bool {
+    matches!(c, '!'..='~') || (matches!(c, ' ' | '\t'..='\r') && last != Some(' '))
 }
