@@ -25,12 +25,14 @@ PACKAGES = (
     "wasi-libc",
 )
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "torvyn-tests"
-INSTALLED = CACHE / "rust-1.96"
+INSTALLED = CACHE / "rust-1.96-guests"
 BUILT = CACHE / "rust-guests"
 """Where cargo keeps what it compiled: the bindings' generator takes a minute, once."""
 EXAMPLE = Path(__file__).parents[1] / "examples" / "token-streaming-rust"
 WHY = f"NOT TESTED: guests in Rust, for want of the target {TARGET}: run `make test-deps`"
 
+_PYTHON = "TORVYN_TESTS_PYTHON"
+"""The variable that names an interpreter which has zig."""
 _PROBE = """[package]
 name = "probe"
 version = "0.0.0"
@@ -54,6 +56,7 @@ def variables() -> dict[str, str] | None:
     return {
         "CARGO_TARGET_DIR": str(BUILT),
         "RUSTC": str(INSTALLED / "rustc"),
+        _PYTHON: sys.executable,
         linker: str(INSTALLED / "wasm-ld"),
     }
 
@@ -81,6 +84,8 @@ def install() -> None:
 
 
 def _unpack(folder: Path, made: Path) -> None:
+    if os.getuid() == 0:
+        subprocess.run(["apt-get", "update", "-qq"], check=False)
     subprocess.run(["apt-get", "download", "-qq", *PACKAGES], cwd=folder, check=True)
     for package in folder.glob("*.deb"):
         subprocess.run(["dpkg", "-x", str(package), str(made)], check=True)
@@ -89,7 +94,8 @@ def _unpack(folder: Path, made: Path) -> None:
 def _write_scripts(made: Path, home: Path) -> None:
     libraries = home / "usr" / "lib" / "x86_64-linux-gnu"
     _write(made / "rustc", f'LD_LIBRARY_PATH={libraries} exec {home}/usr/bin/rustc "$@"\n')
-    linker = f'[ "$1" = -flavor ] && shift 2\nexec {sys.executable} -m ziglang wasm-ld "$@"\n'
+    # The interpreter is the caller's: this folder outlives the environment that made it.
+    linker = f'[ "$1" = -flavor ] && shift 2\nexec "${_PYTHON}" -m ziglang wasm-ld "$@"\n'
     _write(made / "wasm-ld", linker)
 
 

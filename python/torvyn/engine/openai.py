@@ -102,7 +102,7 @@ class OpenAI(Engine):
             async for step in answer.steps(deadline_s, self._idle_s, self._too_slow):
                 yield step
         except TorvynError as error:
-            log(error, request.id)
+            log(error, request.log_id)
             raise
         finally:
             if answer is not None:

@@ -59,6 +59,11 @@ class Request:
     priority: str = "normal"
     id: str = field(default_factory=new_id)
 
+    @property
+    def log_id(self) -> str:
+        """Enough of the id to find a request by. Whoever has all of it can stop the answer."""
+        return self.id[:12]
+
     @classmethod
     def make(cls, asked: str | Sequence[Message] | Request, **options: Any) -> Request:
         """The request for a prompt or messages; raises `InvalidInput` with all that is wrong.

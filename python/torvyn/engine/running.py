@@ -308,7 +308,7 @@ class _Outcome:
                 error = _cancelled_itself(error)
         run._task = None
         if isinstance(error, Exception):
-            self.failure, reason = _told(error, run.request.id), "error"
+            self.failure, reason = _told(error, run.request.log_id), "error"
         elif run.is_interrupted and (error is None or is_ours):
             reason = run._ends_as
         elif error is not None or (run.lanes and run.lanes.is_cut):
@@ -324,7 +324,7 @@ class _Outcome:
             self.deltas = run._shaped(deltas, reason)
         except Exception as error:
             # A flow that fails with the last it is given.
-            self.failure = self.failure or _told(error, run.request.id)
+            self.failure = self.failure or _told(error, run.request.log_id)
             self.deltas = [*run._shaped([], "error"), deltas[-1]]
 
 
