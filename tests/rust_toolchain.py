@@ -31,7 +31,7 @@ BUILT = CACHE / "rust-guests"
 EXAMPLE = Path(__file__).parents[1] / "examples" / "token-streaming-rust"
 WHY = f"NOT TESTED: guests in Rust, for want of the target {TARGET}: run `make test-deps`"
 
-_PYTHON = "TORVYN_TESTS_PYTHON"
+_PYTHON = "RUST_GUESTS_PYTHON"
 """The variable that names an interpreter which has zig."""
 _PROBE = """[package]
 name = "probe"
@@ -149,6 +149,8 @@ def main() -> int:
         except (OSError, subprocess.CalledProcessError) as error:
             print(f"no Rust for guests: {error}; its tests will be skipped", file=sys.stderr)
             return 0
+    if INSTALLED.is_dir():
+        _write_scripts(INSTALLED, INSTALLED)
     warm()
     return 0
 
