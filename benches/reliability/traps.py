@@ -11,6 +11,8 @@ from benches.reliability.line import LeftOut, Line, Measured
 from benches.reliability.setting import GUESTS, c_guest, part, python_guest
 
 PHASE_S = 1.0
+PHASES = 3
+"""Per round: a p99 of a single second swings by a third on a quiet machine."""
 FEWEST_TRAPS = 1_000
 """With fewer a round is no storm, and its ratio says nothing."""
 
@@ -76,9 +78,8 @@ def _beside(flow: torvyn.Flow, count: Callable[[torvyn.Flow], int]) -> tuple[flo
 
 
 def other_flows(rounds: int) -> Measured:
-    ratios, traps = zip(
-        *(_beside(_flow("fine", "trap"), _traps) for _ in range(rounds)), strict=True
-    )
+    phases = range(PHASES * rounds)
+    ratios, traps = zip(*(_beside(_flow("fine", "trap"), _traps) for _ in phases), strict=True)
     if min(traps) < FEWEST_TRAPS:
         raise LeftOut(f"only {min(traps)} traps in a round: the machine is too busy for a storm")
     return Measured(statistics.median(ratios), list(ratios), f"{sum(traps):,} traps meanwhile")
@@ -86,7 +87,8 @@ def other_flows(rounds: int) -> Measured:
 
 def beside_no_traps(rounds: int) -> Measured:
     """The control: what a busy flow costs its neighbours when nothing goes wrong in it."""
-    ratios, counts = zip(*(_beside(_flow("fine"), _produced) for _ in range(rounds)), strict=True)
+    phases = range(PHASES * rounds)
+    ratios, counts = zip(*(_beside(_flow("fine"), _produced) for _ in phases), strict=True)
     detail = f"{sum(counts):,} elements meanwhile"
     return Measured(statistics.median(ratios), list(ratios), detail)
 
