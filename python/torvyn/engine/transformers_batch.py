@@ -1,8 +1,8 @@
 """One model, many requests: the library's continuous batching behind async streams.
 
 The library's thread computes the next token of every request in the batch at once; a request joins
-as soon as it is submitted. A second thread reads the results and wakes the event loops that wait
-for them. A slow reader holds nobody up: it finds all of its tokens together.
+as soon as it is submitted. After each step that thread wakes the event loops that wait for results.
+A slow reader holds nobody up: it finds all of its tokens together.
 """
 
 from __future__ import annotations
@@ -20,15 +20,13 @@ from typing import Any, Final
 
 from torvyn.engine.request import Request
 from torvyn.engine.step import ChoiceStep, Step
-from torvyn.engine.transformers_manager import BatchOptions, make_manager, probe
+from torvyn.engine.transformers_manager import BatchOptions, Prepared, prepare, probe
 from torvyn.engine.transformers_model import Model, Prompt
 from torvyn.errors import InvalidInput, Unavailable
 from torvyn.protocol.frames import Usage
 
 logger = logging.getLogger("torvyn.engine")
 
-_POLL_S: Final = 0.5
-"""How often the reading thread checks that the library's thread is alive."""
 _STOP_S: Final = 5.0
 
 
@@ -137,42 +135,38 @@ class Batch:
         with self._start_lock:
             if self._is_closed or (self._manager is not None and self._manager.is_running()):
                 return
-            manager, self._scores, self._is_static = make_manager(self._model, self._options)
+            prepared = prepare(self._model, self._options)
             started: Future[None] = Future()
-            reader = threading.Thread(
-                target=self._run, args=(manager, started), name="torvyn-batch", daemon=True
-            )
-            reader.start()
+            threading.Thread(
+                target=self._run, args=(prepared, started), name="torvyn-batch", daemon=True
+            ).start()
             started.result()
-            self._capacity = manager.batch_processor.cache.num_pages
-            self._manager = manager
+            self._scores, self._is_static = prepared.scores, prepared.is_static
+            self._capacity = prepared.manager.batch_processor.cache.num_pages
+            self._manager = prepared.manager
 
-    def _run(self, manager: Any, started: Future[None]) -> None:
+    def _run(self, prepared: Prepared, started: Future[None]) -> None:
+        """On a thread of its own: starts the library's thread, and waits for its end."""
+        manager = prepared.manager
         try:
-            # The library's thread takes over that this one is a daemon: it never keeps the process.
+            # The library's thread becomes a daemon as this one is: it never keeps the process.
             manager.start()
-            probe(manager)
+            worker = manager._generation_thread
+            probe(prepared)
         except BaseException as error:
             manager.stop(block=True, timeout=_STOP_S, hard_stop=True)
             started.set_exception(error)
             return
+        prepared.router.receive = self._deliver
         started.set_result(None)
-        self._read(manager)
-
-    def _read(self, manager: Any) -> None:
-        """On its own thread: passes results on until the library's thread ends."""
-        while True:
-            first = manager.get_result(timeout=_POLL_S)
-            if first is not None:
-                self._deliver([first, *iter(lambda: manager.get_result(timeout=0), None)])
-            elif not manager.is_running():
-                break
+        worker.join()
         if not self._is_closed:
             fatal = manager.background_thread_status.fatal_error
             logger.error("the batch of `%s` has stopped: %s", self._model.name, fatal)
             self._fail_all(str(fatal))
 
     def _deliver(self, results: Iterable[Any]) -> None:
+        """On the library's thread, after every step."""
         subscribers = []
         for result in results:
             entry = self._subscribers.get(result.request_id)
@@ -190,7 +184,8 @@ class Batch:
         with self._lock:
             entries = list(self._subscribers.values())
         for _, sequence in entries:
-            sequence.error, sequence.is_over = error, True
+            if not sequence.is_over:
+                sequence.error, sequence.is_over = error, True
         self._wake([subscriber for subscriber, _ in entries])
 
     def _wake(self, subscribers: Iterable[_Subscriber]) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import logging
 import math
+import queue
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,6 +17,7 @@ from torvyn.engine.transformers_model import Model
 from torvyn.errors import MissingError
 
 if TYPE_CHECKING:
+    from torvyn.engine.transformers_router import ResultRouter
     from torvyn.engine.transformers_sampler import Scores
 
 _BLOCK_TOKENS: Final = 256
@@ -54,8 +56,18 @@ def batch_config(model: Model, options: BatchOptions, blocks: int | None) -> Any
     )
 
 
-def make_manager(model: Model, options: BatchOptions) -> tuple[Any, Scores, bool]:
-    """A manager that has not started, what its sampler keeps, and whether it replays graphs."""
+@dataclass(slots=True)
+class Prepared:
+    """A manager that has not started, with what the engine put into it."""
+
+    manager: Any
+    router: ResultRouter
+    scores: Scores
+    is_static: bool
+    """Whether it replays recorded graphs."""
+
+
+def prepare(model: Model, options: BatchOptions) -> Prepared:
     if model.model.device.type == "cpu":
         _require_psutil()
     _hand_logs_on()
@@ -63,7 +75,7 @@ def make_manager(model: Model, options: BatchOptions) -> tuple[Any, Scores, bool
     wanted = blocks_of(model, options)
     for blocks in (wanted, None) if wanted else (None,):
         try:
-            return _manager(model, options, blocks)
+            return _prepare(model, options, blocks)
         except Exception as error:
             model.model.set_attn_implementation(attention)
             if blocks is None or not isinstance(error, (MemoryError, ValueError)):
@@ -71,7 +83,8 @@ def make_manager(model: Model, options: BatchOptions) -> tuple[Any, Scores, bool
     raise AssertionError("the last attempt returns or raises")
 
 
-def _manager(model: Model, options: BatchOptions, blocks: int | None) -> tuple[Any, Scores, bool]:
+def _prepare(model: Model, options: BatchOptions, blocks: int | None) -> Prepared:
+    from torvyn.engine.transformers_router import ResultRouter
     from torvyn.engine.transformers_sampler import Scores, install
 
     _plan_no_attention()
@@ -80,10 +93,11 @@ def _manager(model: Model, options: BatchOptions, blocks: int | None) -> tuple[A
         continuous_batching_config=batch_config(model, options, blocks),
     )
     is_static = any(manager.continuous_batching_config.cuda_graph_booleans)
-    scores = Scores()
-    install(manager, scores, is_static)
+    prepared = Prepared(manager, ResultRouter(), Scores(), is_static)
+    install(manager, prepared.scores, is_static)
+    manager.output_router = prepared.router
     manager.warmup()
-    return manager, scores, is_static
+    return prepared
 
 
 def _generation_config(model: Model) -> Any:
@@ -125,9 +139,14 @@ def _hand_logs_on() -> None:
     library.propagate = True
 
 
-def probe(manager: Any) -> None:
+def probe(prepared: Prepared) -> None:
     """Generates one token: some models can be set up and fail in their first pass."""
-    manager.add_request([0], request_id="probe", max_new_tokens=1, eos_token_id=-1)
-    result = manager.get_result(timeout=_PROBE_S)
-    if result is None or result.error is not None:
-        raise RuntimeError("no token came" if result is None else result.error)
+    results: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    prepared.router.receive = lambda made: results.put(made[0])
+    prepared.manager.add_request([0], request_id="probe", max_new_tokens=1, eos_token_id=-1)
+    try:
+        error = results.get(timeout=_PROBE_S).error
+    except queue.Empty:
+        error = f"no token came within {_PROBE_S:g} s"
+    if error is not None:
+        raise RuntimeError(error)
