@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 MOST_STOPS: Final = 16
 MOST_CHOICES: Final = 128
 MOST_TOP_LOGPROBS: Final = 20
+SHOWN_ID: Final = 12
+"""Letters of an id in logs and lists: whoever has all of it can stop the answer."""
 _MOST_PROBLEMS: Final = 8
 _MOST_SHOWN: Final = 64
 """Of what is told to who asked for nonsense: an error is not as large as the request."""
@@ -61,8 +63,8 @@ class Request:
 
     @property
     def log_id(self) -> str:
-        """Enough of the id to find a request by. Whoever has all of it can stop the answer."""
-        return self.id[:12]
+        """Enough of the id to find a request by."""
+        return self.id[:SHOWN_ID]
 
     @classmethod
     def make(cls, asked: str | Sequence[Message] | Request, **options: Any) -> Request:

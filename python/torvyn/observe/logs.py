@@ -82,9 +82,9 @@ def message_of(record: logging.LogRecord) -> str:
         return f"{probe.shown(record.msg)} (its arguments do not fit: {probe.describe(error)})"
 
 
-def _time(record: logging.LogRecord) -> str:
-    """When it was made, as RFC 3339 has it, in UTC."""
-    made = datetime.fromtimestamp(record.created, UTC)
+def rfc3339(epoch_s: float) -> str:
+    """A moment in UTC, to the millisecond."""
+    made = datetime.fromtimestamp(epoch_s, UTC)
     return made.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
@@ -97,7 +97,7 @@ class JsonFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         fields: dict[str, Any] = {
-            "time": _time(record),
+            "time": rfc3339(record.created),
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": self._redactor.text(message_of(record)),
@@ -125,7 +125,9 @@ class HumanFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         is_ours = record.name == LOGGER or record.name.startswith(f"{LOGGER}.")
         name = LOGGER if is_ours else record.name
-        text = f"{_time(record)} [{name}] {record.levelname.lower()}: {message_of(record)}"
+        text = (
+            f"{rfc3339(record.created)} [{name}] {record.levelname.lower()}: {message_of(record)}"
+        )
         if record.exc_info and record.exc_info[1] is not None:
             error = record.exc_info[1]
             text += f": {_probe().describe(error)}"

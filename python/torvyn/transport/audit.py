@@ -11,9 +11,9 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
+from torvyn.engine.request import SHOWN_ID
 from torvyn.errors import MissingError
 from torvyn.sandbox.journal import Journal
-from torvyn.transport.instances import SHOWN
 from torvyn.transport.limits import Bucket
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ class Audit:
 def _about(call: Call) -> dict[str, Any]:
     caller = call.wire.caller
     return {
-        "stream": call.id[:SHOWN],
+        "stream": call.id[:SHOWN_ID],
         "request_id": call.wire.request_id,
         "key": caller.name or None,
         "tenant": caller.tenant or None,

@@ -10,9 +10,11 @@ import time
 from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
+
+from torvyn.engine.request import SHOWN_ID
+from torvyn.observe.logs import rfc3339
 
 if TYPE_CHECKING:
     from torvyn.engine.generation import FlowAccount
@@ -20,8 +22,6 @@ if TYPE_CHECKING:
     from torvyn.transport.call import Call
     from torvyn.transport.caller import Caller
 
-SHOWN: Final = 12
-"""Of the id of a stream: who knows all of it can stop the stream."""
 MOST_ENDED: Final = 128
 """How many that have ended are kept, of all tenants together."""
 MOST_LISTED: Final = 32
@@ -77,13 +77,13 @@ class Instances:
         generation, engine = call.generation, self._services[call.flow].engine
         timing = generation.timing
         return {
-            "id": call.id[:SHOWN],
+            "id": call.id[:SHOWN_ID],
             "request_id": call.wire.request_id,
             "flow": call.flow,
             "model": str(engine.describe().get("model") or engine.name),
             "dialect": call.asked.dialect,
             "state": state,
-            "started": _rfc3339(call.created_s),
+            "started": rfc3339(call.created_s),
             "elapsed_s": round(timing.get("duration_s", time.time() - call.created_s), 6),
             "path": call.wire.path,
             "peer": call.wire.peer,
@@ -97,7 +97,7 @@ class Instances:
 
 
 def _names(call: Call) -> tuple[str, ...]:
-    return (call.id[:SHOWN], call.id, call.wire.request_id)
+    return (call.id[:SHOWN_ID], call.id, call.wire.request_id)
 
 
 def _state(call: Call) -> str:
@@ -118,8 +118,3 @@ def _finishes(call: Call) -> list[dict[str, Any]]:
 
 def _with_accounts(summary: Mapping[str, Any], accounts: tuple[FlowAccount, ...]) -> dict[str, Any]:
     return {**summary, "flows": [account.to_dict() for account in accounts]}
-
-
-def _rfc3339(epoch_s: float) -> str:
-    made = datetime.fromtimestamp(epoch_s, UTC)
-    return made.isoformat(timespec="milliseconds").replace("+00:00", "Z")
