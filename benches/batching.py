@@ -162,8 +162,8 @@ class Bench:
 
 def _guards() -> Any:
     import torvyn
-    from torvyn.components.filter_blocklist import Blocklist
-    from torvyn.components.filter_redact import Redact
+    from torvyn.components.builtin.filter_blocklist import Blocklist
+    from torvyn.components.builtin.filter_redact import Redact
 
     words = {"words": ["bluebird", "top secret"], "mode": "stream", "action": "replace"}
     return torvyn.Flow(Blocklist(words), Redact())
@@ -177,8 +177,8 @@ def _greedy() -> Any:
 
 def _library_manager(model: Any, tokenizer: Any, streams: int) -> Any:
     """The library's own batching with a cache of the engine's size, started."""
-    from torvyn.engine.transformers_manager import BatchOptions, batch_config, blocks_of
-    from torvyn.engine.transformers_model import Model
+    from torvyn.engine.transformers.batch_setup import BatchOptions, batch_config, blocks_of
+    from torvyn.engine.transformers.model import Model
 
     ours, options = Model(model, tokenizer), BatchOptions(streams + 1)
     manager = model.init_continuous_batching(

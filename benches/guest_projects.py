@@ -143,9 +143,9 @@ def run(project: Path) -> tuple[float, float]:
 
 def instantiate(projects: Path, language: str, times: int) -> list[float]:
     """Milliseconds of each start of one guest, its code compiled and loaded."""
-    from torvyn.sandbox.build import build as build_guest
+    from torvyn.sandbox.build.build import build as build_guest
+    from torvyn.sandbox.build.guest import Guest
     from torvyn.sandbox.component import guest_class
-    from torvyn.sandbox.guests import Guest
 
     folder = projects / "parts" / ("processor" if language == "c" else "python")
     cls = guest_class(build_guest(Guest(folder.name, folder, language)).path, folder.name)

@@ -78,9 +78,9 @@ def _live(report: Report, count: int) -> None:
 def _start_parked(arrivals: Any) -> tuple[Any, Any]:
     import torvyn
     from benches.timed_components import ParkedSource
-    from torvyn.components.aggregator_sentence import Sentence
-    from torvyn.components.filter_blocklist import Blocklist
-    from torvyn.components.sink_null import Null
+    from torvyn.components.builtin.aggregator_sentence import Sentence
+    from torvyn.components.builtin.filter_blocklist import Blocklist
+    from torvyn.components.builtin.sink_null import Null
 
     source = ParkedSource(work.SEED_TOKENS[3:13], arrivals)
     flow = torvyn.Flow(source, Blocklist(work.BLOCKED), Sentence({"mode": "simple"}), Null())
@@ -114,7 +114,7 @@ def _live_table(
 def _paced(report: Report, count: int, seconds: float) -> None:
     import torvyn
     from benches.timed_components import PacedSource, StampingSink
-    from torvyn.components.filter_blocklist import Blocklist
+    from torvyn.components.builtin.filter_blocklist import Blocklist
 
     say(f"{count} flows at {TOKENS_PER_S} tokens/s for {seconds:g} s")
     gap_ns = 1_000_000_000 // TOKENS_PER_S

@@ -53,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def redact(kinds: Sequence[str] = ()) -> Recogniser:
     """What `redact` finds in a whole text."""
-    from torvyn.components.filter_redact import KINDS, Redact
+    from torvyn.components.builtin.filter_redact import KINDS, Redact
 
     guard = Redact()
     guard.init({"data": list(kinds or KINDS)})  # type: ignore[arg-type]
@@ -89,7 +89,7 @@ def _row(name: str, part: str, score: Score) -> list[str]:
 
 
 def _labelled(report: Report, recognisers: dict[str, Recogniser]) -> None:
-    from torvyn.components.filter_redact import KINDS
+    from torvyn.components.builtin.filter_redact import KINDS
 
     both = tuple(presidio_patterns.RECOGNISERS)
     columns = ("", "lines", "marked / found", "precision", "recall")
@@ -108,7 +108,7 @@ def _labelled(report: Report, recognisers: dict[str, Recogniser]) -> None:
 
 
 def _by_kind(report: Report) -> None:
-    from torvyn.components.filter_redact import KINDS
+    from torvyn.components.builtin.filter_redact import KINDS
 
     table = Table(("", "marked", "precision", "recall"), title="torvyn by kind, all lines")
     lines = [line for part in PARTS for line in load(part)]

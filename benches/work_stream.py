@@ -21,9 +21,9 @@ def right(count: int = TOKENS) -> str:
 
 def parts() -> tuple[Any, ...]:
     """The stages between the engine and its reader."""
-    from torvyn.components.aggregator_sentence import Sentence
-    from torvyn.components.filter_blocklist import Blocklist
-    from torvyn.components.filter_redact import Redact
+    from torvyn.components.builtin.aggregator_sentence import Sentence
+    from torvyn.components.builtin.filter_blocklist import Blocklist
+    from torvyn.components.builtin.filter_redact import Redact
 
     guard = Blocklist({"words": [*BLOCKED], "mode": "stream", "action": "replace"})
     return guard, Redact(), Sentence()

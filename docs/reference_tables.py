@@ -62,7 +62,7 @@ def components_page() -> str:
 
 A node names one of these in `component`. Its options stand in the node's `config`, as a table;
 plain text fills the main option. In a program the same class takes the same config:
-`torvyn.components.filter_blocklist.Blocklist("secret")`.
+`torvyn.components.builtin.filter_blocklist.Blocklist("secret")`.
 
 | name | role | what it does |
 |---|---|---|
@@ -169,7 +169,8 @@ def command_line_page() -> str:
     ]
     for name in app.COMMANDS:
         lines += [f"## torvyn {name}", "", *_help(name)]
-        for part in getattr(importlib.import_module(f"torvyn.cli.{name}").command, "commands", ()):
+        command = importlib.import_module(f"torvyn.cli.commands.{name}").command
+        for part in getattr(command, "commands", ()):
             lines += [f"### torvyn {name} {part}", "", *_help(name, part)]
     return "\n".join(lines)
 

@@ -13,7 +13,7 @@ PACKAGE = Path(__file__).parents[1] / "python" / "torvyn"
 ORDER = (
     ("errors", "catalogue"),
     ("contract",),
-    ("loops",),
+    ("concurrency",),
     ("text",),
     ("v1",),
     ("protocol",),
@@ -35,7 +35,7 @@ RANK = {room: rank for rank, rooms in enumerate(ORDER) for room in rooms}
 NATIVE = (
     "manifest",
     "sandbox",
-    "link.grants",
+    "link.checks.grants",
     "reactor",
     "text",
     "protocol",

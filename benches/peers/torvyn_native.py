@@ -32,9 +32,9 @@ def script(tokens: list[str]) -> dict[str, Any]:
 
 def _flow(tokens: list[str], sink: Any) -> Any:
     import torvyn
-    from torvyn.components.aggregator_sentence import Sentence
-    from torvyn.components.filter_blocklist import Blocklist
-    from torvyn.components.source_scripted import Scripted
+    from torvyn.components.builtin.aggregator_sentence import Sentence
+    from torvyn.components.builtin.filter_blocklist import Blocklist
+    from torvyn.components.builtin.source_scripted import Scripted
 
     return torvyn.Flow(
         Scripted(script(tokens)), Blocklist(BLOCKED), Sentence({"mode": "simple"}), sink
@@ -42,7 +42,7 @@ def _flow(tokens: list[str], sink: Any) -> Any:
 
 
 def run(tokens: list[str]) -> Result:
-    from torvyn.components.sink_null import Null
+    from torvyn.components.builtin.sink_null import Null
 
     flow = _flow(tokens, Null())
     flow.run()
@@ -51,7 +51,7 @@ def run(tokens: list[str]) -> Result:
 
 
 def run_collect(tokens: list[str]) -> Result:
-    from torvyn.components.sink_collect import Collect
+    from torvyn.components.builtin.sink_collect import Collect
 
     sink = Collect()
     flow = _flow(tokens, sink)

@@ -14,9 +14,9 @@ from collections.abc import AsyncIterator
 
 import torvyn
 from benches.work_serving import GUARD, MODEL, answer
-from torvyn.components.filter_blocklist import Blocklist
+from torvyn.components.builtin.filter_blocklist import Blocklist
 from torvyn.engine import ChoiceStep, Engine, Request, Service, Step
-from torvyn.engine.openai import OpenAI
+from torvyn.engine.openai.engine import OpenAI
 from torvyn.transport import Settings, app, serve
 
 

@@ -9,14 +9,14 @@ from pathlib import Path
 from benches.reliability.line import Line, Measured
 from benches.reliability.setting import apart, folder, hostile_wasm, python_guest
 from torvyn.errors import LinkError
-from torvyn.sandbox.compiling import compile_component
+from torvyn.sandbox.compile_cache import compile_component
 
 MEMORY = {"variables": 50_000, "loops": 1_000, "uses": 200_000}
 TIME = {"variables": 200, "loops": 3_000, "uses": 200}
 NESTED = """
 import resource
 from torvyn.errors import LinkError
-from torvyn.sandbox.compiling import compile_component
+from torvyn.sandbox.compile_cache import compile_component
 before = peak_bytes()
 try:
     compile_component(Path(sys.argv[1]), "bomb", Path(sys.argv[2]))
@@ -28,7 +28,7 @@ except LinkError as error:
 REFUSED = """
 import resource, time
 from torvyn.errors import LinkError
-from torvyn.sandbox.compiling import compile_component
+from torvyn.sandbox.compile_cache import compile_component
 started = time.monotonic()
 try:
     compile_component(Path(sys.argv[1]), "bomb", Path(sys.argv[2]))

@@ -11,7 +11,7 @@ from pathlib import Path
 from benches.reliability.line import Line, Measured
 from benches.reliability.setting import GUESTS, apart, folder
 from torvyn._native import CompiledComponent
-from torvyn.sandbox.compiler import precompile
+from torvyn.sandbox.compiler_client import precompile
 
 FLIPS = 50
 Poison = Callable[[Path, Path], None]
@@ -68,7 +68,7 @@ def loaded(rounds: int) -> Measured:
 UNUSABLE = """
 import logging, resource
 logging.disable()
-from torvyn.sandbox.compiling import compile_component
+from torvyn.sandbox.compile_cache import compile_component
 cache, how = Path(sys.argv[1]), sys.argv[2]
 if how == "read-only":
     cache = Path("/sys/torvyn") if os.geteuid() == 0 else cache

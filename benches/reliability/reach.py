@@ -11,8 +11,8 @@ from pathlib import Path
 
 from benches.reliability.line import LeftOut, Line, Measured
 from benches.reliability.setting import GUESTS, TESTS, apart, folder
-from torvyn.sandbox.build import build
-from torvyn.sandbox.guests import Guest
+from torvyn.sandbox.build.build import build
+from torvyn.sandbox.build.guest import Guest
 
 FLOWS = 1000
 SETTLED_S, WATCHED_S = 10, 10

@@ -15,9 +15,9 @@ from types import ModuleType
 from typing import Any
 
 from benches.reliability.line import LeftOut
-from torvyn.sandbox.build import build
+from torvyn.sandbox.build.build import build
+from torvyn.sandbox.build.guest import Guest
 from torvyn.sandbox.component import Allowance, GuestComponent, guest_class
-from torvyn.sandbox.guests import Guest
 
 TESTS = Path(__file__).parents[2] / "tests"
 GUESTS = {

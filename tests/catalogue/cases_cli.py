@@ -8,19 +8,12 @@ from pathlib import Path
 
 import click
 
-from torvyn.cli import (
-    build,
-    compare,
-    conversation,
-    failures,
-    generate,
-    init,
-    measure,
-    screen,
-    target,
-)
+from torvyn.cli import failures, screen, target
 from torvyn.cli.app import group
-from torvyn.cli.usage import usage_error
+from torvyn.cli.benchmark import comparison, measurement
+from torvyn.cli.commands import build, generate, init
+from torvyn.cli.inference import conversation
+from torvyn.cli.usage_errors import usage_error
 from torvyn.link import link
 from torvyn.link.plan import Plan
 from torvyn.manifest import parse
@@ -59,7 +52,7 @@ def plan() -> Plan:
 
 def nothing_measured(folder: Path) -> None:
     (folder / "empty.txt").write_text("")
-    measure.measure(plan(), measure.Settings(0, 1, None, None))
+    measurement.measure(plan(), measurement.Settings(0, 1, None, None))
 
 
 def unknown_component(folder: Path) -> None:
@@ -79,12 +72,12 @@ def file_unwritable(folder: Path) -> None:
 
 def unusable(folder: Path) -> None:
     (folder / "x.json").write_text("[1]")
-    compare.read_result("x.json", "main")
+    comparison.read_result("x.json", "main")
 
 
 def regressed(_: Path) -> None:
     compared = {"verdict": "slower", "throughput_change": -20.0, "threshold": 10.0}
-    compare.raise_if_regressed(compared, "x.json")
+    comparison.raise_if_regressed(compared, "x.json")
 
 
 def full_disk(_: Path) -> None:
@@ -110,7 +103,7 @@ def empty_prompt(folder: Path) -> None:
 CASES: dict[str, Callable[[Path], object]] = {
     "cli.bad-usage": line("run", "flow.a", "flow.b"),
     "cli.bad-value": line("run", "--limit", "many"),
-    "cli.baseline-unreadable": lambda _: compare.read_result("absent.json", "main"),
+    "cli.baseline-unreadable": lambda _: comparison.read_result("absent.json", "main"),
     "cli.baseline-unusable": unusable,
     "cli.bug": a_bug,
     "cli.component-unknown": unknown_component,

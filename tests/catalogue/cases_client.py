@@ -10,7 +10,7 @@ from typing import Any
 from unittest import mock
 
 from torvyn.client import AsyncClient, Client
-from torvyn.loops.background import background_loop
+from torvyn.concurrency.background_loop import background_loop
 
 Use = Callable[[AsyncClient], Coroutine[Any, Any, object]]
 

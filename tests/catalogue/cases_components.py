@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from torvyn.components.filter_rate_limit import RateLimit
-from torvyn.components.sink_file import File
-from torvyn.components.source_lines import Lines
+from torvyn.components.builtin.filter_rate_limit import RateLimit
+from torvyn.components.builtin.sink_file import File
+from torvyn.components.builtin.source_lines import Lines
 
 
 def _wrong_config(_folder: Path) -> None:

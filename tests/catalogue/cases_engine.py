@@ -11,13 +11,13 @@ from typing import Any
 from unittest import mock
 
 import torvyn
-from torvyn.components.sink_collect import Collect
+from torvyn.components.builtin.sink_collect import Collect
+from torvyn.concurrency.background_loop import background_loop
 from torvyn.engine import ChoiceStep, Engine, Generation, Scripted, Step, open
-from torvyn.engine.local import must_be_answered
-from torvyn.engine.prompt_flow import PromptGuard
+from torvyn.engine.local.engine import must_be_answered
+from torvyn.engine.prompt.prompt_flow import PromptGuard
 from torvyn.engine.request import Request
-from torvyn.engine.service import Service
-from torvyn.loops.background import background_loop
+from torvyn.engine.service.service import Service
 from torvyn.reactor import Flow
 
 

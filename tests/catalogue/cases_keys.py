@@ -9,17 +9,18 @@ from typing import Any
 from unittest import mock
 
 from torvyn.engine import Scripted, Service
-from torvyn.transport import Application, Settings, app, keyfile, tls
-from torvyn.transport.access import Access
-from torvyn.transport.audit import Audit
-from torvyn.transport.caller import Caller
-from torvyn.transport.keyfile import KeyFile
-from torvyn.transport.limits import Limits
+from torvyn.transport import Application, Settings, app, tls
+from torvyn.transport.access import key_file
+from torvyn.transport.access.audit import Audit
+from torvyn.transport.access.authentication import Access
+from torvyn.transport.access.caller import Caller
+from torvyn.transport.access.key_file import KeyFile
+from torvyn.transport.access.key_limits import Limits
 
 
 def _keyed(folder: Path, **more: Any) -> tuple[Application, str]:
     path = folder / "keys.json"
-    with keyfile.changed(path) as file:
+    with key_file.changed(path) as file:
         key = file.add("web", **more)
     return app({"chat": Service("chat", Scripted("a"))}, Settings(keys=str(path))), key
 
@@ -30,7 +31,7 @@ def _identify(folder: Path, **headers: str) -> None:
 
 def _expired(folder: Path) -> None:
     application, key = _keyed(folder, lasts=timedelta(seconds=1))
-    with mock.patch("torvyn.transport.keyring.time.time", return_value=9e9):
+    with mock.patch("torvyn.transport.access.keyring.time.time", return_value=9e9):
         application.identify({"x-api-key": key})
 
 
@@ -55,7 +56,7 @@ def _twice(_folder: Path) -> None:
 def _revoked(folder: Path) -> None:
     application, key = _keyed(folder)
     caller = application.identify({"x-api-key": key})
-    with keyfile.changed(folder / "keys.json") as file:
+    with key_file.changed(folder / "keys.json") as file:
         file.revoke("web")
     application.access = Access(application.settings)
     application.access.enter(caller)
@@ -65,12 +66,12 @@ def _file(folder: Path, text: str, mode: int = 0o600) -> None:
     path = folder / "keys.json"
     path.write_text(text)
     path.chmod(mode)
-    keyfile.read(path)
+    key_file.read(path)
 
 
 def _unwritable(folder: Path) -> None:
     (folder / "plain").write_text("")
-    with keyfile.changed(folder / "plain" / "keys.json"):
+    with key_file.changed(folder / "plain" / "keys.json"):
         pass
 
 
@@ -87,7 +88,7 @@ CASES: dict[str, Callable[[Path], object]] = {
     "transport.key-wrong": lambda folder: _identify(folder, authorization="Bearer tvk_x"),
     "transport.keys-exposed": lambda folder: _file(folder, "{}", 0o666),
     "transport.keys-invalid": lambda folder: _file(folder, "{"),
-    "transport.keys-unreadable": lambda folder: keyfile.read(folder / "none.json"),
+    "transport.keys-unreadable": lambda folder: key_file.read(folder / "none.json"),
     "transport.keys-unwritable": _unwritable,
     "transport.tls-unusable": lambda _: tls.options(Settings(tls_cert="cert.pem")),
 }

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torvyn
 from torvyn.errors import ComponentError
-from torvyn.reactor.failure import exception_of
+from torvyn.reactor.failures import exception_of
 from torvyn.testing import CollectingSink, CountingSource, ScriptedSource, StallingSink, run_flow
 
 

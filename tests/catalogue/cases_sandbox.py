@@ -8,12 +8,12 @@ from pathlib import Path
 from torvyn._native import WasmError
 from torvyn.errors import LinkError
 from torvyn.sandbox.audit import Audit
-from torvyn.sandbox.build import _write, build
-from torvyn.sandbox.build_c import _unfit
-from torvyn.sandbox.class_source import read_class
-from torvyn.sandbox.compiling import compile_component
-from torvyn.sandbox.contracts import check_wit
-from torvyn.sandbox.guests import Guest, toolchain_missing
+from torvyn.sandbox.build.build import _write, build
+from torvyn.sandbox.build.c_guest import _unfit
+from torvyn.sandbox.build.class_source import read_class
+from torvyn.sandbox.build.guest import Guest, toolchain_missing
+from torvyn.sandbox.build.wit_check import check_wit
+from torvyn.sandbox.compile_cache import compile_component
 
 GUESTS = Path(__file__).parents[1] / "sandbox" / "guests"
 EMPTY = b"\0asm\x0d\0\1\0"

@@ -5,12 +5,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from torvyn.errors import InvalidInput
-from torvyn.transport.caller import ANYONE
-from torvyn.transport.sessions.file import Stored, connect
-from torvyn.transport.sessions.reader import Client
+from torvyn.transport.access.caller import ANYONE
 from torvyn.transport.sessions.replay import Progress, Replayed
 from torvyn.transport.sessions.session import Session, SessionWire
 from torvyn.transport.sessions.store import Store
+from torvyn.transport.sessions.store_file import Stored, connect
+from torvyn.transport.sessions.subscriber import Client
 from torvyn.transport.settings import Settings
 
 

@@ -13,16 +13,19 @@ from unittest import mock
 from torvyn import manifest
 from torvyn.engine import Scripted, Service
 from torvyn.errors import BugError
-from torvyn.transport import Settings, about, app, asked, paths, resuming, said, websocket
-from torvyn.transport.admission import Admission
-from torvyn.transport.bodies import Bodies
+from torvyn.transport import Settings, app, request_body
+from torvyn.transport.access.admission import Admission
+from torvyn.transport.access.host_check import Gate, check_bound
 from torvyn.transport.call import Call
-from torvyn.transport.conversation import MOST_STREAMS
-from torvyn.transport.exchange import Exchange, parsed
-from torvyn.transport.gate import Gate, check_bound
+from torvyn.transport.http import routes, server_routes, stream_routes
+from torvyn.transport.http.body_limit import Bodies
+from torvyn.transport.http.exchange import Exchange, parsed
+from torvyn.transport.multiplex import client_message
+from torvyn.transport.multiplex.conversation import MOST_STREAMS
 from torvyn.transport.refusal import Refusal, bad_message, shutting_down, told, unread
-from torvyn.transport.routes import of_manifest
 from torvyn.transport.server import Server, listen, refuse_workers
+from torvyn.transport.services import of_manifest
+from torvyn.transport.websocket import endpoint
 from torvyn.transport.wire import HttpWire
 
 TOML = """
@@ -84,7 +87,7 @@ def _deadline(_folder: Path) -> None:
             raise NotImplementedError
 
     service = Service("chat", Scripted("a"), deadline_s=1.0)
-    wanted = asked.own({"prompt": "Hi"})
+    wanted = request_body.own({"prompt": "Hi"})
     wire = HttpWire(_exchange(None))
     late = Late(wire, wanted, "chat", service, service.generate("Hi"), Settings())
     late._time_is_up()
@@ -110,11 +113,11 @@ def _package_missing(_folder: Path) -> None:
 
 
 def _stop_unknown(_folder: Path) -> None:
-    asyncio.run(resuming.stop(application(), _exchange(None, "DELETE", "/v1/streams/req-0")))
+    asyncio.run(stream_routes.stop(application(), _exchange(None, "DELETE", "/v1/streams/req-0")))
 
 
 def _instance_unknown(_folder: Path) -> None:
-    asyncio.run(about.one_flow(application(), _exchange(None, "GET", "/flows/req-0")))
+    asyncio.run(server_routes.one_flow(application(), _exchange(None, "GET", "/flows/req-0")))
 
 
 def _refused(code: str, *messages: Any, **settings: Any) -> None:
@@ -128,19 +131,19 @@ def _refused(code: str, *messages: Any, **settings: Any) -> None:
             incoming.put_nowait({"type": "websocket.receive", "text": json.dumps(message)})
 
         async def send(message: Any) -> None:
-            said = json.loads(message.get("text", "{}"))
-            if said.get("code") == code and not found.done():
-                found.set_result(said)
+            reply = json.loads(message.get("text", "{}"))
+            if reply.get("code") == code and not found.done():
+                found.set_result(reply)
 
         scope = {"type": "websocket", "path": "/v1/ws", "headers": [(b"host", b"localhost")]}
         speaking = asyncio.ensure_future(slow(**settings)(scope, incoming.get, send))
-        said = await asyncio.wait_for(found, 5)
+        reply = await asyncio.wait_for(found, 5)
         incoming.put_nowait({"type": "websocket.disconnect"})
         await speaking
-        return said
+        return reply
 
-    said = asyncio.run(speak())
-    raise Refusal(400, said["code"], said["message"], hint=said.get("hint"))
+    reply = asyncio.run(speak())
+    raise Refusal(400, reply["code"], reply["message"], hint=reply.get("hint"))
 
 
 def slow(**settings: Any) -> Any:
@@ -169,15 +172,15 @@ CASES: dict[str, Callable[[Path], object]] = {
     "transport.host-refused": lambda _: Gate().check({"host": "evil.example"}),
     "transport.instance-unknown": _instance_unknown,
     "transport.json-too-deep": lambda _: parsed(b'{"a":' * 70 + b"1" + b"}" * 70),
-    "transport.message-invalid": lambda _: said.kind({"type": "begin"}),
-    "transport.method-refused": lambda _: paths.find(_exchange(None, "PUT")),
+    "transport.message-invalid": lambda _: client_message.kind({"type": "begin"}),
+    "transport.method-refused": lambda _: routes.find(_exchange(None, "PUT")),
     "transport.no-flow": _no_flow,
     "transport.one-worker": lambda _: refuse_workers(2),
     "transport.origin-refused": lambda _: Gate().check({"host": "localhost", "origin": "null"}),
     "transport.package-missing": _package_missing,
     "transport.public-refused": lambda _: check_bound("0.0.0.0", False),
-    "transport.request-invalid": lambda _: asked.own({}),
-    "transport.route-unknown": lambda _: paths.find(_exchange(None, path="/v2")),
+    "transport.request-invalid": lambda _: request_body.own({}),
+    "transport.route-unknown": lambda _: routes.find(_exchange(None, path="/v2")),
     "transport.shutting-down": lambda _: raises(shutting_down()),
     "transport.stream-id-taken": lambda _: _refused("transport.stream-id-taken", START, START),
     "transport.stream-left": lambda _: _refused(
@@ -185,5 +188,5 @@ CASES: dict[str, Callable[[Path], object]] = {
     ),
     "transport.stream-unknown": _stop_unknown,
     "transport.unread": lambda _: raises(unread(30)),
-    "transport.upgrade-needed": lambda _: asyncio.run(websocket.upgrade(None, None)),
+    "transport.upgrade-needed": lambda _: asyncio.run(endpoint.upgrade(None, None)),
 }

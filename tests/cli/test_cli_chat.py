@@ -13,7 +13,7 @@ import pytest
 from terminal import CTRL_C, CTRL_D, Terminal
 from transcript import said
 
-from torvyn.cli.conversation import Conversation
+from torvyn.cli.inference.conversation import Conversation
 from torvyn.errors import UsageError
 
 Start = Callable[..., "subprocess.Popen[str]"]

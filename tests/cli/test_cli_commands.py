@@ -20,7 +20,7 @@ Start = Callable[..., "subprocess.Popen[str]"]
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_list_of_commands_says_what_each_says_of_itself(name: str) -> None:
-    command = import_module(f"torvyn.cli.{name}").command
+    command = import_module(f"torvyn.cli.commands.{name}").command
 
     assert (command.help or "").splitlines()[0] == COMMANDS[name]
 
@@ -28,7 +28,7 @@ def test_the_list_of_commands_says_what_each_says_of_itself(name: str) -> None:
 def all_commands() -> Iterator[str]:
     """Also those that a command is made of, such as `keys add`."""
     for name in COMMANDS:
-        parts = getattr(import_module(f"torvyn.cli.{name}").command, "commands", None)
+        parts = getattr(import_module(f"torvyn.cli.commands.{name}").command, "commands", None)
         yield from [name] if parts is None else (f"{name} {part}" for part in parts)
 
 
@@ -95,7 +95,7 @@ def test_a_bug_in_torvyn_is_told_without_a_traceback(
     def broken() -> None:
         raise RuntimeError("this cannot be")
 
-    monkeypatch.setattr("torvyn.manifest.json_schema", broken)
+    monkeypatch.setattr("torvyn.manifest.schema.json_schema.json_schema", broken)
 
     done = cli("schema")
     assert done.code == 70

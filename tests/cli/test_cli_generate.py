@@ -124,7 +124,7 @@ def test_what_is_missing_has_exit_code_3_and_teaches_what_to_do(cli: Cli, folder
 def test_a_missing_model_teaches_two_commands(
     cli: Cli, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("torvyn.engine.local._PACKAGE", "no_such_package_of_a_model")
+    monkeypatch.setattr("torvyn.engine.local.engine._PACKAGE", "no_such_package_of_a_model")
 
     done = cli("generate", "hi", cwd=folder)
 

@@ -9,7 +9,7 @@ import stat
 import pytest
 from transcript import HEAD
 
-from torvyn.transport import keyfile
+from torvyn.transport.access import key_file
 
 
 @pytest.fixture(autouse=True)
@@ -68,7 +68,7 @@ def test_a_revoked_key_is_gone_and_cannot_be_revoked_again(cli, tmp_path) -> Non
     again = cli("keys", "revoke", "web", "--file", "k.json")
 
     assert (done.code, done.out) == (0, "")
-    assert not keyfile.read(tmp_path / "k.json").keys
+    assert not key_file.read(tmp_path / "k.json").keys
     assert (again.code, "error[transport.key-unknown]" in again.err) == (2, True)
 
 

@@ -13,8 +13,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from torvyn.cli.terminal.glyphs import ASCII
+from torvyn.cli.terminal.inline_markdown import LIMIT
 from torvyn.cli.terminal.markdown import Markdown
-from torvyn.cli.terminal.spans import LIMIT
 
 # Styles, and the way back over the mark of a table that is not complete yet.
 OURS = re.compile(r"\x1b\[[0-9;]*m|…(?:\x1b\[0m)?\r")

@@ -8,8 +8,8 @@ from itertools import combinations
 
 import pytest
 
-from torvyn.cli.compare import compare
-from torvyn.cli.rank_interval import _rank_sums, shift_interval
+from torvyn.cli.benchmark.comparison import compare
+from torvyn.cli.benchmark.rank_interval import _rank_sums, shift_interval
 
 CHANGED_BY = math.log(0.7)
 """Throughput 30 % lower."""

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from torvyn.cli.terminal.markdown import Markdown
 from torvyn.cli.terminal.width import clusters, display_width
-from torvyn.cli.terminal.wrapping import ROOM, Pen, Wrap
+from torvyn.cli.terminal.word_wrap import ROOM, Pen, Wrap
 
 FAMILY = "👩‍👩‍👧"
 CHARACTERS = st.sampled_from([*"ab -", "日", "。", "「", "é", "e\u0301", FAMILY, "🇩🇪", "❤️", "🏽"])

@@ -18,5 +18,5 @@ pytest.importorskip("aiohttp", reason='clients are not tested: pip install "torv
 def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     """Trying again costs no time, and nobody's key is used."""
     for name in ("RETRY_PAUSE_S", "RESUME_PAUSE_S"):
-        monkeypatch.setattr(f"torvyn.client.patience.{name}", 0.0)
+        monkeypatch.setattr(f"torvyn.client.retry_policy.{name}", 0.0)
     monkeypatch.delenv("TORVYN_KEY", raising=False)

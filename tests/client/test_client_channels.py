@@ -13,7 +13,7 @@ from cutting import Network
 from serving import Served, served, wait_for
 
 from torvyn.client import AsyncClient, Client, Refused, ServerError
-from torvyn.client.channel import CREDIT
+from torvyn.client.transports.channel import CREDIT
 from torvyn.engine import Engine, Scripted, Service
 from torvyn.errors import Unavailable
 from torvyn.protocol import Delta, End, Start

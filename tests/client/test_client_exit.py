@@ -9,8 +9,8 @@ import pytest
 
 PROGRAM = """
 import asyncio, atexit, threading
-from torvyn.loops.background import background_loop
-from torvyn.loops.reading import Reading, wait_for
+from torvyn.concurrency.background_loop import background_loop
+from torvyn.concurrency.sync_reader import Reading, wait_for
 
 closed = asyncio.Event()
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from torvyn.client.jitter import TICK_S, Jitter
-from torvyn.client.pacing import paced
+from torvyn.client.jitter_buffer import TICK_S, Jitter
+from torvyn.client.paced_text import paced
 
 BOUND_S = 0.12
 TEXTS = st.text(st.sampled_from("ab \n\r\u0301👩\u200d👧🇩🇪é한\ud800"), max_size=40)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from torvyn.client.patience import Patience
+from torvyn.client.retry_policy import Patience
 
 
 def pauses(count: int, most: int = 100) -> list[float | None]:

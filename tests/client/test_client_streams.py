@@ -12,9 +12,9 @@ from misbehaving import FRAMES, ID, TEXT, Speaker, blocks
 from serving import PATIENCE_S, Served, served, wait_for
 
 from torvyn.client import AsyncClient, Client
+from torvyn.concurrency.background_loop import background_loop
 from torvyn.engine import Scripted, Service
 from torvyn.errors import InvalidInput
-from torvyn.loops.background import background_loop
 from torvyn.protocol import Delta, End, Start
 
 SCRIPT = "Our next release is called Bluebird."

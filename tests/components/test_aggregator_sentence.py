@@ -3,8 +3,8 @@
 import pytest
 
 from torvyn import Element, Flow
-from torvyn.components.aggregator_sentence import LANGUAGES, Sentence
-from torvyn.components.source_scripted import DEFAULT_TOKENS
+from torvyn.components.builtin.aggregator_sentence import LANGUAGES, Sentence
+from torvyn.components.builtin.source_scripted import DEFAULT_TOKENS
 from torvyn.errors import ContractError
 
 text = pytest.importorskip("torvyn.text")

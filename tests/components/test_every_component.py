@@ -7,18 +7,18 @@ import tomllib
 
 import pytest
 
-from torvyn import components
-from torvyn.components.aggregator_sentence import Sentence
+from torvyn.components import builtin
+from torvyn.components.builtin.aggregator_sentence import Sentence
+from torvyn.components.builtin.filter_blocklist import Blocklist
+from torvyn.components.builtin.sink_null import Null
+from torvyn.components.builtin.source_scripted import DEFAULT_TOKENS, Scripted
 from torvyn.components.config import config_text, parse_config
-from torvyn.components.filter_blocklist import Blocklist
-from torvyn.components.sink_null import Null
-from torvyn.components.source_scripted import DEFAULT_TOKENS, Scripted
 from torvyn.components.spec import KINDS
 from torvyn.contract import ROLES
 from torvyn.contract.roles import METHODS
 from torvyn.errors import ContractError
 
-FOLDER = pathlib.Path(components.__file__).parent
+FOLDER = pathlib.Path(builtin.__file__).parent
 FILES = sorted(path.stem for path in FOLDER.glob("*_*.py") if path.stem.partition("_")[0] in ROLES)
 EXPECTED = {
     "source_lines": "Lines",
@@ -42,7 +42,7 @@ EXPECTED = {
 
 
 def load(stem):
-    module = importlib.import_module(f"torvyn.components.{stem}")
+    module = importlib.import_module(f"torvyn.components.builtin.{stem}")
     return module, getattr(module, EXPECTED[stem])
 
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from torvyn import Element, InvalidInput
-from torvyn.components.fields import (
+from torvyn.components.json_fields import (
     MISSING,
     get_field,
     plain,

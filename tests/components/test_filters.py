@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from torvyn import Element
-from torvyn.components.filter_blocklist import Blocklist
-from torvyn.components.filter_rate_limit import RateLimit
+from torvyn.components.builtin.filter_blocklist import Blocklist
+from torvyn.components.builtin.filter_rate_limit import RateLimit
 from torvyn.errors import ContractError
 
 

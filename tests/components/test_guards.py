@@ -6,9 +6,9 @@ import pytest
 
 import torvyn
 from torvyn import Element, Output, Verdict
-from torvyn.components.filter_blocklist import Blocklist
-from torvyn.components.filter_pattern import Pattern
-from torvyn.components.filter_redact import Redact
+from torvyn.components.builtin.filter_blocklist import Blocklist
+from torvyn.components.builtin.filter_pattern import Pattern
+from torvyn.components.builtin.filter_redact import Redact
 from torvyn.errors import ContractError, LinkError
 from torvyn.testing import CollectingSink
 

@@ -6,7 +6,7 @@ from benches.ordinary_numbers import AMBIGUOUS, GENERATORS, texts
 from benches.redaction import redact
 
 import torvyn
-from torvyn.components.filter_redact import KINDS, Redact
+from torvyn.components.builtin.filter_redact import KINDS, Redact
 
 PARTS = ("held_out", "tuning")
 

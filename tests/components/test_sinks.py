@@ -7,9 +7,9 @@ import sys
 import pytest
 
 from torvyn import Element, End, Fatal, Unavailable
-from torvyn.components.sink_collect import Collect
-from torvyn.components.sink_console import Console
-from torvyn.components.sink_null import Null
+from torvyn.components.builtin.sink_collect import Collect
+from torvyn.components.builtin.sink_console import Console
+from torvyn.components.builtin.sink_null import Null
 
 
 class Terminal(io.StringIO):

@@ -6,8 +6,8 @@ import asyncio
 import threading
 
 import torvyn
-from torvyn.components.aggregator_sentence import Sentence
-from torvyn.components.filter_blocklist import Blocklist
+from torvyn.components.builtin.aggregator_sentence import Sentence
+from torvyn.components.builtin.filter_blocklist import Blocklist
 
 
 def blocks(*words, action="block", **config):

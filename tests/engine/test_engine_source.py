@@ -9,9 +9,9 @@ import pytest
 from watching import SOON_S, Endless, wait_until
 
 import torvyn
+from torvyn.concurrency.handover import BUFFER
 from torvyn.engine import Request, Scripted
 from torvyn.errors import FlowError, LinkError
-from torvyn.loops.handover import BUFFER
 from torvyn.manifest import parse
 from torvyn.protocol.frames import ToolCall
 

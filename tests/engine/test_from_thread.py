@@ -10,8 +10,8 @@ from contextlib import aclosing
 import pytest
 from watching import SOON_S, wait_until
 
-from torvyn.engine import from_thread
-from torvyn.engine.from_thread import AHEAD, FromThread
+from torvyn.engine import thread_stream
+from torvyn.engine.thread_stream import AHEAD, FromThread
 
 COUNT = 1000
 
@@ -120,7 +120,7 @@ def test_a_library_that_has_ended_is_not_told_to_stop():
 
 
 def test_leaving_does_not_wait_for_a_library_that_does_not_hear(monkeypatch):
-    monkeypatch.setattr(from_thread, "LAST_WORD_S", 0.01)
+    monkeypatch.setattr(thread_stream, "LAST_WORD_S", 0.01)
     goes_on = threading.Event()
 
     def deaf(put):
@@ -160,7 +160,7 @@ def test_a_stream_that_is_stopped_before_it_began_does_no_work():
 
 @pytest.mark.filterwarnings("ignore")
 def test_a_thread_whose_loop_is_closed_ends(monkeypatch):
-    monkeypatch.setattr(from_thread, "_LOOK_S", 0.01)
+    monkeypatch.setattr(thread_stream, "_LOOK_S", 0.01)
     library = Library(count=10**9)
     loop = asyncio.new_event_loop()
     stream = FromThread(library).batches()

@@ -15,8 +15,8 @@ from local_model import needs_model
 
 from torvyn.engine import Scripted, Service
 from torvyn.engine.extra_fields import MOST_BYTES, MOST_FIELDS, RESERVED, forwardable
-from torvyn.engine.openai import OpenAI
-from torvyn.engine.source_openai import OpenAISource
+from torvyn.engine.nodes.source_openai import OpenAISource
+from torvyn.engine.openai.engine import OpenAI
 from torvyn.errors import InvalidInput
 from torvyn.transport import app
 
@@ -257,7 +257,7 @@ def test_fewer_choices_than_asked_for_are_an_error_frame_for_clients():
 
 @needs_model
 def test_completions_continue_the_prompt_as_it_is():
-    from torvyn.engine.local import Local
+    from torvyn.engine.local.engine import Local
 
     async def make(client):
         asked = {"model": "chat", "max_tokens": 2, "temperature": 0}
@@ -277,7 +277,7 @@ def test_completions_continue_the_prompt_as_it_is():
 @needs_model
 @pytest.mark.parametrize("stream", [True, False])
 def test_an_image_is_a_bad_request(stream):
-    from torvyn.engine.local import Local
+    from torvyn.engine.local.engine import Local
 
     image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
     asked = {"messages": [{"role": "user", "content": [image]}], "stream": stream}

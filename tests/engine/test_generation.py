@@ -10,10 +10,10 @@ from contextlib import suppress
 import pytest
 from watching import SOON_S, Endless, Silent, background_tasks, nothing_runs, wait_until
 
+from torvyn.concurrency.background_loop import background_loop
+from torvyn.concurrency.handover import BUFFER
 from torvyn.engine import ChoiceStep, Engine, Scripted, Step
 from torvyn.errors import Internal, InvalidInput, Unavailable
-from torvyn.loops.background import background_loop
-from torvyn.loops.handover import BUFFER
 
 """Ten times the 100 ms within which an engine hears of it."""
 

@@ -11,7 +11,7 @@ from watching import SOON_S
 
 import torvyn
 from torvyn.engine import ChoiceStep, Engine, Request, Scripted, Step
-from torvyn.engine.response import Response
+from torvyn.engine.answer.response import Response
 from torvyn.errors import InvalidInput
 
 

@@ -10,8 +10,8 @@ from local_model import needs_model
 from watching import wait_until
 
 import torvyn
-from torvyn.components.aggregator_sentence import Sentence
-from torvyn.engine.local import Local, bundled_model
+from torvyn.components.builtin.aggregator_sentence import Sentence
+from torvyn.engine.local.engine import Local, bundled_model
 from torvyn.errors import InvalidInput, MissingError, Unavailable
 
 pytestmark = needs_model

@@ -12,7 +12,7 @@ pytestmark = needs_model
 OPEN = """
 import asyncio, os, socket, sys, threading
 import torvyn
-from torvyn.engine.local import Local
+from torvyn.engine.local.engine import Local
 engine = Local(context=512, parallel=1)
 LONG = "Tell me a story without an end."
 """

@@ -8,8 +8,8 @@ import pytest
 from local_model import needs_model
 
 from torvyn.engine import ChoiceStep, Request, Step
-from torvyn.engine.local import Local
-from torvyn.engine.local_tools import Calls, required_tools
+from torvyn.engine.local.engine import Local
+from torvyn.engine.local.tools import Calls, required_tools
 from torvyn.errors import Internal, InvalidInput
 
 pytestmark = needs_model

@@ -12,8 +12,8 @@ from fake_upstream import DONE, HELLO, delta, event, running, says, status
 from watching import wait_until
 
 import torvyn
-from torvyn.engine.openai import OpenAI
-from torvyn.engine.source_openai import OpenAISource
+from torvyn.engine.nodes.source_openai import OpenAISource
+from torvyn.engine.openai.engine import OpenAI
 from torvyn.protocol.frames import ToolCall, Usage
 
 TOOL = {"type": "function", "function": {"name": "look", "parameters": {}}}

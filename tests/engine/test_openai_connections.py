@@ -11,7 +11,7 @@ import pytest
 from fake_upstream import HELLO, running, says
 from watching import background_tasks, nothing_runs, wait_until
 
-from torvyn.engine.openai import OpenAI
+from torvyn.engine.openai.engine import OpenAI
 
 
 def engine_at(upstream, **options):

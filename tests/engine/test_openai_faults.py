@@ -12,7 +12,7 @@ import pytest
 from fake_upstream import DONE, HELLO, delta, event, running, says, status
 from watching import nothing_runs, wait_until
 
-from torvyn.engine.openai import OpenAI
+from torvyn.engine.openai.engine import OpenAI
 from torvyn.errors import DeadlineExceeded, InvalidInput, MissingError, TorvynError
 
 KEY = "sk-very-secret"

@@ -9,10 +9,10 @@ import pytest
 from fake_upstream import DONE, HELLO, delta, event, running, says, status
 
 import torvyn
-from torvyn.components.aggregator_sentence import Sentence
-from torvyn.engine.openai import OpenAI
+from torvyn.components.builtin.aggregator_sentence import Sentence
+from torvyn.engine.openai.engine import OpenAI
 from torvyn.errors import TorvynError
-from torvyn.protocol.finish_reasons import translate
+from torvyn.protocol.openai.finish_reasons import translate
 
 BEGUN = HELLO[:3]
 

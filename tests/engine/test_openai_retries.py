@@ -9,7 +9,7 @@ import pytest
 from fake_upstream import HELLO, Exchange, running, says, status
 from watching import wait_until
 
-from torvyn.engine.openai import OpenAI
+from torvyn.engine.openai.engine import OpenAI
 from torvyn.errors import TorvynError
 
 BEGUN = HELLO[:3]

@@ -7,8 +7,8 @@ import logging
 import pytest
 from fake_upstream import DONE, HELLO, delta, event, running, says, status
 
-from torvyn.engine.openai import OpenAI
-from torvyn.engine.upstream_words import for_clients
+from torvyn.engine.openai.engine import OpenAI
+from torvyn.engine.upstream_text import for_clients
 from torvyn.errors import TorvynError
 
 KEY = "sk-proj-Secret1234567890"

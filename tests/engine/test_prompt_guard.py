@@ -11,9 +11,9 @@ from shaped import STAGES, AsyncFails, Fails, Stuck, blocks
 from watching import Endless, Silent, nothing_runs, wait_until
 
 import torvyn
-from torvyn.components.filter_redact import Redact
+from torvyn.components.builtin.filter_redact import Redact
 from torvyn.engine import Request, Scripted, Service
-from torvyn.engine.prompt_flow import PromptGuard
+from torvyn.engine.prompt.prompt_flow import PromptGuard
 from torvyn.errors import FlowError, LinkError
 
 HEAD = '[torvyn]\nname = "x"\nversion = "0.1.0"\ncontract_version = "0.1.0"\n'

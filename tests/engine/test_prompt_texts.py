@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from torvyn.engine import Request
-from torvyn.engine.prompt_texts import texts_of, with_texts
+from torvyn.engine.prompt.prompt_texts import texts_of, with_texts
 
 WORD = "secret"
 PICTURE = {"type": "image_url", "image_url": {"url": "https://secret.example/cat.png"}}

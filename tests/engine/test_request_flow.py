@@ -10,8 +10,8 @@ from shaped import AsyncUpper, Fails, ThreadUpper, Upper, blocks
 from watching import Endless, Silent, wait_until
 
 import torvyn
-from torvyn.components.filter_redact import Redact
-from torvyn.components.sink_collect import Collect
+from torvyn.components.builtin.filter_redact import Redact
+from torvyn.components.builtin.sink_collect import Collect
 from torvyn.engine import Request, Scripted
 from torvyn.errors import FlowError, LinkError
 

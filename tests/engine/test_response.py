@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from torvyn.engine import ChoiceStep, Request, Step
-from torvyn.engine.response import Response
+from torvyn.engine.answer.response import Response
 from torvyn.errors import Internal
 from torvyn.protocol.frames import ToolCall, Usage
 

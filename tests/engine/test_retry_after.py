@@ -8,8 +8,8 @@ import time
 import pytest
 from fake_upstream import HELLO, running, says, status
 
-from torvyn.engine.openai import OpenAI
-from torvyn.engine.retry_after import retry_after_s
+from torvyn.engine.openai.engine import OpenAI
+from torvyn.engine.openai.retry_after import retry_after_s
 from torvyn.errors import TorvynError
 
 THEN = "Sun, 06 Nov 1994 08:49:37 GMT"

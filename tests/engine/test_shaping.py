@@ -11,8 +11,8 @@ from shaped import STAGES, AsyncFails, Fails, Footer, Upper, blocks, upper_flow
 from watching import Endless, nothing_runs, wait_until
 
 import torvyn
-from torvyn.components.aggregator_sentence import Sentence
-from torvyn.components.sink_collect import Collect
+from torvyn.components.builtin.aggregator_sentence import Sentence
+from torvyn.components.builtin.sink_collect import Collect
 from torvyn.engine import Scripted
 from torvyn.errors import FlowError, LinkError
 from torvyn.protocol.frames import ToolCall

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from shaped import STAGES, Footer, Upper, blocks, upper_flow
 
 import torvyn
-from torvyn.components.filter_redact import Redact
+from torvyn.components.builtin.filter_redact import Redact
 from torvyn.engine import Scripted
 from torvyn.protocol.frames import ToolCall
 

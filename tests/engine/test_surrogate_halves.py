@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import torvyn
-from torvyn.components.aggregator_sentence import Sentence
+from torvyn.components.builtin.aggregator_sentence import Sentence
 from torvyn.engine import ChoiceStep, Engine, Request, Step
-from torvyn.engine.response import Response
+from torvyn.engine.answer.response import Response
 from torvyn.protocol.frames import ToolCall
 
 HIGH, LOW = "\ud83d", "\ude00"

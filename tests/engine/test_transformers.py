@@ -160,20 +160,20 @@ def test_messages_without_a_template_are_refused(engine):
 
 
 def test_leaving_frees_the_model_for_the_next_request(engine):
-    from torvyn.engine import transformers
+    from torvyn.engine.transformers import engine as module
 
     for delta in engine.generate("Hello"):
         if delta.token_ids:
             break
     batch = engine._batch
-    wait_until(lambda: not transformers._turn.locked() and not engine._streams)
+    wait_until(lambda: not module._turn.locked() and not engine._streams)
     wait_until(lambda: batch is None or not batch.open_sequences)
 
     assert engine.complete("Hello", max_tokens=1).usage.completion_tokens == 1
 
 
 def test_a_request_that_waits_for_its_turn_can_be_aborted():
-    from torvyn.engine import transformers
+    from torvyn.engine.transformers import engine as module
 
     async def aborted():
         task = asyncio.ensure_future(engine.acomplete("Hello", request_id="waits"))
@@ -183,7 +183,7 @@ def test_a_request_that_waits_for_its_turn_can_be_aborted():
 
     with (
         open("transformers", model=tiny_model(), tokenizer=tokenizer(), batching=False) as engine,
-        transformers._turn,
+        module._turn,
     ):
         assert asyncio.run(aborted()) == "cancelled"
 

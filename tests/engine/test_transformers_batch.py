@@ -111,7 +111,7 @@ def test_a_seeded_answer_does_not_depend_on_the_requests_beside_it(engine):
 def test_seeds_sample_from_the_models_distribution(engine):
     import torch
 
-    from torvyn.engine.transformers_sampler import Noise, Sampling
+    from torvyn.engine.transformers.sampler import Noise, Sampling
 
     scores = torch.tensor([2.0, 1.0, 0.0, -1.0])
     keys = torch.tensor(
@@ -126,7 +126,7 @@ def test_seeds_sample_from_the_models_distribution(engine):
 def test_top_k_keeps_as_many_tokens_or_all():
     import torch
 
-    from torvyn.engine.transformers_sampler import TopK
+    from torvyn.engine.transformers.sampler import TopK
 
     scores = torch.tensor([[1.0, 4.0, 3.0, 2.0]] * 4)
     made = TopK(is_static=True).apply(scores, torch.tensor([0, 1, 2, 9], dtype=torch.int32))
@@ -137,7 +137,7 @@ def test_top_k_keeps_as_many_tokens_or_all():
 def test_top_p_keeps_the_likeliest_tokens():
     import torch
 
-    from torvyn.engine.transformers_sampler import TopP
+    from torvyn.engine.transformers.sampler import TopP
 
     scores = torch.log(torch.tensor([[0.5, 0.3, 0.15, 0.05]] * 3))
     made = TopP(is_static=True).apply(scores, torch.tensor([1.0, 0.7, 0.01]))

@@ -7,8 +7,8 @@ import threading
 import time
 from collections.abc import AsyncIterator, Callable
 
+from torvyn.concurrency.background_loop import background_loop
 from torvyn.engine import ChoiceStep, Engine, Request, Step
-from torvyn.loops.background import background_loop
 
 SOON_S = 5.0
 """A ceiling for waits that end at once when all is well."""

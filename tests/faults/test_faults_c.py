@@ -10,9 +10,9 @@ import pytest
 
 import torvyn
 from toolchains import needs_zig
-from torvyn.sandbox.build import build
+from torvyn.sandbox.build.build import build
+from torvyn.sandbox.build.guest import Guest
 from torvyn.sandbox.component import GuestComponent, guest_class
-from torvyn.sandbox.guests import Guest
 
 pytestmark = [needs_zig, pytest.mark.timeout(180)]
 

@@ -8,9 +8,9 @@ import pytest
 
 import torvyn
 from toolchains import needs_componentize_py
-from torvyn.sandbox.build import build
+from torvyn.sandbox.build.build import build
+from torvyn.sandbox.build.guest import Guest
 from torvyn.sandbox.component import guest_class
-from torvyn.sandbox.guests import Guest
 
 pytestmark = [needs_componentize_py, pytest.mark.timeout(400)]
 

@@ -6,10 +6,10 @@ import pytest
 
 import torvyn
 from toolchains import needs_componentize_py
-from torvyn.sandbox.build import build
+from torvyn.sandbox.build.build import build
+from torvyn.sandbox.build.guest import Guest
 from torvyn.sandbox.component import guest_class
 from torvyn.sandbox.guest import deep_json
-from torvyn.sandbox.guests import Guest
 
 pytestmark = [needs_componentize_py, pytest.mark.timeout(400)]
 

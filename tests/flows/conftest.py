@@ -21,8 +21,8 @@ def clock():
 @pytest.fixture(scope="session")
 def sandbox():
     """The guest that runs the parts of all tests; made in a minute when it is not in the cache."""
-    from torvyn.sandbox.compiling import compile_component
-    from torvyn.testing.any_part import any_part
+    from torvyn.sandbox.compile_cache import compile_component
+    from torvyn.testing.universal_guest import any_part
 
     try:
         return compile_component(any_part(), "any-part", role="sink")

@@ -5,7 +5,7 @@ No thread, no loop, no real time: the same seed makes the same run.
 
 import random
 
-from torvyn.reactor.runners.stepped import Steps
+from torvyn.reactor.runners.stepped_runner import Steps
 from torvyn.testing import Clock
 
 

@@ -9,9 +9,9 @@ import pytest
 from hostile import ANSWERED, CALLED, CULPRIT, HARMLESS, ITERATED, METACLASSES, MODES, READ
 
 import torvyn
+from torvyn.concurrency.background_loop import background_loop
 from torvyn.contract.roles import METHODS, ROLES
 from torvyn.errors import BugError, ContractError, Fatal, FlowError, LinkError, TorvynError
-from torvyn.loops.background import background_loop
 from torvyn.testing import CollectingSink, ScriptedSource
 
 EVERY_ROLE = pytest.mark.parametrize("role", ROLES)

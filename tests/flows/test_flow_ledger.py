@@ -5,9 +5,9 @@ import random
 import pytest
 
 import torvyn
-from torvyn.components.aggregator_sentence import Sentence
-from torvyn.components.filter_blocklist import Blocklist
-from torvyn.components.source_scripted import Scripted
+from torvyn.components.builtin.aggregator_sentence import Sentence
+from torvyn.components.builtin.filter_blocklist import Blocklist
+from torvyn.components.builtin.source_scripted import Scripted
 from torvyn.errors import Internal
 from torvyn.testing import PARTS, CollectingSink, StallingSink, as_parts, idle, run_flow
 

@@ -12,8 +12,8 @@ from blocking_parts import RUNS, Blocker, part
 
 import torvyn
 from torvyn.errors import FlowError
-from torvyn.reactor import time_limits
-from torvyn.reactor.spare_threads import run_elsewhere
+from torvyn.reactor.threads import time_limits
+from torvyn.reactor.threads.spare_threads import run_elsewhere
 from torvyn.testing import CollectingSink
 
 LIMIT_S = 0.1

@@ -267,7 +267,7 @@ def test_a_flow_may_end_inside_its_own_callback():
 def test_a_callback_that_fails_does_not_silence_the_others_of_its_loop():
     async def main():
         from torvyn._native import Waker
-        from torvyn.reactor.loops import bridge
+        from torvyn.reactor.loop_bridge import bridge
 
         loop = asyncio.get_running_loop()
         heard, told = asyncio.Event(), []

@@ -12,7 +12,7 @@ import pytest
 from torvyn import link
 from torvyn.contract import Component
 from torvyn.errors import LinkError
-from torvyn.link.loading import Library
+from torvyn.link.component_loader import Library
 from torvyn.manifest import ComponentRecord
 from torvyn.manifest.problems import Problems
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from torvyn.components import BUILTINS
-from torvyn.link.loading import Library, load_class
+from torvyn.link.component_loader import Library, load_class
 from torvyn.link.plan import ComponentRef
 from torvyn.manifest import ComponentRecord
 from torvyn.manifest.problems import Problems
@@ -109,7 +109,7 @@ def test_a_private_class_is_not_counted(tmp_path: Path) -> None:
     assert find("own", library)[0] == "project"
 
 
-PRESENT = Path(__file__).parents[2] / "python" / "torvyn" / "components"
+PRESENT = Path(__file__).parents[2] / "python" / "torvyn" / "components" / "builtin"
 
 
 @pytest.mark.parametrize("name", BUILTINS)

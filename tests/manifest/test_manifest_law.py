@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from torvyn import manifest
-from torvyn.manifest import schema
+from torvyn.manifest.schema import tables
 from torvyn.manifest.units import parse_duration, parse_size, render_duration, render_size
 
 TEXT = st.text(st.characters(exclude_categories=("Cs",)), max_size=12)
@@ -23,7 +23,7 @@ JSON = st.recursive(
 )
 
 
-def values(key: schema.Key) -> st.SearchStrategy[object]:
+def values(key: tables.Key) -> st.SearchStrategy[object]:
     if key.choices:
         return st.sampled_from(key.choices)
     return {
@@ -38,11 +38,11 @@ def values(key: schema.Key) -> st.SearchStrategy[object]:
         "strings": st.lists(TEXT, max_size=3).map(tuple),
         "config": TEXT | st.dictionaries(TEXT, JSON, max_size=3),
         "end": st.builds(manifest.EndRecord, node=TEXT, port=st.none() | TEXT),
-        "error": st.deferred(lambda: records(schema.ON_ERROR)),
+        "error": st.deferred(lambda: records(tables.ON_ERROR)),
     }[key.kind]
 
 
-def records(table: schema.Table, **extra: st.SearchStrategy[object]) -> st.SearchStrategy[object]:
+def records(table: tables.Table, **extra: st.SearchStrategy[object]) -> st.SearchStrategy[object]:
     fields = {
         key.field: values(key) if key.required else st.none() | values(key) for key in table.keys
     }
@@ -58,20 +58,20 @@ def by_name(found: list[manifest.NodeRecord]) -> dict[str, manifest.NodeRecord]:
 
 
 FLOWS = records(
-    schema.FLOW,
+    tables.FLOW,
     name=NAME,
-    nodes=named(records(schema.NODE, name=NAME)).map(by_name),
-    edges=st.lists(records(schema.EDGE), max_size=2).map(tuple),
+    nodes=named(records(tables.NODE, name=NAME)).map(by_name),
+    edges=st.lists(records(tables.EDGE), max_size=2).map(tuple),
 )
 MANIFESTS = st.builds(
     manifest.Manifest,
-    project=records(schema.PROJECT),
-    components=named(records(schema.COMPONENT)).map(tuple),
+    project=records(tables.PROJECT),
+    components=named(records(tables.COMPONENT)).map(tuple),
     flows=st.lists(FLOWS, min_size=1, max_size=2, unique_by=lambda flow: flow.name).map(by_name),
-    runtime=records(schema.RUNTIME),
-    observability=records(schema.OBSERVABILITY),
-    security=records(schema.SECURITY),
-    serve=records(schema.SERVE, routes=st.dictionaries(TEXT, TEXT, max_size=2)),
+    runtime=records(tables.RUNTIME),
+    observability=records(tables.OBSERVABILITY),
+    security=records(tables.SECURITY),
+    serve=records(tables.SERVE, routes=st.dictionaries(TEXT, TEXT, max_size=2)),
 )
 
 

@@ -11,7 +11,8 @@ import pytest
 
 from torvyn import manifest
 from torvyn.errors import ManifestError
-from torvyn.manifest import Record, schema
+from torvyn.manifest import Record
+from torvyn.manifest.schema import tables
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "token-streaming" / "Torvyn.toml"
 HEAD = '[torvyn]\nname = "x"\nversion = "0.1.0"\ncontract_version = "0.1.0"\n'
@@ -64,8 +65,8 @@ def test_parser_and_schema_both_refuse_what_is_wrong(body: str) -> None:
         manifest.parse(HEAD + body)
 
 
-@pytest.mark.parametrize("table", schema.ALL, ids=lambda table: table.header)
-def test_a_record_has_a_field_for_every_key_of_its_table(table: schema.Table) -> None:
+@pytest.mark.parametrize("table", tables.ALL, ids=lambda table: table.header)
+def test_a_record_has_a_field_for_every_key_of_its_table(table: tables.Table) -> None:
     own = {field.name for field in fields(table.record)} - {field.name for field in fields(Record)}
     keys = {key.field for key in table.keys}
 
@@ -75,7 +76,7 @@ def test_a_record_has_a_field_for_every_key_of_its_table(table: schema.Table) ->
 def test_the_reference_has_a_row_for_every_key() -> None:
     page = manifest.reference()
 
-    for table in schema.ALL:
+    for table in tables.ALL:
         assert f"## `{table.header}`" in page
         for key in table.keys:
             assert f"| `{key.name}` |" in page

@@ -14,7 +14,7 @@ from collector import collecting, wait_until
 from torvyn.errors import UsageError
 from torvyn.observe.otlp import OtlpExporter
 from torvyn.observe.spans import Span
-from torvyn.protocol.trace import Trace, begin
+from torvyn.protocol.traceparent import Trace, begin
 
 QUICK_S = 0.02
 

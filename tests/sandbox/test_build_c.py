@@ -12,10 +12,10 @@ from click.testing import CliRunner
 from toolchains import needs_zig
 from torvyn._native import component_notes, describe_component
 from torvyn.cli.app import group
-from torvyn.cli.templates import TEMPLATES
+from torvyn.cli.templates.project_template import TEMPLATES
 from torvyn.errors import TorvynError
-from torvyn.sandbox.build import build
-from torvyn.sandbox.guests import Guest
+from torvyn.sandbox.build.build import build
+from torvyn.sandbox.build.guest import Guest
 
 SOURCES = Path(__file__).parent / "c"
 PAGE_BYTES = 65536

@@ -10,9 +10,9 @@ import pytest
 from toolchains import needs_componentize_py
 from torvyn._native import component_notes, describe_component
 from torvyn.errors import TorvynError
-from torvyn.sandbox.build import build
-from torvyn.sandbox.class_source import ClassSource, imported, read_class
-from torvyn.sandbox.guests import Guest
+from torvyn.sandbox.build.build import build
+from torvyn.sandbox.build.class_source import ClassSource, imported, read_class
+from torvyn.sandbox.build.guest import Guest
 
 ROUTER = """
 import torvyn

@@ -11,10 +11,10 @@ import rust_toolchain
 import torvyn
 from toolchains import needs_rust
 from torvyn.errors import ContractError, MissingError
-from torvyn.sandbox.build import build
-from torvyn.sandbox.build_rust import TARGETS
+from torvyn.sandbox.build.build import build
+from torvyn.sandbox.build.guest import Guest, language_of
+from torvyn.sandbox.build.rust_guest import TARGETS
 from torvyn.sandbox.component import guest_class
-from torvyn.sandbox.guests import Guest, language_of
 
 NEWER = "0.63"
 """A version of wit-bindgen that asks for `generate_all`; the example has one that does not."""

@@ -12,9 +12,9 @@ import torvyn
 from toolchains import needs_zig
 from torvyn.contract import Component
 from torvyn.errors import Fatal, Internal, InvalidInput
-from torvyn.sandbox.build import build
+from torvyn.sandbox.build.build import build
+from torvyn.sandbox.build.guest import Guest
 from torvyn.sandbox.component import Allowance, GuestComponent, guest_class
-from torvyn.sandbox.guests import Guest
 
 SOURCES = Path(__file__).parent / "c"
 LARGE = "x" * 100_000

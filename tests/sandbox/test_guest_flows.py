@@ -175,7 +175,7 @@ def test_compiled_code_is_cached_and_a_poisoned_entry_is_not_loaded(
     guest: Guest, tmp_path: Path
 ) -> None:
     from torvyn._native import CompiledComponent
-    from torvyn.sandbox.compiling import compile_component
+    from torvyn.sandbox.compile_cache import compile_component
 
     file, cache = guest("filter"), tmp_path / "own"
     assert compile_component(file, "filter", cache).cache == "miss"
@@ -188,12 +188,12 @@ def test_compiled_code_is_cached_and_a_poisoned_entry_is_not_loaded(
 
 
 def test_a_file_that_is_no_component_is_refused(tmp_path: Path) -> None:
-    from torvyn.sandbox import compiling
+    from torvyn.sandbox import compile_cache
 
     bad = tmp_path / "bad.wasm"
     bad.write_bytes(b"\0asm\x0d\0\1\0garbage")
     with pytest.raises(LinkError) as caught:
-        compiling.compile_component(bad, "bad")
+        compile_cache.compile_component(bad, "bad")
 
     assert caught.value.code == "sandbox.invalid"
 

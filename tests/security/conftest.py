@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import torvyn
-from torvyn.sandbox.build import build
-from torvyn.sandbox.guests import Guest
+from torvyn.sandbox.build.build import build
+from torvyn.sandbox.build.guest import Guest
 
 HEAD = """
 [torvyn]

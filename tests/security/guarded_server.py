@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from torvyn.transport import paths
+from torvyn.transport.http import routes
 
 MANIFEST = """
 [torvyn]
@@ -42,9 +42,9 @@ BODIES = {
 }
 KEYED = [
     (method, path)
-    for path, methods in paths.PATHS.items()
+    for path, methods in routes.PATHS.items()
     for method in methods
-    if not paths.is_open(path)
+    if not routes.is_open(path)
 ]
 WRONG = "tvk_" + "A" * 43
 

@@ -16,7 +16,7 @@ from scenario import Scenario, Stage
 
 import torvyn
 from torvyn.errors import LinkError, TorvynError
-from torvyn.reactor.runners.stepped import Steps
+from torvyn.reactor.runners.stepped_runner import Steps
 from torvyn.reactor.statistics import Statistics
 from torvyn.testing import Clock, CollectingSink, check_account
 

@@ -10,8 +10,8 @@ from calling import Client, serving
 from torvyn.engine import Engine
 from torvyn.testing import Clock
 from torvyn.transport import Application
-from torvyn.transport.access import Access
-from torvyn.transport.keyfile import changed
+from torvyn.transport.access.authentication import Access
+from torvyn.transport.access.key_file import changed
 
 ASKED = {"prompt": "Hi"}
 

@@ -18,7 +18,7 @@ from torvyn.engine import Scripted, Service
 from torvyn.engine import open as open_engine
 from torvyn.errors import Unavailable
 from torvyn.protocol import ToolCall
-from torvyn.transport.keyfile import changed
+from torvyn.transport.access.key_file import changed
 
 WHY = "real clients are not tested: run `make test-deps`"
 openai = pytest.importorskip("openai", reason=WHY)

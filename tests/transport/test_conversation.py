@@ -17,7 +17,7 @@ from coroutines import virtual_time
 from torvyn.engine import Scripted, Service
 from torvyn.protocol import Decoder, Delta
 from torvyn.transport import Settings, app
-from torvyn.transport.conversation import MOST_STREAMS
+from torvyn.transport.multiplex.conversation import MOST_STREAMS
 
 HARD = st.text(
     st.one_of(

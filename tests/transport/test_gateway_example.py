@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from test_serve_command import serving
 
-from torvyn.transport.keyfile import changed
+from torvyn.transport.access.key_file import changed
 
 openai = pytest.importorskip("openai", reason="the gateway is not tested: run `make test-deps`")
 EXAMPLE = Path(__file__).parents[2] / "examples" / "gateway"

@@ -15,10 +15,10 @@ from speaking import START, Socket, speaking
 
 import torvyn
 from torvyn.client import Client as TorvynClient
-from torvyn.components.filter_blocklist import Blocklist
-from torvyn.components.filter_redact import Redact
+from torvyn.components.builtin.filter_blocklist import Blocklist
+from torvyn.components.builtin.filter_redact import Redact
 from torvyn.engine import ChoiceStep, Engine, Request, Service, Step
-from torvyn.engine.prompt_flow import PromptGuard
+from torvyn.engine.prompt.prompt_flow import PromptGuard
 from torvyn.protocol.frames import Usage
 from torvyn.transport import Application, Settings, app
 

@@ -16,7 +16,7 @@ from speaking import Socket
 
 from torvyn.engine import Scripted
 from torvyn.transport import Application
-from torvyn.transport.bodies import MOST
+from torvyn.transport.http.body_limit import MOST
 
 _MOST_S = 1.0
 """Of computing, for an answer of a millisecond: none of these may cost more than what is sent."""

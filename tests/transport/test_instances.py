@@ -9,12 +9,12 @@ from keyed import Keyed
 from speaking import START, Socket
 
 import torvyn
-from torvyn.components.filter_blocklist import Blocklist
-from torvyn.components.filter_redact import Redact
+from torvyn.components.builtin.filter_blocklist import Blocklist
+from torvyn.components.builtin.filter_redact import Redact
 from torvyn.engine import Scripted, Service
-from torvyn.engine.prompt_flow import PromptGuard
+from torvyn.engine.prompt.prompt_flow import PromptGuard
 from torvyn.transport import Application, app
-from torvyn.transport.instances import MOST_ENDED, MOST_LISTED
+from torvyn.transport.telemetry.instances import MOST_ENDED, MOST_LISTED
 
 
 def guarded(engine: Any) -> Application:

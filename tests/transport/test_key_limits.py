@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from torvyn.engine import Delta, Scripted
 from torvyn.testing import Clock
-from torvyn.transport.caller import ANYONE, Caller
-from torvyn.transport.limits import Bucket, Limits, Pace
-from torvyn.transport.pacing import paced
+from torvyn.transport.access.caller import ANYONE, Caller
+from torvyn.transport.access.key_limits import Bucket, Limits, Pace
+from torvyn.transport.access.token_pacing import paced
 from torvyn.transport.refusal import Refusal
 
 

@@ -10,9 +10,9 @@ from keyed import Keyed
 from speaking import START, Socket
 
 from torvyn.engine import Scripted
-from torvyn.transport.held import SPARE
-from torvyn.transport.keyfile import changed
-from torvyn.transport.keyrecord import record_of
+from torvyn.transport.access.key_file import changed
+from torvyn.transport.access.key_record import record_of
+from torvyn.transport.multiplex.open_channels import SPARE
 
 
 def opened(keyed: Keyed, name: str, **scope: Any) -> Socket:

@@ -10,9 +10,9 @@ from calling import ASKED, Client, Gated, serving, within
 
 from torvyn.engine import Scripted
 from torvyn.errors import MissingError, UsageError
-from torvyn.transport import keyfile
-from torvyn.transport.gate import check_bound
-from torvyn.transport.keyring import Keyring
+from torvyn.transport.access import key_file
+from torvyn.transport.access.host_check import check_bound
+from torvyn.transport.access.keyring import Keyring
 from torvyn.transport.refusal import Refusal
 
 CHAT = {"messages": [{"role": "user", "content": "Hi"}]}
@@ -163,7 +163,7 @@ async def test_an_expired_key_is_refused_and_ends_what_runs(keyed, monkeypatch) 
     client = keyed.ask("short")
     await client.until(1)
 
-    monkeypatch.setattr("torvyn.transport.keyring.time.time", lambda: 9e9)
+    monkeypatch.setattr("torvyn.transport.access.keyring.time.time", lambda: 9e9)
     keyed.look()
     await client
 
@@ -205,7 +205,7 @@ def test_a_damaged_file_is_refused_with_the_reason(tmp_path, text: str, reason: 
     path.write_text(text)
 
     with pytest.raises(UsageError, match=reason) as caught:
-        keyfile.read(path)
+        key_file.read(path)
 
     assert caught.value.code == "transport.keys-invalid"
 
@@ -225,23 +225,23 @@ def test_a_value_that_cannot_be_is_refused(keyed, field: str, value: object) -> 
     keyed.path.write_text(json.dumps(fields))
 
     with pytest.raises(UsageError, match="no key file"):
-        keyfile.read(keyed.path)
+        key_file.read(keyed.path)
 
 
 def test_a_pipe_is_no_key_file_and_is_not_waited_for(tmp_path) -> None:
     os.mkfifo(tmp_path / "pipe")
 
     with pytest.raises(UsageError, match="no key file"):
-        keyfile.read(tmp_path / "pipe")
+        key_file.read(tmp_path / "pipe")
 
 
 def test_a_file_that_others_can_write_is_refused_and_one_they_can_read_is_warned_of(keyed) -> None:
     keyed.path.chmod(0o644)
-    assert "chmod 600" in keyfile.read(keyed.path).warnings[0]
+    assert "chmod 600" in key_file.read(keyed.path).warnings[0]
 
     keyed.path.chmod(0o620)
     with pytest.raises(UsageError, match="make keys for themselves"):
-        keyfile.read(keyed.path)
+        key_file.read(keyed.path)
 
 
 def test_changes_keep_the_file_for_its_owner_alone_and_leave_nothing_behind(keyed) -> None:
@@ -264,11 +264,11 @@ def test_a_change_that_fails_leaves_the_file_as_it_was(keyed) -> None:
 def test_a_link_to_the_file_stays_a_link(keyed, tmp_path) -> None:
     link = tmp_path / "link.json"
     link.symlink_to(keyed.path)
-    with keyfile.changed(link) as file:
+    with key_file.changed(link) as file:
         file.add("second")
 
     assert link.is_symlink()
-    assert set(keyfile.read(keyed.path).keys) == {"first", "second"}
+    assert set(key_file.read(keyed.path).keys) == {"first", "second"}
 
 
 def test_many_who_add_at_once_lose_nothing(tmp_path) -> None:
@@ -277,17 +277,17 @@ def test_many_who_add_at_once_lose_nothing(tmp_path) -> None:
     path = tmp_path / "keys.json"
 
     def add(number: int) -> None:
-        with keyfile.changed(path) as file:
+        with key_file.changed(path) as file:
             file.add(f"key{number}")
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(add, range(24)))
 
-    assert len(keyfile.read(path).keys) == 24
+    assert len(key_file.read(path).keys) == 24
 
 
 def test_two_files_keep_different_hashes_of_one_key(tmp_path) -> None:
-    assert keyfile.KeyFile().digest("tvk_a") != keyfile.KeyFile().digest("tvk_a")
+    assert key_file.KeyFile().digest("tvk_a") != key_file.KeyFile().digest("tvk_a")
 
 
 def test_a_key_has_256_bits_and_is_not_in_the_file(keyed) -> None:

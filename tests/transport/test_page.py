@@ -9,8 +9,8 @@ import pytest
 from calling import Client, serving
 
 from torvyn.engine import Scripted
-from torvyn.transport import page as page_module
-from torvyn.transport.page import INDEX, NAMES
+from torvyn.transport.http import page as page_module
+from torvyn.transport.http.page import INDEX, NAMES
 
 FOLDER = Path(page_module.__file__).with_suffix("")
 

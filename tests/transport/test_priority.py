@@ -7,9 +7,9 @@ import asyncio
 import pytest
 from calling import ASKED, Client, Gated, serving, within
 
-from torvyn.transport.access import priority
-from torvyn.transport.admission import Admission
-from torvyn.transport.caller import Caller
+from torvyn.transport.access.admission import Admission
+from torvyn.transport.access.authentication import priority
+from torvyn.transport.access.caller import Caller
 from torvyn.transport.refusal import Refusal
 
 CASES = [

@@ -12,9 +12,9 @@ from serving import served, wait_for
 from speaking import START, Socket
 
 import torvyn
-from torvyn.components.filter_blocklist import Blocklist
+from torvyn.components.builtin.filter_blocklist import Blocklist
 from torvyn.engine import Scripted, Service
-from torvyn.engine.prompt_flow import PromptGuard
+from torvyn.engine.prompt.prompt_flow import PromptGuard
 from torvyn.transport import app
 
 CHAT = {"messages": [{"role": "user", "content": "one two"}]}

@@ -213,7 +213,7 @@ async def test_the_list_of_streams_shows_no_id_that_could_stop_one() -> None:
 
 
 async def test_the_document_lists_every_route() -> None:
-    from torvyn.transport.paths import PATHS
+    from torvyn.transport.http.routes import PATHS
 
     client = await Client(serving(Scripted("a")), "/openapi.json", method="GET")
 

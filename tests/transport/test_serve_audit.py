@@ -11,7 +11,7 @@ from calling import ASKED, Client, Gated, serving
 
 from torvyn.engine import Scripted
 from torvyn.errors import MissingError
-from torvyn.transport.audit import Audit
+from torvyn.transport.access.audit import Audit
 
 
 @pytest.fixture

@@ -19,9 +19,9 @@ from torvyn.engine import Engine, Scripted
 from torvyn.errors import TorvynError
 from torvyn.protocol import Decoder, Delta
 from torvyn.transport import Application
-from torvyn.transport.sessions import file as files
-from torvyn.transport.sessions.file import Stored
+from torvyn.transport.sessions import store_file as files
 from torvyn.transport.sessions.store import Store
+from torvyn.transport.sessions.store_file import Stored
 
 STATEFUL = {**ASKED, "stateful": True}
 WORDS = "one two three four five six seven eight nine ten"

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from torvyn.engine import Scripted
 from torvyn.protocol import Decoder, Delta, End, Error, Start
 from torvyn.transport import Application
-from torvyn.transport.caller import Caller
+from torvyn.transport.access.caller import Caller
 
 STATEFUL = {**ASKED, "stateful": True}
 WORDS = "one two three four five six seven eight nine ten"

@@ -12,7 +12,7 @@ from calling import within
 
 from torvyn.engine import Scripted
 from torvyn.transport import Settings, app
-from torvyn.transport.silent import Watch
+from torvyn.transport.http.idle_reaper import Watch
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the kernel tells it on Linux")
 REQUEST = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from test_serve_command import MANIFEST, serving
 
-from torvyn.transport.notify import notify
+from torvyn.transport.systemd_notify import notify
 
 UNIT = (Path(__file__).parents[2] / "deploy" / "torvyn.service").read_text()
 BINARY = "/opt/torvyn/bin/torvyn"

@@ -22,7 +22,7 @@ from torvyn.engine import open as open_engine
 from torvyn.engine.generation import Generation
 from torvyn.observe.otlp import OtlpExporter
 from torvyn.observe.spans import Span, Tracer
-from torvyn.protocol.trace import begin
+from torvyn.protocol.traceparent import begin
 from torvyn.transport import Settings, app
 
 TRACE, PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"

@@ -10,7 +10,7 @@ import torvyn
 from torvyn.contract import Backpressure, EdgeOptions, FlowOptions, NodeOptions, Priority, RunMode
 from torvyn.contract.options import LastResort, PolicyName, PolicyOptions
 from torvyn.link.draft import EdgeDraft, NodeDraft
-from torvyn.manifest import schema
+from torvyn.manifest.schema import tables
 
 
 def names_of(draft: type, *, without: set[str]) -> set[str]:
@@ -18,18 +18,18 @@ def names_of(draft: type, *, without: set[str]) -> set[str]:
 
 
 def test_words_are_those_of_the_manifest() -> None:
-    then = schema.ON_ERROR.key("then")
+    then = tables.ON_ERROR.key("then")
 
-    assert get_args(Backpressure) == schema.BACKPRESSURE
-    assert get_args(Priority) == schema.PRIORITIES
-    assert get_args(RunMode) == schema.RUN_MODES
-    assert get_args(PolicyName) == schema.POLICIES
+    assert get_args(Backpressure) == tables.BACKPRESSURE
+    assert get_args(Priority) == tables.PRIORITIES
+    assert get_args(RunMode) == tables.RUN_MODES
+    assert get_args(PolicyName) == tables.POLICIES
     assert then is not None
     assert get_args(LastResort) == then.choices
 
 
 def test_keys_of_a_policy_are_those_of_the_manifest() -> None:
-    assert set(PolicyOptions.__annotations__) == set(schema.ON_ERROR.names())
+    assert set(PolicyOptions.__annotations__) == set(tables.ON_ERROR.names())
 
 
 def test_options_of_nodes_and_edges_are_the_fields_of_their_drafts() -> None:

@@ -5,10 +5,10 @@ use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString};
 use torvyn_frames::{Event, EventError, Limits, Quick, Shape, event};
 
-/// The exception for what went wrong on a wire; `torvyn.protocol.failure` finds the words.
+/// The exception for what went wrong on a wire; `torvyn.protocol.failures` finds the words.
 pub fn failure(py: Python<'_>, kind: &str, number: usize) -> PyErr {
     let made = py
-        .import("torvyn.protocol.failure")
+        .import("torvyn.protocol.failures")
         .and_then(|module| module.getattr("wire_failure"))
         .and_then(|make| make.call1((kind, number)));
     made.map_or_else(|error| error, PyErr::from_value)

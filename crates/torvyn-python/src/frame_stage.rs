@@ -55,7 +55,7 @@ impl FrameStage {
         text: &str,
         attributes: &Bound<'py, PyDict>,
     ) -> PyResult<Bound<'py, PyBytes>> {
-        let encode = py.import("torvyn.protocol.stage")?.getattr("frame_of")?;
+        let encode = py.import("torvyn.protocol.frame_stage")?.getattr("frame_of")?;
         let made = encode.call1((self.encoder.bind(py), self.index, text, attributes))?;
         Ok(made.cast_into::<PyBytes>()?)
     }

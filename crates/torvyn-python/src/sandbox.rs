@@ -60,7 +60,7 @@ impl CompiledComponent {
     #[new]
     #[pyo3(signature = (code, counts_fuel=false, role=None))]
     fn new(py: Python<'_>, code: &[u8], counts_fuel: bool, role: Option<&str>) -> PyResult<Self> {
-        // SAFETY: `torvyn.sandbox.compiling` hands over what its own child has compiled.
+        // SAFETY: `torvyn.sandbox.compile_cache` hands over what its own child has compiled.
         let made = py.detach(|| unsafe { Compiled::from_code(&SANDBOX, code, counts_fuel, role) });
         made.map(|compiled| Self(Arc::new(compiled))).map_err(|error| refused(&error))
     }

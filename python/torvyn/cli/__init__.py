@@ -19,7 +19,7 @@ import sys
 def main() -> None:
     """The entry point of the script; ends the process with the command's exit code."""
     from torvyn.cli.app import run
-    from torvyn.cli.exiting import exit_with
+    from torvyn.cli.process_exit import exit_with
     from torvyn.cli.screen import settle_streams
 
     code = run(sys.argv[1:])

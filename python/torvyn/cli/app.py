@@ -52,7 +52,7 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in COMMANDS:
             return None
-        found: click.Command = importlib.import_module(f"torvyn.cli.{name}").command
+        found: click.Command = importlib.import_module(f"torvyn.cli.commands.{name}").command
         return found
 
     def resolve_command(

@@ -14,7 +14,7 @@ import click
 
 import torvyn
 from torvyn.cli.screen import Screen, discard_output, flush_stdout
-from torvyn.cli.usage import usage_error
+from torvyn.cli.usage_errors import usage_error
 from torvyn.errors import BugError, FlowError, TorvynError
 
 INTERRUPTED: Final = 130
@@ -52,7 +52,7 @@ def _fail(error: TorvynError, screen: Screen) -> int:
 
 def bug(cause: Exception) -> BugError:
     # Late: `torvyn --help` needs none of it.
-    from torvyn.contract.probe import describe
+    from torvyn.contract.inspection import describe
 
     error = BugError(
         "cli.bug",

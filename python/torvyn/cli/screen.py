@@ -17,8 +17,8 @@ from itertools import pairwise
 from typing import IO, Any, Final, TextIO
 
 from torvyn.errors import Diagnostic, FlowError, TorvynError
+from torvyn.text.control_characters import visible
 from torvyn.text.redaction import redact
-from torvyn.text.visible import visible
 
 SCHEMA_VERSION: Final = 1
 

@@ -238,5 +238,5 @@ def _with_output(node: NodePlan, path: str) -> NodePlan:
             hint="redirect standard output instead: `torvyn run > FILE`",
         )
     config = {"path": path, "mode": "truncate", "format": formats[end]}
-    file = ComponentRef("builtin", "file", "torvyn.components.sink_file:File")
+    file = ComponentRef("builtin", "file", "torvyn.components.builtin.sink_file:File")
     return replace(node, component=file, config=json.dumps(config, ensure_ascii=False))

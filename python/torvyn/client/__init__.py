@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from torvyn.client.client import AsyncClient
-    from torvyn.client.failure import Busy, Denied, Failed, Refused, ServerError, TooSlow
+    from torvyn.client.failures import Busy, Denied, Failed, Refused, ServerError, TooSlow
     from torvyn.client.stream import AsyncStream
-    from torvyn.client.sync import Client, Stream
+    from torvyn.client.sync_client import Client, Stream
 
 __all__ = [
     "AsyncClient",
@@ -40,14 +40,14 @@ __all__ = [
 _HOMES: Final = {
     "AsyncClient": "client",
     "AsyncStream": "stream",
-    "Client": "sync",
-    "Stream": "sync",
+    "Client": "sync_client",
+    "Stream": "sync_client",
 }
 
 
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module 'torvyn.client' has no attribute {name!r}")
-    home = import_module(f"torvyn.client.{_HOMES.get(name, 'failure')}")
+    home = import_module(f"torvyn.client.{_HOMES.get(name, 'failures')}")
     value = globals()[name] = getattr(home, name)
     return value

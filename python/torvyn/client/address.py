@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
-from torvyn.client import failure
+from torvyn.client import failures
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Address:
             return ssl.create_default_context(**places)  # type: ignore[arg-type]
         except OSError as error:
             why = error.strerror or error
-            raise failure.bad_option(f"`ca` cannot be used: {os.fspath(self.ca)}: {why}") from None
+            raise failures.bad_option(f"`ca` cannot be used: {os.fspath(self.ca)}: {why}") from None
 
 
 def _checked_url(url: str) -> str:
@@ -68,14 +68,14 @@ def _checked_url(url: str) -> str:
         is_right = False
     if not is_right:
         message = "the server's address begins with http:// or https://"
-        raise failure.bad_option(message, "such as http://127.0.0.1:8080")
+        raise failures.bad_option(message, "such as http://127.0.0.1:8080")
     if parts.username is not None or parts.query or parts.fragment:
         message = "the server's address holds a name, a password, a query or a fragment"
-        raise failure.bad_option(message, "give the key as `key`, or in `TORVYN_KEY`")
+        raise failures.bad_option(message, "give the key as `key`, or in `TORVYN_KEY`")
     return url.rstrip("/")
 
 
 def _checked_key(key: str | None) -> str | None:
     if key and not (key.isascii() and key.isprintable() and " " not in key):
-        raise failure.bad_option("the key holds a character that no key has")
+        raise failures.bad_option("the key holds a character that no key has")
     return key or None

@@ -11,17 +11,18 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal, TypedDict
 
-from torvyn.client import failure, websocket
+from torvyn.client import failures
 from torvyn.client.address import Address
-from torvyn.client.channels import Channels
-from torvyn.client.course import Course, Policy
-from torvyn.client.failure import ServerError
-from torvyn.client.http import Http
-from torvyn.client.sse import Sse
+from torvyn.client.failures import ServerError
+from torvyn.client.resumable_stream import Course, Policy
 from torvyn.client.stream import AsyncStream
-from torvyn.client.wire import Opening, Wire
+from torvyn.client.transports import websocket
+from torvyn.client.transports.channel_pool import Channels
+from torvyn.client.transports.http import Http
+from torvyn.client.transports.sse import Sse
+from torvyn.client.transports.transport import Opening, Wire
+from torvyn.concurrency.context_managers import AsyncClosing
 from torvyn.errors import TorvynError
-from torvyn.loops.closing import AsyncClosing
 
 Transport = Literal["sse", "websocket", "grpc"]
 Message = Mapping[str, Any]
@@ -80,7 +81,7 @@ class AsyncClient(AsyncClosing):
         """
         limits = (connect_timeout_s, idle_timeout_s)
         if min(limits) <= 0 or min(retries, resumes, retry_for_s, resume_for_s) < 0:
-            raise failure.bad_option("time limits are above 0, and counts are 0 or more")
+            raise failures.bad_option("time limits are above 0, and counts are 0 or more")
         self._address = Address.of(
             url,
             key,
@@ -147,7 +148,7 @@ class AsyncClient(AsyncClosing):
         self, opening: Opening, *, is_kept: bool, jitter: float | None, choices: int = 1
     ) -> AsyncStream:
         if self._is_closed:
-            raise failure.closed()
+            raise failures.closed()
         course = Course(
             self._wire, opening, self._policy, self._address.where, is_resumable=is_kept
         )
@@ -175,9 +176,9 @@ class AsyncClient(AsyncClosing):
         """`ready`, or what else the server says of itself, such as `shutting down`. Raises when
         there is no server."""
         if self._http is None:
-            from torvyn.client import grpc_link
+            from torvyn.client.transports import grpc
 
-            return await grpc_link.health(self._address)
+            return await grpc.health(self._address)
         try:
             answer = await self._ask("/readyz")
         except ServerError as error:
@@ -188,10 +189,10 @@ class AsyncClient(AsyncClosing):
 
     async def _ask(self, path: str) -> Any:
         if self._is_closed:
-            raise failure.closed()
+            raise failures.closed()
         if self._http is None:
             hint = "ask the port that the server has for HTTP"
-            raise failure.unsupported(f"`{path}`", "over gRPC", hint)
+            raise failures.unsupported(f"`{path}`", "over gRPC", hint)
         return await self._http.ask("GET", path)
 
     # Its end
@@ -207,24 +208,24 @@ class AsyncClient(AsyncClosing):
 def checked_jitter(jitter: float | None) -> float | None:
     """None when text should not wait."""
     if jitter is not None and not 0 <= jitter <= 10:
-        raise failure.bad_option(f"`jitter` is 0 to 10 seconds, not {jitter}", "such as 0.12")
+        raise failures.bad_option(f"`jitter` is 0 to 10 seconds, not {jitter}", "such as 0.12")
     return jitter or None
 
 
 def _wire(transport: str, http: Http | None, address: Address) -> Wire:
     if http is None:
-        from torvyn.client import grpc_link
+        from torvyn.client.transports import grpc
 
-        return Channels("gRPC", partial(grpc_link.connect, address), address)
+        return Channels("gRPC", partial(grpc.connect, address), address)
     if transport == "sse":
         return Sse(http, address.idle_timeout_s)
     if transport == "websocket":
         return Channels("WebSocket", partial(websocket.connect, http), address)
     shown = repr(transport)[:32]
-    raise failure.bad_option(f"`transport` is `sse`, `websocket` or `grpc`, not {shown}")
+    raise failures.bad_option(f"`transport` is `sse`, `websocket` or `grpc`, not {shown}")
 
 
 def _object(answer: Any, where: str) -> dict[str, Any]:
     if not isinstance(answer, dict):
-        raise failure.garbage("an answer that is no object", where)
+        raise failures.garbage("an answer that is no object", where)
     return answer

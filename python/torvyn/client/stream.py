@@ -12,14 +12,14 @@ import logging
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any, Final, Self
 
-from torvyn.client import failure
-from torvyn.client.course import Course
-from torvyn.client.joined import Joined
-from torvyn.client.pacing import paced
-from torvyn.client.wire import Wire
+from torvyn.client import failures
+from torvyn.client.completion import Joined
+from torvyn.client.paced_text import paced
+from torvyn.client.resumable_stream import Course
+from torvyn.client.transports.transport import Wire
+from torvyn.concurrency.context_managers import AsyncClosing
+from torvyn.concurrency.require_asyncio import require_asyncio
 from torvyn.errors import TorvynError
-from torvyn.loops.asyncio_only import require_asyncio
-from torvyn.loops.closing import AsyncClosing
 from torvyn.protocol.completion import Completion
 from torvyn.protocol.frames import (
     Delta,
@@ -97,7 +97,7 @@ class AsyncStream(AsyncClosing):
     def error(self) -> TorvynError | None:
         """What the server said went wrong in the middle of the answer."""
         error = self._course.error
-        return None if error is None else failure.told(error, self._secret)
+        return None if error is None else failures.told(error, self._secret)
 
     @property
     def finish_reasons(self) -> tuple[FinishReason | None, ...]:
@@ -147,7 +147,7 @@ class AsyncStream(AsyncClosing):
 
     def __aiter__(self) -> AsyncGenerator[Frame, None]:
         if self._is_taken:
-            raise failure.already_read()
+            raise failures.already_read()
         self._is_taken = True
         return self._frames()
 
@@ -191,7 +191,7 @@ class AsyncStream(AsyncClosing):
                     await self._read_out(frames)
         self.raise_error()
         if self.end is None:
-            raise failure.cut("it was closed", "the stream")
+            raise failures.cut("it was closed", "the stream")
         return joined.completion(self.id or "", self.end, self.timing)
 
     async def _read_out(self, frames: AsyncGenerator[Frame, None]) -> None:
@@ -229,7 +229,7 @@ class AsyncStream(AsyncClosing):
         """Leaves a stateful stream, which goes on at the server, and gives its id."""
         if not self._is_kept:
             hint = "ask for it with `stateful=True`"
-            raise failure.unsupported("`detach`", "for a stream that is not stateful", hint)
+            raise failures.unsupported("`detach`", "for a stream that is not stateful", hint)
         id = self._known_id()
         self._is_kept = False
         await self.aclose()
@@ -251,5 +251,5 @@ class AsyncStream(AsyncClosing):
 
     def _known_id(self) -> str:
         if self._course.id is None:
-            raise failure.not_begun()
+            raise failures.not_begun()
         return self._course.id

@@ -17,7 +17,7 @@ from collections.abc import (
 from typing import Any, TypeAlias
 
 from torvyn.contract.element import Element
-from torvyn.contract.probe import class_name, describe, is_class, shown
+from torvyn.contract.inspection import class_name, describe, is_class, shown
 from torvyn.contract.roles import (
     Aggregator,
     Component,

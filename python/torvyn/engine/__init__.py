@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from torvyn.engine.delta import Choice, Completion, Delta
     from torvyn.engine.engine import Engine
     from torvyn.engine.generation import Generation
-    from torvyn.engine.prompt_flow import PromptGuard
+    from torvyn.engine.prompt.prompt_flow import PromptGuard
     from torvyn.engine.registry import ENGINES, open
     from torvyn.engine.request import Request
     from torvyn.engine.scripted import Scripted
-    from torvyn.engine.service import Service
+    from torvyn.engine.service.service import Service
     from torvyn.engine.step import ChoiceStep, Step
     from torvyn.engine.timing import Timing
 
@@ -52,7 +52,8 @@ _HOMES = {
     "Choice": "delta",
     "Completion": "delta",
     "Delta": "delta",
-    "PromptGuard": "prompt_flow",
+    "PromptGuard": "prompt.prompt_flow",
+    "Service": "service.service",
     "ChoiceStep": "step",
     "Step": "step",
 }

@@ -12,20 +12,20 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from torvyn.concurrency.context_managers import AsyncClosing, Closing
+from torvyn.engine.answer.engine_run import Run
 from torvyn.engine.delta import Completion
 from torvyn.engine.generation import Generation
 from torvyn.engine.request import Message, Request, invalid
-from torvyn.engine.running import Run
 from torvyn.engine.step import Step
 from torvyn.errors import InvalidInput, Unavailable
-from torvyn.loops.closing import AsyncClosing, Closing
 
 if TYPE_CHECKING:
-    from torvyn.engine.processor import EngineProcessor
-    from torvyn.engine.prompt_flow import PromptGuard
-    from torvyn.engine.shaping import MakeFlow
-    from torvyn.engine.shaping_away import AwayRun
-    from torvyn.engine.source import EngineSource
+    from torvyn.engine.answer.answer_flows import MakeFlow
+    from torvyn.engine.answer.offloaded_run import AwayRun
+    from torvyn.engine.nodes.processor import EngineProcessor
+    from torvyn.engine.nodes.source import EngineSource
+    from torvyn.engine.prompt.prompt_flow import PromptGuard
 
 Asked = str | Sequence[Message] | Request
 
@@ -104,14 +104,14 @@ class Engine(Closing, AsyncClosing, ABC):
     def source(self, asked: Asked, **options: Any) -> EngineSource:
         """The answer as the source of a flow: `torvyn.Flow(engine.source("Hello"), ...)`."""
         # It stands on components, which many programs with an engine never need.
-        from torvyn.engine.source import EngineSource
+        from torvyn.engine.nodes.source import EngineSource
 
         return EngineSource(self, Request.make(asked, **options))
 
     def processor(self, **options: Any) -> EngineProcessor:
         """The engine behind a request: `torvyn.Flow(request.source(), guard, engine.processor())`.
         The options are those of a request that says nothing of them."""
-        from torvyn.engine.processor import EngineProcessor
+        from torvyn.engine.nodes.processor import EngineProcessor
 
         return EngineProcessor(self, options)
 

@@ -14,24 +14,24 @@ from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Self
 
+from torvyn.concurrency.background_loop import background_loop
+from torvyn.concurrency.context_managers import AsyncClosing, Closing
+from torvyn.concurrency.handover import BUFFER, Handover
+from torvyn.concurrency.process_exit import wait_if_abandoned
+from torvyn.engine.answer.engine_run import Run
+from torvyn.engine.answer.push import Reader
+from torvyn.engine.completion import Joined
 from torvyn.engine.delta import Completion, Delta
-from torvyn.engine.driving import Reader
-from torvyn.engine.join import Joined
 from torvyn.engine.request import Request
-from torvyn.engine.running import Run
 from torvyn.engine.timing import Clock
 from torvyn.errors import InvalidInput
-from torvyn.loops.background import background_loop
-from torvyn.loops.closing import AsyncClosing, Closing
-from torvyn.loops.handover import BUFFER, Handover
-from torvyn.loops.process_exit import wait_if_abandoned
 from torvyn.protocol.frames import FilterSide, FinishReason, Kind, Usage
 
 if TYPE_CHECKING:
+    from torvyn.engine.answer.answer_flows import MakeFlow
+    from torvyn.engine.answer.offloaded_run import AwayRun
     from torvyn.engine.engine import Engine
-    from torvyn.engine.prompt_flow import PromptFlow, PromptGuard
-    from torvyn.engine.shaping import MakeFlow
-    from torvyn.engine.shaping_away import AwayRun
+    from torvyn.engine.prompt.prompt_flow import PromptFlow, PromptGuard
     from torvyn.reactor import Statistics
 
 
@@ -256,18 +256,18 @@ def _through(
     prompt: PromptFlow | None,
 ) -> Run | AwayRun:
     # Flows stand on the reactor, which many programs with an engine never need.
-    from torvyn.engine.shaping import Lanes
+    from torvyn.engine.answer.answer_flows import Lanes
 
     lanes = Lanes(request, make_flow)
     if not lanes.are_away:
         return Run(engine, request, clock, lanes, prompt)
-    from torvyn.engine.shaping_away import AwayRun
+    from torvyn.engine.answer.offloaded_run import AwayRun
 
     return AwayRun(Run(engine, request, clock, None, prompt), lanes)
 
 
 def _prompt_flow(guard: PromptGuard, request: Request) -> PromptFlow:
-    from torvyn.engine.prompt_flow import PromptFlow
+    from torvyn.engine.prompt.prompt_flow import PromptFlow
 
     return PromptFlow(guard, request.id)
 

@@ -15,14 +15,14 @@ from functools import partial
 from typing import Any, ClassVar, Final
 
 from torvyn.engine.engine import Engine
-from torvyn.engine.from_thread import FromThread, Put
-from torvyn.engine.openai_body import Api, Shape, body_of
-from torvyn.engine.openai_failure import Upstream
-from torvyn.engine.openai_stream import Steps
+from torvyn.engine.openai.failures import Upstream
+from torvyn.engine.openai.request_body import Api, Shape, body_of
+from torvyn.engine.openai.stream import Steps
 from torvyn.engine.request import Request
 from torvyn.engine.step import Step
+from torvyn.engine.thread_stream import FromThread, Put
 from torvyn.errors import Internal, InvalidInput, MissingError
-from torvyn.protocol.chunks import ChunkReader
+from torvyn.protocol.openai.chunk_decoder import ChunkReader
 
 _MLC: Final = Upstream("MLC")
 

@@ -15,9 +15,9 @@ from torvyn.errors import InvalidInput, MissingError
 
 ENGINES: Final[dict[str, str]] = {
     "scripted": "torvyn.engine.scripted:Scripted",
-    "openai": "torvyn.engine.openai:OpenAI",
-    "local": "torvyn.engine.local:Local",
-    "transformers": "torvyn.engine.transformers:Transformers",
+    "openai": "torvyn.engine.openai.engine:OpenAI",
+    "local": "torvyn.engine.local.engine:Local",
+    "transformers": "torvyn.engine.transformers.engine:Transformers",
     "mlc": "torvyn.engine.mlc:MLC",
 }
 """Name -> `module:Class`."""

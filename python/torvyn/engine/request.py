@@ -12,7 +12,7 @@ from torvyn.engine.extra_fields import extra_problems
 from torvyn.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from torvyn.engine.source_request import RequestSource
+    from torvyn.engine.nodes.source_request import RequestSource
 
 MOST_STOPS: Final = 16
 MOST_CHOICES: Final = 128
@@ -105,7 +105,7 @@ class Request:
         engine.processor())`. `roles` are those whose texts go through the flow; without them,
         everybody's do."""
         # It stands on components, which many programs with an engine never need.
-        from torvyn.engine.source_request import RequestSource
+        from torvyn.engine.nodes.source_request import RequestSource
 
         return RequestSource(self, roles)
 

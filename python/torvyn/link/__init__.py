@@ -6,9 +6,9 @@ nodes     role, ports, run mode of one node                   flow     a draft -
 topology  the rules of the graph                              project  a file -> Plans
 """
 
+from torvyn.link.component_loader import instantiate
 from torvyn.link.draft import EdgeDraft, FlowDraft, NodeDraft
-from torvyn.link.flow import link_flow
-from torvyn.link.loading import instantiate
+from torvyn.link.flow_linker import link_flow
 from torvyn.link.plan import ComponentRef, EdgePlan, ErrorPolicy, NodePlan, Plan, RuntimePlan
 from torvyn.link.project import check, link, load_plan
 

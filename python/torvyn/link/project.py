@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from torvyn.errors import Diagnostic, LinkError, Location, ManifestError
+from torvyn.link.checks.grants import check_names
+from torvyn.link.component_loader import Library
 from torvyn.link.draft import EdgeDraft, FlowDraft, NodeDraft
-from torvyn.link.flow import FlowLinker
-from torvyn.link.grants import check_names
-from torvyn.link.loading import Library
+from torvyn.link.flow_linker import FlowLinker
 from torvyn.link.plan import Plan
 from torvyn.manifest import (
     EdgeRecord,
@@ -25,9 +25,9 @@ from torvyn.manifest import (
     resolve,
 )
 from torvyn.manifest.problems import Problems, quoted, suggestion
-from torvyn.manifest.schema import ON_ERROR
+from torvyn.manifest.schema.tables import ON_ERROR
 from torvyn.manifest.settings import resolve_leniently
-from torvyn.sandbox.contracts import check_wit
+from torvyn.sandbox.build.wit_check import check_wit
 
 
 def link(

@@ -7,9 +7,8 @@
 What a component is, and whether the graph makes sense, is link's business.
 """
 
-from torvyn.manifest.json_schema import json_schema
 from torvyn.manifest.parse import parse, parse_leniently, read, read_text
-from torvyn.manifest.record import (
+from torvyn.manifest.records import (
     ComponentRecord,
     EdgeRecord,
     EndRecord,
@@ -22,8 +21,9 @@ from torvyn.manifest.record import (
     Record,
     RuntimeRecord,
 )
-from torvyn.manifest.reference import reference
 from torvyn.manifest.render import render
+from torvyn.manifest.schema.json_schema import json_schema
+from torvyn.manifest.schema.reference import reference
 from torvyn.manifest.settings import Setting, Settings, resolve
 
 __all__ = [

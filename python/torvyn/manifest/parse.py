@@ -13,10 +13,8 @@ from pathlib import Path
 from typing import Any, Final, TypeVar, cast
 
 from torvyn.errors import Location, ManifestError
-from torvyn.manifest import schema, schema_settings
-from torvyn.manifest.keys import Key, Table
 from torvyn.manifest.problems import Problems, quoted, suggestion
-from torvyn.manifest.record import (
+from torvyn.manifest.records import (
     ComponentRecord,
     EdgeRecord,
     EndRecord,
@@ -29,9 +27,11 @@ from torvyn.manifest.record import (
     SecurityRecord,
     ServeRecord,
 )
-from torvyn.manifest.substitute import Variables
-from torvyn.manifest.toml import Entry, Node, join, parse_tree
+from torvyn.manifest.schema import settings_tables, tables
+from torvyn.manifest.schema.keys import Key, Table
+from torvyn.manifest.toml_tree import Entry, Node, join, parse_tree
 from torvyn.manifest.values import Values
+from torvyn.manifest.variables import Variables
 
 R = TypeVar("R", bound=Record)
 
@@ -164,7 +164,7 @@ class Reader:
 
     def _end(self, key: Key, node: Node) -> EndRecord | None:
         if node.kind == "table":
-            return self.record(schema.END, node, EndRecord)
+            return self.record(tables.END, node, EndRecord)
         if node.kind != "string":
             expected = "`{ node, port }` or a string"
             hint = f'write `{key.name} = "node:port"`'
@@ -182,8 +182,8 @@ class Reader:
 
     def _error(self, key: Key, node: Node) -> ErrorRecord | None:
         if node.kind == "table":
-            return self.record(schema.ON_ERROR, node, ErrorRecord)
-        policy_key = schema.ON_ERROR.keys[0]
+            return self.record(tables.ON_ERROR, node, ErrorRecord)
+        policy_key = tables.ON_ERROR.keys[0]
         if node.kind != "string":
             self.values.wrong_type(node, key.name, "a policy or a table")
             return None
@@ -194,14 +194,14 @@ class Reader:
 class _Parser(Reader):
     def manifest(self, root: Node, file: str) -> Manifest:
         for entry in root.entries():
-            if entry.key not in schema.TOP_LEVEL:
-                self.unknown(entry, schema.TOP_LEVEL, "at the top of the file")
+            if entry.key not in tables.TOP_LEVEL:
+                self.unknown(entry, tables.TOP_LEVEL, "at the top of the file")
         parts: dict[str, Any] = {
             "project": self._project(root, file),
             "components": self._components(root.value.get("component")),
             "flows": self._flows(root.value.get("flow"), file),
         }
-        for name, table in schema.SETTINGS.items():
+        for name, table in tables.SETTINGS.items():
             if name in root.value and not table.tables:
                 parts[name] = self.record(table, root.value[name].node, table.record)
         if "security" in root.value:
@@ -222,8 +222,8 @@ class _Parser(Reader):
             hint = "it holds `name`, `version` and `contract_version`"
             place = Location(file, 1, 1, "torvyn")
             self.problems.add("manifest.missing-key", "`[torvyn]` is missing", place, hint)
-            return schema.PROJECT.record()
-        return self.record(schema.PROJECT, entry.node, schema.PROJECT.record)
+            return tables.PROJECT.record()
+        return self.record(tables.PROJECT, entry.node, tables.PROJECT.record)
 
     def _components(self, entry: Entry | None) -> tuple[ComponentRecord, ...]:
         if entry is None:
@@ -234,7 +234,7 @@ class _Parser(Reader):
             return ()
         seen: dict[str, ComponentRecord] = {}
         for node in entry.node.value:
-            component = self.record(schema.COMPONENT, node, ComponentRecord)
+            component = self.record(tables.COMPONENT, node, ComponentRecord)
             first = seen.setdefault(component.name, component)
             if first is not component and component.name:
                 message = f"the component `{component.name}` is declared twice"
@@ -266,11 +266,11 @@ class _Parser(Reader):
         inside = entry.node.value if entry.node.kind == "table" else {}
         if "nodes" in inside:
             for held in self._named(inside["nodes"], "nodes"):
-                nodes[held.key] = self.record(schema.NODE, held.node, NodeRecord, name=held.key)
+                nodes[held.key] = self.record(tables.NODE, held.node, NodeRecord, name=held.key)
         if "edges" in inside:
             edges = self._edges(inside["edges"])
         extra = {"name": entry.key, "nodes": nodes, "edges": edges}
-        return self.record(schema.FLOW, entry.node, FlowRecord, **extra)
+        return self.record(tables.FLOW, entry.node, FlowRecord, **extra)
 
     def _security(self, entry: Entry) -> SecurityRecord:
         inside = entry.node.value if entry.node.kind == "table" else {}
@@ -278,24 +278,24 @@ class _Parser(Reader):
         if "grants" in inside:
             for held in self._named(inside["grants"], "grants"):
                 grants[held.key] = self.record(
-                    schema_settings.GRANT, held.node, GrantRecord, name=held.key
+                    settings_tables.GRANT, held.node, GrantRecord, name=held.key
                 )
-        return self.record(schema_settings.SECURITY, entry.node, SecurityRecord, grants=grants)
+        return self.record(settings_tables.SECURITY, entry.node, SecurityRecord, grants=grants)
 
     def _serve(self, entry: Entry) -> ServeRecord:
         inside = entry.node.value if entry.node.kind == "table" else {}
         routes: dict[str, str] = {}
-        if "routes" in inside and self._is_table(inside["routes"].node, schema_settings.SERVE):
+        if "routes" in inside and self._is_table(inside["routes"].node, settings_tables.SERVE):
             # Clients choose these names: `org/model-1.5` is one.
             for held in inside["routes"].node.entries():
                 flow = self.values.text(held.node, held.key)
                 routes |= {} if flow is None else {held.key: flow}
-        return self.record(schema_settings.SERVE, entry.node, ServeRecord, routes=routes)
+        return self.record(settings_tables.SERVE, entry.node, ServeRecord, routes=routes)
 
     def _edges(self, entry: Entry) -> tuple[EdgeRecord, ...]:
         if entry.node.kind != "array":
             hint = "write `[[flow.NAME.edges]]` with two brackets"
             self.values.wrong_type(entry.node, "edges", "an array of tables", hint)
             return ()
-        tables = cast(list[Node], entry.node.value)
-        return tuple(self.record(schema.EDGE, node, EdgeRecord) for node in tables)
+        nodes = cast(list[Node], entry.node.value)
+        return tuple(self.record(tables.EDGE, node, EdgeRecord) for node in nodes)

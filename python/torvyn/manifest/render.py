@@ -11,28 +11,28 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from torvyn.manifest import schema, schema_settings
-from torvyn.manifest.keys import Key, Table
-from torvyn.manifest.record import EndRecord, ErrorRecord, FlowRecord, Manifest, Record
-from torvyn.manifest.substitute import escape
+from torvyn.manifest.records import EndRecord, ErrorRecord, FlowRecord, Manifest, Record
+from torvyn.manifest.schema import settings_tables, tables
+from torvyn.manifest.schema.keys import Key, Table
 from torvyn.manifest.units import render_duration, render_size
+from torvyn.manifest.variables import escape
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
 
 
 def render(manifest: Manifest) -> str:
     """The manifest as text, tables in the order of the schema."""
-    blocks = [_block("[torvyn]", schema.PROJECT, manifest.project)]
+    blocks = [_block("[torvyn]", tables.PROJECT, manifest.project)]
     for component in manifest.components:
-        blocks.append(_block("[[component]]", schema.COMPONENT, component))
+        blocks.append(_block("[[component]]", tables.COMPONENT, component))
     for flow in manifest.flows.values():
         blocks.extend(_flow(flow))
-    for name, table in schema.SETTINGS.items():
+    for name, table in tables.SETTINGS.items():
         if any(_said(table, getattr(manifest, name))):
             blocks.append(_block(f"[{name}]", table, getattr(manifest, name)))
     for grant in manifest.security.grants.values():
         header = f"[security.grants.{_key(grant.name)}]"
-        blocks.append(_block(header, schema_settings.GRANT, grant))
+        blocks.append(_block(header, settings_tables.GRANT, grant))
     if routes := manifest.serve.routes:
         lines = [f"{_key(name)} = {plain(flow)}" for name, flow in routes.items()]
         blocks.append("\n".join(["[serve.routes]", *lines, ""]))
@@ -41,11 +41,11 @@ def render(manifest: Manifest) -> str:
 
 def _flow(flow: FlowRecord) -> Iterator[str]:
     header = f"flow.{_key(flow.name)}"
-    yield _block(f"[{header}]", schema.FLOW, flow)
+    yield _block(f"[{header}]", tables.FLOW, flow)
     for node in flow.nodes.values():
-        yield _block(f"[{header}.nodes.{_key(node.name)}]", schema.NODE, node)
+        yield _block(f"[{header}.nodes.{_key(node.name)}]", tables.NODE, node)
     for edge in flow.edges:
-        yield _block(f"[[{header}.edges]]", schema.EDGE, edge)
+        yield _block(f"[[{header}.edges]]", tables.EDGE, edge)
 
 
 def _block(header: str, table: Table, record: Record) -> str:
@@ -62,10 +62,10 @@ def _said(table: Table, record: Record) -> Iterator[tuple[Key, Any]]:
 
 def _value(key: Key, value: Any) -> str:
     if isinstance(value, EndRecord):
-        return _inline(schema.END, value)
+        return _inline(tables.END, value)
     if isinstance(value, ErrorRecord):
-        said = dict(_said(schema.ON_ERROR, value))
-        return plain(value.policy) if len(said) == 1 else _inline(schema.ON_ERROR, value)
+        said = dict(_said(tables.ON_ERROR, value))
+        return plain(value.policy) if len(said) == 1 else _inline(tables.ON_ERROR, value)
     if key.kind == "size":
         return plain(render_size(value))
     if key.kind == "duration":

@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from torvyn.errors import Location
-from torvyn.manifest import schema
-from torvyn.manifest.keys import Key
 from torvyn.manifest.parse import Reader, raise_if_any, read_text
 from torvyn.manifest.problems import Problems, quoted, suggestion
-from torvyn.manifest.record import Manifest, Record
-from torvyn.manifest.substitute import Variables
-from torvyn.manifest.toml import Node, parse_tree
+from torvyn.manifest.records import Manifest, Record
+from torvyn.manifest.schema import tables
+from torvyn.manifest.schema.keys import Key
+from torvyn.manifest.toml_tree import Node, parse_tree
 from torvyn.manifest.units import render_duration, render_size
+from torvyn.manifest.variables import Variables
 
 PREFIX = "TORVYN_"
 
@@ -93,8 +93,8 @@ def resolve_leniently(
     values = {setting.name: setting for setting in _defaults()}
     user = _user_records(user_file or user_config(environ), reader)
     values |= {setting.name: setting for setting in _said(user, "user")}
-    tables = {name: getattr(manifest, name) for name in schema.SETTINGS}
-    values |= {setting.name: setting for setting in _said(tables, "manifest")}
+    records = {name: getattr(manifest, name) for name in tables.SETTINGS}
+    values |= {setting.name: setting for setting in _said(records, "manifest")}
     values |= _from_environment(environ, manifest.variables | reader.variables.used, reader)
     values |= _from_flags(flags or {}, reader)
     return Settings(values, frozenset(problems.secrets))
@@ -110,7 +110,7 @@ def user_config(environ: Mapping[str, str]) -> Path | None:
 
 
 def _keys() -> Iterator[tuple[str, Key]]:
-    for section, table in schema.SETTINGS.items():
+    for section, table in tables.SETTINGS.items():
         for key in table.keys:
             yield f"{section}.{key.name}", key
 
@@ -124,9 +124,9 @@ def _defaults() -> Iterator[Setting]:
         yield _setting(name, key, key.default, "default", None)
 
 
-def _said(tables: Mapping[str, Record], origin: str) -> Iterator[Setting]:
+def _said(records: Mapping[str, Record], origin: str) -> Iterator[Setting]:
     for name, key in _keys():
-        record = tables.get(name.partition(".")[0])
+        record = records.get(name.partition(".")[0])
         value = getattr(record, key.name, None)
         if record is not None and value is not None:
             yield _setting(name, key, value, origin, record.at(key.name))
@@ -139,14 +139,14 @@ def _user_records(path: str | Path | None, reader: Reader) -> dict[str, Record]:
     root = text if text is None else parse_tree(text, str(path), reader.problems)
     if not isinstance(root, Node):
         return {}
-    known = tuple(schema.SETTINGS)
+    known = tuple(tables.SETTINGS)
     for entry in root.entries():
         if entry.key not in known:
             reader.unknown(entry, known, "in the user's config")
     # A user's config grants nothing: what a project's components may reach stands in its manifest.
     return {
         name: reader.record(replace(table, tables=()), root.value[name].node, table.record)
-        for name, table in schema.SETTINGS.items()
+        for name, table in tables.SETTINGS.items()
         if name in root.value
     }
 

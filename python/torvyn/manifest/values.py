@@ -9,11 +9,11 @@ import math
 import re
 from typing import Any
 
-from torvyn.manifest.keys import Key
 from torvyn.manifest.problems import Problems, quoted, suggestion
-from torvyn.manifest.substitute import Variables
-from torvyn.manifest.toml import Node
+from torvyn.manifest.schema.keys import Key
+from torvyn.manifest.toml_tree import Node
 from torvyn.manifest.units import parse_duration, parse_size, render_duration, render_size
+from torvyn.manifest.variables import Variables
 
 _NAME = re.compile(r"\w[\w-]*")
 NAME_PATTERN = r"^\w[\w-]*$"

@@ -18,8 +18,8 @@ from datetime import UTC, datetime
 from types import ModuleType
 from typing import IO, Any, Final
 
+from torvyn.text.control_characters import BIDI_CONTROLS, CONTROLS, LINE_SEPARATORS
 from torvyn.text.redaction import REDACTED, redact
-from torvyn.text.visible import BIDI_CONTROLS, CONTROLS, LINE_SEPARATORS
 
 LOGGER: Final = "torvyn"
 
@@ -68,9 +68,9 @@ class Redactor:
 
 def _probe() -> ModuleType:
     """Late: commands that run no component do not load what components are made of."""
-    from torvyn.contract import probe
+    from torvyn.contract import inspection
 
-    return probe
+    return inspection
 
 
 def message_of(record: logging.LogRecord) -> str:
@@ -78,8 +78,9 @@ def message_of(record: logging.LogRecord) -> str:
     try:
         return record.getMessage()
     except Exception as error:
-        probe = _probe()
-        return f"{probe.shown(record.msg)} (its arguments do not fit: {probe.describe(error)})"
+        inspection = _probe()
+        misfit = inspection.describe(error)
+        return f"{inspection.shown(record.msg)} (its arguments do not fit: {misfit})"
 
 
 def rfc3339(epoch_s: float) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 from torvyn.engine.timing import otel
 from torvyn.errors import TorvynError
-from torvyn.protocol.trace import Trace
+from torvyn.protocol.traceparent import Trace
 
 if TYPE_CHECKING:
     from torvyn.engine.generation import Generation

@@ -36,10 +36,10 @@ from torvyn.protocol.frames import (
 
 if TYPE_CHECKING:
     from torvyn._native import EventParser, PartialJson, ServerEvent
-    from torvyn.protocol.chunks import DONE, ChunkDecoder
     from torvyn.protocol.decoder import Decoder
     from torvyn.protocol.encoder import Encoder
-    from torvyn.protocol.stage import Frames
+    from torvyn.protocol.frame_stage import Frames
+    from torvyn.protocol.openai.chunk_decoder import DONE, ChunkDecoder
 
 __all__ = [
     "DONE",
@@ -69,12 +69,12 @@ __all__ = [
 ]
 
 _LATER: Final = {
-    "DONE": "torvyn.protocol.chunks",
-    "ChunkDecoder": "torvyn.protocol.chunks",
+    "DONE": "torvyn.protocol.openai.chunk_decoder",
+    "ChunkDecoder": "torvyn.protocol.openai.chunk_decoder",
     "Decoder": "torvyn.protocol.decoder",
     "Encoder": "torvyn.protocol.encoder",
     "EventParser": "torvyn._native",
-    "Frames": "torvyn.protocol.stage",
+    "Frames": "torvyn.protocol.frame_stage",
     "PartialJson": "torvyn._native",
     "ServerEvent": "torvyn._native",
 }

@@ -11,9 +11,8 @@ from dataclasses import fields, replace
 from typing import Any, Final
 
 from torvyn._native import EventParser
-from torvyn.protocol.chunks import ChunkDecoder, ChunkDialect, ChunkReader, Item
 from torvyn.protocol.encoder import Dialect, Framing
-from torvyn.protocol.failure import bad_frame, cut, line_too_long
+from torvyn.protocol.failures import bad_frame, cut, line_too_long
 from torvyn.protocol.frames import (
     Delta,
     End,
@@ -27,6 +26,7 @@ from torvyn.protocol.frames import (
     ToolCall,
     Usage,
 )
+from torvyn.protocol.openai.chunk_decoder import ChunkDecoder, ChunkDialect, ChunkReader, Item
 
 LINE_LIMIT = 8 << 20
 _OF_FINISH: Final = frozenset(field.name for field in fields(Finish))

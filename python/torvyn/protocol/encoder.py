@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from torvyn._native import FrameEncoder
 from torvyn.protocol.frames import Delta, End, Error, Frame, Meta, Start, ToolCall
-from torvyn.protocol.halves import encodable
+from torvyn.protocol.openai.surrogate_pairs import encodable
 
 Dialect = Literal["torvyn", "openai-chat", "openai-completions"]
 Framing = Literal["sse", "lines", "json"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-from torvyn.protocol.failure import bad_frame
+from torvyn.protocol.failures import bad_frame
 from torvyn.protocol.frames import (
     FILTER_SIDES,
     Delta,

@@ -22,7 +22,7 @@ from torvyn.protocol.frames import (
     ToolCall,
     Usage,
 )
-from torvyn.protocol.halves import Halves, encodable
+from torvyn.protocol.openai.surrogate_pairs import Halves, encodable
 from torvyn.v1 import inference_pb2 as pb
 
 REASON_NUMBERS: Final[dict[FinishReason, Any]] = {

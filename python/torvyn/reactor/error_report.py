@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 from torvyn.link.plan import Plan
-from torvyn.reactor.failure import component_of, on_element, said
+from torvyn.reactor.failures import component_of, on_element, said
 
 logger = logging.getLogger("torvyn.reactor")
 

@@ -17,26 +17,26 @@ from typing import TYPE_CHECKING
 
 from torvyn._native import ManualClock, NativeFlow
 from torvyn.contract import End
-from torvyn.contract.probe import is_a
-from torvyn.contract.requests import RequestProcessor
+from torvyn.contract.inspection import is_a
+from torvyn.contract.request_roles import RequestProcessor
 from torvyn.link.plan import Plan
-from torvyn.reactor import blueprint, statistics
-from torvyn.reactor.abandonment import Abandonment
+from torvyn.reactor import native_flow, statistics
 from torvyn.reactor.error_report import ErrorReport
-from torvyn.reactor.facts import Facts
-from torvyn.reactor.failure import exception_of
+from torvyn.reactor.failures import exception_of
 from torvyn.reactor.lifecycle import Lifecycle
-from torvyn.reactor.parts import make_context, make_runners
+from torvyn.reactor.run_facts import Facts
+from torvyn.reactor.run_setup import make_context, make_runners
 from torvyn.reactor.runners import Runner
-from torvyn.reactor.runners.place import Blocking, OnLoop, Overdue
-from torvyn.reactor.spare_threads import run_elsewhere
+from torvyn.reactor.runners.lifecycle_driver import Blocking, OnLoop, Overdue
 from torvyn.reactor.stages import run_blocking
-from torvyn.reactor.stuck import Stuck, find_stuck, may_block
-from torvyn.reactor.time_limits import TimeLimits, deadline_exceeded
+from torvyn.reactor.threads.abandonment import Abandonment
+from torvyn.reactor.threads.spare_threads import run_elsewhere
+from torvyn.reactor.threads.stuck_calls import Stuck, find_stuck, may_block
+from torvyn.reactor.threads.time_limits import TimeLimits, deadline_exceeded
 from torvyn.sandbox.audit import Audit
 
 if TYPE_CHECKING:
-    from torvyn.reactor.runners.stepped import Steps
+    from torvyn.reactor.runners.stepped_runner import Steps
 
 
 class Execution:
@@ -71,7 +71,7 @@ class Execution:
         self._started: threading.Event | None = None
         """All components are initialised, or will not be; None: nobody waits for that."""
         self._native: NativeFlow | None = None
-        self._wiring: blueprint.Wiring = []
+        self._wiring: native_flow.Wiring = []
         self._created_s = time.monotonic()
         self.limits = TimeLimits(self)
         # In a simulation nothing runs by real time.
@@ -141,7 +141,7 @@ class Execution:
         if self.abandonment.is_abandoned:
             raise Overdue(0.0)
         self._state = "instantiated"
-        native, self._wiring = blueprint.build(
+        native, self._wiring = native_flow.build(
             self.plan,
             self.runners,
             self.context,

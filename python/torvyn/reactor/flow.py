@@ -17,15 +17,15 @@ from torvyn.contract import Backpressure, Element, Emission, End, OnError, Prior
 from torvyn.errors import FlowError
 from torvyn.link.draft import FlowDraft
 from torvyn.link.plan import Plan
-from torvyn.reactor.builder import FlowBuilder
-from torvyn.reactor.failure import busy, refused
+from torvyn.reactor.failures import busy, refused
+from torvyn.reactor.flow_builder import FlowBuilder
 from torvyn.reactor.statistics import Statistics, nothing_yet
 
 if TYPE_CHECKING:
     from torvyn._native import ManualClock, NativeFlow
     from torvyn.reactor.execution import Execution
-    from torvyn.reactor.facts import Call
-    from torvyn.reactor.runners.stepped import Steps
+    from torvyn.reactor.run_facts import Call
+    from torvyn.reactor.runners.stepped_runner import Steps
 
 # A list of str is not a `list[Emission]`: lists are invariant.
 EmissionT = TypeVar("EmissionT", bound=Emission)
@@ -113,7 +113,7 @@ class Flow(FlowBuilder):
 
     async def run_async(self) -> Statistics:
         """`run` on the running event loop, which stays free for others between turns."""
-        from torvyn.loops.asyncio_only import require_asyncio
+        from torvyn.concurrency.require_asyncio import require_asyncio
         from torvyn.reactor.loop_driver import outputs_on_loop
 
         require_asyncio("`run_async`")
@@ -125,7 +125,7 @@ class Flow(FlowBuilder):
 
     def start(self) -> Flow:
         """Hands the flow to the worker threads, which keep it until it is over, and returns."""
-        from torvyn.reactor.workers import unwatch, watch, workers
+        from torvyn.reactor.threads.workers import unwatch, watch, workers
 
         self._must_be_closed("start")
         pool = workers(self.plan.runtime.worker_threads)

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import logging
 
-from torvyn.contract.probe import attach
+from torvyn.contract.inspection import attach
 from torvyn.link.plan import Plan
-from torvyn.reactor.failure import init_failure, init_timeout, is_from_outside
+from torvyn.reactor.failures import init_failure, init_timeout, is_from_outside
 from torvyn.reactor.runners import Runner
-from torvyn.reactor.runners.place import Escaped, Overdue, Place
-from torvyn.reactor.stuck import stack_of
+from torvyn.reactor.runners.lifecycle_driver import Escaped, Overdue, Place
+from torvyn.reactor.threads.stuck_calls import stack_of
 
 logger = logging.getLogger("torvyn.reactor")
 

@@ -14,10 +14,10 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
+from torvyn.concurrency.background_loop import background_loop
+from torvyn.concurrency.require_asyncio import require_asyncio
 from torvyn.contract import Element
-from torvyn.loops.asyncio_only import require_asyncio
-from torvyn.loops.background import background_loop
-from torvyn.reactor.loops import LoopBridge, bridge
+from torvyn.reactor.loop_bridge import LoopBridge, bridge
 
 if TYPE_CHECKING:
     from torvyn._native import NativeFlow

@@ -33,8 +33,8 @@ from torvyn.errors import (
     Unavailable,
 )
 from torvyn.sandbox.audit import WEAKENED, Audit
-from torvyn.sandbox.compiling import compile_component, refusal
-from torvyn.text.visible import CONTROLS, visible
+from torvyn.sandbox.compile_cache import compile_component, refusal
+from torvyn.text.control_characters import CONTROLS, visible
 
 logger = logging.getLogger("torvyn.sandbox")
 

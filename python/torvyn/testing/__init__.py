@@ -22,9 +22,9 @@ from torvyn.testing.conformance import (
     check_sink,
     check_source,
 )
+from torvyn.testing.flow_run import Run, Until, done, idle, run_flow
 from torvyn.testing.parts import CollectingSink, CountingSource, ScriptedSource, StallingSink
-from torvyn.testing.running import Run, Until, done, idle, run_flow
-from torvyn.testing.twins import PARTS, WASM, as_parts
+from torvyn.testing.runner_twins import PARTS, WASM, as_parts
 
 __all__ = [
     "PARTS",

@@ -16,8 +16,8 @@ from torvyn.contract import ROLES, Aggregator, Component, Element, Filter, Proce
 from torvyn.contract import Source as SourceRole
 from torvyn.errors import TorvynError
 from torvyn.reactor import Flow
+from torvyn.testing.flow_run import Run, idle, run_flow
 from torvyn.testing.parts import CollectingSink, Item, ScriptedSource
-from torvyn.testing.running import Run, idle, run_flow
 
 SOME_TEXT: tuple[str, ...] = ("The", " quick", " fox", ".", " A", " dog", "!", "", " 1", " é")
 """What the checks send when they are not told what to send."""

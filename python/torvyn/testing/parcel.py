@@ -18,9 +18,9 @@ from functools import lru_cache
 from typing import Any, Final
 
 from torvyn.contract import Component
-from torvyn.testing import rebuilding
+from torvyn.testing import rebuild
 
-INSIDE: Final = ("torvyn.contract", "torvyn.errors", "torvyn.testing.parts", rebuilding.__name__)
+INSIDE: Final = ("torvyn.contract", "torvyn.errors", "torvyn.testing.parts", rebuild.__name__)
 """Modules that the guest has; with the standard library, what need not be packed."""
 
 CONTAINERS: Final = (list, dict, set)
@@ -76,7 +76,7 @@ class _Packer(pickle.Pickler):
         name = "_lambda" if isinstance(node, ast.Lambda) else node.name
         defaults = (getattr(thing, "__defaults__", None), getattr(thing, "__kwdefaults__", None))
         made = (source, name, known, node.lineno)
-        return rebuilding.make, made, (names, *defaults), None, None, rebuilding.fill
+        return rebuild.make, made, (names, *defaults), None, None, rebuild.fill
 
 
 def _is_inside(thing: Any) -> bool:

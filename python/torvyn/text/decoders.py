@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from torvyn.text.complaints import vocabulary_invalid, vocabulary_unsupported
-from torvyn.text.spelling import METASPACE, Spelled, byte_fallback, byte_level, each, encode
+from torvyn.text.failures import vocabulary_invalid, vocabulary_unsupported
+from torvyn.text.token_bytes import METASPACE, Spelled, byte_fallback, byte_level, each, encode
 
 Tokens = list[str | bytes | None]
 

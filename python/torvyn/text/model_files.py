@@ -10,12 +10,12 @@ from typing import Final
 
 from torvyn._native import VocabularyFault, read_gguf, read_sentencepiece
 from torvyn.errors import TextError
-from torvyn.text.complaints import (
+from torvyn.text.failures import (
     vocabulary_invalid,
     vocabulary_too_large,
     vocabulary_unsupported,
 )
-from torvyn.text.spelling import METASPACE, Spelled, Until, byte_fallback, byte_level
+from torvyn.text.token_bytes import METASPACE, Spelled, Until, byte_fallback, byte_level
 
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)
 _SPACE: Final = METASPACE.encode()

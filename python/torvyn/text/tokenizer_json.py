@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from torvyn.text.complaints import vocabulary_invalid
 from torvyn.text.decoders import Decoding
-from torvyn.text.spelling import Spelled, in_order
+from torvyn.text.failures import vocabulary_invalid
+from torvyn.text.token_bytes import Spelled, in_order
 
 
 def spell_tokenizer_json(data: dict[str, Any]) -> Spelled:

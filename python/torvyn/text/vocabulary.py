@@ -13,13 +13,13 @@ from typing import Any, Final, Literal, Self, get_args
 
 from torvyn._native import TokenTable
 from torvyn.errors import Location, TextError
-from torvyn.text.complaints import (
+from torvyn.text.failures import (
     vocabulary_invalid,
     vocabulary_missing,
     vocabulary_too_large,
     vocabulary_unreadable,
 )
-from torvyn.text.spelling import MAX_TOKENS, Spelled
+from torvyn.text.token_bytes import MAX_TOKENS, Spelled
 
 Format = Literal["tokenizer.json", "tekken", "sentencepiece", "gguf", "tiktoken"]
 
@@ -88,7 +88,7 @@ def _find(path: Path) -> Path:
 
 
 def _spell(file: Path, format: Format | None, special_tokens: Mapping[str, int]) -> Spelled:
-    from torvyn.text import model_files, ranked
+    from torvyn.text import model_files, rank_files
 
     with file.open("rb") as stream:
         head = stream.read(64)
@@ -99,7 +99,7 @@ def _spell(file: Path, format: Format | None, special_tokens: Mapping[str, int])
         return model_files.spell_gguf(file)
     data = _read(file)
     if kind == "tiktoken":
-        return ranked.spell_tiktoken(data, special_tokens)
+        return rank_files.spell_tiktoken(data, special_tokens)
     if kind == "sentencepiece":
         return model_files.spell_sentencepiece(data)
     return _spell_json(_parse(data))
@@ -115,10 +115,12 @@ def _format(file: Path, head: bytes) -> Format:
 
 
 def _spell_json(data: dict[str, Any]) -> Spelled:
-    from torvyn.text import ranked
+    from torvyn.text import rank_files
     from torvyn.text.tokenizer_json import spell_tokenizer_json
 
-    return ranked.spell_tekken(data) if ranked.is_tekken(data) else spell_tokenizer_json(data)
+    return (
+        rank_files.spell_tekken(data) if rank_files.is_tekken(data) else spell_tokenizer_json(data)
+    )
 
 
 def _read(file: Path) -> bytes:

@@ -13,23 +13,22 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from torvyn.engine.service import Service
+from torvyn.engine.service.service import Service
 from torvyn.errors import TorvynError
 from torvyn.observe.logs import Redactor
 from torvyn.observe.spans import Tracer
-from torvyn.protocol import trace
-from torvyn.transport import asked, paths, websocket
-from torvyn.transport.access import Access, priority
-from torvyn.transport.admission import Admission
-from torvyn.transport.asked import Asked
-from torvyn.transport.bodies import Bodies
+from torvyn.protocol import traceparent
+from torvyn.transport import request_body
+from torvyn.transport.access.admission import Admission
+from torvyn.transport.access.authentication import Access, priority
+from torvyn.transport.access.caller import Caller
+from torvyn.transport.access.host_check import Gate
+from torvyn.transport.answer_stream import Stream
 from torvyn.transport.call import Call
-from torvyn.transport.caller import Caller
-from torvyn.transport.exchange import Exchange, Left, Receive, Scope, Send
-from torvyn.transport.gate import Gate
-from torvyn.transport.held import Held
-from torvyn.transport.instances import Instances
-from torvyn.transport.meter import Meter
+from torvyn.transport.http import routes
+from torvyn.transport.http.body_limit import Bodies
+from torvyn.transport.http.exchange import Exchange, Left, Receive, Scope, Send
+from torvyn.transport.multiplex.open_channels import Held
 from torvyn.transport.refusal import (
     Refusal,
     log_failure,
@@ -40,18 +39,21 @@ from torvyn.transport.refusal import (
     told,
     unknown_stream,
 )
-from torvyn.transport.request_log import log_request, log_stream
-from torvyn.transport.sessions.book import Sessions
-from torvyn.transport.sessions.reader import Client, Reader
+from torvyn.transport.request_body import Asked
+from torvyn.transport.sessions.registry import Sessions
+from torvyn.transport.sessions.subscriber import Client, Reader
 from torvyn.transport.settings import Settings
-from torvyn.transport.stream import Stream
-from torvyn.transport.tracing import tell
-from torvyn.transport.whole import Whole
+from torvyn.transport.telemetry.instances import Instances
+from torvyn.transport.telemetry.metrics import Meter
+from torvyn.transport.telemetry.request_log import log_request, log_stream
+from torvyn.transport.telemetry.tracing import tell
+from torvyn.transport.websocket import endpoint
+from torvyn.transport.whole_answer import Whole
 from torvyn.transport.wire import Wire
 
 logger = logging.getLogger("torvyn.transport")
 
-_OURS: Final = ("/v1/streams", websocket.PATH)
+_OURS: Final = ("/v1/streams", endpoint.PATH)
 _METHODS: Final = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"})
 
 
@@ -95,7 +97,7 @@ class Application:
         elif scope["type"] == "lifespan":
             await self._lifespan(receive, send)
         elif scope["type"] == "websocket":
-            await websocket.converse(self, scope, receive, send)
+            await endpoint.converse(self, scope, receive, send)
 
     async def drain(self, grace_s: float | None = None) -> None:
         """Takes no more requests; what runs has most of that time to end by itself."""
@@ -146,21 +148,21 @@ class Application:
     async def _http(self, exchange: Exchange) -> None:
         began_s = time.perf_counter()
         route = "unknown"
-        before = trace.CURRENT.set(exchange.trace)
+        before = traceparent.CURRENT.set(exchange.trace)
         try:
             self.gate.check(exchange.headers)
-            if not paths.is_open(exchange.path):
+            if not routes.is_open(exchange.path):
                 exchange.caller = self.identify(
                     exchange.headers, request_id=exchange.id, peer=exchange.peer
                 )
-            route, handler = paths.find(exchange)
+            route, handler = routes.find(exchange)
             await handler(self, exchange)
         except Left:
             return
         except Exception as error:
             await self._refuse(exchange, error)
         finally:
-            trace.CURRENT.reset(before)
+            traceparent.CURRENT.reset(before)
             # Whoever asks chooses the word: only those that mean something are counted apart.
             method = exchange.method if exchange.method in _METHODS else "other"
             self.meter.requests[method, route, exchange.status] += 1
@@ -200,7 +202,7 @@ class Application:
         if rank is not None:
             wanted = replace(wanted, options={**wanted.options, "priority": rank})
         name, service = self.service(wanted.flow)
-        wanted = asked.resolve_unknown(wanted, takes_extra=service.engine.takes_extra)
+        wanted = request_body.resolve_unknown(wanted, takes_extra=service.engine.takes_extra)
         if wanted.is_stateful:
             session = await self.sessions.start(wanted, wire.request_id, wire.caller, wire.peer)
             await self._read(Client(session, wire, self.settings, 1))
@@ -306,7 +308,7 @@ class Application:
         if name is None and len(self.services) == 1:
             return next(iter(self.services.items()))
         if name is None:
-            raise asked.invalid("the request names no flow", f"there are {self._names()}")
+            raise request_body.invalid("the request names no flow", f"there are {self._names()}")
         if name not in self.services:
             message = f"there is no flow {name[:100]!r}"
             hint = f"there are {self._names()}"

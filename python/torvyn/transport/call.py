@@ -12,13 +12,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from torvyn.engine.generation import Generation
-from torvyn.engine.service import Service
+from torvyn.engine.service.service import Service
 from torvyn.errors import DeadlineExceeded, TorvynError
 from torvyn.observe.logs import Redactor
-from torvyn.protocol import trace
+from torvyn.protocol import traceparent
 from torvyn.protocol.frames import Finish, FinishReason
-from torvyn.transport.asked import Asked
-from torvyn.transport.limits import Pace
+from torvyn.transport.access.key_limits import Pace
+from torvyn.transport.request_body import Asked
 from torvyn.transport.settings import Settings
 from torvyn.transport.wire import Wire
 
@@ -61,7 +61,7 @@ class Call(ABC):
         self.generation = generation
         self.settings = settings
         self.created_s = time.time()
-        self.trace = trace.CURRENT.get() or trace.begin()
+        self.trace = traceparent.CURRENT.get() or traceparent.begin()
         self.failure: TorvynError | None = None
         """Why it could not go on, as far as this side knows."""
         self.is_left = False

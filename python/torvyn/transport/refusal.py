@@ -18,7 +18,7 @@ from torvyn.errors import (
     TorvynError,
     Unavailable,
 )
-from torvyn.protocol.bodies import error_body
+from torvyn.protocol.openai.response_bodies import error_body
 from torvyn.transport.public_error import public_error
 
 logger = logging.getLogger("torvyn.transport")

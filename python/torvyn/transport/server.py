@@ -23,12 +23,12 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from torvyn.errors import MissingError, UsageError
 from torvyn.transport import tls
 from torvyn.transport.application import Application
-from torvyn.transport.notify import notify
+from torvyn.transport.http.idle_reaper import Watch
 from torvyn.transport.settings import KiB, Settings
-from torvyn.transport.silent import Watch
+from torvyn.transport.systemd_notify import notify
 
 if TYPE_CHECKING:
-    from torvyn.transport.grpc_server import GrpcServer
+    from torvyn.transport.grpc.server import GrpcServer
 
 BACKLOG: Final = 1024
 _SEND_BYTES: Final = 16 * KiB
@@ -239,7 +239,7 @@ def _options(settings: Settings) -> dict[str, Any]:
 def _grpc(application: Application) -> GrpcServer | None:
     if application.settings.grpc_port is None:
         return None
-    from torvyn.transport.grpc_server import GrpcServer
+    from torvyn.transport.grpc.server import GrpcServer
 
     return GrpcServer(application)
 

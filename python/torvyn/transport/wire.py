@@ -11,8 +11,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from torvyn.protocol.encoder import Dialect, Encoder, Framing
-from torvyn.transport.caller import Caller
-from torvyn.transport.exchange import Exchange
+from torvyn.transport.access.caller import Caller
+from torvyn.transport.http.exchange import Exchange
 
 if TYPE_CHECKING:
     from torvyn.protocol.proto_encoder import ProtoEncoder

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from torvyn.cli.terminal.spans import styled
+from torvyn.cli.terminal.inline_markdown import styled
 from torvyn.cli.terminal.width import clusters, display_width
-from torvyn.cli.terminal.wrapping import Pen
+from torvyn.cli.terminal.word_wrap import Pen
 
 Line = list[tuple[str, str]]
 """Text and style, part by part."""

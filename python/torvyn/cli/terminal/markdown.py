@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from torvyn.cli.terminal.glyphs import UNICODE, Glyphs
-from torvyn.cli.terminal.marks import (
+from torvyn.cli.terminal.inline_markdown import CODE, QUIET, STRONG, Spans
+from torvyn.cli.terminal.line_prefixes import (
     BLANK,
     CLOSING,
     FENCE,
@@ -30,10 +31,9 @@ from torvyn.cli.terminal.marks import (
     RULE,
     TASK,
 )
-from torvyn.cli.terminal.spans import CODE, QUIET, STRONG, Spans
 from torvyn.cli.terminal.table import Table
-from torvyn.cli.terminal.wrapping import Pen, Wrap
-from torvyn.text.visible import visible
+from torvyn.cli.terminal.word_wrap import Pen, Wrap
+from torvyn.text.control_characters import visible
 
 TITLE: Final = "1;4"
 FRAME: Final = 40

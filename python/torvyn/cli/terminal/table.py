@@ -12,8 +12,8 @@ from typing import Final
 
 from torvyn.cli.terminal.cell import Line, breaks, cells, measure, parts
 from torvyn.cli.terminal.glyphs import Glyphs
-from torvyn.cli.terminal.spans import QUIET, STRONG
-from torvyn.cli.terminal.wrapping import Pen, Wrap
+from torvyn.cli.terminal.inline_markdown import QUIET, STRONG
+from torvyn.cli.terminal.word_wrap import Pen, Wrap
 
 MOST_ROWS: Final = 60
 LEAST_WIDTH: Final = 6

@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from torvyn.components.config import config_text
 from torvyn.contract import Component, Context
-from torvyn.contract.probe import is_a, read
+from torvyn.contract.inspection import is_a, read
 from torvyn.link.plan import NodePlan
-from torvyn.reactor.runners.inline import GuestRunner, InlineRunner
-from torvyn.reactor.runners.looped import LoopRunner
-from torvyn.reactor.runners.place import Place
-from torvyn.reactor.runners.threaded import ThreadRunner
+from torvyn.reactor.runners.async_runner import LoopRunner
+from torvyn.reactor.runners.inline_runner import GuestRunner, InlineRunner
+from torvyn.reactor.runners.lifecycle_driver import Place
+from torvyn.reactor.runners.thread_runner import ThreadRunner
 from torvyn.sandbox.component import GuestComponent
 
 if TYPE_CHECKING:
     from torvyn._native import NodeHandle
-    from torvyn.reactor.runners.stepped import Steps
+    from torvyn.reactor.runners.stepped_runner import Steps
 
 __all__ = ["Runner", "runner_of"]
 

@@ -11,7 +11,7 @@ lockstep   a sync stream under a host that suspends   stream   torvyn.stream
 
 from torvyn._native import Port
 from torvyn.contract import Component
-from torvyn.contract.probe import has
+from torvyn.contract.inspection import has
 from torvyn.reactor.stages.elements import ElementProcedure
 from torvyn.reactor.stages.host import Host, run_blocking
 from torvyn.reactor.stages.procedure import Procedure

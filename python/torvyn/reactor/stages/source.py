@@ -7,7 +7,7 @@ import logging
 from typing import Any, Final
 
 from torvyn.contract import End, Signal
-from torvyn.contract.probe import async_iterator_of, has, iterator_of
+from torvyn.contract.inspection import async_iterator_of, has, iterator_of
 from torvyn.errors import ContractError
 from torvyn.reactor.stages.procedure import Procedure
 

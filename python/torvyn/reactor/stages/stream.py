@@ -12,7 +12,7 @@ from typing import Any
 
 from torvyn._native import Port
 from torvyn.contract import Component
-from torvyn.contract.probe import has
+from torvyn.contract.inspection import has
 from torvyn.reactor.stages.host import Host, run_blocking
 from torvyn.reactor.stages.lockstep import in_lockstep
 from torvyn.reactor.stages.procedure import Procedure, Task

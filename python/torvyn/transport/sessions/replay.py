@@ -13,8 +13,8 @@ from collections.abc import AsyncGenerator
 from dataclasses import replace
 from typing import Any
 
+from torvyn.engine.answer.push import Reader, push
 from torvyn.engine.delta import Delta
-from torvyn.engine.driving import Reader, push
 from torvyn.engine.generation import Generation
 from torvyn.errors import Unavailable
 

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from torvyn.errors import TorvynError
 from torvyn.protocol.encoder import Encoder
-from torvyn.transport.asked import Asked
 from torvyn.transport.refusal import is_retryable
-from torvyn.transport.sessions.file import Stored
+from torvyn.transport.request_body import Asked
 from torvyn.transport.sessions.replay import Progress, Replayed, generation_lost
 from torvyn.transport.sessions.session import Session
+from torvyn.transport.sessions.store_file import Stored
 
 if TYPE_CHECKING:
     from torvyn.engine.generation import Generation
-    from torvyn.engine.service import Service
+    from torvyn.engine.service.service import Service
 
 
 def to_stored(session: Session, asked: Asked) -> Stored:

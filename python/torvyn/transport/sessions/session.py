@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from torvyn.errors import TorvynError
 from torvyn.protocol.encoder import Dialect, Encoder
 from torvyn.transport.refusal import Refusal
+from torvyn.transport.sessions.frame_buffer import Ring
 from torvyn.transport.sessions.replay import Progress
-from torvyn.transport.sessions.ring import Ring
 from torvyn.transport.settings import KiB
 from torvyn.transport.wire import Wire
 
 if TYPE_CHECKING:
-    from torvyn.transport.caller import Caller
-    from torvyn.transport.sessions.reader import Client
+    from torvyn.transport.access.caller import Caller
     from torvyn.transport.sessions.store import Store
+    from torvyn.transport.sessions.subscriber import Client
 
 ALL_READ: Final = "session.all-read"
 """The code of what a client is told who has all there will ever be."""

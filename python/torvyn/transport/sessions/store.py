@@ -20,7 +20,7 @@ from queue import SimpleQueue
 from typing import Any
 
 from torvyn.errors import Unavailable
-from torvyn.transport.sessions.file import File, Stored
+from torvyn.transport.sessions.store_file import File, Stored
 
 logger = logging.getLogger("torvyn.transport")
 

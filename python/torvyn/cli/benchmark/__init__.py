@@ -1,0 +1,1 @@
+"""The measurements behind `torvyn bench`: rounds, comparison with an earlier result, report."""

@@ -1,0 +1,112 @@
+"""Benchmarks compared: a result with an earlier one, and whether the flow has become slower.
+
+The two were measured at different times, when the machine may have been differently fast. So each
+round is compared by its relative rate, which is the flow's rate divided by that of the reference
+work around it. An interval of confidence decides; where it lies on both sides of the threshold, the
+answer is that it cannot tell.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, ClassVar, Final, Literal
+
+from torvyn.cli.benchmark.rank_interval import Interval, shift_interval
+from torvyn.errors import MissingError, TorvynError, UsageError
+
+Verdict = Literal["slower", "not-slower", "cannot-tell"]
+PROCESS_SPREAD: Final = 0.04
+"""How far two processes that run the same flow differ anyway: memory lies elsewhere, hashes differ.
+No number of rounds in one process shows that, so the interval is made wider by it."""
+
+
+class RegressionError(TorvynError):
+    """The flow has become slower than it may."""
+
+    exit_code: ClassVar[int] = 3
+
+
+def read_result(path: str, flow: str) -> dict[str, Any]:
+    """An earlier result of the same flow."""
+    hint = "it is what `torvyn bench --format json` prints"
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        message = f"cannot read {path}: {reason.lower()}"
+        raise MissingError("cli.baseline-unreadable", message, hint=hint) from error
+    try:
+        result: dict[str, Any] = json.loads(text)
+        known = float(result["throughput"]["median"]) > 0 and result["components"] is not None
+        relative_rates(result)
+    except (ValueError, KeyError, TypeError, ZeroDivisionError):
+        known = False
+    if not known:
+        message = f"{path} is not the result of a benchmark"
+        raise UsageError("cli.baseline-unusable", message, hint=hint)
+    if result.get("flow") != flow:
+        message = f"{path} is about flow `{result.get('flow')}`, not `{flow}`"
+        raise UsageError("cli.baseline-unusable", message)
+    return result
+
+
+def compare(result: dict[str, Any], before: dict[str, Any], threshold: float) -> dict[str, Any]:
+    """The changes in per cent. Throughput alone decides: single calls are too short for that."""
+    lowest, change, highest = _change(relative_rates(before), relative_rates(result))
+    components = {}
+    for name, now in result["components"].items():
+        old = before["components"].get(name)
+        if isinstance(old, dict) and old.get("p50_ns"):
+            components[name] = {"p50_change": 100.0 * (now["p50_ns"] / old["p50_ns"] - 1.0)}
+    return {
+        "throughput_before": before["throughput"]["median"],
+        "throughput_change": change,
+        # JSON has no infinity: null where there were too few rounds for limits.
+        "throughput_change_lowest": lowest if math.isfinite(highest) else None,
+        "throughput_change_highest": highest if math.isfinite(highest) else None,
+        "threshold": threshold,
+        "verdict": _verdict(lowest, highest, threshold),
+        "components": components,
+    }
+
+
+def relative_rates(result: dict[str, Any]) -> list[float]:
+    """The rate of each round, divided by that of the reference just before and after it."""
+    reference = [float(rate) for rate in result["reference"]]
+    around = [math.sqrt(left * right) for left, right in pairwise(reference)]
+    rates = [one["produced"] / one["elapsed_s"] for one in result["rounds"]]
+    return [rate / beside for rate, beside in zip(rates, around, strict=True)]
+
+
+def _change(before: Sequence[float], now: Sequence[float]) -> Interval:
+    """In per cent: of ratios, so it is computed with logarithms."""
+    logs = [[math.log(rate) for rate in rates] for rates in (before, now)]
+    lowest, estimate, highest = shift_interval(*logs)
+    wider = (lowest - PROCESS_SPREAD, estimate, highest + PROCESS_SPREAD)
+    return Interval(*(100.0 * math.expm1(shift) for shift in wider))
+
+
+def _verdict(lowest: float, highest: float, threshold: float) -> Verdict:
+    if lowest >= -threshold:
+        return "not-slower"
+    return "slower" if highest < -threshold else "cannot-tell"
+
+
+def more_rounds(result: dict[str, Any]) -> str:
+    """What to do when it cannot tell."""
+    count = 4 * len(result["rounds"])
+    return f"measure both with more rounds (`--rounds {count}`), or on a quieter machine"
+
+
+def raise_if_regressed(comparison: dict[str, Any], path: str) -> None:
+    if comparison["verdict"] == "slower":
+        slower, allowed = -comparison["throughput_change"], comparison["threshold"]
+        raise RegressionError(
+            "cli.regressed",
+            f"the throughput is {slower:.1f} % lower than in {path}; {allowed:g} % are allowed",
+            hint="`torvyn bench` shows each component's calls now and before",
+        )

@@ -1,0 +1,60 @@
+"""`torvyn config`: the settings in force, and where each came from."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from torvyn.cli.command_decorator import command as make_command
+from torvyn.cli.screen import Screen
+from torvyn.cli.target import manifest_option, manifest_path, set_option, setting_pairs
+
+if TYPE_CHECKING:
+    from torvyn.manifest import Setting
+
+EXAMPLE = """\
+torvyn config
+TORVYN_RUNTIME__WORKER_THREADS=4 torvyn config --format json"""
+
+
+@make_command("config", example=EXAMPLE)
+@manifest_option
+@set_option
+def command(screen: Screen, manifest: str, settings: tuple[str, ...]) -> int:
+    """Show the settings and where each came from.
+
+    Flags win over TORVYN_* variables, those over Torvyn.toml, that over the user's config, and that
+    over the defaults. Values that came from the environment by `${NAME}` are not shown.
+    """
+    from torvyn.manifest import read, resolve
+
+    path = manifest_path(manifest)
+    # Settings exist without a project as well; a file that was asked for must be there.
+    record = read(path) if path.exists() or manifest != "Torvyn.toml" else None
+    found = resolve(record, flags=setting_pairs(settings))
+    screen.secrets = found.secrets
+    if screen.is_json:
+        screen.document({"settings": [_fields(screen, setting) for setting in found]})
+        return 0
+    from torvyn.cli.summary import table
+
+    rows = [(setting.name, screen.redact(setting.text), _origin(setting)) for setting in found]
+    screen.data(table(("setting", "value", "from"), rows))
+    return 0
+
+
+def _origin(setting: Setting) -> str:
+    place = setting.location
+    if place is None:
+        return setting.origin
+    return str(place) if place.file == setting.origin else f"{setting.origin}, {place}"
+
+
+def _fields(screen: Screen, setting: Setting) -> dict[str, Any]:
+    place, text = setting.location, screen.redact(setting.text)
+    return {
+        "name": setting.name,
+        "value": setting.value if text == setting.text else text,
+        "text": text,
+        "origin": setting.origin,
+        "location": None if place is None else str(place),
+    }

@@ -1,0 +1,126 @@
+"""`torvyn doctor`: what this machine has, what is missing and how much that matters."""
+
+from __future__ import annotations
+
+import os
+import resource
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Final
+
+from torvyn.cli.command_decorator import command as make_command
+from torvyn.cli.screen import Screen
+
+MISSING: Final = 3
+_FEW_FILES: Final = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    what: str
+    status: str
+    """`ok`, `warn` (torvyn works, something is odd) or `fail` (something needed is missing)."""
+    text: str
+    hint: str | None = None
+
+
+@make_command("doctor", example="torvyn doctor --format json")
+def command(screen: Screen) -> int:
+    """Look at this machine and say what is missing.
+
+    The exit code is 3 when something is missing without which torvyn does not work.
+    """
+    findings = [*findings_here()]
+    failed = any(finding.status == "fail" for finding in findings)
+    if screen.is_json:
+        screen.document({"ok": not failed, "findings": [asdict(finding) for finding in findings]})
+    else:
+        width = max(len(finding.what) for finding in findings)
+        for finding in findings:
+            screen.data(f"{_mark(screen, finding)}  {finding.what.ljust(width)}  {finding.text}")
+            if finding.hint:
+                screen.data(f"{' ' * (width + 8)}hint: {finding.hint}")
+    return MISSING if failed else 0
+
+
+def _mark(screen: Screen, finding: Finding) -> str:
+    style = {"ok": "bold", "warn": "warning", "fail": "error"}[finding.status]
+    return screen.paint(finding.status.ljust(4), style, sys.stdout)
+
+
+def findings_here() -> Iterator[Finding]:
+    yield _python()
+    yield _native()
+    yield _cores()
+    yield _open_files()
+    yield _user_config()
+    yield _manifest()
+    yield from _third_parties()
+
+
+def _python() -> Finding:
+    version = ".".join(map(str, sys.version_info[:3]))
+    return Finding("python", "ok", f"{version} at {sys.executable}")
+
+
+def _native() -> Finding:
+    import importlib
+
+    try:
+        module = importlib.import_module("torvyn._native")
+    except ImportError as error:
+        hint = "install torvyn again: `pip install --force-reinstall torvyn`"
+        return Finding("native module", "fail", f"cannot be loaded: {error}", hint)
+    return Finding("native module", "ok", str(module.__file__))
+
+
+def _cores() -> Finding:
+    count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return Finding("cores", "ok", str(count))
+
+
+def _open_files() -> Finding:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    text = "no limit" if soft == resource.RLIM_INFINITY else str(soft)
+    if soft != resource.RLIM_INFINITY and soft < _FEW_FILES:
+        hint = f"raise it with `ulimit -n`, up to {hard}: a flow that is waited for takes two"
+        return Finding("open files", "warn", text, hint)
+    return Finding("open files", "ok", text)
+
+
+def _user_config() -> Finding:
+    from torvyn.manifest.settings import user_config
+
+    path = user_config(os.environ)
+    if path is None:
+        return Finding("user config", "warn", "no home folder", "set HOME or XDG_CONFIG_HOME")
+    return Finding("user config", "ok", str(path) if path.exists() else f"none at {path}")
+
+
+def _manifest() -> Finding:
+    if not os.path.exists("Torvyn.toml"):
+        return Finding("manifest", "ok", "none in this folder")
+    from torvyn.link import check
+
+    problems = check("Torvyn.toml")
+    if not problems:
+        return Finding("manifest", "ok", "Torvyn.toml")
+    hint = "`torvyn check` says what and where"
+    return Finding("manifest", "warn", f"Torvyn.toml has {len(problems)} problem(s)", hint)
+
+
+def _third_parties() -> Iterator[Finding]:
+    from importlib.metadata import entry_points
+
+    points = sorted(entry_points(group="torvyn.components"), key=lambda point: point.name)
+    if not points:
+        yield Finding("components", "ok", "built-in only")
+    for point in points:
+        try:
+            point.load()
+        except Exception as error:
+            text = f"`{point.name}` ({point.value}) cannot be loaded: {error}"
+            yield Finding("components", "warn", text, "update or remove the package it comes from")
+        else:
+            yield Finding("components", "ok", f"`{point.name}` ({point.value})")

@@ -1,0 +1,88 @@
+"""`torvyn init`: a new project that checks, runs and has a test, from a template."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import click
+
+from torvyn.cli.command_decorator import command as make_command
+from torvyn.cli.screen import Screen
+from torvyn.cli.templates.project_template import LANGUAGES, TEMPLATES, files_of
+from torvyn.errors import MissingError, UsageError
+
+EXAMPLE = """\
+torvyn init hello
+torvyn init guard --template filter --name content-guard
+torvyn init fast --language c
+torvyn init careful --language python"""
+
+
+@make_command("init", example=EXAMPLE)
+@click.argument("path", default=".", metavar="[PATH]")
+@click.option(
+    "--template",
+    type=click.Choice([*TEMPLATES]),
+    default="pipeline",
+    show_default=True,
+    help="A whole pipeline, or one component of a role with built-in parts around it.",
+)
+@click.option(
+    "--language",
+    type=click.Choice(LANGUAGES),
+    help="For components that run in the sandbox: what they are written in. Without it they are "
+    "in Python and run in-process.",
+)
+@click.option("--name", help="The project's name; without it, that of the folder.")
+def command(
+    screen: Screen, path: str, template: str, language: str | None, name: str | None
+) -> int:
+    """Start a project from a template.
+
+    Writes a manifest, components, a test and a README into PATH. A file that is there already is
+    never overwritten.
+    """
+    folder = Path(path)
+    name = checked_name(folder.resolve().name if name is None else name)
+    files = files_of(TEMPLATES[template], name, language)
+    write_files(folder, files)
+    if screen.is_json:
+        fields = {"name": name, "template": template, "path": str(folder), "files": [*files]}
+        screen.document(fields)
+        return 0
+    screen.data("\n".join(str(folder / file) for file in files))
+    into = "" if folder.resolve() == Path.cwd() else f"cd {path} && "
+    build = "torvyn build && " if language else ""
+    screen.say("", f"`{name}` is ready: {into}{build}torvyn run")
+    return 0
+
+
+def checked_name(name: str) -> str:
+    if re.fullmatch(r"[A-Za-z][A-Za-z0-9._-]*", name):
+        return name
+    raise UsageError(
+        "cli.bad-value",
+        f"`{name}` cannot be the name of a project",
+        hint="a name is letters, digits, `-`, `_` and `.`, a letter first; give one with `--name`",
+    )
+
+
+def write_files(folder: Path, files: dict[str, str]) -> None:
+    """All files or, when one is there already, none."""
+    there = [file for file in files if (folder / file).exists()]
+    if there:
+        listed = ", ".join(f"`{file}`" for file in there)
+        raise UsageError(
+            "cli.file-exists",
+            f"nothing was written: {folder} has {listed} already",
+            hint="choose another folder, or move them away",
+        )
+    for file, text in files.items():
+        target = folder / file
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(text, encoding="utf-8")
+        except OSError as error:
+            reason = (error.strerror or str(error)).lower()
+            raise MissingError("cli.file-unwritable", f"cannot write {target}: {reason}") from error

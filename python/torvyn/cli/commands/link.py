@@ -1,0 +1,30 @@
+"""`torvyn link`: the plan of a flow, with every name resolved and nothing started."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torvyn.cli.command_decorator import command as make_command
+from torvyn.cli.screen import Screen
+from torvyn.cli.target import Target, flow_options
+
+EXAMPLE = """\
+torvyn link flow.main
+torvyn link --config filter.words=secret --format json"""
+
+
+@make_command("link", example=EXAMPLE)
+@flow_options
+def command(screen: Screen, **target: Any) -> int:
+    """Show the plan of a flow without starting it.
+
+    The nodes stand in the order in which they start, with their roles and components; the edges
+    with the limits of their queues.
+    """
+    plan = Target.of(**target).plan()
+    screen.secrets = plan.secrets
+    if screen.is_json:
+        screen.document(plan.to_dict())
+    else:
+        screen.data(plan.render())
+    return 0

@@ -1,0 +1,123 @@
+"""`torvyn run`: a flow from its manifest to its summary."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from torvyn.cli.command_decorator import command as make_command
+from torvyn.cli.screen import Screen
+from torvyn.cli.target import end_options, flow_options, planned
+
+if TYPE_CHECKING:
+    from torvyn.cli.foreground_run import Outcome
+    from torvyn.link.plan import Plan
+    from torvyn.reactor import Flow
+
+logger = logging.getLogger("torvyn.cli")
+
+EXAMPLE = """\
+torvyn run
+torvyn run flow.main --input tokens.txt --limit 1000 --stats
+torvyn run --config filter.words=secret,private"""
+
+
+@make_command("run", example=EXAMPLE)
+@flow_options
+@end_options
+@click.option(
+    "--stats", is_flag=True, help="Print what was counted, per node and edge, and the copies."
+)
+def command(screen: Screen, stats: bool, **options: Any) -> int:
+    """Run a flow.
+
+    What components print goes to standard output, the rest to standard error. Ctrl-C drains the
+    flow: its sources stop, and what is inside still reaches the sinks. A second one cancels it, a
+    third ends the process. With `--format json` the statistics go to standard output, as the last
+    line.
+    """
+    plan, limit = planned(options)
+    screen.secrets = plan.secrets
+    screen.warn(plan.warnings)
+    outcome = run_plan(screen, plan, limit)
+    if stats:
+        _show_statistics(screen, plan, outcome)
+    if outcome.state == "failed" and outcome.error is not None:
+        screen.say("")
+        raise outcome.error
+    return outcome.exit_code
+
+
+def run_plan(screen: Screen, plan: Plan, limit: int | None) -> Outcome:
+    """Runs the plan with its `[torvyn]` lines around it."""
+    from torvyn.cli.foreground_run import attend
+    from torvyn.cli.summary import summary_line
+    from torvyn.observe.logs import show_logs
+    from torvyn.reactor import Flow
+
+    flow = Flow.from_plan(plan)
+    if limit is not None:
+        flow.limit(limit)
+    with show_logs(
+        screen.format,
+        screen.log_level,
+        plan.secrets,
+        component_level=screen.component_log_level,
+    ):
+        screen.say(f"[torvyn] Running flow '{plan.name}'", "")
+        _log(screen, "flow.started", f"running flow `{plan.name}`", flow=plan.name)
+        outcome = attend(flow, partial(_notice, screen))
+        line = summary_line(outcome.statistics)
+        message = f"flow `{plan.name}` {outcome.state}: {line}"
+        filtered = _filtered_side(flow)
+        side = {} if filtered is None else {"finish": "content_filter", "side": filtered}
+        _log(screen, "flow.ended", message, flow=plan.name, state=outcome.state, **side)
+    if outcome.state != "unread":
+        screen.say("", f"[torvyn] Flow '{plan.name}' {outcome.state}.", f"[torvyn] {line}")
+        if filtered is not None:
+            screen.say(f"[torvyn] {FILTERED[filtered]}")
+    return outcome
+
+
+FILTERED = {
+    "prompt": "A guard refused the prompt, and the engine was not asked (content_filter).",
+    "completion": "A guard ended the answer (content_filter).",
+}
+
+
+def _filtered_side(flow: Flow) -> str | None:
+    """Where a guard ended the answer of an engine; None: it did not, or there is no engine."""
+    end, names = flow.end, [node.component.name for node in flow.plan.nodes]
+    if end is None or end.finish_reason != "content_filter":
+        return None
+    has_engine = any(name.startswith("engine:") for name in names)
+    return end.side or ("completion" if has_engine else None)
+
+
+def _notice(screen: Screen, text: str) -> None:
+    """Past the screen, which flushes standard output first: a component may be stuck in a write."""
+    if not screen.is_quiet and not screen.is_json:
+        with suppress(OSError, ValueError):
+            print(f"\n[torvyn] {text}", file=sys.stderr, flush=True)
+
+
+def _log(screen: Screen, event: str, message: str, **fields: str) -> None:
+    """What people read in the `[torvyn]` lines is a record for programs."""
+    if screen.is_json:
+        logger.info(message, extra={"event": event, **fields})
+
+
+def _show_statistics(screen: Screen, plan: Plan, outcome: Outcome) -> None:
+    from torvyn.cli.summary import statistics_tables
+
+    if screen.is_json:
+        warnings = [warning.to_dict() for warning in plan.warnings]
+        counted = {**outcome.statistics.to_dict(), "outcome": outcome.state, "warnings": warnings}
+        screen.document(counted, indent=None)
+    else:
+        screen.note("\n" + statistics_tables(outcome.statistics))

@@ -1,0 +1,103 @@
+"""`torvyn trace`: a flow, and what happened to each of its elements."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from torvyn.cli.command_decorator import command as make_command
+from torvyn.cli.screen import Screen
+from torvyn.cli.target import end_options, flow_options, planned
+
+if TYPE_CHECKING:
+    from torvyn.cli.timeline import Call, ElementTrace
+    from torvyn.reactor import Flow
+
+EXAMPLE = """\
+torvyn trace --limit 10
+torvyn trace flow.main --format json > trace.json"""
+
+
+@make_command("trace", example=EXAMPLE)
+@flow_options
+@end_options
+def command(screen: Screen, **options: Any) -> int:
+    """Run a flow and show what happened to each element.
+
+    Every call is timed and every copy counted, which slows the flow: for looking, not for
+    measuring. What components print goes to standard error; `-q` drops it.
+    """
+    from torvyn.cli.foreground_run import attend
+    from torvyn.cli.stdout_redirect import output_to_stderr
+    from torvyn.cli.timeline import timelines
+    from torvyn.reactor import Flow
+
+    plan, limit = planned(options)
+    screen.secrets = plan.secrets
+    flow = Flow.from_plan(plan).trace()
+    if limit is not None:
+        flow.limit(limit)
+    with output_to_stderr(discard=screen.is_quiet):
+        outcome = attend(flow)
+    elements = timelines(flow)
+    if screen.is_json:
+        _show_json(screen, flow, elements, outcome.state)
+    else:
+        _show(screen, flow, elements, outcome.state)
+    if outcome.state == "failed" and outcome.error is not None:
+        raise outcome.error
+    return outcome.exit_code
+
+
+def _show_json(screen: Screen, flow: Flow, elements: list[ElementTrace], state: str) -> None:
+    from torvyn.cli.timeline import untraced
+
+    fields = {
+        "flow": flow.name,
+        "outcome": state,
+        "elements": [element.to_dict() for element in elements],
+        "copies": flow.statistics.copies,
+        "missed_calls": flow.take_trace()[1],
+        "untraced_nodes": untraced(flow),
+    }
+    screen.document(fields)
+
+
+def _show(screen: Screen, flow: Flow, elements: list[ElementTrace], state: str) -> None:
+    from torvyn.cli.summary import summary_line
+    from torvyn.cli.timeline import untraced
+
+    for element in elements:
+        screen.data(render_element(element))
+    statistics = flow.statistics
+    copied = sum(node.copied_bytes for node in statistics.nodes.values())
+    screen.say(
+        f"[torvyn] Flow '{flow.name}' {state}.",
+        f"[torvyn] {summary_line(statistics)}",
+        f"[torvyn] {statistics.copies} copies of {copied} bytes",
+    )
+    if untraced(flow):
+        nodes = ", ".join(f"`{name}`" for name in untraced(flow))
+        screen.say(f"[torvyn] Not traced, because they are iterated apart: {nodes}")
+    if flow.take_trace()[1]:
+        screen.say(f"[torvyn] {flow.take_trace()[1]} calls more were made than were kept.")
+
+
+def render_element(element: ElementTrace) -> str:
+    """The element's name and time, then a line for each call: when, who, what, how long."""
+    from torvyn.cli.summary import duration
+
+    width = max(len(call.node) for call in element.calls)
+    took = duration((element.end_ns - element.start_ns) / 1e9)
+    copied = f", {element.copied_bytes} bytes copied" if element.copied_bytes else ""
+    lines = [f"{element.name}  {took}{copied}"]
+    for call in element.calls:
+        after = "+" + duration((call.start_ns - element.start_ns) / 1e9)
+        took = duration(call.duration_ns / 1e9)
+        line = f"  {after:>9}  {call.node:{width}}  {call.outcome:8}  {took:>8}{_notes(call)}"
+        lines.append(line)
+    return "\n".join(lines) + "\n"
+
+
+def _notes(call: Call) -> str:
+    copied = f"  {call.copied_bytes} bytes copied" if call.copied_bytes else ""
+    return copied + (f"  -> {', '.join(call.made)}" if call.made else "")

@@ -1,0 +1,1 @@
+"""What `torvyn generate` and `torvyn chat` share: options, prompts, answers on the terminal."""

@@ -1,0 +1,1 @@
+"""The files that `torvyn init` writes."""

@@ -1,0 +1,1 @@
+"""The transports of the client: SSE, WebSocket and gRPC behind one interface."""

@@ -1,0 +1,1 @@
+"""The built-in components, one file each: `kind_name.py`."""

@@ -1,0 +1,66 @@
+"""`console`: prints each element to standard output, at once.
+
+On a terminal, control characters in an element are shown and not obeyed: what streams through a
+flow may come from anywhere, and must not move the cursor or set the title of somebody's window. In
+a pipe the text is passed on as it is. A closed pipe is the caller's to handle.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import ClassVar, TextIO
+
+from torvyn.components.config import parse_config
+from torvyn.components.spec import Option, Spec
+from torvyn.contract import Element, Sink
+from torvyn.errors import Fatal, Unavailable
+from torvyn.text.control_characters import visible
+
+SPEC = Spec(
+    name="console",
+    role="sink",
+    summary="Prints each element to standard output, at once.",
+    options=(
+        Option("prefix", "text", "", "What stands before each element."),
+        Option("end", "text", "\n", "What stands after each element."),
+    ),
+    main="prefix",
+    example="""\
+[flow.main.nodes.output]
+component = "console"
+config = { prefix = "> " }
+""",
+)
+
+
+class Console(Sink):
+    spec: ClassVar[Spec] = SPEC
+
+    def init(self, config: str) -> None:
+        options = parse_config(SPEC, config)
+        self._prefix: str = options["prefix"]
+        self._end: str = options["end"]
+        if sys.stdout is None or sys.stdout.closed:
+            raise Unavailable("standard output is closed")
+        self._stream: TextIO = sys.stdout
+        self._is_terminal = self._stream.isatty()
+
+    def push(self, element: Element) -> None:
+        text = element.text_lossy()
+        if self._is_terminal:
+            text = visible(text)
+        try:
+            self._print(f"{self._prefix}{text}{self._end}")
+        except BrokenPipeError as error:
+            # Under every policy: a sink that nobody reads would run for ever.
+            raise Fatal("nobody reads the output any more") from error
+        except ValueError as error:
+            raise Fatal("standard output was closed by the program") from error
+
+    def _print(self, text: str) -> None:
+        try:
+            self._stream.write(text)
+        except UnicodeEncodeError:
+            encoding = self._stream.encoding
+            self._stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
+        self._stream.flush()

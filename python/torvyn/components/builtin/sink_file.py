@@ -1,0 +1,133 @@
+"""`file`: writes each element to a file, whole or not at all.
+
+A record is handed to the operating system before `push` answers, so what was accepted survives the
+process. When the disk is full, the part of a record that was written is taken back: the file ends
+with the last whole record, and the element may be tried again.
+"""
+
+from __future__ import annotations
+
+import base64
+import errno
+import os
+import stat
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from torvyn.components.config import parse_config, wrong_config
+from torvyn.components.json_fields import plain, write_json
+from torvyn.components.spec import Option, Spec
+from torvyn.components.text_files import open_to_append
+from torvyn.contract import Element, End, Sink
+from torvyn.errors import InvalidInput, Unavailable
+
+SPEC = Spec(
+    name="file",
+    role="sink",
+    summary="Writes each element to a file, whole or not at all.",
+    options=(
+        Option("path", "text", None, "The file to write; its folder must exist.", required=True),
+        Option(
+            "mode",
+            "choice",
+            "append",
+            "Whether what is in the file stays or goes.",
+            choices=("append", "truncate"),
+        ),
+        Option(
+            "format",
+            "choice",
+            "lines",
+            "The payloads one after the other, a line each, or a line of JSON with all there is "
+            "to know: `sequence`, `content_type`, `attributes` and `data`, or `base64` for bytes.",
+            choices=("lines", "text", "json"),
+        ),
+        Option("fsync", "boolean", False, "Wait for the disk when the stream is complete."),
+    ),
+    main="path",
+    example="""\
+[flow.main.nodes.archive]
+component = "file"
+config = { path = "events.jsonl", format = "json", fsync = true }
+""",
+)
+
+
+class File(Sink):
+    spec: ClassVar[Spec] = SPEC
+
+    redact: Callable[[str], str] | None = None
+    """Takes secrets out of what an error said; set by the reactor, which knows them."""
+
+    _descriptor: int | None = None
+
+    def init(self, config: str) -> None:
+        options = parse_config(SPEC, config)
+        self._path: str = options["path"]
+        self._format: str = options["format"]
+        self._fsync: bool = options["fsync"]
+        if not self._path:
+            raise wrong_config(SPEC, "`path` is empty", "name the file to write")
+        truncate = options["mode"] == "truncate"
+        self._descriptor = open_to_append(SPEC, self._path, truncate=truncate)
+        self._is_regular = stat.S_ISREG(os.fstat(self._descriptor).st_mode)
+
+    def push(self, element: Element) -> None:
+        if self._format == "json":
+            self._write(_record(element, self.redact))
+        elif self._format == "lines":
+            self._write(bytes(element.data) + b"\n")
+        else:
+            self._write(bytes(element.data))
+
+    def complete(self, end: End) -> None:
+        if self._fsync and self._is_regular and self._descriptor is not None:
+            try:
+                os.fsync(self._descriptor)
+            except OSError as error:
+                raise self._unavailable(error) from error
+
+    def teardown(self) -> None:
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
+            os.close(descriptor)
+
+    def _write(self, record: bytes) -> None:
+        if self._descriptor is None:
+            raise Unavailable(f"{self._path} is not open")
+        written = 0
+        try:
+            while written < len(record):
+                written += os.write(self._descriptor, memoryview(record)[written:])
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            self._take_back(self._descriptor, written)
+            raise self._unavailable(error) from error
+
+    def _take_back(self, descriptor: int, written: int) -> None:
+        if written and self._is_regular:
+            os.ftruncate(descriptor, os.fstat(descriptor).st_size - written)
+
+    def _unavailable(self, error: OSError) -> Unavailable:
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+        hint = "free some space; every element before this one is in the file" if full else None
+        return Unavailable(f"cannot write {self._path}: {error.strerror}", hint=hint)
+
+
+def _record(element: Element, redact: Callable[[str], str] | None) -> bytes:
+    attributes = dict(element.attributes)
+    error = attributes.get("error")
+    if redact is not None and isinstance(error, dict) and "message" in error:
+        # A dead letter: what the component said may repeat a key that it was given.
+        attributes["error"] = {**error, "message": redact(str(error["message"]))}
+    record: dict[str, Any] = {
+        "sequence": element.sequence,
+        "content_type": element.content_type,
+        "attributes": plain(attributes),
+    }
+    try:
+        record["data"] = element.text
+    except InvalidInput:
+        record["base64"] = base64.b64encode(element.data).decode()
+    return write_json(record).encode() + b"\n"

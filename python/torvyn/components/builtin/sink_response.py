@@ -1,0 +1,45 @@
+"""`response`: the answer of a flow that serves requests.
+
+Under `torvyn run` it prints text as it comes, with nothing between; when the flow answers a
+request, whoever asked gets it instead.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from torvyn.components.builtin.sink_console import Console
+from torvyn.components.config import parse_config
+from torvyn.components.spec import Spec
+from torvyn.contract import Element, End
+
+SPEC = Spec(
+    name="response",
+    role="sink",
+    summary="The answer of a flow: printed as it comes, or given to whoever asked.",
+    options=(),
+    example="""\
+[flow.main.nodes.answer]
+component = "response"
+""",
+)
+
+
+class Response(Console):
+    spec: ClassVar[Spec] = SPEC
+
+    def init(self, config: str) -> None:
+        parse_config(SPEC, config)
+        super().init('{"end": ""}')
+        self._is_line_open = False
+
+    def push(self, element: Element) -> None:
+        # Reasoning and calls of tools are no part of the text.
+        if element.attributes.get("kind", "text") != "text" or not len(element):
+            return
+        super().push(element)
+        self._is_line_open = not element.text_lossy().endswith("\n")
+
+    def complete(self, end: End) -> None:
+        if self._is_line_open:
+            self._print("\n")

@@ -1,0 +1,1 @@
+"""The `local` engine: llama.cpp inside this process."""

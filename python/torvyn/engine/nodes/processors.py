@@ -1,0 +1,33 @@
+"""The engines as processors, for the flows of manifests: `component = "engine:NAME"` with an input.
+
+Link chooses between these and the sources of the same names by the edges of the flow.
+"""
+
+from __future__ import annotations
+
+from torvyn.engine.nodes.processor import EngineProcessor
+from torvyn.engine.nodes.source_local import LocalSource
+from torvyn.engine.nodes.source_mlc import MLCSource
+from torvyn.engine.nodes.source_openai import OpenAISource
+from torvyn.engine.nodes.source_scripted import ScriptedSource
+from torvyn.engine.nodes.source_transformers import TransformersSource
+
+
+class ScriptedProcessor(EngineProcessor):
+    source_type = ScriptedSource
+
+
+class OpenAIProcessor(EngineProcessor):
+    source_type = OpenAISource
+
+
+class LocalProcessor(EngineProcessor):
+    source_type = LocalSource
+
+
+class TransformersProcessor(EngineProcessor):
+    source_type = TransformersSource
+
+
+class MLCProcessor(EngineProcessor):
+    source_type = MLCSource

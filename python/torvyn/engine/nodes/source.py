@@ -1,0 +1,198 @@
+"""An engine as the source of a flow: `component = "engine:NAME"`, or `engine.source(...)`.
+
+Yields the text of an answer with what belongs to it as attributes (`choice`, `kind`, `token_ids`,
+`logprobs`) and ends with finish reason, usage and the stop string that matched. A flow that stops
+taking stops the engine, and a flow that is cancelled aborts its request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Generator, Mapping
+from dataclasses import asdict, replace
+from typing import Any, ClassVar
+
+from torvyn.components.config import parse_config
+from torvyn.components.spec import Option, Spec
+from torvyn.concurrency.background_loop import background_loop
+from torvyn.concurrency.handover import BUFFER, Handover
+from torvyn.contract import PENDING, End, Output, Source
+from torvyn.contract.signals import Pending
+from torvyn.engine.delta import Delta
+from torvyn.engine.engine import Engine
+from torvyn.engine.generation import Generation
+from torvyn.engine.prompt.prompt_file import read_prompt
+from torvyn.engine.registry import open as open_engine
+from torvyn.engine.request import Request
+
+REQUEST_OPTIONS = (
+    Option("prompt", "text", None, "What is asked. Without it and `messages`, `path` is read."),
+    Option("messages", "list", None, "A conversation: tables with `role` and `content`."),
+    Option("path", "text", None, "A file with the prompt; without it, standard input."),
+    Option("max_tokens", "integer", None, "Tokens at most.", minimum=0),
+    Option("temperature", "number", None, "How much chance decides, from 0 to 2.", minimum=0),
+    Option("top_p", "number", None, "The share of likely tokens to choose from.", minimum=0),
+    Option("seed", "integer", None, "The same seed, the same chance."),
+    Option("stop", "texts", (), "Texts at which the answer ends."),
+    Option("include_stop", "boolean", False, "Whether the text that ended it belongs to it."),
+    Option(
+        "n", "integer", 1, "How many answers; the attribute `choice` tells them apart.", minimum=1
+    ),
+    Option("logprobs", "boolean", False, "Whether tokens come with their log probabilities."),
+    Option("top_logprobs", "integer", 0, "How many alternatives come with them.", minimum=0),
+    Option("user", "text", None, "Who asks, for the engine's own accounts."),
+)
+_ASKED = frozenset(option.name for option in REQUEST_OPTIONS) - {"prompt", "messages", "path"}
+
+
+def spec_of(
+    name: str, summary: str, options: tuple[Option, ...], example: str, prompt: str | None = None
+) -> Spec:
+    """The spec of an engine's source: the engine's own options, then those of requests."""
+    asked = (replace(REQUEST_OPTIONS[0], default=prompt), *REQUEST_OPTIONS[1:])
+    return Spec(f"engine:{name}", "source", summary, (*options, *asked), example, "prompt")
+
+
+class EngineSource(Source):
+    """The source over an engine. Its subclasses know how to open one from a config.
+
+    The engine runs on the loop that drives the flow, or on the background loop; what it has made
+    is pulled as fast as the flow takes it.
+    """
+
+    spec: ClassVar[Spec]
+    unit = "tokens"
+
+    def __init__(self, engine: Engine | None = None, request: Request | None = None) -> None:
+        super().__init__()
+        self._engine = engine
+        self._is_ours = engine is None
+        self._request = request
+        self._handover: Handover[Output | End] | None = None
+        self._generation: Generation | None = None
+        self.loop: asyncio.AbstractEventLoop | None = None
+        """The loop that drives the flow; None when a thread does."""
+
+    def init(self, config: str) -> _Driver:
+        if self._is_ours:
+            given = self.options(config)
+            self._request = self._asked(given)
+            self._engine = self.open_engine(given)
+        return _Driver(self)
+
+    def options(self, config: str) -> dict[str, Any]:
+        """What the config says, checked."""
+        return parse_config(self.spec, config)
+
+    def defaults(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """What the config says of requests in general: all but the prompt."""
+        return {name: given[name] for name in (*_ASKED, "messages") if given[name] is not None}
+
+    def open_engine(self, given: Mapping[str, Any]) -> Engine:
+        name = self.spec.name.partition(":")[2]
+        asked = {option.name for option in REQUEST_OPTIONS}
+        names = [option.name for option in self.spec.options if option.name not in asked]
+        return open_engine(name, **{key: given[key] for key in names if given[key] is not None})
+
+    def pull(self) -> Output | End | Pending | None:
+        handover = self._handover
+        if handover is None:
+            handover = self._begin()
+        try:
+            item = handover.items.popleft()
+        except IndexError:
+            return self._pull_nothing(handover)
+        if handover.is_room_wanted and len(handover.items) <= BUFFER // 2:
+            handover.make_room()
+        return item
+
+    def teardown(self) -> None:
+        if self._generation is not None:
+            self._generation.close()
+        if self._handover is not None:
+            self._handover.close()
+        if self._is_ours and self._engine is not None:
+            self._engine.close()
+
+    def _begin(self) -> Handover[Output | End]:
+        assert self._engine is not None
+        assert self._request is not None
+        loop = self.loop or background_loop()
+        self._generation = self._engine.generate(self._request)
+        self._handover = Handover(loop, self.wake)
+        self._handover.begin(aiter(self._generation), Outputs(self._generation))
+        return self._handover
+
+    def _pull_nothing(self, handover: Handover[Output | End]) -> Output | End | Pending | None:
+        if handover.want():
+            return PENDING
+        if handover.items:
+            return handover.items.popleft()
+        error, handover.error = handover.error, None
+        if error is not None:
+            raise error
+        return None
+
+    def _asked(self, given: Mapping[str, Any]) -> Request:
+        options = {name: given[name] for name in _ASKED if given[name] is not None}
+        if given["messages"] is not None:
+            return Request.make(given["messages"], **options)
+        prompt = given["prompt"]
+        if given["path"] is not None or prompt is None:
+            prompt = read_prompt(self.spec, given["path"])
+        return Request.make(prompt, **options)
+
+
+class _Driver:
+    """What `init` gives back. Only a loop that drives the flow awaits it, which is how the source
+    learns of it: a loop that runs while a `for` loop blocks it would never run the engine."""
+
+    def __init__(self, source: EngineSource) -> None:
+        self._source = source
+
+    def __await__(self) -> Generator[None, None, None]:
+        self._source.loop = asyncio.get_running_loop()
+        return
+        yield
+
+
+class Outputs:
+    """Deltas -> elements, and after the last one the end."""
+
+    def __init__(self, generation: Generation) -> None:
+        self._generation = generation
+        self._finish: str = "stop"
+        self._matched: str | None = None
+        # Most elements have nothing of their own to say; those of a choice share their attributes.
+        choices = range(generation.request.n)
+        self._plain: list[Mapping[str, Any]] = [{"choice": at, "kind": "text"} for at in choices]
+
+    def __call__(self, delta: Delta | None) -> Output | End | None:
+        if delta is None:
+            return self.end()
+        is_plain = delta.kind == "text" and not delta.token_ids and delta.logprobs is None
+        if is_plain and delta.delta_text and delta.finish_reason is None:
+            return Output(delta.delta_text, attributes=self._plain[delta.index])
+        if delta.finish_reason is not None and delta.index == 0:
+            self._finish, self._matched = delta.finish_reason, delta.matched_stop
+        if delta.call is not None:
+            data = json.dumps(asdict(delta.call), ensure_ascii=False)
+            return Output(data, content_type="application/json", attributes=self._own(delta))
+        if not delta.delta_text:
+            return None
+        return Output(delta.delta_text, attributes=self._own(delta))
+
+    def end(self) -> End:
+        """How it ended, after the last delta."""
+        usage = self._generation.usage
+        counts = {**asdict(usage), "total_tokens": usage.total_tokens}
+        return End(self._finish, counts, self._matched, side=self._generation.filtered_side)
+
+    def _own(self, delta: Delta) -> dict[str, Any]:
+        attributes: dict[str, Any] = {"choice": delta.index, "kind": delta.kind}
+        if delta.token_ids:
+            attributes["token_ids"] = delta.token_ids
+        if delta.logprobs is not None:
+            attributes["logprobs"] = delta.logprobs
+        return attributes

@@ -1,0 +1,52 @@
+"""`engine:openai`: an OpenAI-compatible upstream as the source of a flow."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from torvyn.components.spec import Option, Spec
+from torvyn.engine.engine import Engine
+from torvyn.engine.nodes.source import EngineSource, spec_of
+from torvyn.engine.registry import open as open_engine
+
+SPEC = spec_of(
+    "openai",
+    "An upstream that speaks OpenAI's protocol, such as vLLM, SGLang, llama.cpp or Ollama.",
+    (
+        Option("model", "text", None, "The model, as the upstream calls it.", required=True),
+        Option("base_url", "text", None, "Its address; without it, `OPENAI_BASE_URL`."),
+        Option("api", "choice", "chat", "What it is asked for.", choices=("chat", "completions")),
+        Option("api_key", "text", None, "The key; write `${VARIABLE}` and not the key itself."),
+        Option("api_key_env", "text", "OPENAI_API_KEY", "The variable that holds the key."),
+        Option("connect_timeout", "duration", 10.0, "The time limit to connect."),
+        Option("first_token_timeout", "duration", 120.0, "The time limit to the first token."),
+        Option("idle_timeout", "duration", 60.0, "The time limit from token to token."),
+        Option("retries", "integer", 2, "Attempts after the first, before a token.", minimum=0),
+        Option("max_line", "size", 1 << 20, "The longest line of its answer."),
+        Option("extra_body", "table", None, "Fields for it that are not ours, such as `top_k`."),
+        Option(
+            "forward_unknown",
+            "boolean",
+            True,
+            "Whether fields of a request that are not ours are forwarded to it.",
+        ),
+    ),
+    """\
+[flow.main.nodes.model]
+component = "engine:openai"
+config = { base_url = "http://127.0.0.1:8000/v1", model = "qwen3-8b", prompt = "Hello" }
+""",
+)
+_LIMITS = ("connect_timeout", "first_token_timeout", "idle_timeout")
+_SAME = ("model", "base_url", "api", "api_key", "api_key_env", "retries", "extra_body")
+
+
+class OpenAISource(EngineSource):
+    spec: ClassVar[Spec] = SPEC
+
+    def open_engine(self, given: Mapping[str, Any]) -> Engine:
+        limits: dict[str, Any] = {f"{name}_s": given[name] for name in _LIMITS}
+        limits["max_line_bytes"] = given["max_line"]
+        same = {name: given[name] for name in (*_SAME, "forward_unknown")}
+        return open_engine("openai", **limits, **same)

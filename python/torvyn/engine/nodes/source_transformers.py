@@ -1,0 +1,50 @@
+"""`engine:transformers`: a model of that library as the source of a flow."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from torvyn.components.spec import Option, Spec
+from torvyn.engine.nodes.source import EngineSource, spec_of
+
+SPEC = spec_of(
+    "transformers",
+    "A model of the library `transformers` in this process.",
+    (
+        Option("model", "text", None, "A folder, or a name of the hub.", required=True),
+        Option("device", "text", None, "Where it computes, such as `cuda`."),
+        Option("dtype", "text", "auto", "What it computes with, such as `bfloat16`."),
+        Option("offline", "boolean", False, "Whether nothing is fetched."),
+        Option(
+            "batching",
+            "boolean",
+            None,
+            "Whether requests share the model in one batch. By default, if the model supports it.",
+        ),
+        Option("max_batch", "integer", 64, "How many answers are generated at a time.", minimum=1),
+        Option(
+            "cache_memory",
+            "number",
+            None,
+            "The share of free memory that the attention cache may take. By default 0.8 of a "
+            "GPU's, 0.25 of a machine's.",
+            minimum=0,
+        ),
+        Option(
+            "cuda_graphs",
+            "boolean",
+            None,
+            "Whether recorded CUDA graphs are replayed, which `logprobs` do not work with. By "
+            "default, with flash attention.",
+        ),
+    ),
+    """\
+[flow.main.nodes.model]
+component = "engine:transformers"
+config = { model = "HuggingFaceTB/SmolLM2-135M-Instruct", prompt = "Hello", max_tokens = 50 }
+""",
+)
+
+
+class TransformersSource(EngineSource):
+    spec: ClassVar[Spec] = SPEC

@@ -1,0 +1,1 @@
+"""The `openai` engine: any upstream that speaks the OpenAI protocol."""

@@ -1,0 +1,197 @@
+"""`openai`: any upstream that speaks OpenAI's protocol, such as vLLM, SGLang, llama.cpp or Ollama.
+
+One request is one HTTP answer that streams. It is asked for again only as long as nothing of it
+has arrived; when nobody wants it any more its connection is closed, which is how upstreams are
+told to stop. An answer that is cut is an error, never a shorter answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+from collections.abc import AsyncIterator, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+from urllib.parse import urlsplit
+
+from torvyn.concurrency.connection_pool import Pool, require_aiohttp
+from torvyn.engine.engine import Engine
+from torvyn.engine.openai.failures import Upstream, log
+from torvyn.engine.openai.request_body import Api, Shape, body_of, must_be_prompt
+from torvyn.engine.openai.retry_after import retry_after_s
+from torvyn.engine.openai.stream import MAX_LINE_BYTES, Answer
+from torvyn.engine.request import Request
+from torvyn.engine.step import Step
+from torvyn.errors import InvalidInput, TorvynError
+from torvyn.protocol import traceparent
+
+if TYPE_CHECKING:
+    import aiohttp
+
+_FIRST_PAUSE_S: Final = 0.25
+_LONGEST_PAUSE_S: Final = 30.0
+_MOST_BODY: Final = 64 * 1024
+_LEAST_LINE_BYTES: Final = 1024
+
+
+class OpenAI(Engine):
+    """An upstream at `base_url`, which ends in `/v1` as a rule."""
+
+    name: ClassVar[str] = "openai"
+    limits_tokens: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        *,
+        model: str,
+        base_url: str | None = None,
+        api: Api = "chat",
+        api_key: str | None = None,
+        api_key_env: str = "OPENAI_API_KEY",
+        headers: Mapping[str, str] | None = None,
+        extra_body: Mapping[str, Any] | None = None,
+        max_tokens_field: str = "max_tokens",
+        asks_usage: bool = True,
+        connect_timeout_s: float = 10.0,
+        first_token_timeout_s: float = 120.0,
+        idle_timeout_s: float = 60.0,
+        retries: int = 2,
+        max_line_bytes: int = MAX_LINE_BYTES,
+        forward_unknown: bool = True,
+    ) -> None:
+        """Time limits: to connect; from the request to the first token, retries included; and
+        from one token to the next. `base_url` may stand in `OPENAI_BASE_URL`.
+
+        `max_line_bytes` is the longest line of its answer. With `forward_unknown`, what a request
+        has as `extra` is part of what the upstream is asked.
+        """
+        super().__init__()
+        self._url = _checked_url(base_url or os.environ.get("OPENAI_BASE_URL"))
+        if api not in ("chat", "completions"):
+            raise _wrong(f"`api` is `chat` or `completions`, not {api!r}")
+        limits = (connect_timeout_s, first_token_timeout_s, idle_timeout_s)
+        if min(limits) <= 0 or retries < 0:
+            raise _wrong("time limits are above 0, and `retries` is 0 or more")
+        if max_line_bytes < _LEAST_LINE_BYTES:
+            raise _wrong(f"`max_line_bytes` is {_LEAST_LINE_BYTES} or more")
+        self._shape = Shape(model, api, max_tokens_field, asks_usage, dict(extra_body or {}))
+        self._key = api_key if api_key is not None else os.environ.get(api_key_env)
+        self._headers = {"Accept": "text/event-stream", **(headers or {})}
+        if self._key:
+            self._headers.setdefault("Authorization", f"Bearer {self._key}")
+        self._connect_s, self._first_s, self._idle_s = limits
+        self._retries = retries
+        self._max_line_bytes = max_line_bytes
+        self.takes_extra = forward_unknown
+        self._upstream = Upstream(url=self._url, secret=self._key)
+        require_aiohttp("engine.package-missing", "the engine `openai`", "openai")
+        self._pool = Pool(connect_timeout_s)
+
+    def describe(self) -> Mapping[str, Any]:
+        return {"engine": self.name, "base_url": self._url, "model": self._shape.model}
+
+    def check(self, request: Request) -> None:
+        super().check(request)
+        must_be_prompt(request, self._shape.api)
+
+    async def steps(self, request: Request) -> AsyncIterator[Step]:
+        deadline_s = asyncio.get_running_loop().time() + self._first_s
+        answer: Answer | None = None
+        try:
+            answer = await self._answer(request, deadline_s)
+            async for step in answer.steps(deadline_s, self._idle_s, self._too_slow):
+                yield step
+        except TorvynError as error:
+            log(error, request.log_id)
+            raise
+        finally:
+            if answer is not None:
+                answer.close()
+
+    async def _answer(self, request: Request, deadline_s: float) -> Answer:
+        body = body_of(request, self._shape)
+        try:
+            async with asyncio.timeout_at(deadline_s):
+                response = await self._ask(body)
+        except TimeoutError:
+            raise self._too_slow() from None
+        limit = self._max_line_bytes
+        return Answer(response, request.n, self._shape.api, self._upstream, limit)
+
+    def close(self) -> None:
+        super().close()
+        self._pool.close()
+
+    async def aclose(self) -> None:
+        super().close()
+        await self._pool.aclose()
+
+    def _too_slow(self, *, has_begun: bool = False) -> TorvynError:
+        if has_begun:
+            return self._upstream.timeout("sent nothing", self._idle_s, "idle_timeout_s")
+        return self._upstream.timeout("sent no token", self._first_s, "first_token_timeout_s")
+
+    async def _ask(self, body: dict[str, Any]) -> aiohttp.ClientResponse:
+        """An answer with status 200; as often as allowed, until there is one."""
+        for attempt in range(self._retries + 1):
+            problem, pause_s = None, None
+            try:
+                response = await self._post(body)
+                if response.status == 200:
+                    return response
+                problem, pause_s = await self._refusal(response)
+            except TorvynError as error:
+                problem = error
+            may_help = problem.code in ("engine.upstream-down", "engine.upstream-busy")
+            is_too_long = pause_s is not None and not pause_s <= _LONGEST_PAUSE_S
+            if attempt == self._retries or not may_help or is_too_long:
+                raise problem
+            backoff_s = _FIRST_PAUSE_S * 2**attempt * random.uniform(0.5, 1.0)
+            await asyncio.sleep(backoff_s if pause_s is None else pause_s)
+        raise AssertionError("unreachable")
+
+    async def _post(self, body: dict[str, Any]) -> aiohttp.ClientResponse:
+        import aiohttp
+
+        path = "chat/completions" if self._shape.api == "chat" else "completions"
+        session = await self._pool.session()
+        headers, here = self._headers, traceparent.CURRENT.get()
+        if here is not None:
+            headers = {**headers, "traceparent": here.traceparent}
+        try:
+            return await session.post(
+                f"{self._url}/{path}", json=body, headers=headers, allow_redirects=False
+            )
+        except aiohttp.ConnectionTimeoutError:
+            what = "could not be connected to"
+            raise self._upstream.timeout(what, self._connect_s, "connect_timeout_s") from None
+        except (aiohttp.ClientError, OSError) as error:
+            raise self._upstream.unreachable(error) from error
+
+    async def _refusal(self, response: aiohttp.ClientResponse) -> tuple[TorvynError, float | None]:
+        """What the status says, and how long the upstream wants to be left alone."""
+        try:
+            data = await response.content.read(_MOST_BODY)
+        except Exception:
+            data = b""
+        finally:
+            response.close()
+        body = data.decode(errors="replace")
+        problem = self._upstream.refusal(response.status, body)
+        headers = response.headers
+        return problem, retry_after_s(headers.get("Retry-After"), headers.get("Date"))
+
+
+def _checked_url(url: str | None) -> str:
+    if not url:
+        raise _wrong("`base_url` is missing", "such as http://127.0.0.1:8000/v1")
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise _wrong("`base_url` is no http or https address")
+    if parts.username or parts.password or parts.query:
+        raise _wrong("`base_url` holds a name, a password or a query", "give the key as `api_key`")
+    return url.rstrip("/")
+
+
+def _wrong(what: str, hint: str | None = None) -> InvalidInput:
+    return InvalidInput(f"openai: {what}", hint=hint, code="engine.bad-option")

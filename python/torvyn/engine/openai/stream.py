@@ -1,0 +1,287 @@
+"""The answer of an upstream: bytes as they come -> steps, until it has ended properly.
+
+What came together makes one step. An answer is whole when every choice has said why it ended;
+everything else is an error, `[DONE]` or not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+from torvyn._native import ChunkParser
+from torvyn.concurrency.connection_pool import read_out
+from torvyn.engine.openai.failures import Upstream, logger
+from torvyn.engine.openai.request_body import Api
+from torvyn.engine.step import ChoiceStep, Step
+from torvyn.errors import InvalidInput, TorvynError
+from torvyn.protocol.frames import Delta, Error, Finish, Usage
+from torvyn.protocol.openai.chunk_decoder import DONE, ChunkReader, Item
+from torvyn.protocol.openai.finish_reasons import translate
+
+if TYPE_CHECKING:
+    import aiohttp
+
+MAX_LINE_BYTES: Final = 1024 * 1024
+_MAX_EVENT_BYTES: Final = 8 * MAX_LINE_BYTES
+_MOST_WHOLE: Final = 16 * 1024 * 1024
+_GRACE_S: Final = 2.0
+"""How long an upstream may take to say `[DONE]` when all has been said."""
+
+
+class Steps:
+    """Items of the decoder -> steps; knows which choices are still open.
+
+    `failure` is to be raised after the step that was made with it.
+    """
+
+    def __init__(self, choices: int, upstream: Upstream) -> None:
+        self._choices = choices
+        self._open = set(range(choices))
+        self._begun: set[int] = set()
+        self._upstream = upstream
+        self.bad_end: TorvynError | None = None
+        """A choice has ended as `error`; to be raised when the others have ended too."""
+        self.has_begun = False
+        self.is_done = False
+        self.failure: TorvynError | None = None
+
+    @property
+    def is_complete(self) -> bool:
+        """Every choice has said why it ended."""
+        return not self._open
+
+    def step(self, items: Iterable[Item]) -> Step | None:
+        parts: list[ChoiceStep] = []
+        usage: Usage | None = None
+        try:
+            for item in items:
+                if isinstance(item, Delta):
+                    if item.index not in self._begun:
+                        self._begin(item.index)
+                    parts.append(_delta(item))
+                elif isinstance(item, Finish):
+                    parts.append(self._finish(item))
+                elif isinstance(item, Usage):
+                    usage = item
+                elif isinstance(item, Error):
+                    self.failure = self.failure or self._upstream.error_event(item)
+                elif item is DONE:
+                    self.end()
+        except InvalidInput as error:
+            # After what came before it: no text is lost to what follows it.
+            self.failure = self.failure or self._decoding_failure(error)
+        except TorvynError as error:
+            self.failure = self.failure or error
+        if not parts and usage is None:
+            return None
+        self.has_begun = self.has_begun or bool(parts)
+        return Step(parts, usage)
+
+    def end(self) -> None:
+        """The upstream says that this was all; raises when it was not."""
+        self.is_done = True
+        if self._open:
+            raise self._missing_finish()
+        if self.bad_end is not None:
+            raise self.bad_end
+
+    def _decoding_failure(self, error: InvalidInput) -> TorvynError:
+        is_short = error.code == "protocol.stream-cut" and bool(self._begun)
+        if is_short and self._open.isdisjoint(self._begun):
+            # What it began it has ended: it was not cut, it made fewer answers.
+            return self._missing_finish()
+        failed: TorvynError = self._upstream.decoding_failure(error)
+        return failed
+
+    def _missing_finish(self) -> TorvynError:
+        return self._upstream.missing_finish(self._choices, sorted(self._open), self._begun)
+
+    def _begin(self, index: int) -> None:
+        if not 0 <= index < self._choices:
+            raise self._upstream.garbage(f"a choice {index} of {self._choices}")
+        self._begun.add(index)
+
+    def _finish(self, finish: Finish) -> ChoiceStep:
+        self._begin(finish.index)
+        self._open.discard(finish.index)
+        native = finish.native_reason
+        if native is not None:
+            _report(native, finish.reason)
+        if finish.reason == "error":
+            failed = self._upstream.bad_finish(finish.index, native or finish.reason)
+            self.bad_end = self.bad_end or failed
+        return ChoiceStep(
+            finish.index,
+            tokens=0,
+            finish_reason=finish.reason,
+            matched_stop=finish.matched_stop,
+            native_reason=native,
+        )
+
+
+def _delta(delta: Delta) -> ChoiceStep:
+    # Without log probabilities nobody says how many tokens a chunk is; one is the usual number.
+    tokens = len(delta.logprobs) if delta.logprobs else 1
+    return ChoiceStep(
+        delta.index, (), b"", delta.text, delta.kind, delta.call, delta.logprobs, tokens
+    )
+
+
+_reported: set[str] = set()
+_MOST_REPORTED: Final = 64
+
+
+def _report(native: str, ours: str) -> None:
+    """Warns of a finish reason that is in no table, once a process; an upstream may invent many."""
+    _, is_known = translate(native)
+    if is_known or native in _reported or len(_reported) >= _MOST_REPORTED:
+        return
+    _reported.add(native)
+    logger.warning(
+        "an upstream ends answers with the finish reason %r, which is read as `%s`",
+        native,
+        ours,
+        extra={"event": "upstream.finish-reason", "native_reason": native, "reason": ours},
+    )
+
+
+class Answer:
+    """One answer with status 200."""
+
+    def __init__(
+        self,
+        response: aiohttp.ClientResponse,
+        choices: int,
+        api: Api,
+        upstream: Upstream,
+        max_line_bytes: int = MAX_LINE_BYTES,
+    ) -> None:
+        self._response = response
+        self._choices = choices
+        self._decoder = _Decoder(choices, api, max_line_bytes)
+        self._upstream = upstream
+        self._steps = Steps(choices, upstream)
+
+    def close(self) -> None:
+        """At once and without a farewell, unless the upstream said that this was all: the end of
+        the body is then on its way, and the connection is used again."""
+        if self._steps.is_done:
+            read_out(self._response)
+        else:
+            self._response.close()
+
+    async def steps(
+        self, first_deadline_s: float, idle_s: float, too_slow: Callable[..., TorvynError]
+    ) -> AsyncIterator[Step]:
+        kind = self._response.content_type
+        if kind == "application/json":
+            async for step in self._whole(first_deadline_s, too_slow):
+                yield step
+            return
+        if kind != "text/event-stream":
+            text = await self._beginning(first_deadline_s)
+            detail = f"`{kind}` and no event stream: {text}"
+            raise self._upstream.garbage("no event stream", detail)
+        decoder = self._decoder
+        state, deadline_s, now = self._steps, first_deadline_s, asyncio.get_running_loop().time
+        while not state.is_done:
+            try:
+                data = await self._read(deadline_s)
+            except TimeoutError:
+                if not state.is_complete:
+                    raise too_slow(has_begun=state.has_begun) from None
+                if state.bad_end is not None:
+                    raise state.bad_end from None
+                return
+            made = state.step(decoder.put(data) if data else decoder.finish())
+            if made is not None:
+                yield made
+            if state.failure is not None:
+                raise state.failure
+            # A comment keeps nobody waiting for ever: only what says something counts.
+            if made is not None and state.has_begun:
+                deadline_s = now() + (min(idle_s, _GRACE_S) if state.is_complete else idle_s)
+
+    async def _read(self, deadline_s: float) -> bytes:
+        """The next bytes; none at the end."""
+        import aiohttp
+
+        async with asyncio.timeout_at(deadline_s):
+            try:
+                return await self._response.content.readany()
+            except (aiohttp.ClientError, OSError) as error:
+                if "content-encoding" in str(error):
+                    raise self._upstream.garbage("bytes that do not unpack") from error
+                if self._steps.is_complete:
+                    return b""
+                raise self._upstream.truncation(f"{type(error).__name__}: {error}") from error
+
+    async def _beginning(self, deadline_s: float) -> str:
+        try:
+            data = await self._read(deadline_s)
+        except (TimeoutError, TorvynError):
+            data = b""
+        return data.decode(errors="replace")
+
+    async def _whole(
+        self, deadline_s: float, too_slow: Callable[..., TorvynError]
+    ) -> AsyncIterator[Step]:
+        """An upstream that does not stream: the answer in one piece."""
+        data = bytearray()
+        try:
+            while piece := await self._read(deadline_s):
+                data += piece
+                if len(data) > _MOST_WHOLE:
+                    raise self._upstream.garbage(f"more than {_MOST_WHOLE} bytes")
+        except TimeoutError:
+            raise too_slow() from None
+        step = self._steps.step(_whole_items(self._choices, data.decode(errors="replace")))
+        if step is not None:
+            yield step
+        if self._steps.failure is not None:
+            raise self._steps.failure
+
+
+class _Decoder:
+    """Bytes -> items, one at a time, so that those before a failure are not lost with it."""
+
+    def __init__(self, choices: int, api: Api, max_line_bytes: int) -> None:
+        self._parser = ChunkParser(
+            "openai-chat" if api == "chat" else "openai-completions",
+            line_limit=max_line_bytes,
+            event_limit=max(_MAX_EVENT_BYTES, max_line_bytes),
+        )
+        self._reader = ChunkReader(choices)
+
+    def put(self, data: bytes) -> Iterator[Item]:
+        for part in self._parser.put(data):
+            if isinstance(part, tuple):
+                yield self._reader.text(*part)
+            else:
+                yield from self._reader.event(part)
+        self._parser.finish()
+
+    def finish(self) -> Iterator[Item]:
+        self._parser.finish()
+        yield from self._reader.finish(self._parser.held_bytes)
+
+
+def _whole_items(choices: int, text: str) -> Iterator[Item]:
+    reader = ChunkReader(choices)
+    yield from reader.chunk(_as_chunk(text))
+    yield from reader.finish()
+
+
+def _as_chunk(text: str) -> str:
+    """A whole answer in the form of a chunk: its message is one large delta."""
+    try:
+        whole: Any = json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    for choice in whole.get("choices") or () if isinstance(whole, dict) else ():
+        if isinstance(choice, dict) and isinstance(choice.get("message"), dict):
+            choice["delta"] = choice.pop("message")
+    return json.dumps(whole)

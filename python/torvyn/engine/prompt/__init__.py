@@ -1,0 +1,1 @@
+"""The prompt on its way to the engine, through the guards in front of it."""

@@ -1,0 +1,60 @@
+"""A prompt on its way through a flow: its texts leave as elements and come back rewritten."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from torvyn.contract import Element, Output
+from torvyn.engine.prompt.prompt_texts import texts_of, with_texts
+from torvyn.engine.request import Request
+from torvyn.errors import InvalidInput
+
+
+class Prompt:
+    """The texts of one request. `choice` numbers them, so that a guard reads each by itself."""
+
+    def __init__(self, request: Request, roles: Collection[str] | None = None) -> None:
+        """`roles` are those whose texts go through the flow; all, when None."""
+        self._request = request
+        self._texts = texts_of(request)
+        self._parts: dict[int, list[str]] = {
+            place: []
+            for place, text in enumerate(self._texts)
+            if roles is None or text.role in roles
+        }
+
+    def outputs(self) -> list[Output]:
+        """Each text as an element, with the role it has in the conversation."""
+        made = []
+        for place in self._parts:
+            text = self._texts[place]
+            attributes: dict[str, Any] = {"kind": "text", "choice": place, "role": text.role}
+            if text.message is not None:
+                attributes["message"] = text.message
+            made.append(Output(text.text, attributes=attributes))
+        return made
+
+    def add(self, element: Element) -> None:
+        """What the flow made of a text, or of a part of one."""
+        place = element.attributes.get("choice")
+        if place is None and len(self._parts) == 1:
+            place = next(iter(self._parts))
+        if place not in self._parts:
+            raise InvalidInput(
+                "an element does not say which text of the request it belongs to",
+                hint="keep the attribute `choice`: `Output(text, attributes=element.attributes)`",
+                code="engine.prompt-text-unknown",
+            )
+        self._parts[place].append(element.text)
+
+    def request(self) -> Request | None:
+        """The request as the flow has left it. None: the flow has left nothing of its texts."""
+        texts = [
+            "".join(self._parts[place]) if place in self._parts else text.text
+            for place, text in enumerate(self._texts)
+        ]
+        asked = [place for place, text in enumerate(self._texts) if text.message is not None]
+        if asked and not any(texts[place] for place in asked):
+            return None
+        return with_texts(self._request, texts)

@@ -1,0 +1,1 @@
+"""The `transformers` engine: models of the transformers library inside this process."""

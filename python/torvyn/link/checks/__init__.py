@@ -1,0 +1,1 @@
+"""The rules that a flow is checked against when it is linked."""

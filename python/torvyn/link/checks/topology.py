@@ -1,0 +1,206 @@
+"""The rules of the graph: a DAG with sources and sinks, every node on a way between them.
+
+Works on names and roles alone; edges include those of dead letters.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from torvyn.errors import Location
+from torvyn.link.component_traits import ERROR, INPUT
+from torvyn.link.plan import EdgePlan
+from torvyn.manifest.problems import Problems, quoted
+
+PORT_LIMIT = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """What is judged. A role is None when the node's component was not found."""
+
+    roles: Mapping[str, str | None]
+    edges: Sequence[EdgePlan]
+    places: Mapping[str, Location | None]
+    flow_place: Location | None = None
+    hidden: frozenset[str] = frozenset()
+    """Sinks that link added; they make no flow complete."""
+    is_whole: bool = True
+    """False when an edge was left out, so that it cannot be said what is reached."""
+
+    def after(self, name: str) -> list[str]:
+        return [edge.target for edge in self.edges if edge.source == name]
+
+    def before(self, name: str) -> list[str]:
+        return [edge.source for edge in self.edges if edge.target == name]
+
+    def with_role(self, role: str) -> list[str]:
+        return [name for name, own in self.roles.items() if own == role and name not in self.hidden]
+
+
+def order(names: Iterable[str], edges: Sequence[EdgePlan]) -> list[str]:
+    """The names in topological order, heads first, else as they were given; a cycle is left out."""
+    waiting = dict.fromkeys(names, 0)
+    after: dict[str, list[str]] = {}
+    for edge in edges:
+        waiting[edge.target] = waiting.get(edge.target, 0) + 1
+        after.setdefault(edge.source, []).append(edge.target)
+    ready = deque(name for name, count in waiting.items() if count == 0)
+    done: list[str] = []
+    while ready:
+        name = ready.popleft()
+        done.append(name)
+        for target in after.get(name, ()):
+            waiting[target] -= 1
+            if waiting[target] == 0:
+                ready.append(target)
+    return done
+
+
+def judge(graph: Graph, problems: Problems, *, open_start: bool, open_end: bool) -> None:
+    """Add a problem for every rule that is broken."""
+    # Names and roles decide. A program that builds a thousand flows of one shape has one judged.
+    roles = tuple(graph.roles.items())
+    ends = tuple([(edge.source, edge.port, edge.target) for edge in graph.edges])
+    is_sound = graph.is_whole and _is_sound(roles, ends, graph.hidden, open_start, open_end)
+    if not is_sound:
+        _judge(graph, problems, open_start=open_start, open_end=open_end)
+
+
+@lru_cache
+def _is_sound(
+    roles: tuple[tuple[str, str | None], ...],
+    ends: tuple[tuple[str, str, str], ...],
+    hidden: frozenset[str],
+    open_start: bool,
+    open_end: bool,
+) -> bool:
+    problems = Problems()
+    graph = Graph(dict(roles), [EdgePlan(*found) for found in ends], {}, hidden=hidden)
+    _judge(graph, problems, open_start=open_start, open_end=open_end)
+    return not problems
+
+
+def _judge(graph: Graph, problems: Problems, *, open_start: bool, open_end: bool) -> None:
+    if not graph.roles:
+        hint = "add nodes, and edges between them"
+        problems.add("link.no-source", "the flow has no nodes", graph.flow_place, hint)
+        return
+    _check_ends(graph, problems)
+    _check_port_limits(graph, problems)
+    cycle = find_cycle(graph)
+    if cycle:
+        way = " -> ".join(f"`{name}`" for name in cycle)
+        place = _edge_place(graph, cycle[0], cycle[1])
+        hint = "a flow has no way back; take one of these edges out"
+        problems.add("link.cycle", f"the edges run in a circle: {way}", place, hint)
+    elif graph.is_whole and None not in graph.roles.values():
+        _check_starts(graph, problems, open_start)
+        _check_finishes(graph, problems, open_end)
+
+
+def _check_ends(graph: Graph, problems: Problems) -> None:
+    for edge in graph.edges:
+        if graph.roles.get(edge.target) == "source":
+            message = f"`{edge.target}` is a source and takes no input"
+            problems.add("link.source-has-input", message, edge.location)
+        if graph.roles.get(edge.source) == "sink" and edge.port != ERROR:
+            message = f"`{edge.source}` is a sink and has no output"
+            problems.add("link.sink-has-output", message, edge.location)
+
+
+def _check_port_limits(graph: Graph, problems: Problems) -> None:
+    ends: dict[tuple[str, str], list[EdgePlan]] = {}
+    for edge in graph.edges:
+        ends.setdefault((edge.source, edge.port), []).append(edge)
+        ends.setdefault((edge.target, INPUT), []).append(edge)
+    for (name, port), edges in ends.items():
+        if len(edges) > PORT_LIMIT:
+            message = f"port `{port}` of `{name}` has {len(edges)} edges; {PORT_LIMIT} is the most"
+            problems.add("link.too-many-edges", message, edges[PORT_LIMIT].location)
+
+
+def find_cycle(graph: Graph) -> list[str]:
+    """The nodes of one cycle, the first repeated at the end; empty when there is none."""
+    left = set(graph.roles) - set(order(graph.roles, graph.edges))
+    # Nodes behind a cycle are left over too: going backwards from any of them leads into it.
+    way: list[str] = []
+    name = next((name for name in graph.roles if name in left), None)
+    while name is not None and name not in way:
+        way.append(name)
+        name = next(before for before in graph.before(name) if before in left)
+    if name is None:
+        return []
+    circle = way[way.index(name) :]
+    circle.reverse()
+    first = min(circle, key=list(graph.roles).index)
+    turned = circle[circle.index(first) :] + circle[: circle.index(first)]
+    return [*turned, first]
+
+
+def _edge_place(graph: Graph, source: str, target: str) -> Location | None:
+    return next(
+        (edge.location for edge in graph.edges if (edge.source, edge.target) == (source, target)),
+        None,
+    )
+
+
+def _check_starts(graph: Graph, problems: Problems, open_start: bool) -> None:
+    sources = graph.with_role("source")
+    heads = [name for name in graph.roles if not graph.before(name)]
+    if not sources and not open_start:
+        hint = "add a node whose component is a source"
+        problems.add("link.no-source", "the flow has no source", graph.flow_place, hint)
+        return
+    if not sources and len(heads) > 1:
+        message = f"the flow is fed from outside, but {quoted(heads)} all wait for input"
+        problems.add("link.open-ends", message, graph.flow_place, "connect them to one first node")
+        return
+    reached = _walk(sources or heads, graph.after)
+    for name in graph.roles:
+        if name not in reached:
+            message = f"`{name}` cannot be reached from a source"
+            hint = f"add an edge that leads to `{name}`"
+            problems.add("link.unreachable", message, graph.places.get(name), hint)
+
+
+def _check_finishes(graph: Graph, problems: Problems, open_end: bool) -> None:
+    """What is sent must arrive. Dead letters are set aside: a sink of theirs ends no flow."""
+    main = graph
+    if any(edge.port == ERROR for edge in graph.edges):
+        main = replace(graph, edges=[edge for edge in graph.edges if edge.port != ERROR])
+    heads = [name for name in graph.roles if not graph.before(name)]
+    reached = _walk(graph.with_role("source") or heads, main.after)
+    ends = [name for name in graph.with_role("sink") if name in reached]
+    if not ends and not open_end:
+        hint = "add a node whose component is a sink"
+        problems.add("link.no-sink", "the flow has no sink", graph.flow_place, hint)
+        return
+    if not ends:
+        ends = [name for name in graph.roles if name in reached and not main.after(name)]
+        if len(ends) > 1:
+            message = f"the flow has no sink and several last nodes: {quoted(ends)}"
+            hint = "connect them to one last node"
+            problems.add("link.open-ends", message, graph.flow_place, hint)
+            return
+    sinks = [name for name, role in graph.roles.items() if role == "sink"]
+    arriving = _walk([*ends, *sinks], main.before)
+    for name in graph.roles:
+        if name not in arriving:
+            message = f"what `{name}` sends reaches no sink"
+            hint = f"add an edge from `{name}`"
+            problems.add("link.dead-end", message, graph.places.get(name), hint)
+
+
+def _walk(starts: Iterable[str], step: Callable[[str], list[str]]) -> set[str]:
+    seen: set[str] = set()
+    waiting = list(starts)
+    while waiting:
+        name = waiting.pop()
+        if name not in seen:
+            seen.add(name)
+            waiting.extend(step(name))
+    return seen

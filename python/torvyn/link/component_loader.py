@@ -1,0 +1,311 @@
+"""Names -> component classes: declared by the project, built in, or installed by a third party.
+
+Classes are imported, never instantiated, until `instantiate` is asked for one by the reactor.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import traceback
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from torvyn.components import BUILTINS, ENGINE_PROCESSORS, ENGINES, REQUEST
+from torvyn.contract import ROLES, Component
+from torvyn.contract.inspection import class_name, describe, module_of, read
+from torvyn.errors import ContractError, LinkError, Location
+from torvyn.link.component_traits import is_component_class
+from torvyn.link.plan import ComponentRef
+from torvyn.link.private_imports import open_folder
+from torvyn.manifest.problems import Problems, quoted, suggestion
+from torvyn.manifest.records import ComponentRecord, GrantRecord
+
+GROUP = "torvyn.components"
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A component that exists: how to make it, and its class or the live object."""
+
+    ref: ComponentRef
+    component: type[Component] | Component
+
+
+@dataclass(slots=True)
+class Library:
+    """Where names are looked up, in this order: declared, built in, installed."""
+
+    declared: Mapping[str, ComponentRecord] = field(default_factory=dict)
+    folder: Path = Path()
+    """What the declared paths are relative to."""
+    grants: Mapping[str, GrantRecord] = field(default_factory=dict)
+    cache_dir: Path | None = None
+    """Where compiled components are kept; None: in the user's cache."""
+
+    def find(
+        self, name: str, place: Location | None, problems: Problems, *, has_input: bool = False
+    ) -> Found | None:
+        """The component of that name, or None and a problem. An engine with an input is a
+        processor, one without a source."""
+        record = self.declared.get(name)
+        if name.startswith("oci://"):
+            message = f"`{name}` lies in a registry, which this build does not read"
+            problems.add("link.component-unsupported", message, place, "name a `.wasm` file")
+            return None
+        if record is not None:
+            return self._find_declared(record, problems)
+        if name.endswith(".wasm"):
+            return self._find_guest(Path(name).stem, self.folder / name, place, problems)
+        engines = ENGINE_PROCESSORS if has_input else ENGINES
+        target = BUILTINS.get(name) or engines.get(name) or REQUEST.get(name)
+        if target is not None:
+            return _find(ComponentRef("builtin", name, target), place, problems)
+        third_party = installed()
+        if name in third_party:
+            return _find(ComponentRef("entry-point", name, third_party[name]), place, problems)
+        known = [*self.declared, *BUILTINS, *REQUEST, *ENGINES, *third_party]
+        advice = suggestion(name, known, "declare it with [[component]], or name a built-in one")
+        message = f"there is no component `{name}`"
+        problems.add("link.component-unknown", message, place, advice)
+        return None
+
+    def warm(self, names: Iterable[str]) -> None:
+        """Loads the guests among them together."""
+        guests = {self._guest(name) for name in names} - {None}
+        if len(guests) > 1:
+            from torvyn.sandbox.compile_cache import warm
+
+            cached = self._cached()
+            warm([guest for guest in guests if guest], Path(cached) if cached else None)
+
+    def _guest(self, name: str) -> Path | None:
+        record = self.declared.get(name)
+        if record is not None:
+            found = wasm_of(record, self.folder)
+        else:
+            found = self.folder / name if name.endswith(".wasm") else None
+        return found and found.resolve()
+
+    def _find_guest(
+        self, name: str, path: Path, place: Location | None, problems: Problems
+    ) -> Found | None:
+        ref = ComponentRef("wasm", name, str(path.resolve()), cache_dir=self._cached())
+        return _find(ref, place, problems)
+
+    def _cached(self) -> str:
+        return str(self.cache_dir.resolve()) if self.cache_dir else ""
+
+    def _find_declared(self, record: ComponentRecord, problems: Problems) -> Found | None:
+        place = record.at("entry" if record.entry else "path")
+        guest = wasm_of(record, self.folder)
+        if guest is not None:
+            if not guest.is_file():
+                message = f"component `{record.name}` has no file `{shown(str(guest))}`"
+                hint = "`torvyn build` makes it" if guest.parent.name == "build" else None
+                problems.add("link.component-missing", message, record.at("path"), hint)
+                return None
+            _warn_outdated(record, guest, problems)
+            return self._find_guest(record.name, guest, place, problems)
+        target = _declared_target(record, self.folder / record.path, problems)
+        if target is None:
+            return None
+        found = _find(ComponentRef("project", record.name, target), place, problems)
+        if found is None or isinstance(found.component, Component):
+            return found
+        named = f"{target.rpartition(':')[0]}:{class_name(found.component)}"
+        return Found(ComponentRef("project", record.name, named), found.component)
+
+
+def wasm_of(record: ComponentRecord, folder: Path) -> Path | None:
+    """The `.wasm` of a component that runs in the sandbox: given, or made by a build."""
+    path = folder / record.path
+    if path.suffix == ".wasm":
+        return path
+    language = record.language or _language(path)
+    if language == "wasm":
+        found = sorted(path.glob("*.wasm"))
+        return found[0] if len(found) == 1 else path / f"{record.name}.wasm"
+    if language != "python" or record.isolation == "wasm":
+        return path / "build" / f"{record.name}.wasm"
+    return None
+
+
+def _language(folder: Path) -> str:
+    """As `torvyn.sandbox.build.guest` finds it, which flows without guests never load."""
+    entries = (("c", "component.c"), ("python", "component.py"), ("rust", "Cargo.toml"))
+    found = (language for language, entry in entries if os.path.isfile(folder / entry))
+    return next(found, "python")
+
+
+def _warn_outdated(record: ComponentRecord, path: Path, problems: Problems) -> None:
+    """What runs is not what its author reads: he is told."""
+    # Flows without guests never load it.
+    from torvyn.sandbox.build.guest import Guest, language_of
+
+    folder = path.parent.parent
+    guest = Guest(record.name, folder, record.language or language_of(folder) or "", record.entry)
+    if path == guest.target and guest.is_outdated:
+        message = f"component `{record.name}` was built before its files were changed"
+        hint = "`torvyn build` makes it anew; what runs is what was built"
+        problems.warn("link.component-outdated", message, record.at("path"), hint)
+
+
+def _declared_target(record: ComponentRecord, path: Path, problems: Problems) -> str | None:
+    """`folder/file.py:Class`, the class empty when the entry names none."""
+    entry = record.entry or "component.py"
+    folder = path
+    if path.suffix == ".py" and os.path.isfile(path):
+        folder, entry = path.parent, record.entry or path.name
+    module, _, name = entry.partition(":")
+    module = module or "component.py"
+    if not os.path.isdir(folder):
+        message = f"the folder `{record.path}` of component `{record.name}` does not exist"
+        hint = "paths are relative to the manifest's folder"
+        problems.add("link.component-missing", message, record.at("path"), hint)
+        return None
+    if module.endswith(".py") and not os.path.isfile(folder / module):
+        message = f"component `{record.name}` has no file `{module}` in `{record.path}`"
+        hint = "`entry` names another file, or `module:Class`"
+        problems.add("link.component-missing", message, record.at("path"), hint)
+        return None
+    return f"{folder.resolve() / module}:{name}"
+
+
+def _find(ref: ComponentRef, place: Location | None, problems: Problems) -> Found | None:
+    try:
+        return Found(ref, load_class(ref))
+    except (LinkError, ContractError) as error:
+        problems.cause = problems.cause or error.__cause__
+        problems.extend(error.at(place).diagnostics if place else error.diagnostics)
+        return None
+
+
+def load_class(ref: ComponentRef) -> type[Component]:
+    """The class a ref names; raises `LinkError`, or `ContractError` when it cannot be looked at."""
+    if ref.kind == "wasm":
+        # The engine is large; flows without guests never load it.
+        from torvyn.sandbox.component import guest_class
+
+        cache_dir = Path(ref.cache_dir) if ref.cache_dir else None
+        return guest_class(Path(ref.target), ref.name, cache_dir)
+    target, _, name = ref.target.rpartition(":")
+    try:
+        module = _import(ref, target)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        raise _import_failed(ref, error) from error
+    if name:
+        return _named_class(ref, module, name)
+    return _only_class(ref, module)
+
+
+def _import(ref: ComponentRef, target: str) -> ModuleType:
+    if ref.kind != "project":
+        return importlib.import_module(target)
+    path = Path(target)
+    module = path.stem if path.suffix == ".py" else path.name
+    return open_folder(path.parent).load(module)
+
+
+def _named_class(ref: ComponentRef, module: ModuleType, name: str) -> type[Component]:
+    found: Any = module
+    for part in name.split("."):
+        found = read(found, part, None)
+    if is_component_class(found):
+        return found  # type: ignore[no-any-return]
+    have = [class_name(cls) for cls in _classes(module)]
+    known = f"its components are {quoted(have)}" if have else _ROLE_HINT
+    message = f"component `{ref.name}`: `{name}` is not a component class"
+    raise LinkError("link.entry-unknown", message, hint=suggestion(name, have, known))
+
+
+def _only_class(ref: ComponentRef, module: ModuleType) -> type[Component]:
+    found = _classes(module)
+    if len(found) == 1:
+        return found[0]
+    file = os.path.basename(module.__file__ or module.__name__)
+    if not found:
+        message = f"component `{ref.name}`: `{file}` has no class with a role"
+        raise LinkError("link.component-no-class", message, hint=_ROLE_HINT)
+    names = [class_name(cls) for cls in found]
+    message = f"component `{ref.name}`: `{file}` has {len(names)} classes with a role"
+    stem = file.removesuffix(".py")
+    choices = quoted((f"{stem}:{name}" for name in names), "or")
+    raise LinkError("link.component-many-classes", message, hint=f"set `entry` to {choices}")
+
+
+_ROLE_HINT = f"subclass one of {quoted((f'torvyn.{role.title()}' for role in ROLES), 'or')}"
+
+
+def _classes(module: ModuleType) -> list[type[Component]]:
+    """The component classes that the module itself defines, private ones left out."""
+    return [
+        thing
+        for name, thing in vars(module).items()
+        if is_component_class(thing)
+        and module_of(thing) == module.__name__
+        and not name.startswith("_")
+    ]
+
+
+def _import_failed(ref: ComponentRef, error: BaseException) -> LinkError:
+    message = f"component `{ref.name}` cannot be imported: {describe(error)}"
+    place = _place(ref, error)
+    if isinstance(error, SyntaxError):
+        message = f"component `{ref.name}` cannot be imported: {error.msg}"
+    return LinkError("link.component-import", message, location=place, hint=_import_hint(error))
+
+
+def _import_hint(error: BaseException) -> str | None:
+    if isinstance(error, ModuleNotFoundError) and error.name:
+        return f"install `{error.name}`, or put `{error.name}.py` into the component's folder"
+    return None
+
+
+def _place(ref: ComponentRef, error: BaseException) -> Location | None:
+    """The line of the component's own files at which the import failed."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return Location(shown(error.filename), error.lineno, error.offset)
+    if ref.kind != "project":
+        return None
+    folder = os.path.dirname(ref.target.rpartition(":")[0]) + os.sep
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if frame.filename.startswith(folder)]
+    return Location(shown(own[-1].filename), own[-1].lineno) if own else None
+
+
+def shown(path: str) -> str:
+    """A path as a person would write it: relative when it is below the current folder."""
+    try:
+        return str(Path(path).relative_to(Path.cwd()))
+    except (ValueError, OSError):
+        return path
+
+
+def installed() -> dict[str, str]:
+    """The components of third parties: name -> `module:Class`."""
+    # Reading what is installed takes long; most flows never ask.
+    from importlib.metadata import entry_points
+
+    return {point.name: point.value for point in entry_points(group=GROUP)}
+
+
+def instantiate(ref: ComponentRef) -> Component:
+    """A new component; a live object is handed back as it is."""
+    if ref.instance is not None:
+        instance: Component = ref.instance
+        return instance
+    cls = load_class(ref)
+    try:
+        return cls()
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        message = f"component `{ref.name}` cannot be made: {describe(error)}"
+        hint = "`__init__` must work without arguments; the config arrives in `init`"
+        raise LinkError("link.component-construct", message, hint=hint) from error

@@ -1,0 +1,105 @@
+"""The JSON Schema of Torvyn.toml, from the table of keys: what editors check with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torvyn.manifest.schema import settings_tables, tables
+from torvyn.manifest.schema.keys import Key, Table
+from torvyn.manifest.units import DURATION_PATTERN, SIZE_PATTERN, render_duration, render_size
+from torvyn.manifest.values import NAME_PATTERN, VERSION_PATTERN
+
+_VARIABLE = {"type": "string", "pattern": r"\$\{[A-Za-z_][A-Za-z0-9_]*\}"}
+"""A string that holds a variable may be anything once it is filled in."""
+
+
+def json_schema() -> dict[str, Any]:
+    """The schema, as data ready for `json.dumps`."""
+    node, edge = _table(tables.NODE), _table(tables.EDGE)
+    flow = _table(tables.FLOW)
+    flow["properties"]["nodes"] = _names(node)
+    flow["properties"]["edges"] = {"type": "array", "items": edge}
+    properties: dict[str, Any] = {
+        "torvyn": _table(tables.PROJECT),
+        "component": {"type": "array", "items": _table(tables.COMPONENT)},
+        "flow": {**_names(flow), "minProperties": 1},
+    }
+    properties |= {name: _table(table) for name, table in tables.SETTINGS.items()}
+    properties["security"]["properties"]["grants"] = _names(_table(settings_tables.GRANT))
+    properties["serve"]["properties"]["routes"] = {
+        "type": "object",
+        "additionalProperties": {"type": "string"},
+    }
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Torvyn.toml",
+        "type": "object",
+        "properties": properties,
+        "required": ["torvyn", "flow"],
+        "additionalProperties": False,
+    }
+
+
+def _names(item: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "additionalProperties": item,
+        "propertyNames": {"pattern": NAME_PATTERN},
+    }
+
+
+def _table(table: Table) -> dict[str, Any]:
+    made: dict[str, Any] = {
+        "type": "object",
+        "description": table.doc,
+        "properties": {key.name: _key(key) for key in table.keys},
+        "additionalProperties": False,
+    }
+    required = [key.name for key in table.keys if key.required]
+    return {**made, "required": required} if required else made
+
+
+def _key(key: Key) -> dict[str, Any]:
+    made = {"description": key.doc, **_kind(key)}
+    if key.default is not None:
+        made["default"] = _default(key)
+    return made
+
+
+def _default(key: Key) -> Any:
+    renderers: dict[str, Any] = {
+        "size": render_size,
+        "duration": render_duration,
+        "strings": list,
+    }
+    return renderers.get(key.kind, lambda value: value)(key.default)
+
+
+def _kind(key: Key) -> dict[str, Any]:
+    if key.choices:
+        spellings = [*key.choices, *(alias for alias, _ in key.aliases)]
+        return {"anyOf": [{"enum": spellings}, _VARIABLE]}
+    if key.kind == "integer":
+        return {"type": "integer", "minimum": key.minimum, "maximum": key.maximum}
+    if key.kind == "boolean":
+        return {"type": "boolean"}
+    if key.kind == "ratio":
+        return {"type": "number", "minimum": key.minimum, "maximum": key.maximum}
+    if key.kind == "strings":
+        return {"type": "array", "items": {"type": "string"}}
+    if key.kind == "config":
+        return {"type": ["string", "object"]}
+    if key.kind == "end":
+        return {"anyOf": [{"type": "string", "minLength": 1}, _table(tables.END)]}
+    if key.kind == "error":
+        choices = {"enum": list(tables.POLICIES)}
+        return {"anyOf": [choices, _VARIABLE, _table(tables.ON_ERROR)]}
+    patterns = {
+        "size": SIZE_PATTERN,
+        "duration": DURATION_PATTERN,
+        "name": NAME_PATTERN,
+        "version": VERSION_PATTERN,
+    }
+    if key.kind in patterns:
+        return {"anyOf": [{"type": "string", "pattern": patterns[key.kind]}, _VARIABLE]}
+    return {"type": "string"}

@@ -1,0 +1,1 @@
+"""The OpenAI dialect: chunks of upstreams and whole response bodies."""

@@ -1,0 +1,222 @@
+"""The fields of an OpenAI chunk, as providers really fill them, in one form.
+
+Takes a parsed chunk, gives what is in it. Raises `Misfit` with a path where a field has a type that
+no provider gives it; fields that nobody knows are passed over.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, cast
+
+from torvyn.protocol.frames import (
+    FILTER_SIDES,
+    Error,
+    FilterSide,
+    FinishReason,
+    Kind,
+    ToolCall,
+    Usage,
+)
+from torvyn.protocol.openai.finish_reasons import MOST_LETTERS, translate
+from torvyn.protocol.openai.surrogate_pairs import encodable
+
+Json = Mapping[str, Any]
+
+_RETRYABLE_TYPES: Final = frozenset(
+    {
+        "server_error",
+        "internal_server_error",
+        "overloaded_error",
+        "rate_limit_error",
+        "rate_limit_exceeded",
+        "service_unavailable",
+        "timeout",
+    }
+)
+_RETRYABLE_CODES: Final = frozenset({408, 429, 500, 502, 503, 504, 529})
+
+
+class Misfit(Exception):
+    """A field has a type that it cannot have."""
+
+
+def member(record: Json, name: str, kind: type | tuple[type, ...], path: str) -> Any:
+    """The field, or None when it is missing or null."""
+    value = record.get(name)
+    if value is None:
+        return None
+    if not isinstance(value, kind) or (isinstance(value, bool) and kind is int):
+        raise Misfit(f"`{path}{name}` is {type(value).__name__}")
+    return value
+
+
+def finish_reason(choice: Json, path: str) -> tuple[FinishReason, str | None] | None:
+    """One of ours, and the upstream's own word when that is another."""
+    name = member(choice, "finish_reason", str, path)
+    if not name:
+        return None
+    reason, _ = translate(name)
+    native = choice.get("native_finish_reason")
+    if name == reason and isinstance(native, str) and native != reason:
+        return reason, encodable(native[:MOST_LETTERS])
+    return reason, None if name == reason else encodable(name[:MOST_LETTERS])
+
+
+def who_stopped(choice: Json) -> tuple[str | None, str | None, FilterSide | None]:
+    """The stop string, who stopped it and what a guard filtered. vLLM says `stop_reason`, SGLang
+    `matched_stop`; both also give token ids there, which are no stop strings."""
+    stops = (choice.get(name) for name in ("stop_reason", "matched_stop"))
+    matched = next((stop for stop in stops if isinstance(stop, str)), None)
+    by = choice.get("stopped_by")
+    filtered = choice.get("content_filter")
+    side = filtered.get("side") if isinstance(filtered, dict) else None
+    return matched, by if isinstance(by, str) else None, side if side in FILTER_SIDES else None
+
+
+def spoken(delta: Json, path: str) -> Iterator[tuple[Kind, str]]:
+    """`(kind, text)` of a chat delta or of a choice of completions: reasoning before text."""
+    for name in ("reasoning_content", "reasoning"):
+        if reasoning := member(delta, name, str, path):
+            yield "reasoning", reasoning
+            break
+    content = member(delta, "content", (str, list), path)
+    if isinstance(content, list):
+        yield from _parts(content, path)
+    elif content:
+        yield "text", content
+    for name in ("text", "refusal"):
+        if text := member(delta, name, str, path):
+            yield "text", text
+
+
+def _parts(parts: list[Any], path: str) -> Iterator[tuple[Kind, str]]:
+    """Content in typed parts, as Mistral sends it."""
+    for place, part in enumerate(parts):
+        where = f"{path}content[{place}]."
+        if not isinstance(part, Mapping):
+            raise Misfit(f"`{where[:-1]}` is {type(part).__name__}")
+        if text := member(part, "text", str, where):
+            yield "text", text
+        thinking = member(part, "thinking", (str, list), where)
+        if isinstance(thinking, str):
+            yield "reasoning", thinking
+        for _, text in _parts(thinking, where) if isinstance(thinking, list) else ():
+            yield "reasoning", text
+
+
+def tool_calls(delta: Json, path: str) -> Iterator[ToolCall]:
+    """The pieces of calls. A piece without an index of its own has -1."""
+    if (old := member(delta, "function_call", Mapping, path)) is not None:
+        yield _call(old, 0, None, f"{path}function_call.")
+    for place, call in enumerate(member(delta, "tool_calls", list, path) or ()):
+        where = f"{path}tool_calls[{place}]."
+        if not isinstance(call, Mapping):
+            raise Misfit(f"`{where[:-1]}` is {type(call).__name__}")
+        index = member(call, "index", int, where)
+        function = member(call, "function", Mapping, where) or {}
+        name = member(call, "id", str, where)
+        yield _call(function, -1 if index is None else index, name, f"{where}function.")
+
+
+def _call(function: Json, index: int, id: str | None, path: str) -> ToolCall:
+    arguments = member(function, "arguments", (str, Mapping), path) or ""
+    if not isinstance(arguments, str):
+        arguments = json.dumps(arguments, ensure_ascii=False)
+    name = member(function, "name", str, path)
+    return ToolCall(index=index, id=id or None, name=name or None, arguments=arguments)
+
+
+def logprobs(choice: Json, path: str) -> tuple[Json, ...] | None:
+    """The entries of chat; the columns of completions are turned into such entries."""
+    found = member(choice, "logprobs", Mapping, path)
+    if found is None:
+        return None
+    path += "logprobs."
+    if "tokens" in found:
+        return tuple(_rows(found, path))
+    entries = [*(member(found, "content", list, path) or ())]
+    entries += member(found, "refusal", list, path) or ()
+    if not all(isinstance(entry, Mapping) for entry in entries):
+        raise Misfit(f"`{path}content` has an entry that is no object")
+    return tuple(entries) or None
+
+
+def _rows(columns: Json, path: str) -> Iterator[Json]:
+    tokens = member(columns, "tokens", list, path) or []
+    logs = member(columns, "token_logprobs", list, path) or []
+    tops = member(columns, "top_logprobs", list, path) or []
+    for place, token in enumerate(tokens):
+        row: dict[str, Any] = {
+            "token": token,
+            "logprob": logs[place] if place < len(logs) else None,
+        }
+        if place < len(tops) and isinstance(tops[place], Mapping):
+            pairs = tops[place].items()
+            row["top_logprobs"] = [{"token": key, "logprob": value} for key, value in pairs]
+        yield row
+
+
+def usage(chunk: Json) -> Usage | None:
+    """The counts, wherever the provider keeps them."""
+    found = member(chunk, "usage", Mapping, "")
+    if found is None and (groq := member(chunk, "x_groq", Mapping, "")) is not None:
+        found = member(groq, "usage", Mapping, "x_groq.")
+    if found is None:
+        return None
+    prompt = member(found, "prompt_tokens_details", Mapping, "usage.") or {}
+    completion = member(found, "completion_tokens_details", Mapping, "usage.") or {}
+    hit = member(found, "prompt_cache_hit_tokens", int, "usage.")
+    return Usage(
+        prompt_tokens=member(found, "prompt_tokens", int, "usage.") or 0,
+        completion_tokens=member(found, "completion_tokens", int, "usage.") or 0,
+        cached_tokens=member(prompt, "cached_tokens", int, "usage.") or hit or 0,
+        reasoning_tokens=member(completion, "reasoning_tokens", int, "usage.") or 0,
+    )
+
+
+def error(chunk: Json, seq: int, *, is_error_event: bool) -> Error | None:
+    """An error in any of the forms that providers give it."""
+    found = chunk.get("error")
+    if found is None and (is_error_event or chunk.get("object") == "error"):
+        found = chunk
+    if not found:
+        return None
+    if not isinstance(found, Mapping):
+        return Error(seq, code="error", message=str(found))
+    kind, code = found.get("type"), found.get("code")
+    named = code if code not in (None, "") else kind
+    message = found.get("message")
+    return Error(
+        seq,
+        code=str(named) if named not in (None, "") else "error",
+        message=message if isinstance(message, str) else json.dumps(dict(found)),
+        retryable=_is_retryable(kind, code),
+    )
+
+
+def _is_retryable(kind: Any, code: Any) -> bool:
+    if isinstance(code, str) and code.isdecimal() and len(code) == 3:
+        code = int(code)
+    known = isinstance(kind, str) and kind.lower() in _RETRYABLE_TYPES
+    return known or (isinstance(code, int) and code in _RETRYABLE_CODES)
+
+
+def delta_of(choice: Json, path: str) -> Json:
+    """Where a choice keeps what is new: in `delta`, in `message` when it is whole, or in itself."""
+    for name in ("delta", "message"):
+        found: Json | None = member(choice, name, Mapping, path)
+        if found is not None:
+            return found
+    return choice
+
+
+def choices(chunk: Json) -> Iterator[tuple[int, Json, str]]:
+    """`(index, choice, path)` of each; a chunk without choices has none."""
+    for place, choice in enumerate(member(chunk, "choices", list, "") or ()):
+        path = f"choices[{place}]."
+        if not isinstance(choice, Mapping):
+            raise Misfit(f"`{path[:-1]}` is {type(choice).__name__}")
+        index = member(choice, "index", int, path)
+        yield cast(int, place if index is None else index), choice, path

@@ -1,0 +1,238 @@
+"""Failures: from the fields that the native core reports to the exception a person reads."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any, NoReturn
+
+from torvyn.concurrency.require_asyncio import NOT_ASYNCIO, needs_other_loop
+from torvyn.contract import Element, Output
+from torvyn.contract.inspection import class_name, describe, is_a, text_of
+from torvyn.errors import (
+    BugError,
+    ComponentError,
+    ContractError,
+    DeadlineExceeded,
+    Diagnostic,
+    Fatal,
+    FlowError,
+    Internal,
+    InvalidInput,
+    Location,
+    TorvynError,
+    Unavailable,
+)
+from torvyn.link.plan import NodePlan, Plan
+from torvyn.reactor.statistics import Statistics
+from torvyn.sandbox.component import GuestComponent
+
+_BY_KIND: dict[str, type[ComponentError]] = {
+    cls.default_code.partition(".")[2]: cls
+    for cls in (InvalidInput, Unavailable, Internal, DeadlineExceeded, Fatal)
+}
+
+
+def exception_of(
+    plan: Plan, wiring: list[tuple[str, str, str]], raw: dict[str, Any]
+) -> BaseException:
+    """The exception for a native failure, with node, element and cause."""
+    kind = raw["kind"]
+    if kind == "component":
+        return _component_failure(plan, raw)
+    if kind == "queue-full":
+        source, port, target = wiring[raw["edge"]]
+        return FlowError(
+            "reactor.queue-full",
+            f"the queue from `{source}:{port}` to `{target}` is full and its policy is `error`",
+            hint='raise queue_depth, or choose backpressure = "block"',
+        )
+    if kind == "memory-exceeded":
+        return _memory_failure(plan, raw)
+    if kind == "deadline-exceeded":
+        return FlowError(
+            "reactor.deadline-exceeded",
+            f"flow `{plan.name}` was not done within {plan.deadline_s:g} s",
+            hint="raise the flow's deadline, or find the slow node with `torvyn trace`",
+        )
+    return BugError("reactor.panic", f"the reactor failed: {raw['message']}")
+
+
+def _memory_failure(plan: Plan, raw: dict[str, Any]) -> TorvynError:
+    node = plan.nodes[raw["node"]]
+    hint = "raise the node's max_memory, or let it hold less"
+    if raw["method"] == "hold":
+        hint = "let the filter hold less, or raise max_memory of the nodes before it"
+    message = f"node `{node.name}` used more memory than it may: {raw['message']}"
+    error = FlowError("reactor.memory-exceeded", message, hint=hint)
+    error.node = node.name
+    return _at(error, plan, node)
+
+
+def _component_failure(plan: Plan, raw: dict[str, Any]) -> BaseException:
+    if raw["error_kind"] != "interrupted":
+        return _named_failure(plan, raw)
+    named = _named_failure(plan, {**raw, "error_kind": "fatal"})
+    return _interrupt(raw["exception"], named)
+
+
+def _interrupt(cause: BaseException, named: TorvynError) -> BaseException:
+    """A `KeyboardInterrupt`, which ends the program as Ctrl-C does. A note says in which component
+    it was raised."""
+    cause.add_note(f"in torvyn: {named}")
+    return cause
+
+
+def _named_failure(plan: Plan, raw: dict[str, Any]) -> TorvynError:
+    node, cause = plan.nodes[raw["node"]], raw["exception"]
+    on = on_element(raw["sequence"])
+    where = f"node `{node.name}`{component_of(node)} failed in `{raw['method']}`{on}"
+    # A guest may repeat what it read from its environment.
+    message = plan.redact(raw["message"])
+    if raw["error_kind"] == "contract":
+        code = cause.code if isinstance(cause, TorvynError) else "contract.wrong-result"
+        error: ContractError | ComponentError = ContractError(code, f"{where}: {message}")
+    else:
+        loop_code = NOT_ASYNCIO if needs_other_loop(cause) else None
+        failed = _BY_KIND[raw["error_kind"]](f"{where}: {said(cause, message)}", code=loop_code)
+        failed.node, failed.sequence = node.name, raw["sequence"]
+        error = failed
+    error.__cause__ = cause
+    hint = _hint_of(cause)
+    if hint:
+        first = error.diagnostics[0]
+        error.diagnostics = (Diagnostic(first.code, first.message, first.location, hint),)
+    return _at(error, plan, node)
+
+
+def component_of(node: NodePlan) -> str:
+    """The component of a node in the sandbox, where its name is another: nothing else tells it."""
+    ref = node.component
+    given = ref.instance
+    name = given.name if is_a(given, GuestComponent) else node.name
+    name = ref.name if ref.kind == "wasm" else name
+    return "" if name == node.name else f" (component `{name}`)"
+
+
+def on_element(sequence: int | None) -> str:
+    return "" if sequence is None else f" on element {sequence}"
+
+
+def said(cause: BaseException | None, message: str) -> str:
+    """What went wrong, in the exception's words."""
+    if cause is None:
+        return message
+    return text_of(cause) if isinstance(cause, TorvynError) else describe(cause)
+
+
+def _hint_of(cause: BaseException | None) -> str | None:
+    """The hint of an error of ours; an exception of the user's may have anything by that name."""
+    if isinstance(cause, TorvynError):
+        return cause.hint
+    library = needs_other_loop(cause)
+    if library is None:
+        return None
+    return f"async components run on asyncio: use asyncio or anyio in place of {library}"
+
+
+def is_from_outside(error: BaseException) -> bool:
+    """Whether an exception that came out of a component may be somebody else's: Ctrl-C, which
+    Python raises on the main thread, or a cancellation of the task that called the component."""
+    if isinstance(error, KeyboardInterrupt):
+        return threading.current_thread() is threading.main_thread()
+    if isinstance(error, asyncio.CancelledError):
+        task = asyncio.current_task() if asyncio._get_running_loop() is not None else None
+        return task is not None and task.cancelling() > 0
+    return False
+
+
+def _at(error: TorvynError, plan: Plan, node: NodePlan) -> TorvynError:
+    path = f"flow.{plan.name}.nodes.{node.name}"
+    place = node.location
+    file, line, column = (place.file, place.line, place.column) if place else (None, None, None)
+    return error.at(Location(file, line, column, path))
+
+
+def init_failure(plan: Plan, node: NodePlan, cause: BaseException) -> BaseException:
+    """A component that did not start."""
+    if isinstance(cause, TorvynError) and not isinstance(cause, ComponentError):
+        return _at(cause, plan, node)
+    if is_from_outside(cause) and not isinstance(cause, KeyboardInterrupt):
+        return cause
+    why = plan.redact(said(cause, ""))
+    error = FlowError(
+        "reactor.init-failed",
+        f"node `{node.name}`{component_of(node)} failed in `init`: {why}",
+        hint=_hint_of(cause),
+    )
+    error.node = node.name
+    error.__cause__ = None if node.component.kind == "wasm" else cause
+    _at(error, plan, node)
+    return _interrupt(cause, error) if is_from_outside(cause) else error
+
+
+def raise_start_failure(plan: Plan, node: NodePlan, error: BaseException) -> NoReturn:
+    """Charges to its node what a component raised before the first turn."""
+    if isinstance(error, ContractError):
+        first, *rest = error.diagnostics
+        message = f"node `{node.name}`{component_of(node)} cannot start: {first.message}"
+        error.diagnostics = (Diagnostic(first.code, message, first.location, first.hint), *rest)
+        error.args = (message,)
+        raise _at(error, plan, node) from error.__cause__
+    if is_from_outside(error) or isinstance(error, TorvynError):
+        raise error
+    raise _start_failure(plan, node, error) from error
+
+
+def _start_failure(plan: Plan, node: NodePlan, cause: BaseException) -> TorvynError:
+    """Only a source's `__iter__` is called between `init` and the first turn."""
+    raw = {
+        "node": plan.nodes.index(node),
+        "exception": cause,
+        "error_kind": "internal" if isinstance(cause, Exception) else "fatal",
+        "sequence": None,
+        "method": "__iter__",
+        "message": "",
+    }
+    return _named_failure(plan, raw)
+
+
+def init_timeout(plan: Plan, node: NodePlan) -> TorvynError:
+    error = FlowError(
+        "reactor.init-timeout",
+        f"node `{node.name}` was not ready within {node.init_timeout_s:g} s",
+        hint="raise the node's init_timeout",
+    )
+    return _at(error, plan, node)
+
+
+def refused(items: list[Any], message: str, statistics: Statistics) -> TorvynError:
+    """What was fed could not be taken in."""
+    kinds = (str, bytes, Output, Element)
+    for item in items:
+        if not any(is_a(item, kind) for kind in kinds):
+            return ContractError(
+                "contract.wrong-result",
+                f"a flow is fed with str, bytes, Output or Element, not {class_name(item)}",
+            )
+    error = FlowError("reactor.memory-exceeded", f"the flow is fed too much: {message}")
+    held = {name: node.held_bytes for name, node in statistics.nodes.items()}
+    holder = max(held, key=held.__getitem__)
+    if held[holder]:
+        error = FlowError(
+            "reactor.memory-exceeded",
+            f"the flow is fed too much: {message}, and node `{holder}` holds {held[holder]} bytes",
+            hint=f"let `{holder}` hold less, or raise max_memory of the first node",
+        )
+        error.node = holder
+    return error
+
+
+def busy(plan: Plan) -> TorvynError:
+    """Two want to run the turns of one flow."""
+    return FlowError(
+        "reactor.busy",
+        f"flow `{plan.name}` is being driven already",
+        hint="a flow is driven by one at a time: its workers, one thread, or one event loop, "
+        "and never from inside its own components",
+    )

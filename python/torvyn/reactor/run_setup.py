@@ -1,0 +1,77 @@
+"""The parts of one run: a runner per node, made from the Plan, and what the sandbox may give."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import TYPE_CHECKING
+
+from torvyn.components.builtin.sink_file import File
+from torvyn.contract import Component, Context
+from torvyn.contract.inspection import is_a
+from torvyn.contract.request_roles import RequestProcessor, RequestSource
+from torvyn.link import instantiate
+from torvyn.link.plan import NodePlan, Plan
+from torvyn.reactor.failures import raise_start_failure
+from torvyn.reactor.runners import Runner, runner_of
+from torvyn.sandbox.audit import Audit
+from torvyn.sandbox.component import Allowance, GuestComponent
+
+if TYPE_CHECKING:
+    from torvyn.reactor.runners.stepped_runner import Steps
+
+
+def make_runners(plan: Plan, audit: Audit, steps: Steps | None = None) -> list[Runner]:
+    """In the order of the nodes; no method of a component has been called yet."""
+    runners = []
+    for node in plan.nodes:
+        try:
+            runners.append(runner_of(node, _component(plan, node, audit), steps))
+        except BaseException as error:
+            raise_start_failure(plan, node, error)
+    _connect_request(runners)
+    return runners
+
+
+def _connect_request(runners: list[Runner]) -> None:
+    """An engine with an input finds there the texts of a request, and the rest of it here."""
+    components = [runner.component for runner in runners]
+    source = next((one for one in components if is_a(one, RequestSource)), None)
+    for component in components:
+        if is_a(component, RequestProcessor):
+            component.request_source = source
+
+
+def _component(plan: Plan, node: NodePlan, audit: Audit) -> Component:
+    component = instantiate(node.component)
+    if is_a(component, GuestComponent):
+        component.allow(_allowance(plan, node, audit))
+    if is_a(component, File) and plan.secrets:
+        component.redact = plan.redact
+    return component
+
+
+def _allowance(plan: Plan, node: NodePlan, audit: Audit) -> Allowance:
+    init_timeout_s = node.init_timeout_s
+    return Allowance(
+        node.name,
+        max_memory_bytes=node.max_memory_bytes,
+        call_timeout_s=node.call_timeout_s,
+        init_timeout_s=Allowance.DEFAULT_INIT_S if init_timeout_s is None else init_timeout_s,
+        teardown_timeout_s=plan.runtime.teardown_timeout_s,
+        fuel=node.fuel,
+        seed=node.seed,
+        grants=node.grants,
+        audit=audit,
+    )
+
+
+def make_context(plan: Plan, request_id: str | None = None) -> Context:
+    deadline_s, ids = plan.deadline_s, os.urandom(24).hex()
+    return Context(
+        flow_id=ids[:16],
+        flow_name=plan.name,
+        trace_id=ids[16:],
+        deadline_ns=None if deadline_s is None else time.monotonic_ns() + int(deadline_s * 1e9),
+        request_id=request_id,
+    )

@@ -1,0 +1,1 @@
+"""Threads that the reactor owns: workers, the watchdog, and spares for calls that may block."""

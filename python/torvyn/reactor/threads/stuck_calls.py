@@ -1,0 +1,104 @@
+"""Which component is at work, on which thread, and where in its code: for messages about time
+limits."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import Any, Final
+
+import torvyn
+from torvyn.contract.inspection import is_a, module_of, static
+from torvyn.contract.roles import METHODS, Component
+from torvyn.reactor.runners import Runner
+from torvyn.sandbox.component import GuestComponent
+
+_PACKAGE: Final = str(Path(torvyn.__file__).parent)
+_PLAIN: Final = {phase: static(Component, phase) for phase in ("init", "teardown")}
+"""What a component has that does nothing there."""
+_PHASES: Final = ("init", "flush", "complete", "teardown")
+
+
+@dataclass(frozen=True, slots=True)
+class Stuck:
+    """A call of a component that has not come back."""
+
+    runner: Runner | None
+    method: str
+    stack: str
+
+    @property
+    def place(self) -> str:
+        """`node `x` in `push``, as far as it is known."""
+        if self.runner is None:
+            return "a component"
+        return f"node `{self.runner.node.name}` in `{self.method}`"
+
+
+def may_block(component: Component, phase: str) -> bool:
+    """Whether the component has code of its own for a phase; built-in parts keep their limits."""
+    cls = type(component)
+    if static(cls, phase) is _PLAIN[phase]:
+        return False
+    return not (str(module_of(cls)).startswith("torvyn.") or is_a(component, GuestComponent))
+
+
+def stack_of(thread_id: int | None) -> str:
+    """The component's part of a thread's stack."""
+    frame = None if thread_id is None else sys._current_frames().get(thread_id)
+    if frame is None:
+        return ""
+    summary = traceback.StackSummary.extract(traceback.walk_stack(frame))
+    summary.reverse()
+    own = [line for line in summary if not line.filename.startswith(_PACKAGE)]
+    last_of_ours = [at for at, line in enumerate(summary) if line.filename.startswith(_PACKAGE)]
+    called = summary[last_of_ours[-1] + 1 :] if last_of_ours else own
+    return "".join(traceback.StackSummary.from_list(called or own or summary).format())
+
+
+def find_stuck(runners: Iterable[Runner], node: int | None = None) -> Stuck:
+    """The call that some thread is in. `node` is the one that the native core is calling."""
+    runners = list(runners)
+    sought = runners if node is None else [runners[node]]
+    for thread_id, frame in sys._current_frames().items():
+        for runner in sought:
+            method = _method_at(frame, runner)
+            if method is not None:
+                return Stuck(runner, method, stack_of(thread_id))
+    if node is None:
+        return Stuck(None, "", "")
+    runner = runners[node]
+    return Stuck(runner, METHODS[runner.node.role], "")
+
+
+def _method_at(frame: FrameType | None, runner: Runner) -> str | None:
+    """The method of the component that a thread is in, outermost first."""
+    found, codes = None, _codes(runner)
+    while frame is not None:
+        method = codes.get(frame.f_code)
+        if method is not None and frame.f_locals.get("self", runner.component) is runner.component:
+            found = method
+        frame = frame.f_back
+    return found
+
+
+def _codes(runner: Runner) -> dict[CodeType, str]:
+    return dict(_callables(runner.component, METHODS[runner.node.role]))
+
+
+def _callables(component: Any, role_method: str) -> Iterator[tuple[CodeType, str]]:
+    for name in (role_method, *_PHASES, "__iter__", "__aiter__", "notify_backpressure"):
+        yield from _code_of(getattr(component, name, None), name)
+    for name in ("stream_function", "_items"):
+        yield from _code_of(getattr(component, name, None), role_method)
+
+
+def _code_of(function: Any, name: str) -> Iterator[tuple[CodeType, str]]:
+    for holder in (function, getattr(function, "__func__", None), getattr(function, "gi_frame", 0)):
+        code = getattr(holder, "__code__", None) or getattr(holder, "f_code", None)
+        if isinstance(code, CodeType):
+            yield code, name

@@ -1,0 +1,133 @@
+"""Guests in C: compiled by zig with the shipped glue and encoded here; no other tool is needed."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from torvyn import _native
+from torvyn.errors import ContractError, Diagnostic, Location
+from torvyn.sandbox.build.guest import Guest, Made, shown, source_missing, toolchain_missing
+
+GLUE: Final = Path(__file__).parent / "c"
+
+STACK_BYTES: Final = 64 * 1024
+"""Small, so that a guest lives in 1 MiB; it lies first in memory, so that an overflow traps."""
+
+_FLAGS: Final = (
+    "-target",
+    "wasm32-wasi",
+    "-mexec-model=reactor",
+    "-std=gnu11",
+    "-O2",
+    "-Wall",
+    "-Wextra",
+    "-Wl,-z,stack-size=" + str(STACK_BYTES),
+)
+
+_COMPLAINT: Final = re.compile(
+    r"^(?P<file>[^:\n]+):(?P<line>\d+):(?P<column>\d+): (?:fatal )?error: (?P<message>.*)$",
+    re.MULTILINE,
+)
+
+ROLES: Final = {
+    "data-source": "TORVYN_SOURCE",
+    "polled-data-source": "TORVYN_POLLED_SOURCE",
+    "managed-transform": "TORVYN_PROCESSOR",
+    "content-filter": "TORVYN_FILTER",
+    "content-guard": "TORVYN_GUARD",
+    "content-router": "TORVYN_ROUTER",
+    "stream-aggregator": "TORVYN_AGGREGATOR",
+    "data-sink": "TORVYN_SINK",
+}
+"""World -> what the component's file defines."""
+
+
+def toolchain(guest: Guest) -> str:
+    if importlib.util.find_spec("ziglang") is None:
+        raise toolchain_missing(guest, "ziglang", "c")
+    return f"ziglang {importlib.metadata.version('ziglang')} {' '.join(_FLAGS)}"
+
+
+def inputs(guest: Guest) -> list[Path]:
+    """Every file that may go into the component."""
+    return [*sorted(GLUE.iterdir()), *guest.written]
+
+
+def make(guest: Guest) -> Made:
+    sources = [path for path in guest.written if path.suffix == ".c"]
+    if not sources:
+        raise source_missing(guest)
+    try:
+        component, world = _native.encode_component(_compile(guest, sources))
+    except _native.WasmError as error:
+        raise _unfit(guest, error) from error
+    return Made(component, world)
+
+
+def _compile(guest: Guest, sources: Sequence[Path]) -> bytes:
+    with tempfile.TemporaryDirectory(prefix="torvyn-build-") as folder:
+        module = Path(folder) / "module.wasm"
+        files = [*sorted(GLUE.glob("*.c")), *sources]
+        command = [sys.executable, "-m", "ziglang", "cc", *_FLAGS, "-I", str(GLUE)]
+        # Paths of this machine stay out of what is shipped.
+        command += [f"-ffile-prefix-map={guest.folder.resolve()}=.", "-o", str(module)]
+        done = subprocess.run(
+            [*command, *(str(path.resolve()) for path in files)],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
+            env={**os.environ, "NO_COLOR": "1"},
+        )
+        if done.returncode != 0 or not module.is_file():
+            raise _complaints(guest, done.stderr)
+        return module.read_bytes()
+
+
+def _complaints(guest: Guest, text: str) -> ContractError:
+    """The compiler's errors, each at its place."""
+    found = [
+        Diagnostic("sandbox.compile-failed", match["message"], _place(match))
+        for match in _COMPLAINT.finditer(text)
+    ]
+    if found:
+        return ContractError(found[0].code, found[0].message, diagnostics=found)
+    undefined = re.findall(r"undefined symbol: (\w+)", text)
+    if undefined:
+        names = ", ".join(f"`{name}`" for name in dict.fromkeys(undefined))
+        message = f"component `{guest.name}` does not define {names}"
+        hint = "the role that its file defines asks for it, or the component calls it"
+        return ContractError("sandbox.compile-failed", message, hint=hint)
+    message = f"component `{guest.name}` cannot be compiled: {text.strip() or 'no word why'}"
+    return ContractError("sandbox.compile-failed", message)
+
+
+def _place(match: re.Match[str]) -> Location:
+    return Location(shown(Path(match["file"])), int(match["line"]), int(match["column"]))
+
+
+def _unfit(guest: Guest, error: _native.WasmError) -> ContractError:
+    kind, words, names = error.args
+    if kind == "no-world":
+        roles = ", ".join(f"`{role}`" for role in ROLES.values())
+        many = f"its exports are those of several roles: {', '.join(names)}"
+        return ContractError(
+            "sandbox.no-role",
+            f"component `{guest.name}` has no role" if not names else f"`{guest.name}`: {many}",
+            location=Location(shown(guest.folder / "component.c")),
+            hint=f"define one of {roles} before `#include <torvyn.h>`, in one file",
+        )
+    hint = None
+    if "buffer-allocator" in words:
+        hint = f"a {ROLES[names[0]].removeprefix('TORVYN_').lower()} cannot emit elements"
+    message = f"component `{guest.name}` does not fit its role: {words}"
+    return ContractError("sandbox.unfit", message, hint=hint)

@@ -1,0 +1,169 @@
+"""What a component's Python file says, read as text: class, role, unit, ports. It is not run."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torvyn.contract.roles import METHODS, ROLES
+from torvyn.errors import ContractError, Location
+from torvyn.sandbox.build.guest import Guest, shown
+
+_ROLE_OF = {cls.__name__: role for role, cls in ROLES.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class ClassSource:
+    """The class a guest is made of."""
+
+    module: str
+    name: str
+    role: str
+    unit: str | None
+    ports: tuple[str, ...]
+
+
+def read_class(guest: Guest) -> ClassSource:
+    """The class that the guest's entry names, or the only one with a role."""
+    file, wanted = entry_of(guest)
+    if not file.is_file():
+        message = f"component `{guest.name}` has no file `{shown(file)}`"
+        raise ContractError("sandbox.source-missing", message)
+    tree = _parse(file)
+    classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
+    roles = {name: role for name in classes if (role := _role(name, classes))}
+    name = wanted or _only(guest, file, [name for name in roles if not name.startswith("_")])
+    if name not in roles:
+        raise _no_role(guest, file, f"`{name}` is not a class with a role")
+    family = _family(name, classes)
+    _check(family, roles[name], file)
+    unit, ports = _literal(family, "unit"), _literal(family, "ports")
+    return ClassSource(
+        ".".join(file.relative_to(guest.folder).with_suffix("").parts),
+        name,
+        roles[name],
+        unit if isinstance(unit, str) else None,
+        tuple(ports) if isinstance(ports, (tuple, list)) else (),
+    )
+
+
+def entry_of(guest: Guest) -> tuple[Path, str]:
+    """The file and, when the entry says so, the class."""
+    module, _, name = (guest.entry or "component.py").partition(":")
+    module = module or "component.py"
+    path = module if module.endswith(".py") else f"{module.replace('.', '/')}.py"
+    return guest.folder / path, name
+
+
+def imported(files: list[Path]) -> set[str]:
+    """The modules that the files name anywhere: a guest has no disk to import from later."""
+    names: set[str] = set()
+    for file in files:
+        for node in ast.walk(_parse(file)):
+            if isinstance(node, ast.Import):
+                names.update(alias.name for alias in node.names)
+            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                names.add(node.module)
+    return names
+
+
+def _parse(file: Path) -> ast.Module:
+    try:
+        return ast.parse(file.read_bytes(), str(file))
+    except SyntaxError as error:
+        place = Location(shown(file), error.lineno, error.offset)
+        raise ContractError("sandbox.compile-failed", error.msg, location=place) from error
+
+
+def _role(name: str, classes: dict[str, ast.ClassDef], depth: int = 0) -> str | None:
+    """By its bases: a role's own name, or a class of the same file that has one."""
+    if name not in classes or depth > len(classes):
+        return None
+    for base in classes[name].bases:
+        last = base.attr if isinstance(base, ast.Attribute) else getattr(base, "id", "")
+        role = _role(last, classes, depth + 1) if last in classes else _ROLE_OF.get(last)
+        if role:
+            return role
+    return None
+
+
+def _family(name: str, classes: dict[str, ast.ClassDef]) -> list[ast.ClassDef]:
+    """The class and those of the same file that it inherits from, the nearest first."""
+    names = [name]
+    for known in names:
+        for base in classes[known].bases:
+            last = getattr(base, "id", "")
+            if last in classes and last not in names:
+                names.append(last)
+    return [classes[known] for known in names]
+
+
+def _only(guest: Guest, file: Path, names: list[str]) -> str:
+    if len(names) == 1:
+        return names[0]
+    if names:
+        raise _no_role(guest, file, f"{len(names)} classes have a role: {', '.join(names)}")
+    raise _no_role(guest, file, "no class has a role")
+
+
+def _no_role(guest: Guest, file: Path, why: str) -> ContractError:
+    hint = "`entry` names the file and the class, as `module:Class`"
+    return ContractError(
+        "sandbox.no-role",
+        f"component `{guest.name}`: {why}",
+        location=Location(shown(file)),
+        hint=hint,
+    )
+
+
+def _check(family: list[ast.ClassDef], role: str, file: Path) -> None:
+    """Sandboxed components are sync, and have their role's method."""
+    methods: dict[str, tuple[str, ast.stmt]] = {}
+    for owner in reversed(family):
+        named = (node for node in owner.body if hasattr(node, "name"))
+        methods.update({node.name: (owner.name, node) for node in named})
+    for name in _called(role):
+        owner_name, node = methods.get(name, ("", None))
+        if isinstance(node, ast.AsyncFunctionDef):
+            why = f"`{owner_name}.{name}` is async; in a sandbox methods are sync"
+            place = Location(shown(file), node.lineno, node.col_offset + 1)
+            hint = 'leave out `isolation = "wasm"`, or change the component'
+            raise ContractError("sandbox.method-unsupported", why, location=place, hint=hint)
+    if not _may_have(family, METHODS[role]):
+        why = f"`{family[0].name}` is a {role} without a method `{METHODS[role]}`"
+        place = Location(shown(file), family[0].lineno, family[0].col_offset + 1)
+        raise ContractError("link.method-missing", why, location=place)
+
+
+def _may_have(family: list[ast.ClassDef], method: str) -> bool:
+    """False only where all that the class is made of is in sight."""
+    known = {*_ROLE_OF, *(found.name for found in family)}
+    bases = [base for found in family for base in found.bases]
+    if any(getattr(base, "attr", getattr(base, "id", "")) not in known for base in bases):
+        return True
+    stored = {
+        getattr(node, "name", None) or getattr(node, "id", None)
+        for found in family
+        for node in ast.walk(found)
+    }
+    return bool(stored & {method, "__iter__", "__getattr__", "setattr"})
+
+
+def _called(role: str) -> Iterator[str]:
+    yield from (METHODS[role], "init", "teardown", "flush", "complete", "__aiter__")
+
+
+def _literal(family: list[ast.ClassDef], name: str) -> Any:
+    """The value of a class attribute that is written out, or inherited from the same file."""
+    for node in (node for found in family for node in found.body):
+        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+        value = getattr(node, "value", None)
+        if value is not None and any(getattr(target, "id", "") == name for target in targets):
+            try:
+                return ast.literal_eval(value)
+            except ValueError:
+                return None
+    return None

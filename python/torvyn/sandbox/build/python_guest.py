@@ -1,0 +1,176 @@
+"""Guests in Python: the files that run in-process, with `torvyn.contract` and an adapter.
+
+componentize-py makes components of them; that takes seconds, and 18 MB, most of it the interpreter.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+from torvyn import _native
+from torvyn.errors import ContractError
+from torvyn.sandbox.build.class_source import ClassSource, imported, read_class
+from torvyn.sandbox.build.guest import Guest, Made, toolchain_missing
+
+PACKAGE: Final = Path(__file__).parents[2]
+
+CONTRACT: Final = ("__init__.py", "errors.py", "contract", "sandbox/__init__.py", "sandbox/guest")
+"""What of this package a guest holds."""
+
+APP: Final = "torvyn_app"
+
+WORLDS: Final = {
+    "source": ("polled-data-source", "torvyn:streaming/polled-source@0.2.0"),
+    "processor": ("expanding-transform", "torvyn:streaming/expander@0.2.0"),
+    "filter": ("content-guard", "torvyn:filtering/guard@0.2.0"),
+    "router": ("content-router", "torvyn:filtering/router@0.1.0"),
+    "aggregator": ("stream-aggregator", "torvyn:aggregation/aggregator@0.1.0"),
+    "sink": ("data-sink", "torvyn:streaming/sink@0.1.0"),
+}
+"""Role -> the name of its world and the interface it exports."""
+
+ENCODINGS: Final = (
+    "ascii",
+    "cp1252",
+    "idna",
+    "latin_1",
+    "punycode",
+    "utf_16",
+    "utf_16_be",
+    "utf_16_le",
+    "utf_32",
+    "utf_32_be",
+    "utf_32_le",
+    "utf_8_sig",
+)
+"""Imported when the guest is built: codecs are looked up by name, and a guest has no disk to find
+them on. Without `idna` no host can be connected to by its name."""
+
+_WORLD: Final = """package torvyn:components@0.2.0;
+
+world python-guest {{
+    import torvyn:streaming/types@0.1.0;
+    import torvyn:streaming/buffer-allocator@0.1.0;
+    import torvyn:streaming/details@0.2.0;
+    export torvyn:streaming/lifecycle@0.1.0;
+{exports}}}
+"""
+"""A guest in Python asks for attributes and ends, whatever its role."""
+
+
+def toolchain(guest: Guest) -> str:
+    if importlib.util.find_spec("componentize_py") is None:
+        raise toolchain_missing(guest, "componentize-py", "python-guest")
+    return f"componentize-py {importlib.metadata.version('componentize-py')}"
+
+
+def inputs(guest: Guest) -> list[Path]:
+    """Every file that may go into the component."""
+    return [*contract_files(), *guest.written]
+
+
+def make(guest: Guest) -> Made:
+    found = read_class(guest)
+    with tempfile.TemporaryDirectory(prefix="torvyn-build-") as folder:
+        root = Path(folder)
+        _stage(guest, found, root / "app")
+        write_contracts(root / "wit", [found.role])
+        component = componentize(guest, root)
+    for name, text in (("unit", found.unit), ("ports", ",".join(found.ports))):
+        if text:
+            component = _native.annotate_component(component, name, text)
+    return Made(component, WORLDS[found.role][0])
+
+
+def contract_files() -> list[Path]:
+    found: list[Path] = []
+    for name in CONTRACT:
+        path = PACKAGE / name
+        found += path.glob("*.py") if path.is_dir() else [path]
+    return sorted(found)
+
+
+def copy_contract(app: Path) -> None:
+    _copy(PACKAGE.parent, contract_files(), app)
+
+
+def _copy(folder: Path, files: Iterable[Path], app: Path) -> None:
+    for file in files:
+        target = app / file.relative_to(folder)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(file, target)
+
+
+def _stage(guest: Guest, found: ClassSource, app: Path) -> None:
+    copy_contract(app)
+    _copy(guest.folder, guest.written, app)
+    (app / f"{APP}.py").write_text(_app(found, imported(guest.written)), encoding="utf-8")
+
+
+def _app(found: ClassSource, modules: set[str]) -> str:
+    """The module to begin with. What it imports is all that the guest will ever have."""
+    lines = ["import contextlib"]
+    for module in sorted(modules | {f"encodings.{name}" for name in ENCODINGS}):
+        lines += ["with contextlib.suppress(ImportError):", f"    import {module}"]
+    return "\n".join(
+        [
+            *lines,
+            f"from {found.module} import {found.name}",
+            "from torvyn.sandbox.guest import adapter",
+            f"from torvyn.sandbox.guest.as_{found.role} import *",
+            f"adapter.make = {found.name}",
+            "",
+        ]
+    )
+
+
+def write_contracts(folder: Path, roles: Iterable[str]) -> None:
+    """The built-in WIT as one folder that resolves alone, with a world of its own."""
+    for path, text in _native.wit_files():
+        inside = path.removeprefix("0.2/")
+        if inside.startswith("deps/"):
+            target = folder / inside
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(text, encoding="utf-8")
+    exports = "".join(f"    export {WORLDS[role][1]};\n" for role in roles)
+    (folder / "world.wit").write_text(_WORLD.format(exports=exports), encoding="utf-8")
+
+
+def componentize(guest: Guest, root: Path) -> bytes:
+    target = root / "component.wasm"
+    script = "import sys, componentize_py; sys.exit(componentize_py.script())"
+    command = [sys.executable, "-c", script, "--quiet"]
+    command += ["-d", str(root / "wit"), "-w", "python-guest"]
+    command += ["componentize", "-p", str(root / "app"), APP, "-o", str(target)]
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+        env={**os.environ, "NO_COLOR": "1"},
+    )
+    if done.returncode != 0 or not target.is_file():
+        raise _failed(guest, done.stdout + done.stderr)
+    return target.read_bytes()
+
+
+def _failed(guest: Guest, text: str) -> ContractError:
+    """The last line of a traceback says most."""
+    reasons = re.findall(r"^\s*(\w+(?:Error|Exception)\b.*)$", text, re.MULTILINE)
+    why = reasons[-1] if reasons else text.strip() or "no word why"
+    return ContractError(
+        "sandbox.compile-failed",
+        f"component `{guest.name}` cannot be built: {why}",
+        hint="all that it imports must be there when it is built, in pure Python",
+    )

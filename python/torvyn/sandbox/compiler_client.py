@@ -1,0 +1,184 @@
+"""The compiler, as its clients see it: wasm in, compiled code or a description out.
+
+Whatever reads a component that nobody has checked runs in another process, with limits on memory
+and processor time that grow with the file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from torvyn import _native
+from torvyn._native import SandboxError
+from torvyn.sandbox import compiler_process
+
+_BASE_S, _S_PER_MIB = 2, 5
+_BASE_BYTES, _BYTES_PER_BYTE = 128 << 20, 64
+"""A guest in Python, 18 MiB of wasm, takes 18 s of processor time and 420 MiB."""
+
+
+def precompile(wasm: bytes, counts_fuel: bool) -> bytes:
+    """Compiled code; raises `SandboxError` for what is no component, or takes too much."""
+    return _ask(compiler_process.COMPILE, wasm, counts_fuel)
+
+
+def describe(wasm: bytes) -> dict[str, Any]:
+    """World, imports, exports and sizes of a component."""
+    found: dict[str, Any] = json.loads(_ask(compiler_process.DESCRIBE, wasm, False))
+    return found
+
+
+@contextlib.contextmanager
+def kept_running() -> Iterator[None]:
+    """Keeps one process for all components that are compiled inside: it starts once."""
+    pool = _pool
+    pool.enter()
+    try:
+        yield
+    finally:
+        pool.leave()
+
+
+def _ask(task: bytes, wasm: bytes, counts_fuel: bool) -> bytes:
+    time_s = _BASE_S + _S_PER_MIB * len(wasm) // (1 << 20)
+    memory_bytes = _BASE_BYTES + _BYTES_PER_BYTE * len(wasm)
+    header = compiler_process.REQUEST.pack(task, time_s, memory_bytes, counts_fuel, len(wasm))
+    with kept_running():
+        process = _pool.take()
+        try:
+            status, result = process.ask(header, wasm, 4 * time_s)
+        except BaseException:
+            process.kill()
+            raise
+        _pool.put(process)
+    if status == compiler_process.DONE:
+        return result
+    if status == compiler_process.REFUSED:
+        kind, _, message = result.decode(errors="replace").partition(" ")
+        raise SandboxError(kind, " ".join(message.split()))
+    if status == compiler_process.OUT_OF_TIME:
+        raise _too_costly(f"{time_s} s of processor time")
+    raise _too_costly(f"{memory_bytes >> 20} MiB of memory")
+
+
+def _too_costly(what: str) -> SandboxError:
+    return SandboxError("too-costly", f"compiling it takes more than {what}")
+
+
+class _Process:
+    """A compiler that waits for requests, and ends when nobody can send one any more."""
+
+    def __init__(self) -> None:
+        command = [sys.executable, "-I", "-S", compiler_process.__file__, _native.__file__]
+        pipe, null = subprocess.PIPE, subprocess.DEVNULL
+        # A session of its own: an interrupt at the terminal is for the parent to handle, and a
+        # request that takes too long is ended with the fork that works on it.
+        try:
+            self._process = subprocess.Popen(
+                command, stdin=pipe, stdout=pipe, stderr=null, bufsize=0, start_new_session=True
+            )
+        except OSError as error:
+            message = f"the compiler's process cannot be started: {error}"
+            raise SandboxError("engine", message) from error
+
+    def ask(self, header: bytes, wasm: bytes, timeout_s: float) -> tuple[int, bytes]:
+        assert self._process.stdin is not None
+        until = time.monotonic() + timeout_s
+        try:
+            for part in (header, wasm):
+                view = memoryview(part)
+                while view:
+                    view = view[self._process.stdin.write(view) or 0 :]
+            status, size = compiler_process.ANSWER.unpack(
+                self._read(compiler_process.ANSWER.size, until)
+            )
+            return status, self._read(size, until)
+        except TimeoutError:
+            raise _too_costly(f"{timeout_s:g} s") from None
+        except BrokenPipeError:
+            raise SandboxError("engine", "the compiler's process ended") from None
+
+    def _read(self, size: int, until: float) -> bytes:
+        assert self._process.stdout is not None
+        poll = select.poll()
+        poll.register(self._process.stdout, select.POLLIN | select.POLLHUP)
+        parts = []
+        while size:
+            left_ms = max(0, int((until - time.monotonic()) * 1e3))
+            if not poll.poll(left_ms):
+                raise TimeoutError
+            part = self._process.stdout.read(min(size, 1 << 20))
+            if not part:
+                raise BrokenPipeError
+            parts.append(part)
+            size -= len(part)
+        return b"".join(parts)
+
+    def stop(self) -> None:
+        """Ends a process that has nothing to do."""
+        self._close()
+        self._process.wait()
+
+    def kill(self) -> None:
+        """Ends the process with whatever it does."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self.stop()
+
+    def _close(self) -> None:
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                pipe.close()
+
+
+class _Pool:
+    """Processes that wait for the next component, as long as somebody may bring one."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._users = 0
+        self._idle: list[_Process] = []
+
+    def enter(self) -> None:
+        with self._lock:
+            self._users += 1
+
+    def leave(self) -> None:
+        with self._lock:
+            self._users -= 1
+            idle = self._idle if self._users == 0 else []
+            self._idle = self._idle if self._users else []
+        for process in idle:
+            process.stop()
+
+    def take(self) -> _Process:
+        with self._lock:
+            if self._idle:
+                return self._idle.pop()
+        return _Process()
+
+    def put(self, process: _Process) -> None:
+        with self._lock:
+            self._idle.append(process)
+
+
+_pool = _Pool()
+
+
+def _forget() -> None:
+    """After a fork the parent's processes are the parent's alone."""
+    global _pool
+    _pool = _Pool()
+
+
+os.register_at_fork(after_in_child=_forget)

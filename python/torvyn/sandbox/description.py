@@ -1,0 +1,31 @@
+"""What a component is, as data for people and programs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+from torvyn.sandbox import compiler_client
+from torvyn.sandbox.compile_cache import compile_component
+
+SIZES: Final = (
+    *("size_bytes", "modules", "functions"),
+    *("code_bytes", "data_bytes", "memory_bytes"),
+)
+
+
+def describe(path: Path) -> dict[str, Any]:
+    """The component in a file: compiled and linked as a flow would do it, and not started."""
+    with compiler_client.kept_running():
+        compiled = compile_component(path, path.stem)
+        found = compiler_client.describe(path.read_bytes())
+    return {
+        "file": str(path),
+        **{name: found[name] for name in SIZES},
+        "role": compiled.role,
+        "world": compiled.world,
+        "interface": compiled.interface,
+        "imports": compiled.imports,
+        "exports": compiled.exports,
+        "capabilities": compiled.capabilities,
+    }

@@ -1,0 +1,65 @@
+"""The guest that runs any component of a test: built once by componentize-py, kept in the cache."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import os
+import shutil
+import tempfile
+from functools import lru_cache
+from pathlib import Path
+from typing import Final
+
+from torvyn import _native
+from torvyn.sandbox.build import python_guest
+from torvyn.sandbox.build.guest import Guest
+from torvyn.sandbox.compile_cache import default_cache_dir
+
+_HERE: Final = Path(__file__).parent
+_APP: Final = _HERE / "guest_app.py"
+_BESIDE: Final = (_HERE / "parts.py", _HERE / "rebuild.py")
+
+
+@lru_cache(maxsize=1)
+def any_part() -> Path:
+    """The component's file. Raises `sandbox.toolchain-missing` when it would have to be built."""
+    file = default_cache_dir().parent / "testing" / f"any-part-{_digest()}.wasm"
+    if not file.is_file():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        part = file.with_suffix(f".{os.getpid()}")
+        part.write_bytes(_build())
+        part.replace(file)
+    return file
+
+
+def _digest() -> str:
+    digest = hashlib.sha256(_toolchain().encode())
+    for file in (_APP, *_BESIDE, *python_guest.contract_files()):
+        digest.update(file.read_bytes())
+    for _, text in _native.wit_files():
+        digest.update(text.encode())
+    return digest.hexdigest()[:16]
+
+
+def _toolchain() -> str:
+    try:
+        return importlib.metadata.version("componentize-py")
+    except importlib.metadata.PackageNotFoundError:
+        return ""
+
+
+def _build() -> bytes:
+    guest = Guest("any-part", _HERE, "python")
+    python_guest.toolchain(guest)
+    with tempfile.TemporaryDirectory(prefix="torvyn-build-") as folder:
+        root = Path(folder)
+        python_guest.copy_contract(root / "app")
+        testing = root / "app" / "torvyn" / "testing"
+        testing.mkdir(parents=True)
+        (testing / "__init__.py").touch()
+        for file in _BESIDE:
+            shutil.copy(file, testing)
+        shutil.copyfile(_APP, root / "app" / f"{python_guest.APP}.py")
+        python_guest.write_contracts(root / "wit", python_guest.WORLDS)
+        return python_guest.componentize(guest, root)

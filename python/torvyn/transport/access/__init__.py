@@ -1,0 +1,1 @@
+"""Access control: API keys, limits per key, admission, host checks and the audit log."""

@@ -1,0 +1,195 @@
+"""The outlet: sends over a wire, and watches it.
+
+When nothing was sent for a while it says that we are still here; when the other side takes nothing
+for too long, whoever sends is cut off.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Generator, Sequence
+from typing import Any
+
+from torvyn.engine.answer.push import Sending
+from torvyn.transport.settings import Settings
+from torvyn.transport.wire import Wire
+
+logger = logging.getLogger("torvyn.transport")
+
+
+class Outlet:
+    """Between `open` and `close`, in the task that sends. That task is cancelled when it is cut:
+    `absorb` takes that cancellation back."""
+
+    __slots__ = (
+        "_beating",
+        "_heartbeat",
+        "_last_s",
+        "_loop",
+        "_on_left",
+        "_send",
+        "_sending",
+        "_settings",
+        "_since_s",
+        "_task",
+        "_time",
+        "_timer",
+        "_wire",
+        "chunks",
+        "is_cut",
+        "is_left",
+        "is_over",
+    )
+
+    def __init__(
+        self,
+        wire: Wire,
+        settings: Settings,
+        heartbeat: Callable[[], bytes],
+        on_left: Callable[[], None],
+    ) -> None:
+        self._wire = wire
+        self._send = wire.send
+        self._settings = settings
+        self._heartbeat = heartbeat
+        self._on_left = on_left
+        self._sending = 0
+        self._since_s = self._last_s = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+        self.is_left = False
+        """Nobody is there any more."""
+        self.is_cut = False
+        self.is_over = False
+        """The last chunk was sent; a heartbeat may have been about to."""
+        self.chunks = 0
+        """What was sent, the head and the last one included."""
+
+    def open(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._task = asyncio.current_task()
+        self._time = self._loop.time
+        self._last_s = self._time()
+        if self._wire.is_watched:
+            self._timer = self._loop.call_later(self._pause_s(), self._tick)
+
+    def close(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        # Who sends holds its outlet and should not be held by it: an answer goes with its end, and
+        # does not stay until cycles are looked for.
+        self._on_left = _nothing
+        self._task = None
+
+    def absorb(self) -> bool:
+        """Whether a cancellation of its task was the cut, which is then taken back."""
+        if self.is_cut and self._task is not None:
+            self._task.uncancel()
+            return True
+        return False
+
+    def pour(self, frames: Sequence[bytes]) -> Sending | None:
+        """`deliver` without a coroutine of its own; what is left to wait for, if anything."""
+        if self.is_left:
+            return None
+        self.chunks += 1
+        self._last_s = self._time()
+        try:
+            sending: Any = self._send(self._wire.pack(frames)).__await__()
+            waits_for = next(sending)
+        except StopIteration:
+            return None
+        except OSError:
+            self._leave()
+            return None
+        return self._pouring(sending, waits_for)
+
+    def _pouring(self, sending: Any, waits_for: Any) -> Sending:
+        self._waits()
+        try:
+            yield from _resumed(sending, waits_for)
+        except OSError:
+            self._leave()
+        finally:
+            self._arrives()
+        return None
+
+    async def deliver(self, *frames: bytes, is_last: bool = False) -> None:
+        if self.is_left or self.is_over or not frames:
+            return
+        self.is_over = is_last
+        self.chunks += 1
+        self._last_s = self._time()
+        self._waits()
+        try:
+            await self._send(self._wire.pack(frames, is_last))
+        except OSError:
+            self._leave()
+        finally:
+            self._arrives()
+
+    def _leave(self) -> None:
+        self.is_left = True
+        self._on_left()
+
+    def _waits(self) -> None:
+        """From now on the other side is waited for."""
+        self._sending += 1
+        if self._sending == 1:
+            self._since_s = self._last_s
+
+    def _arrives(self) -> None:
+        self._sending -= 1
+        if self._sending:
+            # One of several was taken: somebody reads.
+            self._since_s = self._time()
+
+    def _pause_s(self) -> float:
+        return min(self._settings.heartbeat_s, self._settings.write_timeout_s / 4)
+
+    def _tick(self) -> None:
+        """Now and then: is the reader still reading, and does it know that we are here?"""
+        now_s = self._time()
+        settings = self._settings
+        pause_s = self._pause_s()
+        if self._sending:
+            if now_s - self._since_s >= settings.write_timeout_s:
+                self._cut()
+                return
+        elif (due_s := self._last_s + settings.heartbeat_s - now_s) <= 0:
+            self._beating = self._loop.create_task(self.deliver(self._heartbeat()))
+        else:
+            pause_s = min(pause_s, due_s)
+        self._timer = self._loop.call_later(pause_s, self._tick)
+
+    def _cut(self) -> None:
+        """Nobody reads: what is on its way is forgotten."""
+        self.is_cut = self.is_left = True
+        logger.warning(
+            "request %s: its client has read nothing for %g s",
+            self._wire.request_id,
+            self._settings.write_timeout_s,
+        )
+        if self._task is not None:
+            self._task.cancel()
+
+
+def _nothing() -> None:
+    """It is over: nobody is told."""
+
+
+def _resumed(sending: Any, waits_for: Any) -> Generator[Any, Any, None]:
+    """The rest of a wait that has begun. However a wait ends, that is the sender's to know."""
+    throw = getattr(sending, "throw", None)
+    while True:
+        try:
+            try:
+                yield waits_for
+            except BaseException as error:
+                if throw is None:
+                    raise
+                waits_for = throw(error)
+            else:
+                waits_for = next(sending)
+        except StopIteration:
+            return

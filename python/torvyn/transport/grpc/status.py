@@ -1,0 +1,74 @@
+"""Refusals -> the status of a gRPC call, with details that programs can read.
+
+Besides code and words a status has `google.rpc.ErrorInfo` (our code, the hint) and, where a later
+try may work, `google.rpc.RetryInfo`; the trailing metadata says the same to those who read no
+details.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import grpc
+from google.rpc import error_details_pb2, status_pb2
+
+from torvyn.errors import TorvynError
+from torvyn.protocol.openai.surrogate_pairs import encodable
+from torvyn.transport.refusal import Refusal, is_retryable, status_of
+
+DOMAIN: Final = "torvyn"
+_MOST_CHARACTERS: Final = 1000
+"""Of a message. Heads of HTTP/2 are small, and clients refuse what is too large."""
+_CODES: Final = {
+    400: grpc.StatusCode.INVALID_ARGUMENT,
+    401: grpc.StatusCode.UNAUTHENTICATED,
+    403: grpc.StatusCode.PERMISSION_DENIED,
+    404: grpc.StatusCode.NOT_FOUND,
+    408: grpc.StatusCode.DEADLINE_EXCEEDED,
+    409: grpc.StatusCode.ALREADY_EXISTS,
+    410: grpc.StatusCode.FAILED_PRECONDITION,
+    413: grpc.StatusCode.RESOURCE_EXHAUSTED,
+    421: grpc.StatusCode.PERMISSION_DENIED,
+    429: grpc.StatusCode.RESOURCE_EXHAUSTED,
+    502: grpc.StatusCode.UNAVAILABLE,
+    503: grpc.StatusCode.UNAVAILABLE,
+    504: grpc.StatusCode.DEADLINE_EXCEEDED,
+}
+
+
+class Status:
+    """What `context.abort` takes: `code`, `words`, `trailers`."""
+
+    __slots__ = ("code", "trailers", "words")
+
+    def __init__(self, error: TorvynError, message: str, request_id: str) -> None:
+        self.code = _CODES.get(status_of(error), grpc.StatusCode.INTERNAL)
+        self.words = encodable(message)[:_MOST_CHARACTERS]
+        retry_s = _retry_s(error)
+        self.trailers: tuple[tuple[str, str | bytes], ...] = (
+            ("x-request-id", request_id),
+            ("torvyn-code", error.code),
+            ("grpc-status-details-bin", self._details(error, retry_s)),
+        )
+        if retry_s is not None:
+            self.trailers += (("retry-after", str(retry_s)),)
+
+    def _details(self, error: TorvynError, retry_s: int | None) -> bytes:
+        hint = {"hint": encodable(error.hint)[:_MOST_CHARACTERS]} if error.hint else {}
+        info = error_details_pb2.ErrorInfo(reason=error.code, domain=DOMAIN, metadata=hint)
+        status = status_pb2.Status(code=self.code.value[0], message=self.words)
+        status.details.add().Pack(info)
+        if retry_s is not None:
+            retry = error_details_pb2.RetryInfo()
+            retry.retry_delay.FromSeconds(retry_s)
+            status.details.add().Pack(retry)
+        packed: bytes = status.SerializeToString()
+        return packed
+
+
+def _retry_s(error: TorvynError) -> int | None:
+    """After how long it may be tried again."""
+    given: Any = error.headers.get("retry-after") if isinstance(error, Refusal) else None
+    if given is not None:
+        return int(given)
+    return 1 if is_retryable(error) else None

@@ -1,0 +1,1 @@
+"""HTTP: requests, routes, the chat page and the limits of a connection."""

@@ -1,0 +1,1 @@
+"""Many streams over one connection: what WebSocket and gRPC sessions share."""

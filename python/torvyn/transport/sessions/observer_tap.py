@@ -1,0 +1,56 @@
+"""A tap: what observers see of an answer that is not kept. It costs nothing until one looks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from torvyn.engine.delta import Delta
+from torvyn.errors import TorvynError
+from torvyn.protocol.encoder import Encoder
+from torvyn.protocol.frames import End, Finish
+from torvyn.transport.refusal import is_retryable
+from torvyn.transport.sessions.frame_buffer import Ring
+from torvyn.transport.settings import KiB
+
+LIMIT_BYTES: Final = 64 * KiB
+
+
+class Tap:
+    """Frames from now on, numbered from 1."""
+
+    def __init__(self, id: str, flow: str, created: int, epoch: str, choices: int) -> None:
+        self.epoch = epoch
+        self.ring = Ring(LIMIT_BYTES)
+        # An observer may not stop what it watches, and who knows the id may.
+        shown = id[:8] + "..."
+        self._encoder = Encoder(
+            "torvyn",
+            "json",
+            id=shown,
+            flow=flow,
+            created=created,
+            epoch=epoch,
+            choices=choices,
+            include_usage=True,
+        )
+        self.ring.add(self._encoder.start())
+
+    def take(self, delta: Delta) -> None:
+        if delta.delta_text or delta.call is not None:
+            frame = self._encoder.delta(
+                delta.index, delta.kind, delta.delta_text, delta.call, delta.logprobs or None
+            )
+            self.ring.add(frame)
+
+    def end(self, error: TorvynError | None, message: str, end: End) -> None:
+        encoder = self._encoder
+        if error is not None:
+            self.ring.add(encoder.error(error.code, message, is_retryable(error)))
+        self.ring.add(encoder.encode(End(encoder.seq + 1, end.finish, end.usage, end.timing)))
+        self.ring.end()
+
+    def close(self, finishes: Sequence[Finish]) -> None:
+        """However it ended: once."""
+        if not self.ring.is_over:
+            self.end(None, "", End(0, tuple(finishes)))

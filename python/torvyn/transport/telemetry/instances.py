@@ -1,0 +1,120 @@
+"""Instances: the answers that are made now and those that have ended lately, for who operates.
+
+Nothing is done for a token: what runs is looked at when somebody asks, and of what has ended the
+counters are kept, to be named when somebody asks. No text is kept.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
+
+from torvyn.engine.request import SHOWN_ID
+from torvyn.observe.logs import rfc3339
+
+if TYPE_CHECKING:
+    from torvyn.engine.generation import FlowAccount
+    from torvyn.engine.service.service import Service
+    from torvyn.transport.access.caller import Caller
+    from torvyn.transport.call import Call
+
+MOST_ENDED: Final = 128
+"""How many that have ended are kept, of all tenants together."""
+MOST_LISTED: Final = 32
+"""How many of them are listed; the others are found by their ids."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """An answer that is over."""
+
+    names: tuple[str, ...]
+    tenant: str
+    summary: Mapping[str, Any]
+    accounts: tuple[FlowAccount, ...]
+
+
+class Instances:
+    def __init__(self, calls: Mapping[str, Call], services: Mapping[str, Service]) -> None:
+        self._calls = calls
+        self._services = services
+        self._ended: deque[Ended] = deque(maxlen=MOST_ENDED)
+
+    def ended(self, call: Call) -> Mapping[str, Any]:
+        """Keeps what there is to know of a call that is over; its summary."""
+        summary = self._summary(call, _state(call))
+        tenant, accounts = call.wire.caller.tenant, call.generation.accounts
+        self._ended.append(Ended(_names(call), tenant, summary, accounts))
+        return summary
+
+    def running(self, caller: Caller) -> Iterator[dict[str, Any]]:
+        """What is made for the tenant of the caller."""
+        for call in self._calls.values():
+            if call.wire.caller.tenant == caller.tenant:
+                yield self._summary(call, "running")
+
+    def ended_lately(self, caller: Caller) -> Iterator[Mapping[str, Any]]:
+        """What was made for the tenant of the caller, the latest first."""
+        own = (one.summary for one in reversed(self._ended) if one.tenant == caller.tenant)
+        return islice(own, MOST_LISTED)
+
+    def find(self, id: str, caller: Caller) -> dict[str, Any] | None:
+        """All that is known of one: by its short id, by the id of its stream, or by the id of its
+        request. None: there is none of that id, or it is another tenant's."""
+        for call in reversed(list(self._calls.values())):
+            if id in _names(call) and call.wire.caller.tenant == caller.tenant:
+                return _with_accounts(self._summary(call, "running"), call.generation.accounts)
+        for ended in reversed(self._ended):
+            if id in ended.names and ended.tenant == caller.tenant:
+                return _with_accounts(ended.summary, ended.accounts)
+        return None
+
+    def _summary(self, call: Call, state: str) -> dict[str, Any]:
+        generation, engine = call.generation, self._services[call.flow].engine
+        timing = generation.timing
+        return {
+            "id": call.id[:SHOWN_ID],
+            "request_id": call.wire.request_id,
+            "flow": call.flow,
+            "model": str(engine.describe().get("model") or engine.name),
+            "dialect": call.asked.dialect,
+            "state": state,
+            "started": rfc3339(call.created_s),
+            "elapsed_s": round(timing.get("duration_s", time.time() - call.created_s), 6),
+            "path": call.wire.path,
+            "peer": call.wire.peer,
+            "choices": generation.request.n,
+            "finish": [] if state == "running" else _finishes(call),
+            "error": None if call.failure is None else call.failure.code,
+            "prompt_tokens": generation.usage.prompt_tokens,
+            "completion_tokens": generation.usage.completion_tokens,
+            **timing,
+        }
+
+
+def _names(call: Call) -> tuple[str, ...]:
+    return (call.id[:SHOWN_ID], call.id, call.wire.request_id)
+
+
+def _state(call: Call) -> str:
+    if call.failure is not None or "error" in call.generation.finish_reasons:
+        return "failed"
+    reasons = set(call.generation.finish_reasons)
+    return "cancelled" if reasons <= {"cancelled", None} else "completed"
+
+
+def _finishes(call: Call) -> list[dict[str, Any]]:
+    made = []
+    for index, reason in enumerate(call.generation.finish_reasons):
+        finish = call.finish(index, reason, None)
+        side = {} if finish.side is None else {"side": finish.side}
+        made.append({"index": index, "reason": finish.reason, **side})
+    return made
+
+
+def _with_accounts(summary: Mapping[str, Any], accounts: tuple[FlowAccount, ...]) -> dict[str, Any]:
+    return {**summary, "flows": [account.to_dict() for account in accounts]}

@@ -1,0 +1,133 @@
+"""What is counted of a server: requests, answers, tokens, times; for people and for Prometheus."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from torvyn.transport.call import Call
+from torvyn.transport.telemetry.histogram import Histogram, spelled
+
+_FIRST_S: Final = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+_TOKEN_S: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
+_WHOLE_S: Final = (0.01, 0.05, 0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
+_TOKENS: Final = (1, 4, 16, 64, 256, 1024, 4096, 16384, 65536)
+
+HISTOGRAMS: Final[dict[str, tuple[str, tuple[float, ...], str]]] = {
+    "gen_ai_server_time_to_first_token_seconds": (
+        "ttft_s",
+        _FIRST_S,
+        "From the request to its first text.",
+    ),
+    "gen_ai_server_time_per_output_token_seconds": (
+        "time_per_output_token_s",
+        _TOKEN_S,
+        "From the first text to the end, by token.",
+    ),
+    "gen_ai_server_request_duration_seconds": (
+        "duration_s",
+        _WHOLE_S,
+        "From the request to the end.",
+    ),
+    "torvyn_inter_token_seconds": (
+        "inter_token_s",
+        _TOKEN_S,
+        "From one delivered token to the next, the mean of an answer.",
+    ),
+    "torvyn_queue_seconds": ("queue_s", _FIRST_S, "Until the engine worked on it."),
+    "torvyn_output_tokens": ("completion_tokens", _TOKENS, "Tokens of an answer."),
+}
+"""Name -> the figure of an answer, its bounds, and what it is. Those that OpenTelemetry has
+a name for have that one."""
+
+SINGLES: Final = {
+    "torvyn_waiting": "Requests that wait for a place.",
+    "torvyn_refused_total": "Requests that got no place.",
+    "torvyn_sessions": "Stateful answers that are kept.",
+    "torvyn_resumes_total": "Clients that came back to one.",
+    "torvyn_spans_total": "Spans that the collector took.",
+    "torvyn_spans_dropped_total": "Spans that it did not take, or not in time.",
+}
+
+
+class FlowMeter:
+    """The counters of one flow."""
+
+    def __init__(self) -> None:
+        self.answers: Counter[str] = Counter()
+        self.errors: Counter[str] = Counter()
+        self.prompt_tokens = self.completion_tokens = 0
+        self.streams = 0
+        self.histograms = {name: Histogram(bounds) for name, (_, bounds, _) in HISTOGRAMS.items()}
+
+    def ended(self, call: Call) -> None:
+        usage, timing = call.generation.usage, call.generation.timing
+        for reason in call.generation.finish_reasons:
+            self.answers[call.finish(0, reason, None).reason] += 1
+        if call.failure is not None:
+            self.errors[call.failure.code] += 1
+        self.prompt_tokens += usage.prompt_tokens
+        self.completion_tokens += usage.completion_tokens
+        for name, (figure, _, _) in HISTOGRAMS.items():
+            if (value := timing.get(figure)) is not None:
+                self.histograms[name].add(value)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "streams": self.streams,
+            "choices": dict(self.answers),
+            "errors": dict(self.errors),
+            "prompt_tokens": self.prompt_tokens,
+            "completion_tokens": self.completion_tokens,
+        }
+
+
+class Meter:
+    def __init__(self, flows: Mapping[str, Any]) -> None:
+        self.requests: Counter[tuple[str, str, int]] = Counter()
+        self.flows = {name: FlowMeter() for name in flows}
+
+    def prometheus(self, singles: Mapping[str, int]) -> str:
+        """`singles` are the values of `SINGLES`."""
+        return "\n".join(self._lines(singles)) + "\n"
+
+    def _lines(self, singles: Mapping[str, int]) -> Iterator[str]:
+        yield from _head("torvyn_requests_total", "counter", "Requests, by route and status.")
+        for (method, route, status), count in sorted(self.requests.items()):
+            labels = spelled({"method": method, "route": route, "status": str(status)})
+            yield f"torvyn_requests_total{labels} {count}"
+        yield from self._each("torvyn_streams", "gauge", "Answers being made.", "streams")
+        yield from self._counters("torvyn_choices_total", "Choices, by their end.", "answers")
+        yield from self._counters("torvyn_errors_total", "Answers that failed.", "errors")
+        for name in ("prompt_tokens", "completion_tokens"):
+            yield from self._each(f"torvyn_{name}_total", "counter", "Tokens.", name)
+        yield from self._histograms()
+        for name, value in singles.items():
+            kind = "counter" if name.endswith("_total") else "gauge"
+            yield from _head(name, kind, SINGLES[name])
+            yield f"{name} {value}"
+
+    def _each(self, name: str, kind: str, doc: str, attribute: str) -> Iterator[str]:
+        yield from _head(name, kind, doc)
+        for flow, meter in self.flows.items():
+            yield f"{name}{spelled({'flow': flow})} {getattr(meter, attribute)}"
+
+    def _counters(self, name: str, doc: str, attribute: str) -> Iterator[str]:
+        label = "finish" if attribute == "answers" else "code"
+        yield from _head(name, "counter", doc)
+        for flow, meter in self.flows.items():
+            for value, count in sorted(getattr(meter, attribute).items()):
+                yield f"{name}{spelled({'flow': flow, label: value})} {count}"
+
+    def _histograms(self) -> Iterator[str]:
+        for name, (_, _, doc) in HISTOGRAMS.items():
+            yield from _head(name, "histogram", doc)
+            label = "gen_ai_request_model" if name.startswith("gen_ai_") else "flow"
+            for flow, meter in self.flows.items():
+                yield from meter.histograms[name].lines(name, {label: flow})
+
+
+def _head(name: str, kind: str, doc: str) -> Iterator[str]:
+    yield f"# HELP {name} {doc}"
+    yield f"# TYPE {name} {kind}"

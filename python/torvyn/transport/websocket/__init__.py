@@ -1,0 +1,1 @@
+"""WebSocket: many streams over one connection at `/v1/ws`."""

@@ -1,0 +1,35 @@
+"""A whole answer, for clients that do not stream: OpenAI's two dialects."""
+
+from __future__ import annotations
+
+from torvyn.protocol.frames import Start
+from torvyn.protocol.openai.response_bodies import chat_body, completion_body
+from torvyn.transport.call import Call
+from torvyn.transport.request_body import ignored_header
+from torvyn.transport.wire import HttpWire
+
+
+class Whole(Call):
+    """`run` once; what goes wrong is raised, because the status is still to be said."""
+
+    __slots__ = ()
+
+    async def run(self) -> None:
+        self.attend()
+        try:
+            if self.pace is not None:
+                await self.pause(self.pace.debt_s())
+            completion = await self.generation.acomplete()
+            if self.pace is not None:
+                await self.pause(self.pace.spend(completion.usage.completion_tokens))
+        finally:
+            self.dismiss()
+        if self.is_left:
+            return
+        if self.failure is not None:
+            raise self.failure
+        start = Start(self.id, self.flow, self.created)
+        make = chat_body if self.asked.dialect == "openai-chat" else completion_body
+        body = make(start, completion.choices, completion.usage)
+        assert isinstance(self.wire, HttpWire)
+        await self.wire.exchange.answer(body, headers=ignored_header(self.asked.ignored))
