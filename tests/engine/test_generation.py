@@ -11,7 +11,7 @@ import pytest
 from watching import SOON_S, Endless, Silent, background_tasks, nothing_runs, wait_until
 
 from torvyn.concurrency.background_loop import background_loop
-from torvyn.concurrency.handover import BUFFER
+from torvyn.concurrency.sync_reader import BUFFER
 from torvyn.engine import ChoiceStep, Engine, Scripted, Step
 from torvyn.errors import Internal, InvalidInput, Unavailable
 

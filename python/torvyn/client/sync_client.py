@@ -17,7 +17,7 @@ from torvyn.client.client import Asked, AsyncClient, Options
 from torvyn.client.stream import AsyncStream
 from torvyn.concurrency.background_loop import background_loop
 from torvyn.concurrency.context_managers import Closing
-from torvyn.concurrency.sync_reader import Reading, wait_for
+from torvyn.concurrency.sync_reader import SyncReader, wait_for
 from torvyn.errors import TorvynError
 from torvyn.protocol.completion import Completion
 from torvyn.protocol.frames import (
@@ -132,13 +132,13 @@ class Stream(Closing):
     def __iter__(self) -> Iterator[Frame]:
         return self._frames(self._reading(aiter(self._stream)))
 
-    def _reading(self, items: AsyncGenerator[Item, None]) -> Reading[Item]:
+    def _reading(self, items: AsyncGenerator[Item, None]) -> SyncReader[Item]:
         loop = background_loop()
         if asyncio._get_running_loop() is loop:
             raise failures.would_block()
-        return Reading(items, loop, self._let_go)
+        return SyncReader(items, loop, self._let_go)
 
-    def _frames(self, frames: Reading[Frame]) -> Iterator[Frame]:
+    def _frames(self, frames: SyncReader[Frame]) -> Iterator[Frame]:
         self._seq = self._stream.seq
         with contextlib.closing(frames):
             for frame in frames:

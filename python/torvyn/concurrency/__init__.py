@@ -1,7 +1,6 @@
-"""Event loops and what crosses them: shared by flows, engines and clients.
+"""Event loops and threads: what flows, engines, clients and servers share.
 
-background   the loop on a thread of its own       handover   from a loop to a reader elsewhere
-connections  HTTP connections, a pool for a loop   closing    what is used in a `with` block
-asyncio_only refuses the loops of other libraries  process_exit what daemon threads get at the end
-reading      a loop's items, read by `for`
+background_loop   the loop on a thread of its own    connection_pool   HTTP connections per loop
+sync_reader       reads an async stream by `for`     context_managers  `with` for what has `close`
+require_asyncio   rejects other libraries' loops     process_exit      daemon threads at exit
 """
