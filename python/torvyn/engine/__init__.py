@@ -2,7 +2,7 @@
 
 engine = torvyn.engine.open("scripted")
 for delta in engine.generate("Hello"):
-    print(delta.delta_text, end="")
+    print(delta.text, end="")
 
 engine      what every engine is            request     what is asked
 generation  an answer on its way            step        what an engine makes

@@ -213,7 +213,7 @@ class Deltas:
             delta = self._wait()
         if handover.is_room_wanted and len(handover.items) <= BUFFER // 2:
             handover.make_room()
-        if delta.delta_text or delta.call is not None:
+        if delta.text or delta.call is not None:
             self._run.timing.delivered()
         return delta
 

@@ -1,13 +1,14 @@
 """Frames of a streamed answer and the dialects in which they travel: data and bytes, no I/O.
 
-    Start, Delta, Meta, Error, End, Heartbeat    what a stream is made of
-    Encoder, Decoder                             frames <-> bytes, by dialect and framing
-    Frames                                       the last stage of a flow: elements -> frames
-    PartialJson                                  tool arguments as far as they have come
-    EventParser                                  bytes of an event stream -> events
-    ChunkDecoder                                 bytes of an OpenAI-compatible upstream -> items
+    StartFrame, DeltaFrame, MetaFrame,
+    ErrorFrame, EndFrame, HeartbeatFrame    the frames of a stream
+    Encoder, Decoder                        frames <-> bytes, by dialect and framing
+    Frames                                  the last stage of a flow: elements -> frames
+    PartialJson                             tool arguments, as far as they have arrived
+    EventParser                             bytes of an event stream -> events
+    ChunkDecoder                            bytes of an OpenAI-compatible upstream -> items
 
-Importing this room does not need the native module; the first use of a name that does, loads it.
+Importing this package does not load the native module; the first use of a name that needs it does.
 """
 
 from __future__ import annotations
@@ -19,17 +20,17 @@ from torvyn.protocol.frames import (
     FINISH_REASONS,
     KINDS,
     VERSION,
-    Delta,
-    End,
-    Error,
+    DeltaFrame,
+    EndFrame,
+    ErrorFrame,
     FilterSide,
     Finish,
     FinishReason,
     Frame,
-    Heartbeat,
+    HeartbeatFrame,
     Kind,
-    Meta,
-    Start,
+    MetaFrame,
+    StartFrame,
     ToolCall,
     Usage,
 )
@@ -48,22 +49,22 @@ __all__ = [
     "VERSION",
     "ChunkDecoder",
     "Decoder",
-    "Delta",
+    "DeltaFrame",
     "Encoder",
-    "End",
-    "Error",
+    "EndFrame",
+    "ErrorFrame",
     "EventParser",
     "FilterSide",
     "Finish",
     "FinishReason",
     "Frame",
     "Frames",
-    "Heartbeat",
+    "HeartbeatFrame",
     "Kind",
-    "Meta",
+    "MetaFrame",
     "PartialJson",
     "ServerEvent",
-    "Start",
+    "StartFrame",
     "ToolCall",
     "Usage",
 ]

@@ -172,16 +172,16 @@ class Outputs:
         if delta is None:
             return self.end()
         is_plain = delta.kind == "text" and not delta.token_ids and delta.logprobs is None
-        if is_plain and delta.delta_text and delta.finish_reason is None:
-            return Output(delta.delta_text, attributes=self._plain[delta.index])
+        if is_plain and delta.text and delta.finish_reason is None:
+            return Output(delta.text, attributes=self._plain[delta.index])
         if delta.finish_reason is not None and delta.index == 0:
             self._finish, self._matched = delta.finish_reason, delta.matched_stop
         if delta.call is not None:
             data = json.dumps(asdict(delta.call), ensure_ascii=False)
             return Output(data, content_type="application/json", attributes=self._own(delta))
-        if not delta.delta_text:
+        if not delta.text:
             return None
-        return Output(delta.delta_text, attributes=self._own(delta))
+        return Output(delta.text, attributes=self._own(delta))
 
     def end(self) -> End:
         """How it ended, after the last delta."""
