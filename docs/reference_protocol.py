@@ -148,8 +148,8 @@ print(wire.encode(EndFrame(2, (Finish(0, "error"),))).decode(), end="")
 
 `Decoder(dialect, framing)` gives frames; `finish` raises `protocol.stream-cut` when the connection
 ended before the answer did. `ChunkDecoder` reads what other servers send: deltas, one `Finish` for
-each choice, `Usage`, `ErrorFrame`, and `DONE`. It takes `reasoning_content` and `reasoning`, content
-in parts, usage wherever it is kept, calls without an index, and errors in every form we have met; a
+each choice, `Usage`, `ErrorFrame`, and `DONE`. It takes `reasoning_content` and `reasoning`,
+content in parts, usage wherever it is, calls without an index, and errors in every known form; a
 finish reason that only its provider knows is a `stop`. `EventParser` is the event stream alone, by
 the rules of the HTML standard, with a limit for a line (1 MiB) and for an event (8 MiB).
 

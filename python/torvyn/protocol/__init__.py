@@ -1,12 +1,16 @@
-"""Frames of a streamed answer and the dialects in which they travel: data and bytes, no I/O.
+"""Frames of a streamed answer and the dialects in which they travel. No I/O.
 
-    StartFrame, DeltaFrame, MetaFrame,
-    ErrorFrame, EndFrame, HeartbeatFrame    the frames of a stream
-    Encoder, Decoder                        frames <-> bytes, by dialect and framing
-    Frames                                  the last stage of a flow: elements -> frames
-    PartialJson                             tool arguments, as far as they have arrived
-    EventParser                             bytes of an event stream -> events
-    ChunkDecoder                            bytes of an OpenAI-compatible upstream -> items
+frames         the frames
+encoder        frames to bytes: three dialects, three framings
+decoder        bytes to frames
+frame_stage    the last stage of a flow: elements to frames
+proto_encoder  frames to gRPC messages
+proto_decoder  gRPC messages to frames
+completion     a whole answer
+openai         OpenAI's dialect
+timing         when the text of an answer was delivered
+traceparent    the W3C trace header
+failures       typed errors
 
 Importing this package does not load the native module; the first use of a name that needs it does.
 """
