@@ -21,15 +21,15 @@ from torvyn.concurrency.sync_reader import SyncReader, wait_for
 from torvyn.errors import TorvynError
 from torvyn.protocol.completion import Completion
 from torvyn.protocol.frames import (
-    Delta,
-    End,
-    Error,
+    DeltaFrame,
+    EndFrame,
+    ErrorFrame,
     FilterSide,
     FinishReason,
     Frame,
-    Heartbeat,
+    HeartbeatFrame,
     Kind,
-    Start,
+    StartFrame,
     Usage,
 )
 
@@ -91,7 +91,7 @@ class Stream(Closing):
         return self._stream.last_id if self._seq is None else self._stream.place(self._seq)
 
     @property
-    def end(self) -> End | None:
+    def end(self) -> EndFrame | None:
         """The last frame, once it has arrived."""
         return self._stream.end
 
@@ -142,7 +142,7 @@ class Stream(Closing):
         self._seq = self._stream.seq
         with contextlib.closing(frames):
             for frame in frames:
-                if not isinstance(frame, (Start, Heartbeat)):
+                if not isinstance(frame, (StartFrame, HeartbeatFrame)):
                     self._seq = frame.seq
                 yield frame
 
@@ -154,9 +154,9 @@ class Stream(Closing):
 
     def _texts(self, frames: Iterator[Frame], index: int, kind: Kind) -> Iterator[str]:
         for frame in frames:
-            if isinstance(frame, Delta) and frame.index == index and frame.kind == kind:
+            if isinstance(frame, DeltaFrame) and frame.index == index and frame.kind == kind:
                 yield frame.text
-            elif isinstance(frame, Error):
+            elif isinstance(frame, ErrorFrame):
                 # The end follows, which has the usage; if it gets here.
                 with contextlib.suppress(TorvynError):
                     deque(frames, 0)

@@ -1,6 +1,9 @@
-"""Event loops and threads: what flows, engines, clients and servers share.
+"""Event loops, threads, and what crosses between them.
 
-background_loop   the loop on a thread of its own    connection_pool   HTTP connections per loop
-sync_reader       reads an async stream by `for`     context_managers  `with` for what has `close`
-require_asyncio   rejects other libraries' loops     process_exit      daemon threads at exit
+background_loop   an event loop on a daemon thread, one per process
+sync_reader       reads an async stream of another thread's loop, with `for` or by polling
+connection_pool   HTTP connections, one pool per loop
+context_managers  `with` and `async with` for objects that have `close`
+require_asyncio   rejects event loops that are not asyncio's
+process_exit      the end of the process, as daemon threads see it
 """

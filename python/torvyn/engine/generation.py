@@ -148,7 +148,7 @@ class Generation(Closing, AsyncClosing):
         delivered = self._run.timing.delivered
         with contextlib.closing(reader):
             for delta in reader:
-                if delta.delta_text or delta.call is not None:
+                if delta.text or delta.call is not None:
                     delivered()
                 yield delta
 

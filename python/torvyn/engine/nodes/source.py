@@ -148,10 +148,10 @@ async def outputs(generation: Generation) -> AsyncGenerator[Output | End, None]:
             if delta.call is not None:
                 data = json.dumps(asdict(delta.call), ensure_ascii=False)
                 yield Output(data, content_type="application/json", attributes=_attributes(delta))
-            elif delta.delta_text:
+            elif delta.text:
                 is_plain = delta.kind == "text" and not delta.token_ids and delta.logprobs is None
                 attributes = shared[delta.index] if is_plain else _attributes(delta)
-                yield Output(delta.delta_text, attributes=attributes)
+                yield Output(delta.text, attributes=attributes)
     usage = generation.usage
     counts = {**asdict(usage), "total_tokens": usage.total_tokens}
     yield End(finish, counts, matched_stop, side=generation.filtered_side)
