@@ -7,8 +7,8 @@ inside a WebAssembly guest. Every other room builds on this one; this one import
 
 from torvyn.contract.element import Context, Element, Output
 from torvyn.contract.functions import (
+    ComponentLike,
     Items,
-    Stage,
     StreamFunction,
     aggregator,
     as_component,
@@ -59,6 +59,7 @@ __all__ = [
     "Aggregator",
     "Backpressure",
     "Component",
+    "ComponentLike",
     "Context",
     "EdgeOptions",
     "Element",
@@ -87,7 +88,6 @@ __all__ = [
     "Signal",
     "Sink",
     "Source",
-    "Stage",
     "StreamFunction",
     "Verdict",
     "aggregator",

@@ -13,6 +13,8 @@ Nothing here is faked: the flows run in the reactor that runs them in production
 
 from torvyn.testing.account import check_account
 from torvyn.testing.clock import Clock
+from torvyn.testing.component_variants import VARIANTS, WASM, as_variant
+from torvyn.testing.components import CollectingSink, CountingSource, ScriptedSource, StallingSink
 from torvyn.testing.conformance import (
     check,
     check_aggregator,
@@ -22,21 +24,19 @@ from torvyn.testing.conformance import (
     check_sink,
     check_source,
 )
-from torvyn.testing.flow_run import Run, Until, done, idle, run_flow
-from torvyn.testing.parts import CollectingSink, CountingSource, ScriptedSource, StallingSink
-from torvyn.testing.runner_twins import PARTS, WASM, as_parts
+from torvyn.testing.flow_run import FlowRun, Until, done, idle, run_flow
 
 __all__ = [
-    "PARTS",
+    "VARIANTS",
     "WASM",
     "Clock",
     "CollectingSink",
     "CountingSource",
-    "Run",
+    "FlowRun",
     "ScriptedSource",
     "StallingSink",
     "Until",
-    "as_parts",
+    "as_variant",
     "check",
     "check_account",
     "check_aggregator",
