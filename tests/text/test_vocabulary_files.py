@@ -35,7 +35,7 @@ def refused(path: Path) -> TorvynError:
         ({"model": {"vocab": {"\ud800": 1}}}, "is no text"),
         ({"model": {"vocab": [["a", 0], 5]}}, "piece 1 has no text"),
         ({"model": {"vocab": {"a": 4_000_000_000}}}, "the id 4000000000 is not below"),
-        ({"added_tokens": 5}, "no list"),
+        ({"added_tokens": 5}, "is not a list"),
         ({"added_tokens": [{"id": 1}]}, "no id or no content"),
         ({"decoder": "ByteLevel"}, "decoder is no table"),
         ({"decoder": {"type": "CTC"}}, "the decoder 'CTC' looks beyond a token"),
