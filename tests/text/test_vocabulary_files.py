@@ -37,7 +37,7 @@ def refused(path: Path) -> TorvynError:
         ({"model": {"vocab": {"a": 4_000_000_000}}}, "the id 4000000000 is not below"),
         ({"added_tokens": 5}, "is not a list"),
         ({"added_tokens": [{"id": 1}]}, "no id or no content"),
-        ({"decoder": "ByteLevel"}, "decoder is no table"),
+        ({"decoder": "ByteLevel"}, "`decoder` is not an object"),
         ({"decoder": {"type": "CTC"}}, "the decoder 'CTC' looks beyond a token"),
         ({"decoder": {"type": "Replace", "pattern": {"Regex": "a"}, "content": ""}}, "regular"),
         ({"decoder": {"type": "Replace"}}, "Replace has no good 'pattern'"),

@@ -17,9 +17,7 @@ from typing import Any
 
 from torvyn import _native
 from torvyn.errors import MissingError
-from torvyn.sandbox.build import c_guest
-from torvyn.sandbox.build import python_guest
-from torvyn.sandbox.build import rust_guest
+from torvyn.sandbox.build import c_guest, python_guest, rust_guest
 from torvyn.sandbox.build.project import GuestProject, display_path, source_missing
 
 _LANGUAGES: dict[str, ModuleType] = {"c": c_guest, "python": python_guest, "rust": rust_guest}
@@ -38,7 +36,10 @@ class BuildResult:
 
 
 def build(
-    guest: GuestProject, *, force: bool = False, on_start: Callable[[GuestProject], None] = lambda _: None
+    guest: GuestProject,
+    *,
+    force: bool = False,
+    on_start: Callable[[GuestProject], None] = lambda _: None,
 ) -> BuildResult:
     """Makes the guest's component; `on_start` is called when there is something to do."""
     language = _LANGUAGES.get(guest.language)

@@ -15,7 +15,13 @@ from typing import Final
 
 from torvyn import _native
 from torvyn.errors import ContractError, Diagnostic, Location
-from torvyn.sandbox.build.project import GuestProject, ComponentBinary, display_path, source_missing, toolchain_missing
+from torvyn.sandbox.build.project import (
+    ComponentBinary,
+    GuestProject,
+    display_path,
+    source_missing,
+    toolchain_missing,
+)
 
 GLUE: Final = Path(__file__).parent / "c"
 

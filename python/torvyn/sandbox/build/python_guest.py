@@ -20,7 +20,7 @@ from typing import Final
 from torvyn import _native
 from torvyn.errors import ContractError
 from torvyn.sandbox.build.class_source import ClassSource, imported_modules, read_class
-from torvyn.sandbox.build.project import GuestProject, ComponentBinary, toolchain_missing
+from torvyn.sandbox.build.project import ComponentBinary, GuestProject, toolchain_missing
 
 PACKAGE: Final = Path(__file__).parents[2]
 
@@ -114,7 +114,9 @@ def _copy(folder: Path, files: Iterable[Path], app: Path) -> None:
 def _stage(guest: GuestProject, found: ClassSource, app: Path) -> None:
     copy_contract(app)
     _copy(guest.folder, guest.source_files, app)
-    (app / f"{APP}.py").write_text(_app(found, imported_modules(guest.source_files)), encoding="utf-8")
+    (app / f"{APP}.py").write_text(
+        _app(found, imported_modules(guest.source_files)), encoding="utf-8"
+    )
 
 
 def _app(found: ClassSource, modules: set[str]) -> str:

@@ -21,7 +21,7 @@ from typing import Any, Final
 from torvyn import _native
 from torvyn.errors import ContractError, Diagnostic, Location, MissingError
 from torvyn.sandbox.build import rust_wrapper
-from torvyn.sandbox.build.project import GuestProject, ComponentBinary, display_path
+from torvyn.sandbox.build.project import ComponentBinary, GuestProject, display_path
 
 TARGETS: Final = ("wasm32-wasip1", "wasm32-unknown-unknown")
 """The first that the toolchain has a standard library for; the second has no standard output."""
@@ -149,7 +149,9 @@ def _modules(messages: list[dict[str, Any]], manifest: Path) -> list[Path]:
     ]
 
 
-def _compile_errors(guest: GuestProject, messages: list[dict[str, Any]], said: str) -> ContractError:
+def _compile_errors(
+    guest: GuestProject, messages: list[dict[str, Any]], said: str
+) -> ContractError:
     """The compiler's errors, each at its place; what cargo said where there are none."""
     errors = [found for found in (_compile_error(guest, message) for message in messages) if found]
     if errors:
