@@ -152,11 +152,11 @@ def _modules(messages: list[dict[str, Any]], manifest: Path) -> list[Path]:
 def _compile_errors(
     guest: GuestProject, messages: list[dict[str, Any]], said: str
 ) -> ContractError:
-    """The compiler's errors, each at its place; what cargo said where there are none."""
+    """The compiler's errors, each at its place; cargo's output when it has none."""
     errors = [found for found in (_compile_error(guest, message) for message in messages) if found]
     if errors:
         return ContractError(errors[0].code, errors[0].message, diagnostics=errors)
-    reason = said.strip() or "cargo gave no reason"
+    reason = output.strip() or "cargo gave no reason"
     message = f"component `{guest.name}` cannot be compiled: {reason}"
     return ContractError("sandbox.compile-failed", message)
 
