@@ -150,7 +150,7 @@ def _modules(messages: list[dict[str, Any]], manifest: Path) -> list[Path]:
 
 
 def _compile_errors(
-    guest: GuestProject, messages: list[dict[str, Any]], said: str
+    guest: GuestProject, messages: list[dict[str, Any]], output: str
 ) -> ContractError:
     """The compiler's errors, each at its place; cargo's output when it has none."""
     errors = [found for found in (_compile_error(guest, message) for message in messages) if found]
