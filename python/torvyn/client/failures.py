@@ -25,8 +25,8 @@ from torvyn.errors import (
     InvalidInput,
     Unavailable,
 )
-from torvyn.protocol.frames import Error
-from torvyn.text.control_characters import visible
+from torvyn.protocol.frames import ErrorFrame
+from torvyn.text.control_characters import escape_controls
 
 _SHOWN: Final = 500
 _CODE: Final = re.compile(r"[a-z]+\.[a-z0-9]+(-[a-z0-9]+)*")
@@ -109,7 +109,7 @@ def refused_by(record: Mapping[str, Any], secret: str | None) -> ServerError:
     return kind(message, code=code, hint=shown(hint, secret) if isinstance(hint, str) else None)
 
 
-def told(error: Error, secret: str | None = None) -> ServerError:
+def told(error: ErrorFrame, secret: str | None = None) -> ServerError:
     """An error frame as the exception that it is."""
     code = error.code if _CODE.fullmatch(error.code) else "client.refused"
     kind: type[ServerError] = Busy if error.retryable else Failed
@@ -135,7 +135,7 @@ def shown(text: str, secret: str | None = None) -> str:
     if secret:
         text = text.replace(secret, "***")
     text = " ".join(text[: 4 * _SHOWN].split())
-    return visible(text if len(text) <= _SHOWN else text[:_SHOWN] + "...")
+    return escape_controls(text if len(text) <= _SHOWN else text[:_SHOWN] + "...")
 
 
 def retry_after_s(header: str | None) -> float | None:

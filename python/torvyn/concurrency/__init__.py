@@ -1,8 +1,7 @@
 """Event loops, threads, and what crosses between them.
 
 background_loop   an event loop on a daemon thread, one per process
-handover          a bounded buffer from a loop to a reader on another thread
-sync_reader       reads a loop's items with `for`
+sync_reader       reads an async stream of another thread's loop, with `for` or by polling
 connection_pool   HTTP connections, one pool per loop
 context_managers  `with` and `async with` for objects that have `close`
 require_asyncio   rejects event loops that are not asyncio's
