@@ -221,10 +221,10 @@ class NativeFlow:
     def turn_once(self) -> tuple[str, int | None]:
         """One turn; with `parked`, the nanoseconds until the flow is due."""
 
-    def attend(self) -> None:
+    def drive_from_thread(self) -> None:
         """From now on the calling thread drives, and is woken when it waits."""
 
-    def attend_loop(self, waker: Waker, token: int) -> None:
+    def drive_from_loop(self, waker: Waker, token: int) -> None:
         """From now on an event loop drives: `waker` rings `token`."""
 
     def start(self, workers: Workers) -> None:
@@ -262,7 +262,7 @@ class NativeFlow:
     def outputs(self, most: int = ...) -> list[Any]:
         """What has left the flow, without running it."""
 
-    def feed_room(self) -> int: ...
+    def feed_capacity(self) -> int: ...
     def feed(self, items: list[Any]) -> tuple[list[Any], int]:
         """Feeds as far as there is room, runs what can run; what came out, and how many were
         taken."""

@@ -21,7 +21,7 @@ from torvyn.client.transports.channel_pool import Channels
 from torvyn.client.transports.http import Http
 from torvyn.client.transports.sse import Sse
 from torvyn.client.transports.transport import Opening, Wire
-from torvyn.concurrency.context_managers import AsyncClosing
+from torvyn.concurrency.context_managers import AsyncCloseOnExit
 from torvyn.errors import TorvynError
 
 Transport = Literal["sse", "websocket", "grpc"]
@@ -47,7 +47,7 @@ class Options(TypedDict, total=False):
     on_reconnect: Callable[[int, TorvynError], None] | None
 
 
-class AsyncClient(AsyncClosing):
+class AsyncClient(AsyncCloseOnExit):
     """A server at `url`, such as `http://127.0.0.1:8080`."""
 
     def __init__(

@@ -17,7 +17,7 @@ from torvyn.client.completion import Joined
 from torvyn.client.paced_text import paced
 from torvyn.client.resumable_stream import Course
 from torvyn.client.transports.transport import Wire
-from torvyn.concurrency.context_managers import AsyncClosing
+from torvyn.concurrency.context_managers import AsyncCloseOnExit
 from torvyn.concurrency.require_asyncio import require_asyncio
 from torvyn.errors import TorvynError
 from torvyn.protocol.completion import Completion
@@ -40,7 +40,7 @@ _FAREWELL_S: Final = 2.0
 """How long closing may take to tell the server."""
 
 
-class AsyncStream(AsyncClosing):
+class AsyncStream(AsyncCloseOnExit):
     """Made by a client. Read once: frames by `async for`, or `text()`, or `complete()`."""
 
     def __init__(

@@ -16,7 +16,7 @@ from torvyn.client import failures
 from torvyn.client.client import Asked, AsyncClient, Options
 from torvyn.client.stream import AsyncStream
 from torvyn.concurrency.background_loop import background_loop
-from torvyn.concurrency.context_managers import Closing
+from torvyn.concurrency.context_managers import CloseOnExit
 from torvyn.concurrency.sync_reader import SyncReader, wait_for
 from torvyn.errors import TorvynError
 from torvyn.protocol.completion import Completion
@@ -64,7 +64,7 @@ def _close_all() -> None:
             closing.result(_LAST_S)
 
 
-class Stream(Closing):
+class Stream(CloseOnExit):
     """One answer on its way. Read once: frames by `for`, or `text()`, or `complete()`. Leaving its
     block, or its loop, ends the answer."""
 
@@ -196,7 +196,7 @@ class Stream(Closing):
             asyncio.run_coroutine_threadsafe(self._stream.aclose(), background_loop())
 
 
-class Client(Closing):
+class Client(CloseOnExit):
     """A server at `url`, such as `http://127.0.0.1:8080`. Options are those of `AsyncClient`."""
 
     def __init__(self, url: str, **options: Unpack[Options]) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from torvyn.client import failures
 from torvyn.client.address import Address
 from torvyn.client.transports.transport import Cut
-from torvyn.concurrency.connection_pool import Pool, require_aiohttp
+from torvyn.concurrency.connection_pool import ConnectionPool, require_aiohttp
 from torvyn.errors import Unavailable
 from torvyn.protocol import traceparent
 
@@ -36,7 +36,7 @@ class Http:
         self._connect_s = address.connect_timeout_s
         self._answer_s = address.idle_timeout_s
         traces = [_reuse_noted()]
-        self._pool = Pool(self._connect_s, address.tls(), trace_configs=traces)
+        self._pool = ConnectionPool(self._connect_s, address.tls(), trace_configs=traces)
 
     async def session(self) -> aiohttp.ClientSession:
         return await self._pool.session()
