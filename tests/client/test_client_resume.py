@@ -9,13 +9,13 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from faulty_server import FRAMES, ID, TEXT, FaultyServer, blocks, failing
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from faulty_server import FRAMES, ID, TEXT, FaultyServer, blocks, failing
 
 from torvyn.client import AsyncClient, InvalidRequestError, ServerBusyError
 from torvyn.errors import Internal, TorvynError, Unavailable
-from torvyn.protocol import Frame, Start
+from torvyn.protocol import Frame, StartFrame
 
 BODY = b"".join(blocks(FRAMES))
 HEAD = len(blocks(FRAMES)[0])
@@ -25,7 +25,10 @@ HEAD = len(blocks(FRAMES)[0])
 async def speaking(
     *script: dict[str, Any], frames: Sequence[Frame] = FRAMES, **options: Any
 ) -> AsyncIterator[tuple[FaultyServer, AsyncClient]]:
-    async with FaultyServer(frames, script).serving() as server, AsyncClient(server.url, **options) as c:
+    async with (
+        FaultyServer(frames, script).serving() as server,
+        AsyncClient(server.url, **options) as c,
+    ):
         yield server, c
 
 
@@ -46,7 +49,7 @@ async def test_a_cut_at_any_byte_loses_and_doubles_nothing(third: int) -> None:
 
             start, *rest = await read(stream)
 
-            assert (type(start), rest) == (Start, list(FRAMES)), cut
+            assert (type(start), rest) == (StartFrame, list(FRAMES)), cut
             assert stream.timing["resumes"] == 1
 
 

@@ -6,12 +6,17 @@ with Client("http://127.0.0.1:8080") as client:
         for text in stream.text():
             print(text, end="", flush=True)
 
-client            AsyncClient               sync_client   Client and Stream, for `for` and threads
-stream            AsyncStream, one answer   address       URL, API key and TLS of a server
-resumable_stream  a stream's frames, over as many connections as it needs
-transports        SSE, WebSocket and gRPC   retry_policy  when to try again
-completion        frames -> Completion      failures      the errors, typed
-jitter_buffer     spreads bursts of text    paced_text    text through a jitter buffer
+client            AsyncClient, for coroutines
+sync_client       Client and Stream, for threads
+stream            AsyncStream: one answer
+resumable_stream  the frames of one answer over as many connections as it needs
+transports        SSE, WebSocket and gRPC
+address           the server's URL, the API key and TLS
+retry_policy      when to try again
+completion        frames to one completion
+jitter_buffer     releases bursts of text evenly
+paced_text        a stream's text through a jitter buffer
+failures          typed errors
 """
 
 from __future__ import annotations

@@ -147,7 +147,7 @@ class AsyncClient(AsyncClosing):
 
     def observe(self, id: str, *, jitter: float | None = None) -> AsyncStream:
         """Reads along with another client's stream, from now on. An observer neither slows nor ends
-        the stream; frames that it misses are reported by a `Meta` frame with `skipped`."""
+        the stream; frames that it misses are reported by a `MetaFrame` frame with `skipped`."""
         return self._stream(StreamRequest("observe", id=id), is_stateful=False, jitter=jitter)
 
     def _stream(

@@ -25,9 +25,9 @@ from torvyn.errors import (
     InvalidInput,
     Unavailable,
 )
-from torvyn.protocol.frames import Error
+from torvyn.protocol.frames import ErrorFrame
 from torvyn.protocol.retry_after import retry_after_s
-from torvyn.text.control_characters import visible
+from torvyn.text.control_characters import escape_controls
 
 _LONGEST_TEXT: Final = 500
 _CODE: Final = re.compile(r"[a-z]+\.[a-z0-9]+(-[a-z0-9]+)*")
@@ -110,7 +110,7 @@ def error_from_record(record: Mapping[str, Any], secret: str | None) -> ServerEr
     return kind(message, code=code, hint=sanitize(hint, secret) if isinstance(hint, str) else None)
 
 
-def error_from_frame(frame: Error, secret: str | None = None) -> ServerError:
+def error_from_frame(frame: ErrorFrame, secret: str | None = None) -> ServerError:
     code = frame.code if _CODE.fullmatch(frame.code) else "client.refused"
     kind: type[ServerError] = ServerBusyError if frame.retryable else InternalServerError
     if code in _INPUT_CODES:
@@ -135,7 +135,7 @@ def sanitize(text: str, secret: str | None = None) -> str:
     if secret:
         text = text.replace(secret, "***")
     text = " ".join(text[: 4 * _LONGEST_TEXT].split())
-    return visible(text if len(text) <= _LONGEST_TEXT else text[:_LONGEST_TEXT] + "...")
+    return escape_controls(text if len(text) <= _LONGEST_TEXT else text[:_LONGEST_TEXT] + "...")
 
 
 def reason(error: Exception, secret: str | None = None) -> str:

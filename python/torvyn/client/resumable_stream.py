@@ -22,7 +22,14 @@ from torvyn.client.transports.transport import (
     is_unreachable,
 )
 from torvyn.errors import TorvynError
-from torvyn.protocol.frames import Delta, End, Error, Frame, Heartbeat, Start
+from torvyn.protocol.frames import (
+    DeltaFrame,
+    EndFrame,
+    ErrorFrame,
+    Frame,
+    HeartbeatFrame,
+    StartFrame,
+)
 from torvyn.protocol.timing import Timing
 
 TAKEN_OVER = "session.taken-over"
@@ -56,10 +63,10 @@ class ResumableStream:
         self._was_sent = False
         self._opening: asyncio.Task[Sequence[Frame]] | None = None
         self.id = request.id
-        self.start: Start | None = None
+        self.start: StartFrame | None = None
         self.epoch, self.seq = _parse_event_id(request.after)
-        self.end: End | None = None
-        self.error: Error | None = None
+        self.end: EndFrame | None = None
+        self.error: ErrorFrame | None = None
         self.is_over = False
         self.timing = Timing()
         self.resumes = 0
@@ -153,10 +160,10 @@ class ResumableStream:
         """The new frames, in order; those behind a gap are read again over another connection."""
         fresh: list[Frame] = []
         for frame in frames:
-            if isinstance(frame, Heartbeat):
+            if isinstance(frame, HeartbeatFrame):
                 self.heartbeats += 1
                 self._resume.reset()
-            elif isinstance(frame, Start):
+            elif isinstance(frame, StartFrame):
                 fresh += self._accept_start(frame)
             elif self._is_next(frame.seq) or _is_takeover(frame):
                 self._record(frame)
@@ -165,11 +172,11 @@ class ResumableStream:
                 break
         if self._reader is not None and self._reader.epoch is not None:
             self.epoch = self._reader.epoch
-        if any(isinstance(frame, Delta) for frame in fresh):
+        if any(isinstance(frame, DeltaFrame) for frame in fresh):
             self.timing.delivered()
         return fresh
 
-    def _accept_start(self, start: Start) -> list[Frame]:
+    def _accept_start(self, start: StartFrame) -> list[Frame]:
         is_first = self.start is None
         # An observer does not get the id by which a stream can be stopped.
         if self.id is not None and start.id != self.id and self._request.kind != "observe":
@@ -186,13 +193,13 @@ class ResumableStream:
 
     def _record(self, frame: Frame) -> None:
         self._resume.reset()
-        if isinstance(frame, Error):
+        if isinstance(frame, ErrorFrame):
             self.error = frame
         if _is_takeover(frame):
             self._finish()
-        elif not isinstance(frame, (Start, Heartbeat)):
+        elif not isinstance(frame, (StartFrame, HeartbeatFrame)):
             self.seq = frame.seq
-        if isinstance(frame, End):
+        if isinstance(frame, EndFrame):
             self.end = frame
             self._finish()
 
@@ -248,7 +255,7 @@ def _is_transient(error: ConnectionLost | TorvynError) -> bool:
 
 def _is_takeover(frame: Frame) -> bool:
     """Another reader has taken over the stream. This frame is the last, and has no number."""
-    return isinstance(frame, Error) and frame.code == TAKEN_OVER
+    return isinstance(frame, ErrorFrame) and frame.code == TAKEN_OVER
 
 
 def _parse_event_id(after: str | int | None) -> tuple[str | None, int]:

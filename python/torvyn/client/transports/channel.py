@@ -18,7 +18,7 @@ from typing import Any, Final, Literal
 from torvyn.client.failures import ServerError
 from torvyn.client.transports.transport import ConnectionLost
 from torvyn.errors import TorvynError
-from torvyn.protocol.frames import End, Frame, Heartbeat, Start
+from torvyn.protocol.frames import EndFrame, Frame, HeartbeatFrame, StartFrame
 
 CREDIT: Final = 256
 """How many frames a stream may be ahead of its reader."""
@@ -80,7 +80,7 @@ class ChannelStream:
         await self.wait_for_frame()
         frames = list(self._frames)
         self._frames.clear()
-        await self._grant(sum(not isinstance(frame, Heartbeat) for frame in frames))
+        await self._grant(sum(not isinstance(frame, HeartbeatFrame) for frame in frames))
         return frames
 
     def close(self) -> None:
@@ -93,10 +93,10 @@ class ChannelStream:
             self._channel.notify({"type": "cancel", "stream_id": self.stream_id})
 
     def put(self, frame: Frame) -> None:
-        if isinstance(frame, End):
+        if isinstance(frame, EndFrame):
             self.is_over = True
         # A heartbeat behind another frame says nothing new.
-        if isinstance(frame, Heartbeat) and self._frames:
+        if isinstance(frame, HeartbeatFrame) and self._frames:
             return
         if not self.is_closed:
             self._frames.append(frame)
@@ -210,11 +210,11 @@ class Channel:
         stream = self._streams.get(message.stream_id or "")
         if message.kind == "pong" and self._replies:
             self._replies.popleft().give()
-        elif isinstance(message.frame, Heartbeat):
+        elif isinstance(message.frame, HeartbeatFrame):
             for each in self._streams.values():
                 each.put(message.frame)
         elif stream is not None and message.frame is not None:
-            if isinstance(message.frame, Start):
+            if isinstance(message.frame, StartFrame):
                 stream.id, stream.epoch = message.frame.id, message.epoch
             stream.put(message.frame)
             self._forget(stream)

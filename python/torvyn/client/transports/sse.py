@@ -13,7 +13,7 @@ from torvyn.client.transports.http import HttpClient
 from torvyn.client.transports.transport import ConnectionLost, StreamRequest
 from torvyn.errors import InvalidInput
 from torvyn.protocol.decoder import Decoder
-from torvyn.protocol.frames import Frame, Heartbeat
+from torvyn.protocol.frames import Frame, HeartbeatFrame
 
 if TYPE_CHECKING:
     import aiohttp
@@ -129,4 +129,4 @@ class EventReader:
         """Comments are not events: lines that begin with a colon."""
         count = data.count(b"\n:") + (self._is_at_line and data.startswith(b":"))
         self._is_at_line = data.endswith(b"\n")
-        return [Heartbeat()] * count
+        return [HeartbeatFrame()] * count
