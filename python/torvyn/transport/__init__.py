@@ -1,7 +1,7 @@
 """Transport: flows that answer requests -> answers on a wire, over HTTP and gRPC.
 
 app          services -> an ASGI application, to serve or to mount
-Settings     what it listens on, and its limits
+ServerSettings     what it listens on, and its limits
 serve        the application on a socket, until a signal ends it
 
 application  what runs, and who is answered    paths     what can be asked for
@@ -23,7 +23,7 @@ held         the conversations there are       notify    a word to the service m
 silent       connections that ask nothing      bodies    requests that come slowly
 grpc_server  gRPC beside HTTP                  grpc_service  its calls
 grpc_request messages -> bodies                grpc_wire     frames -> messages
-grpc_status  refusals -> statuses
+grpc_status  rejections -> statuses
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from torvyn.transport.application import Application, app
     from torvyn.transport.server import serve
-    from torvyn.transport.settings import Settings
+    from torvyn.transport.settings import ServerSettings
 
-__all__ = ["Application", "Settings", "app", "serve"]
+__all__ = ["Application", "ServerSettings", "app", "serve"]
 
 _HOMES: Final = {
     "Application": "application",
     "app": "application",
     "serve": "server",
-    "Settings": "settings",
+    "ServerSettings": "settings",
 }
 
 
