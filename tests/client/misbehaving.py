@@ -11,19 +11,19 @@ from typing import Any, Self
 
 from aiohttp import web
 
-from torvyn.protocol import Delta, Encoder, End, Error, Finish, Frame, Usage
+from torvyn.protocol import DeltaFrame, Encoder, EndFrame, ErrorFrame, Finish, Frame, Usage
 
 ID, EPOCH = "req-1", "k3"
 WORDS = ("Grüße", " aus", " «Paris»", ' "q"\n', "\\ 👩‍👩‍👧", ".")
-ENDED = End(len(WORDS) + 1, (Finish(0, "stop"),), Usage(3, len(WORDS)))
-FRAMES: tuple[Frame, ...] = (*(Delta(n, 0, "text", w) for n, w in enumerate(WORDS, 1)), ENDED)
+ENDED = EndFrame(len(WORDS) + 1, (Finish(0, "stop"),), Usage(3, len(WORDS)))
+FRAMES: tuple[Frame, ...] = (*(DeltaFrame(n, 0, "text", w) for n, w in enumerate(WORDS, 1)), ENDED)
 TEXT = "".join(WORDS)
 
 
 def failing(code: str, *, retryable: bool = False) -> tuple[Frame, ...]:
     """Half an answer, then what went wrong."""
-    error = Error(3, code, "it broke", retryable)
-    return (*FRAMES[:2], error, End(4, (Finish(0, "error"),), Usage(3, 2)))
+    error = ErrorFrame(3, code, "it broke", retryable)
+    return (*FRAMES[:2], error, EndFrame(4, (Finish(0, "error"),), Usage(3, 2)))
 
 
 def blocks(frames: Sequence[Frame]) -> list[bytes]:

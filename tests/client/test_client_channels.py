@@ -16,7 +16,7 @@ from torvyn.client import AsyncClient, Client, Refused, ServerError
 from torvyn.client.transports.channel import CREDIT
 from torvyn.engine import Engine, Scripted, Service
 from torvyn.errors import Unavailable
-from torvyn.protocol import Delta, End, Start
+from torvyn.protocol import DeltaFrame, EndFrame, StartFrame
 
 pytest.importorskip("grpc", reason='gRPC is not tested: pip install "torvyn[grpc]"')
 
@@ -78,8 +78,8 @@ async def test_many_streams_share_a_connection(server: Served, transport: str) -
 def test_programs_without_coroutines_have_it_too(server: Served, transport: str) -> None:
     with Client(url_of(server, transport), transport=transport) as client:
         frames = list(client.stream("Hi", flow="chat"))
-        assert (type(frames[0]), type(frames[-1])) == (Start, End)
-        assert "".join(frame.text for frame in frames if isinstance(frame, Delta)) == TEXT
+        assert (type(frames[0]), type(frames[-1])) == (StartFrame, EndFrame)
+        assert "".join(frame.text for frame in frames if isinstance(frame, DeltaFrame)) == TEXT
         assert client.stream("Hi", flow="b").complete().usage.completion_tokens == 1
 
 
@@ -203,7 +203,7 @@ async def test_a_detached_stream_is_gone_on_with(server: Served, transport: str)
         rest = [frame async for frame in client.resume(id, after=after)]
         ended = [frame async for frame in client.resume(id, after=f"{str(after)[:-2]}-13")]
 
-    assert "".join(f.text for f in (*first, *rest) if isinstance(f, Delta)) == TEXT
+    assert "".join(f.text for f in (*first, *rest) if isinstance(f, DeltaFrame)) == TEXT
     assert ended == []
 
 

@@ -11,7 +11,7 @@ from misbehaving import FRAMES, TEXT, Speaker, failing
 
 from torvyn.client import AsyncClient, Busy, Client, Denied, Failed, Refused, ServerError, TooSlow
 from torvyn.errors import Fatal, Internal, InvalidInput, TorvynError, Unavailable
-from torvyn.protocol import Error
+from torvyn.protocol import ErrorFrame
 
 
 def told(code: str = "transport.x", **more: Any) -> str:
@@ -130,7 +130,7 @@ async def test_an_error_frame_is_given_as_a_frame_and_raised_by_text(
                 got.append(text)
 
     assert seen[1:] == list(frames)
-    assert any(isinstance(frame, Error) for frame in seen)
+    assert any(isinstance(frame, ErrorFrame) for frame in seen)
     assert (caught.value.code, caught.value.status) == (code, None)
     assert (len(got), stream.finish_reasons, stream.usage.completion_tokens) == (2, ("error",), 2)
 

@@ -15,7 +15,7 @@ from misbehaving import FRAMES, ID, TEXT, Speaker, blocks, failing
 
 from torvyn.client import AsyncClient, Busy, Refused
 from torvyn.errors import Internal, TorvynError, Unavailable
-from torvyn.protocol import Frame, Start
+from torvyn.protocol import Frame, StartFrame
 
 BODY = b"".join(blocks(FRAMES))
 HEAD = len(blocks(FRAMES)[0])
@@ -46,7 +46,7 @@ async def test_a_cut_at_any_byte_loses_and_doubles_nothing(third: int) -> None:
 
             start, *rest = await read(stream)
 
-            assert (type(start), rest) == (Start, list(FRAMES)), cut
+            assert (type(start), rest) == (StartFrame, list(FRAMES)), cut
             assert stream.timing["resumes"] == 1
 
 

@@ -14,7 +14,7 @@ from serving import Served, served, wait_for
 
 from torvyn.client import AsyncClient, Refused, ServerError
 from torvyn.engine import Scripted
-from torvyn.protocol import Delta, End, Start
+from torvyn.protocol import DeltaFrame, EndFrame, StartFrame
 
 WORDS = [f"{n} «é👩‍👧»\n" for n in range(12)]
 TEXT = "".join(WORDS)
@@ -84,9 +84,9 @@ async def test_a_stream_that_was_detached_is_gone_on_with(server: Served) -> Non
         after, id = stream.last_id, await stream.detach()
         rest = [frame async for frame in another.resume(id, after=after)]
 
-    assert isinstance(rest[0], Start)
-    assert "".join(f.text for f in (*first, *rest) if isinstance(f, Delta)) == TEXT
-    assert isinstance(rest[-1], End)
+    assert isinstance(rest[0], StartFrame)
+    assert "".join(f.text for f in (*first, *rest) if isinstance(f, DeltaFrame)) == TEXT
+    assert isinstance(rest[-1], EndFrame)
 
 
 async def test_closing_cancels_the_answer_at_the_server() -> None:

@@ -15,7 +15,7 @@ from torvyn.client import AsyncClient, Client
 from torvyn.concurrency.background_loop import background_loop
 from torvyn.engine import Scripted, Service
 from torvyn.errors import InvalidInput
-from torvyn.protocol import Delta, End, Start
+from torvyn.protocol import DeltaFrame, EndFrame, StartFrame
 
 SCRIPT = "Our next release is called Bluebird."
 
@@ -30,9 +30,9 @@ def test_for_gives_the_frames(server: Served) -> None:
     with Client(server.url) as client:
         frames = list(client.stream("Hi", flow="chat"))
 
-    assert isinstance(frames[0], Start)
-    assert isinstance(frames[-1], End)
-    assert "".join(frame.text for frame in frames if isinstance(frame, Delta)) == SCRIPT
+    assert isinstance(frames[0], StartFrame)
+    assert isinstance(frames[-1], EndFrame)
+    assert "".join(frame.text for frame in frames if isinstance(frame, DeltaFrame)) == SCRIPT
 
 
 async def test_async_for_gives_the_same(server: Served) -> None:
@@ -100,7 +100,7 @@ def test_leaving_the_loop_ends_the_answer_at_the_server() -> None:
     engine = Endless()
     with served(engine) as server, Client(server.url) as client:
         for frame in client.stream("Hi"):
-            if isinstance(frame, Delta):
+            if isinstance(frame, DeltaFrame):
                 break
 
         wait_for(engine.was_left.is_set)
@@ -111,7 +111,7 @@ async def test_leaving_an_async_loop_ends_it_too() -> None:
     with served(engine) as server:
         async with AsyncClient(server.url) as client:
             async for frame in client.stream("Hi"):
-                if isinstance(frame, Delta):
+                if isinstance(frame, DeltaFrame):
                     break
             await asyncio.to_thread(wait_for, engine.was_left.is_set)
 
@@ -122,7 +122,7 @@ def test_closing_from_another_thread_ends_a_loop_that_waits() -> None:
         stream.begin()
         threading.Timer(0.05, stream.close).start()
 
-        assert [type(frame) for frame in stream] == [Start]
+        assert [type(frame) for frame in stream] == [StartFrame]
         assert stream.finish_reasons == (None,)
 
 
@@ -202,7 +202,7 @@ async def test_who_watches_ends_nothing_by_leaving() -> None:
         AsyncClient(server.url) as client,
         client.observe(ID) as stream,
     ):
-        assert isinstance(await anext(aiter(stream)), Start)
+        assert isinstance(await anext(aiter(stream)), StartFrame)
 
     assert server.asked == [f"GET /v1/streams/{ID}?observe=1"]
 

@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from torvyn.engine import ChoiceStep, Engine, Request, Service, Step
-from torvyn.protocol import Decoder, Delta
+from torvyn.protocol import Decoder, DeltaFrame
 from torvyn.transport import Application, ServerSettings, app
 
 PATIENCE_S = 5.0
@@ -107,7 +107,7 @@ class Client:
 
 
 def texts(client: Client) -> list[str]:
-    return [frame.text for frame in client.frames() if isinstance(frame, Delta)]
+    return [frame.text for frame in client.frames() if isinstance(frame, DeltaFrame)]
 
 
 async def within(awaitable: Any) -> Any:

@@ -15,7 +15,7 @@ from speaking import START, Socket, text_of
 
 from coroutines import virtual_time
 from torvyn.engine import Scripted, Service
-from torvyn.protocol import Decoder, Delta
+from torvyn.protocol import Decoder, DeltaFrame
 from torvyn.transport import ServerSettings, app
 from torvyn.transport.multiplex.multiplexer import MOST_STREAMS
 
@@ -261,5 +261,5 @@ def test_any_text_arrives_as_it_was_said(tokens: list[str], stream_id: str) -> N
     sent = [m["text"] for m in asyncio.run(said()) if m["type"] == "websocket.send"]
     decoder = Decoder("torvyn", "json")
     frames = [frame for text in sent for frame in decoder.put(text.encode())]
-    assert "".join(f.text for f in frames if isinstance(f, Delta)) == "".join(tokens)
+    assert "".join(f.text for f in frames if isinstance(f, DeltaFrame)) == "".join(tokens)
     assert {json.loads(text)["stream_id"] for text in sent} == {stream_id}

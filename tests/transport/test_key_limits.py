@@ -116,7 +116,7 @@ class Tokens:
     async def deltas(self) -> AsyncIterator[Delta]:
         while self.made < self._count:
             self.made += self._each
-            yield Delta(delta_text="x")
+            yield Delta(text="x")
 
     def paced(self, pace: Pace, pause: Any) -> AsyncIterator[Delta]:
         return paced(self.deltas(), pace, pause, lambda: self.made)

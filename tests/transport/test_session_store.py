@@ -17,7 +17,7 @@ from calling import ASKED, Client, Gated, serving, within
 
 from torvyn.engine import Engine, Scripted
 from torvyn.errors import TorvynError
-from torvyn.protocol import Decoder, Delta
+from torvyn.protocol import Decoder, DeltaFrame
 from torvyn.transport import Application
 from torvyn.transport.sessions import store_file as files
 from torvyn.transport.sessions.store import SessionStore
@@ -66,7 +66,7 @@ def come_back(application: Application, client: Client) -> Client:
 
 def deltas(*clients: Client) -> list[tuple[int, str]]:
     frames = [frame for c in clients for frame in Decoder("torvyn", "sse").put(c.body)]
-    return [(frame.seq, frame.text) for frame in frames if isinstance(frame, Delta)]
+    return [(frame.seq, frame.text) for frame in frames if isinstance(frame, DeltaFrame)]
 
 
 def assert_whole(*clients: Client, text: str = WORDS) -> None:
@@ -166,7 +166,7 @@ async def test_several_choices_go_on_each_from_its_own_place(file: Path) -> None
     texts = {0: "", 1: ""}
     for c in (client, again):
         for frame in Decoder("torvyn", "sse").put(c.body):
-            if isinstance(frame, Delta):
+            if isinstance(frame, DeltaFrame):
                 texts[frame.index] += frame.text
     assert texts == {0: "a b c d e f", 1: "1 2 3 4 5 6"}
 

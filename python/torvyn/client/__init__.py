@@ -1,16 +1,21 @@
-"""Clients of a server: ask, read the answer while it is made, come back when the network was cut.
+"""Clients of a server: send a request, read the answer as it streams, resume it after a cut.
 
 with Client("http://127.0.0.1:8080") as client:
     with client.stream("Why is the sky blue?") as stream:
         for text in stream.text():
             print(text, end="", flush=True)
 
-client    what is told once; streams for coroutines   sync      the same for `for` and threads
-stream    one answer, read and steered                course    its frames, over connections
-address   where the server is, key, TLS                http      requests to it
-sse       a connection for each stream                channel   many streams on one connection
-websocket, grpc_link    links of such channels        patience  when to try again
-jitter    bursts of text, let out evenly              failure   what goes wrong, typed
+client            the client for coroutines
+sync_client       the client for threads
+stream            one answer: read it, cancel it
+resumable_stream  the frames of one answer over as many connections as it takes
+transports        SSE, WebSocket and gRPC
+address           the server's URL, the API key and TLS
+retry_policy      when to try again
+completion        frames to one completion
+jitter_buffer     releases bursts of text evenly
+paced_text        a stream's text through a jitter buffer
+failures          typed errors
 """
 
 from __future__ import annotations

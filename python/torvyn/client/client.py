@@ -141,7 +141,7 @@ class AsyncClient(AsyncClosing):
 
     def observe(self, id: str, *, jitter: float | None = None) -> AsyncStream:
         """Another's stream as it goes on. Who watches slows nothing and ends nothing; what was
-        missed is a `Meta` with `skipped`."""
+        missed is a `MetaFrame` with `skipped`."""
         return self._stream(Opening("observe", id=id), is_kept=False, jitter=jitter)
 
     def _stream(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from torvyn.protocol.completion import Completion, Parts
-from torvyn.protocol.frames import Delta, End, Usage
+from torvyn.protocol.frames import DeltaFrame, EndFrame, Usage
 
 
 class Joined:
@@ -15,12 +15,12 @@ class Joined:
         self._parts: dict[int, Parts] = {}
         self._has_logprobs = False
 
-    def add(self, delta: Delta) -> None:
+    def add(self, delta: DeltaFrame) -> None:
         parts = self._parts.setdefault(delta.index, Parts())
         parts.add(delta.kind, delta.text, delta.call, delta.logprobs)
         self._has_logprobs = self._has_logprobs or delta.logprobs is not None
 
-    def completion(self, id: str, end: End, timing: Mapping[str, float]) -> Completion:
+    def completion(self, id: str, end: EndFrame, timing: Mapping[str, float]) -> Completion:
         choices = tuple(
             self._parts.get(one.index, Parts()).choice(
                 one.index,

@@ -25,7 +25,7 @@ from torvyn.errors import (
     InvalidInput,
     Unavailable,
 )
-from torvyn.protocol.frames import Error
+from torvyn.protocol.frames import ErrorFrame
 from torvyn.text.control_characters import visible
 
 _SHOWN: Final = 500
@@ -109,7 +109,7 @@ def refused_by(record: Mapping[str, Any], secret: str | None) -> ServerError:
     return kind(message, code=code, hint=shown(hint, secret) if isinstance(hint, str) else None)
 
 
-def told(error: Error, secret: str | None = None) -> ServerError:
+def told(error: ErrorFrame, secret: str | None = None) -> ServerError:
     """An error frame as the exception that it is."""
     code = error.code if _CODE.fullmatch(error.code) else "client.refused"
     kind: type[ServerError] = Busy if error.retryable else Failed

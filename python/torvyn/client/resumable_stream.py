@@ -17,7 +17,14 @@ from torvyn.client.failures import Busy, ServerError, TooSlow
 from torvyn.client.retry_policy import Patience
 from torvyn.client.transports.transport import Arrival, Cut, Opening, Wire, is_unreachable
 from torvyn.errors import TorvynError
-from torvyn.protocol.frames import Delta, End, Error, Frame, Heartbeat, Start
+from torvyn.protocol.frames import (
+    DeltaFrame,
+    EndFrame,
+    ErrorFrame,
+    Frame,
+    HeartbeatFrame,
+    StartFrame,
+)
 from torvyn.protocol.timing import Timing
 
 TAKEN_OVER = "session.taken-over"
@@ -54,10 +61,10 @@ class Course:
         self._is_asked = False
         self._beginning: asyncio.Task[Sequence[Frame]] | None = None
         self.id = opening.id
-        self.start: Start | None = None
+        self.start: StartFrame | None = None
         self.epoch, self.seq = _place(opening.after)
-        self.end: End | None = None
-        self.error: Error | None = None
+        self.end: EndFrame | None = None
+        self.error: ErrorFrame | None = None
         self.is_over = False
         self.timing = Timing()
         self.resumes = 0
@@ -151,10 +158,10 @@ class Course:
         """Those that are new, in order; what follows a gap waits for another connection."""
         fresh: list[Frame] = []
         for frame in frames:
-            if isinstance(frame, Heartbeat):
+            if isinstance(frame, HeartbeatFrame):
                 self.heartbeats += 1
                 self._after.renew()
-            elif isinstance(frame, Start):
+            elif isinstance(frame, StartFrame):
                 fresh += self._started(frame)
             elif self._is_next(frame.seq) or _is_farewell(frame):
                 self._note(frame)
@@ -163,11 +170,11 @@ class Course:
                 break
         if self._arrival is not None and self._arrival.epoch is not None:
             self.epoch = self._arrival.epoch
-        if any(isinstance(frame, Delta) for frame in fresh):
+        if any(isinstance(frame, DeltaFrame) for frame in fresh):
             self.timing.delivered()
         return fresh
 
-    def _started(self, start: Start) -> list[Frame]:
+    def _started(self, start: StartFrame) -> list[Frame]:
         is_first = self.start is None
         # Who watches is not told the id by which a stream can be stopped.
         if self.id is not None and start.id != self.id and self._opening.kind != "observe":
@@ -184,13 +191,13 @@ class Course:
 
     def _note(self, frame: Frame) -> None:
         self._after.renew()
-        if isinstance(frame, Error):
+        if isinstance(frame, ErrorFrame):
             self.error = frame
         if _is_farewell(frame):
             self._over()
-        elif not isinstance(frame, (Start, Heartbeat)):
+        elif not isinstance(frame, (StartFrame, HeartbeatFrame)):
             self.seq = frame.seq
-        if isinstance(frame, End):
+        if isinstance(frame, EndFrame):
             self.end = frame
             self._over()
 
@@ -245,7 +252,7 @@ def _may_pass(error: Cut | TorvynError) -> bool:
 
 def _is_farewell(frame: Frame) -> bool:
     """Another reader has the stream now: nothing follows, and its number is nobody's."""
-    return isinstance(frame, Error) and frame.code == TAKEN_OVER
+    return isinstance(frame, ErrorFrame) and frame.code == TAKEN_OVER
 
 
 def _place(after: str | int | None) -> tuple[str | None, int]:

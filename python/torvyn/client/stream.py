@@ -22,15 +22,15 @@ from torvyn.concurrency.require_asyncio import require_asyncio
 from torvyn.errors import TorvynError
 from torvyn.protocol.completion import Completion
 from torvyn.protocol.frames import (
-    Delta,
-    End,
-    Error,
+    DeltaFrame,
+    EndFrame,
+    ErrorFrame,
     FilterSide,
     FinishReason,
     Frame,
-    Heartbeat,
+    HeartbeatFrame,
     Kind,
-    Start,
+    StartFrame,
     Usage,
 )
 
@@ -89,7 +89,7 @@ class AsyncStream(AsyncClosing):
         return self._course.place(seq)
 
     @property
-    def end(self) -> End | None:
+    def end(self) -> EndFrame | None:
         """The last frame, once it has arrived."""
         return self._course.end
 
@@ -157,7 +157,7 @@ class AsyncStream(AsyncClosing):
             batch: Sequence[Frame] | None = self._ahead
             while batch is not None:
                 for frame in batch:
-                    if not isinstance(frame, (Start, Heartbeat)):
+                    if not isinstance(frame, (StartFrame, HeartbeatFrame)):
                         self.seq = frame.seq
                     yield frame
                 batch = await self._course.read()
@@ -174,9 +174,9 @@ class AsyncStream(AsyncClosing):
     ) -> AsyncGenerator[str, None]:
         async with contextlib.aclosing(frames):
             async for frame in frames:
-                if isinstance(frame, Delta) and frame.index == index and frame.kind == kind:
+                if isinstance(frame, DeltaFrame) and frame.index == index and frame.kind == kind:
                     yield frame.text
-                elif isinstance(frame, Error):
+                elif isinstance(frame, ErrorFrame):
                     await self._read_out(frames)
         self.raise_error()
 
@@ -185,9 +185,9 @@ class AsyncStream(AsyncClosing):
         joined = Joined()
         async with contextlib.aclosing(aiter(self)) as frames:
             async for frame in frames:
-                if isinstance(frame, Delta):
+                if isinstance(frame, DeltaFrame):
                     joined.add(frame)
-                elif isinstance(frame, Error):
+                elif isinstance(frame, ErrorFrame):
                     await self._read_out(frames)
         self.raise_error()
         if self.end is None:

@@ -17,19 +17,19 @@ from torvyn.client.client import Asked, AsyncClient, Options
 from torvyn.client.stream import AsyncStream
 from torvyn.concurrency.background_loop import background_loop
 from torvyn.concurrency.context_managers import Closing
-from torvyn.concurrency.sync_reader import Reading, wait_for
+from torvyn.concurrency.sync_reader import SyncReader, wait_for
 from torvyn.errors import TorvynError
 from torvyn.protocol.completion import Completion
 from torvyn.protocol.frames import (
-    Delta,
-    End,
-    Error,
+    DeltaFrame,
+    EndFrame,
+    ErrorFrame,
     FilterSide,
     FinishReason,
     Frame,
-    Heartbeat,
+    HeartbeatFrame,
     Kind,
-    Start,
+    StartFrame,
     Usage,
 )
 
@@ -91,7 +91,7 @@ class Stream(Closing):
         return self._stream.last_id if self._seq is None else self._stream.place(self._seq)
 
     @property
-    def end(self) -> End | None:
+    def end(self) -> EndFrame | None:
         """The last frame, once it has arrived."""
         return self._stream.end
 
@@ -132,17 +132,17 @@ class Stream(Closing):
     def __iter__(self) -> Iterator[Frame]:
         return self._frames(self._reading(aiter(self._stream)))
 
-    def _reading(self, items: AsyncGenerator[Item, None]) -> Reading[Item]:
+    def _reading(self, items: AsyncGenerator[Item, None]) -> SyncReader[Item]:
         loop = background_loop()
         if asyncio._get_running_loop() is loop:
             raise failures.would_block()
-        return Reading(items, loop, self._let_go)
+        return SyncReader(items, loop, self._let_go)
 
-    def _frames(self, frames: Reading[Frame]) -> Iterator[Frame]:
+    def _frames(self, frames: SyncReader[Frame]) -> Iterator[Frame]:
         self._seq = self._stream.seq
         with contextlib.closing(frames):
             for frame in frames:
-                if not isinstance(frame, (Start, Heartbeat)):
+                if not isinstance(frame, (StartFrame, HeartbeatFrame)):
                     self._seq = frame.seq
                 yield frame
 
@@ -154,9 +154,9 @@ class Stream(Closing):
 
     def _texts(self, frames: Iterator[Frame], index: int, kind: Kind) -> Iterator[str]:
         for frame in frames:
-            if isinstance(frame, Delta) and frame.index == index and frame.kind == kind:
+            if isinstance(frame, DeltaFrame) and frame.index == index and frame.kind == kind:
                 yield frame.text
-            elif isinstance(frame, Error):
+            elif isinstance(frame, ErrorFrame):
                 # The end follows, which has the usage; if it gets here.
                 with contextlib.suppress(TorvynError):
                     deque(frames, 0)

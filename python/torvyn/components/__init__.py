@@ -1,6 +1,13 @@
-"""The built-in components, one file each: `kind_name.py`.
+"""The built-in components, and what they share.
 
-Nothing is imported until a flow asks for it.
+builtin      the components, one file each: `role_name.py`
+spec         the spec of a component: name, summary, options
+config       a node's config as typed options
+json_fields  reads and writes fields of JSON objects
+text_files   opens files for components
+text_guard   what the guards share: options, native form, audit
+
+A component's module is imported when a flow uses it.
 """
 
 from __future__ import annotations

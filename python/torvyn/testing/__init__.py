@@ -1,12 +1,24 @@
-"""The test kit: small parts, a clock moved by hand, and `run_flow`.
+"""The test kit: small components, a manual clock, and `run_flow`.
 
     def test_slow_sink_stops_the_source():
         source, sink = CountingSource(), StallingSink(after=100)
 
         run_flow(source, sink, capacity=16, until=idle)
 
-        # 100 taken by the sink, 16 waiting in the queue, 1 in the sink's hand.
+        # 100 in the sink, 16 waiting in the queue, 1 that the sink is working on.
         assert source.sent == 100 + 16 + 1
+
+flow_run         `run_flow`
+parts            sources that count or follow a script, sinks that collect or stall
+clock            a clock that moves when a test moves it
+account          checks that every element is accounted for
+conformance      checks that a component fits its role
+runner_twins     the same component on a thread, on a loop or in native code
+sandbox_twin     the same component in the sandbox
+universal_guest  the guest that runs any component of a test
+guest_app        what runs inside that guest
+parcel           a component as text
+rebuild          a component from that text
 
 Nothing here is faked: the flows run in the reactor that runs them in production.
 """

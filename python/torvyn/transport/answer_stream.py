@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from torvyn.engine.answer.push import Sending, push
 from torvyn.engine.delta import Delta
 from torvyn.errors import TorvynError
-from torvyn.protocol.frames import End, Finish
+from torvyn.protocol.frames import EndFrame, Finish
 from torvyn.transport.access.token_pacing import paced
 from torvyn.transport.call import Call
 from torvyn.transport.frame_sender import Outlet
@@ -134,7 +134,7 @@ class Stream(Call):
             self._finishes[delta.index] = self.finish(
                 delta.index, delta.finish_reason, delta.matched_stop
             )
-        text = delta.delta_text
+        text = delta.text
         if delta.call is not None or delta.logprobs is not None:
             self._encode_text()
             frame = self._encoder.delta(
@@ -193,7 +193,7 @@ class Stream(Call):
             message = self.message_of(error)
             said.append(encoder.error(error.code, message, is_retryable(error)))
         finishes = tuple(self._finished())
-        end = End(encoder.seq + 1, finishes, generation.usage, generation.timing)
+        end = EndFrame(encoder.seq + 1, finishes, generation.usage, generation.timing)
         if self._tap is not None:
             self._tap.end(error, message, end)
         return [*said, encoder.encode(end)]

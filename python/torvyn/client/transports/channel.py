@@ -18,7 +18,7 @@ from typing import Any, Final, Literal
 from torvyn.client.failures import ServerError
 from torvyn.client.transports.transport import Cut
 from torvyn.errors import TorvynError
-from torvyn.protocol.frames import End, Frame, Heartbeat, Start
+from torvyn.protocol.frames import EndFrame, Frame, HeartbeatFrame, StartFrame
 
 CREDIT: Final = 256
 """Frames that a strand may be ahead of its reader."""
@@ -81,7 +81,7 @@ class Strand:
         await self.begun()
         frames = list(self._frames)
         self._frames.clear()
-        await self._grant(sum(not isinstance(frame, Heartbeat) for frame in frames))
+        await self._grant(sum(not isinstance(frame, HeartbeatFrame) for frame in frames))
         return frames
 
     def close(self) -> None:
@@ -94,10 +94,10 @@ class Strand:
             self._channel.tell({"type": "cancel", "stream_id": self.stream_id})
 
     def take(self, frame: Frame) -> None:
-        if isinstance(frame, End):
+        if isinstance(frame, EndFrame):
             self.is_over = True
         # One heartbeat says as much as two.
-        if isinstance(frame, Heartbeat) and self._frames:
+        if isinstance(frame, HeartbeatFrame) and self._frames:
             return
         if not self.is_closed:
             self._frames.append(frame)
@@ -211,11 +211,11 @@ class Channel:
         strand = self._strands.get(said.stream_id or "")
         if said.kind == "pong" and self._replies:
             self._replies.popleft().give()
-        elif isinstance(said.frame, Heartbeat):
+        elif isinstance(said.frame, HeartbeatFrame):
             for each in self._strands.values():
                 each.take(said.frame)
         elif strand is not None and said.frame is not None:
-            if isinstance(said.frame, Start):
+            if isinstance(said.frame, StartFrame):
                 strand.id, strand.epoch = said.frame.id, said.epoch
             strand.take(said.frame)
             self._forget(strand)

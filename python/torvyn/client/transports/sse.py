@@ -13,7 +13,7 @@ from torvyn.client.transports.http import Http
 from torvyn.client.transports.transport import Cut, Opening
 from torvyn.errors import InvalidInput
 from torvyn.protocol.decoder import Decoder
-from torvyn.protocol.frames import Frame, Heartbeat
+from torvyn.protocol.frames import Frame, HeartbeatFrame
 
 if TYPE_CHECKING:
     import aiohttp
@@ -124,4 +124,4 @@ class Events:
         """Comments are no events: lines with a colon at their beginning."""
         count = data.count(b"\n:") + (self._is_at_line and data.startswith(b":"))
         self._is_at_line = data.endswith(b"\n")
-        return [Heartbeat()] * count
+        return [HeartbeatFrame()] * count

@@ -1,8 +1,13 @@
-"""Runners: who owns a component and calls it, from `init` to `teardown`.
+"""Runners: each owns one component and calls it, from `init` to `teardown`.
 
-inline     the turns themselves; native code and guests   threaded  a daemon thread
-offloaded  what the three others share                     looped    an event loop
-place      where a flow's start and end are driven         stepped   a simulator, step by step
+inline_runner     inside the turns: Python, native code and guests
+thread_runner     on a daemon thread
+async_runner      on an event loop
+stepped_runner    step by step, in a simulator
+offloaded_node    what thread, async and stepped runners share
+lifecycle_driver  drives `init` and `teardown` on a thread or a loop
+call_timer        the time limit of async calls
+call_recorder     records calls for a trace
 """
 
 from __future__ import annotations

@@ -1,12 +1,14 @@
-"""The procedures of stages that run outside the turns, each written once.
+"""The procedures of stages that run outside the turns.
 
-A procedure is a coroutine: it takes tasks from a native port, calls the component and gives the
-results back. Where it has to wait it asks its `Host`, which blocks a thread, awaits on an event
-loop, or suspends until somebody moves it by hand.
+host       how a procedure waits: blocks a thread, awaits on a loop, or suspends
+procedure  what all procedures share: tasks, credit, failures
+elements   one call per element
+source     `pull`, `__iter__`, `__aiter__`
+stream     one generator over the whole input
+lockstep   a sync generator under a host that suspends
 
-host       what a procedure may wait for           elements   process, evaluate, route, ingest, push
-procedure  tasks, credit, failures, emitting       source     pull, __iter__, __aiter__
-lockstep   a sync stream under a host that suspends   stream   torvyn.stream
+A procedure is a coroutine: it takes tasks from a native port, calls the component, and returns the
+results. It is written once and runs under every host.
 """
 
 from torvyn._native import Port

@@ -17,9 +17,7 @@ from typing import Any
 
 from torvyn import _native
 from torvyn.errors import MissingError
-from torvyn.sandbox.build import c_guest
-from torvyn.sandbox.build import python_guest
-from torvyn.sandbox.build import rust_guest
+from torvyn.sandbox.build import c_guest, python_guest, rust_guest
 from torvyn.sandbox.build.guest import Guest, shown, source_missing
 
 _LANGUAGES: dict[str, ModuleType] = {"c": c_guest, "python": python_guest, "rust": rust_guest}

@@ -8,7 +8,7 @@ from typing import Final
 from torvyn.engine.delta import Delta
 from torvyn.errors import TorvynError
 from torvyn.protocol.encoder import Encoder
-from torvyn.protocol.frames import End, Finish
+from torvyn.protocol.frames import EndFrame, Finish
 from torvyn.transport.rejection import is_retryable
 from torvyn.transport.sessions.frame_buffer import FrameBuffer
 from torvyn.transport.settings import KiB
@@ -37,20 +37,22 @@ class ObserverTap:
         self.buffer.add(self._encoder.start())
 
     def take(self, delta: Delta) -> None:
-        if delta.delta_text or delta.call is not None:
+        if delta.text or delta.call is not None:
             frame = self._encoder.delta(
-                delta.index, delta.kind, delta.delta_text, delta.call, delta.logprobs or None
+                delta.index, delta.kind, delta.text, delta.call, delta.logprobs or None
             )
             self.buffer.add(frame)
 
-    def end(self, error: TorvynError | None, message: str, end: End) -> None:
+    def end(self, error: TorvynError | None, message: str, end: EndFrame) -> None:
         encoder = self._encoder
         if error is not None:
             self.buffer.add(encoder.error(error.code, message, is_retryable(error)))
-        self.buffer.add(encoder.encode(End(encoder.seq + 1, end.finish, end.usage, end.timing)))
+        self.buffer.add(
+            encoder.encode(EndFrame(encoder.seq + 1, end.finish, end.usage, end.timing))
+        )
         self.buffer.end()
 
     def close(self, finishes: Sequence[Finish]) -> None:
         """However it ended: once."""
         if not self.buffer.is_over:
-            self.end(None, "", End(0, tuple(finishes)))
+            self.end(None, "", EndFrame(0, tuple(finishes)))
