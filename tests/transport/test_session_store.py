@@ -176,7 +176,7 @@ async def test_the_end_of_a_server_leaves_it_to_the_next(file: Path) -> None:
         client = await begun(first, 3)
         await within(first.drain(0.001))
         await client
-    codes = [f.code for f in client.frames() if f.__class__.__name__ == "Error"]
+    codes = [f.code for f in client.frames() if f.__class__.__name__ == "ErrorFrame"]
     assert codes == ["transport.shutting-down"]
     async with process(slow(), file) as second:
         again = await come_back(second, client)

@@ -26,7 +26,7 @@ from torvyn.errors import (
     Unavailable,
 )
 from torvyn.protocol.frames import ErrorFrame
-from torvyn.text.control_characters import visible
+from torvyn.text.control_characters import escape_controls
 
 _SHOWN: Final = 500
 _CODE: Final = re.compile(r"[a-z]+\.[a-z0-9]+(-[a-z0-9]+)*")
@@ -135,7 +135,7 @@ def shown(text: str, secret: str | None = None) -> str:
     if secret:
         text = text.replace(secret, "***")
     text = " ".join(text[: 4 * _SHOWN].split())
-    return visible(text if len(text) <= _SHOWN else text[:_SHOWN] + "...")
+    return escape_controls(text if len(text) <= _SHOWN else text[:_SHOWN] + "...")
 
 
 def retry_after_s(header: str | None) -> float | None:

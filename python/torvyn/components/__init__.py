@@ -28,7 +28,7 @@ BUILTINS: Final[dict[str, str]] = {
     "batch": "torvyn.components.builtin.aggregator_batch:Batch",
     "window": "torvyn.components.builtin.aggregator_window:Window",
     "console": "torvyn.components.builtin.sink_console:Console",
-    "response": "torvyn.components.builtin.sink_response:Response",
+    "response": "torvyn.components.builtin.sink_response:ResponseSink",
     "file": "torvyn.components.builtin.sink_file:File",
     "null": "torvyn.components.builtin.sink_null:Null",
     "collect": "torvyn.components.builtin.sink_collect:Collect",

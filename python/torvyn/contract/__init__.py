@@ -16,8 +16,8 @@ inside a WebAssembly guest. Every other package builds on this one; it imports o
 
 from torvyn.contract.element import Context, Element, Output
 from torvyn.contract.functions import (
+    ComponentLike,
     Items,
-    Stage,
     StreamFunction,
     aggregator,
     as_component,
@@ -68,6 +68,7 @@ __all__ = [
     "Aggregator",
     "Backpressure",
     "Component",
+    "ComponentLike",
     "Context",
     "EdgeOptions",
     "Element",
@@ -96,7 +97,6 @@ __all__ = [
     "Signal",
     "Sink",
     "Source",
-    "Stage",
     "StreamFunction",
     "Verdict",
     "aggregator",

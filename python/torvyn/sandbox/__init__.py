@@ -8,7 +8,7 @@ description       what a component is, as data
 component         a guest as a component of a flow
 guest             the modules that run inside a Python guest
 audit             grants and denials
-journal           one JSON object per line, in a file for its owner
+audit_log         one JSON object per line, to stdout or to a private file
 
 `link` decides what a guest may use. The calls are native. Only building needs a toolchain.
 """

@@ -12,7 +12,6 @@ import contextlib
 import gc
 import importlib
 import os
-import signal
 import socket
 import sys
 import threading
@@ -20,6 +19,8 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
+from torvyn.concurrency.signals import SignalHandler
+from torvyn.concurrency.thread_switching import shorten_switch_interval
 from torvyn.errors import MissingError, UsageError
 from torvyn.transport import tls
 from torvyn.transport.application import Application
@@ -40,7 +41,6 @@ _BUFFER_BYTES: Final = 32 * KiB
 _LETTING_GO_MS: Final = 250
 """Granian's threads let go of their last objects a moment after its end. An interpreter that ends
 meanwhile takes the process down with them. Other libraries may have threads too, which stay."""
-_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
 def refuse_workers(count: int) -> None:
@@ -154,8 +154,7 @@ def serve(
 ) -> int:
     """Serves until a signal ends it, whose number it gives. `ready` gets the server, which knows
     its addresses; `told` is called when the end begins."""
-    # A thread that waits for the interpreter gets it within half a millisecond, not five.
-    sys.setswitchinterval(0.0005)
+    shorten_switch_interval()
     # What is loaded by now stays: to look through it again and again would hold up every stream.
     gc.collect()
     gc.freeze()
@@ -186,21 +185,20 @@ async def _serve(
             return
         application.end_calls()
 
-    async with Server(application) as server:
-        for number in _SIGNALS:
-            loop.add_signal_handler(number, on_signal, number)
-        ready(server)
-        notify("READY=1", f"STATUS=serving at {server.url}")
-        broken = asyncio.ensure_future(server.until_broken())
-        either: set[asyncio.Future[Any]] = {caught, broken}
-        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
-        if not caught.done():
-            broken.result()
-        told()
-        notify("STOPPING=1", f"STATUS=ending {len(application.calls)} streams")
-        server.close_door()
-        await application.drain()
-        broken.cancel()
+    with SignalHandler(lambda number: loop.call_soon_threadsafe(on_signal, number), loop=loop):
+        async with Server(application) as server:
+            ready(server)
+            notify("READY=1", f"STATUS=serving at {server.url}")
+            broken = asyncio.ensure_future(server.until_broken())
+            either: set[asyncio.Future[Any]] = {caught, broken}
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+            if not caught.done():
+                broken.result()
+            told()
+            notify("STOPPING=1", f"STATUS=ending {len(application.calls)} streams")
+            server.close_door()
+            await application.drain()
+            broken.cancel()
     return caught.result()
 
 

@@ -13,7 +13,7 @@ from torvyn.cli.terminal.glyphs import glyphs_for
 from torvyn.cli.terminal.inline_markdown import QUIET
 from torvyn.cli.terminal.markdown import Markdown
 from torvyn.cli.terminal.word_wrap import Pen, Wrap
-from torvyn.text.control_characters import visible
+from torvyn.text.control_characters import escape_controls
 
 if TYPE_CHECKING:
     from torvyn.cli.inference.reply import Reply
@@ -86,7 +86,7 @@ class Text:
         if self._markdown is not None:
             text = self._markdown.feed(text)
         elif self._is_terminal:
-            text = visible(text)
+            text = escape_controls(text)
         self._write(text)
 
     def _finish(self) -> None:
@@ -118,7 +118,7 @@ class Reasoning:
         self._wrap = Wrap(self._pen, terminal_columns)
 
     def take(self, text: str) -> None:
-        first, *rest = visible(text).replace("\t", "    ").split("\n")
+        first, *rest = escape_controls(text).replace("\t", "    ").split("\n")
         self._wrap.put(first, QUIET)
         for line in rest:
             self._wrap.newline()

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from torvyn.components.config import config_text
 from torvyn.contract import Component, Context
-from torvyn.contract.inspection import is_a, read
+from torvyn.contract.inspection import is_instance, read_attribute
 from torvyn.link.plan import NodePlan
 from torvyn.reactor.runners.async_runner import LoopRunner
 from torvyn.reactor.runners.inline_runner import GuestRunner, InlineRunner
@@ -63,9 +63,9 @@ class Runner(Protocol):
 
 
 def runner_of(node: NodePlan, component: Component, steps: Steps | None = None) -> Runner:
-    config = node.config or config_text(read(component, "config"))
+    config = node.config or config_text(read_attribute(component, "config"))
     if node.run == "inline":
-        kind = GuestRunner if is_a(component, GuestComponent) else InlineRunner
+        kind = GuestRunner if is_instance(component, GuestComponent) else InlineRunner
         return kind(node, component, config)
     if steps is not None:
         return steps.runner(node, component, config)

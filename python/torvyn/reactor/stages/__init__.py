@@ -13,7 +13,7 @@ results. It is written once and runs under every host.
 
 from torvyn._native import Port
 from torvyn.contract import Component
-from torvyn.contract.inspection import has
+from torvyn.contract.inspection import has_attribute
 from torvyn.reactor.stages.elements import ElementProcedure
 from torvyn.reactor.stages.host import Host, run_blocking
 from torvyn.reactor.stages.procedure import Procedure
@@ -26,6 +26,6 @@ __all__ = ["Host", "Procedure", "procedure_of", "run_blocking"]
 def procedure_of(component: Component, role: str, port: Port, host: Host) -> Procedure:
     if role == "source":
         return SourceProcedure(component, role, port, host)
-    if has(component, "stream_function"):
+    if has_attribute(component, "stream_function"):
         return StreamProcedure(component, role, port, host)
     return ElementProcedure(component, role, port, host)

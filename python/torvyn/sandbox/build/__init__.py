@@ -1,7 +1,7 @@
 """Builds guests: source code in C, Python or Rust to WebAssembly components.
 
 build         builds a guest, unless it is up to date
-guest         a guest's folder and its files
+project       a guest's folder and its files
 c_guest       C, compiled by zig
 python_guest  Python, compiled by componentize-py
 rust_guest    Rust, compiled by cargo
