@@ -9,7 +9,7 @@ import pytest
 from watching import SOON_S, Endless, wait_until
 
 import torvyn
-from torvyn.concurrency.handover import BUFFER
+from torvyn.concurrency.sync_reader import BUFFER
 from torvyn.engine import Request, Scripted
 from torvyn.errors import FlowError, LinkError
 from torvyn.manifest import parse

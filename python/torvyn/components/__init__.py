@@ -1,6 +1,13 @@
-"""The built-in components, one file each: `kind_name.py`.
+"""The built-in components, and what they share.
 
-Nothing is imported until a flow asks for it.
+builtin      the components, one file each: `role_name.py`
+spec         the spec of a component: name, summary, options
+config       a node's config as typed options
+json_fields  reads and writes fields of JSON objects
+text_files   opens files for components
+text_guard   what the guards share: options, native form, audit
+
+A component's module is imported when a flow uses it.
 """
 
 from __future__ import annotations
@@ -21,7 +28,7 @@ BUILTINS: Final[dict[str, str]] = {
     "batch": "torvyn.components.builtin.aggregator_batch:Batch",
     "window": "torvyn.components.builtin.aggregator_window:Window",
     "console": "torvyn.components.builtin.sink_console:Console",
-    "response": "torvyn.components.builtin.sink_response:Response",
+    "response": "torvyn.components.builtin.sink_response:ResponseSink",
     "file": "torvyn.components.builtin.sink_file:File",
     "null": "torvyn.components.builtin.sink_null:Null",
     "collect": "torvyn.components.builtin.sink_collect:Collect",

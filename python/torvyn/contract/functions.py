@@ -17,7 +17,7 @@ from collections.abc import (
 from typing import Any, TypeAlias
 
 from torvyn.contract.element import Element
-from torvyn.contract.inspection import class_name, describe, is_class, shown
+from torvyn.contract.inspection import class_name, describe_error, is_class, safe_repr
 from torvyn.contract.roles import (
     Aggregator,
     Component,
@@ -41,7 +41,9 @@ StreamFunction: TypeAlias = (
     Callable[[Iterator[Element]], Iterable[Emission | End]]
     | Callable[[AsyncIterator[Element]], AsyncIterable[Emission | End]]
 )
-Stage: TypeAlias = Component | type[Component] | Items | Callable[[], Items] | StreamFunction
+ComponentLike: TypeAlias = (
+    Component | type[Component] | Items | Callable[[], Items] | StreamFunction
+)
 """What `Flow` makes a node of."""
 
 
@@ -108,7 +110,7 @@ class FunctionSink(Sink):
         self.push = function  # type: ignore[method-assign]
 
 
-class StreamStage(Processor):
+class StreamProcessor(Processor):
     """`def node(stream): for x in stream: yield y`, sync (on a thread) or async (on the loop)."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -164,17 +166,17 @@ def stream(function: StreamFunction) -> Processor:
     """
     if not (inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function)):
         raise _wrong("stream", "a generator function that takes the stream", function)
-    return StreamStage(function)
+    return StreamProcessor(function)
 
 
-def as_component(thing: Stage) -> Component:
+def as_component(thing: ComponentLike) -> Component:
     """What a flow makes of a node that was given to it as an object: see `Flow`."""
     try:
         return _as_component(thing)
     except (ContractError, KeyboardInterrupt):
         raise
     except BaseException as error:
-        message = f"an object of type {class_name(thing)} cannot be looked at: {describe(error)}"
+        message = f"cannot inspect an object of type {class_name(thing)}: {describe_error(error)}"
         raise ContractError("contract.not-a-component", message) from error
 
 
@@ -187,12 +189,12 @@ def _as_component(thing: Any) -> Component:
         return IterableSource(thing)
     takes_stream = _takes_one(thing)
     if inspect.isasyncgenfunction(thing) or inspect.isgeneratorfunction(thing):
-        return StreamStage(thing) if takes_stream else _iterable_source(thing)
+        return StreamProcessor(thing) if takes_stream else _iterable_source(thing)
     if isinstance(thing, (AsyncIterable, Iterable)) and not isinstance(thing, (str, bytes)):
         return _iterable_source(thing)
     raise ContractError(
         "contract.not-a-component",
-        f"{shown(thing)} is not a component",
+        f"{safe_repr(thing)} is not a component",
         hint="give a role class or instance, an iterable, a generator function, or wrap a plain "
         "function with torvyn.filter, torvyn.processor or torvyn.sink",
     )
@@ -206,7 +208,7 @@ def _made(cls: type[Component]) -> Component:
     except BaseException as error:
         raise ContractError(
             "contract.not-a-component",
-            f"`{class_name(cls)}` cannot be made: {describe(error)}",
+            f"`{class_name(cls)}` cannot be made: {describe_error(error)}",
             hint="`__init__` must work without arguments; else give an object",
         ) from error
 

@@ -30,7 +30,7 @@ def is_class(thing: object) -> TypeGuard[type[Any]]:
     return issubclass(type(thing), type)
 
 
-def is_a(thing: object, kind: type[_Kind]) -> TypeGuard[_Kind]:
+def is_instance(thing: object, kind: type[_Kind]) -> TypeGuard[_Kind]:
     """Whether its class is `kind` or derived from it, whatever `__class__` says."""
     return issubclass(type(thing), kind)
 
@@ -41,7 +41,7 @@ def class_name(thing: object) -> str:
     return name
 
 
-def text_of(error: object) -> str:
+def safe_str(error: object) -> str:
     """`str(error)`, which may be a method of the user's that fails."""
     try:
         return str(error)
@@ -49,13 +49,13 @@ def text_of(error: object) -> str:
         return f"<its text cannot be read: __str__ raised {class_name(second)}>"
 
 
-def describe(error: BaseException) -> str:
+def describe_error(error: BaseException) -> str:
     """`ValueError: not a number`, or the class alone when there is no text."""
-    text = text_of(error)
+    text = safe_str(error)
     return f"{class_name(error)}: {text}" if text else class_name(error)
 
 
-def shown(thing: object) -> str:
+def safe_repr(thing: object) -> str:
     """Its `repr`, or its type when that fails."""
     try:
         text = repr(thing)
@@ -64,12 +64,12 @@ def shown(thing: object) -> str:
     return text if len(text) <= 200 else f"{text[:200]}..."
 
 
-def module_of(cls: type[Any]) -> Any:
+def module_name(cls: type[Any]) -> Any:
     """The name of the module that defines a class."""
     return _vars_of(cls).get("__module__")
 
 
-def static(cls: type[Any], name: str, default: Any = None) -> Any:
+def class_attribute(cls: type[Any], name: str, default: Any = None) -> Any:
     """An attribute as it was written in a class or one of its bases; no code of theirs runs."""
     for base in _mro_of(cls):
         space = _vars_of(base)
@@ -80,14 +80,14 @@ def static(cls: type[Any], name: str, default: Any = None) -> Any:
 
 def defines(thing: object, name: str) -> bool:
     """Whether its class, or one of its bases, has an attribute of that name."""
-    return static(thing if is_class(thing) else type(thing), name, _ABSENT) is not _ABSENT
+    return class_attribute(thing if is_class(thing) else type(thing), name, _ABSENT) is not _ABSENT
 
 
-def has(thing: object, name: str) -> bool:
-    return read(thing, name, _ABSENT) is not _ABSENT
+def has_attribute(thing: object, name: str) -> bool:
+    return read_attribute(thing, name, _ABSENT) is not _ABSENT
 
 
-def read(thing: object, name: str, default: Any = _REQUIRED) -> Any:
+def read_attribute(thing: object, name: str, default: Any = _REQUIRED) -> Any:
     """An attribute of a component; raises `ContractError` when its own code raises."""
     try:
         if default is not _REQUIRED:
@@ -113,22 +113,22 @@ def _unreadable(thing: object, name: str, error: BaseException, is_defined: bool
     hint = f"`{name}` is read when the flow is linked or starts; it must not raise"
     if not is_defined:
         hint = "`__getattr__` must raise AttributeError for names that it does not know"
-    message = f"reading `{name}` of `{class_name(thing)}` raised {describe(error)}"
+    message = f"reading `{name}` of `{class_name(thing)}` raised {describe_error(error)}"
     return ContractError("contract.bad-attribute", message, hint=hint)
 
 
-def text_attribute(component: object, name: str) -> str | None:
+def read_text_attribute(component: object, name: str) -> str | None:
     """An attribute that is a str, or None when nothing is set."""
-    value = read(component, name, None)
+    value = read_attribute(component, name, None)
     if value is None or type(value) is str:
         return value
     message = f"`{name}` of `{class_name(component)}` is {_shown(value)}, not a str"
     raise ContractError("contract.bad-attribute", message)
 
 
-def method_of(component: object, name: str) -> Any:
+def bound_method(component: object, name: str) -> Any:
     """A bound method; raises `ContractError` when there is something else under its name."""
-    method = read(component, name)
+    method = read_attribute(component, name)
     if not callable(method):
         message = f"`{name}` of `{class_name(component)}` is {_shown(method)}, not a method"
         raise ContractError("contract.bad-attribute", message)
@@ -137,7 +137,7 @@ def method_of(component: object, name: str) -> Any:
 
 def iterator_of(component: object) -> Any:
     """What `__iter__` of a source gives; raises `ContractError` when that is no iterator."""
-    made = method_of(component, "__iter__")()
+    made = bound_method(component, "__iter__")()
     if not defines(made, "__next__"):
         hint = "write `yield` in `__iter__`, or return `iter(...)` of what you have"
         raise _no_iterator("__iter__", "an iterator", made, hint)
@@ -146,7 +146,7 @@ def iterator_of(component: object) -> Any:
 
 def async_iterator_of(component: object) -> Any:
     """The same for `__aiter__`."""
-    made = method_of(component, "__aiter__")()
+    made = bound_method(component, "__aiter__")()
     if not defines(made, "__anext__"):
         if inspect.iscoroutine(made):
             made.close()
@@ -168,7 +168,7 @@ def _article(name: str) -> str:
     return f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {name}"
 
 
-def attach(component: object, node: object) -> None:
+def set_node(component: object, node: object) -> None:
     """Sets the running node of a component, also of one that does not let itself be changed."""
     try:
         component._node = node  # type: ignore[attr-defined]
@@ -176,7 +176,7 @@ def attach(component: object, node: object) -> None:
         object.__setattr__(component, "_node", node)
 
 
-def attach_context(component: object, context: object) -> None:
+def set_context(component: object, context: object) -> None:
     """The same for what all elements of the flow share."""
     try:
         component._context = context  # type: ignore[attr-defined]

@@ -1,9 +1,18 @@
-"""Link: a flow as it was written -> a Plan, with every name resolved and nothing started.
+"""Link: a manifest or a program to a Plan, with every name resolved and nothing started.
 
-draft     what an author wrote, in a file or in a program     plan     what the reactor runs
-loading   names -> component classes                          isolate  private imports
-nodes     role, ports, run mode of one node                   flow     a draft -> a Plan
-topology  the rules of the graph                              project  a file -> Plans
+draft             a flow as its author wrote it
+project           the flows of a manifest to Plans
+flow_linker       a flow to a Plan
+node_linker       one node: component, role, ports, run mode
+component_loader  names to component classes
+component_traits  what link reads from a component without starting it
+private_imports   each component folder is a package of its own
+defaults          defaults from the settings
+option_values     validates options
+error_policy      `on_error` and where dead letters go
+checks            the rules that a flow is checked against
+plan              the Plan
+render            the Plan for people
 """
 
 from torvyn.link.component_loader import instantiate

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
-from torvyn.contract.inspection import is_a
+from torvyn.contract.inspection import is_instance
 from torvyn.errors import LinkError, Location
 from torvyn.link.checks.requests import check_requests
 from torvyn.link.checks.router_ports import check_router_ports
@@ -98,7 +98,9 @@ class FlowLinker:
         if overrides:
             override(configs, overrides, draft.name, self._problems)
         handlings = {node.name: self._handling(node) for node in draft.nodes.values()}
-        named = [node.component for node in draft.nodes.values() if is_a(node.component, str)]
+        named = [
+            node.component for node in draft.nodes.values() if is_instance(node.component, str)
+        ]
         if named:
             self._library.warm(named)
         fed = {edge.target for edge in draft.edges}

@@ -9,7 +9,14 @@ from torvyn.components import ENGINES
 from torvyn.components.config import parse_config
 from torvyn.components.spec import Spec
 from torvyn.contract import INTERFACES, ROLES, Component
-from torvyn.contract.inspection import class_name, is_class, module_of, read, shown, text_attribute
+from torvyn.contract.inspection import (
+    class_name,
+    is_class,
+    module_name,
+    read_attribute,
+    read_text_attribute,
+    safe_repr,
+)
 from torvyn.contract.roles import METHODS
 from torvyn.errors import ContractError, Location
 from torvyn.link.checks.grants import granted
@@ -69,7 +76,7 @@ class NodeLinker:
         path = f"flow.{self._flow}.nodes.{draft.name}"
         part, role = found.component, role_of(found.component)
         if config is None and not is_class(part):
-            config = read(part, "config")
+            config = read_attribute(part, "config")
         self._check_interface(draft, part, role, path, problems)
         ports = self._ports(draft, part, role, config, problems)
         return NodePlan(
@@ -78,7 +85,7 @@ class NodeLinker:
             component=found.ref,
             config=self._config(draft, part, config, path, problems),
             run=self._run(draft, part, role, path, problems),
-            unit=value_of(NODE, "unit", draft, path, problems) or text_attribute(part, "unit"),
+            unit=value_of(NODE, "unit", draft, path, problems) or read_text_attribute(part, "unit"),
             ports=(*ports, ERROR) if handling.keeps_letters else ports,
             on_error=handling.policy,
             location=draft.location,
@@ -129,14 +136,14 @@ class NodeLinker:
         given = draft.component
         if isinstance(given, Component):
             name = class_name(given)
-            target = f"{module_of(type(given))}:{name}"
+            target = f"{module_name(type(given))}:{name}"
             return Found(ComponentRef("object", name, target, given), given)
         place = place_of(draft, "component", f"{path}.component")
         if isinstance(given, str):
             if not given:
                 return None
             return self._library.find(given, place, problems, has_input=has_input)
-        problems.add("link.component-unknown", f"{shown(given)} is not a component", place)
+        problems.add("link.component-unknown", f"{safe_repr(given)} is not a component", place)
         return None
 
     def _check_interface(
@@ -159,11 +166,11 @@ class NodeLinker:
         self, draft: NodeDraft, part: Part, config: Any, path: str, problems: Problems
     ) -> str:
         """The config as text. A built-in says now what is wrong with it, not when it starts."""
-        spec = read(part, "spec", None)
+        spec = read_attribute(part, "spec", None)
         try:
             if isinstance(spec, Spec):
                 options = parse_config(spec, config)
-                check = read(part, "check_options", None)
+                check = read_attribute(part, "check_options", None)
                 if check is not None:
                     check(options)
             return config_text(config)
@@ -205,7 +212,7 @@ class NodeLinker:
             return "inline"
         if not calls.is_guest:
             check_signatures(part, role, is_async, draft, path, problems)
-        run = draft.run or text_attribute(part, "run") or ("async" if is_async else "inline")
+        run = draft.run or read_text_attribute(part, "run") or ("async" if is_async else "inline")
         wrong = _wrong_run(run, calls, part)
         if wrong is not None:
             message, hint = wrong

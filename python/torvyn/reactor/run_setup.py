@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 from torvyn.components.builtin.sink_file import File
 from torvyn.contract import Component, Context
-from torvyn.contract.inspection import is_a
+from torvyn.contract.inspection import is_instance
 from torvyn.contract.request_roles import RequestProcessor, RequestSource
 from torvyn.link import instantiate
 from torvyn.link.plan import NodePlan, Plan
 from torvyn.reactor.failures import raise_start_failure
 from torvyn.reactor.runners import Runner, runner_of
 from torvyn.sandbox.audit import Audit
-from torvyn.sandbox.component import Allowance, GuestComponent
+from torvyn.sandbox.component import GuestComponent, GuestLimits
 
 if TYPE_CHECKING:
     from torvyn.reactor.runners.stepped_runner import Steps
@@ -36,28 +36,28 @@ def make_runners(plan: Plan, audit: Audit, steps: Steps | None = None) -> list[R
 def _connect_request(runners: list[Runner]) -> None:
     """An engine with an input finds there the texts of a request, and the rest of it here."""
     components = [runner.component for runner in runners]
-    source = next((one for one in components if is_a(one, RequestSource)), None)
+    source = next((one for one in components if is_instance(one, RequestSource)), None)
     for component in components:
-        if is_a(component, RequestProcessor):
+        if is_instance(component, RequestProcessor):
             component.request_source = source
 
 
 def _component(plan: Plan, node: NodePlan, audit: Audit) -> Component:
     component = instantiate(node.component)
-    if is_a(component, GuestComponent):
-        component.allow(_allowance(plan, node, audit))
-    if is_a(component, File) and plan.secrets:
+    if is_instance(component, GuestComponent):
+        component.set_limits(_guest_limits(plan, node, audit))
+    if is_instance(component, File) and plan.secrets:
         component.redact = plan.redact
     return component
 
 
-def _allowance(plan: Plan, node: NodePlan, audit: Audit) -> Allowance:
+def _guest_limits(plan: Plan, node: NodePlan, audit: Audit) -> GuestLimits:
     init_timeout_s = node.init_timeout_s
-    return Allowance(
+    return GuestLimits(
         node.name,
         max_memory_bytes=node.max_memory_bytes,
         call_timeout_s=node.call_timeout_s,
-        init_timeout_s=Allowance.DEFAULT_INIT_S if init_timeout_s is None else init_timeout_s,
+        init_timeout_s=GuestLimits.DEFAULT_INIT_S if init_timeout_s is None else init_timeout_s,
         teardown_timeout_s=plan.runtime.teardown_timeout_s,
         fuel=node.fuel,
         seed=node.seed,

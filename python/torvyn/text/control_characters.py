@@ -17,6 +17,6 @@ CONTROLS: Final = {code: f"\\x{code:02x}" for code in _C0_AND_C1 if chr(code) no
 """For `str.translate`: all that a terminal obeys, except tabs and line ends."""
 
 
-def visible(text: str) -> str:
+def escape_controls(text: str) -> str:
     """The text as a terminal may get it."""
     return text.translate(CONTROLS)

@@ -11,7 +11,14 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from torvyn.text.failures import vocabulary_invalid, vocabulary_unsupported
-from torvyn.text.token_bytes import METASPACE, Spelled, byte_fallback, byte_level, each, encode
+from torvyn.text.token_bytes import (
+    METASPACE,
+    VocabularyData,
+    byte_fallback,
+    byte_level,
+    each,
+    encode,
+)
 
 Tokens = list[str | bytes | None]
 
@@ -21,7 +28,7 @@ _CLEANED: Final = (
 )  # fmt: skip
 
 
-class Decoding:
+class TokenDecoder:
     """Tokens on their way to bytes: `rest` as they are, `first` as they begin a text."""
 
     def __init__(self, tokens: list[str | None]) -> None:
@@ -44,8 +51,8 @@ class Decoding:
             raise vocabulary_unsupported(f"{kind} after the tokens are joined")
         step(self, decoder)
 
-    def spelled(self, special: list[int]) -> Spelled:
-        return Spelled(
+    def result(self, special: list[int]) -> VocabularyData:
+        return VocabularyData(
             _bytes(self.rest),
             special,
             first=None if self.first is None else _bytes(self.first),
@@ -116,15 +123,15 @@ class Decoding:
         )
 
 
-_STEPS: Final[dict[str, Callable[[Decoding, dict[str, Any]], None]]] = {
-    "Sequence": Decoding.sequence,
-    "ByteLevel": Decoding.byte_level,
-    "ByteFallback": Decoding.byte_fallback,
-    "Fuse": Decoding.fuse,
-    "Replace": Decoding.replace,
-    "Strip": Decoding.strip_ends,
-    "Metaspace": Decoding.metaspace,
-    "WordPiece": Decoding.word_piece,
+_STEPS: Final[dict[str, Callable[[TokenDecoder, dict[str, Any]], None]]] = {
+    "Sequence": TokenDecoder.sequence,
+    "ByteLevel": TokenDecoder.byte_level,
+    "ByteFallback": TokenDecoder.byte_fallback,
+    "Fuse": TokenDecoder.fuse,
+    "Replace": TokenDecoder.replace,
+    "Strip": TokenDecoder.strip_ends,
+    "Metaspace": TokenDecoder.metaspace,
+    "WordPiece": TokenDecoder.word_piece,
 }
 
 

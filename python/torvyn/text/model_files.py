@@ -15,18 +15,18 @@ from torvyn.text.failures import (
     vocabulary_too_large,
     vocabulary_unsupported,
 )
-from torvyn.text.token_bytes import METASPACE, Spelled, Until, byte_fallback, byte_level
+from torvyn.text.token_bytes import METASPACE, Until, VocabularyData, byte_fallback, byte_level
 
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)
 _SPACE: Final = METASPACE.encode()
 
 
-def spell_sentencepiece(data: bytes) -> Spelled:
+def parse_sentencepiece(data: bytes) -> VocabularyData:
     """What `SentencePieceProcessor.decode` gives, piece by piece."""
     try:
         pieces, unknown, dummy, extra, is_suffix, denormalizes = read_sentencepiece(data)
     except VocabularyFault as fault:
-        raise _complaint(fault) from None
+        raise _vocabulary_error(fault) from None
     if is_suffix or denormalizes:
         rule = "treat_whitespace_as_suffix" if is_suffix else "denormalizer"
         raise vocabulary_unsupported(f"the model has a {rule}")
@@ -36,15 +36,17 @@ def spell_sentencepiece(data: bytes) -> Spelled:
     special = [id for id, (_, kind) in enumerate(pieces) if kind == CONTROL]
     until: Until = "text" if extra else "taken"
     first = _without_space([piece for piece, _ in pieces], tokens) if dummy or extra else None
-    return Spelled(tokens, special, first, until, replace_each_byte=True, special_separates=True)
+    return VocabularyData(
+        tokens, special, first, until, replace_each_byte=True, special_separates=True
+    )
 
 
-def spell_gguf(path: Path) -> Spelled:
+def parse_gguf(path: Path) -> VocabularyData:
     """What llama.cpp's detokenizer gives, token by token."""
     try:
         model, tokens, kinds, prefix = read_gguf(path)
     except VocabularyFault as fault:
-        raise _complaint(fault) from None
+        raise _vocabulary_error(fault) from None
     kinds = kinds or [NORMAL] * len(tokens)
     if len(kinds) != len(tokens):
         raise vocabulary_invalid(f"{len(tokens)} tokens, but types for {len(kinds)}")
@@ -52,11 +54,11 @@ def spell_gguf(path: Path) -> Spelled:
     special = [id for id, kind in enumerate(kinds) if kind in hidden]
     typed = [*zip(tokens, kinds, strict=True)]
     if model == "gpt2":
-        return Spelled([_byte_level(*pair) for pair in typed], special)
+        return VocabularyData([_byte_level(*pair) for pair in typed], special)
     if model == "llama":
-        spelled: list[bytes | None] = [_piece(*pair) for pair in typed]
-        first = None if prefix is False else _without_space(tokens, spelled)
-        return Spelled(spelled, special, first, "taken", replace_each_byte=True)
+        pieces: list[bytes | None] = [_piece(*pair) for pair in typed]
+        first = None if prefix is False else _without_space(tokens, pieces)
+        return VocabularyData(pieces, special, first, "taken", replace_each_byte=True)
     raise vocabulary_unsupported(f"the tokenizer of this GGUF file is {model!r}")
 
 
@@ -84,7 +86,7 @@ def _byte_level(token: bytes, kind: int) -> bytes:
         return token
 
 
-def _complaint(fault: VocabularyFault) -> TextError:
+def _vocabulary_error(fault: VocabularyFault) -> TextError:
     kind, reason = fault.args
     kinds = {"too-large": vocabulary_too_large, "unsupported": vocabulary_unsupported}
     return kinds.get(kind, vocabulary_invalid)(reason)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from torvyn.text.failures import vocabulary_invalid
-from torvyn.text.token_bytes import MAX_TOKENS, Spelled, encode
+from torvyn.text.token_bytes import MAX_TOKENS, VocabularyData, encode
 
 _TEKKEN_NAMES: Final = (
     "<unk>", "<s>", "</s>", "[INST]", "[/INST]", "[AVAILABLE_TOOLS]", "[/AVAILABLE_TOOLS]",
@@ -21,11 +21,11 @@ _LAST_UNNAMED: Final = 7
 """The last version of such files. A later one without names is broken, and its ids mean others."""
 
 
-def spell_tiktoken(data: bytes, special: Mapping[str, int]) -> Spelled:
+def parse_tiktoken(data: bytes, special: Mapping[str, int]) -> VocabularyData:
     """Lines of a token in base64 and its rank. The file does not hold the special tokens."""
     ranks = dict(_lines(data))
     signs = {id: name.encode() for name, id in special.items()}
-    return Spelled(_table(ranks | signs), sorted(signs))
+    return VocabularyData(_table(ranks | signs), sorted(signs))
 
 
 def _lines(data: bytes) -> Iterator[tuple[int, bytes]]:
@@ -41,7 +41,7 @@ def is_tekken(data: dict[str, Any]) -> bool:
     return isinstance(data.get("vocab"), list) and isinstance(data.get("config"), dict)
 
 
-def spell_tekken(data: dict[str, Any]) -> Spelled:
+def parse_tekken(data: dict[str, Any]) -> VocabularyData:
     """The special tokens come first; after them, as many of the vocabulary as the config says."""
     config, vocab = data["config"], data["vocab"]
     specials, size = config.get("default_num_special_tokens"), config.get("default_vocab_size")
@@ -53,7 +53,7 @@ def spell_tekken(data: dict[str, Any]) -> Spelled:
         tokens[specials + rank] = _from_base64(
             str(entry.get("token_bytes")).encode(), f"rank {rank}"
         )
-    return Spelled(_table(tokens), [*range(specials)])
+    return VocabularyData(_table(tokens), [*range(specials)])
 
 
 def _tekken_specials(data: dict[str, Any], count: int) -> Iterator[tuple[int, str]]:

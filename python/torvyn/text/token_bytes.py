@@ -20,7 +20,7 @@ Until = Literal["token", "taken", "text"]
 
 
 @dataclass(slots=True)
-class Spelled:
+class VocabularyData:
     """The arguments of a `Vocabulary`, as a reader of a file found them."""
 
     tokens: list[bytes | None]
@@ -42,13 +42,13 @@ def _byte_alphabet() -> dict[int, str]:
 
 
 _ALPHABET: Final = _byte_alphabet()
-_SPELLED: Final = re.compile("[" + re.escape("".join(map(chr, _ALPHABET))) + "]*")
+_ENCODED: Final = re.compile("[" + re.escape("".join(map(chr, _ALPHABET))) + "]*")
 _FALLBACK: Final = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 
 
 def byte_level(token: str) -> bytes:
     """A token of byte-level BPE; one with a letter outside the alphabet is text as it stands."""
-    if _SPELLED.fullmatch(token):
+    if _ENCODED.fullmatch(token):
         return token.translate(_ALPHABET).encode("latin-1")
     return encode(token)
 
@@ -66,7 +66,7 @@ def encode(token: str) -> bytes:
         raise vocabulary_invalid(f"the token {token!r} is no text") from None
 
 
-def in_order(pairs: Iterable[tuple[int, str]]) -> list[str | None]:
+def tokens_by_id(pairs: Iterable[tuple[int, str]]) -> list[str | None]:
     """Tokens by id, with None for ids between; the later of two with one id stays."""
     known = dict(pairs)
     if not known:

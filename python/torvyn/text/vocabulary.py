@@ -19,7 +19,7 @@ from torvyn.text.failures import (
     vocabulary_too_large,
     vocabulary_unreadable,
 )
-from torvyn.text.token_bytes import MAX_TOKENS, Spelled
+from torvyn.text.token_bytes import MAX_TOKENS, VocabularyData
 
 Format = Literal["tokenizer.json", "tekken", "sentencepiece", "gguf", "tiktoken"]
 
@@ -40,7 +40,7 @@ class Vocabulary(TokenTable):
 
     def __new__(cls, tokens: Iterable[bytes | None], special: Iterable[int] = ()) -> Self:
         """A vocabulary of these tokens; `special` are the ids of signs that are no text."""
-        return cls._of(Spelled([*tokens], [*special]))
+        return cls._of(VocabularyData([*tokens], [*special]))
 
     @classmethod
     def load(
@@ -59,24 +59,24 @@ class Vocabulary(TokenTable):
             raise ValueError(f"format is one of {', '.join(get_args(Format))}, not {format!r}")
         file = _find(Path(path))
         try:
-            return cls._of(_spell(file, format, special_tokens or {}))
+            return cls._of(_read_vocabulary(file, format, special_tokens or {}))
         except TextError as error:
             raise error.at(Location(str(file))) from error.__cause__
         except OSError as error:
             raise vocabulary_unreadable(file, error.strerror or str(error)) from error
 
     @classmethod
-    def _of(cls, spelled: Spelled) -> Self:
-        if len(spelled.tokens) > MAX_TOKENS:
-            raise vocabulary_too_large(f"{len(spelled.tokens)} tokens, more than {MAX_TOKENS}")
-        return super().__new__(cls, **_fields(spelled))
+    def _of(cls, data: VocabularyData) -> Self:
+        if len(data.tokens) > MAX_TOKENS:
+            raise vocabulary_too_large(f"{len(data.tokens)} tokens, more than {MAX_TOKENS}")
+        return super().__new__(cls, **_fields(data))
 
     def __repr__(self) -> str:
         return f"<Vocabulary of {len(self)} ids>"
 
 
-def _fields(spelled: Spelled) -> dict[str, Any]:
-    return {name: getattr(spelled, name) for name in Spelled.__slots__}
+def _fields(data: VocabularyData) -> dict[str, Any]:
+    return {name: getattr(data, name) for name in VocabularyData.__slots__}
 
 
 def _find(path: Path) -> Path:
@@ -87,7 +87,9 @@ def _find(path: Path) -> Path:
     raise vocabulary_missing(path)
 
 
-def _spell(file: Path, format: Format | None, special_tokens: Mapping[str, int]) -> Spelled:
+def _read_vocabulary(
+    file: Path, format: Format | None, special_tokens: Mapping[str, int]
+) -> VocabularyData:
     from torvyn.text import model_files, rank_files
 
     with file.open("rb") as stream:
@@ -96,13 +98,13 @@ def _spell(file: Path, format: Format | None, special_tokens: Mapping[str, int])
     if special_tokens and kind != "tiktoken":
         raise ValueError(f"special_tokens belongs to tiktoken files; this one is {kind}")
     if kind == "gguf":
-        return model_files.spell_gguf(file)
+        return model_files.parse_gguf(file)
     data = _read(file)
     if kind == "tiktoken":
-        return rank_files.spell_tiktoken(data, special_tokens)
+        return rank_files.parse_tiktoken(data, special_tokens)
     if kind == "sentencepiece":
-        return model_files.spell_sentencepiece(data)
-    return _spell_json(_parse(data))
+        return model_files.parse_sentencepiece(data)
+    return _parse_json_vocabulary(_parse(data))
 
 
 def _format(file: Path, head: bytes) -> Format:
@@ -114,12 +116,12 @@ def _format(file: Path, head: bytes) -> Format:
     return "tokenizer.json" if head.lstrip().startswith(b"{") else "sentencepiece"
 
 
-def _spell_json(data: dict[str, Any]) -> Spelled:
+def _parse_json_vocabulary(data: dict[str, Any]) -> VocabularyData:
     from torvyn.text import rank_files
-    from torvyn.text.tokenizer_json import spell_tokenizer_json
+    from torvyn.text.tokenizer_json import parse_tokenizer_json
 
     return (
-        rank_files.spell_tekken(data) if rank_files.is_tekken(data) else spell_tokenizer_json(data)
+        rank_files.parse_tekken(data) if rank_files.is_tekken(data) else parse_tokenizer_json(data)
     )
 
 

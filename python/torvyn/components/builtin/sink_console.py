@@ -14,7 +14,7 @@ from torvyn.components.config import parse_config
 from torvyn.components.spec import Option, Spec
 from torvyn.contract import Element, Sink
 from torvyn.errors import Fatal, Unavailable
-from torvyn.text.control_characters import visible
+from torvyn.text.control_characters import escape_controls
 
 SPEC = Spec(
     name="console",
@@ -48,7 +48,7 @@ class Console(Sink):
     def push(self, element: Element) -> None:
         text = element.text_lossy()
         if self._is_terminal:
-            text = visible(text)
+            text = escape_controls(text)
         try:
             self._print(f"{self._prefix}{text}{self._end}")
         except BrokenPipeError as error:

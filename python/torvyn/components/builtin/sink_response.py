@@ -25,7 +25,7 @@ component = "response"
 )
 
 
-class Response(Console):
+class ResponseSink(Console):
     spec: ClassVar[Spec] = SPEC
 
     def init(self, config: str) -> None:

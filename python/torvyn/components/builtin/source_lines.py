@@ -75,7 +75,7 @@ class Lines(Source):
             return line
 
     @property
-    def may_be_left(self) -> bool:
+    def may_be_abandoned(self) -> bool:
         """Whether a read is waiting that only the other end of standard input can finish."""
         return not self._is_ours and self._busy.locked()
 

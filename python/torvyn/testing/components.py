@@ -13,7 +13,7 @@ Item = str | bytes | Output | Pending | End | Exception
 class ScriptedSource(Source):
     """Plays a script: what it lists is sent, `PENDING` waits, `End` ends, an exception is raised.
 
-    With text only it has a native twin, which `parts="native"` runs in its place; a twin does not
+    With text only it has a native twin, which `variant="native"` runs in its place; a twin does not
     keep `sent` and `signals`.
     """
 
@@ -98,19 +98,19 @@ class StallingSink(CollectingSink):
     def __init__(self, after: int = 0) -> None:
         super().__init__()
         self.after = after
-        self.stalled = False
+        self.is_stalled = False
 
     def init(self, config: str) -> None:
         super().init(config)
-        self.stalled = False
+        self.is_stalled = False
 
     def push(self, element: Element) -> Signal | None:
         self.elements.append(element)
-        self.stalled = len(self.elements) == self.after + 1
-        return Signal.PAUSE if self.stalled else None
+        self.is_stalled = len(self.elements) == self.after + 1
+        return Signal.PAUSE if self.is_stalled else None
 
     def release(self, after: int | None = None) -> None:
         """Goes on: for good, or until so many more were taken."""
         self.after = -1 if after is None else len(self.elements) + after
-        self.stalled = False
+        self.is_stalled = False
         self.resume()

@@ -1,6 +1,6 @@
 """A component of a test as text that a guest makes it of again: classes and functions by source.
 
-What cannot travel (a lock, a generator, an open flow) is said in `CannotTravel`.
+What cannot travel (a lock, a generator, an open flow) is said in `NotSerializable`.
 """
 
 from __future__ import annotations
@@ -18,9 +18,14 @@ from functools import lru_cache
 from typing import Any, Final
 
 from torvyn.contract import Component
-from torvyn.testing import rebuild
+from torvyn.testing import rebuild_source
 
-INSIDE: Final = ("torvyn.contract", "torvyn.errors", "torvyn.testing.parts", rebuild.__name__)
+INSIDE: Final = (
+    "torvyn.contract",
+    "torvyn.errors",
+    "torvyn.testing.components",
+    rebuild_source.__name__,
+)
 """Modules that the guest has; with the standard library, what need not be packed."""
 
 CONTAINERS: Final = (list, dict, set)
@@ -28,7 +33,7 @@ CONTAINERS: Final = (list, dict, set)
 Definition = ast.FunctionDef | ast.Lambda | ast.ClassDef
 
 
-class CannotTravel(TypeError):
+class NotSerializable(TypeError):
     """The component holds something that exists only here."""
 
 
@@ -44,7 +49,7 @@ def pack(component: Component) -> tuple[str, list[Any]]:
         packer.dump(captured)
     except (pickle.PicklingError, TypeError, AttributeError, OSError) as error:
         name = type(component).__name__
-        raise CannotTravel(f"`{name}` cannot run in a guest: {error}") from error
+        raise NotSerializable(f"`{name}` cannot run in a guest: {error}") from error
     return base64.b85encode(target.getvalue()).decode(), captured
 
 
@@ -76,7 +81,7 @@ class _Packer(pickle.Pickler):
         name = "_lambda" if isinstance(node, ast.Lambda) else node.name
         defaults = (getattr(thing, "__defaults__", None), getattr(thing, "__kwdefaults__", None))
         made = (source, name, known, node.lineno)
-        return rebuild.make, made, (names, *defaults), None, None, rebuild.fill
+        return rebuild_source.make, made, (names, *defaults), None, None, rebuild_source.fill
 
 
 def _is_inside(thing: Any) -> bool:
@@ -96,13 +101,13 @@ def _definition(thing: Any) -> tuple[Definition, str]:
     """The part of the file that defines a function or class, and its text."""
     file = inspect.getsourcefile(thing)
     if file is None:
-        raise CannotTravel(f"`{thing.__qualname__}` has no source")
+        raise NotSerializable(f"`{thing.__qualname__}` has no source")
     found = [node for node in ast.walk(_tree(file)) if _is_that(node, thing)]
     if len(found) != 1:
-        raise CannotTravel(f"`{thing.__qualname__}` is found {len(found)} times in its file")
+        raise NotSerializable(f"`{thing.__qualname__}` is found {len(found)} times in its file")
     node: Any = found[0]
     if any(isinstance(inner, ast.Nonlocal) for inner in ast.walk(node)):
-        raise CannotTravel(f"`{thing.__qualname__}` assigns to a name outside itself")
+        raise NotSerializable(f"`{thing.__qualname__}` assigns to a name outside itself")
     if isinstance(node, ast.ClassDef):
         return node, ast.unparse(node)
     # Defaults go along as the values they have.

@@ -18,7 +18,7 @@ from torvyn.errors import TorvynError
 Unwritable = Callable[[str], TorvynError]
 
 
-class Journal:
+class AuditLog:
     """Without a place to write to (`none`), nothing is written."""
 
     def __init__(self, to: str, file: str, logger: logging.Logger) -> None:
@@ -29,7 +29,7 @@ class Journal:
         self._has_failed = False
 
     @property
-    def is_kept(self) -> bool:
+    def is_enabled(self) -> bool:
         return self._to != "none"
 
     def open(self, unwritable: Unwritable) -> None:
@@ -55,7 +55,7 @@ class Journal:
         self.close()
 
     def write(self, **fields: Any) -> None:
-        if not self.is_kept:
+        if not self.is_enabled:
             return
         now = datetime.now(UTC).isoformat(timespec="microseconds")
         # Whatever a terminal would obey is escaped.

@@ -1,6 +1,6 @@
 """The same component in the hands of another runner: a thread, an event loop, or native code.
 
-A test that runs over all `PARTS` shows that a stage does the same wherever it runs.
+A test that runs over all `VARIANTS` shows that a stage does the same wherever it runs.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import Any, Final
 from torvyn.contract import ROLES, Component, End
 from torvyn.contract.roles import METHODS
 from torvyn.link.component_traits import calls_of, role_of
-from torvyn.testing.parts import ScriptedSource
+from torvyn.testing.components import ScriptedSource
 
-PARTS: Final = ("python", "thread", "async", "native")
+VARIANTS: Final = ("python", "thread", "async", "native")
 """`python`: inline, no native code. `thread`, `async`: each stage on its own. `native`: inline,
 native where a twin exists."""
 
@@ -23,34 +23,34 @@ WASM: Final = "wasm"
 them all is not in the cache."""
 
 
-def as_parts(component: Component, parts: str) -> Component:
-    """The component as one of `PARTS`. What is async or reads a stream stays as it is."""
-    if parts not in (*PARTS, WASM):
-        raise ValueError(f"`parts` is one of {', '.join((*PARTS, WASM))}, not {parts!r}")
-    if parts == "native" and isinstance(component, ScriptedSource):
+def as_variant(component: Component, variant: str) -> Component:
+    """The component as one of `VARIANTS`. What is async or reads a stream stays as it is."""
+    if variant not in (*VARIANTS, WASM):
+        raise ValueError(f"`variant` is one of {', '.join((*VARIANTS, WASM))}, not {variant!r}")
+    if variant == "native" and isinstance(component, ScriptedSource):
         return _native_script(component)
     calls = calls_of(component, role_of(component))
-    if parts == "native" or calls.is_async is not False or calls.reads_stream:
+    if variant == "native" or calls.is_async is not False or calls.reads_stream:
         return component
-    if parts == WASM:
+    if variant == WASM:
         return _sandboxed(component)
-    if parts == "async":
+    if variant == "async":
         is_iterated = component.role == "source" and hasattr(component, "__iter__")
         twin = _ITERATED if is_iterated else _ASYNC[component.role]
         made: Component = twin(component)
         return made
     component.native_stage = None  # type: ignore[attr-defined]
-    if parts == "thread":
+    if variant == "thread":
         component.run = "thread"
     return component
 
 
 def _sandboxed(component: Component) -> Component:
-    """A guest; built-in parts have native code of their own, and a thread is asked for by name."""
+    """A guest, unless the component has native code or must run on a thread."""
     if component.run == "thread" or getattr(component, "native_stage", None) is not None:
         return component
     # Late: it brings the sandbox along.
-    from torvyn.testing.sandbox_twin import as_guest
+    from torvyn.testing.sandbox_variant import as_guest
 
     return as_guest(component)
 

@@ -28,7 +28,7 @@ _SKIPPED: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Guest:
+class GuestProject:
     """A component's folder, to be built."""
 
     name: str
@@ -47,16 +47,16 @@ class Guest:
         return self.target.with_suffix(".json")
 
     @property
-    def written(self) -> list[Path]:
+    def source_files(self) -> list[Path]:
         """The files that its author wrote."""
         suffixes, skipped = _WRITTEN[self.language], _SKIPPED[self.language]
         found = (path for path in self.folder.rglob("*") if path.suffix in suffixes)
         return sorted(p for p in found if not skipped & set(p.relative_to(self.folder).parts[:-1]))
 
     @property
-    def written_digest(self) -> str:
+    def source_digest(self) -> str:
         digest = hashlib.sha256(repr((self.name, self.entry)).encode())
-        for path in self.written:
+        for path in self.source_files:
             data = path.read_bytes()
             digest.update(f"{path.relative_to(self.folder)} {len(data)} ".encode() + data)
         return digest.hexdigest()
@@ -66,20 +66,20 @@ class Guest:
         """Whether it was built here, of other files than those that are there now."""
         try:
             stamp: Any = json.loads(self.stamp.read_text())
-            return stamp.get("written", "") not in ("", self.written_digest)
+            return stamp.get("written", "") not in ("", self.source_digest)
         except (OSError, ValueError, AttributeError, KeyError):
             return False
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class ComponentBinary:
     """A component as bytes, with the name of its world."""
 
     component: bytes
     world: str
 
 
-def language_of(folder: Path) -> str | None:
+def detect_language(folder: Path) -> str | None:
     """The language of a component's folder, by the file in it."""
     for language, entry in ENTRIES.items():
         if (folder / entry).is_file():
@@ -87,13 +87,13 @@ def language_of(folder: Path) -> str | None:
     return None
 
 
-def shown(path: Path) -> str:
+def display_path(path: Path) -> str:
     """A path as a person would write it: relative when it is below the current folder."""
     relative = os.path.relpath(path)
     return str(path) if relative.startswith("..") else relative
 
 
-def toolchain_missing(guest: Guest, tool: str, extra: str) -> MissingError:
+def toolchain_missing(guest: GuestProject, tool: str, extra: str) -> MissingError:
     return MissingError(
         "sandbox.toolchain-missing",
         f"component `{guest.name}` needs `{tool}` to be built, which is not installed",
@@ -101,11 +101,11 @@ def toolchain_missing(guest: Guest, tool: str, extra: str) -> MissingError:
     )
 
 
-def source_missing(guest: Guest) -> ContractError:
+def source_missing(guest: GuestProject) -> ContractError:
     *others, last = (f"`{entry}`" for entry in ENTRIES.values())
     wanted = f"{', '.join(others)} or {last}"
     return ContractError(
         "sandbox.source-missing",
-        f"component `{guest.name}` has nothing to build in `{shown(guest.folder)}`",
+        f"component `{guest.name}` has nothing to build in `{display_path(guest.folder)}`",
         hint=f"its folder holds {wanted}",
     )

@@ -20,15 +20,15 @@ from typing import Any, Final
 
 from torvyn.contract import Component
 from torvyn.sandbox.component import GuestComponent, guest_class
-from torvyn.testing.parcel import CONTAINERS, pack
-from torvyn.testing.universal_guest import any_part
+from torvyn.testing.serialized_component import CONTAINERS, pack
+from torvyn.testing.universal_guest import universal_guest
 
 MEMORY_BYTES: Final = 64 << 20
 """An interpreter wants more than tests allow for what a component holds."""
 _MARK: Final = "\x1e"
 
 
-class SandboxedTwin(GuestComponent):
+class SandboxVariant(GuestComponent):
     """Stands in for a component of a test, and keeps it told."""
 
     original: Component
@@ -44,11 +44,11 @@ class SandboxedTwin(GuestComponent):
 
     def init(self, config: str) -> None:
         self._letters = Letters()
-        allowed = self.allowance
+        allowed = self.limits
         assert allowed is not None
         grants = (*allowed.grants, f"filesystem:read:{self._letters.folder}")
         memory_bytes = max(allowed.max_memory_bytes, MEMORY_BYTES)
-        self.allowance = replace(allowed, grants=grants, max_memory_bytes=memory_bytes)
+        self.limits = replace(allowed, grants=grants, max_memory_bytes=memory_bytes)
         super().init(json.dumps([self.parcel, str(self._letters.folder), config]))
 
     def teardown(self) -> None:
@@ -63,7 +63,7 @@ class SandboxedTwin(GuestComponent):
 
 
 def as_guest(component: Component) -> Component:
-    """The component as a guest; raises `CannotTravel` for one that must stay here."""
+    """The component as a guest; raises `NotSerializable` for one that must stay here."""
     parcel, captured = pack(component)
     twin: Any = _twin_class(component.role)()
     twin.original, twin.parcel, twin.captured = component, parcel, captured
@@ -75,7 +75,7 @@ def as_guest(component: Component) -> Component:
 
 @lru_cache(maxsize=8)
 def _twin_class(role: str) -> type[GuestComponent]:
-    return guest_class(any_part(), role, role=role, kind=SandboxedTwin)
+    return guest_class(universal_guest(), role, role=role, kind=SandboxVariant)
 
 
 class Letters:
@@ -109,7 +109,7 @@ class Courier:
 
 
 def _hear(
-    reference: weakref.ref[SandboxedTwin],
+    reference: weakref.ref[SandboxVariant],
     pages: list[str],
     printer: Callable[[str, str, bool], None],
     channel: str,
@@ -129,7 +129,7 @@ def _hear(
             _apply(twin, *report)
 
 
-def _apply(twin: SandboxedTwin, changes: list[tuple[Any, str, Any]], asked: list[str]) -> None:
+def _apply(twin: SandboxVariant, changes: list[tuple[Any, str, Any]], asked: list[str]) -> None:
     state = vars(twin.original)
     for key, what, value in changes:
         here: Any = twin.captured[key] if isinstance(key, int) else state.get(key)
