@@ -7,9 +7,18 @@ import time
 from typing import Any
 
 import pytest
-from misbehaving import FRAMES, TEXT, Speaker, failing
+from faulty_server import FRAMES, TEXT, FaultyServer, failing
 
-from torvyn.client import AsyncClient, Busy, Client, Denied, Failed, Refused, ServerError, TooSlow
+from torvyn.client import (
+    AsyncClient,
+    Client,
+    InternalServerError,
+    InvalidRequestError,
+    PermissionDeniedError,
+    RequestTimeoutError,
+    ServerBusyError,
+    ServerError,
+)
 from torvyn.errors import Fatal, Internal, InvalidInput, TorvynError, Unavailable
 from torvyn.protocol import ErrorFrame
 
@@ -21,7 +30,7 @@ def told(code: str = "transport.x", **more: Any) -> str:
 async def refusal(status: int, body: str = "", **headers: str) -> ServerError:
     turn = {"status": status, "body": body, "headers": headers}
     async with (
-        Speaker(script=[turn]).serving() as server,
+        FaultyServer(script=[turn]).serving() as server,
         AsyncClient(server.url, key="s3cret", retries=0) as client,
     ):
         with pytest.raises(ServerError) as caught:
@@ -32,16 +41,16 @@ async def refusal(status: int, body: str = "", **headers: str) -> ServerError:
 @pytest.mark.parametrize(
     ("status", "kind", "whose"),
     [
-        (400, Refused, InvalidInput),
-        (401, Denied, Fatal),
-        (404, Refused, InvalidInput),
-        (408, TooSlow, TorvynError),
-        (413, Refused, InvalidInput),
-        (429, Busy, Unavailable),
-        (500, Failed, Internal),
-        (502, Busy, Unavailable),
-        (503, Busy, Unavailable),
-        (504, TooSlow, TorvynError),
+        (400, InvalidRequestError, InvalidInput),
+        (401, PermissionDeniedError, Fatal),
+        (404, InvalidRequestError, InvalidInput),
+        (408, RequestTimeoutError, TorvynError),
+        (413, InvalidRequestError, InvalidInput),
+        (429, ServerBusyError, Unavailable),
+        (500, InternalServerError, Internal),
+        (502, ServerBusyError, Unavailable),
+        (503, ServerBusyError, Unavailable),
+        (504, RequestTimeoutError, TorvynError),
     ],
 )
 async def test_a_status_is_an_exception_with_the_servers_words(
@@ -69,25 +78,25 @@ async def test_a_proxys_own_words_are_shown_without_controls_and_keys(body: str)
 async def test_a_redirect_is_not_followed() -> None:
     error = await refusal(302, Location="http://127.0.0.1:1/")
 
-    assert (type(error), error.status) == (Refused, 302)
+    assert (type(error), error.status) == (InvalidRequestError, 302)
 
 
 async def test_a_busy_server_is_asked_again() -> None:
     busy = {"status": 429, "headers": {"Retry-After": "0"}}
     async with (
-        Speaker(script=[busy, {"status": 503}, {}]).serving() as server,
+        FaultyServer(script=[busy, {"status": 503}, {}]).serving() as server,
         AsyncClient(server.url) as client,
     ):
         assert (await client.stream("Hi").complete()).text == TEXT
 
-    assert server.asked == ["POST /v1/streams"] * 3
+    assert server.request_lines == ["POST /v1/streams"] * 3
 
 
 async def test_a_server_that_wants_more_time_than_there_is_is_not_waited_for() -> None:
     busy = {"status": 429, "headers": {"Retry-After": "3600"}}
     began_s = time.monotonic()
-    async with Speaker(script=[busy]).serving() as server, AsyncClient(server.url) as client:
-        with pytest.raises(Busy) as caught:
+    async with FaultyServer(script=[busy]).serving() as server, AsyncClient(server.url) as client:
+        with pytest.raises(ServerBusyError) as caught:
             await client.stream("Hi").begin()
 
     assert caught.value.retry_after_s == 3600
@@ -97,7 +106,7 @@ async def test_a_server_that_wants_more_time_than_there_is_is_not_waited_for() -
 @pytest.mark.parametrize("status", [400, 401, 500, 502])
 async def test_no_other_refusal_is_asked_again(status: int) -> None:
     async with (
-        Speaker(script=[{"status": status}]).serving() as server,
+        FaultyServer(script=[{"status": status}]).serving() as server,
         AsyncClient(server.url) as client,
     ):
         with pytest.raises(ServerError):
@@ -112,17 +121,17 @@ async def test_no_other_refusal_is_asked_again(status: int) -> None:
 @pytest.mark.parametrize(
     ("code", "retryable", "kind"),
     [
-        ("engine.upstream-down", True, Busy),
-        ("transport.failed", False, Failed),
-        ("reactor.deadline-exceeded", False, TooSlow),
-        ("engine.context-full", False, Refused),
+        ("engine.upstream-down", True, ServerBusyError),
+        ("transport.failed", False, InternalServerError),
+        ("reactor.deadline-exceeded", False, RequestTimeoutError),
+        ("engine.context-full", False, InvalidRequestError),
     ],
 )
 async def test_an_error_frame_is_given_as_a_frame_and_raised_by_text(
     code: str, retryable: bool, kind: type[ServerError]
 ) -> None:
     frames = failing(code, retryable=retryable)
-    async with Speaker(frames).serving() as server, AsyncClient(server.url) as client:
+    async with FaultyServer(frames).serving() as server, AsyncClient(server.url) as client:
         seen = [frame async for frame in client.stream("Hi")]
         stream, got = client.stream("Hi"), []
         with pytest.raises(kind) as caught:
@@ -137,10 +146,10 @@ async def test_an_error_frame_is_given_as_a_frame_and_raised_by_text(
 
 async def test_complete_raises_what_broke_the_answer() -> None:
     async with (
-        Speaker(failing("transport.failed")).serving() as server,
+        FaultyServer(failing("transport.failed")).serving() as server,
         AsyncClient(server.url) as client,
     ):
-        with pytest.raises(Failed, match="it broke"):
+        with pytest.raises(InternalServerError, match="it broke"):
             await client.stream("Hi").complete()
 
 
@@ -149,10 +158,10 @@ async def test_complete_raises_what_broke_the_answer() -> None:
 
 async def test_what_is_no_event_stream_is_told() -> None:
     turn = {"status": 200, "body": "<html>Welcome</html>"}
-    async with Speaker(script=[turn]).serving() as server, AsyncClient(server.url) as client:
-        with pytest.raises(Internal, match="`text/plain`, no events") as caught:
+    async with FaultyServer(script=[turn]).serving() as server, AsyncClient(server.url) as client:
+        with pytest.raises(Internal, match="`text/plain` instead of `text/event-stream`") as caught:
             await client.stream("Hi").begin()
-        with pytest.raises(Internal, match="no JSON"):
+        with pytest.raises(Internal, match="not valid JSON"):
             await client.models()
 
     assert caught.value.code == "client.garbage"
@@ -160,8 +169,8 @@ async def test_what_is_no_event_stream_is_told() -> None:
 
 async def test_an_event_that_is_no_frame_is_told() -> None:
     turn = {"then": b"data: {]\n\n"}
-    async with Speaker(FRAMES, [turn]).serving() as server, AsyncClient(server.url) as client:
-        with pytest.raises(Internal, match="no frame") as caught:
+    async with FaultyServer(FRAMES, [turn]).serving() as server, AsyncClient(server.url) as client:
+        with pytest.raises(Internal, match="not a valid frame") as caught:
             await client.stream("Hi", stateful=True).complete()
 
     assert caught.value.code == "client.garbage"
@@ -177,12 +186,12 @@ def test_no_server_is_told_at_once() -> None:
 
 async def test_a_refused_stream_stays_refused() -> None:
     async with (
-        Speaker(script=[{"status": 400}, {}]).serving() as server,
+        FaultyServer(script=[{"status": 400}, {}]).serving() as server,
         AsyncClient(server.url) as client,
     ):
         stream = client.stream("Hi")
         for _ in range(2):
-            with pytest.raises(Refused):
+            with pytest.raises(InvalidRequestError):
                 await stream.begin()
 
     assert len(server.requests) == 1

@@ -45,7 +45,7 @@ _TYPES: Final = {
 }
 
 
-class Refusal(InvalidInput):
+class Rejection(InvalidInput):
     """A request that is not taken, and the status that says so."""
 
     def __init__(
@@ -62,8 +62,8 @@ class Refusal(InvalidInput):
         self.headers = dict(headers or {})
 
 
-def busy(retry_after_s: int = 1) -> Refusal:
-    return Refusal(
+def busy(retry_after_s: int = 1) -> Rejection:
+    return Rejection(
         429,
         "transport.busy",
         "as many answers are being made as this server makes at a time",
@@ -72,34 +72,34 @@ def busy(retry_after_s: int = 1) -> Refusal:
     )
 
 
-def shutting_down() -> Refusal:
+def shutting_down() -> Rejection:
     message = "the server is shutting down"
-    return Refusal(503, "transport.shutting-down", message, headers={"retry-after": "5"})
+    return Rejection(503, "transport.shutting-down", message, headers={"retry-after": "5"})
 
 
-def unknown_stream() -> Refusal:
+def unknown_stream() -> Rejection:
     message = "there is no stream of that id; it may have ended, or is not kept"
     hint = "`stateful` answers are kept for a while"
-    return Refusal(404, "transport.stream-unknown", message, hint=hint)
+    return Rejection(404, "transport.stream-unknown", message, hint=hint)
 
 
-def unknown_flow() -> Refusal:
+def unknown_flow() -> Rejection:
     message = "no answer of that id is made now or was made lately"
     hint = "`/flows` lists them; the latest are kept"
-    return Refusal(404, "transport.instance-unknown", message, hint=hint)
+    return Rejection(404, "transport.instance-unknown", message, hint=hint)
 
 
-def bad_message(kind: str) -> Refusal:
-    return Refusal(400, "transport.bad-message", f"what was sent is no {kind}")
+def bad_message(kind: str) -> Rejection:
+    return Rejection(400, "transport.bad-message", f"what was sent is no {kind}")
 
 
-def unread(after_s: float) -> Refusal:
+def unread(after_s: float) -> Rejection:
     message = f"nothing was read for {after_s:g} s"
     hint = "`write_timeout` of `[serve]` is the limit"
-    return Refusal(408, "transport.unread", message, hint=hint)
+    return Rejection(408, "transport.unread", message, hint=hint)
 
 
-def told(error: Exception) -> TorvynError:
+def client_error(error: Exception) -> TorvynError:
     """The error that clients are told of. Its cause is the error itself, where the log has more to
     say than a client may read."""
     if isinstance(error, TorvynError) and not isinstance(error, BugError):
@@ -120,7 +120,7 @@ def log_failure(shown: TorvynError, raised: Exception, request_id: str) -> None:
 
 
 def status_of(error: TorvynError) -> int:
-    if isinstance(error, Refusal):
+    if isinstance(error, Rejection):
         return error.status
     if error.code in _BY_CODE:
         return _BY_CODE[error.code]
@@ -132,19 +132,19 @@ def status_of(error: TorvynError) -> int:
 
 
 def is_retryable(error: TorvynError) -> bool:
-    if isinstance(error, Refusal):
+    if isinstance(error, Rejection):
         return error.status in (408, 429, 503)
     return isinstance(error, ComponentError) and isinstance(error, (Unavailable, DeadlineExceeded))
 
 
-def own_body(error: TorvynError, message: str) -> dict[str, Any]:
+def torvyn_error_body(error: TorvynError, message: str) -> dict[str, Any]:
     body: dict[str, Any] = {"code": error.code, "message": message}
     if error.hint:
         body["hint"] = error.hint
     return {"error": {**body, "retryable": is_retryable(error)}}
 
 
-def openai_body(error: TorvynError, message: str) -> dict[str, Any]:
+def openai_error_body(error: TorvynError, message: str) -> dict[str, Any]:
     status = status_of(error)
     kind = "server_error" if status >= 500 else _TYPES.get(status, "invalid_request_error")
     code = "model_not_found" if error.code == "transport.flow-unknown" else error.code

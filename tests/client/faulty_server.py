@@ -1,5 +1,5 @@
-"""A small server that speaks the contract of streams, and misbehaves as it is told: it refuses,
-falls silent, repeats, skips, and cuts connections after so many bytes."""
+"""A small server with scripted faults: it rejects requests, hangs, repeats or skips frames, and
+cuts connections after a number of bytes."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ TEXT = "".join(WORDS)
 
 
 def failing(code: str, *, retryable: bool = False) -> tuple[Frame, ...]:
-    """Half an answer, then what went wrong."""
+    """Half an answer, then an error."""
     error = ErrorFrame(3, code, "it broke", retryable)
     return (*FRAMES[:2], error, EndFrame(4, (Finish(0, "error"),), Usage(3, 2)))
 
 
 def blocks(frames: Sequence[Frame]) -> list[bytes]:
-    """The start, then the frames, as events."""
-    wire = Encoder("torvyn", "sse", id=ID, flow="chat", created=1, epoch=EPOCH)
-    return [wire.start(), *(wire.encode(frame) for frame in frames)]
+    """The start frame, then the frames, as events."""
+    encoder = Encoder("torvyn", "sse", id=ID, flow="chat", created=1, epoch=EPOCH)
+    return [encoder.start(), *(encoder.encode(frame) for frame in frames)]
 
 
-class Speaker:
-    """`script` says what each connection in turn does: `cut` after so many bytes, `status` with
-    `headers` and `body`, `hang` after its bytes, `then` these bytes first, `late` when the test
-    lets it. The last one is kept."""
+class FaultyServer:
+    """`script` has one entry per connection, and the last one repeats: `cut` the connection after
+    that many bytes, answer `status` with `headers` and `body`, `hang` after the bytes, send the
+    bytes of `then` first, or answer `late`, when the test sets `may_answer`."""
 
     def __init__(self, frames: Sequence[Frame] = FRAMES, script: Sequence[Mapping[str, Any]] = ()):
         self.blocks = blocks(frames)
@@ -45,20 +45,20 @@ class Speaker:
         self.tls: ssl.SSLContext | None = None
         self.connected = asyncio.Event()
         self.left = asyncio.Event()
-        self.asking = asyncio.Event()
+        self.received = asyncio.Event()
         self.may_answer = asyncio.Event()
 
     @property
-    def asked(self) -> list[str]:
-        """Every request: its method, path and from where it wanted to go on."""
-        told = [(r.method, r.path_qs, r.headers.get("Last-Event-ID")) for r in self.requests]
-        return [" ".join(part for part in one if part) for one in told]
+    def request_lines(self) -> list[str]:
+        """The method, path and last event id of every request."""
+        lines = [(r.method, r.path_qs, r.headers.get("Last-Event-ID")) for r in self.requests]
+        return [" ".join(part for part in line if part) for line in lines]
 
     @asynccontextmanager
     async def serving(self) -> AsyncIterator[Self]:
         app = web.Application()
-        app.router.add_post("/v1/streams", self._speak)
-        app.router.add_get("/v1/streams/{id}", self._speak)
+        app.router.add_post("/v1/streams", self._stream)
+        app.router.add_get("/v1/streams/{id}", self._stream)
         app.router.add_delete("/v1/streams/{id}", self._end)
         app.router.add_get("/{path:.*}", self._plain)
         runner = web.AppRunner(app, shutdown_timeout=0.1, handler_cancellation=True)
@@ -77,16 +77,16 @@ class Speaker:
             return {}
         return self.script.pop(0) if len(self.script) > 1 else self.script[0]
 
-    async def _speak(self, request: web.Request) -> web.StreamResponse:
+    async def _stream(self, request: web.Request) -> web.StreamResponse:
         self.requests.append(request)
         if request.method == "POST":
             self.bodies.append(await request.json())
         turn = self._turn()
-        self.asking.set()
+        self.received.set()
         if turn.get("late"):
             await self.may_answer.wait()
         if "status" in turn:
-            return _plainly(turn)
+            return _plain_response(turn)
         after = int((request.headers.get("Last-Event-ID") or "k3-0").rpartition("-")[2])
         after += turn.get("off_by", 0)
         data = turn.get("then", b"") + b"".join([self.blocks[0], *self.blocks[1 + max(0, after) :]])
@@ -117,10 +117,10 @@ class Speaker:
 
     async def _plain(self, request: web.Request) -> web.Response:
         self.requests.append(request)
-        return _plainly({"status": 200, "body": "{}", **self._turn()})
+        return _plain_response({"status": 200, "body": "{}", **self._turn()})
 
 
-def _plainly(turn: Mapping[str, Any]) -> web.Response:
+def _plain_response(turn: Mapping[str, Any]) -> web.Response:
     if turn["status"] == 204:
         return web.Response(status=204)
     body = turn.get("body", "")

@@ -15,8 +15,8 @@ from torvyn.protocol import traceparent
 from torvyn.transport import request_body
 from torvyn.transport.frame_sender import Outlet
 from torvyn.transport.multiplex import client_message
-from torvyn.transport.multiplex.channel import Channel, Strand
-from torvyn.transport.refusal import Refusal, own_body, shutting_down, unknown_stream
+from torvyn.transport.multiplex.channel import Channel, ChannelStream
+from torvyn.transport.rejection import Rejection, shutting_down, torvyn_error_body, unknown_stream
 
 if TYPE_CHECKING:
     from torvyn.transport.application import Application
@@ -30,7 +30,7 @@ Work = Coroutine[Any, Any, None]
 Close = Callable[[], Awaitable[None]]
 
 
-class Conversation:
+class Multiplexer:
     """`hold` once; meanwhile `take` is given what the client says."""
 
     def __init__(
@@ -40,17 +40,17 @@ class Conversation:
         self.application = application
         self.channel = channel
         self._traceparent = traceparent
-        self.strands: dict[str, Strand] = {}
+        self.strands: dict[str, ChannelStream] = {}
         """Those that can be spoken of, by the ids that the client gave them."""
-        self._running: set[Strand] = set()
+        self._running: set[ChannelStream] = set()
         """Those, and such whose last is on its way."""
         self.outlet = Outlet(
             channel, application.settings, lambda: channel.note("heartbeat"), self._end
         )
-        self.ended: Refusal | None = None
+        self.ended: Rejection | None = None
         """Why it ended, where that was not its client's doing."""
         self._over = asyncio.Event()
-        self._ending: Callable[[], Refusal] | None = None
+        self._ending: Callable[[], Rejection] | None = None
         self._saying: asyncio.Future[None] | None = None
 
     async def hold(self, reading: Work, close: Close | None = None) -> None:
@@ -88,14 +88,14 @@ class Conversation:
     async def refuse(self, raised: Exception, stream_id: str | None = None) -> None:
         """Says what did not become a stream, or does not go on as one."""
         error, words = self.application.explained(raised, self.channel.request_id)
-        body = own_body(error, words)["error"]
+        body = torvyn_error_body(error, words)["error"]
         await self.outlet.deliver(self.channel.note("refused", stream_id, **body))
 
     def drain(self) -> None:
         """The server ends: what runs may end by itself, and with it the channel."""
         self.dismiss(shutting_down)
 
-    def dismiss(self, reason: Callable[[], Refusal]) -> None:
+    def dismiss(self, reason: Callable[[], Rejection]) -> None:
         """Nothing more is begun; it ends with the last stream."""
         self._ending = self._ending or reason
         self._settle()
@@ -108,9 +108,9 @@ class Conversation:
     # What can be said
 
     def _start(self, stream_id: str, message: Mapping[str, Any]) -> None:
-        wanted = request_body.own(client_message.body(message))
+        request = request_body.parse_torvyn(client_message.body(message))
         strand = self._new(stream_id, message)
-        self._go(strand, self.application.answer(strand, wanted))
+        self._go(strand, self.application.answer(strand, request))
 
     def _resume(self, stream_id: str, message: Mapping[str, Any]) -> None:
         id, after = client_message.answer_id(message), client_message.text(message, "after")
@@ -140,18 +140,18 @@ class Conversation:
 
     # The streams
 
-    def _new(self, stream_id: str, message: Mapping[str, Any]) -> Strand:
+    def _new(self, stream_id: str, message: Mapping[str, Any]) -> ChannelStream:
         if self._ending is not None:
             raise self._ending()
         if stream_id in self.strands:
             words = f"a stream {stream_id!r} runs on this connection"
             hint = "an id can be used again when its stream has ended"
-            raise Refusal(409, "transport.stream-id-taken", words, hint=hint)
+            raise Rejection(409, "transport.stream-id-taken", words, hint=hint)
         if len(self._running) >= MOST_STREAMS:
             words = f"{MOST_STREAMS} streams run on this connection, and that is the limit"
-            raise Refusal(429, "transport.channel-full", words, hint="open another connection")
+            raise Rejection(429, "transport.channel-full", words, hint="open another connection")
         settings = self.application.settings
-        strand = Strand(
+        strand = ChannelStream(
             self.channel,
             self.outlet,
             stream_id,
@@ -163,7 +163,7 @@ class Conversation:
         self.strands[stream_id] = strand
         return strand
 
-    def _go(self, strand: Strand, work: Work) -> None:
+    def _go(self, strand: ChannelStream, work: Work) -> None:
         def went(task: asyncio.Future[None]) -> None:
             work.close()  # it was never begun, should the task have been cancelled before
             self._unlist(strand)
@@ -176,7 +176,7 @@ class Conversation:
         strand.task = asyncio.ensure_future(self._run(strand, work))
         strand.task.add_done_callback(went)
 
-    async def _run(self, strand: Strand, work: Work) -> None:
+    async def _run(self, strand: ChannelStream, work: Work) -> None:
         # Of this task's context alone.
         traceparent.CURRENT.set(traceparent.begin(self._traceparent, self.application.sample_rate))
         try:
@@ -185,18 +185,18 @@ class Conversation:
             self._unlist(strand)
             await self.refuse(error, strand.stream_id)
 
-    def _unlist(self, strand: Strand) -> None:
+    def _unlist(self, strand: ChannelStream) -> None:
         """Whoever hears of its end may use its id again."""
         if self.strands.get(strand.stream_id) is strand:
             del self.strands[strand.stream_id]
 
-    def _strand(self, stream_id: str) -> Strand:
+    def _strand(self, stream_id: str) -> ChannelStream:
         strand = self.strands.get(stream_id)
         if strand is None:
             raise unknown_stream()
         return strand
 
-    def _call(self, strand: Strand) -> Call | None:
+    def _call(self, strand: ChannelStream) -> Call | None:
         """What is made for it; None while it waits, and for who only watches."""
         id = strand.answer_id
         return None if id is None else self.application.call(id, strand.caller)
@@ -208,19 +208,19 @@ class Conversation:
             call.cancel() if is_cancelled else call.stop()
             strand.hurry()
         elif strand.answer_id is None:
-            self._drop(strand, Refusal(409, "transport.stream-left", _LEFT))
+            self._drop(strand, Rejection(409, "transport.stream-left", _LEFT))
 
-    def _drop(self, strand: Strand, reason: Refusal) -> None:
+    def _drop(self, strand: ChannelStream, reason: Rejection) -> None:
         """No more of it comes here: it never began, or goes on without this client."""
         strand.dropped = reason
         strand.leave()
         if strand.task is not None:
             strand.task.cancel()
 
-    def _withheld(self, strand: Strand) -> None:
+    def _withheld(self, strand: ChannelStream) -> None:
         seconds = self.application.settings.write_timeout_s
         words = f"the client granted no frame for {seconds:g} s"
-        reason = Refusal(408, "transport.credit-withheld", words, hint="`credit` grants frames")
+        reason = Rejection(408, "transport.credit-withheld", words, hint="`credit` grants frames")
         call = self._call(strand)
         if call is not None and call.wire is strand:
             call.fail(reason)
@@ -263,11 +263,11 @@ class Conversation:
 
 _LEFT: Final = "no more of it comes, as the client asked"
 _VERBS: Final = {
-    "start": Conversation._start,
-    "stop": Conversation._stop,
-    "cancel": Conversation._stop,
-    "update": Conversation._update,
-    "credit": Conversation._credit,
-    "resume": Conversation._resume,
-    "observe": Conversation._observe,
+    "start": Multiplexer._start,
+    "stop": Multiplexer._stop,
+    "cancel": Multiplexer._stop,
+    "update": Multiplexer._update,
+    "credit": Multiplexer._credit,
+    "resume": Multiplexer._resume,
+    "observe": Multiplexer._observe,
 }

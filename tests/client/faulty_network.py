@@ -1,4 +1,4 @@
-"""A network that fails: connections go through here, and are cut where the test says."""
+"""A TCP proxy that cuts connections where a test tells it to."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from contextlib import asynccontextmanager
 from typing import Self
 
 
-class Network:
-    """`cuts` says after how many bytes of the server's the next connections end; then none does."""
+class FaultyNetwork:
+    """`cuts` lists after how many bytes from the server the next connections end."""
 
     def __init__(self, port: int) -> None:
         self._port = port
         self.cuts: list[int] = []
         self.connections = 0
         self._open: set[asyncio.StreamWriter] = set()
-        self._held: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
 
     @asynccontextmanager
     async def up(self) -> AsyncIterator[Self]:
@@ -28,19 +28,19 @@ class Network:
         finally:
             server.close()
             self.cut()
-            if self._held:
-                await asyncio.wait(self._held, timeout=5)
+            if self._tasks:
+                await asyncio.wait(self._tasks, timeout=5)
 
     def cut(self) -> None:
-        """Every connection that is open, now."""
+        """Cuts every open connection now."""
         for writer in list(self._open):
             writer.transport.abort()
 
     async def _connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
         if (task := asyncio.current_task()) is not None:
-            self._held.add(task)
-            task.add_done_callback(self._held.discard)
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
         left = self.cuts.pop(0) if self.cuts else None
         try:
             there, away = await asyncio.open_connection("127.0.0.1", self._port)
