@@ -6,4 +6,6 @@ connection_pool   HTTP connections, one pool per loop
 context_managers  `with` and `async with` for objects that have `close`
 require_asyncio   rejects event loops that are not asyncio's
 process_exit      the end of the process, as daemon threads see it
+signals           handlers for SIGINT and SIGTERM
+thread_switching  how soon a waiting thread gets the interpreter
 """
