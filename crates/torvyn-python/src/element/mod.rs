@@ -114,7 +114,9 @@ impl PyElement {
             (Data::Bytes(bytes.clone().unbind()), ContentName::BINARY)
         } else {
             let kind = data.get_type().name()?;
-            return Err(PyTypeError::new_err(format!("the data of an element must be str or bytes, not {kind}")));
+            return Err(PyTypeError::new_err(format!(
+                "the data of an element must be str or bytes, not {kind}"
+            )));
         };
         let content_type = match content_type.filter(|name| !name.is_empty()) {
             Some(name) => content_name(name)?,
