@@ -115,7 +115,9 @@ impl PyElement {
             (Data::Bytes(bytes.clone().unbind()), ContentName::BINARY)
         } else {
             let kind = data.get_type().name()?;
-            return Err(PyTypeError::new_err(format!("an element's data is str or bytes, not {kind}")));
+            return Err(PyTypeError::new_err(format!(
+                "the data of an element must be str or bytes, not {kind}"
+            )));
         };
         let content_type = match content_type.filter(|name| !name.is_empty()) {
             Some(name) => content_name(name)?,
@@ -200,7 +202,7 @@ impl PyElement {
     }
 
     fn __setattr__(&self, name: &str, _value: Bound<'_, PyAny>) -> PyResult<()> {
-        Err(PyAttributeError::new_err(format!("an element is frozen: `{name}` cannot be set")))
+        Err(PyAttributeError::new_err(format!("an element is immutable: cannot set `{name}`")))
     }
 
     fn __richcmp__(&self, other: &Bound<'_, PyAny>, op: CompareOp) -> PyResult<Py<PyAny>> {
@@ -283,7 +285,7 @@ impl PyElement {
 pub fn content_name(name: &str) -> PyResult<ContentName> {
     ContentName::new(name).ok_or_else(|| {
         let (length, longest) = (name.len(), LONGEST_NAME);
-        PyValueError::new_err(format!("a content type is at most {longest} bytes long, not {length}"))
+        PyValueError::new_err(format!("a content type may have at most {longest} bytes, not {length}"))
     })
 }
 

@@ -79,7 +79,7 @@ impl GuardStage {
     }
 
     fn block(&self) -> Step {
-        Step::Block(format!("`{}` has found what it blocks", self.name))
+        Step::Block(format!("`{}` found a match", self.name))
     }
 
     fn take(
