@@ -1,4 +1,4 @@
-"""Attributes in a flow without Python components: its turns run on threads that are not attached to Python."""
+"""Attributes in a flow without Python components, whose turns run detached from Python."""
 
 from __future__ import annotations
 
