@@ -14,7 +14,7 @@ use torvyn_text::holdback::{WordOptions, WordRules};
 
 use crate::component::native_stage::need;
 
-fn wrong(error: &impl ToString) -> PyErr {
+fn invalid_value(error: &impl ToString) -> PyErr {
     PyValueError::new_err(error.to_string())
 }
 
@@ -32,7 +32,7 @@ fn rules(parameters: &Bound<'_, PyDict>) -> PyResult<Rules> {
                 whole: need(parameters, "whole")?,
                 homoglyphs: need(parameters, "homoglyphs")?,
             };
-            Rules::Words(Arc::new(WordRules::new(words, options).map_err(|error| wrong(&error))?))
+            Rules::Words(Arc::new(WordRules::new(words, options).map_err(|error| invalid_value(&error))?))
         }
         "patterns" => {
             let patterns: Vec<String> = need(parameters, "patterns")?;
@@ -41,7 +41,7 @@ fn rules(parameters: &Bound<'_, PyDict>) -> PyResult<Rules> {
         }
         "redact" => {
             let kinds: Vec<String> = need(parameters, "kinds")?;
-            let made = redact_patterns(&kinds).map_err(|error| wrong(&error))?;
+            let made = redact_patterns(&kinds).map_err(|error| invalid_value(&error))?;
             Rules::Patterns(Arc::new(made.map_err(|error| refused(&error))?))
         }
         other => return Err(PyValueError::new_err(format!("no rules `{other}`"))),

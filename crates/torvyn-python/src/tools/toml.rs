@@ -20,11 +20,11 @@ create_exception!(
 pub fn parse_toml<'py>(py: Python<'py>, text: &str) -> PyResult<Bound<'py, PyTuple>> {
     match parse(text) {
         Ok(root) => node(py, &root),
-        Err(error) => Err(raised(&error)),
+        Err(error) => Err(component_error(&error)),
     }
 }
 
-fn raised(error: &Error) -> PyErr {
+fn component_error(error: &Error) -> PyErr {
     let (kind, message, span) = match error {
         Error::Syntax { message, span } => ("syntax", message.as_str(), span),
         Error::TooDeep { span } => ("too-deep", "", span),

@@ -32,14 +32,14 @@ pub fn encode_component<'py>(
         };
         Ok((encode(core, &world)?, world))
     });
-    let (bytes, world) = made.map_err(|error| raised(&error))?;
+    let (bytes, world) = made.map_err(|error| component_error(&error))?;
     Ok((PyBytes::new(py, &bytes), world))
 }
 
 /// World, imports, exports and sizes of a component.
 #[pyfunction]
 pub fn describe_component<'py>(py: Python<'py>, component: &[u8]) -> PyResult<Bound<'py, PyDict>> {
-    let found = py.detach(|| describe(component)).map_err(|error| raised(&error))?;
+    let found = py.detach(|| describe(component)).map_err(|error| component_error(&error))?;
     let fields = PyDict::new(py);
     fields.set_item("world", found.world)?;
     fields.set_item("imports", pairs(found.imports))?;
@@ -58,7 +58,7 @@ pub fn describe_component<'py>(py: Python<'py>, component: &[u8]) -> PyResult<Bo
 /// What a component says of itself.
 #[pyfunction]
 pub fn component_notes(component: &[u8]) -> PyResult<BTreeMap<String, String>> {
-    let found = notes(component).map_err(|error| raised(&error))?;
+    let found = notes(component).map_err(|error| component_error(&error))?;
     Ok(found.into_iter().collect())
 }
 
@@ -76,7 +76,7 @@ pub fn annotate_component<'py>(
 /// The worlds of a project's own WIT; raises `WasmError` of the kind `malformed` when it does not resolve.
 #[pyfunction]
 pub fn wit_worlds(py: Python<'_>, folder: std::path::PathBuf) -> PyResult<Vec<String>> {
-    py.detach(|| torvyn_tools::wit_folder::worlds(&folder)).map_err(|error| raised(&error))
+    py.detach(|| torvyn_tools::wit_folder::worlds(&folder)).map_err(|error| component_error(&error))
 }
 
 /// The built-in WIT files: path and text.
@@ -89,7 +89,7 @@ fn pairs(items: Vec<Item>) -> Vec<(String, Vec<String>)> {
     items.into_iter().map(|item| (item.name, item.functions)).collect()
 }
 
-fn raised(error: &Error) -> PyErr {
+fn component_error(error: &Error) -> PyErr {
     let (kind, message, names) = match error {
         Error::Malformed { message } => ("malformed", message.clone(), Vec::new()),
         Error::NoWorld { interfaces } => ("no-world", String::new(), interfaces.clone()),
