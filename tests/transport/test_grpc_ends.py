@@ -17,7 +17,7 @@ from test_sockets import CEILING_S, Numbering, Watched, peer_of
 from torvyn.engine import Scripted
 from torvyn.errors import MissingError
 from torvyn.protocol import DeltaFrame, EndFrame, ErrorFrame
-from torvyn.transport import Settings, app
+from torvyn.transport import ServerSettings, app
 from torvyn.transport import server as server_module
 from torvyn.transport.server import Server
 
@@ -201,7 +201,7 @@ def test_shutting_down_gives_every_open_call_its_end() -> None:
 
 def test_a_port_that_is_taken_is_said() -> None:
     async def serve_at(port: int) -> None:
-        Server(app({}, Settings(port=0, grpc_port=port)))
+        Server(app({}, ServerSettings(port=0, grpc_port=port)))
 
     with served(Scripted("a"), grpc_port=0) as server:
         port = int(server.grpc.rpartition(":")[2])

@@ -203,7 +203,7 @@ async def test_an_endless_answer_waits_for_its_client() -> None:
         await asyncio.sleep(0.02)
     session = application.sessions.get(client.frames_start_id(), Caller())
     assert session is not None
-    assert session.ring.bytes_from(0) <= 64 * 1024
+    assert session.buffer.bytes_from(0) <= 64 * 1024
     again = resumed(application, client.frames_start_id(), last_id(client))
     await again.until(20)
     assert "".join(set(text_of(client, again))) == "x"

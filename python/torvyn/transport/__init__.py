@@ -1,7 +1,7 @@
 """Transport: services answer requests over HTTP, WebSocket and gRPC.
 
     Application, app  services to an ASGI application, to serve or to mount
-    Settings          addresses and limits
+    ServerSettings    addresses and limits
     serve             the application on a socket, until a signal ends it
 
 application      wires the parts of a server together
@@ -14,7 +14,7 @@ answer_stream    the pieces of an answer to frames
 whole_answer     an answer that does not stream
 wire             where frames go
 frame_sender     sends frames, with heartbeats and write timeouts
-refusal          a request that was not accepted
+rejection        a request that was not accepted
 public_error     what a client may know of an error
 http             routes, bodies, the chat page
 websocket        the WebSocket endpoint
@@ -35,15 +35,15 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from torvyn.transport.application import Application, app
     from torvyn.transport.server import serve
-    from torvyn.transport.settings import Settings
+    from torvyn.transport.settings import ServerSettings
 
-__all__ = ["Application", "Settings", "app", "serve"]
+__all__ = ["Application", "ServerSettings", "app", "serve"]
 
 _HOMES: Final = {
     "Application": "application",
     "app": "application",
     "serve": "server",
-    "Settings": "settings",
+    "ServerSettings": "settings",
 }
 
 

@@ -24,8 +24,8 @@ from torvyn.concurrency.thread_switching import shorten_switch_interval
 from torvyn.errors import MissingError, UsageError
 from torvyn.transport import tls
 from torvyn.transport.application import Application
-from torvyn.transport.http.idle_reaper import Watch
-from torvyn.transport.settings import KiB, Settings
+from torvyn.transport.http.idle_reaper import IdleReaper
+from torvyn.transport.settings import KiB, ServerSettings
 from torvyn.transport.systemd_notify import notify
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def refuse_workers(count: int) -> None:
         )
 
 
-def listen(settings: Settings) -> socket.socket:
+def listen(settings: ServerSettings) -> socket.socket:
     """The socket, listening. Connections inherit its options."""
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     sock = socket.socket(family, socket.SOCK_STREAM)
@@ -75,7 +75,7 @@ def listen(settings: Settings) -> socket.socket:
     return sock
 
 
-def limit(sock: socket.socket, settings: Settings) -> None:
+def limit(sock: socket.socket, settings: ServerSettings) -> None:
     """Small buffers, and an end for peers that take nothing."""
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BYTES)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -101,7 +101,7 @@ class Server:
         # The only way in for a socket of one's own.
         self._granian._init_shared_socket = self._hand_over
         self.grpc = _grpc(application)
-        self._silent = Watch(port, *(() if self.grpc is None else (self.grpc.port,)))
+        self._silent = IdleReaper(port, *(() if self.grpc is None else (self.grpc.port,)))
 
     async def __aenter__(self) -> Self:
         self._threads_before = _native_threads()
@@ -211,7 +211,7 @@ def _native_threads() -> set[int]:
     return threads - {thread.native_id for thread in threading.enumerate()}
 
 
-def _options(settings: Settings) -> dict[str, Any]:
+def _options(settings: ServerSettings) -> dict[str, Any]:
     http = _granian("granian.http")
     return {
         "address": settings.host,

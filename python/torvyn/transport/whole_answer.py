@@ -29,7 +29,7 @@ class Whole(Call):
         if self.failure is not None:
             raise self.failure
         start = StartFrame(self.id, self.flow, self.created)
-        make = chat_body if self.asked.dialect == "openai-chat" else completion_body
+        make = chat_body if self.request.dialect == "openai-chat" else completion_body
         body = make(start, completion.choices, completion.usage)
         assert isinstance(self.wire, HttpWire)
-        await self.wire.exchange.answer(body, headers=ignored_header(self.asked.ignored))
+        await self.wire.exchange.answer(body, headers=ignored_header(self.request.ignored))

@@ -17,7 +17,7 @@ from torvyn.cli.target import manifest_path, set_option, setting_pairs
 if TYPE_CHECKING:
     from torvyn.engine.service.service import Service
     from torvyn.manifest import Manifest, Settings
-    from torvyn.transport import Settings as ServerSettings
+    from torvyn.transport import ServerSettings
     from torvyn.transport.server import Server
 
 EXAMPLE = """\
@@ -94,11 +94,11 @@ def command(
 
 
 def _server_settings(screen: Screen, file: Manifest | None, found: Settings) -> ServerSettings:
-    from torvyn.transport import Settings, tls
+    from torvyn.transport import ServerSettings, tls
     from torvyn.transport.access import key_file
     from torvyn.transport.access.host_check import is_loopback
 
-    settings = Settings.of(
+    settings = ServerSettings.of(
         found, Path(file.file).parent if file is not None else ".", secrets=screen.secrets
     )
     is_secured = bool(tls.options(settings))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from torvyn.engine.request import SHOWN_ID
 from torvyn.errors import MissingError
 from torvyn.sandbox.audit_log import AuditLog
-from torvyn.transport.access.key_limits import Bucket
+from torvyn.transport.access.key_limits import RateLimiter
 
 if TYPE_CHECKING:
     from torvyn.transport.access.caller import Caller
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("torvyn.transport")
 
-_REFUSALS_A_MINUTE: Final = 60
+_REJECTIONS_PER_MINUTE: Final = 60
 
 
 class Audit:
@@ -32,7 +32,7 @@ class Audit:
         self._log = AuditLog(to, file, logger)
         self._log.open(_unwritable)
         self._clock = clock
-        self._refusals = Bucket()
+        self._rejections = RateLimiter()
         self._suppressed = 0
 
     def used(self, caller: Caller, **where: Any) -> None:
@@ -43,7 +43,7 @@ class Audit:
     def refused(self, code: str, key_id: str | None = None, **where: Any) -> None:
         if not self._log.is_enabled:
             return
-        if self._refusals.take(self._clock(), _REFUSALS_A_MINUTE):
+        if self._rejections.take(self._clock(), _REJECTIONS_PER_MINUTE):
             self._suppressed += 1
             return
         suppressed, self._suppressed = self._suppressed, 0

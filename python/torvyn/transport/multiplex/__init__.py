@@ -1,6 +1,6 @@
 """Many streams over one connection: what WebSocket and gRPC sessions share.
 
-conversation    the streams of one channel
+multiplexer     the streams of one channel
 channel         the connection that they share
 client_message  a client's message, parsed
 open_channels   the channels that are open

@@ -2,7 +2,7 @@
 
 metrics      counters and gauges, in Prometheus' format
 histogram    distributions of durations and sizes
-instances    the metrics of all processes on one port
+instances    the answers that run now and that ended recently
 request_log  one line per request
 tracing      one span per answer
 """
