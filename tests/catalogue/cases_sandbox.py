@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from torvyn._native import WasmError
+from torvyn._native import NativeError
 from torvyn.errors import LinkError
 from torvyn.sandbox.audit import Audit
 from torvyn.sandbox.build.build import _write, build
@@ -66,7 +66,9 @@ def missing(_: Path) -> None:
 
 def unfit(_: Path) -> None:
     words = "module requires an import interface named `torvyn:streaming/buffer-allocator@0.1.0`"
-    raise _unfit(GuestProject("guest", Path(), "c"), WasmError("unfit", words, ["content-filter"]))
+    raise _unfit(
+        GuestProject("guest", Path(), "c"), NativeError("unfit", words, ["content-filter"])
+    )
 
 
 PROCESSOR = "import torvyn\nclass A(torvyn.Processor):\n    async def flush(self): ...\n"

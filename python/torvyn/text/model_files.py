@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from torvyn._native import VocabularyFault, read_gguf, read_sentencepiece
+from torvyn._native import FileParser, NativeError
 from torvyn.errors import TextError
 from torvyn.text.failures import (
     vocabulary_invalid,
@@ -24,9 +24,9 @@ _SPACE: Final = METASPACE.encode()
 def parse_sentencepiece(data: bytes) -> VocabularyData:
     """What `SentencePieceProcessor.decode` gives, piece by piece."""
     try:
-        pieces, unknown, dummy, extra, is_suffix, denormalizes = read_sentencepiece(data)
-    except VocabularyFault as fault:
-        raise _vocabulary_error(fault) from None
+        pieces, unknown, dummy, extra, is_suffix, denormalizes = FileParser.sentencepiece(data)
+    except NativeError as error:
+        raise _vocabulary_error(error) from None
     if is_suffix or denormalizes:
         rule = "treat_whitespace_as_suffix" if is_suffix else "denormalizer"
         raise vocabulary_unsupported(f"the model has a {rule}")
@@ -44,9 +44,9 @@ def parse_sentencepiece(data: bytes) -> VocabularyData:
 def parse_gguf(path: Path) -> VocabularyData:
     """What llama.cpp's detokenizer gives, token by token."""
     try:
-        model, tokens, kinds, prefix = read_gguf(path)
-    except VocabularyFault as fault:
-        raise _vocabulary_error(fault) from None
+        model, tokens, kinds, prefix = FileParser.gguf(path)
+    except NativeError as error:
+        raise _vocabulary_error(error) from None
     kinds = kinds or [NORMAL] * len(tokens)
     if len(kinds) != len(tokens):
         raise vocabulary_invalid(f"{len(tokens)} tokens, but types for {len(kinds)}")
@@ -86,7 +86,7 @@ def _byte_level(token: bytes, kind: int) -> bytes:
         return token
 
 
-def _vocabulary_error(fault: VocabularyFault) -> TextError:
-    kind, reason = fault.args
+def _vocabulary_error(error: NativeError) -> TextError:
+    kind, reason = error.args
     kinds = {"too-large": vocabulary_too_large, "unsupported": vocabulary_unsupported}
     return kinds.get(kind, vocabulary_invalid)(reason)
