@@ -76,9 +76,9 @@ def command(
     """
     from torvyn.observe.logs import show_logs
     from torvyn.transport.access.host_check import check_bound
-    from torvyn.transport.server import refuse_workers
+    from torvyn.transport.server import require_one_worker
 
-    refuse_workers(workers)
+    require_one_worker(workers)
     flags = setting_pairs(settings)
     flags |= {f"serve.{name}": value for name, value in given.items() if value is not None}
     file, found = _settings(manifest, engines, flags)
@@ -147,7 +147,7 @@ def _serve(
         number = serve(
             application,
             lambda server: _say_ready(screen, server, services, bool(settings.keys)),
-            lambda: _say_ending(screen, len(application.calls), settings.shutdown_grace_s),
+            lambda: _say_ending(screen, len(application.running.calls), settings.shutdown_grace_s),
         )
     finally:
         for service in services.values():
