@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 from calling import Endless, Gated
-from cutting import Network
+from faulty_network import FaultyNetwork
 from serving import Served, served, wait_for
 
-from torvyn.client import AsyncClient, Client, Refused, ServerError
+from torvyn.client import AsyncClient, Client, InvalidRequestError, ServerError
 from torvyn.client.transports.channel import CREDIT
 from torvyn.engine import Engine, Scripted, Service
 from torvyn.errors import Unavailable
@@ -66,7 +66,7 @@ async def was_left(engine: Any) -> None:
 
 
 async def test_many_streams_share_a_connection(server: Served, transport: str) -> None:
-    async with Network(port_of(server, transport)).up() as network:
+    async with FaultyNetwork(port_of(server, transport)).up() as network:
         async with AsyncClient(network.url, transport=transport) as client:
             asking = (client.stream("Hi", flow="chat").complete() for _ in range(20))
             answers = await asyncio.gather(*asking)
@@ -91,7 +91,7 @@ async def test_what_is_refused_is_typed_and_hurts_nobody_else(
         told = await asyncio.gather(*(one.complete() for one in asked), return_exceptions=True)
         assert await joined(client.stream("Hi", flow="b")) == "B"
 
-    assert [type(error) for error in told] == [Refused, Refused]
+    assert [type(error) for error in told] == [InvalidRequestError, InvalidRequestError]
     assert [error.code for error in told if isinstance(error, ServerError)] == [
         "transport.flow-unknown",
         "engine.request-invalid",
@@ -168,7 +168,7 @@ async def test_whatever_byte_the_network_fails_at_the_text_is_whole(
     server: Served, transport: str, step: int
 ) -> None:
     async with (
-        Network(port_of(server, transport)).up() as network,
+        FaultyNetwork(port_of(server, transport)).up() as network,
         AsyncClient(network.url, transport=transport) as client,
     ):
         for cut in range(600 + step * 30, 2000, 97):
@@ -183,7 +183,7 @@ async def test_a_stateless_stream_that_is_cut_is_an_error(transport: str) -> Non
     engine = Gated()
     with served(engine, grpc_port=0) as server:
         async with (
-            Network(port_of(server, transport)).up() as network,
+            FaultyNetwork(port_of(server, transport)).up() as network,
             AsyncClient(network.url, transport=transport) as client,
             client.stream("Hi") as stream,
         ):

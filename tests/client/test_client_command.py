@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from calling import Gated
-from cutting import Network
+from faulty_network import FaultyNetwork
 from keyed import Keyed
 from serving import Served, served, wait_for
 from terminal import CTRL_C, CTRL_D, Terminal
@@ -78,8 +78,8 @@ def test_each_line_of_a_pipe_is_a_turn(server: Served) -> None:
     ("options", "code", "words"),
     [
         (("--flow", "nope"), 1, "error[transport.flow-unknown]: no flow is named 'nope'"),
-        (("--engine", "scripted"), 2, "the server says who answers"),
-        (("--raw",), 2, "the server says who answers"),
+        (("--engine", "scripted"), 2, "the server chooses the engine"),
+        (("--raw",), 2, "the server chooses the engine"),
     ],
 )
 def test_what_cannot_be_asked_is_told(
@@ -121,7 +121,7 @@ def test_ctrl_c_stops_the_answer_and_not_the_program(
     terminal.expect("Once upon")
     terminal.send(CTRL_C)
 
-    terminal.expect("stopped; what there is of the answer is kept")
+    terminal.expect("stopped; the conversation keeps the answer so far")
     wait_for(engine.was_left.is_set)
     terminal.expect("> ")
     terminal.send(CTRL_D)
@@ -134,12 +134,12 @@ def test_ctrl_c_stops_an_answer_that_has_not_begun(gated: tuple[Served, Gated, T
     wait_for(engine.has_begun.is_set)
     terminal.send(CTRL_C)
 
-    terminal.expect("the question was not kept")
+    terminal.expect("your message was not added")
     wait_for(engine.was_left.is_set)
 
 
 async def test_a_network_that_fails_is_told_and_costs_no_word(server: Served) -> None:
-    async with Network(server.port).up() as network:
+    async with FaultyNetwork(server.port).up() as network:
         network.cuts = [700]
         command = ("-m", "torvyn", "generate", "--server", network.url, "--flow", "chat", "Hi")
         process = await asyncio.create_subprocess_exec(

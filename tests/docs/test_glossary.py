@@ -64,6 +64,8 @@ ORDINARY = frozenset(
         "unavailable",
         "until",
         "utf8",
+        "variant",
+        "variants",
         "version",
         "vocabulary",
         "wasm",

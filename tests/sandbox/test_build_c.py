@@ -170,4 +170,4 @@ def test_a_template_in_c_prints_what_the_one_in_python_does(
 
     done = CliRunner().invoke(group, ["run", "-q"], standalone_mode=False)
 
-    assert (done.return_value, done.output) == (0, TEMPLATES[name].prints)
+    assert (done.return_value, done.output) == (0, TEMPLATES[name].output)

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use torvyn_stream::{Element, End, Foreign, Stage};
 
 use crate::blueprint::{Recovery, Role};
-use crate::offload::{Finished, Offload};
+use crate::offload::{Offload, TaskResult};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
@@ -34,9 +34,9 @@ pub struct Stamp {
 
 pub struct OffloadState {
     pub exchange: Arc<Offload>,
-    pub results: VecDeque<Finished>,
+    pub results: VecDeque<TaskResult>,
     /// Elements handed over whose results have not come back, oldest first. The worker has copies.
-    pub in_hand: VecDeque<Element>,
+    pub in_flight: VecDeque<Element>,
     /// The oldest of them counts as received; the others still count as waiting in their queue.
     pub is_begun: bool,
     /// What a worker had begun when it was stopped.
@@ -92,7 +92,7 @@ impl Node {
             || self.retry.is_some()
             || self.more
             || matches!(&self.worker, Worker::Offloaded(state)
-                if !state.in_hand.is_empty() || !state.results.is_empty())
+                if !state.in_flight.is_empty() || !state.results.is_empty())
     }
 
     /// Elements begun and not concluded so far.

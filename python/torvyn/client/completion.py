@@ -1,4 +1,4 @@
-"""Frames -> one completion: the same whole that a generation in the process gives."""
+"""Builds a `Completion` from a stream's frames: the same one that a local generation gives."""
 
 from __future__ import annotations
 
@@ -8,9 +8,7 @@ from torvyn.protocol.completion import Completion, Parts
 from torvyn.protocol.frames import DeltaFrame, EndFrame, Usage
 
 
-class Joined:
-    """Takes deltas as they come; gives the completion at the end."""
-
+class CompletionBuilder:
     def __init__(self) -> None:
         self._parts: dict[int, Parts] = {}
         self._has_logprobs = False
@@ -22,13 +20,13 @@ class Joined:
 
     def completion(self, id: str, end: EndFrame, timing: Mapping[str, float]) -> Completion:
         choices = tuple(
-            self._parts.get(one.index, Parts()).choice(
-                one.index,
-                one.reason,
-                one.matched_stop,
+            self._parts.get(finish.index, Parts()).choice(
+                finish.index,
+                finish.reason,
+                finish.matched_stop,
                 has_logprobs=self._has_logprobs,
-                side=one.side,
+                side=finish.side,
             )
-            for one in sorted(end.finish, key=lambda one: one.index)
+            for finish in sorted(end.finish, key=lambda finish: finish.index)
         )
         return Completion(id, choices, end.usage or Usage(), timing)

@@ -42,10 +42,10 @@ ENGINES: Final[dict[str, str]] = {
     "engine:transformers": "torvyn.engine.nodes.source_transformers:TransformersSource",
     "engine:mlc": "torvyn.engine.nodes.source_mlc:MLCSource",
 }
-"""The same for engines as sources. Their room comes after this one, so it is only named here."""
+"""The same for engines as sources. Only their names are here: `engine` imports this package."""
 
 REQUEST: Final[dict[str, str]] = {"request": "torvyn.engine.nodes.source_request:RequestSource"}
-"""The same for what engines answer."""
+"""The same for the source of the request that an engine answers."""
 
 ENGINE_PROCESSORS: Final[dict[str, str]] = {
     "engine:scripted": "torvyn.engine.nodes.processors:ScriptedProcessor",
@@ -54,6 +54,7 @@ ENGINE_PROCESSORS: Final[dict[str, str]] = {
     "engine:transformers": "torvyn.engine.nodes.processors:TransformersProcessor",
     "engine:mlc": "torvyn.engine.nodes.processors:MLCProcessor",
 }
-"""The same engines with an input, where they answer a `request`."""
+"""The same engines as processors, which answer a `request`."""
+
 GUARDS: Final = frozenset({"blocklist", "pattern", "redact"})
-"""Filters that tell kinds and choices of elements apart and keep the order of all."""
+"""Filters that treat each kind and choice as its own text and keep the order of elements."""

@@ -1,8 +1,7 @@
-"""`console`: prints each element to standard output, at once.
+"""`console`: prints each element to standard output as it arrives.
 
-On a terminal, control characters in an element are shown and not obeyed: what streams through a
-flow may come from anywhere, and must not move the cursor or set the title of somebody's window. In
-a pipe the text is passed on as it is. A closed pipe is the caller's to handle.
+On a terminal it escapes control characters: text in a flow may come from anywhere and must not move
+the cursor or set the window title. To a pipe it writes the text unchanged.
 """
 
 from __future__ import annotations
@@ -19,10 +18,10 @@ from torvyn.text.control_characters import escape_controls
 SPEC = Spec(
     name="console",
     role="sink",
-    summary="Prints each element to standard output, at once.",
+    summary="Prints each element to standard output as it arrives.",
     options=(
-        Option("prefix", "text", "", "What stands before each element."),
-        Option("end", "text", "\n", "What stands after each element."),
+        Option("prefix", "text", "", "The text before each element."),
+        Option("end", "text", "\n", "The text after each element."),
     ),
     main="prefix",
     example="""\
@@ -52,10 +51,10 @@ class Console(Sink):
         try:
             self._print(f"{self._prefix}{text}{self._end}")
         except BrokenPipeError as error:
-            # Under every policy: a sink that nobody reads would run for ever.
-            raise Fatal("nobody reads the output any more") from error
+            # Fatal, so that no error policy keeps the flow running without a reader.
+            raise Fatal("the reader of standard output closed it") from error
         except ValueError as error:
-            raise Fatal("standard output was closed by the program") from error
+            raise Fatal("the program closed standard output") from error
 
     def _print(self, text: str) -> None:
         try:

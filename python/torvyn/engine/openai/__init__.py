@@ -3,6 +3,5 @@
 engine        the engine
 request_body  a request as JSON
 stream        the upstream's bytes to steps
-retry_after   parses the `Retry-After` header
 failures      typed errors
 """
