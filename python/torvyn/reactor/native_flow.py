@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from torvyn._native import ManualClock, NativeFlow
 from torvyn.contract import Context
+from torvyn.contract.enums import ErrorKind
 from torvyn.link.plan import Plan
 from torvyn.reactor.failures import raise_start_failure
 from torvyn.reactor.runners import Runner
@@ -16,7 +17,7 @@ _QUARTER_WEIGHTS: Final = {"critical": 16, "high": 8, "normal": 4, "low": 2, "ba
 Wiring = list[tuple[str, str, str]]
 """Source, port and target of every edge in native order; "" is the caller."""
 
-ErrorLog = Callable[[int, str, str, int, BaseException | None, int | None], None]
+ErrorLog = Callable[[int, ErrorKind, str, int, BaseException | None, int | None], None]
 
 
 def build(

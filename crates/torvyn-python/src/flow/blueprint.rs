@@ -4,16 +4,17 @@ use std::sync::PoisonError;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use torvyn_reactor::{EdgeSpec, NodeSpec, Recovery, Role, Timing, Work};
+use torvyn_reactor::{EdgeSpec, NodeSpec, Recovery, Role, Work};
 use torvyn_stream::Policy;
 
 use crate::component::native_stage::NativeStage;
 use crate::component::stage::PyStage;
 use crate::element::convert::NodeContext;
-use crate::flow::port::{Port, role_of};
+use crate::enums::from_python;
+use crate::flow::port::Port;
 
 /// `(role, work, ports, retries, backoff_ns, recovery, budget_bytes)`
-pub type NodeTuple<'py> = (String, Bound<'py, PyAny>, Vec<String>, u32, u64, String, u64);
+pub type NodeTuple<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>, Vec<String>, u32, u64, String, u64);
 /// `(source, port, target, depth, bytes, policy, low_watermark)`; -1 for the flow's entry or exit
 pub type EdgeTuple = (i64, usize, i64, usize, usize, String, f64);
 
@@ -27,7 +28,7 @@ pub fn make_nodes(nodes: Vec<NodeTuple<'_>>, node_context: impl Fn(usize) -> Nod
     let mut made = Made { specs: Vec::with_capacity(nodes.len()), needs_python: false };
     for (index, node) in nodes.into_iter().enumerate() {
         let (role, object, ports, retries, backoff_ns, recovery, budget_bytes) = node;
-        let role = role_of(&role)?;
+        let role = from_python(&role)?;
         let recovery = recovery_of(&recovery)?;
         let (work, is_python) = work_of(&object, role, &ports, || node_context(index))?;
         // Dead letters get their attributes as Python objects.
@@ -72,15 +73,6 @@ fn recovery_of(name: &str) -> PyResult<Recovery> {
         "skip" => Recovery::Skip,
         "dead-letter" => Recovery::DeadLetter,
         other => return Err(PyValueError::new_err(format!("no recovery `{other}`"))),
-    })
-}
-
-pub fn timing_of(level: &str) -> PyResult<Timing> {
-    Ok(match level {
-        "off" => Timing::Off,
-        "production" => Timing::Sampled,
-        "diagnostic" => Timing::Every,
-        other => return Err(PyValueError::new_err(format!("no level `{other}`"))),
     })
 }
 

@@ -1,0 +1,87 @@
+"""Closed sets that Python and the native core share: the core returns and compares these members.
+
+They are texts too, so they print, sort and encode as their values.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Role(StrEnum):
+    """What a component does in a flow."""
+
+    SOURCE = "source"
+    PROCESSOR = "processor"
+    FILTER = "filter"
+    ROUTER = "router"
+    AGGREGATOR = "aggregator"
+    SINK = "sink"
+
+
+class FlowState(StrEnum):
+    CREATED = "created"
+    VALIDATED = "validated"
+    INSTANTIATED = "instantiated"
+    RUNNING = "running"
+    DRAINING = "draining"
+    COMPLETED = "completed"
+    CANCELLED = "cancelled"
+    FAILED = "failed"
+
+
+class TurnStatus(StrEnum):
+    """How a turn of a flow ended."""
+
+    OVER = "over"
+    OUTPUT = "output"
+    AGAIN = "again"
+    PARKED = "parked"
+
+
+class TaskKind(StrEnum):
+    """What the reactor wants from an offloaded stage."""
+
+    ELEMENT = "element"
+    FLUSH = "flush"
+    COMPLETE = "complete"
+    PRESSURE = "pressure"
+    INTERRUPT = "interrupt"
+
+
+class VerdictKind(StrEnum):
+    PASS = "pass"
+    DROP = "drop"
+    REPLACE = "replace"
+    BLOCK = "block"
+    HOLD = "hold"
+
+
+class FailureKind(StrEnum):
+    """Why a flow failed."""
+
+    COMPONENT = "component"
+    QUEUE_FULL = "queue-full"
+    MEMORY_EXCEEDED = "memory-exceeded"
+    DEADLINE_EXCEEDED = "deadline-exceeded"
+    PANIC = "panic"
+
+
+class ErrorKind(StrEnum):
+    """Why a call of a component failed."""
+
+    INVALID_INPUT = "invalid-input"
+    UNAVAILABLE = "unavailable"
+    INTERNAL = "internal"
+    DEADLINE_EXCEEDED = "deadline-exceeded"
+    FATAL = "fatal"
+    CONTRACT = "contract"
+    INTERRUPTED = "interrupted"
+
+
+class Observability(StrEnum):
+    """Which calls are timed: none, some, or all."""
+
+    OFF = "off"
+    PRODUCTION = "production"
+    DIAGNOSTIC = "diagnostic"
