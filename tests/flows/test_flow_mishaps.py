@@ -278,7 +278,7 @@ def test_a_callback_that_fails_does_not_silence_the_others_of_its_loop():
         broken = line.register(lambda: 1 / 0)
         good = line.register(heard.set)
         for flow, token in zip(flows, (broken, good), strict=True):
-            native = flow._fed()[1]
+            native = flow._feed_target()[1]
             native.drive_from_loop(line.waker, token)
             native.wake()
         await asyncio.wait_for(heard.wait(), 20)

@@ -8,7 +8,14 @@ from __future__ import annotations
 from enum import StrEnum
 
 
-class Role(StrEnum):
+class TextEnum(StrEnum):
+    """Members look like their texts, also in records that people print."""
+
+    def __repr__(self) -> str:
+        return repr(self.value)
+
+
+class Role(TextEnum):
     """What a component does in a flow."""
 
     SOURCE = "source"
@@ -19,7 +26,7 @@ class Role(StrEnum):
     SINK = "sink"
 
 
-class FlowState(StrEnum):
+class FlowState(TextEnum):
     CREATED = "created"
     VALIDATED = "validated"
     INSTANTIATED = "instantiated"
@@ -30,7 +37,7 @@ class FlowState(StrEnum):
     FAILED = "failed"
 
 
-class TurnStatus(StrEnum):
+class TurnStatus(TextEnum):
     """How a turn of a flow ended."""
 
     OVER = "over"
@@ -39,7 +46,7 @@ class TurnStatus(StrEnum):
     PARKED = "parked"
 
 
-class TaskKind(StrEnum):
+class TaskKind(TextEnum):
     """What the reactor wants from an offloaded stage."""
 
     ELEMENT = "element"
@@ -49,7 +56,7 @@ class TaskKind(StrEnum):
     INTERRUPT = "interrupt"
 
 
-class VerdictKind(StrEnum):
+class VerdictKind(TextEnum):
     PASS = "pass"
     DROP = "drop"
     REPLACE = "replace"
@@ -57,7 +64,7 @@ class VerdictKind(StrEnum):
     HOLD = "hold"
 
 
-class FailureKind(StrEnum):
+class FailureKind(TextEnum):
     """Why a flow failed."""
 
     COMPONENT = "component"
@@ -67,7 +74,7 @@ class FailureKind(StrEnum):
     PANIC = "panic"
 
 
-class ErrorKind(StrEnum):
+class ErrorKind(TextEnum):
     """Why a call of a component failed."""
 
     INVALID_INPUT = "invalid-input"
@@ -79,7 +86,7 @@ class ErrorKind(StrEnum):
     INTERRUPTED = "interrupted"
 
 
-class Observability(StrEnum):
+class Observability(TextEnum):
     """Which calls are timed: none, some, or all."""
 
     OFF = "off"
