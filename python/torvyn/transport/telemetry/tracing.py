@@ -23,6 +23,11 @@ def tell(tracer: Tracer, call: Call, provider: str) -> None:
     if (side := call.generation.filtered_side) is not None:
         more["torvyn.content_filter.side"] = side
     message = call.message_of(failure) if failure is not None else ""
-    tracer.ended(
-        call.trace, call.generation, flow=call.flow, more=more, failure=failure, message=message
+    tracer.record_answer(
+        call.trace,
+        call.generation,
+        flow=call.flow,
+        attributes=more,
+        failure=failure,
+        message=message,
     )
