@@ -77,7 +77,7 @@ def test_each_line_of_a_pipe_is_a_turn(server: Served) -> None:
 @pytest.mark.parametrize(
     ("options", "code", "words"),
     [
-        (("--flow", "nope"), 1, "error[transport.flow-unknown]: there is no flow 'nope'"),
+        (("--flow", "nope"), 1, "error[transport.flow-unknown]: no flow is named 'nope'"),
         (("--engine", "scripted"), 2, "the server chooses the engine"),
         (("--raw",), 2, "the server chooses the engine"),
     ],
