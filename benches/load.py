@@ -53,13 +53,13 @@ class Loaded:
 def load(port: int, question: Question, streams: int) -> Loaded:
     """Sends `streams` requests at once, and reads every answer to its end."""
     chunks = size = 0
-    asked, mark = question.bytes(port), question.mark
-    held = len(mark) - 1
+    request, mark = question.bytes(port), question.mark
+    overlap = len(mark) - 1
     with contextlib.ExitStack() as stack, selectors.DefaultSelector() as waiting:
         socks = [stack.enter_context(connected(port)) for _ in range(streams)]
         wall_s, cpu_s = time.perf_counter(), time.process_time()
         for sock in socks:
-            sock.sendall(asked)
+            sock.sendall(request)
             sock.setblocking(False)
             waiting.register(sock, selectors.EVENT_READ, _Tail())
         while waiting.get_map():
@@ -72,8 +72,8 @@ def load(port: int, question: Question, streams: int) -> Loaded:
                     waiting.unregister(key.fileobj)
                     continue
                 tail = key.data
-                chunks += (tail.tail + data).count(mark)
-                tail.tail = data[-held:]
+                chunks += (tail.data + data).count(mark)
+                tail.data = data[-overlap:]
                 size += len(data)
         took_s = time.perf_counter() - wall_s, time.process_time() - cpu_s
     return Loaded(chunks, size, *took_s)
@@ -82,10 +82,10 @@ def load(port: int, question: Question, streams: int) -> Loaded:
 class _Tail:
     """The last bytes of a connection: a mark may be split."""
 
-    __slots__ = ("tail",)
+    __slots__ = ("data",)
 
     def __init__(self) -> None:
-        self.tail = b""
+        self.data = b""
 
 
 def connected(port: int) -> socket.socket:
