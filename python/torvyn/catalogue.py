@@ -219,7 +219,7 @@ CATALOGUE: Final[dict[str, str]] = {
     # reactor: flows that run
     "reactor.already-ran": "A flow was started or changed after its start, or fed after its end.",
     "reactor.busy": "A flow was driven by two at once, or from inside one of its components.",
-    "reactor.deadline-exceeded": "The flow was not done within its deadline.",
+    "reactor.deadline-exceeded": "The flow did not finish within its deadline.",
     "reactor.feed-full": "A flow that is fed took only a part: a stage behind does not keep up.",
     "reactor.has-sink": "A flow that ends in a sink was iterated.",
     "reactor.has-source": "A flow that has a source was fed.",

@@ -13,8 +13,8 @@ import pytest
 from calling import Gated
 from faulty_network import FaultyNetwork
 from keyed import Keyed
+from pseudo_terminal import CTRL_C, CTRL_D, Terminal
 from serving import Served, served, wait_for
-from terminal import CTRL_C, CTRL_D, Terminal
 
 from torvyn.engine import Scripted, Service
 

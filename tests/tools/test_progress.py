@@ -96,6 +96,6 @@ def test_the_crates_are_found_however_the_output_is_split(size: int):
     output, found = progress.Output(), []
 
     for begin in range(0, len(text), size):
-        found.append(output.take(text[begin : begin + size]))
+        found.append(output.add(text[begin : begin + size]))
 
     assert [each for each in found if each][-1] == (10, 12)

@@ -23,11 +23,11 @@ def record_span(tracer: Tracer, call: Call, provider: str) -> None:
     if (side := call.generation.filtered_side) is not None:
         attributes["torvyn.content_filter.side"] = side
     message = call.message_of(failure) if failure is not None else ""
-    tracer.ended(
+    tracer.record_answer(
         call.trace,
         call.generation,
         flow=call.flow,
-        more=attributes,
+        attributes=attributes,
         failure=failure,
         message=message,
     )
