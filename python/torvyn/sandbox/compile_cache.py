@@ -15,7 +15,7 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Final
 
-from torvyn._native import CompiledComponent, SandboxError
+from torvyn._native import CompiledComponent, NativeError
 from torvyn.errors import LinkError
 from torvyn.sandbox.compiler_client import precompile, reuse_process
 
@@ -45,7 +45,7 @@ MAX_FILE_BYTES: Final = 256 * 1024 * 1024
 """Larger files are rejected unread."""
 
 
-def to_link_error(error: SandboxError, name: str) -> LinkError:
+def to_link_error(error: NativeError, name: str) -> LinkError:
     """The native sandbox's error, with a code and a hint."""
     kind, message = error.args
     code = _CODES.get(kind, "sandbox.invalid")
@@ -74,7 +74,7 @@ def compile_component(
         reason = (error.strerror or str(error)).lower()
         message = f"component `{name}`: cannot read `{path}`: {reason}"
         raise LinkError("link.component-missing", message) from error
-    except SandboxError as error:
+    except NativeError as error:
         raise to_link_error(error, name) from error
 
 
@@ -92,13 +92,13 @@ def preload(paths: Collection[Path], cache_dir: Path | None = None) -> None:
     with reuse_process():
         for path in paths:
             # The component that needs the file reports its error.
-            with contextlib.suppress(OSError, SandboxError):
+            with contextlib.suppress(OSError, NativeError):
                 _compiled(path, _stamp(path), folder, False, None)
 
 
 def _preload(cache_dir: Path, path: Path) -> None:
     # The component that needs the file reports its error.
-    with contextlib.suppress(OSError, SandboxError):
+    with contextlib.suppress(OSError, NativeError):
         stamp = _stamp(path)
         compiled = CompiledComponent.load(path.read_bytes(), cache_dir, False, None)
         if compiled is not None:
@@ -118,10 +118,10 @@ def _stamp(path: Path) -> tuple[int, ...]:
 def _check_file(status: os.stat_result) -> None:
     """Rejects devices and pipes, which may never end, and files larger than any component."""
     if not stat.S_ISREG(status.st_mode):
-        raise SandboxError("invalid", "it is not a regular file")
+        raise NativeError("invalid", "it is not a regular file")
     if status.st_size > MAX_FILE_BYTES:
         mebibytes = MAX_FILE_BYTES >> 20
-        raise SandboxError("too-large", f"it is larger than {mebibytes} MiB")
+        raise NativeError("too-large", f"it is larger than {mebibytes} MiB")
 
 
 @lru_cache(maxsize=64)
@@ -142,7 +142,7 @@ def _compiled(
     code = precompile(wasm, counts_fuel)
     try:
         CompiledComponent.remember(wasm, code, cache_dir, counts_fuel)
-    except SandboxError as error:
+    except NativeError as error:
         _warn_unusable(cache_dir, error)
     return CompiledComponent(code, counts_fuel, role)
 
@@ -153,7 +153,7 @@ def _load(
     """The component from the cache; None if the cache does not have it or cannot be read."""
     try:
         return CompiledComponent.load(wasm, cache_dir, counts_fuel, role)
-    except SandboxError as error:
+    except NativeError as error:
         _warn_unusable(cache_dir, error)
         return None
 
@@ -162,7 +162,7 @@ _warned: Final[set[Path]] = set()
 """The caches that a warning was logged for."""
 
 
-def _warn_unusable(cache_dir: Path, error: SandboxError) -> None:
+def _warn_unusable(cache_dir: Path, error: NativeError) -> None:
     """Logs once that a cache is not used; raises other errors."""
     kind, message = error.args
     if kind != "cache":

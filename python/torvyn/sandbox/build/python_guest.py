@@ -88,7 +88,7 @@ def build_component(guest: GuestProject) -> ComponentBinary:
         component = componentize(guest, root)
     for name, text in (("unit", source.unit), ("ports", ",".join(source.ports))):
         if text:
-            component = _native.annotate_component(component, name, text)
+            component = _native.WasmTools.annotate(component, name, text)
     return ComponentBinary(component, WORLDS[source.role][0])
 
 
@@ -138,7 +138,7 @@ def _app(source: ClassSource, modules: set[str]) -> str:
 
 def write_contracts(folder: Path, roles: Iterable[str]) -> None:
     """Writes the built-in WIT into a self-contained folder, with a world for these roles."""
-    for path, text in _native.wit_files():
+    for path, text in _native.WasmTools.wit_files():
         relative = path.removeprefix("0.2/")
         if relative.startswith("deps/"):
             target = folder / relative

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from terminal import CTRL_C, Terminal
-from transcript import Cli, said
+from pseudo_terminal import CTRL_C, Terminal
+from transcript import Cli, communicate
 
 from torvyn.protocol import Decoder, DeltaFrame, EndFrame, ErrorFrame, StartFrame
 
@@ -64,7 +64,7 @@ def terminal(open_terminal: Callable[..., Terminal], folder: Path) -> Callable[.
 
 
 def piped(begin: Begin, folder: Path, given: str, *arguments: object) -> tuple[int, str, str]:
-    return said(begin("generate", *arguments, cwd=folder), given)
+    return communicate(begin("generate", *arguments, cwd=folder), given)
 
 
 def frames(text: str) -> list[Any]:
@@ -98,12 +98,12 @@ def test_what_is_wrong_with_the_command_line_has_exit_code_2(cli: Cli, folder: P
         ((*scripted, "hi", "--temperature", "9"), "`temperature` is a number from 0 to 2"),
         ((*scripted, "hi", "-o", "scrip=x"), "its options are `script`"),
         ((*scripted, "hi", "--stop", ""), "a stop string is empty"),
-        ((*scripted, "hi", "--input", "bytes"), "two prompts"),
-        ((*scripted, "--input", "bytes"), "is not UTF-8 from byte 2 on"),
+        ((*scripted, "hi", "--input", "bytes"), "PROMPT and `--input` cannot be combined"),
+        ((*scripted, "--input", "bytes"), "is not valid UTF-8 at byte 2"),
         ((*scripted, "a\udcff"), "the prompt is not UTF-8"),
         ((*scripted, "hi", "--raw"), "has no `--raw`"),
-        ((*scripted, "hi", "--config", "a.b=c"), "change a flow"),
-        ((*scripted, "hi", "--flow", "chat"), "the manifest says which engine"),
+        ((*scripted, "hi", "--config", "a.b=c"), "need `--flow`"),
+        ((*scripted, "hi", "--flow", "chat"), "the manifest chooses the engine"),
     ]
     for line, words in wrong:
         done = cli(*line, cwd=folder)
@@ -179,9 +179,9 @@ def test_a_pipe_gets_bytes_as_they_are_and_a_terminal_none_of_its_own(
     line = ("--engine", "scripted", "-o", "script=a \x1b[31mred", "hi")
 
     assert piped(start, folder, "", *line) == (0, "a \x1b[31mred", "")
-    shown = terminal(*line)
-    assert shown.wait() == 0
-    assert shown.shown == "a \\x1b[31mred\n"
+    opened = terminal(*line)
+    assert opened.wait() == 0
+    assert opened.screen == "a \\x1b[31mred\n"
 
 
 def test_ctrl_c_at_a_terminal_ends_it(terminal: Callable[..., Terminal], folder: Path) -> None:

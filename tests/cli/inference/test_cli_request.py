@@ -7,10 +7,10 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-from transcript import Cli, Transcript, said
+from transcript import Cli, Transcript, communicate
 
 Start = Callable[..., "subprocess.Popen[str]"]
-GUARDED = Path(__file__).parents[2] / "examples" / "guarded-prompt"
+GUARDED = Path(__file__).parents[3] / "examples" / "guarded-prompt"
 
 
 def test_a_request_is_read_from_a_file_or_from_standard_input(
@@ -18,7 +18,7 @@ def test_a_request_is_read_from_a_file_or_from_standard_input(
 ) -> None:
     (tmp_path / "question.txt").write_text("I am jo@example.org\n")
     read = cli("run", "-q", "--input", str(tmp_path / "question.txt"), cwd=GUARDED)
-    typed = said(start("run", "-q", cwd=GUARDED), "I am jo@example.org\n")
+    typed = communicate(start("run", "-q", cwd=GUARDED), "I am jo@example.org\n")
 
     assert read.out == typed[1] == "You asked: I am [email]\n"
 
@@ -34,7 +34,7 @@ def test_a_prompt_that_is_refused_says_so(cli: Cli, tmp_path: Path) -> None:
     assert (done.code, done.out) == (0, "")
     assert done.err.endswith(
         "[torvyn] 1 texts produced | 0 elements emitted\n"
-        "[torvyn] A guard refused the prompt, and the engine was not asked (content_filter).\n"
+        "[torvyn] A guard blocked the prompt; the engine did not receive it (content_filter).\n"
     )
 
 
