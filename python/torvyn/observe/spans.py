@@ -16,7 +16,7 @@ from torvyn.errors import TorvynError
 from torvyn.protocol.traceparent import Trace
 
 if TYPE_CHECKING:
-    from torvyn.engine.generation import Generation
+    from torvyn.engine.answer.answer import Answer
     from torvyn.manifest import Settings
 
 _ASKED: Final = ("max_tokens", "temperature", "top_p", "seed")
@@ -75,7 +75,7 @@ class Tracer:
     def ended(
         self,
         trace: Trace,
-        generation: Generation,
+        answer: Answer,
         *,
         flow: str,
         more: Mapping[str, Any],
@@ -83,15 +83,15 @@ class Tracer:
         message: str = "",
     ) -> None:
         """An answer is over. `more` are attributes besides; empty ones are left out."""
-        figures = generation.timing
+        figures = answer.timing
         has_waited = figures.get("queue_s", figures["duration_s"]) >= self._promote_s
         if not (trace.is_sampled or failure is not None or has_waited):
             return
-        operation = operation_of(generation)
+        operation = operation_of(answer)
         attributes = {
             "gen_ai.operation.name": operation,
             "gen_ai.request.model": flow,
-            **_asked(generation),
+            **_asked(answer),
             **otel(figures),
             **{name: value for name, value in more.items() if value},
         }
@@ -105,13 +105,13 @@ class Tracer:
         self.exporter.close()
 
 
-def operation_of(generation: Generation) -> str:
+def operation_of(answer: Answer) -> str:
     """What OpenTelemetry calls it."""
-    return "chat" if generation.request.prompt is None else "text_completion"
+    return "chat" if answer.request.prompt is None else "text_completion"
 
 
-def _asked(generation: Generation) -> dict[str, Any]:
-    request = generation.request
+def _asked(answer: Answer) -> dict[str, Any]:
+    request = answer.request
     given = {name: getattr(request, name) for name in _ASKED}
     said = {f"gen_ai.request.{name}": held for name, held in given.items() if held is not None}
     return said | ({"gen_ai.request.choice.count": request.n} if request.n > 1 else {})

@@ -23,7 +23,7 @@ from torvyn.transport.access.admission import Admission
 from torvyn.transport.access.authentication import Authenticator, priority
 from torvyn.transport.access.caller import Caller
 from torvyn.transport.access.host_check import HostCheck
-from torvyn.transport.answer_stream import Stream
+from torvyn.transport.answer_stream import AnswerStream
 from torvyn.transport.call import Call
 from torvyn.transport.http import routes
 from torvyn.transport.http.body_limit import BodyBudget
@@ -48,7 +48,7 @@ from torvyn.transport.telemetry.metrics import Metrics
 from torvyn.transport.telemetry.request_log import log_request, log_stream
 from torvyn.transport.telemetry.tracing import tell
 from torvyn.transport.websocket import endpoint
-from torvyn.transport.whole_answer import Whole
+from torvyn.transport.whole_answer import WholeAnswer
 from torvyn.transport.wire import Wire
 
 logger = logging.getLogger("torvyn.transport")
@@ -214,7 +214,7 @@ class Application:
             return
         # Made before it waits for a place: its clock starts when the request was received.
         generation = service.generate(request.input, **request.options)
-        make = Stream if request.is_streamed else Whole
+        make = AnswerStream if request.is_streamed else WholeAnswer
         # `admitted`, spelled out: its generator would lie with every stream that waits.
         with self.access.enter(wire.caller):
             async with self.admission.of(generation.request.priority):
@@ -242,7 +242,7 @@ class Application:
         call = self.call(id, wire.caller)
         if session is not None:
             buffer, epoch = session.buffer, session.epoch
-        elif isinstance(call, Stream):
+        elif isinstance(call, AnswerStream):
             buffer, epoch = call.tap.buffer, call.tap.epoch
         else:
             raise unknown_stream()

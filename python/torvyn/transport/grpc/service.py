@@ -81,7 +81,7 @@ class Inference:
         channel = GrpcChannel(rpc.line, rpc.id, rpc.caller, **rpc.where)
         conversation = Multiplexer(application, channel)
         await conversation.hold(rpc.read(conversation))
-        if conversation.outlet.is_cut:
+        if conversation.sender.is_cut:
             raise unread(application.settings.write_timeout_s)
         if application.is_draining:
             raise shutting_down()

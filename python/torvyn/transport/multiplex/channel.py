@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from torvyn.protocol.encoder import Dialect, Encoder
-from torvyn.transport.frame_sender import Outlet
+from torvyn.transport.frame_sender import FrameSender
 from torvyn.transport.rejection import Rejection
 from torvyn.transport.wire import Wire
 
@@ -45,7 +45,7 @@ class Channel(Wire):
 
 
 class ChannelStream(Wire):
-    """The wire of one stream. What it sends goes out by the outlet of the whole channel, which
+    """The wire of one stream. What it sends goes out by the sender of the whole channel, which
     watches for all of them."""
 
     is_watched: ClassVar[bool] = False
@@ -58,8 +58,8 @@ class ChannelStream(Wire):
         "_left",
         "_on_last",
         "_on_withheld",
-        "_outlet",
         "_patience_s",
+        "_sender",
         "_tag",
         "_unsent",
         "answer_id",
@@ -71,7 +71,7 @@ class ChannelStream(Wire):
     def __init__(
         self,
         channel: Channel,
-        outlet: Outlet,
+        sender: FrameSender,
         stream_id: str,
         credit: int | None,
         patience_s: float,
@@ -89,7 +89,7 @@ class ChannelStream(Wire):
         self.dropped: Rejection | None = None
         """Why no more of it comes, when its answer does not say so itself."""
         self._channel = channel
-        self._outlet = outlet
+        self._sender = sender
         self._credit = credit
         self._patience_s = patience_s
         self._on_withheld = on_withheld
@@ -152,7 +152,7 @@ class ChannelStream(Wire):
                 await self._allowed()
             if self._left.is_set():
                 return
-            await self._outlet.deliver(self._tag(unsent.popleft(), epoch))
+            await self._sender.deliver(self._tag(unsent.popleft(), epoch))
 
     async def _allowed(self) -> None:
         """Until one more frame may leave."""

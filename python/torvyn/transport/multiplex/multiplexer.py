@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from torvyn.protocol import traceparent
 from torvyn.transport import request_body
-from torvyn.transport.frame_sender import Outlet
+from torvyn.transport.frame_sender import FrameSender
 from torvyn.transport.multiplex import client_message
 from torvyn.transport.multiplex.channel import Channel, ChannelStream
 from torvyn.transport.rejection import Rejection, shutting_down, torvyn_error_body, unknown_stream
@@ -44,7 +44,7 @@ class Multiplexer:
         """Those that can be spoken of, by the ids that the client gave them."""
         self._running: set[ChannelStream] = set()
         """Those, and such whose last is on its way."""
-        self.outlet = Outlet(
+        self.sender = FrameSender(
             channel, application.settings, lambda: channel.note("heartbeat"), self._end
         )
         self.ended: Rejection | None = None
@@ -60,14 +60,14 @@ class Multiplexer:
             await self.channel.begin({})
             reader = asyncio.ensure_future(reading)
             reader.add_done_callback(self._was_read)
-            self.outlet.open()
+            self.sender.open()
             try:
                 await self._over.wait()
             except asyncio.CancelledError:
-                if not self.outlet.absorb():
+                if not self.sender.absorb_cut():
                     raise
             finally:
-                self.outlet.close()
+                self.sender.close()
                 reader.cancel()
                 tasks = self._leave()
                 await asyncio.wait({reader, *tasks})
@@ -79,7 +79,7 @@ class Multiplexer:
         try:
             kind = client_message.kind(message)
             if kind == "ping":
-                await self.outlet.deliver(self.channel.note("pong"))
+                await self.sender.deliver(self.channel.note("pong"))
                 return
             _VERBS[kind](self, client_message.stream_id(message), message)
         except Exception as error:
@@ -89,7 +89,7 @@ class Multiplexer:
         """Says what did not become a stream, or does not go on as one."""
         error, words = self.application.explained(raised, self.channel.request_id)
         body = torvyn_error_body(error, words)["error"]
-        await self.outlet.deliver(self.channel.note("refused", stream_id, **body))
+        await self.sender.deliver(self.channel.note("refused", stream_id, **body))
 
     def drain(self) -> None:
         """The server ends: what runs may end by itself, and with it the channel."""
@@ -153,7 +153,7 @@ class Multiplexer:
         settings = self.application.settings
         strand = ChannelStream(
             self.channel,
-            self.outlet,
+            self.sender,
             stream_id,
             client_message.credit(message),
             settings.write_timeout_s,
@@ -245,7 +245,7 @@ class Multiplexer:
     def _leave(self) -> list[asyncio.Future[None]]:
         """Leaves every stream; gives the tasks that are about to end."""
         self._end()
-        self.outlet.is_left = True
+        self.sender.is_left = True
         self.channel.let_go()
         tasks = []
         for strand in self._running:

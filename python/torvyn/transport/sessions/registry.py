@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from torvyn.errors import TorvynError
 from torvyn.transport.access.caller import Caller
-from torvyn.transport.answer_stream import Stream
+from torvyn.transport.answer_stream import AnswerStream
 from torvyn.transport.http.exchange import ID
 from torvyn.transport.rejection import Rejection, busy, client_error, shutting_down, unknown_stream
 from torvyn.transport.sessions.revival import last_words, replayed, to_stored
@@ -18,7 +18,7 @@ from torvyn.transport.sessions.session import Session, SessionWire
 from torvyn.transport.sessions.store import SessionStore
 
 if TYPE_CHECKING:
-    from torvyn.engine.generation import Generation
+    from torvyn.engine.answer.answer import Answer
     from torvyn.transport.application import Application
     from torvyn.transport.request_body import InferenceRequest
 
@@ -53,17 +53,17 @@ class SessionRegistry:
         """A session whose answer is being made. Refusals are raised."""
         app = self._app
         name, service = app.service(request.flow)
-        generation = service.generate(request.input, **request.options)
+        answer = service.generate(request.input, **request.options)
         self._make_room(caller)
         limit_bytes = app.settings.session_bytes
-        session = Session(generation.request_id, caller, name, secrets.token_hex(4), limit_bytes)
+        session = Session(answer.request_id, caller, name, secrets.token_hex(4), limit_bytes)
         self._enter(session)
         try:
             if self._store is not None:
                 self._clean_once()
                 await self._store.begin(to_stored(session, request))
                 session.store = self._store
-            await self._make(session, request, generation, request_id, peer)
+            await self._make(session, request, answer, request_id, peer)
         except BaseException:
             await self.forget(session)
             raise
@@ -107,7 +107,7 @@ class SessionRegistry:
         self,
         session: Session,
         request: InferenceRequest,
-        generation: Generation,
+        answer: Answer,
         request_id: str,
         peer: str | None = None,
     ) -> None:
@@ -115,7 +115,7 @@ class SessionRegistry:
         app = self._app
         wire = SessionWire(request_id, session, peer)
         service = app.services[session.flow]
-        stream = Stream(wire, request, session.flow, service, generation, app.settings)
+        stream = AnswerStream(wire, request, session.flow, service, answer, app.settings)
         admitted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         session.making = self._go(self._run(session, stream, admitted))
         try:
@@ -124,10 +124,12 @@ class SessionRegistry:
             session.making.cancel()
             raise
 
-    async def _run(self, session: Session, stream: Stream, admitted: asyncio.Future[None]) -> None:
+    async def _run(
+        self, session: Session, stream: AnswerStream, admitted: asyncio.Future[None]
+    ) -> None:
         failure: Exception | None = None
         try:
-            rank = stream.generation.request.priority
+            rank = stream.answer.request.priority
             async with self._app.admitted(session.caller, rank):
                 if session.left.is_set():
                     raise unknown_stream()
@@ -163,8 +165,8 @@ class SessionRegistry:
         progress = session.refill(stored.frames, stored.gone, stored.is_over)
         if not stored.is_over:
             try:
-                request, generation = replayed(self._app.services, stored, progress)
-                await self._make(session, request, generation, id)
+                request, answer = replayed(self._app.services, stored, progress)
+                await self._make(session, request, answer, id)
             except Rejection:
                 # Not now; it lies in the store as it did.
                 self._leave(session)

@@ -10,12 +10,12 @@ from torvyn.errors import TorvynError
 from torvyn.protocol.encoder import Encoder
 from torvyn.transport.rejection import is_retryable
 from torvyn.transport.request_body import InferenceRequest
-from torvyn.transport.sessions.replay import Progress, Replayed, generation_lost
+from torvyn.transport.sessions.replay import Progress, ReplayedAnswer, generation_lost
 from torvyn.transport.sessions.session import Session
 from torvyn.transport.sessions.store_file import StoredSession
 
 if TYPE_CHECKING:
-    from torvyn.engine.generation import Generation
+    from torvyn.engine.answer.answer import Answer
     from torvyn.engine.service.service import Service
 
 
@@ -33,7 +33,7 @@ def to_stored(session: Session, request: InferenceRequest) -> StoredSession:
 
 def replayed(
     services: Mapping[str, Service], stored: StoredSession, progress: Progress
-) -> tuple[InferenceRequest, Generation]:
+) -> tuple[InferenceRequest, Answer]:
     """The same asked again, from where it had come to; raises when that would not be the same."""
     service = services.get(stored.flow)
     if service is None:
@@ -44,9 +44,8 @@ def replayed(
     request = InferenceRequest(
         "torvyn", stored.flow, held["what"], held["options"], include_usage=True
     )
-    generation = service.generate(request.input, **{**request.options, "request_id": stored.id})
-    again: Any = Replayed(generation, progress)
-    return request, again
+    answer = service.generate(request.input, **{**request.options, "request_id": stored.id})
+    return request, ReplayedAnswer(answer, progress)
 
 
 def last_words(session: Session, error: TorvynError) -> list[bytes]:

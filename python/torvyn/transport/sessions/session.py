@@ -166,7 +166,7 @@ class Session:
     def refill(self, frames: Sequence[bytes], gone: str, is_over: bool) -> Progress:
         """Takes what a store had; gives how far the answer had come."""
         self._gone = Progress.parse(gone)
-        progress = Progress(self._gone.said)
+        progress = Progress(self._gone.counts)
         for place, frame in enumerate(frames):
             self.buffer.add(frame)
             if place:

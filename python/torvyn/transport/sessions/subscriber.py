@@ -10,7 +10,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from torvyn.protocol.encoder import Encoder
-from torvyn.transport.frame_sender import Outlet
+from torvyn.transport.frame_sender import FrameSender
 from torvyn.transport.rejection import shutting_down
 from torvyn.transport.sessions.frame_buffer import FrameBuffer
 
@@ -35,23 +35,23 @@ class Subscriber:
         self._said = Encoder("torvyn", "json", **identity)
         """For what is said on this connection alone."""
         heartbeat = wire.encoder("torvyn", **identity).heartbeat
-        self._outlet = Outlet(wire, settings, heartbeat, self.wake)
+        self._sender = FrameSender(wire, settings, heartbeat, self.wake)
         self._ended: tuple[str, str, bool] | None = None
         """Why it ends before the answer does: a code, words, whether to try again."""
 
     async def run(self) -> None:
         await self.wire.begin({})
         listener = asyncio.get_running_loop().create_task(self._listen())
-        outlet = self._outlet
-        outlet.open()
+        sender = self._sender
+        sender.open()
         try:
             await self._tell_start()
             await self._tell()
         except asyncio.CancelledError:
-            if not outlet.absorb():
+            if not sender.absorb_cut():
                 raise
         finally:
-            outlet.close()
+            sender.close()
             listener.cancel()
 
     def wake(self) -> None:
@@ -59,7 +59,7 @@ class Subscriber:
         self._buffer.wake()
 
     def leave(self) -> None:
-        self._outlet.is_left = True
+        self._sender.is_left = True
         self.wake()
 
     def end(self, code: str, message: str, is_retryable: bool = False) -> None:
@@ -69,14 +69,14 @@ class Subscriber:
 
     async def _tell_start(self) -> None:
         buffer = self._buffer
-        while buffer.start is None and not buffer.is_over and not self._outlet.is_left:
+        while buffer.start is None and not buffer.is_over and not self._sender.is_left:
             await buffer.changed()
         if buffer.start is not None:
-            await self._outlet.deliver(self._spelled(buffer.start, 0))
+            await self._sender.deliver(self._spelled(buffer.start, 0))
 
     async def _tell(self) -> None:
-        buffer, outlet = self._buffer, self._outlet
-        while not outlet.is_left and self._ended is None:
+        buffer, sender = self._buffer, self._sender
+        while not sender.is_left and self._ended is None:
             if self._place < buffer.first:
                 await self._skip()
             frames = buffer.take(self._place, self._settings.chunk_bytes)
@@ -84,7 +84,7 @@ class Subscriber:
                 spelled = [self._spelled(f, self._place + i) for i, f in enumerate(frames)]
                 self._place += len(frames)
                 is_last = buffer.is_over and self._place == buffer.next
-                await outlet.deliver(*spelled, is_last=is_last)
+                await sender.deliver(*spelled, is_last=is_last)
                 self._told(sum(map(len, frames)))
                 if is_last:
                     return
@@ -100,12 +100,12 @@ class Subscriber:
         last = self._place - 1
         error = self._said.error(code, message, is_retryable, last)
         end = self._said.end([(0, "error", None, None, None)], None, None, last)
-        await self._outlet.deliver(*(self.wire.spell(f, "") for f in (error, end)), is_last=True)
+        await self._sender.deliver(*(self.wire.spell(f, "") for f in (error, end)), is_last=True)
 
     async def _skip(self) -> None:
         missed, self._place = self._buffer.first - self._place, self._buffer.first
         meta = self._said.meta(f'{{"skipped":{missed}}}', self._place - 1)
-        await self._outlet.deliver(self.wire.spell(meta, ""))
+        await self._sender.deliver(self.wire.spell(meta, ""))
 
     def _spelled(self, frame: bytes, seq: int) -> bytes:
         return self.wire.spell(frame, f"{self._epoch}-{seq}")

@@ -9,7 +9,7 @@ from torvyn.transport.call import Call
 def tell(tracer: Tracer, call: Call, provider: str) -> None:
     """The call is over; `provider` is the engine that answered."""
     failure = call.failure
-    reasons = enumerate(call.generation.finish_reasons)
+    reasons = enumerate(call.answer.finish_reasons)
     more = {
         "gen_ai.provider.name": provider,
         "gen_ai.response.finish_reasons": [
@@ -20,9 +20,9 @@ def tell(tracer: Tracer, call: Call, provider: str) -> None:
         "torvyn.dialect": call.request.dialect,
         "torvyn.tenant": call.wire.caller.tenant,
     }
-    if (side := call.generation.filtered_side) is not None:
+    if (side := call.answer.filtered_side) is not None:
         more["torvyn.content_filter.side"] = side
     message = call.message_of(failure) if failure is not None else ""
     tracer.ended(
-        call.trace, call.generation, flow=call.flow, more=more, failure=failure, message=message
+        call.trace, call.answer, flow=call.flow, more=more, failure=failure, message=message
     )

@@ -170,7 +170,7 @@ async def _held(app: Application, exchange: HttpExchange, protocols: Sequence[st
         code = reading.code
         if conversation.ended is not None:
             code = POLICY if conversation.ended.status == 401 else GOING_AWAY
-        if code is not None and not conversation.outlet.is_cut:
+        if code is not None and not conversation.sender.is_cut:
             word = exchange.send({"type": "websocket.close", "code": code, "reason": REASONS[code]})
             with contextlib.suppress(OSError):  # also when it takes too long
                 await asyncio.wait_for(word, _LAST_WORD_S)
