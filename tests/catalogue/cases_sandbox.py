@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from torvyn._native import WasmError
+from torvyn._native import NativeError
 from torvyn.errors import LinkError
 from torvyn.sandbox.audit import Audit
 from torvyn.sandbox.build.build import _write, build
-from torvyn.sandbox.build.c_guest import _unfit
+from torvyn.sandbox.build.c_guest import _encode_error
 from torvyn.sandbox.build.class_source import read_class
 from torvyn.sandbox.build.project import GuestProject, toolchain_missing
 from torvyn.sandbox.build.wit_check import check_wit
@@ -66,7 +66,9 @@ def missing(_: Path) -> None:
 
 def unfit(_: Path) -> None:
     words = "module requires an import interface named `torvyn:streaming/buffer-allocator@0.1.0`"
-    raise _unfit(GuestProject("guest", Path(), "c"), WasmError("unfit", words, ["content-filter"]))
+    raise _encode_error(
+        GuestProject("guest", Path(), "c"), NativeError("unfit", words, ["content-filter"])
+    )
 
 
 PROCESSOR = "import torvyn\nclass A(torvyn.Processor):\n    async def flush(self): ...\n"

@@ -94,7 +94,7 @@ def test_too_few_rounds_cannot_tell_and_say_what_would(
     done = cli("bench", "--rounds", 2, "--compare", before, cwd=EXAMPLE)
 
     assert (done.code, done.err) == (0, "")
-    assert "(too few rounds), cannot tell whether that is slower than allowed\n" in done.out
+    assert "(too few rounds), too uncertain to tell whether it is slower than allowed\n" in done.out
     assert "hint: measure both with more rounds (`--rounds 8`)" in done.out
 
 
@@ -106,7 +106,7 @@ def test_a_result_without_reference_rates_is_refused(
     done = cli("bench", "--compare", save(result, tmp_path), cwd=EXAMPLE)
 
     assert done.code == 2
-    assert "before.json is not the result of a benchmark" in done.err
+    assert "before.json is not a benchmark result" in done.err
 
 
 def test_a_result_of_another_flow_is_refused(
@@ -117,7 +117,7 @@ def test_a_result_of_another_flow_is_refused(
     done = cli("bench", "--compare", tmp_path / "before.json", cwd=EXAMPLE)
 
     assert done.code == 2
-    assert "is about flow `other`, not `main`" in done.err
+    assert "is a result of flow `other`, not of `main`" in done.err
 
 
 def test_a_duration_ends_on_an_endless_source(cli: Cli, project: Callable[..., Path]) -> None:
@@ -164,7 +164,7 @@ def test_a_flow_that_reads_nothing_is_not_measured(cli: Cli, project: Callable[.
     done = cli("bench", "--input", "empty.txt", cwd=folder)
 
     assert done.code == 2
-    assert "error[cli.nothing-measured]: flow `main` produced nothing in a round" in done.err
+    assert "error[cli.nothing-measured]: flow `main` produced no elements in a round" in done.err
 
 
 def test_an_interrupt_ends_the_benchmark(start: Start, project: Callable[..., Path]) -> None:

@@ -106,7 +106,7 @@ def test_ctrl_c_stops_the_answer_and_not_the_program(chat: Open, folder: Path) -
     terminal.ask("Tell me a story")
     terminal.expect("Once upon a")
     terminal.send(CTRL_C)
-    terminal.expect("stopped; what there is of the answer is kept")
+    terminal.expect("stopped; the conversation keeps the answer so far")
     terminal.ask("/exit")
 
     assert terminal.wait() == 0
@@ -186,8 +186,8 @@ def test_a_full_context_is_said_and_the_chat_goes_on(chat: Open) -> None:
     terminal.ask("two")
 
     terminal.expect("engine.context-full")
-    terminal.expect("the question was not kept")
-    terminal.expect("/reset begins anew")
+    terminal.expect("your message was not added")
+    terminal.expect("/save FILE saves it")
     terminal.ask("/reset")
     terminal.ask("three")
     terminal.expect("tokens/s")
@@ -268,7 +268,7 @@ def test_a_line_that_is_no_message_is_told_and_nothing_is_lost(tmp_path: Path, l
     before = f'{{"role": "user", "content": "Hi"}}\n{line}\n'
     path.write_text(before)
 
-    with pytest.raises(UsageError, match=r"talk\.jsonl:2: this is no line of a conversation"):
+    with pytest.raises(UsageError, match=r"talk\.jsonl:2: this line is not a message"):
         Conversation(str(path))
 
     assert path.read_text() == before
@@ -276,7 +276,7 @@ def test_a_line_that_is_no_message_is_told_and_nothing_is_lost(tmp_path: Path, l
 
 def test_a_saved_conversation_can_be_read_and_gone_on_with(tmp_path: Path) -> None:
     talk = Conversation()
-    talk.instruct("Be brief")
+    talk.set_system("Be brief")
     talk.add("Hi", "Hello", "stop")
     talk.save(str(tmp_path / "talk.jsonl"))
     talk.save(str(tmp_path / "talk.md"))

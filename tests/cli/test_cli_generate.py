@@ -98,12 +98,12 @@ def test_what_is_wrong_with_the_command_line_has_exit_code_2(cli: Cli, folder: P
         ((*scripted, "hi", "--temperature", "9"), "`temperature` is a number from 0 to 2"),
         ((*scripted, "hi", "-o", "scrip=x"), "its options are `script`"),
         ((*scripted, "hi", "--stop", ""), "a stop string is empty"),
-        ((*scripted, "hi", "--input", "bytes"), "two prompts"),
-        ((*scripted, "--input", "bytes"), "is not UTF-8 from byte 2 on"),
+        ((*scripted, "hi", "--input", "bytes"), "PROMPT and `--input` cannot be combined"),
+        ((*scripted, "--input", "bytes"), "is not valid UTF-8 at byte 2"),
         ((*scripted, "a\udcff"), "the prompt is not UTF-8"),
         ((*scripted, "hi", "--raw"), "has no `--raw`"),
-        ((*scripted, "hi", "--config", "a.b=c"), "change a flow"),
-        ((*scripted, "hi", "--flow", "chat"), "the manifest says which engine"),
+        ((*scripted, "hi", "--config", "a.b=c"), "need `--flow`"),
+        ((*scripted, "hi", "--flow", "chat"), "the manifest chooses the engine"),
     ]
     for line, words in wrong:
         done = cli(*line, cwd=folder)

@@ -20,7 +20,7 @@ def test_a_template_makes_a_project_that_checks_and_runs(
 
     assert cli("check", cwd=tmp_path / "made").code == 0
     done = cli("run", "-q", cwd=tmp_path / "made")
-    assert (done.code, done.out, done.err) == (0, TEMPLATES[name].prints, "")
+    assert (done.code, done.out, done.err) == (0, TEMPLATES[name].output, "")
 
 
 def test_the_tests_of_all_templates_pass(cli: Cli, tmp_path: Path) -> None:
@@ -36,7 +36,7 @@ def test_the_tests_of_all_templates_pass(cli: Cli, tmp_path: Path) -> None:
 def test_a_project_with_a_language_is_sandboxed(cli: Cli, tmp_path: Path) -> None:
     done = cli("init", "made", "--language", "python", cwd=tmp_path)
 
-    assert done.err == "\n`made` is ready: cd made && torvyn build && torvyn run\n"
+    assert done.err == "\nCreated `made`. Run it: cd made && torvyn build && torvyn run\n"
     manifest = (tmp_path / "made" / "Torvyn.toml").read_text()
     assert manifest.count('isolation = "wasm"') == manifest.count("[[component]]")
     assert '[security.grants.numbered]\ncapabilities = ["stdio:stdout"]' in manifest
@@ -47,7 +47,7 @@ def test_a_project_made_in_this_folder_has_its_name(cli: Cli, tmp_path: Path) ->
     folder = tmp_path / "here"
     folder.mkdir()
 
-    assert cli("init", cwd=folder).err == "\n`here` is ready: torvyn run\n"
+    assert cli("init", cwd=folder).err == "\nCreated `here`. Run it: torvyn run\n"
     assert 'name = "here"' in (folder / "Torvyn.toml").read_text()
 
 

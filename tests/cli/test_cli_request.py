@@ -34,7 +34,7 @@ def test_a_prompt_that_is_refused_says_so(cli: Cli, tmp_path: Path) -> None:
     assert (done.code, done.out) == (0, "")
     assert done.err.endswith(
         "[torvyn] 1 texts produced | 0 elements emitted\n"
-        "[torvyn] A guard refused the prompt, and the engine was not asked (content_filter).\n"
+        "[torvyn] A guard blocked the prompt; the engine did not receive it (content_filter).\n"
     )
 
 

@@ -108,7 +108,7 @@ def test_iterated_sources_that_run_apart_are_named(cli: Cli, project: Callable[.
     done = cli("trace", cwd=folder)
 
     assert done.code == 0
-    assert done.err.endswith("Not traced, because they are iterated apart: `source`\n")
+    assert done.err.endswith("Not traced, because they do not run inline: `source`\n")
 
 
 def test_the_calls_before_a_failure_are_shown(cli: Cli, project: Callable[..., Path]) -> None:

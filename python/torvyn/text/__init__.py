@@ -12,7 +12,7 @@ rank_files          reads `.tiktoken` and `tekken.json`
 model_files         reads SentencePiece `.model` and GGUF
 decoders            the decoder of a tokenizer, applied once per token
 token_bytes         how tokenizers write bytes
-control_characters  makes control characters visible
+control_characters  escapes control characters
 redaction           removes secrets from text
 failures            typed errors
 

@@ -1,4 +1,4 @@
-"""A Hugging Face `tokenizer.json` to the bytes of its tokens."""
+"""Reads Hugging Face's `tokenizer.json`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torvyn.text.token_bytes import VocabularyData, tokens_by_id
 
 
 def parse_tokenizer_json(data: dict[str, Any]) -> VocabularyData:
-    """What `tokenizers.Tokenizer.decode` gives, token by token."""
+    """Decodes like `tokenizers.Tokenizer.decode`, token by token."""
     added = [*_added_tokens(data)]
     tokens = tokens_by_id([*_model_tokens(data), *((id, content) for id, content, _ in added)])
     special = {content for _, content, is_special in added if is_special}
@@ -29,7 +29,7 @@ def _model_tokens(data: dict[str, Any]) -> Iterator[tuple[int, str]]:
     if isinstance(vocab, dict):
         for token, id in vocab.items():
             if type(id) is not int:
-                raise vocabulary_invalid(f"the id of {token!r} is {id!r}")
+                raise vocabulary_invalid(f"the id of {token!r} is {id!r}, not an integer")
             yield id, token
     elif isinstance(vocab, list):  # Unigram: pieces with their scores
         for id, pair in enumerate(vocab):

@@ -1,6 +1,6 @@
-"""`Vocabulary`: what each token id is in bytes, read once per tokenizer, shared by its streamers.
+"""`Vocabulary`: the bytes of each token id. Load it once per tokenizer and share it.
 
-Finds out what a file is, hands it to the reader of that format, and bounds what is read.
+Detects the format of a file, calls the reader of that format, and limits how much is read.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ from torvyn.text.token_bytes import MAX_TOKENS, VocabularyData
 Format = Literal["tokenizer.json", "tekken", "sentencepiece", "gguf", "tiktoken"]
 
 MAX_FILE_BYTES: Final = 128 << 20
-"""For files that are read as a whole; of a GGUF file only the metadata is read."""
+"""The limit for files that are read completely; of a GGUF file only the metadata is read."""
 
-_IN_A_FOLDER: Final = ("tokenizer.json", "tekken.json", "tokenizer.model")
+_FILE_NAMES: Final = ("tokenizer.json", "tekken.json", "tokenizer.model")
 
 
 class Vocabulary(TokenTable):
-    """What each token id is in bytes.
+    """The bytes of each token id.
 
-    `Vocabulary.load(path)` reads a tokenizer's file; `Vocabulary(tokens, special)` takes the bytes
-    of each id, None for an id that stands for nothing.
+    `Vocabulary.load(path)` reads a tokenizer file. `Vocabulary(tokens, special)` takes the bytes of
+    each id, with None for unused ids.
     """
 
     __slots__ = ()
 
     def __new__(cls, tokens: Iterable[bytes | None], special: Iterable[int] = ()) -> Self:
-        """A vocabulary of these tokens; `special` are the ids of signs that are no text."""
+        """A vocabulary of these tokens; `special` are the ids of tokens that are not text."""
         return cls._of(VocabularyData([*tokens], [*special]))
 
     @classmethod
@@ -50,13 +50,13 @@ class Vocabulary(TokenTable):
         format: Format | None = None,
         special_tokens: Mapping[str, int] | None = None,
     ) -> Self:
-        """Read a tokenizer.json, tekken.json, SentencePiece, GGUF or tiktoken file.
+        """Reads a tokenizer.json, tekken.json, SentencePiece, GGUF or tiktoken file.
 
-        A folder is searched for the first three. `special_tokens` belongs to tiktoken files, which
-        do not name theirs.
+        In a folder it looks for the first three. `special_tokens` is for tiktoken files, which do
+        not contain them.
         """
         if format not in (None, *get_args(Format)):
-            raise ValueError(f"format is one of {', '.join(get_args(Format))}, not {format!r}")
+            raise ValueError(f"format must be one of {', '.join(get_args(Format))}, not {format!r}")
         file = _find(Path(path))
         try:
             return cls._of(_read_vocabulary(file, format, special_tokens or {}))
@@ -68,7 +68,9 @@ class Vocabulary(TokenTable):
     @classmethod
     def _of(cls, data: VocabularyData) -> Self:
         if len(data.tokens) > MAX_TOKENS:
-            raise vocabulary_too_large(f"{len(data.tokens)} tokens, more than {MAX_TOKENS}")
+            raise vocabulary_too_large(
+                f"it has {len(data.tokens)} tokens, the limit is {MAX_TOKENS}"
+            )
         return super().__new__(cls, **_fields(data))
 
     def __repr__(self) -> str:
@@ -80,7 +82,7 @@ def _fields(data: VocabularyData) -> dict[str, Any]:
 
 
 def _find(path: Path) -> Path:
-    names = [path / name for name in _IN_A_FOLDER] if path.is_dir() else [path]
+    names = [path / name for name in _FILE_NAMES] if path.is_dir() else [path]
     for name in names:
         if name.exists():
             return name
@@ -96,7 +98,7 @@ def _read_vocabulary(
         head = stream.read(64)
     kind = format or _format(file, head)
     if special_tokens and kind != "tiktoken":
-        raise ValueError(f"special_tokens belongs to tiktoken files; this one is {kind}")
+        raise ValueError(f"special_tokens is only for tiktoken files; this file is {kind}")
     if kind == "gguf":
         return model_files.parse_gguf(file)
     data = _read(file)
@@ -108,7 +110,7 @@ def _read_vocabulary(
 
 
 def _format(file: Path, head: bytes) -> Format:
-    """What a file is, by how it begins; only tiktoken's has to be told by its name."""
+    """The format of a file, by its first bytes; a tiktoken file by its name."""
     if head.startswith(b"GGUF"):
         return "gguf"
     if file.suffix == ".tiktoken":
@@ -129,7 +131,7 @@ def _read(file: Path) -> bytes:
     with file.open("rb") as stream:
         data = stream.read(MAX_FILE_BYTES + 1)
     if len(data) > MAX_FILE_BYTES:
-        raise vocabulary_too_large(f"more than {MAX_FILE_BYTES >> 20} MiB")
+        raise vocabulary_too_large(f"it has more than {MAX_FILE_BYTES >> 20} MiB")
     return data
 
 
@@ -137,7 +139,7 @@ def _parse(data: bytes) -> dict[str, Any]:
     try:
         parsed = json.loads(data)
     except (ValueError, RecursionError) as error:
-        raise vocabulary_invalid(f"its JSON cannot be read: {error}") from None
+        raise vocabulary_invalid(f"not valid JSON: {error}") from None
     if not isinstance(parsed, dict):
-        raise vocabulary_invalid("its JSON is no table")
+        raise vocabulary_invalid("its JSON is not an object")
     return parsed

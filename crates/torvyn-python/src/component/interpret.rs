@@ -6,7 +6,7 @@ use pyo3::types::{PyList, PyString, PyTuple};
 use torvyn_reactor::Role;
 use torvyn_stream::{ErrorKind, Outbox, Pull, StageError, Step};
 
-use crate::element::convert::{emission, end_of, raised, type_name, wrong};
+use crate::element::convert::{component_error, emission, end_of, type_name, wrong_result};
 use crate::symbols::Symbols;
 
 /// What an answer of a processor or aggregator came to.
@@ -43,9 +43,9 @@ pub fn filter_step(
         return Ok(Step::Hold);
     }
     if !value.is_instance(symbols.verdict_type.bind(py)).unwrap_or(false) {
-        return Err(wrong(Role::Filter, value));
+        return Err(wrong_result(Role::Filter, value));
     }
-    verdict(py, symbols, value, out).map_err(|error| raised(py, error))?
+    verdict(py, symbols, value, out).map_err(|error| component_error(py, error))?
 }
 
 fn verdict(
@@ -73,7 +73,7 @@ fn verdict(
             }
             match emission(py, symbols, &text) {
                 Ok(Some(made)) => Ok(Step::Replace(made)),
-                Ok(None) => Err(wrong(Role::Filter, &text)),
+                Ok(None) => Err(wrong_result(Role::Filter, &text)),
                 Err(error) => Err(error),
             }
         }
@@ -124,7 +124,7 @@ pub fn made_step<'py>(
     if unsafe { ffi::PyIter_Check(value.as_ptr()) } != 0 {
         return Ok(Answer::Iterator(value));
     }
-    Err(wrong(role, &value))
+    Err(wrong_result(role, &value))
 }
 
 /// One item of several; None is nothing, in a list as in a generator.
@@ -141,7 +141,7 @@ pub fn emit_item(
             Ok(())
         }
         None if item.is_none() => Ok(()),
-        None => Err(wrong(role, item)),
+        None => Err(wrong_result(role, item)),
     }
 }
 
@@ -153,7 +153,7 @@ pub fn sink_step(symbols: &Symbols, value: &Bound<'_, PyAny>) -> Result<Step, St
     if value.as_ptr() == symbols.pause.as_ptr() {
         return Ok(Step::Pause);
     }
-    Err(wrong(Role::Sink, value))
+    Err(wrong_result(Role::Sink, value))
 }
 
 /// The names a router may answer with, in the order of the node's ports.
@@ -174,9 +174,9 @@ impl PortNames {
             out.ports.push(self.find(py, value)?);
             return Ok(Step::Route);
         }
-        let names = value.try_iter().map_err(|_| wrong(Role::Router, value))?;
+        let names = value.try_iter().map_err(|_| wrong_result(Role::Router, value))?;
         for name in names {
-            let port = self.find(py, &name.map_err(|error| raised(py, error))?)?;
+            let port = self.find(py, &name.map_err(|error| component_error(py, error))?)?;
             if !out.ports.contains(&port) {
                 out.ports.push(port);
             }
@@ -224,9 +224,11 @@ pub fn pull_step(
         return Ok(Pull::End(end));
     }
     if value.is_instance(symbols.pending_type.bind(py)).unwrap_or(false) {
-        let after: Option<f64> =
-            value.getattr("after_s").and_then(|after| after.extract()).map_err(|error| raised(py, error))?;
+        let after: Option<f64> = value
+            .getattr("after_s")
+            .and_then(|after| after.extract())
+            .map_err(|error| component_error(py, error))?;
         return Ok(Pull::Pending(after.map(|after| now_ns.saturating_add((after.max(0.0) * 1e9) as u64))));
     }
-    Err(wrong(Role::Source, value))
+    Err(wrong_result(Role::Source, value))
 }

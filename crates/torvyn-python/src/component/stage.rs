@@ -15,7 +15,7 @@ use torvyn_stream::{Call, Element, End, ErrorKind, Outbox, Pull, Stage, StageErr
 use crate::component::interpret::{
     Answer, PortNames, emit_item, filter_step, made_step, pull_step, sink_step,
 };
-use crate::element::convert::{Surroundings, companion, end_object, end_of, raised};
+use crate::element::convert::{NodeContext, companion, component_error, end_object, end_of};
 use crate::symbols::Symbols;
 
 pub struct PyStage {
@@ -28,7 +28,7 @@ pub struct PyStage {
     complete: Option<Py<PyAny>>,
     notify: Option<Py<PyAny>>,
     ports: PortNames,
-    around: Surroundings,
+    node_context: NodeContext,
     /// How many items an iterated source has given.
     given: u64,
     /// What is left of a generator that `process` answered with.
@@ -79,7 +79,7 @@ fn call_one<'py>(
                 ffi::PyObject_CallFunctionObjArgs(method.as_ptr(), argument, null)
             }
         };
-        Bound::from_owned_ptr_or_err(py, result).map_err(|error| raised(py, error))
+        Bound::from_owned_ptr_or_err(py, result).map_err(|error| component_error(py, error))
     }
 }
 
@@ -89,7 +89,7 @@ fn call_none<'py>(py: Python<'py>, method: &Py<PyAny>) -> Result<Bound<'py, PyAn
     unsafe {
         let null = std::ptr::null_mut::<ffi::PyObject>();
         let result = ffi::PyObject_CallFunctionObjArgs(method.as_ptr(), null);
-        Bound::from_owned_ptr_or_err(py, result).map_err(|error| raised(py, error))
+        Bound::from_owned_ptr_or_err(py, result).map_err(|error| component_error(py, error))
     }
 }
 
@@ -125,7 +125,7 @@ fn next<'py>(
         Some(error) if error.is_instance_of::<pyo3::exceptions::PyStopIteration>(py) => {
             Ok(Next::Stop(error.value(py).getattr("value").ok()))
         }
-        Some(error) => Err(raised(py, error)),
+        Some(error) => Err(component_error(py, error)),
     }
 }
 
@@ -134,7 +134,7 @@ impl PyStage {
         component: &Bound<'_, PyAny>,
         role: Role,
         ports: &[String],
-        around: Surroundings,
+        node_context: NodeContext,
     ) -> PyResult<Self> {
         let py = component.py();
         let symbols = Symbols::get(py)?;
@@ -163,7 +163,7 @@ impl PyStage {
             complete: if role == Role::Sink { fetch("complete")? } else { None },
             notify: if role == Role::Source { fetch("notify_backpressure")? } else { None },
             ports: PortNames(ports.iter().map(|name| PyString::intern(py, name).unbind()).collect()),
-            around,
+            node_context,
             given: 0,
             rest: None,
             symbols,
@@ -267,8 +267,8 @@ impl Stage for PyStage {
     ) -> Result<Step, StageError> {
         // SAFETY: turns of flows with Python stages run attached.
         let py = unsafe { Python::assume_attached() };
-        let argument =
-            companion(py, self.symbols, element, &self.around).map_err(|error| raised(py, error))?;
+        let argument = companion(py, self.symbols, element, &self.node_context)
+            .map_err(|error| component_error(py, error))?;
         let method = self.method.as_ref().ok_or_else(over)?;
         let value = call_one(py, method, argument)?;
         match self.role {
@@ -301,7 +301,7 @@ impl Stage for PyStage {
         // SAFETY: turns of flows with Python stages run attached.
         let py = unsafe { Python::assume_attached() };
         let Some(complete) = &self.complete else { return Ok(()) };
-        let end = end_object(py, self.symbols, end).map_err(|error| raised(py, error))?;
+        let end = end_object(py, self.symbols, end).map_err(|error| component_error(py, error))?;
         call_one(py, complete, end.as_ptr()).map(|_| ())
     }
 

@@ -2,120 +2,20 @@
 //!
 //! The raw calls of the hot path live here with their unsafe: identity first, types by pointer, no extraction.
 
-use std::ptr::NonNull;
 use std::sync::Arc;
 
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyString};
 use torvyn_reactor::{Role, SharedState};
-use torvyn_stream::{
-    ContentType, Element, Emission, End, ErrorKind, Foreign, ForeignTable, Payload, StageError,
-};
+use torvyn_stream::{ContentType, Element, Emission, End, ErrorKind, Foreign, Payload, StageError};
 
+use crate::element::foreign::{foreign, object};
 use crate::element::{Data, NativeData, PyElement, TextElement, content_name};
 use crate::symbols::Symbols;
 
-static TABLE: ForeignTable = ForeignTable { retain, release, view, inherit, bare, stream };
-
-unsafe fn retain(pointer: NonNull<()>) {
-    // Guests give attributes to elements of flows that run detached; within an attached turn this only looks.
-    // SAFETY: attached, on a live object.
-    Python::attach(|_| unsafe { ffi::Py_INCREF(pointer.as_ptr().cast()) });
-}
-
-unsafe fn release(pointer: NonNull<()>) {
-    // SAFETY: an owned reference; `Py` defers the release when this thread is not attached.
-    let object = unsafe { Bound::from_owned_ptr(Python::assume_attached(), pointer.as_ptr().cast()) };
-    drop(object.unbind());
-}
-
-unsafe fn view(pointer: NonNull<()>) -> (*const u8, usize, bool) {
-    let object: *mut ffi::PyObject = pointer.as_ptr().cast();
-    // SAFETY: called inside an attached turn on a str or bytes object, as `Payload::Foreign` promises.
-    unsafe {
-        let mut len = 0;
-        if ffi::PyUnicode_Check(object) != 0 {
-            let data = ffi::PyUnicode_AsUTF8AndSize(object, &mut len);
-            if data.is_null() {
-                ffi::PyErr_Clear();
-            }
-            // An ASCII str is its own UTF-8; any other is encoded once and the copy kept in the str.
-            return (data.cast(), len as usize, ffi::PyUnicode_GetLength(object) != len);
-        }
-        let mut data = std::ptr::null_mut();
-        if ffi::PyBytes_AsStringAndSize(object, &mut data, &mut len) != 0 {
-            ffi::PyErr_Clear();
-            return (std::ptr::null(), 0, false);
-        }
-        (data.cast_const().cast(), len as usize, false)
-    }
-}
-
-unsafe fn inherit(pointer: NonNull<()>) -> Option<NonNull<()>> {
-    Python::attach(|py| {
-        // SAFETY: a live object: a companion, which is an Element or a dict of attributes.
-        let object = unsafe { Bound::from_borrowed_ptr(py, pointer.as_ptr().cast()) };
-        let dict = match object.cast::<PyElement>() {
-            Ok(element) => element.get().attributes.as_ref()?.bind(py).clone().into_any(),
-            Err(_) => object,
-        };
-        NonNull::new(dict.into_ptr().cast())
-    })
-}
-
-/// The attributes of a companion, which is an Element or a dict of them.
-unsafe fn attributes<'py>(py: Python<'py>, pointer: NonNull<()>) -> Option<Bound<'py, PyDict>> {
-    // SAFETY: called inside an attached turn on a live companion.
-    let object = unsafe { Bound::from_borrowed_ptr(py, pointer.as_ptr().cast()) };
-    match object.cast::<PyElement>() {
-        Ok(element) => Some(element.get().attributes.as_ref()?.bind(py).clone()),
-        Err(_) => object.cast_into::<PyDict>().ok(),
-    }
-}
-
-/// What an engine says of single tokens. It tells their text.
-const OF_TOKENS: [&str; 4] = ["token_ids", "token_id", "logprobs", "top_logprobs"];
-
-unsafe fn bare(pointer: NonNull<()>) -> Option<NonNull<()>> {
-    // SAFETY: called inside an attached turn on a companion.
-    let known = unsafe { attributes(Python::assume_attached(), pointer) }?;
-    let mut dict = known.clone();
-    for name in OF_TOKENS {
-        if dict.contains(name).unwrap_or(false) {
-            if dict.is(&known) {
-                dict = known.copy().ok()?;
-            }
-            dict.del_item(name).ok()?;
-        }
-    }
-    NonNull::new(dict.into_ptr().cast())
-}
-
-unsafe fn stream(pointer: NonNull<()>) -> (*const u8, usize, i64) {
-    // SAFETY: called inside an attached turn on a companion.
-    let known = unsafe { attributes(Python::assume_attached(), pointer) };
-    let Some(known) = known else { return (std::ptr::null(), 0, 0) };
-    let item = |name: &str| known.get_item(name).ok().flatten();
-    let choice = item("choice").and_then(|choice| choice.extract().ok()).unwrap_or(0);
-    let Some(kind) = item("kind") else { return (std::ptr::null(), 0, choice) };
-    let Ok(kind) = kind.cast::<PyString>() else { return (std::ptr::null(), 0, choice) };
-    // The dict keeps the str, and the str its UTF-8.
-    kind.to_str().map_or((std::ptr::null(), 0, choice), |kind| (kind.as_ptr(), kind.len(), choice))
-}
-
-pub fn foreign(object: Bound<'_, PyAny>) -> Foreign {
-    // SAFETY: an owned, non-null reference that TABLE handles.
-    unsafe { Foreign::from_owned(NonNull::new_unchecked(object.into_ptr().cast()), &TABLE) }
-}
-
-pub fn object<'py>(py: Python<'py>, foreign: &Foreign) -> Bound<'py, PyAny> {
-    // SAFETY: every `Foreign` of this process was made by `foreign` above.
-    unsafe { Bound::from_borrowed_ptr(py, foreign.as_ptr().as_ptr().cast()) }
-}
-
 /// What turns native elements into Python ones: what they all share.
-pub struct Surroundings {
+pub struct NodeContext {
     pub context: Py<PyAny>,
     pub shared: Arc<SharedState>,
     pub node: u16,
@@ -127,7 +27,7 @@ pub fn companion(
     py: Python<'_>,
     symbols: &Symbols,
     element: &mut Element,
-    around: &Surroundings,
+    node_context: &NodeContext,
 ) -> PyResult<*mut ffi::PyObject> {
     if let Some(companion) = &element.companion {
         let pointer: *mut ffi::PyObject = companion.as_ptr().as_ptr().cast();
@@ -137,7 +37,7 @@ pub fn companion(
             return Ok(pointer);
         }
     }
-    let made = element_object(py, symbols, element, around)?;
+    let made = element_object(py, symbols, element, node_context)?;
     let pointer = made.as_ptr();
     element.companion = Some(foreign(made));
     Ok(pointer)
@@ -149,9 +49,9 @@ pub fn element_object<'py>(
     py: Python<'py>,
     symbols: &Symbols,
     element: &Element,
-    around: &Surroundings,
+    node_context: &NodeContext,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let made = make_element(py, symbols, element, around);
+    let made = make_element(py, symbols, element, node_context);
     if let Data::Text(text) = &made.data {
         let text = text.clone_ref(py);
         let whole = PyClassInitializer::from(made).add_subclass(TextElement { text });
@@ -160,7 +60,12 @@ pub fn element_object<'py>(
     Ok(Bound::new(py, made)?.into_any())
 }
 
-fn make_element(py: Python<'_>, symbols: &Symbols, element: &Element, around: &Surroundings) -> PyElement {
+fn make_element(
+    py: Python<'_>,
+    symbols: &Symbols,
+    element: &Element,
+    node_context: &NodeContext,
+) -> PyElement {
     let data = match element.payload.foreign() {
         // SAFETY: payloads are exact or derived str and bytes objects.
         Some(held) => unsafe {
@@ -173,7 +78,7 @@ fn make_element(py: Python<'_>, symbols: &Symbols, element: &Element, around: &S
         },
         None => {
             let payload = element.payload.bare();
-            let reader = Some((around.shared.clone(), around.node));
+            let reader = Some((node_context.shared.clone(), node_context.node));
             Data::Native(Box::new(NativeData::new(payload, element.len, reader)))
         }
     };
@@ -184,7 +89,7 @@ fn make_element(py: Python<'_>, symbols: &Symbols, element: &Element, around: &S
         timestamp_ns: element.timestamp_ns,
         content_type: element.content_name(),
         attributes,
-        context: Some(around.context.clone_ref(py)),
+        context: Some(node_context.context.clone_ref(py)),
     }
 }
 
@@ -201,7 +106,7 @@ pub fn type_name(object: &Bound<'_, PyAny>) -> String {
     object.get_type().name().map_or_else(|_| "?".to_owned(), |name| name.to_string())
 }
 
-pub fn wrong(role: Role, got: &Bound<'_, PyAny>) -> StageError {
+pub fn wrong_result(role: Role, got: &Bound<'_, PyAny>) -> StageError {
     let kind = type_name(got);
     let expected = match role {
         Role::Source => "str, bytes, Output, None, PENDING or End",
@@ -230,7 +135,7 @@ pub fn emission(
         return plain(value, ContentType::BINARY).map(Some);
     }
     if kind == symbols.output_type.as_ptr().cast() {
-        return output(symbols, value).map(Some).map_err(|error| raised(py, error));
+        return output(symbols, value).map(Some).map_err(|error| component_error(py, error));
     }
     if let Ok(element) = value.cast::<PyElement>() {
         return from_element(py, element.get()).map(Some);
@@ -242,7 +147,7 @@ pub fn emission(
         return plain(value, ContentType::BINARY).map(Some);
     }
     if value.is_instance(symbols.output_type.bind(py)).unwrap_or(false) {
-        return output(symbols, value).map(Some).map_err(|error| raised(py, error));
+        return output(symbols, value).map(Some).map_err(|error| component_error(py, error));
     }
     Ok(None)
 }
@@ -351,7 +256,7 @@ pub fn end_object<'py>(py: Python<'py>, symbols: &Symbols, end: &End) -> PyResul
 }
 
 /// An exception as the reactor knows it.
-pub fn raised(py: Python<'_>, error: PyErr) -> StageError {
+pub fn component_error(py: Python<'_>, error: PyErr) -> StageError {
     let kind = Symbols::get(py).map_or(ErrorKind::Internal, |symbols| {
         let is = |class: &Py<pyo3::types::PyType>| error.is_instance(py, class.bind(py));
         if !error.is_instance_of::<pyo3::exceptions::PyException>(py) {

@@ -1,6 +1,7 @@
 //! `torvyn.Element` as Python sees it: frozen, owns its data, lends it by the buffer protocol.
 
 pub mod convert;
+pub mod foreign;
 
 use std::sync::Arc;
 

@@ -9,7 +9,7 @@ use torvyn_stream::Policy;
 
 use crate::component::native_stage::NativeStage;
 use crate::component::stage::PyStage;
-use crate::element::convert::Surroundings;
+use crate::element::convert::NodeContext;
 use crate::flow::port::{Port, role_of};
 
 /// `(role, work, ports, retries, backoff_ns, recovery, budget_bytes)`
@@ -23,13 +23,13 @@ pub struct Made {
     pub needs_python: bool,
 }
 
-pub fn make_nodes(nodes: Vec<NodeTuple<'_>>, around: impl Fn(usize) -> Surroundings) -> PyResult<Made> {
+pub fn make_nodes(nodes: Vec<NodeTuple<'_>>, node_context: impl Fn(usize) -> NodeContext) -> PyResult<Made> {
     let mut made = Made { specs: Vec::with_capacity(nodes.len()), needs_python: false };
     for (index, node) in nodes.into_iter().enumerate() {
         let (role, object, ports, retries, backoff_ns, recovery, budget_bytes) = node;
         let role = role_of(&role)?;
         let recovery = recovery_of(&recovery)?;
-        let (work, is_python) = work_of(&object, role, &ports, || around(index))?;
+        let (work, is_python) = work_of(&object, role, &ports, || node_context(index))?;
         // Dead letters get their attributes as Python objects.
         made.needs_python |= is_python || recovery == Recovery::DeadLetter;
         let ports = ports.len();
@@ -42,10 +42,10 @@ fn work_of(
     object: &Bound<'_, PyAny>,
     role: Role,
     ports: &[String],
-    around: impl FnOnce() -> Surroundings,
+    node_context: impl FnOnce() -> NodeContext,
 ) -> PyResult<(Work, bool)> {
     if let Ok(port) = object.cast::<Port>() {
-        port.get().set_surroundings(around());
+        port.get().set_node_context(node_context());
         return Ok((Work::Offloaded(port.get().exchange.clone()), true));
     }
     if let Ok(native) = object.cast::<NativeStage>() {
@@ -53,7 +53,7 @@ fn work_of(
         let stage = stage.ok_or_else(|| PyValueError::new_err("a native stage is used once"))?;
         return Ok((Work::Inline(stage), false));
     }
-    Ok((Work::Inline(Box::new(PyStage::new(object, role, ports, around())?)), true))
+    Ok((Work::Inline(Box::new(PyStage::new(object, role, ports, node_context())?)), true))
 }
 
 fn policy_of(name: &str) -> PyResult<Policy> {

@@ -24,7 +24,7 @@ use torvyn_reactor::{
 };
 use torvyn_stream::{Element, End};
 
-use crate::element::convert::{Surroundings, companion, emission, end_of, wrong};
+use crate::element::convert::{NodeContext, companion, emission, end_of, wrong_result};
 use crate::flow::blueprint::{EdgeTuple, NodeTuple, edge_of, make_nodes, timing_of};
 use crate::flow::clock::ManualClock;
 use crate::flow::iterator::{FlowIterator, NodeHandle};
@@ -41,7 +41,7 @@ const DETACHED_SLICE: Duration = Duration::from_millis(5);
 pub struct NativeFlow {
     pub flow: Arc<Flow>,
     signal: OnceLock<Arc<WakePipe>>,
-    pub around: Surroundings,
+    pub node_context: NodeContext,
     /// Kept a second time, beside the flow's own reference, so that the collector can see it.
     on_error: Py<PyAny>,
 }
@@ -75,12 +75,12 @@ impl NativeFlow {
             None => Clock::monotonic(monotonic_ns(py)?),
         };
         let shared = Arc::new(SharedState::new(nodes.len(), edges.len()));
-        let around = |node: usize| Surroundings {
+        let node_context = |node: usize| NodeContext {
             context: context.clone_ref(py),
             shared: shared.clone(),
             node: node as u16,
         };
-        let made = make_nodes(nodes, around)?;
+        let made = make_nodes(nodes, node_context)?;
         let blueprint = Blueprint {
             nodes: made.specs,
             edges,
@@ -94,12 +94,12 @@ impl NativeFlow {
             timing: timing_of(level)?,
             on_error: Some(report_to(on_error.clone_ref(py))),
         };
-        let exit = around(0);
+        let exit = node_context(0);
         let flow = Flow::new(blueprint, shared.clone(), clock);
         if let Some(hand) = hand {
             hand.watch(&flow);
         }
-        Ok(Self { flow, signal: OnceLock::new(), around: exit, on_error })
+        Ok(Self { flow, signal: OnceLock::new(), node_context: exit, on_error })
     }
 
     /// Runs turns on this thread until the flow is over, something has left it, or it must wait.
@@ -284,7 +284,7 @@ impl NativeFlow {
         let mut waiting = VecDeque::with_capacity(items.len());
         for item in items {
             let made = emission(py, symbols, &item).map_err(|error| raise(py, error))?;
-            waiting.push_back(made.ok_or_else(|| raise(py, wrong(Role::Source, &item)))?);
+            waiting.push_back(made.ok_or_else(|| raise(py, wrong_result(Role::Source, &item)))?);
         }
         let mut fed = 0;
         let mut has_driven = false;
@@ -440,7 +440,7 @@ impl NativeFlow {
     }
 
     pub fn to_python<'py>(&self, py: Python<'py>, element: &mut Element) -> PyResult<Bound<'py, PyAny>> {
-        let pointer = companion(py, Symbols::get(py)?, element, &self.around)?;
+        let pointer = companion(py, Symbols::get(py)?, element, &self.node_context)?;
         // SAFETY: a live object that the element's companion keeps.
         Ok(unsafe { Bound::from_borrowed_ptr(py, pointer) })
     }
@@ -454,7 +454,7 @@ fn busy() -> PyErr {
 
 pub fn raise(py: Python<'_>, error: torvyn_stream::StageError) -> PyErr {
     match &error.object {
-        Some(held) => PyErr::from_value(crate::element::convert::object(py, held)),
+        Some(held) => PyErr::from_value(crate::element::foreign::object(py, held)),
         None => PyValueError::new_err(error.message),
     }
 }

@@ -13,7 +13,7 @@ use torvyn_stream::{End, Outbox, Pull, StageError, Step};
 use crate::component::interpret::{
     Answer, PortNames, emit_item, filter_step, made_step, pull_step, sink_step,
 };
-use crate::element::convert::{Surroundings, element_object, end_object, end_of, raised};
+use crate::element::convert::{NodeContext, component_error, element_object, end_object, end_of};
 use crate::flow::waker::PyWaker;
 use crate::symbols::Symbols;
 
@@ -22,7 +22,7 @@ pub struct Port {
     pub exchange: Arc<Offload>,
     role: Role,
     ports: PortNames,
-    around: std::sync::OnceLock<Surroundings>,
+    node_context: std::sync::OnceLock<NodeContext>,
     /// The last word has been said.
     ended: AtomicBool,
 }
@@ -40,8 +40,8 @@ pub fn role_of(name: &str) -> PyResult<Role> {
 }
 
 impl Port {
-    pub fn set_surroundings(&self, around: Surroundings) {
-        let _ = self.around.set(around);
+    pub fn set_node_context(&self, node_context: NodeContext) {
+        let _ = self.node_context.set(node_context);
     }
 
     pub fn role(&self) -> Role {
@@ -73,8 +73,8 @@ impl Port {
             role => match made_step(py, symbols, role, value, out)? {
                 Answer::Step(step) => Ok(step),
                 Answer::Iterator(items) => {
-                    for item in items.try_iter().map_err(|error| raised(py, error))? {
-                        let item = item.map_err(|error| raised(py, error))?;
+                    for item in items.try_iter().map_err(|error| component_error(py, error))? {
+                        let item = item.map_err(|error| component_error(py, error))?;
                         emit_item(py, symbols, role, &item, out)?;
                     }
                     Ok(Step::Done)
@@ -93,7 +93,7 @@ impl Port {
             exchange: Arc::default(),
             role: role_of(role)?,
             ports: PortNames(names),
-            around: std::sync::OnceLock::new(),
+            node_context: std::sync::OnceLock::new(),
             ended: AtomicBool::new(false),
         })
     }
@@ -128,8 +128,8 @@ impl Port {
         for task in self.exchange.take() {
             let pair = match task {
                 Task::Accept(element) => {
-                    let Some(around) = self.around.get() else { continue };
-                    ("element", element_object(py, symbols, &element, around)?).into_pyobject(py)?
+                    let Some(node_context) = self.node_context.get() else { continue };
+                    ("element", element_object(py, symbols, &element, node_context)?).into_pyobject(py)?
                 }
                 Task::Flush(end) => ("flush", end_object(py, symbols, &end)?).into_pyobject(py)?,
                 Task::Complete(end) => ("complete", end_object(py, symbols, &end)?).into_pyobject(py)?,
@@ -181,13 +181,13 @@ impl Port {
     /// The call for the oldest element failed; for a source there is none.
     #[pyo3(signature = (error, consumed=true))]
     fn fail(&self, py: Python<'_>, error: Bound<'_, PyAny>, consumed: bool) -> bool {
-        let error = raised(py, PyErr::from_value(error));
+        let error = component_error(py, PyErr::from_value(error));
         self.deliver(Outbox::default(), Err(error), consumed)
     }
 
     /// The last word could not be said: a flush or a completion failed, or a whole stream did.
     fn fail_last(&self, py: Python<'_>, error: Bound<'_, PyAny>) -> bool {
-        let error = raised(py, PyErr::from_value(error));
+        let error = component_error(py, PyErr::from_value(error));
         self.close(Outbox::default(), Err(error), None)
     }
 

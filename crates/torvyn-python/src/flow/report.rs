@@ -6,7 +6,7 @@ use pyo3::types::{PyDict, PyList};
 use torvyn_reactor::{FailureKind, OnError, SharedState};
 use torvyn_stream::{CopyReason, Element, ErrorKind, StageError};
 
-use crate::element::convert::{foreign, object};
+use crate::element::foreign::{foreign, object};
 
 pub fn kind_name(kind: ErrorKind) -> &'static str {
     match kind {
@@ -110,21 +110,21 @@ pub fn statistics_dict<'py>(py: Python<'py>, shared: &SharedState) -> PyResult<B
     Ok(dict)
 }
 
-/// Adds `error` to a dead letter's attributes. Runs inside an attached turn.
+/// Adds `error` to a dead letter's attributes.
 pub fn annotate(element: &mut Element, error: &StageError) {
-    // SAFETY: only flows with Python stages or Python dead letters come here, and their turns run attached.
-    let py = unsafe { Python::assume_attached() };
-    let attributes = PyDict::new(py);
-    if let Some(inherited) = element.companion.as_ref().and_then(|companion| companion.inherit())
-        && let Ok(known) = object(py, &inherited).cast::<PyDict>()
-    {
-        let _ = attributes.update(known.as_mapping());
-    }
-    let facts = PyDict::new(py);
-    let _ = facts.set_item("kind", kind_name(error.kind));
-    let _ = facts.set_item("message", &error.message);
-    let _ = attributes.set_item("error", facts);
-    element.companion = Some(foreign(attributes.into_any()));
+    Python::attach(|py| {
+        let attributes = PyDict::new(py);
+        if let Some(inherited) = element.companion.as_ref().and_then(|companion| companion.inherit())
+            && let Ok(known) = object(py, &inherited).cast::<PyDict>()
+        {
+            let _ = attributes.update(known.as_mapping());
+        }
+        let facts = PyDict::new(py);
+        let _ = facts.set_item("kind", kind_name(error.kind));
+        let _ = facts.set_item("message", &error.message);
+        let _ = attributes.set_item("error", facts);
+        element.companion = Some(foreign(attributes.into_any()));
+    });
 }
 
 /// Tells Python of errors that a node's policy lives with: `callback(node, kind, message, count, exception, sequence)`.

@@ -6,7 +6,8 @@ use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString};
 use torvyn_stream::{ContentType, CopyReason, Element};
 
-use crate::element::convert::{attributes_of, emission, object};
+use crate::element::convert::{attributes_of, emission};
+use crate::element::foreign::object;
 use crate::flow::{NativeFlow, raise};
 use crate::symbols::Symbols;
 
@@ -66,7 +67,7 @@ fn joined<'py>(
     if !elements.iter().all(is_plain) {
         return None;
     }
-    let ledger = &native.around.shared.nodes[usize::from(native.around.node)].ledger;
+    let ledger = &native.node_context.shared.nodes[usize::from(native.node_context.node)].ledger;
     if let [only] = elements.as_slices().0
         && elements.len() == 1
     {

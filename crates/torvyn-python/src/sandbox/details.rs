@@ -5,7 +5,8 @@ use pyo3::types::{PyDict, PyMapping, PyString};
 use torvyn_sandbox::{Attribute, Ending, Translator};
 use torvyn_stream::{End, Foreign};
 
-use crate::element::convert::{end_object, end_of, foreign, object};
+use crate::element::convert::{end_object, end_of};
+use crate::element::foreign::{foreign, object};
 use crate::symbols::Symbols;
 
 /// Knows Python's attributes and ends.

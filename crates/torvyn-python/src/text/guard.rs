@@ -14,7 +14,7 @@ use torvyn_text::holdback::{WordOptions, WordRules};
 
 use crate::component::native_stage::need;
 
-fn wrong(error: &impl ToString) -> PyErr {
+fn invalid_value(error: &impl ToString) -> PyErr {
     PyValueError::new_err(error.to_string())
 }
 
@@ -32,7 +32,7 @@ fn rules(parameters: &Bound<'_, PyDict>) -> PyResult<Rules> {
                 whole: need(parameters, "whole")?,
                 homoglyphs: need(parameters, "homoglyphs")?,
             };
-            Rules::Words(Arc::new(WordRules::new(words, options).map_err(|error| wrong(&error))?))
+            Rules::Words(Arc::new(WordRules::new(words, options).map_err(|error| invalid_value(&error))?))
         }
         "patterns" => {
             let patterns: Vec<String> = need(parameters, "patterns")?;
@@ -41,7 +41,7 @@ fn rules(parameters: &Bound<'_, PyDict>) -> PyResult<Rules> {
         }
         "redact" => {
             let kinds: Vec<String> = need(parameters, "kinds")?;
-            let made = redact_patterns(&kinds).map_err(|error| wrong(&error))?;
+            let made = redact_patterns(&kinds).map_err(|error| invalid_value(&error))?;
             Rules::Patterns(Arc::new(made.map_err(|error| refused(&error))?))
         }
         other => return Err(PyValueError::new_err(format!("no rules `{other}`"))),
@@ -104,6 +104,11 @@ impl TextGuard {
     /// Another stream under the same rules.
     fn fork(&self) -> Self {
         Self(Guard::new(self.0.settings().clone()))
+    }
+
+    /// A guard over elements under the same rules: each kind and choice is a text of its own.
+    fn elements(&self, kinds: Vec<String>) -> GuardedTexts {
+        GuardedTexts { texts: guard::GuardedTexts::new(self.0.settings().clone(), kinds), blocked: false }
     }
 
     /// Takes text; gives what may leave.
@@ -177,11 +182,6 @@ pub struct GuardedTexts {
 
 #[pymethods]
 impl GuardedTexts {
-    #[new]
-    fn new(like: &TextGuard, kinds: Vec<String>) -> Self {
-        Self { texts: guard::GuardedTexts::new(like.0.settings().clone(), kinds), blocked: false }
-    }
-
     /// Takes an element. None: it may leave as it came. Else what may leave instead.
     fn put(
         &mut self,

@@ -12,7 +12,7 @@ use torvyn_stream::{
     Call, ContentType, Element, Emission, ErrorKind, Outbox, Payload, Stage, StageError, Step,
 };
 
-use crate::element::convert::{attributes_of, raised};
+use crate::element::convert::{attributes_of, component_error};
 use crate::symbols::Symbols;
 use crate::wire::frames::{FrameEncoder, Line};
 
@@ -41,9 +41,10 @@ impl FrameStage {
     fn with_attributes(&mut self, element: &Element, text: &str) -> Result<bool, StageError> {
         let Some(held) = &element.companion else { return Ok(false) };
         Python::attach(|py| {
-            let symbols = Symbols::get(py).map_err(|error| raised(py, error))?;
+            let symbols = Symbols::get(py).map_err(|error| component_error(py, error))?;
             let Some(attributes) = attributes_of(py, symbols, held) else { return Ok(false) };
-            let bytes = self.full(py, text, attributes.bind(py)).map_err(|error| raised(py, error))?;
+            let bytes =
+                self.full(py, text, attributes.bind(py)).map_err(|error| component_error(py, error))?;
             self.buffer.extend_from_slice(bytes.as_bytes());
             Ok(true)
         })

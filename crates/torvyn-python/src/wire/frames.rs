@@ -49,25 +49,27 @@ impl FrameEncoder {
         include_usage: bool,
         stream_id: Option<String>,
     ) -> PyResult<Self> {
-        let wrong = |what: String| Err(PyValueError::new_err(what));
+        let invalid_value = |what: String| Err(PyValueError::new_err(what));
         let dialect = match dialect {
             "torvyn" => Dialect::Torvyn,
             "openai-chat" => Dialect::Chat,
             "openai-completions" => Dialect::Completions,
-            _ => return wrong(format!("no dialect {dialect:?}")),
+            _ => return invalid_value(format!("no dialect {dialect:?}")),
         };
         let framing = match framing {
             "sse" => Framing::Events,
             "lines" => Framing::Lines,
             "json" if dialect == Dialect::Torvyn => Framing::Bare,
-            "json" => return wrong("a frame of an OpenAI dialect may be several messages".to_owned()),
-            _ => return wrong(format!("no framing {framing:?}")),
+            "json" => {
+                return invalid_value("a frame of an OpenAI dialect may be several messages".to_owned());
+            }
+            _ => return invalid_value(format!("no framing {framing:?}")),
         };
         if epoch.is_empty() || !epoch.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
-            return wrong(format!("an epoch is ASCII letters and digits, not {epoch:?}"));
+            return invalid_value(format!("an epoch is ASCII letters and digits, not {epoch:?}"));
         }
         if choices == 0 {
-            return wrong("an answer has at least one choice".to_owned());
+            return invalid_value("an answer has at least one choice".to_owned());
         }
         let identity = Identity { id, flow, created, epoch, stream_id, include_usage, choices };
         let halves = (0..choices).map(|_| AtomicU32::new(0)).collect();

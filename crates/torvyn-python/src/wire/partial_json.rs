@@ -36,7 +36,7 @@ pub struct PartialJson {
     held: Held,
 }
 
-fn wrong(py: Python<'_>, error: PartialError) -> PyErr {
+fn wrong_result(py: Python<'_>, error: PartialError) -> PyErr {
     match error {
         PartialError::Malformed { at } => failure(py, "json-malformed", at),
         PartialError::TooDeep { limit } => failure(py, "json-too-deep", limit),
@@ -57,7 +57,7 @@ impl PartialJson {
         let Self { parser, held } = self;
         // Halves of surrogate pairs are no text: they are replaced.
         let outcome = parser.put(&text.to_string_lossy(), &mut Tree { py, held });
-        outcome.map_err(|error| wrong(py, error))?;
+        outcome.map_err(|error| wrong_result(py, error))?;
         self.held.problem.take().map_or(Ok(()), Err)
     }
 
@@ -65,7 +65,7 @@ impl PartialJson {
     fn finish(&mut self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         let Self { parser, held } = self;
         let outcome = parser.finish(&mut Tree { py, held });
-        outcome.map_err(|error| wrong(py, error))?;
+        outcome.map_err(|error| wrong_result(py, error))?;
         match self.held.problem.take() {
             Some(error) => Err(error),
             None => self.value(py),

@@ -1,21 +1,11 @@
-//! Vocabularies at the border: the table that streamers share, and the binary files that tokens are read from.
-//!
-//! The readers hand out what a file says; what that means for a text is decided in Python, once per tokenizer.
+//! The table of a tokenizer's tokens, shared by its streamers.
 
-use std::fs::File;
-use std::io::BufReader;
-use std::path::PathBuf;
 use std::sync::Arc;
 
-use pyo3::create_exception;
 use pyo3::exceptions::{PyIndexError, PyOverflowError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
-use torvyn_text::vocabulary::gguf::{self, GgufError};
-use torvyn_text::vocabulary::sentencepiece::{Model, ModelError};
 use torvyn_text::vocabulary::{Kind, Start, Table};
-
-create_exception!(torvyn._native, VocabularyFault, PyValueError);
 
 /// Token ids to bytes, shared by all streamers of a tokenizer.
 #[pyclass(subclass, frozen, module = "torvyn._native")]
@@ -94,49 +84,4 @@ fn table(entries: &Bound<'_, PyList>) -> PyResult<Table> {
 
 fn too_large() -> PyErr {
     PyOverflowError::new_err("the tokens are more than 4 GiB")
-}
-
-type GgufTokens = (String, Vec<Py<PyBytes>>, Vec<i32>, Option<bool>);
-
-/// The tokenizer of a GGUF file: model, tokens, types, `add_space_prefix`.
-#[pyfunction]
-pub fn read_gguf(py: Python<'_>, path: PathBuf) -> PyResult<GgufTokens> {
-    let found = py.detach(|| gguf::read(BufReader::with_capacity(1 << 18, File::open(path)?)));
-    let found = found.map_err(gguf_fault)?;
-    let tokens = found.tokens.iter().map(|token| PyBytes::new(py, token).unbind()).collect();
-    Ok((found.model, tokens, found.kinds, found.add_space_prefix))
-}
-
-fn gguf_fault(error: GgufError) -> PyErr {
-    let kind = match &error {
-        GgufError::Io(_) => None,
-        GgufError::TooLarge { .. } => Some("too-large"),
-        GgufError::Version { .. } => Some("unsupported"),
-        _ => Some("invalid"),
-    };
-    match (kind, error) {
-        (None, GgufError::Io(error)) => error.into(),
-        (kind, error) => VocabularyFault::new_err((kind.unwrap_or("invalid"), error.to_string())),
-    }
-}
-
-type ModelPieces = (Vec<(Py<PyBytes>, u64)>, Py<PyBytes>, bool, bool, bool, bool);
-
-/// A SentencePiece model: pieces with types, the unknown piece's surface, `add_dummy_prefix`,
-/// `remove_extra_whitespaces`, `treat_whitespace_as_suffix`, and whether it denormalizes.
-#[pyfunction]
-pub fn read_sentencepiece(py: Python<'_>, data: &[u8]) -> PyResult<ModelPieces> {
-    let model = Model::parse(data).map_err(|error| {
-        let kind = if matches!(error, ModelError::TooMany { .. }) { "too-large" } else { "invalid" };
-        VocabularyFault::new_err((kind, error.to_string()))
-    })?;
-    let pieces = model.pieces.iter().map(|piece| (PyBytes::new(py, piece.text).unbind(), piece.kind));
-    Ok((
-        pieces.collect(),
-        PyBytes::new(py, model.unknown_surface).unbind(),
-        model.add_dummy_prefix,
-        model.remove_extra_whitespaces,
-        model.treat_whitespace_as_suffix,
-        model.denormalizes,
-    ))
 }

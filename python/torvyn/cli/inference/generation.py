@@ -1,4 +1,4 @@
-"""What `generate` and `chat` need of an answer, wherever it is made."""
+"""The interface of an answer for `generate` and `chat`, whether local or from a server."""
 
 from __future__ import annotations
 
@@ -10,20 +10,18 @@ if TYPE_CHECKING:
     from torvyn.protocol import FilterSide, FinishReason, Usage
 
 
-class Wanted(Protocol):
-    """What was asked for."""
-
+class RequestLimits(Protocol):
     @property
     def n(self) -> int: ...
     @property
     def max_tokens(self) -> int | None: ...
 
 
-class Reply(Protocol):
-    """An answer on its way: a generation in the process, or a stream of a server."""
+class AnyGeneration(Protocol):
+    """A generation in this process, or a server's stream in the same shape."""
 
     @property
-    def request(self) -> Wanted: ...
+    def request(self) -> RequestLimits: ...
     @property
     def request_id(self) -> str: ...
     @property
@@ -36,11 +34,9 @@ class Reply(Protocol):
     def timing(self) -> dict[str, float]: ...
     def __aiter__(self) -> AsyncGenerator[Delta, None]: ...
     def close(self) -> None:
-        """Ends it: who reads it gets the finish `cancelled`. For signal handlers too."""
+        """Ends the answer with `cancelled`. Signal handlers may call it."""
         ...
 
 
-class Answerer(Protocol):
-    """Who answers, to be closed when nobody asks any more."""
-
+class AsyncCloseable(Protocol):
     async def aclose(self) -> None: ...
