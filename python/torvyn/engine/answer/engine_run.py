@@ -122,21 +122,28 @@ class EngineRun:
                         delivered()
                     is_due = add(piece) or is_due
                 if is_due and (sending := reader.flush()) is not None:
-                    self.task = None  # nobody waits for the engine while the reader sends
+                    self._set_task(None)
                     await sending
-                    self.task = asyncio.current_task(self._loop)
+                    self._set_task(asyncio.current_task(self._loop))
 
     async def deltas(self, delivered: Callable[[], None]) -> AsyncGenerator[Delta, None]:
         """The same for `async for`. `delivered` is called before each delta that has content."""
-        current_task = asyncio.current_task
+        current_task, is_inline = asyncio.current_task, self._offload is None
         async with contextlib.aclosing(self._batches()) as batches:
             async for batch in batches:
                 for piece in batch:
                     if isinstance(piece, str) or piece.text or piece.call is not None:
                         delivered()
-                    self.task = None
+                    if is_inline:
+                        self.task = None
                     yield Delta(0, piece) if isinstance(piece, str) else piece
-                    self.task = current_task(self._loop)
+                    if is_inline:
+                        self.task = current_task(self._loop)
+
+    def _set_task(self, task: asyncio.Task[Any] | None) -> None:
+        """Who waits for the engine from now on; with offloaded flows it is never the reader."""
+        if self._offload is None:
+            self.task = task
 
     def _batches(self) -> AsyncGenerator[Sequence[Piece], None]:
         """The pieces of each step, through the flows, to the usage at the end; then raises."""
