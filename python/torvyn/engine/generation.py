@@ -14,7 +14,7 @@ from collections.abc import AsyncGenerator, Coroutine, Generator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from torvyn.concurrency.background_loop import background_loop
-from torvyn.concurrency.context_managers import AsyncClosing, Closing
+from torvyn.concurrency.context_managers import AsyncCloseOnExit, CloseOnExit
 from torvyn.concurrency.sync_reader import SyncReader
 from torvyn.engine.answer.answer import Answer, FlowAccount, Reader
 from torvyn.engine.answer.engine_run import EngineRun
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from torvyn.engine.prompt.prompt_flow import PromptFlow, PromptGuard
 
 
-class Generation(Answer, Closing, AsyncClosing):
+class Generation(Answer, CloseOnExit, AsyncCloseOnExit):
     """Made by `Engine.generate`. The engine starts with the first read."""
 
     __slots__ = ("_is_read", "_run")
