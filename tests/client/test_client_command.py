@@ -98,7 +98,7 @@ def test_an_unreachable_server_and_a_bad_address_are_reported() -> None:
 
 @pytest.mark.parametrize(
     ("key", "words"),
-    [((), "this server asks for a key"), (("--key", "tvk_wrong"), "is not one of this server's")],
+    [((), "the request has no API key"), (("--key", "tvk_wrong"), "does not know the API key")],
 )
 def test_a_missing_or_wrong_key_is_explained_for_a_command(
     tmp_path: Path, key: tuple[str, ...], words: str
