@@ -1,4 +1,4 @@
-"""Words that wrap at the width of a terminal, in columns and not in characters."""
+"""Word wrap at the width of a terminal, in columns and not in characters."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from torvyn.cli.terminal.markdown import Markdown
 from torvyn.cli.terminal.width import clusters, display_width
-from torvyn.cli.terminal.word_wrap import ROOM, Pen, Wrap
+from torvyn.cli.terminal.word_wrap import SAFE_COLUMNS, Pen, Wrap
 
 FAMILY = "👩‍👩‍👧"
 CHARACTERS = st.sampled_from([*"ab -", "日", "。", "「", "é", "e\u0301", FAMILY, "🇩🇪", "❤️", "🏽"])
@@ -21,7 +21,7 @@ def wrapped(text: str, columns: int, pieces: int = 1) -> list[str]:
     for at in range(0, len(text), pieces):
         wrap.put(text[at : at + pieces])
     wrap.flush()
-    return pen.taken().split("\n")
+    return pen.take().split("\n")
 
 
 @pytest.mark.parametrize(
@@ -97,22 +97,22 @@ def test_a_word_waits_only_near_the_edge() -> None:
     wrap = Wrap(pen, lambda: 40)
 
     wrap.put("wo")
-    assert pen.taken() == "wo"
-    wrap.put("rd " + "x" * (40 - ROOM) + " ne")
-    assert pen.taken() == "rd " + "x" * (40 - ROOM)
+    assert pen.take() == "wo"
+    wrap.put("rd " + "x" * (40 - SAFE_COLUMNS) + " ne")
+    assert pen.take() == "rd " + "x" * (40 - SAFE_COLUMNS)
     wrap.put("ar ")
-    assert pen.taken() == " near"
+    assert pen.take() == " near"
 
 
 def test_a_resize_takes_effect_at_the_next_word() -> None:
     columns = 60
     markdown = Markdown(lambda: columns)
-    shown = markdown.feed("one two three four five six ")
+    output = markdown.feed("one two three four five six ")
 
     columns = 12
-    shown += markdown.feed("seven eight nine") + markdown.finish()
+    output += markdown.feed("seven eight nine") + markdown.finish()
 
-    assert shown == "one two three four five six\nseven eight\nnine"
+    assert output == "one two three four five six\nseven eight\nnine"
 
 
 @pytest.mark.parametrize(
