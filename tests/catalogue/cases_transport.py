@@ -13,6 +13,7 @@ from unittest import mock
 from torvyn import manifest
 from torvyn.engine import Scripted, Service
 from torvyn.errors import BugError
+from torvyn.link import ProjectLinker
 from torvyn.transport import Settings, app, request_body
 from torvyn.transport.access.admission import Admission
 from torvyn.transport.access.host_check import Gate, check_bound
@@ -24,7 +25,7 @@ from torvyn.transport.multiplex import client_message
 from torvyn.transport.multiplex.conversation import MOST_STREAMS
 from torvyn.transport.refusal import Refusal, bad_message, shutting_down, told, unread
 from torvyn.transport.server import Server, listen, refuse_workers
-from torvyn.transport.services import of_manifest
+from torvyn.transport.services import served_plans
 from torvyn.transport.websocket import endpoint
 from torvyn.transport.wire import HttpWire
 
@@ -102,8 +103,7 @@ def _taken(_folder: Path) -> None:
 
 
 def _no_flow(_folder: Path) -> None:
-    file = manifest.parse(TOML)
-    of_manifest(file, manifest.resolve(file))
+    served_plans(ProjectLinker(manifest.parse(TOML)))
 
 
 def _package_missing(_folder: Path) -> None:

@@ -28,9 +28,10 @@ pub mod trace;
 mod turn;
 mod wires;
 
-pub use blueprint::{Blueprint, EdgeSpec, NodeSpec, OnError, Recovery, Role, Timing, Work};
+pub use blueprint::{Blueprint, EdgeSpec, OnError, Recovery, Role, Timing};
 pub use clock::Clock;
 pub use flow::{Driver, Flow, Status, StayOnExit};
+pub use node::{Node, Worker};
 pub use offload::{Finished, Offload, Task};
 pub use pool::{Host, Pool};
 pub use shared::{Failure, FailureKind, Shared, State};

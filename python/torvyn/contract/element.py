@@ -7,8 +7,8 @@ both.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +32,13 @@ class Context:
     """Monotonic time at which the flow is cut, or None."""
     request_id: str | None = None
     """Of the request that the flow works for, when it serves one."""
+    redact: Callable[[str], str] | None = field(default=None, compare=False, repr=False)
+    """Removes the secrets of the flow's configuration from a text; None if it has none."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # The secrets that `redact` knows must not leave the process.
+        names = ("flow_id", "flow_name", "trace_id", "deadline_ns", "request_id")
+        return (Context, tuple(getattr(self, name) for name in names))
 
 
 class Output:

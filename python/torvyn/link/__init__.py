@@ -1,30 +1,29 @@
-"""Link: a flow as it was written -> a Plan, with every name resolved and nothing started.
+"""Link: a flow's record -> a Plan, with every name resolved and nothing started.
 
-draft     what an author wrote, in a file or in a program     plan     what the reactor runs
-loading   names -> component classes                          isolate  private imports
-nodes     role, ports, run mode of one node                   flow     a draft -> a Plan
-topology  the rules of the graph                              project  a file -> Plans
+project_linker    a manifest -> Plans, all problems at once   overrides        --config, --input ...
+flow_linker       a flow -> its Plan                          node_linker      a node -> NodePlan
+component_loader  names -> component classes                  private_imports  a package per folder
+component_traits  role, ports, methods of a component         option_values    checked by the schema
+error_policy      `on_error` -> ErrorPolicy                   dead_letters     their edges and sinks
+defaults          values from the settings                    plan, render     the result
+checks            the rules that a flow is checked against
 """
 
 from torvyn.link.component_loader import instantiate
-from torvyn.link.draft import EdgeDraft, FlowDraft, NodeDraft
 from torvyn.link.flow_linker import link_flow
+from torvyn.link.overrides import Overrides
 from torvyn.link.plan import ComponentRef, EdgePlan, ErrorPolicy, NodePlan, Plan, RuntimePlan
-from torvyn.link.project import check, link, load_plan
+from torvyn.link.project_linker import ProjectLinker
 
 __all__ = [
     "ComponentRef",
-    "EdgeDraft",
     "EdgePlan",
     "ErrorPolicy",
-    "FlowDraft",
-    "NodeDraft",
     "NodePlan",
+    "Overrides",
     "Plan",
+    "ProjectLinker",
     "RuntimePlan",
-    "check",
     "instantiate",
-    "link",
     "link_flow",
-    "load_plan",
 ]

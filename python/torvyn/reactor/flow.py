@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, overload
 
 from torvyn.contract import Backpressure, Element, Emission, End, OnError, Priority, Stage
 from torvyn.errors import FlowError
-from torvyn.link.draft import FlowDraft
 from torvyn.link.plan import Plan
+from torvyn.manifest import FlowRecord
 from torvyn.reactor.failures import busy, refused
 from torvyn.reactor.flow_builder import FlowBuilder
 from torvyn.reactor.statistics import Statistics, nothing_yet
@@ -61,7 +61,7 @@ class Flow(FlowBuilder):
         self._is_fed = False
         self.request_id: str | None = None
         """Of the request that it works for; `Element.context` has it. Set before the flow runs."""
-        draft = FlowDraft(
+        record = FlowRecord(
             name,
             priority=priority,
             deadline_s=deadline_s,
@@ -70,7 +70,7 @@ class Flow(FlowBuilder):
             backpressure=backpressure,
             on_error=on_error,
         )
-        super().__init__(draft, stages)
+        super().__init__(record, stages)
 
     @classmethod
     def from_plan(cls, plan: Plan, *, clock: ManualClock | None = None) -> Flow:

@@ -32,6 +32,7 @@ from torvyn.errors import (
     InvalidInput,
     Unavailable,
 )
+from torvyn.manifest.schema.settings_tables import GUEST_INIT_TIMEOUT_S, RUNTIME
 from torvyn.sandbox.audit import WEAKENED, Audit
 from torvyn.sandbox.compile_cache import compile_component, refusal
 from torvyn.text.control_characters import CONTROLS, visible
@@ -53,18 +54,16 @@ class Allowance:
     """What one node's guest may take and reach."""
 
     node: str
-    max_memory_bytes: int = 64 << 20
-    call_timeout_s: float = 5.0
-    init_timeout_s: float = 5.0
-    teardown_timeout_s: float = 2.0
+    max_memory_bytes: int = RUNTIME.default("max_memory_per_component")
+    call_timeout_s: float = RUNTIME.default("call_timeout")
+    init_timeout_s: float = GUEST_INIT_TIMEOUT_S
+    teardown_timeout_s: float = RUNTIME.default("teardown_timeout")
     fuel: int | None = None
     seed: int | None = None
     """What clocks and random numbers follow from; None: from the world."""
     grants: tuple[str, ...] = ()
     """Capabilities, their paths absolute."""
     audit: Audit | None = None
-
-    DEFAULT_INIT_S: ClassVar[float] = 5.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import weakref
+from dataclasses import replace
 from typing import Final, Unpack
 
 from torvyn.contract import Component, Element, End, FlowOptions, Stage, as_component
@@ -116,7 +117,8 @@ def run_flow(
 
 def _recast(flow: Flow, parts: str) -> None:
     """Other runners for the components of a flow that was built and not started."""
-    for node in flow._draft.nodes.values():
+    for name, node in flow._record.nodes.items():
         if isinstance(node.component, Component) and node.run is None:
-            node.component = as_parts(node.component, parts)
+            component = as_parts(node.component, parts)
+            flow._record.nodes[name] = replace(node, component=component)
     flow._plan = None

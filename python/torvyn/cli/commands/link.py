@@ -21,8 +21,7 @@ def command(screen: Screen, **target: Any) -> int:
     The nodes stand in the order in which they start, with their roles and components; the edges
     with the limits of their queues.
     """
-    plan = Target.of(**target).plan()
-    screen.secrets = plan.secrets
+    plan = Target.of(**target).link(screen)
     if screen.is_json:
         screen.document(plan.to_dict())
     else:

@@ -16,6 +16,7 @@ from torvyn.cli.target import manifest_path, set_option, setting_pairs
 
 if TYPE_CHECKING:
     from torvyn.engine.service.service import Service
+    from torvyn.link import Plan, ProjectLinker
     from torvyn.manifest import Manifest, Settings
     from torvyn.transport import Settings as ServerSettings
     from torvyn.transport.server import Server
@@ -77,30 +78,32 @@ def command(
     from torvyn.observe.logs import show_logs
     from torvyn.transport.access.host_check import check_bound
     from torvyn.transport.server import refuse_workers
+    from torvyn.transport.services import of_engines, of_plans
 
     refuse_workers(workers)
     flags = setting_pairs(settings)
     flags |= {f"serve.{name}": value for name, value in given.items() if value is not None}
-    file, found = _settings(manifest, engines, flags)
-    secrets = found.secrets | (file.secrets if file is not None else frozenset())
-    screen.secrets = secrets
+    linker = _linker(manifest, engines, flags)
+    plans = _plans(linker, engines)
+    found, file = linker.settings, linker.manifest
+    secrets = screen.secrets = frozenset(linker.problems.secrets)
+    screen.warn(linker.problems.warnings())
     check_bound(found["serve.host"], is_public, bool(found["serve.keys"]))
     with show_logs(
         screen.format, screen.log_level, secrets, component_level=screen.component_log_level
     ):
         # Settings that cannot be served with are said before a model is loaded.
         server = _server_settings(screen, file, found)
-        return _serve(screen, _services(file, found, engines), server, found)
+        services = of_plans(plans) if plans else of_engines(engines or ("local",))
+        return _serve(screen, services, server, found)
 
 
-def _server_settings(screen: Screen, file: Manifest | None, found: Settings) -> ServerSettings:
+def _server_settings(screen: Screen, file: Manifest, found: Settings) -> ServerSettings:
     from torvyn.transport import Settings, tls
     from torvyn.transport.access import key_file
     from torvyn.transport.access.host_check import is_loopback
 
-    settings = Settings.of(
-        found, Path(file.file).parent if file is not None else ".", secrets=screen.secrets
-    )
+    settings = Settings.of(found, Path(file.file).parent, secrets=screen.secrets)
     is_secured = bool(tls.options(settings))
     said = tls.warnings(settings)
     if settings.keys and not key_file.read(Path(settings.keys)).keys:
@@ -112,25 +115,25 @@ def _server_settings(screen: Screen, file: Manifest | None, found: Settings) -> 
     return settings
 
 
-def _settings(
-    manifest: str | None, engines: tuple[str, ...], flags: dict[str, str]
-) -> tuple[Manifest | None, Settings]:
-    from torvyn.manifest import read, resolve
+def _linker(manifest: str | None, engines: tuple[str, ...], flags: dict[str, str]) -> ProjectLinker:
+    """The linker of the manifest; of an empty one when no manifest is used."""
+    from torvyn.link import Overrides, ProjectLinker
+    from torvyn.manifest import Manifest
 
-    file = None
+    overrides = Overrides(settings=flags)
     if manifest is not None or (not engines and Path(DEFAULT).exists()):
-        file = read(manifest_path(manifest or DEFAULT))
-    return file, resolve(file, flags=flags)
+        return ProjectLinker.open(manifest_path(manifest or DEFAULT), overrides)
+    return ProjectLinker(Manifest(), overrides)
 
 
-def _services(
-    file: Manifest | None, settings: Settings, engines: tuple[str, ...]
-) -> dict[str, Service]:
-    from torvyn.transport.services import of_engines, of_manifest
+def _plans(linker: ProjectLinker, engines: tuple[str, ...]) -> dict[str, Plan]:
+    """The plans to serve; none when engines are served instead."""
+    from torvyn.transport.services import served_plans
 
-    if file is None or engines:
-        return of_engines(engines or ("local",))
-    return of_manifest(file, settings)
+    if engines or not linker.manifest.flows:
+        linker.raise_problems()
+        return {}
+    return served_plans(linker)
 
 
 def _serve(

@@ -136,9 +136,7 @@ def _flow_voice(
             "with `--flow` the manifest says which engine answers",
             "change it there, or for once: `--config NODE.KEY=VALUE`",
         )
-    plan = Target.of(flow=None, flow_name=flow.removeprefix("flow."), **target).plan()
-    screen.secrets = plan.secrets
-    screen.warn(plan.warnings)
+    plan = Target.of(flow=None, flow_name=flow.removeprefix("flow."), **target).link(screen)
     service = Service.open(plan)
     return Voice(service.name, service.engine, service.generate, asked)
 

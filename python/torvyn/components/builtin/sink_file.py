@@ -11,7 +11,6 @@ import base64
 import errno
 import os
 import stat
-from collections.abc import Callable
 from typing import Any, ClassVar
 
 from torvyn.components.config import parse_config, wrong_config
@@ -56,9 +55,6 @@ config = { path = "events.jsonl", format = "json", fsync = true }
 class File(Sink):
     spec: ClassVar[Spec] = SPEC
 
-    redact: Callable[[str], str] | None = None
-    """Takes secrets out of what an error said; set by the reactor, which knows them."""
-
     _descriptor: int | None = None
 
     def init(self, config: str) -> None:
@@ -74,7 +70,7 @@ class File(Sink):
 
     def push(self, element: Element) -> None:
         if self._format == "json":
-            self._write(_record(element, self.redact))
+            self._write(_record(element))
         elif self._format == "lines":
             self._write(bytes(element.data) + b"\n")
         else:
@@ -115,10 +111,11 @@ class File(Sink):
         return Unavailable(f"cannot write {self._path}: {error.strerror}", hint=hint)
 
 
-def _record(element: Element, redact: Callable[[str], str] | None) -> bytes:
+def _record(element: Element) -> bytes:
     attributes = dict(element.attributes)
     error = attributes.get("error")
-    if redact is not None and isinstance(error, dict) and "message" in error:
+    redact = element.context and element.context.redact
+    if redact and isinstance(error, dict) and "message" in error:
         # A dead letter: what the component said may repeat a key that it was given.
         attributes["error"] = {**error, "message": redact(str(error["message"]))}
     record: dict[str, Any] = {
