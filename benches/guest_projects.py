@@ -144,11 +144,11 @@ def run(project: Path) -> tuple[float, float]:
 def instantiate(projects: Path, language: str, times: int) -> list[float]:
     """Milliseconds of each start of one guest, its code compiled and loaded."""
     from torvyn.sandbox.build.build import build as build_guest
-    from torvyn.sandbox.build.guest import Guest
+    from torvyn.sandbox.build.project import GuestProject
     from torvyn.sandbox.component import guest_class
 
     folder = projects / "parts" / ("processor" if language == "c" else "python")
-    cls = guest_class(build_guest(Guest(folder.name, folder, language)).path, folder.name)
+    cls = guest_class(build_guest(GuestProject(folder.name, folder, language)).path, folder.name)
     found = []
     for number in range(-1, times):
         guest = cls()

@@ -90,7 +90,7 @@ def _ours(count: int) -> dict[str, Entry]:
     many = Scripted(tokens(count), step_tokens=16)
 
     async def read(engine: Any, **options: Any) -> str:
-        return "".join([d.delta_text async for d in engine.generate("x", **options)])
+        return "".join([d.text async for d in engine.generate("x", **options)])
 
     async def flow() -> str:
         return "".join([e.text async for e in torvyn.Flow(one.source("x"), *parts())])
@@ -103,7 +103,7 @@ def _ours(count: int) -> dict[str, Entry]:
         "whole path, steps of 16": lambda: asyncio.run(read(many, through=through)),
         "whole path, engine as the source": lambda: asyncio.run(flow()),
         "deltas alone, async for": lambda: asyncio.run(read(one)),
-        "deltas alone, for": lambda: "".join([d.delta_text for d in one.generate("x")]),
+        "deltas alone, for": lambda: "".join([d.text for d in one.generate("x")]),
     }
 
 

@@ -53,10 +53,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def redact(kinds: Sequence[str] = ()) -> Recogniser:
     """What `redact` finds in a whole text."""
-    from torvyn.components.builtin.filter_redact import KINDS, Redact
+    from torvyn.components.builtin.filter_redact import DATA_KINDS, Redact
 
     guard = Redact()
-    guard.init({"data": list(kinds or KINDS)})  # type: ignore[arg-type]
+    guard.init({"data": list(kinds or DATA_KINDS)})  # type: ignore[arg-type]
     rules = guard._rules
     assert rules is not None
 
@@ -65,7 +65,7 @@ def redact(kinds: Sequence[str] = ()) -> Recogniser:
         stream.put(text)
         stream.finish()
         return [
-            Span(KINDS[rule], position, position + length)
+            Span(DATA_KINDS[rule], position, position + length)
             for rule, position, length, _ in stream.take_findings()
         ]
 
@@ -89,7 +89,7 @@ def _row(name: str, part: str, score: Score) -> list[str]:
 
 
 def _labelled(report: Report, recognisers: dict[str, Recogniser]) -> None:
-    from torvyn.components.builtin.filter_redact import KINDS
+    from torvyn.components.builtin.filter_redact import DATA_KINDS
 
     both = tuple(presidio_patterns.RECOGNISERS)
     columns = ("", "lines", "marked / found", "precision", "recall")
@@ -97,7 +97,7 @@ def _labelled(report: Report, recognisers: dict[str, Recogniser]) -> None:
     for part in PARTS:
         lines = load(part)
         table.rows.append(
-            _row("torvyn, all ten kinds", part, judge(lines, recognisers["torvyn"], KINDS))
+            _row("torvyn, all ten kinds", part, judge(lines, recognisers["torvyn"], DATA_KINDS))
         )
         for name, recognise in recognisers.items():
             say(f"{name}: {part}")
@@ -108,12 +108,12 @@ def _labelled(report: Report, recognisers: dict[str, Recogniser]) -> None:
 
 
 def _by_kind(report: Report) -> None:
-    from torvyn.components.builtin.filter_redact import KINDS
+    from torvyn.components.builtin.filter_redact import DATA_KINDS
 
     table = Table(("", "marked", "precision", "recall"), title="torvyn by kind, all lines")
     lines = [line for part in PARTS for line in load(part)]
-    score = judge(lines, redact(), KINDS)
-    for kind in KINDS:
+    score = judge(lines, redact(), DATA_KINDS)
+    for kind in DATA_KINDS:
         precision = score.right[kind] / max(score.found[kind], 1)
         recall = score.covered[kind] / max(score.marked[kind], 1)
         table.rows.append([kind, str(score.marked[kind]), f"{precision:.3f}", f"{recall:.3f}"])

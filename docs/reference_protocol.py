@@ -40,19 +40,19 @@ there; everything else is UTF-8 as it is. Halves of a surrogate pair that come i
 choice leave as one character in the second; a half that stays alone leaves as U+FFFD.
 
 ```python
-from torvyn.protocol import Delta, Encoder, End, Error, Finish, Frame
-from torvyn.protocol import Heartbeat, Meta, ToolCall, Usage
+from torvyn.protocol import DeltaFrame, Encoder, EndFrame, ErrorFrame, Finish, Frame
+from torvyn.protocol import HeartbeatFrame, MetaFrame, ToolCall, Usage
 
 identity = dict(id="req-1", flow="chat", created=1700000000, epoch="k3")
 wire = Encoder("torvyn", "lines", **identity)
 frames: list[Frame] = [
-    Delta(1, 0, "text", 'Say "hi"\\n'),
-    Delta(2, 0, "reasoning", "hm", logprobs=({{"token": "hm", "logprob": -0.5}},)),
-    Delta(3, 0, "tool_call", call=ToolCall(0, "call_1", "now", '{{"zone":')),
-    Meta(4, {{"queue_s": 0.25}}),
-    Error(5, "engine.unavailable", "the engine went away", retryable=True),
-    End(6, (Finish(0, "error"),), Usage(5, 2), {{"ttft_s": 0.25}}),
-    Heartbeat(),
+    DeltaFrame(1, 0, "text", 'Say "hi"\\n'),
+    DeltaFrame(2, 0, "reasoning", "hm", logprobs=({{"token": "hm", "logprob": -0.5}},)),
+    DeltaFrame(3, 0, "tool_call", call=ToolCall(0, "call_1", "now", '{{"zone":')),
+    MetaFrame(4, {{"queue_s": 0.25}}),
+    ErrorFrame(5, "engine.unavailable", "the engine went away", retryable=True),
+    EndFrame(6, (Finish(0, "error"),), Usage(5, 2), {{"ttft_s": 0.25}}),
+    HeartbeatFrame(),
 ]
 print(wire.start().decode(), end="")
 for frame in frames:
@@ -123,7 +123,7 @@ no place.
 ```python
 wire = Encoder("openai-chat", "sse", include_usage=True, **identity)
 print((wire.start() + wire.text("Hi")).decode(), end="")
-print(wire.encode(End(2, (Finish(0, "stop", "END"),), Usage(5, 1))).decode(), end="")
+print(wire.encode(EndFrame(2, (Finish(0, "stop", "END"),), Usage(5, 1))).decode(), end="")
 ```
 
 Completions keep the text beside the index. They know neither reasoning nor tools: those stand in
@@ -132,7 +132,7 @@ lost.
 
 ```python
 wire = Encoder("openai-completions", "lines", **identity)
-print((wire.text("Hi") + wire.encode(Delta(2, 0, "reasoning", "hm"))).decode(), end="")
+print((wire.text("Hi") + wire.encode(DeltaFrame(2, 0, "reasoning", "hm"))).decode(), end="")
 ```
 
 An error and a cancellation end a stream in the same way: an `error` object, then `[DONE]`. `type`
@@ -141,15 +141,15 @@ is `server_error` when a retry may help, `api_error` when not, `cancelled` after
 ```python
 wire = Encoder("openai-chat", "sse", **identity)
 print(wire.error("engine.unavailable", "the engine went away", True).decode(), end="")
-print(wire.encode(End(2, (Finish(0, "error"),))).decode(), end="")
+print(wire.encode(EndFrame(2, (Finish(0, "error"),))).decode(), end="")
 ```
 
 ## Reading
 
 `Decoder(dialect, framing)` gives frames; `finish` raises `protocol.stream-cut` when the connection
 ended before the answer did. `ChunkDecoder` reads what other servers send: deltas, one `Finish` for
-each choice, `Usage`, `Error`, and `DONE`. It takes `reasoning_content` and `reasoning`, content in
-parts, usage wherever it is kept, calls without an index, and errors in every form we have met; a
+each choice, `Usage`, `ErrorFrame`, and `DONE`. It takes `reasoning_content` and `reasoning`,
+content in parts, usage wherever it is, calls without an index, and errors in every known form; a
 finish reason that only its provider knows is a `stop`. `EventParser` is the event stream alone, by
 the rules of the HTML standard, with a limit for a line (1 MiB) and for an event (8 MiB).
 

@@ -17,7 +17,7 @@ from benches.work_serving import GUARD, MODEL, answer
 from torvyn.components.builtin.filter_blocklist import Blocklist
 from torvyn.engine import ChoiceStep, Engine, Request, Service, Step
 from torvyn.engine.openai.engine import OpenAI
-from torvyn.transport import Settings, app, serve
+from torvyn.transport import ServerSettings, app, serve
 
 
 class Listed(Engine):
@@ -67,7 +67,7 @@ def main() -> None:
         engine = OpenAI(base_url=options.upstream, model=MODEL, api_key="sk-bench")
     plan = torvyn.Flow(Blocklist(GUARD)).plan
     make_flow = None if options.bare else lambda: torvyn.Flow.from_plan(plan)
-    settings = Settings(
+    settings = ServerSettings(
         port=options.port,
         max_streams=options.max_streams,
         write_timeout_s=options.write_timeout,

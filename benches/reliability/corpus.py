@@ -13,7 +13,7 @@ import time
 from torvyn.errors import TorvynError
 from torvyn.sandbox import compiler
 
-compiler.kept_running().__enter__()
+compiler.reuse_process().__enter__()
 kinds, slowest = {}, 0.0
 for file in sorted(Path(sys.argv[1]).iterdir()):
     started = time.monotonic()

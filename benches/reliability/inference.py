@@ -165,7 +165,7 @@ def leaks(rounds: int) -> Measured:
         places = sorted({6 + cut} if cut else set(chance.sample(range(1, len(text)), 6)))
         tokens = [text[a:b] for a, b in zip([0, *places], [*places, len(text)], strict=True)]
         engine = Scripted(tokens, step_tokens=chance.choice([1, 2, 5]))
-        said = "".join(delta.delta_text for delta in engine.generate("x", through=guarded))
+        said = "".join(delta.text for delta in engine.generate("x", through=guarded))
         out += len(said.removeprefix("It is "))
         tried += 1
     return Measured(float(out), detail=f"{tried} ways to cut it")

@@ -12,7 +12,7 @@ from pathlib import Path
 from benches.reliability.line import LeftOut, Line, Measured
 from benches.reliability.setting import GUESTS, TESTS, apart, folder
 from torvyn.sandbox.build.build import build
-from torvyn.sandbox.build.guest import Guest
+from torvyn.sandbox.build.project import GuestProject
 
 FLOWS = 1000
 SETTLED_S, WATCHED_S = 10, 10
@@ -116,7 +116,7 @@ def prober() -> Path:
     if importlib.util.find_spec("ziglang") is None:
         raise LeftOut("ziglang is not installed")
     shutil.copytree(TESTS / "security" / "c" / "prober", folder() / "prober")
-    return build(Guest("prober", folder() / "prober", "c")).path
+    return build(GuestProject("prober", folder() / "prober", "c")).path
 
 
 @cache
@@ -125,7 +125,7 @@ def loud() -> Path:
         raise LeftOut("componentize-py is not installed")
     (folder() / "loud").mkdir()
     (folder() / "loud" / "component.py").write_text(LOUD)
-    return build(Guest("loud", folder() / "loud", "python")).path
+    return build(GuestProject("loud", folder() / "loud", "python")).path
 
 
 @cache

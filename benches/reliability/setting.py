@@ -16,8 +16,8 @@ from typing import Any
 
 from benches.reliability.line import LeftOut
 from torvyn.sandbox.build.build import build
-from torvyn.sandbox.build.guest import Guest
-from torvyn.sandbox.component import Allowance, GuestComponent, guest_class
+from torvyn.sandbox.build.project import GuestProject
+from torvyn.sandbox.component import GuestComponent, GuestLimits, guest_class
 
 TESTS = Path(__file__).parents[2] / "tests"
 GUESTS = {
@@ -59,7 +59,7 @@ def folder() -> Path:
 def part(path: Path | str, config: str = "", **allowed: Any) -> GuestComponent:
     file = Path(path)
     made: GuestComponent = guest_class(file, file.stem, folder() / "cache")()
-    made.allow(Allowance(file.stem, **allowed))
+    made.set_limits(GuestLimits(file.stem, **allowed))
     made.config = config
     return made
 
@@ -70,7 +70,7 @@ def c_guest() -> Path:
     if importlib.util.find_spec("ziglang") is None:
         raise LeftOut("ziglang is not installed")
     shutil.copytree(TESTS / "faults" / "c" / "faulty", folder() / "faulty")
-    return build(Guest("faulty", folder() / "faulty", "c")).path
+    return build(GuestProject("faulty", folder() / "faulty", "c")).path
 
 
 @cache
@@ -79,7 +79,7 @@ def python_guest() -> Path:
         raise LeftOut("componentize-py is not installed")
     (folder() / "loops").mkdir()
     (folder() / "loops" / "component.py").write_text(PYTHON_GUEST)
-    return build(Guest("loops", folder() / "loops", "python")).path
+    return build(GuestProject("loops", folder() / "loops", "python")).path
 
 
 def apart(program: str, *arguments: object) -> Any:

@@ -23,9 +23,9 @@ async def _answered(tracer: Any, count: int) -> list[float]:
     from calling import ASKED, Client
 
     from torvyn.engine import Scripted, Service
-    from torvyn.transport import Settings, app
+    from torvyn.transport import ServerSettings, app
 
-    application = app({"chat": Service("chat", Scripted("one two"))}, Settings(), tracer)
+    application = app({"chat": Service("chat", Scripted("one two"))}, ServerSettings(), tracer)
     took: list[float] = []
     for _ in range(count):
         began_s = time.perf_counter()

@@ -13,7 +13,7 @@ engine = torvyn.engine.open("scripted", script=ANSWER)
 # %% `for` works in a cell, although a loop is running there: the engine runs on another one.
 print("for:")
 for delta in engine.generate("Where is the data?", max_tokens=7):
-    print(delta.delta_text, end="", flush=True)
+    print(delta.text, end="", flush=True)
 print()
 
 
@@ -21,7 +21,7 @@ print()
 async def first_sentence() -> str:
     text = ""
     async for delta in engine.generate("Where is the data?"):
-        text += delta.delta_text
+        text += delta.text
         if text.endswith("."):
             break
     return text
@@ -46,8 +46,8 @@ def guards() -> torvyn.Flow:
 print("through guards:")
 generation = engine.generate("Where is the data?", through=guards)
 for delta in generation:
-    if delta.delta_text:
-        print(" ", delta.delta_text.strip())
+    if delta.text:
+        print(" ", delta.text.strip())
 
 # %% What it cost.
 print("usage:", generation.usage.completion_tokens, "tokens,", generation.finish_reasons[0])

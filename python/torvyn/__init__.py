@@ -1,12 +1,33 @@
-"""Torvyn: flows of small components through which elements stream.
+"""Torvyn: a streaming runtime. Components in a flow pass elements through bounded queues.
 
-    contract   what a component is            manifest   Torvyn.toml -> Manifest
-    components the built-in parts             link       Manifest -> Plan
-    reactor    Plan -> Flow                   text       token bytes -> text, sentences
-    observe    statistics, logs               testing    the test kit
-    cli        the `torvyn` command           errors     the exception tree
+    Flow, load                                              a flow in a program, or from a project
+    Source, Processor, Filter, Router, Aggregator, Sink     base classes, one per role
+    source, processor, filter, router, aggregator, sink     functions as components
+    stream                                                  a generator over the whole input
+    Element, Output, End                                    the data, and the end of a stream
+    Verdict, Signal, PENDING                                return values that are not data
+    TorvynError, InvalidInput, Unavailable, Internal, DeadlineExceeded, Fatal    the errors
 
-A name's room is loaded when the name is first used: `torvyn --help` needs none of them.
+errors       the exception tree
+catalogue    the error codes
+contract     what a component is: elements, roles, verdicts, signals
+concurrency  event loops, threads, and what crosses between them
+text         token ids to text, text to sentences
+v1           the gRPC messages
+protocol     frames of an answer to bytes, and back
+client       clients of a server
+components   the built-in components
+manifest     Torvyn.toml to a Manifest
+sandbox      WebAssembly components: build, compile, describe
+link         a Manifest or a program to a Plan
+reactor      a Plan to a running Flow
+engine       language models: a Request to an Answer
+observe      logs, spans, statistics
+transport    services over HTTP and gRPC
+testing      the test kit
+cli          the `torvyn` command
+
+A package is imported when one of its names is first used, so `torvyn --help` starts fast.
 """
 
 from __future__ import annotations

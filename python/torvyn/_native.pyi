@@ -50,7 +50,7 @@ __all__ = [
     "wit_worlds",
 ]
 
-# element.rs
+# element
 @disjoint_base
 class Element:
     """`torvyn.Element`: frozen, owns its data."""
@@ -87,7 +87,7 @@ class Element:
     def context(self) -> Context | None: ...
     def __len__(self) -> int: ...
 
-# clock.rs
+# clock
 @disjoint_base
 class ManualClock:
     """The hand-driven clock of the test kit."""
@@ -97,7 +97,7 @@ class ManualClock:
     def now_ns(self) -> int: ...
     def advance_ns(self, nanos: int) -> None: ...
 
-# waker.rs
+# waker
 @final
 class Waker:
     """One wake-up line for an event loop: a descriptor that becomes readable when somebody
@@ -108,14 +108,14 @@ class Waker:
     def take(self) -> list[int]:
         """Who has rung since the last time."""
 
-# native.rs
+# native
 @final
 class NativeStage:
     """A native part on its way into a flow; used once."""
 
     def __new__(cls, kind: str, parameters: dict[str, object]) -> NativeStage: ...
 
-# port.rs
+# port
 @final
 class Port:
     """The exchange of an offloaded stage, as its runner sees it."""
@@ -166,7 +166,7 @@ class Port:
     def finish(self, value: object) -> None:
         """The last word: what a flush made, a completion, or the end of a source."""
 
-# pool.rs
+# pool
 @final
 class Workers:
     """The worker threads."""
@@ -177,7 +177,7 @@ class Workers:
     def stop(self, patience_s: float) -> int:
         """Ends the workers; how many were left behind because a component blocks them."""
 
-# iterator.rs
+# iterator
 @final
 class NodeHandle:
     """A node as its component may reach it, from any thread."""
@@ -196,7 +196,7 @@ class FlowIterator:
     def close(self) -> None:
         """What was taken from the flow and not handed out stays unread."""
 
-# flow.rs
+# flow
 @final
 class NativeFlow:
     """The handle of a flow: build, drive, feed, ask, stop."""
@@ -282,7 +282,7 @@ class NativeFlow:
 
     def close(self) -> None: ...
 
-# sandbox.rs
+# sandbox
 class SandboxError(Exception):
     """A component cannot be compiled or linked, or a guest failed. `args`: a kind and words."""
 
@@ -377,7 +377,7 @@ class SandboxGuest:
 def capability_covers(grant: str, asked: str, folder: str | PathLike[str]) -> bool:
     """Whether having one capability means having another; `ValueError` for what is none."""
 
-# stops.rs
+# stops
 @final
 class StopStrings:
     """Text up to the first stop string that completes; of several, the first of the list."""
@@ -394,7 +394,7 @@ class StopStrings:
     @property
     def held_bytes(self) -> int: ...
 
-# guard.rs
+# guard
 @final
 class TextGuard:
     """One guarded stream of text. The native stage `guard` is made `like` one."""
@@ -434,7 +434,7 @@ class GuardedTexts:
     @property
     def held_bytes(self) -> int: ...
 
-# text.rs
+# text
 @final
 class SentenceSplitter:
     """Text to sentences, as it streams.
@@ -493,7 +493,7 @@ class Utf8Decoder:
     def held_bytes(self) -> int:
         """Bytes that wait for the rest of their character: 0 to 3."""
 
-# vocabulary.rs
+# vocabulary
 class VocabularyFault(ValueError):
     """A file that is no tokenizer. `args`: `invalid`, `too-large` or `unsupported`, and why."""
 
@@ -531,7 +531,7 @@ def read_sentencepiece(
 ) -> tuple[list[tuple[bytes, int]], bytes, bool, bool, bool, bool]:
     """Pieces with types, the unknown piece's surface, and four rules of the model."""
 
-# streamer.rs
+# streamer
 @final
 class TextStreamer:
     """Token ids or bytes to text, as they stream.
@@ -563,7 +563,7 @@ class TextStreamer:
     def held_bytes(self) -> int:
         """Bytes that wait: of an unfinished character, and of a grapheme that may go on."""
 
-# toml.rs
+# toml
 class TomlError(ValueError):
     """`args` are `(kind, message, start, end)`; kind is `syntax` or `too-deep`, in bytes."""
 
@@ -598,7 +598,7 @@ def wit_worlds(folder: str | PathLike[str]) -> list[str]:
 def wit_files() -> list[tuple[str, str]]:
     """The built-in contracts: paths and texts."""
 
-# events.rs
+# events
 @final
 class ServerEvent:
     """One event of a stream."""
@@ -657,7 +657,7 @@ class ChunkParser:
     def held_bytes(self) -> int:
         """Bytes of an event that has not ended."""
 
-# frames.rs
+# frames
 @disjoint_base
 class FrameEncoder:
     """Frames into bytes. JSON is given as text; without `seq` a frame gets the next number."""
@@ -719,7 +719,7 @@ class FrameEncoder:
 
     def heartbeat(self) -> bytes: ...
 
-# partial.rs
+# partial
 @final
 class PartialJson:
     """Tool arguments and other JSON, while it arrives."""

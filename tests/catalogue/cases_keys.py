@@ -9,20 +9,20 @@ from typing import Any
 from unittest import mock
 
 from torvyn.engine import Scripted, Service
-from torvyn.transport import Application, Settings, app, tls
+from torvyn.transport import Application, ServerSettings, app, tls
 from torvyn.transport.access import key_file
 from torvyn.transport.access.audit import Audit
-from torvyn.transport.access.authentication import Access
+from torvyn.transport.access.authentication import Authenticator
 from torvyn.transport.access.caller import Caller
 from torvyn.transport.access.key_file import KeyFile
-from torvyn.transport.access.key_limits import Limits
+from torvyn.transport.access.key_limits import KeyLimits
 
 
 def _keyed(folder: Path, **more: Any) -> tuple[Application, str]:
     path = folder / "keys.json"
     with key_file.changed(path) as file:
         key = file.add("web", **more)
-    return app({"chat": Service("chat", Scripted("a"))}, Settings(keys=str(path))), key
+    return app({"chat": Service("chat", Scripted("a"))}, ServerSettings(keys=str(path))), key
 
 
 def _identify(folder: Path, **headers: str) -> None:
@@ -36,13 +36,13 @@ def _expired(folder: Path) -> None:
 
 
 def _busy(_folder: Path) -> None:
-    limits, caller = Limits(), Caller(key="k", max_streams=1)
+    limits, caller = KeyLimits(), Caller(key="k", max_streams=1)
     with limits.enter(caller), limits.enter(caller):
         pass
 
 
 def _often(_folder: Path) -> None:
-    limits, caller = Limits(), Caller(key="k", requests_per_minute=1)
+    limits, caller = KeyLimits(), Caller(key="k", requests_per_minute=1)
     limits.enter(caller)
     limits.enter(caller)
 
@@ -58,7 +58,7 @@ def _revoked(folder: Path) -> None:
     caller = application.identify({"x-api-key": key})
     with key_file.changed(folder / "keys.json") as file:
         file.revoke("web")
-    application.access = Access(application.settings)
+    application.access = Authenticator(application.settings)
     application.access.enter(caller)
 
 
@@ -90,5 +90,5 @@ CASES: dict[str, Callable[[Path], object]] = {
     "transport.keys-invalid": lambda folder: _file(folder, "{"),
     "transport.keys-unreadable": lambda folder: key_file.read(folder / "none.json"),
     "transport.keys-unwritable": _unwritable,
-    "transport.tls-unusable": lambda _: tls.options(Settings(tls_cert="cert.pem")),
+    "transport.tls-unusable": lambda _: tls.options(ServerSettings(tls_cert="cert.pem")),
 }

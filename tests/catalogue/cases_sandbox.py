@@ -9,9 +9,9 @@ from torvyn._native import WasmError
 from torvyn.errors import LinkError
 from torvyn.sandbox.audit import Audit
 from torvyn.sandbox.build.build import _write, build
-from torvyn.sandbox.build.c_guest import _unfit
+from torvyn.sandbox.build.c_guest import _encode_error
 from torvyn.sandbox.build.class_source import read_class
-from torvyn.sandbox.build.guest import Guest, toolchain_missing
+from torvyn.sandbox.build.project import GuestProject, toolchain_missing
 from torvyn.sandbox.build.wit_check import check_wit
 from torvyn.sandbox.compile_cache import compile_component
 
@@ -49,7 +49,7 @@ def source(language: str, name: str = "", text: str = "") -> Callable[[Path], ob
     def run(folder: Path) -> object:
         if name:
             (folder / name).write_text(text)
-        guest = Guest("guest", folder, language)
+        guest = GuestProject("guest", folder, language)
         return read_class(guest) if language == "python" else build(guest)
 
     return run
@@ -57,16 +57,18 @@ def source(language: str, name: str = "", text: str = "") -> Callable[[Path], ob
 
 def unwritable(folder: Path) -> None:
     (folder / "build").write_text("in the way")
-    _write(Guest("guest", folder, "c").target, b"")
+    _write(GuestProject("guest", folder, "c").target, b"")
 
 
 def missing(_: Path) -> None:
-    raise toolchain_missing(Guest("guest", Path(), "c"), "ziglang", "c")
+    raise toolchain_missing(GuestProject("guest", Path(), "c"), "ziglang", "c")
 
 
 def unfit(_: Path) -> None:
     words = "module requires an import interface named `torvyn:streaming/buffer-allocator@0.1.0`"
-    raise _unfit(Guest("guest", Path(), "c"), WasmError("unfit", words, ["content-filter"]))
+    raise _encode_error(
+        GuestProject("guest", Path(), "c"), WasmError("unfit", words, ["content-filter"])
+    )
 
 
 PROCESSOR = "import torvyn\nclass A(torvyn.Processor):\n    async def flush(self): ...\n"

@@ -8,24 +8,26 @@ from torvyn.errors import InvalidInput
 from torvyn.transport.access.caller import ANYONE
 from torvyn.transport.sessions.replay import Progress, Replayed
 from torvyn.transport.sessions.session import Session, SessionWire
-from torvyn.transport.sessions.store import Store
-from torvyn.transport.sessions.store_file import Stored, connect
-from torvyn.transport.sessions.subscriber import Client
-from torvyn.transport.settings import Settings
+from torvyn.transport.sessions.store import SessionStore
+from torvyn.transport.sessions.store_file import StoredSession, connect
+from torvyn.transport.sessions.subscriber import SessionClient
+from torvyn.transport.settings import ServerSettings
 
 
 def _session() -> Session:
     session = Session("req-1", ANYONE, "chat", "e", 1000)
-    session.ring.add(b'{"type":"start"}')
+    session.buffer.add(b'{"type":"start"}')
     return session
 
 
 def _taken_over(_folder: Path) -> None:
     async def read() -> None:
         session = _session()
-        reader = Client(session, SessionWire("req-2", session), Settings(), 1)
+        reader = SessionClient(session, SessionWire("req-2", session), ServerSettings(), 1)
         session.attach(reader, 1)
-        session.attach(Client(session, SessionWire("req-3", session), Settings(), 1), 1)
+        session.attach(
+            SessionClient(session, SessionWire("req-3", session), ServerSettings(), 1), 1
+        )
         assert reader._ended is not None
         code, message, _ = reader._ended
         raise InvalidInput(message, code=code)
@@ -46,8 +48,8 @@ def _lost(_folder: Path) -> None:
 
 def _failed(folder: Path) -> None:
     async def keep() -> None:
-        store = Store(folder / "sessions.db")
-        stored = Stored(id="1", tenant="", caller="", flow="chat", epoch="e", asked="{}")
+        store = SessionStore(folder / "sessions.db")
+        stored = StoredSession(id="1", tenant="", caller="", flow="chat", epoch="e", request="{}")
         try:
             await store.begin(stored)
             await store.begin(stored)
@@ -59,7 +61,7 @@ def _failed(folder: Path) -> None:
 
 def _all_read(_folder: Path) -> None:
     session = _session()
-    session.ring.end()
+    session.buffer.end()
     session.place("e-0")
 
 

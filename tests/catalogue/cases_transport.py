@@ -14,16 +14,16 @@ from torvyn import manifest
 from torvyn.engine import Scripted, Service
 from torvyn.errors import BugError
 from torvyn.link import ProjectLinker
-from torvyn.transport import Settings, app, request_body
+from torvyn.transport import ServerSettings, app, request_body
 from torvyn.transport.access.admission import Admission
-from torvyn.transport.access.host_check import Gate, check_bound
+from torvyn.transport.access.host_check import HostCheck, check_bound
 from torvyn.transport.call import Call
 from torvyn.transport.http import routes, server_routes, stream_routes
-from torvyn.transport.http.body_limit import Bodies
-from torvyn.transport.http.exchange import Exchange, parsed
+from torvyn.transport.http.body_limit import BodyBudget
+from torvyn.transport.http.exchange import HttpExchange, parsed
 from torvyn.transport.multiplex import client_message
-from torvyn.transport.multiplex.conversation import MOST_STREAMS
-from torvyn.transport.refusal import Refusal, bad_message, shutting_down, told, unread
+from torvyn.transport.multiplex.multiplexer import MOST_STREAMS
+from torvyn.transport.rejection import Rejection, bad_message, client_error, shutting_down, unread
 from torvyn.transport.server import Server, listen, refuse_workers
 from torvyn.transport.services import served_plans
 from torvyn.transport.websocket import endpoint
@@ -51,26 +51,26 @@ def raises(error: Exception | None) -> None:
 
 
 def application(**settings: Any) -> Any:
-    return app({"chat": Service("chat", Scripted("a"))}, Settings(**settings))
+    return app({"chat": Service("chat", Scripted("a"))}, ServerSettings(**settings))
 
 
-def _exchange(receive: Any, method: str = "POST", path: str = "/v1/streams") -> Exchange:
+def _exchange(receive: Any, method: str = "POST", path: str = "/v1/streams") -> HttpExchange:
     scope = {"method": method, "path": path, "headers": []}
-    return Exchange(scope, receive, receive)
+    return HttpExchange(scope, receive, receive)
 
 
 def _large(_folder: Path) -> None:
     async def receive() -> Any:
         return {"type": "http.request", "body": b"x" * 100, "more_body": True}
 
-    asyncio.run(_exchange(receive).body(Settings(max_body_bytes=1000), Bodies(1000)))
+    asyncio.run(_exchange(receive).body(ServerSettings(max_body_bytes=1000), BodyBudget(1000)))
 
 
 def _slow(_folder: Path) -> None:
     async def receive() -> Any:
         await asyncio.Event().wait()
 
-    asyncio.run(_exchange(receive).body(Settings(body_timeout_s=0.01), Bodies(1000)))
+    asyncio.run(_exchange(receive).body(ServerSettings(body_timeout_s=0.01), BodyBudget(1000)))
 
 
 def _busy(_folder: Path) -> None:
@@ -88,9 +88,9 @@ def _deadline(_folder: Path) -> None:
             raise NotImplementedError
 
     service = Service("chat", Scripted("a"), deadline_s=1.0)
-    wanted = request_body.own({"prompt": "Hi"})
+    wanted = request_body.parse_torvyn({"prompt": "Hi"})
     wire = HttpWire(_exchange(None))
-    late = Late(wire, wanted, "chat", service, service.generate("Hi"), Settings())
+    late = Late(wire, wanted, "chat", service, service.generate("Hi"), ServerSettings())
     late._time_is_up()
     raises(late.failure)
 
@@ -99,7 +99,7 @@ def _taken(_folder: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        listen(Settings(port=taken.getsockname()[1]))
+        listen(ServerSettings(port=taken.getsockname()[1]))
 
 
 def _no_flow(_folder: Path) -> None:
@@ -143,11 +143,11 @@ def _refused(code: str, *messages: Any, **settings: Any) -> None:
         return reply
 
     reply = asyncio.run(speak())
-    raise Refusal(400, reply["code"], reply["message"], hint=reply.get("hint"))
+    raise Rejection(400, reply["code"], reply["message"], hint=reply.get("hint"))
 
 
 def slow(**settings: Any) -> Any:
-    return app({"chat": Service("chat", Scripted("a b", delay_s=60))}, Settings(**settings))
+    return app({"chat": Service("chat", Scripted("a b", delay_s=60))}, ServerSettings(**settings))
 
 
 START: Final = {"type": "start", "stream_id": "1", "prompt": "Hi"}
@@ -167,19 +167,21 @@ CASES: dict[str, Callable[[Path], object]] = {
         "transport.credit-withheld", {**START, "credit": 0}, write_timeout_s=0.2
     ),
     "transport.deadline": _deadline,
-    "transport.failed": lambda _: raises(told(BugError("cli.bug", "x"))),
+    "transport.failed": lambda _: raises(client_error(BugError("cli.bug", "x"))),
     "transport.flow-unknown": lambda _: application().service("chta"),
-    "transport.host-refused": lambda _: Gate().check({"host": "evil.example"}),
+    "transport.host-refused": lambda _: HostCheck().check({"host": "evil.example"}),
     "transport.instance-unknown": _instance_unknown,
     "transport.json-too-deep": lambda _: parsed(b'{"a":' * 70 + b"1" + b"}" * 70),
     "transport.message-invalid": lambda _: client_message.kind({"type": "begin"}),
     "transport.method-refused": lambda _: routes.find(_exchange(None, "PUT")),
     "transport.no-flow": _no_flow,
     "transport.one-worker": lambda _: refuse_workers(2),
-    "transport.origin-refused": lambda _: Gate().check({"host": "localhost", "origin": "null"}),
+    "transport.origin-refused": lambda _: HostCheck().check(
+        {"host": "localhost", "origin": "null"}
+    ),
     "transport.package-missing": _package_missing,
     "transport.public-refused": lambda _: check_bound("0.0.0.0", False),
-    "transport.request-invalid": lambda _: request_body.own({}),
+    "transport.request-invalid": lambda _: request_body.parse_torvyn({}),
     "transport.route-unknown": lambda _: routes.find(_exchange(None, path="/v2")),
     "transport.shutting-down": lambda _: raises(shutting_down()),
     "transport.stream-id-taken": lambda _: _refused("transport.stream-id-taken", START, START),

@@ -33,7 +33,7 @@ def test_a_disk_that_is_full_loses_nothing_that_was_accepted(
 
     assert process.returncode == 1
     assert "error[component.unavailable]: node `sink` failed in `push`" in err
-    assert "hint: free some space; every element before this one is in the file" in err
+    assert "hint: free some disk space; all earlier elements are in the file" in err
     # A record is ten digits and a line end; the last one that does not fit is taken back.
     assert (folder / "out.txt").read_text() == "0123456789\n" * (limit_bytes // 11)
 

@@ -15,7 +15,7 @@ import pytest
 from terminal import CTRL_C, Terminal
 from transcript import Cli, said
 
-from torvyn.protocol import Decoder, Delta, End, Error, Start
+from torvyn.protocol import Decoder, DeltaFrame, EndFrame, ErrorFrame, StartFrame
 
 Begin = Callable[..., "subprocess.Popen[str]"]
 
@@ -225,10 +225,10 @@ def test_json_prints_frames_that_our_own_decoder_reads(cli: Cli) -> None:
     done = cli(*line, "-n", 2, "--max-tokens", 3, "--logprobs")
 
     first, *deltas, last = frames(done.out)
-    assert isinstance(first, Start)
-    assert isinstance(last, End)
+    assert isinstance(first, StartFrame)
+    assert isinstance(last, EndFrame)
     assert "".join(delta.text for delta in deltas if delta.index == 1) == "The quick brown"
-    assert all(isinstance(delta, Delta) and delta.logprobs for delta in deltas)
+    assert all(isinstance(delta, DeltaFrame) and delta.logprobs for delta in deltas)
     assert [one.reason for one in last.finish] == ["length", "length"]
     assert last.usage is not None
     assert last.usage.completion_tokens == 6
@@ -238,7 +238,7 @@ def test_an_error_is_a_frame_before_the_end(cli: Cli) -> None:
     done = cli("generate", "--engine", "scripted", "-o", "fail_at=1", "hi", "--json")
 
     kinds = [type(frame) for frame in frames(done.out)]
-    assert kinds == [Start, Delta, Error, End]
+    assert kinds == [StartFrame, DeltaFrame, ErrorFrame, EndFrame]
     assert done.code == 1
     assert json.loads(done.err)["problems"][0]["code"] == "engine.scripted-failure"
 

@@ -1,4 +1,4 @@
-"""Coroutines as tests, as those of the transport have them; and their real server."""
+"""Runs coroutines as tests, and makes the test servers of `tests/transport` importable."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import pytest
 
 from coroutines import pytest_pyfunc_call  # noqa: F401
 
-sys.path += [str(Path(__file__).parents[1] / room) for room in ("transport", "cli")]
+sys.path += [str(Path(__file__).parents[1] / folder) for folder in ("transport", "cli")]
 
-pytest.importorskip("aiohttp", reason='clients are not tested: pip install "torvyn[client]"')
+pytest.importorskip("aiohttp", reason='the client tests need aiohttp: pip install "torvyn[client]"')
 
 
 @pytest.fixture(autouse=True)
 def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Trying again costs no time, and nobody's key is used."""
-    for name in ("RETRY_PAUSE_S", "RESUME_PAUSE_S"):
+    """Retries without delays, and without a key from the environment."""
+    for name in ("FIRST_RETRY_DELAY_S", "FIRST_RESUME_DELAY_S"):
         monkeypatch.setattr(f"torvyn.client.retry_policy.{name}", 0.0)
     monkeypatch.delenv("TORVYN_KEY", raising=False)

@@ -10,7 +10,7 @@ import pytest
 from keyed import Keyed
 from serving import Served, served
 
-from torvyn.client import AsyncClient, Client, Denied
+from torvyn.client import AsyncClient, Client, PermissionDeniedError
 from torvyn.engine import Scripted
 from torvyn.errors import Unavailable
 
@@ -62,7 +62,7 @@ async def test_who_has_none_is_denied(
     server, _, ca = secured
     options: dict[str, Any] = {"transport": transport, "ca": ca, "key": key}
     async with AsyncClient(url_of(server, transport), **options) as client:
-        with pytest.raises(Denied) as caught:
+        with pytest.raises(PermissionDeniedError) as caught:
             await client.stream("Hi").begin()
 
     assert caught.value.code == f"transport.{code}"

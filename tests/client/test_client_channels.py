@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 from calling import Endless, Gated
-from cutting import Network
+from faulty_network import FaultyNetwork
 from serving import Served, served, wait_for
 
-from torvyn.client import AsyncClient, Client, Refused, ServerError
+from torvyn.client import AsyncClient, Client, InvalidRequestError, ServerError
 from torvyn.client.transports.channel import CREDIT
 from torvyn.engine import Engine, Scripted, Service
 from torvyn.errors import Unavailable
-from torvyn.protocol import Delta, End, Start
+from torvyn.protocol import DeltaFrame, EndFrame, StartFrame
 
 pytest.importorskip("grpc", reason='gRPC is not tested: pip install "torvyn[grpc]"')
 
@@ -66,7 +66,7 @@ async def was_left(engine: Any) -> None:
 
 
 async def test_many_streams_share_a_connection(server: Served, transport: str) -> None:
-    async with Network(port_of(server, transport)).up() as network:
+    async with FaultyNetwork(port_of(server, transport)).up() as network:
         async with AsyncClient(network.url, transport=transport) as client:
             asking = (client.stream("Hi", flow="chat").complete() for _ in range(20))
             answers = await asyncio.gather(*asking)
@@ -78,8 +78,8 @@ async def test_many_streams_share_a_connection(server: Served, transport: str) -
 def test_programs_without_coroutines_have_it_too(server: Served, transport: str) -> None:
     with Client(url_of(server, transport), transport=transport) as client:
         frames = list(client.stream("Hi", flow="chat"))
-        assert (type(frames[0]), type(frames[-1])) == (Start, End)
-        assert "".join(frame.text for frame in frames if isinstance(frame, Delta)) == TEXT
+        assert (type(frames[0]), type(frames[-1])) == (StartFrame, EndFrame)
+        assert "".join(frame.text for frame in frames if isinstance(frame, DeltaFrame)) == TEXT
         assert client.stream("Hi", flow="b").complete().usage.completion_tokens == 1
 
 
@@ -91,7 +91,7 @@ async def test_what_is_refused_is_typed_and_hurts_nobody_else(
         told = await asyncio.gather(*(one.complete() for one in asked), return_exceptions=True)
         assert await joined(client.stream("Hi", flow="b")) == "B"
 
-    assert [type(error) for error in told] == [Refused, Refused]
+    assert [type(error) for error in told] == [InvalidRequestError, InvalidRequestError]
     assert [error.code for error in told if isinstance(error, ServerError)] == [
         "transport.flow-unknown",
         "engine.request-invalid",
@@ -168,7 +168,7 @@ async def test_whatever_byte_the_network_fails_at_the_text_is_whole(
     server: Served, transport: str, step: int
 ) -> None:
     async with (
-        Network(port_of(server, transport)).up() as network,
+        FaultyNetwork(port_of(server, transport)).up() as network,
         AsyncClient(network.url, transport=transport) as client,
     ):
         for cut in range(600 + step * 30, 2000, 97):
@@ -183,7 +183,7 @@ async def test_a_stateless_stream_that_is_cut_is_an_error(transport: str) -> Non
     engine = Gated()
     with served(engine, grpc_port=0) as server:
         async with (
-            Network(port_of(server, transport)).up() as network,
+            FaultyNetwork(port_of(server, transport)).up() as network,
             AsyncClient(network.url, transport=transport) as client,
             client.stream("Hi") as stream,
         ):
@@ -203,7 +203,7 @@ async def test_a_detached_stream_is_gone_on_with(server: Served, transport: str)
         rest = [frame async for frame in client.resume(id, after=after)]
         ended = [frame async for frame in client.resume(id, after=f"{str(after)[:-2]}-13")]
 
-    assert "".join(f.text for f in (*first, *rest) if isinstance(f, Delta)) == TEXT
+    assert "".join(f.text for f in (*first, *rest) if isinstance(f, DeltaFrame)) == TEXT
     assert ended == []
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from calling import Gated
-from cutting import Network
+from faulty_network import FaultyNetwork
 from keyed import Keyed
 from serving import Served, served, wait_for
 from terminal import CTRL_C, CTRL_D, Terminal
@@ -139,7 +139,7 @@ def test_ctrl_c_stops_an_answer_that_has_not_begun(gated: tuple[Served, Gated, T
 
 
 async def test_a_network_that_fails_is_told_and_costs_no_word(server: Served) -> None:
-    async with Network(server.port).up() as network:
+    async with FaultyNetwork(server.port).up() as network:
         network.cuts = [700]
         command = ("-m", "torvyn", "generate", "--server", network.url, "--flow", "chat", "Hi")
         process = await asyncio.create_subprocess_exec(

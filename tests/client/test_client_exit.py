@@ -10,7 +10,7 @@ import pytest
 PROGRAM = """
 import asyncio, atexit, threading
 from torvyn.concurrency.background_loop import background_loop
-from torvyn.concurrency.sync_reader import Reading, wait_for
+from torvyn.concurrency.sync_reader import SyncReader, wait_for
 
 closed = asyncio.Event()
 
@@ -41,7 +41,7 @@ asked.wait()
 @pytest.mark.parametrize(
     "read",
     [
-        "next(Reading(items(), background_loop(), closed.set))",
+        "next(SyncReader(items(), background_loop(), closed.set))",
         "wait_for(item(), background_loop())",
     ],
 )

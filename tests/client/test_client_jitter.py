@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from torvyn.client.jitter_buffer import TICK_S, Jitter
-from torvyn.client.paced_text import paced
+from torvyn.client.jitter_buffer import TICK_S, JitterBuffer
+from torvyn.client.paced_text import pace_text
 
 BOUND_S = 0.12
 TEXTS = st.text(st.sampled_from("ab \n\r\u0301👩\u200d👧🇩🇪é한\ud800"), max_size=40)
@@ -20,7 +20,7 @@ Released = list[tuple[float, str]]
 
 def played(pieces: list[tuple[float, str]]) -> tuple[Released, list[tuple[float, str]]]:
     """What leaves and when, on a clock of its own; and what arrived when."""
-    jitter, now_s, out, arrived = Jitter(BOUND_S), 0.0, [], []
+    jitter, now_s, out, arrived = JitterBuffer(BOUND_S), 0.0, [], []
     for pause_s, text in pieces:
         until_s = now_s + pause_s
         out += _until(jitter, until_s)
@@ -31,7 +31,7 @@ def played(pieces: list[tuple[float, str]]) -> tuple[Released, list[tuple[float,
     return out + _until(jitter, float("inf")), arrived
 
 
-def _until(jitter: Jitter, until_s: float) -> Released:
+def _until(jitter: JitterBuffer, until_s: float) -> Released:
     out = []
     while (due_s := jitter.due_s) is not None and due_s <= until_s:
         text = jitter.take(due_s)
@@ -76,7 +76,7 @@ def test_a_character_that_comes_in_parts_leaves_whole(family: str) -> None:
 
 
 def test_a_character_is_not_waited_for_longer_than_the_bound() -> None:
-    jitter = Jitter(BOUND_S)
+    jitter = JitterBuffer(BOUND_S)
     jitter.put("e", 1.0)
 
     assert jitter.due_s == pytest.approx(1.0 + BOUND_S - TICK_S)
@@ -96,7 +96,7 @@ async def coming(*texts: str | Exception) -> AsyncGenerator[str, None]:
 
 
 async def test_on_a_loop_the_text_is_the_same() -> None:
-    texts = [text async for text in paced(coming("Hello, ", "👩‍", "👧", "!"), 0.02)]
+    texts = [text async for text in pace_text(coming("Hello, ", "👩‍", "👧", "!"), 0.02)]
 
     assert "".join(texts) == "Hello, 👩‍👧!"
     assert len(texts) > 1
@@ -105,7 +105,7 @@ async def test_on_a_loop_the_text_is_the_same() -> None:
 async def test_what_fails_comes_after_the_text_before_it() -> None:
     got = []
     with pytest.raises(ValueError, match="broke"):
-        async for text in paced(coming("Hello", ValueError("broke")), 0.02):
+        async for text in pace_text(coming("Hello", ValueError("broke")), 0.02):
             got.append(text)
 
     assert "".join(got) == "Hello"
@@ -121,7 +121,7 @@ async def test_who_leaves_ends_what_is_read() -> None:
         finally:
             ended.set()
 
-    texts = paced(endless(), 0.02)
+    texts = pace_text(endless(), 0.02)
     await anext(texts)
     await texts.aclose()
 

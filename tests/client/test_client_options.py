@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from misbehaving import TEXT, Speaker
+from faulty_server import TEXT, FaultyServer
 
 from torvyn.client import AsyncClient
 from torvyn.client.client import Options
@@ -25,9 +25,9 @@ async def secured(folder: Path, **options: Any) -> AsyncIterator[AsyncClient]:
     authority.cert_pem.write_to_path(folder / "ca.pem")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert("127.0.0.1").configure_cert(context)
-    speaker = Speaker()
-    speaker.tls = context
-    async with speaker.serving() as server, AsyncClient(server.url, **options) as client:
+    server_script = FaultyServer()
+    server_script.tls = context
+    async with server_script.serving() as server, AsyncClient(server.url, **options) as client:
         yield client
 
 
@@ -36,7 +36,7 @@ async def test_a_certificate_that_nobody_vouches_for_is_not_trusted(tmp_path: Pa
         with pytest.raises(Unavailable, match="its certificate is not trusted") as caught:
             await client.stream("Hi").begin()
 
-    assert caught.value.hint == "name the file of certificates to trust: `ca`"
+    assert caught.value.hint == "pass the file of certificates to trust as `ca`"
 
 
 @pytest.mark.parametrize("way", ["ca", "verify"])

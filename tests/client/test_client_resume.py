@@ -9,13 +9,13 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from faulty_server import FRAMES, ID, TEXT, FaultyServer, blocks, failing
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from misbehaving import FRAMES, ID, TEXT, Speaker, blocks, failing
 
-from torvyn.client import AsyncClient, Busy, Refused
+from torvyn.client import AsyncClient, InvalidRequestError, ServerBusyError
 from torvyn.errors import Internal, TorvynError, Unavailable
-from torvyn.protocol import Frame, Start
+from torvyn.protocol import Frame, StartFrame
 
 BODY = b"".join(blocks(FRAMES))
 HEAD = len(blocks(FRAMES)[0])
@@ -24,8 +24,11 @@ HEAD = len(blocks(FRAMES)[0])
 @asynccontextmanager
 async def speaking(
     *script: dict[str, Any], frames: Sequence[Frame] = FRAMES, **options: Any
-) -> AsyncIterator[tuple[Speaker, AsyncClient]]:
-    async with Speaker(frames, script).serving() as server, AsyncClient(server.url, **options) as c:
+) -> AsyncIterator[tuple[FaultyServer, AsyncClient]]:
+    async with (
+        FaultyServer(frames, script).serving() as server,
+        AsyncClient(server.url, **options) as c,
+    ):
         yield server, c
 
 
@@ -46,7 +49,7 @@ async def test_a_cut_at_any_byte_loses_and_doubles_nothing(third: int) -> None:
 
             start, *rest = await read(stream)
 
-            assert (type(start), rest) == (Start, list(FRAMES)), cut
+            assert (type(start), rest) == (StartFrame, list(FRAMES)), cut
             assert stream.timing["resumes"] == 1
 
 
@@ -57,7 +60,7 @@ async def test_a_stream_that_is_cut_after_every_frame_comes_whole() -> None:
         stream = client.stream("Hi", stateful=True)
 
         assert "".join([text async for text in stream.text()]) == TEXT
-        assert server.asked == [
+        assert server.request_lines == [
             "POST /v1/streams",
             *(f"GET /v1/streams/{ID} k3-{n}" for n in range(1, len(FRAMES))),
         ]
@@ -97,7 +100,7 @@ async def test_what_a_server_leaves_out_is_asked_for_again() -> None:
 
 async def test_frames_that_stay_missing_are_an_error() -> None:
     async with speaking({"off_by": 1}, resumes=2) as (server, client):
-        with pytest.raises(Unavailable, match="frame 1 is missing, 2 came"):
+        with pytest.raises(Unavailable, match="frame 1 is missing, 2 arrived"):
             await read(client.stream("Hi", stateful=True))
 
         assert len(server.requests) == 3
@@ -110,7 +113,7 @@ async def test_a_stream_that_is_gone_is_not_asked_for_again(
 ) -> None:
     status, code = (410, "session.frames-gone") if is_old else (status, code)
     async with speaking({"cut": HEAD + 90}, {"status": status, "body": gone(code)}) as (server, c):
-        with pytest.raises(Refused) as caught:
+        with pytest.raises(InvalidRequestError) as caught:
             await read(c.stream("Hi", stateful=True))
 
         assert (caught.value.code, caught.value.status) == (code, status)
@@ -120,7 +123,7 @@ async def test_a_stream_that_is_gone_is_not_asked_for_again(
 async def test_nothing_after_the_end_is_no_error() -> None:
     async with speaking({"status": 204}) as (server, client):
         assert await read(client.resume(ID, after="k3-7")) == []
-        assert server.asked == [f"GET /v1/streams/{ID} k3-7"]
+        assert server.request_lines == [f"GET /v1/streams/{ID} k3-7"]
 
 
 async def test_a_reader_that_was_replaced_is_told_and_does_not_fight() -> None:
@@ -130,7 +133,7 @@ async def test_a_reader_that_was_replaced_is_told_and_does_not_fight() -> None:
             [text async for text in stream.text()]
 
         assert caught.value.code == "session.taken-over"
-        assert server.asked == ["POST /v1/streams"]
+        assert server.request_lines == ["POST /v1/streams"]
 
 
 async def test_a_silent_connection_counts_as_cut() -> None:
@@ -148,7 +151,7 @@ async def test_a_server_that_is_away_is_looked_for_until_the_limit() -> None:
     options = {"resumes": 4, "on_reconnect": lambda n, why: told.append((n, why.code))}
     turns = ({"cut": HEAD + 90}, {"status": 503})
     async with speaking(*turns, **options) as (server, client):
-        with pytest.raises(Busy):
+        with pytest.raises(ServerBusyError):
             await read(client.stream("Hi", stateful=True))
 
     assert len(server.requests) == 5
@@ -182,7 +185,7 @@ async def test_closing_ends_the_search_for_a_server_at_once() -> None:
 
 async def test_the_answer_of_another_stream_is_not_mixed_in() -> None:
     async with speaking() as (_, client):
-        with pytest.raises(Internal, match="the start of another stream"):
+        with pytest.raises(Internal, match="the start frame of another stream"):
             await read(client.resume("req-2"))
 
 
@@ -197,7 +200,7 @@ async def test_a_stream_goes_on_elsewhere_from_its_last_frame() -> None:
         rest = await read(client.resume(ID, after=place))
 
         assert [*first[1:], *rest[1:]] == list(FRAMES)
-        assert server.asked == ["POST /v1/streams", f"GET /v1/streams/{ID} {place}"]
+        assert server.request_lines == ["POST /v1/streams", f"GET /v1/streams/{ID} {place}"]
 
 
 TURNS = st.one_of(

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 from calling import Gated
-from cutting import Network
+from faulty_network import FaultyNetwork
 from serving import Served, served, wait_for
 
-from torvyn.client import AsyncClient, Refused, ServerError
+from torvyn.client import AsyncClient, InvalidRequestError, ServerError
 from torvyn.engine import Scripted
-from torvyn.protocol import Delta, End, Start
+from torvyn.protocol import DeltaFrame, EndFrame, StartFrame
 
 WORDS = [f"{n} «é👩‍👧»\n" for n in range(12)]
 TEXT = "".join(WORDS)
@@ -35,7 +35,7 @@ async def joined(stream: Any) -> str:
     return "".join([text async for text in stream.text()])
 
 
-async def head_bytes(network: Network) -> int:
+async def head_bytes(network: FaultyNetwork) -> int:
     """How long what comes before the first delta is."""
     reader, writer = await asyncio.open_connection("127.0.0.1", int(network.url.rpartition(":")[2]))
     body = b'{"prompt": "Hi", "stateful": true}'
@@ -50,7 +50,7 @@ async def head_bytes(network: Network) -> int:
 async def test_whatever_byte_the_network_fails_at_the_text_is_whole(
     server: Served, step: int
 ) -> None:
-    async with Network(server.port).up() as network, AsyncClient(network.url) as client:
+    async with FaultyNetwork(server.port).up() as network, AsyncClient(network.url) as client:
         for cut in range(await head_bytes(network) + step * 4, 2000, 97):
             network.cuts = [cut, cut]
             stream = client.stream("Hi", stateful=True)
@@ -64,7 +64,7 @@ async def test_whatever_byte_the_network_fails_at_the_text_is_whole(
 async def test_a_cut_while_the_engine_thinks_is_not_noticed_by_the_reader() -> None:
     engine = Gated()
     with served(engine) as server:
-        async with Network(server.port).up() as network, AsyncClient(network.url) as client:
+        async with FaultyNetwork(server.port).up() as network, AsyncClient(network.url) as client:
             stream = client.stream("Hi", stateful=True)
             await stream.begin()
             reading = asyncio.create_task(joined(stream))
@@ -84,9 +84,9 @@ async def test_a_stream_that_was_detached_is_gone_on_with(server: Served) -> Non
         after, id = stream.last_id, await stream.detach()
         rest = [frame async for frame in another.resume(id, after=after)]
 
-    assert isinstance(rest[0], Start)
-    assert "".join(f.text for f in (*first, *rest) if isinstance(f, Delta)) == TEXT
-    assert isinstance(rest[-1], End)
+    assert isinstance(rest[0], StartFrame)
+    assert "".join(f.text for f in (*first, *rest) if isinstance(f, DeltaFrame)) == TEXT
+    assert isinstance(rest[-1], EndFrame)
 
 
 async def test_closing_cancels_the_answer_at_the_server() -> None:
@@ -152,6 +152,6 @@ async def test_a_restarted_server_goes_on_with_the_same_text(tmp_path: Path) -> 
 async def test_an_unknown_stream_is_refused(server: Served) -> None:
     async with AsyncClient(server.url) as client:
         for stream in (client.resume("req-0"), client.observe("req-0")):
-            with pytest.raises(Refused) as caught:
+            with pytest.raises(InvalidRequestError) as caught:
                 await stream.begin()
             assert (caught.value.status, caught.value.code) == (404, "transport.stream-unknown")

@@ -8,14 +8,14 @@ from collections.abc import Iterator
 
 import pytest
 from calling import Endless, Gated
-from misbehaving import FRAMES, ID, TEXT, Speaker, blocks
+from faulty_server import FRAMES, ID, TEXT, FaultyServer, blocks
 from serving import PATIENCE_S, Served, served, wait_for
 
 from torvyn.client import AsyncClient, Client
 from torvyn.concurrency.background_loop import background_loop
 from torvyn.engine import Scripted, Service
 from torvyn.errors import InvalidInput
-from torvyn.protocol import Delta, End, Start
+from torvyn.protocol import DeltaFrame, EndFrame, StartFrame
 
 SCRIPT = "Our next release is called Bluebird."
 
@@ -30,9 +30,9 @@ def test_for_gives_the_frames(server: Served) -> None:
     with Client(server.url) as client:
         frames = list(client.stream("Hi", flow="chat"))
 
-    assert isinstance(frames[0], Start)
-    assert isinstance(frames[-1], End)
-    assert "".join(frame.text for frame in frames if isinstance(frame, Delta)) == SCRIPT
+    assert isinstance(frames[0], StartFrame)
+    assert isinstance(frames[-1], EndFrame)
+    assert "".join(frame.text for frame in frames if isinstance(frame, DeltaFrame)) == SCRIPT
 
 
 async def test_async_for_gives_the_same(server: Served) -> None:
@@ -100,7 +100,7 @@ def test_leaving_the_loop_ends_the_answer_at_the_server() -> None:
     engine = Endless()
     with served(engine) as server, Client(server.url) as client:
         for frame in client.stream("Hi"):
-            if isinstance(frame, Delta):
+            if isinstance(frame, DeltaFrame):
                 break
 
         wait_for(engine.was_left.is_set)
@@ -111,7 +111,7 @@ async def test_leaving_an_async_loop_ends_it_too() -> None:
     with served(engine) as server:
         async with AsyncClient(server.url) as client:
             async for frame in client.stream("Hi"):
-                if isinstance(frame, Delta):
+                if isinstance(frame, DeltaFrame):
                     break
             await asyncio.to_thread(wait_for, engine.was_left.is_set)
 
@@ -122,7 +122,7 @@ def test_closing_from_another_thread_ends_a_loop_that_waits() -> None:
         stream.begin()
         threading.Timer(0.05, stream.close).start()
 
-        assert [type(frame) for frame in stream] == [Start]
+        assert [type(frame) for frame in stream] == [StartFrame]
         assert stream.finish_reasons == (None,)
 
 
@@ -145,7 +145,7 @@ HALF = {"cut": len(blocks(FRAMES)[0]) + 90, "hang": True}
 
 @pytest.mark.parametrize("way", ["close", "break"])
 async def test_leaving_a_stateful_stream_cancels_it(way: str) -> None:
-    async with Speaker(script=[HALF]).serving() as server, AsyncClient(server.url) as client:
+    async with FaultyServer(script=[HALF]).serving() as server, AsyncClient(server.url) as client:
         stream = client.stream("Hi", stateful=True)
         if way == "break":
             async for _ in stream:
@@ -154,16 +154,16 @@ async def test_leaving_a_stateful_stream_cancels_it(way: str) -> None:
             await stream.begin()
             await stream.aclose()
         async with asyncio.timeout(5):
-            while len(server.asked) < 2:
+            while len(server.request_lines) < 2:
                 await asyncio.sleep(0.001)
 
-    assert server.asked[1:] == [f"DELETE /v1/streams/{ID}?cancel=1"]
+    assert server.request_lines[1:] == [f"DELETE /v1/streams/{ID}?cancel=1"]
 
 
 @pytest.mark.parametrize("way", ["read", "detach"])
 async def test_one_that_has_ended_or_was_detached_is_not_cancelled(way: str) -> None:
     turn = {} if way == "read" else HALF
-    async with Speaker(script=[turn]).serving() as server, AsyncClient(server.url) as client:
+    async with FaultyServer(script=[turn]).serving() as server, AsyncClient(server.url) as client:
         stream = client.stream("Hi", stateful=True)
         if way == "read":
             await stream.complete()
@@ -172,12 +172,12 @@ async def test_one_that_has_ended_or_was_detached_is_not_cancelled(way: str) -> 
             await stream.detach()
         await stream.aclose()
 
-    assert server.asked == ["POST /v1/streams"]
+    assert server.request_lines == ["POST /v1/streams"]
 
 
 async def test_leaving_tells_the_server_at_once() -> None:
     turn = {"cut": 200, "hang": True}
-    async with Speaker(script=[turn]).serving() as server, AsyncClient(server.url) as client:
+    async with FaultyServer(script=[turn]).serving() as server, AsyncClient(server.url) as client:
         stream = client.stream("Hi")
         await stream.begin()
         await stream.aclose()
@@ -186,25 +186,25 @@ async def test_leaving_tells_the_server_at_once() -> None:
 
 async def test_closing_ends_a_read_that_waits() -> None:
     turn = {"cut": 200, "hang": True}
-    async with Speaker(script=[turn]).serving() as server, AsyncClient(server.url) as client:
+    async with FaultyServer(script=[turn]).serving() as server, AsyncClient(server.url) as client:
         stream = client.stream("Hi")
         reading = asyncio.create_task(stream.complete())
         await server.connected.wait()
         await stream.aclose()
 
-        with pytest.raises(Exception, match="it was closed"):
+        with pytest.raises(Exception, match="the stream was closed"):
             await asyncio.wait_for(reading, 5)
 
 
 async def test_who_watches_ends_nothing_by_leaving() -> None:
     async with (
-        Speaker().serving() as server,
+        FaultyServer().serving() as server,
         AsyncClient(server.url) as client,
         client.observe(ID) as stream,
     ):
-        assert isinstance(await anext(aiter(stream)), Start)
+        assert isinstance(await anext(aiter(stream)), StartFrame)
 
-    assert server.asked == [f"GET /v1/streams/{ID}?observe=1"]
+    assert server.request_lines == [f"GET /v1/streams/{ID}?observe=1"]
 
 
 # What arrives
@@ -212,7 +212,7 @@ async def test_who_watches_ends_nothing_by_leaving() -> None:
 
 async def test_heartbeats_are_counted_and_not_given() -> None:
     turn = {"then": b": hb\n: hb\n"}
-    async with Speaker(script=[turn]).serving() as server, AsyncClient(server.url) as client:
+    async with FaultyServer(script=[turn]).serving() as server, AsyncClient(server.url) as client:
         stream = client.stream("Hi")
         frames = [frame async for frame in stream]
 
@@ -222,7 +222,7 @@ async def test_heartbeats_are_counted_and_not_given() -> None:
 async def test_a_key_goes_along_and_so_do_headers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TORVYN_KEY", "from-env")
     async with (
-        Speaker().serving() as server,
+        FaultyServer().serving() as server,
         AsyncClient(server.url, headers={"X-Team": "a"}) as client,
     ):
         await client.stream("Hi").complete()
@@ -235,7 +235,7 @@ async def test_a_key_goes_along_and_so_do_headers(monkeypatch: pytest.MonkeyPatc
 
 
 async def test_options_that_are_none_are_left_out() -> None:
-    async with Speaker().serving() as server, AsyncClient(server.url) as client:
+    async with FaultyServer().serving() as server, AsyncClient(server.url) as client:
         await client.stream("Hi", flow="chat", max_tokens=3, stop=None, stateful=True).complete()
 
     assert server.bodies == [{"prompt": "Hi", "flow": "chat", "max_tokens": 3, "stateful": True}]
@@ -245,10 +245,10 @@ async def test_options_that_are_none_are_left_out() -> None:
 
 
 async def test_a_stream_is_read_once() -> None:
-    async with Speaker().serving() as server, AsyncClient(server.url) as client:
+    async with FaultyServer().serving() as server, AsyncClient(server.url) as client:
         stream = client.stream("Hi")
         assert (await stream.complete()).text == TEXT
-        with pytest.raises(InvalidInput, match="read before"):
+        with pytest.raises(InvalidInput, match="already been read"):
             await stream.complete()
 
 
@@ -258,14 +258,14 @@ def test_a_sync_client_refuses_to_block_the_loop_that_works_for_it(server: Serve
     async def wrong() -> None:
         client.health()
 
-    with pytest.raises(InvalidInput, match="would wait for the loop"):
+    with pytest.raises(InvalidInput, match="which it would block"):
         asyncio.run_coroutine_threadsafe(wrong(), background_loop()).result(PATIENCE_S)
     client.close()
 
 
 async def test_what_sse_cannot_do_is_said() -> None:
     async with (
-        Speaker().serving() as server,
+        FaultyServer().serving() as server,
         AsyncClient(server.url) as client,
         client.stream("Hi") as stream,
     ):
@@ -278,10 +278,10 @@ async def test_what_sse_cannot_do_is_said() -> None:
 @pytest.mark.parametrize("way", ["close", "cancel"])
 async def test_a_stateful_stream_left_before_its_id_has_come_is_cancelled_too(way: str) -> None:
     turn = {"late": True, "cut": 200, "hang": True}
-    async with Speaker(script=[turn]).serving() as server, AsyncClient(server.url) as client:
+    async with FaultyServer(script=[turn]).serving() as server, AsyncClient(server.url) as client:
         stream = client.stream("Hi", stateful=True)
         reading = asyncio.create_task(stream.begin())
-        await server.asking.wait()
+        await server.received.wait()
         if way == "cancel":
             reading.cancel()
         closing = asyncio.create_task(stream.aclose())
@@ -289,4 +289,4 @@ async def test_a_stateful_stream_left_before_its_id_has_come_is_cancelled_too(wa
         server.may_answer.set()
         await asyncio.wait({reading, closing}, timeout=5)
 
-    assert server.asked == ["POST /v1/streams", f"DELETE /v1/streams/{ID}?cancel=1"]
+    assert server.request_lines == ["POST /v1/streams", f"DELETE /v1/streams/{ID}?cancel=1"]

@@ -113,7 +113,7 @@ def test_a_missing_option_is_named():
 
 def test_plain_text_where_a_table_is_needed_is_an_error():
     error = complaint(STRICT, "some/path")
-    assert "its config is a table" in error.message
+    assert "its config must be a table" in error.message
     assert "`path` (text)" in error.hint
 
 

@@ -36,7 +36,7 @@ EXPECTED = {
     "sink_console": "Console",
     "sink_file": "File",
     "sink_null": "Null",
-    "sink_response": "Response",
+    "sink_response": "ResponseSink",
     "sink_collect": "Collect",
 }
 

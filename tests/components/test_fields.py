@@ -8,11 +8,11 @@ from torvyn import Element, InvalidInput
 from torvyn.components.json_fields import (
     MISSING,
     get_field,
-    plain,
-    put_field,
-    read_json,
-    read_object,
-    take_field,
+    parse_json,
+    parse_object,
+    pop_field,
+    set_field,
+    to_json_value,
     write_json,
 )
 
@@ -29,7 +29,7 @@ VALUES = st.recursive(
 
 @given(VALUES)
 def test_what_is_written_reads_back_the_same(value):
-    assert read_json(write_json(value)) == value
+    assert parse_json(write_json(value)) == value
 
 
 def test_a_lone_surrogate_is_written_as_an_escape():
@@ -39,20 +39,20 @@ def test_a_lone_surrogate_is_written_as_an_escape():
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("{", "not JSON: Expecting property name"),
-        ("", "not JSON"),
-        ("[1]", "a JSON object was expected, not a list"),
+        ("{", "not valid JSON: Expecting property name"),
+        ("", "not valid JSON"),
+        ("[1]", "expected a JSON object, not a list"),
         ("null", "not null"),
         ("true", "not a boolean"),
         ('{"a": NaN}', "NaN is not a JSON number"),
         ("[" * 100_000, "nested too deeply"),
-        ('{"a": ' + "9" * 5000 + "}", "not usable JSON"),
+        ('{"a": ' + "9" * 5000 + "}", "not valid JSON"),
         ("x" * 500, "..."),
     ],
 )
 def test_what_is_not_a_json_object_is_the_elements_fault(text, said):
     with pytest.raises(InvalidInput) as caught:
-        read_object(Element(text))
+        parse_object(Element(text))
     assert said in caught.value.message
     assert len(caught.value.message) < 300
 
@@ -74,19 +74,19 @@ def test_a_path_finds_nested_fields():
 @given(st.lists(st.sampled_from("abc"), min_size=1, max_size=4).map(".".join), st.integers())
 def test_a_field_that_was_put_is_found_and_can_be_taken(path, value):
     record = {"a": 1, "b": {"a": {}}}
-    put_field(record, path, value)
+    set_field(record, path, value)
     assert get_field(record, path) == value
-    assert take_field(record, path) == value
-    assert take_field(record, path) is MISSING
+    assert pop_field(record, path) == value
+    assert pop_field(record, path) is MISSING
 
 
 def test_a_field_with_a_dot_in_its_own_name_is_met_first():
     record = {"a.b": 1, "a": {"b": 2}}
-    put_field(record, "a.b", 3)
+    set_field(record, "a.b", 3)
     assert record == {"a.b": 3, "a": {"b": 2}}
-    assert take_field(record, "a.b") == 3
+    assert pop_field(record, "a.b") == 3
     assert record == {"a": {"b": 2}}
 
 
 def test_anything_becomes_plain():
-    assert plain({1: (float("-inf"), 1.5, {"a"})}) == {"1": [None, 1.5, "{'a'}"]}
+    assert to_json_value({1: (float("-inf"), 1.5, {"a"})}) == {"1": [None, 1.5, "{'a'}"]}

@@ -293,7 +293,7 @@ def test_a_guard_by_itself_answers_with_verdicts(start):
     ],
 )
 def test_pattern_refuses_what_it_cannot_keep(start, pattern, reason):
-    with pytest.raises(ContractError, match=rf"`patterns\[1\]` is refused: .*{reason}"):
+    with pytest.raises(ContractError, match=rf"`patterns\[1\]` is not valid: .*{reason}"):
         start(Pattern, {"patterns": ["ok", pattern]})
 
 
@@ -305,13 +305,13 @@ def test_pattern_takes_one_expression_as_plain_text(start):
 @pytest.mark.parametrize(
     ("cls", "config", "message"),
     [
-        (Redact, "email, address", "it knows no `address`"),
-        (Blocklist, {"words": "a", "policy": "shadow"}, "`policy` is for the joined text"),
-        (Blocklist, {"words": "a", "match": "substring"}, "`match` is for the joined text"),
-        (Blocklist, {"words": "a", "kinds": "reasoning"}, "`kinds` is for the joined text"),
-        (Blocklist, {"words": "a", "homoglyphs": True}, "`homoglyphs` is for the joined text"),
+        (Redact, "email, address", "`data` cannot be `address`"),
+        (Blocklist, {"words": "a", "policy": "shadow"}, "`policy` works only in `stream` mode"),
+        (Blocklist, {"words": "a", "match": "substring"}, "`match` works only in `stream` mode"),
+        (Blocklist, {"words": "a", "kinds": "reasoning"}, "`kinds` works only in `stream` mode"),
+        (Blocklist, {"words": "a", "homoglyphs": True}, "`homoglyphs` works only in `stream` mode"),
         (Blocklist, {"words": ["a", "\u200b"], "mode": "stream"}, r"`words\[1\]` has no visible"),
-        (Pattern, {"patterns": []}, "no expression"),
+        (Pattern, {"patterns": []}, "`patterns` is empty"),
         (Pattern, {"patterns": ["a"], "window": 0}, "too small"),
     ],
 )
@@ -330,7 +330,7 @@ def test_a_replacement_by_nothing_sends_nothing():
 
 
 def test_a_refused_pattern_is_found_before_the_flow_starts():
-    with pytest.raises(LinkError, match=r"`patterns\[0\]` is refused") as caught:
+    with pytest.raises(LinkError, match=r"`patterns\[0\]` is not valid") as caught:
         list(torvyn.Flow(["a"], Pattern("(?<=a)b")))
     assert "filter.config" in caught.value.render()
 

@@ -134,9 +134,9 @@ def test_by_field_keeps_declared_ports_in_their_order():
     ("config", "said"),
     [
         ({**ROUTES, "ports": ["metrics", "ones"]}, "the port `logs` is not one of `ports`"),
-        ({"field": "a"}, "it has no port to send to"),
+        ({"field": "a"}, "it has no ports"),
         ({"routes": {"a": "b"}}, "the option `field` is missing"),
-        ("type", "its config is a table"),
+        ("type", "its config must be a table"),
     ],
 )
 def test_by_field_explains_a_config_that_leads_nowhere(config, said):

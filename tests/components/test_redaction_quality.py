@@ -6,14 +6,14 @@ from benches.ordinary_numbers import AMBIGUOUS, GENERATORS, texts
 from benches.redaction import redact
 
 import torvyn
-from torvyn.components.builtin.filter_redact import KINDS, Redact
+from torvyn.components.builtin.filter_redact import DATA_KINDS, Redact
 
 PARTS = ("held_out", "tuning")
 
 
 @pytest.mark.parametrize("part", PARTS)
 def test_precision_and_recall_hold_on_the_labelled_lines(part):
-    score = judge(load(part), redact(), KINDS)
+    score = judge(load(part), redact(), DATA_KINDS)
     assert score.precision >= 0.99, score.wrong
     assert score.recall >= 0.97, score.missed
 
@@ -23,7 +23,7 @@ def test_the_labelled_set_has_many_lines_of_every_kind():
     marked = [line for line in lines if line.spans]
     assert len(marked) >= 200
     assert len(lines) - len(marked) >= 400
-    assert {span.kind for line in marked for span in line.spans} == set(KINDS)
+    assert {span.kind for line in marked for span in line.spans} == set(DATA_KINDS)
 
 
 @pytest.mark.parametrize("name", GENERATORS)

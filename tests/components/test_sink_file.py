@@ -86,7 +86,7 @@ def test_a_full_disk_is_unavailable_and_names_the_path(start):
         Unavailable, match="cannot write /dev/full: No space left on device"
     ) as caught:
         sink.push(Element("a"))
-    assert "free some space" in caught.value.hint
+    assert "free some disk space" in caught.value.hint
     sink.teardown()
 
 

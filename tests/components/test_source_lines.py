@@ -58,7 +58,7 @@ def test_after_the_end_it_stays_at_the_end(written):
 def test_a_bad_line_is_named_and_the_next_one_follows(written):
     source = started(written(b"good\n\xff\xfe\nagain\n"))
     assert source.pull() == "good"
-    with pytest.raises(InvalidInput, match=r"line 2 of .*in\.txt is not utf-8: .* at byte 0"):
+    with pytest.raises(InvalidInput, match=r"line 2 of .*in\.txt is not valid utf-8: .* at byte 0"):
         source.pull()
     assert drain(source) == ["again"]
 
@@ -107,7 +107,7 @@ def test_a_missing_file_says_where_relative_paths_start(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(MissingError) as caught:
         started("absent.txt")
-    assert caught.value.hint == f"a relative path starts from {os.getcwd()}"
+    assert caught.value.hint == f"relative paths start from {os.getcwd()}"
     with pytest.raises(MissingError) as caught:
         started(str(tmp_path / "absent.txt"))
     assert caught.value.hint is None
@@ -116,7 +116,7 @@ def test_a_missing_file_says_where_relative_paths_start(tmp_path, monkeypatch):
 def test_a_missing_folder_is_named_too(tmp_path):
     with pytest.raises(MissingError) as caught:
         started(str(tmp_path / "no" / "in.txt"))
-    assert caught.value.hint == f"there is no folder {tmp_path / 'no'} either"
+    assert caught.value.hint == f"the folder {tmp_path / 'no'} does not exist either"
 
 
 def test_a_folder_is_not_a_file(tmp_path):

@@ -44,10 +44,10 @@ def test_bad_utf8_is_invalid_input_unless_loss_is_allowed(Element):
     assert element.text_lossy() == "a\ufffd"
 
 
-def test_an_element_is_frozen(Element):
+def test_an_element_is_immutable(Element):
     element = Element("a", attributes={"kind": "text"})
 
-    with pytest.raises(AttributeError, match="frozen"):
+    with pytest.raises(AttributeError, match="immutable"):
         element.sequence = 2
     with pytest.raises(AttributeError):
         element.invented = 2
@@ -102,5 +102,5 @@ def test_a_content_type_is_any_name_of_at_most_256_bytes(Element):
     assert named == Element("x", content_type="application/vnd.example")
     assert named != Element("x", content_type="application/vnd.other")
 
-    with pytest.raises(ValueError, match="a content type is at most 256 bytes long, not 257"):
+    with pytest.raises(ValueError, match="a content type may have at most 256 bytes, not 257"):
         Element("x", content_type="x" * 257)

@@ -40,7 +40,7 @@ def seen_by(deltas):
     seen = []
     with pytest.raises(Internal) as caught:
         for delta in deltas:
-            seen.append((delta.delta_text, delta.finish_reason))
+            seen.append((delta.text, delta.finish_reason))
     return seen, caught.value
 
 
@@ -64,7 +64,7 @@ def test_an_async_for_loop_gets_a_finish_and_is_not_cancelled(way):
         seen = []
         with pytest.raises(Internal):
             async for delta in Cancels(way).generate("x"):
-                seen.append((delta.delta_text, delta.finish_reason))
+                seen.append((delta.text, delta.finish_reason))
         await asyncio.sleep(0)
         return seen, asyncio.current_task().cancelling()
 

@@ -9,7 +9,7 @@ import pytest
 from watching import SOON_S, Endless, wait_until
 
 import torvyn
-from torvyn.concurrency.handover import BUFFER
+from torvyn.concurrency.sync_reader import BUFFER
 from torvyn.engine import Request, Scripted
 from torvyn.errors import FlowError, LinkError
 from torvyn.manifest import parse
@@ -126,7 +126,7 @@ def test_the_prompt_comes_from_a_file(tmp_path, shell):
     (tmp_path / "prompt.txt").write_text("three words here\n")
 
     assert run(tmp_path, shell, '{ tokens = ["a"] }', "--input prompt.txt") == "a\n"
-    assert "there is no file" in run(tmp_path, shell, '{ tokens = ["a"] }', "--input no.txt")
+    assert "`no.txt` does not exist" in run(tmp_path, shell, '{ tokens = ["a"] }', "--input no.txt")
 
 
 @pytest.mark.parametrize("config", ["{ txt = 1 }", "{ max_tokens = -1 }", '{ messages = "x" }'])

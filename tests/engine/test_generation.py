@@ -11,7 +11,7 @@ import pytest
 from watching import SOON_S, Endless, Silent, background_tasks, nothing_runs, wait_until
 
 from torvyn.concurrency.background_loop import background_loop
-from torvyn.concurrency.handover import BUFFER
+from torvyn.concurrency.sync_reader import BUFFER
 from torvyn.engine import ChoiceStep, Engine, Scripted, Step
 from torvyn.errors import Internal, InvalidInput, Unavailable
 
@@ -36,7 +36,7 @@ def test_the_whole_is_the_sum_of_the_stream(options):
 
     for choice in whole.choices:
         own = [delta for delta in engine.generate("x", **options) if delta.index == choice.index]
-        assert choice.text == "".join(delta.delta_text for delta in own)
+        assert choice.text == "".join(delta.text for delta in own)
         reasons = [delta.finish_reason for delta in own if delta.finish_reason]
         assert reasons == [choice.finish_reason]
 
@@ -51,7 +51,7 @@ def test_acomplete_is_complete():
 
 def test_a_for_loop_works_inside_a_running_event_loop():
     async def notebook():
-        return [delta.delta_text for delta in Scripted("a b").generate("x")]
+        return [delta.text for delta in Scripted("a b").generate("x")]
 
     assert "".join(asyncio.run(notebook())) == "a b"
 
@@ -177,7 +177,7 @@ def test_a_failure_comes_after_the_text_and_a_finish():
     seen = []
     with pytest.raises(Unavailable, match="gone"):
         for delta in Failing(Unavailable("gone")).generate("x", stop="far away"):
-            seen.append((delta.delta_text, delta.finish_reason, delta.usage is not None))
+            seen.append((delta.text, delta.finish_reason, delta.usage is not None))
 
     assert seen == [("so ", None, False), ("far", "error", False), ("", None, True)]
 

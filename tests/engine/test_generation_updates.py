@@ -42,13 +42,13 @@ async def heard(generation, *said):
     async with asyncio.timeout(SOON_S):
         async for delta in generation:
             deltas.append(delta)
-            if delta.finish_reason is None and delta.delta_text and (step := next(steps, None)):
+            if delta.finish_reason is None and delta.text and (step := next(steps, None)):
                 step()
     return deltas
 
 
 def text_of(deltas):
-    return "".join(delta.delta_text for delta in deltas)
+    return "".join(delta.text for delta in deltas)
 
 
 def test_a_limit_below_what_was_made_ends_it_though_the_engine_is_silent():
@@ -74,7 +74,7 @@ def test_a_stop_counts_what_was_made_whatever_the_engine_told_before():
     async def story():
         generation = Scripted("one two three", delay_s=0.001).generate("x")
         async for delta in generation:
-            if delta.delta_text:
+            if delta.text:
                 generation.stop()
         return generation.usage
 
@@ -133,7 +133,7 @@ def test_only_the_choices_that_have_enough_end():
     deltas = made.take(Step([ChoiceStep(0, text="d"), ChoiceStep(1, text="e")]))
 
     assert made.finish_reasons == ("length", "length")
-    assert [(delta.index, delta.delta_text) for delta in deltas] == [(0, ""), (1, "e")]
+    assert [(delta.index, delta.text) for delta in deltas] == [(0, ""), (1, "e")]
 
 
 def test_text_that_is_released_during_reasoning_is_text():
@@ -144,7 +144,7 @@ def test_text_that_is_released_during_reasoning_is_text():
     made.update(Request.make("x", stop=["z"]), is_stop=True, is_limit=False)
     deltas = made.take(Step([ChoiceStep(0, text="mm", kind="reasoning")]))
 
-    assert [(delta.kind, delta.delta_text) for delta in deltas] == [
+    assert [(delta.kind, delta.text) for delta in deltas] == [
         ("text", "ab"),
         ("reasoning", "mm"),
     ]

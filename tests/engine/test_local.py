@@ -28,7 +28,7 @@ def engine():
 def test_an_answer_streams_and_ends_with_finish_and_usage(engine):
     deltas = list(engine.generate("Say hello.", max_tokens=5, temperature=0))
 
-    assert len([delta for delta in deltas if delta.delta_text]) == 5
+    assert len([delta for delta in deltas if delta.text]) == 5
     assert [delta.finish_reason for delta in deltas[-2:]] == ["length", None]
     assert deltas[-1].usage.completion_tokens == 5
     assert deltas[-1].usage.prompt_tokens > 10
@@ -198,7 +198,7 @@ def test_a_broken_model_is_an_error_and_not_a_crash(tmp_path: Path, way, capfd):
 def test_leaving_ends_the_thread_and_frees_the_slot(engine):
     for _ in range(3):  # more than there are slots
         for delta in engine.generate(LONG):
-            if delta.delta_text:
+            if delta.text:
                 break
     wait_until(lambda: not engine._runs and not engine._server._asked)
 

@@ -101,7 +101,7 @@ def test_the_fields_of_the_stream_are_the_deltas(fake):
 
     deltas = list(engine.generate("x", logprobs=True))
 
-    assert [delta.delta_text for delta in deltas] == ["Hel", "lo", "", ""]
+    assert [delta.text for delta in deltas] == ["Hel", "lo", "", ""]
     assert deltas[1].delta_logprob_json_strs == [json.dumps(ENTRY)]
     assert [delta.finish_reason for delta in deltas] == [None, None, "length", None]
     assert json.loads(deltas[-1].request_final_usage_json_str)["total_tokens"] == 5

@@ -82,7 +82,7 @@ def test_when_nobody_wants_the_answer_its_connection_is_closed(way):
         if way == "async for":
             asyncio.run(_leave(generation, lambda: upstream.open == 0))
         elif way == "stop string":
-            assert "".join(delta.delta_text for delta in generation) == "H"
+            assert "".join(delta.text for delta in generation) == "H"
         else:
             for _ in generation:
                 if way == "abort":

@@ -26,7 +26,7 @@ def outcome(reply, asked="x", n=1, **options):
         engine = OpenAI(base_url=upstream.url, model="m", api_key=KEY, **{**QUICK, **options})
         with engine, pytest.raises(TorvynError) as caught:
             for one in engine.generate(asked, n=n):
-                seen.append(one.delta_text)
+                seen.append(one.text)
                 reasons += [one.finish_reason] * bool(one.finish_reason)
         wait_until(lambda: upstream.open == 0)
         wait_until(lambda: nothing_runs(engine))

@@ -23,7 +23,7 @@ def finishes(reply, n=1):
     with running(reply) as upstream, OpenAI(base_url=upstream.url, model="m", retries=0) as engine:
         try:
             for one in engine.generate("x", n=n):
-                texts[one.index] += one.delta_text
+                texts[one.index] += one.text
                 if one.finish_reason is not None:
                     assert one.index not in ends
                     ends[one.index] = (one.finish_reason, one.native_reason)

@@ -53,7 +53,7 @@ def told(deltas: list[Delta]) -> list[Any]:
     texts: dict[Any, str] = {}
     for delta in deltas:
         key = (delta.index, delta.kind)
-        texts[key] = texts.get(key, "") + delta.delta_text
+        texts[key] = texts.get(key, "") + delta.text
     ends = [(d.index, d.finish_reason, d.matched_stop) for d in deltas if d.finish_reason]
     said = {key: text for key, text in texts.items() if text}
     return [said, sorted(ends), [d.usage for d in deltas if d.usage]]
@@ -119,4 +119,4 @@ def test_stopped_while_the_reader_sends_the_engine_is_left_at_once() -> None:
 
     assert engine.aborted
     assert generation.finish_reasons == ("stop",)
-    assert len("".join(delta.delta_text for delta in reader.deltas)) < 10
+    assert len("".join(delta.text for delta in reader.deltas)) < 10

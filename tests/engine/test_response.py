@@ -27,7 +27,7 @@ def said(made: Response, *parts: ChoiceStep):
 
 
 def text_of(deltas, kind="text"):
-    return "".join(delta.delta_text for delta in deltas if delta.kind == kind)
+    return "".join(delta.text for delta in deltas if delta.kind == kind)
 
 
 def finishes(deltas):
@@ -46,7 +46,7 @@ def test_text_is_the_same_however_it_was_cut(text, cuts):
 
     assert text_of(deltas) == text
     assert finishes(deltas) == ["stop"]
-    assert all(delta.delta_text or delta.finish_reason or delta.usage for delta in deltas)
+    assert all(delta.text or delta.finish_reason or delta.usage for delta in deltas)
 
 
 @given(TEXT, st.lists(st.integers(0, 200), max_size=12), st.sampled_from(["ab", "b ", "漢", "👩a"]))
@@ -65,7 +65,7 @@ def test_the_engine_is_done_with_as_soon_as_a_stop_string_is_whole():
 
     (delta,) = made.take(Step((ChoiceStep(text="text END more"),)))
 
-    assert (delta.delta_text, delta.finish_reason, delta.matched_stop) == ("text ", "stop", "END")
+    assert (delta.text, delta.finish_reason, delta.matched_stop) == ("text ", "stop", "END")
     assert made.is_cut
     assert made.take(Step((ChoiceStep(text="more"),))) == []
 
@@ -114,7 +114,7 @@ def test_estimates_of_tokens_never_cut_an_answer():
 def test_an_empty_stream_has_one_finish_and_a_usage():
     finish, usage = said(response())
 
-    assert (finish.finish_reason, finish.delta_text) == ("stop", "")
+    assert (finish.finish_reason, finish.text) == ("stop", "")
     assert usage.usage == Usage()
 
 
@@ -125,7 +125,7 @@ def test_choices_finish_on_their_own():
 
     rest = made.take(Step((ChoiceStep(0, text="more"), ChoiceStep(1, text="cx"))))
 
-    assert [(d.index, d.delta_text) for d in first + rest] == [(0, "a"), (1, "b"), (1, "c")]
+    assert [(d.index, d.text) for d in first + rest] == [(0, "a"), (1, "b"), (1, "c")]
     assert made.is_cut
 
 
@@ -155,9 +155,10 @@ def test_log_probabilities_come_with_their_text():
     parts = [ChoiceStep(text=e["token"], logprobs=(e,)) for e in entries]
     deltas = said(response(stop="END", logprobs=True), *parts)
 
-    seen = [(d.delta_text, len(d.logprobs)) for d in deltas if d.logprobs]
+    seen = [(d.text, len(d.logprobs)) for d in deltas if d.logprobs]
     assert seen == [("a", 1), ("ENb", 3)]
     assert deltas[0].delta_logprob_json_strs == ['{"token": "a"}']
+    assert deltas[0].delta_text == deltas[0].text
 
 
 def test_usage_is_the_engines_at_its_end_and_counted_when_it_was_cut():

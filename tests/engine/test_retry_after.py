@@ -9,8 +9,8 @@ import pytest
 from fake_upstream import HELLO, running, says, status
 
 from torvyn.engine.openai.engine import OpenAI
-from torvyn.engine.openai.retry_after import retry_after_s
 from torvyn.errors import TorvynError
+from torvyn.protocol.retry_after import retry_after_s
 
 THEN = "Sun, 06 Nov 1994 08:49:37 GMT"
 
@@ -28,6 +28,7 @@ THEN = "Sun, 06 Nov 1994 08:49:37 GMT"
         ("", None),
         (None, None),
         ("nan", None),
+        ("inf", None),
         ("soon", None),
         ("Sun, 66 Nov 1994 08:49:37 GMT", None),
     ],

@@ -22,7 +22,7 @@ def texts(engine, **options):
 def test_text_is_cut_into_words_and_loses_nothing():
     deltas = list(Scripted("  Hello,\nwide  world. ").generate("x"))
 
-    assert [d.delta_text for d in deltas[:-2]] == ["  Hello,", "\nwide", "  world.", " "]
+    assert [d.text for d in deltas[:-2]] == ["  Hello,", "\nwide", "  world.", " "]
 
 
 def test_characters_cut_over_tokens_arrive_whole():
@@ -35,7 +35,7 @@ def test_token_ids_say_the_same_as_bytes():
     script = ["Grüße", b" \xe6\xbc", b"\xa2", ("reasoning", "Hm"), "!"]
     as_bytes, as_ids = Scripted(script), Scripted(script, uses_ids=True)
 
-    deltas = [delta for delta in as_ids.generate("x") if delta.delta_text]
+    deltas = [delta for delta in as_ids.generate("x") if delta.text]
 
     assert as_ids.complete("x").choices == as_bytes.complete("x").choices
     assert [list(delta.token_ids) for delta in deltas] == [[0], [1], [2], [3], [4]]
@@ -93,7 +93,7 @@ def test_it_fails_where_it_is_told_to():
     engine = Scripted("a b c", fail_at=1, error=Unavailable("gone"))
     seen = []
     with pytest.raises(Unavailable, match="gone"):
-        seen += (seen.append(d.delta_text) or d for d in engine.generate("x"))
+        seen += (seen.append(d.text) or d for d in engine.generate("x"))
 
     assert seen[0] == "a"
     assert "".join(part for part in seen if isinstance(part, str)) == "a"

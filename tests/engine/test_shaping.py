@@ -31,7 +31,7 @@ def read(engine, way="for", **options):
 
 
 def texts(deltas, index=0, kind="text"):
-    return [d.delta_text for d in deltas if d.delta_text and (d.index, d.kind) == (index, kind)]
+    return [d.text for d in deltas if d.text and (d.index, d.kind) == (index, kind)]
 
 
 def finishes(deltas):
@@ -94,7 +94,7 @@ def test_calls_of_tools_go_past_the_flow():
     deltas = read(Scripted(script), through=lambda: torvyn.Flow(Upper()))
 
     assert [d.call.arguments for d in deltas if d.call] == ['{"a":', "1}"]
-    assert [d.delta_text or "call" for d in deltas if d.delta_text or d.call] == [
+    assert [d.text or "call" for d in deltas if d.text or d.call] == [
         "A",
         "call",
         "call",
@@ -171,7 +171,7 @@ def test_what_left_the_flow_before_it_failed_is_delivered():
     engine = Scripted(["good ", "bad ", "more "], step_tokens=3)
     deltas = engine.generate("x", through=lambda: torvyn.Flow(Fails()))
 
-    assert next(iter(deltas)).delta_text == "good "
+    assert next(iter(deltas)).text == "good "
 
 
 @pytest.mark.parametrize("where", STAGES)
@@ -245,7 +245,7 @@ def test_a_flow_with_a_source_or_a_sink_is_refused_before_the_engine_is_asked():
 def test_leaving_the_loop_leaves_nothing_running(where):
     engine = Endless()
     for delta in engine.generate("x", through=lambda: torvyn.Flow(STAGES[where]())):
-        if delta.delta_text:
+        if delta.text:
             break
     wait_until(engine.left.is_set)
     wait_until(lambda: nothing_runs(engine))

@@ -58,7 +58,7 @@ def test_a_slow_reader_gets_all_of_it_in_order(where):
     async def slow():
         got = ""
         async for delta in Scripted(words).generate("x", through=upper_flow(where, queue_depth=4)):
-            got += delta.delta_text
+            got += delta.text
             await asyncio.sleep(0)
         return got
 

@@ -19,9 +19,9 @@ def said(script, through):
     """The kinds and texts of all deltas, and how the answer finished."""
     deltas = list(Scripted(script).generate("x", through=through))
     left = [
-        (delta.kind, delta.call.arguments if delta.call else delta.delta_text)
+        (delta.kind, delta.call.arguments if delta.call else delta.text)
         for delta in deltas
-        if delta.delta_text or delta.call
+        if delta.text or delta.call
     ]
     return left, [delta.finish_reason for delta in deltas if delta.finish_reason]
 

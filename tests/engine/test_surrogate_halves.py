@@ -121,7 +121,7 @@ def test_a_cancelled_answer_drops_the_half_it_holds():
     made = Response(Request.make("x"))
     made.take(Step((ChoiceStep(text="a" + HIGH),)))
 
-    assert [delta.delta_text for delta in made.end("cancelled")] == ["", ""]
+    assert [delta.text for delta in made.end("cancelled")] == ["", ""]
 
 
 def test_an_answer_with_halves_goes_through_a_flow():

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from faulty import GUESTS, PRELUDE, Apart, Part
 
-from torvyn.sandbox.component import Allowance, GuestComponent, guest_class
+from torvyn.sandbox.component import GuestComponent, GuestLimits, guest_class
 
 
 @pytest.fixture(autouse=True)
@@ -23,11 +23,11 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def part() -> Part:
-    """A guest by name, with a config and an allowance."""
+    """A guest by name, with a config and an limits."""
 
     def make(name: str, config: str = "", **allowed: Any) -> GuestComponent:
         made = guest_class(GUESTS[name], name)()
-        made.allow(Allowance(name, **allowed))
+        made.set_limits(GuestLimits(name, **allowed))
         made.config = config
         return made
 

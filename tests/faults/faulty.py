@@ -21,11 +21,11 @@ PRELUDE = """
 import json, os, sys
 from pathlib import Path
 import torvyn
-from torvyn.sandbox.component import Allowance, guest_class
+from torvyn.sandbox.component import GuestLimits, guest_class
 
 def part(path, config="", **allowed):
     made = guest_class(Path(path), Path(path).stem)()
-    made.allow(Allowance(made.name, **allowed))
+    made.set_limits(GuestLimits(made.name, **allowed))
     made.config = config
     return made
 

@@ -11,7 +11,7 @@ import pytest
 import torvyn
 from toolchains import needs_zig
 from torvyn.sandbox.build.build import build
-from torvyn.sandbox.build.guest import Guest
+from torvyn.sandbox.build.project import GuestProject
 from torvyn.sandbox.component import GuestComponent, guest_class
 
 pytestmark = [needs_zig, pytest.mark.timeout(180)]
@@ -45,7 +45,7 @@ def own_cache() -> None:
 def wasm(tmp_path_factory: pytest.TempPathFactory) -> Path:
     source = Path(__file__).parent / "c" / "faulty"
     folder = Path(shutil.copytree(source, tmp_path_factory.mktemp("c") / "faulty"))
-    return build(Guest("faulty", folder, "c")).path
+    return build(GuestProject("faulty", folder, "c")).path
 
 
 @pytest.fixture

@@ -18,13 +18,13 @@ from torvyn.errors import TorvynError
 from torvyn.sandbox import compiler
 
 kinds, slowest = {}, 0.0
-compiler.kept_running().__enter__()
+compiler.reuse_process().__enter__()
 for file in sorted(Path(sys.argv[1]).iterdir()):
     print(file.name, file=sys.stderr, flush=True)
     started = time.monotonic()
     try:
         made = guest_class(file, file.stem, Path(sys.argv[2]))()
-        made.allow(Allowance(file.stem, init_timeout_s=0.2, teardown_timeout_s=0.2))
+        made.set_limits(GuestLimits(file.stem, init_timeout_s=0.2, teardown_timeout_s=0.2))
         made.init("")
         made.teardown()
         kind = "loaded"

@@ -10,7 +10,7 @@ import pytest
 from faulty import GUESTS, Apart, Part
 
 import torvyn
-from torvyn.sandbox.component import Allowance, GuestComponent
+from torvyn.sandbox.component import GuestComponent, GuestLimits
 from torvyn.testing import CollectingSink
 
 LIMIT_S = 0.05
@@ -79,7 +79,7 @@ def test_a_loop_in_init_is_cut(part: Part, name: str) -> None:
 def test_a_loop_in_teardown_is_cut(part: Part, name: str) -> None:
     guest = routed(part(name, "t"))
     guest.init("t")
-    guest.allow(Allowance(name, teardown_timeout_s=LIMIT_S))
+    guest.set_limits(GuestLimits(name, teardown_timeout_s=LIMIT_S))
 
     took_s = timed(guest.teardown, r"`teardown` took longer than 0\.05 s and was stopped")
 

@@ -9,7 +9,7 @@ import pytest
 import torvyn
 from toolchains import needs_componentize_py
 from torvyn.sandbox.build.build import build
-from torvyn.sandbox.build.guest import Guest
+from torvyn.sandbox.build.project import GuestProject
 from torvyn.sandbox.component import guest_class
 
 pytestmark = [needs_componentize_py, pytest.mark.timeout(400)]
@@ -33,7 +33,9 @@ class Count(torvyn.Processor):
 
 def test_an_exception_keeps_the_state_and_a_cut_call_loses_it(tmp_path: Path) -> None:
     (tmp_path / "component.py").write_text(SOURCE)
-    guest = guest_class(build(Guest("count", tmp_path, "python")).path, "count", tmp_path / "own")()
+    guest = guest_class(
+        build(GuestProject("count", tmp_path, "python")).path, "count", tmp_path / "own"
+    )()
     flow = torvyn.Flow(["a", "raise", "b", "loop", "c"], on_error="skip")
     flow.add("count", guest, call_timeout_s=0.3).connect("source", "count")
 

@@ -7,7 +7,7 @@ import pytest
 import torvyn
 from toolchains import needs_componentize_py
 from torvyn.sandbox.build.build import build
-from torvyn.sandbox.build.guest import Guest
+from torvyn.sandbox.build.project import GuestProject
 from torvyn.sandbox.component import guest_class
 from torvyn.sandbox.guest import deep_json
 
@@ -59,7 +59,7 @@ FITTING = ["900-arrays", "900-objects", "900-dumps", "900-repr"]
 def count(tmp_path_factory: pytest.TempPathFactory) -> type:
     folder = tmp_path_factory.mktemp("count")
     (folder / "component.py").write_text(SOURCE)
-    return guest_class(build(Guest("count", folder, "python")).path, "count", folder / "own")
+    return guest_class(build(GuestProject("count", folder, "python")).path, "count", folder / "own")
 
 
 @pytest.mark.parametrize("what", DEEP)

@@ -9,7 +9,7 @@ import pytest
 from not_sandboxed import REASONS
 
 from torvyn.errors import MissingError
-from torvyn.testing import PARTS, WASM, Clock
+from torvyn.testing import VARIANTS, WASM, Clock
 from torvyn.testing import run_flow as run_flow_once
 
 
@@ -22,10 +22,10 @@ def clock():
 def sandbox():
     """The guest that runs the parts of all tests; made in a minute when it is not in the cache."""
     from torvyn.sandbox.compile_cache import compile_component
-    from torvyn.testing.universal_guest import any_part
+    from torvyn.testing.universal_guest import universal_guest
 
     try:
-        return compile_component(any_part(), "any-part", role="sink")
+        return compile_component(universal_guest(), "universal-guest", role="sink")
     except MissingError as error:
         pytest.skip(f"NOT TESTED: flows of sandboxed parts: {error.message}; {error.hint}")
 
@@ -36,7 +36,7 @@ def run(request):
     yield from _closing(request)
 
 
-@pytest.fixture(params=[*PARTS, WASM])
+@pytest.fixture(params=[*VARIANTS, WASM])
 def run_flow(request):
     """`run_flow` once with parts of each kind."""
     yield from _closing(request)
@@ -48,7 +48,7 @@ def _closing(request):
     runs = []
 
     def run(*stages, **options):
-        made = run_flow_once(*stages, **{"parts": request.param, **options})
+        made = run_flow_once(*stages, **{"variant": request.param, **options})
         runs.append(weakref.ref(made))
         return made
 

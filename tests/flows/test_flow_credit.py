@@ -3,13 +3,13 @@
 import pytest
 
 import torvyn
-from torvyn.testing import CollectingSink, ScriptedSource, StallingSink, as_parts, idle, run_flow
+from torvyn.testing import CollectingSink, ScriptedSource, StallingSink, as_variant, idle, run_flow
 
 
 @pytest.mark.parametrize("mode", ["thread", "async"])
 def test_a_source_elsewhere_keeps_to_the_bytes_of_its_queue(mode):
     source, sink = ScriptedSource(["x" * 100] * 200), StallingSink(after=0)
-    flow = torvyn.Flow(as_parts(source, mode), sink, queue_bytes=350)
+    flow = torvyn.Flow(as_variant(source, mode), sink, queue_bytes=350)
 
     run = run_flow(flow, until=idle)
 
@@ -24,7 +24,7 @@ def test_a_source_elsewhere_keeps_to_the_bytes_of_its_queue(mode):
 def test_a_limit_is_kept_by_several_sources_elsewhere(mode):
     flow = torvyn.Flow().add("sink", CollectingSink())
     for name in ("one", "two", "three"):
-        flow.add(name, as_parts(ScriptedSource([name] * 100), mode)).connect(name, "sink")
+        flow.add(name, as_variant(ScriptedSource([name] * 100), mode)).connect(name, "sink")
 
     statistics = flow.limit(40).run()
 

@@ -11,12 +11,12 @@ import pytest
 import torvyn
 from torvyn.errors import Internal
 from torvyn.testing import (
-    PARTS,
+    VARIANTS,
     CollectingSink,
     CountingSource,
     ScriptedSource,
     StallingSink,
-    as_parts,
+    as_variant,
     idle,
     run_flow,
 )
@@ -27,9 +27,9 @@ def gone(references):
     return all(reference() is None for reference in references)
 
 
-@pytest.mark.parametrize("parts", PARTS)
+@pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("how", ["completed", "cancelled", "failed"])
-def test_components_die_with_their_flow(parts, how):
+def test_components_die_with_their_flow(variant, how):
     def judge(element):
         if how == "failed" and element.text == "5":
             raise Internal("no")
@@ -39,7 +39,7 @@ def test_components_die_with_their_flow(parts, how):
     stages = [CountingSource(10), torvyn.filter(judge), sink]
     references = [weakref.ref(stage) for stage in stages]
     try:
-        run = run_flow(*stages, parts=parts, until=idle)
+        run = run_flow(*stages, variant=variant, until=idle)
         run.close()
         assert run.state == how
         del run
@@ -96,7 +96,7 @@ def test_a_flow_that_never_started_is_collected():
 def test_threads_end_with_their_flow():
     before = threading.active_count()
     for _ in range(5):
-        run_flow(ScriptedSource("abc"), torvyn.filter(lambda e: True), parts="thread")
+        run_flow(ScriptedSource("abc"), torvyn.filter(lambda e: True), variant="thread")
 
     assert threading.active_count() == before
 
@@ -150,9 +150,9 @@ def test_a_fed_flow_leaves_no_callback_behind():
     assert asyncio.run(main())
 
 
-@pytest.mark.parametrize("parts", ["thread", "async"])
-def test_a_flow_that_is_fed_and_forgotten_is_collected(parts):
-    stage = as_parts(torvyn.filter(lambda e: True), parts)
+@pytest.mark.parametrize("variant", ["thread", "async"])
+def test_a_flow_that_is_fed_and_forgotten_is_collected(variant):
+    stage = as_variant(torvyn.filter(lambda e: True), variant)
     reference = weakref.ref(stage)
     flow = torvyn.Flow(stage)
     flow.feed("a")

@@ -9,7 +9,7 @@ from torvyn.components.builtin.aggregator_sentence import Sentence
 from torvyn.components.builtin.filter_blocklist import Blocklist
 from torvyn.components.builtin.source_scripted import Scripted
 from torvyn.errors import Internal
-from torvyn.testing import PARTS, CollectingSink, StallingSink, as_parts, idle, run_flow
+from torvyn.testing import VARIANTS, CollectingSink, StallingSink, as_variant, idle, run_flow
 
 TOKENS, SENTENCES = 20, 3
 
@@ -18,9 +18,9 @@ def seed_flow():
     return torvyn.load("examples/token-streaming").flow("main")
 
 
-def built_in_flow(parts, sink):
+def built_in_flow(variant, sink):
     stages = [Scripted(), Blocklist("blocked_word"), Sentence({"mode": "simple"}), sink]
-    return torvyn.Flow(*(as_parts(stage, parts) for stage in stages))
+    return torvyn.Flow(*(as_variant(stage, variant) for stage in stages))
 
 
 def assert_ledger(statistics):
@@ -37,16 +37,16 @@ def test_the_seed_flow_allocates_23_and_releases_23(capsys):
     assert_ledger(seed_flow().run())
 
 
-@pytest.mark.parametrize("parts", PARTS)
-def test_the_built_in_parts_account_alike_wherever_they_run(parts):
-    with run_flow(built_in_flow(parts, CollectingSink())) as run:
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_the_built_in_parts_account_alike_wherever_they_run(variant):
+    with run_flow(built_in_flow(variant, CollectingSink())) as run:
         assert_ledger(run.statistics)
 
 
-@pytest.mark.parametrize("parts", PARTS)
-def test_cancelled_at_any_sentence_nothing_is_alive(parts):
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_cancelled_at_any_sentence_nothing_is_alive(variant):
     for taken in range(SENTENCES):
-        with run_flow(built_in_flow(parts, StallingSink(after=taken)), until=idle) as run:
+        with run_flow(built_in_flow(variant, StallingSink(after=taken)), until=idle) as run:
             run.cancel()
             assert run.state == "cancelled"
             assert run.statistics.live == 0

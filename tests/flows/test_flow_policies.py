@@ -60,11 +60,11 @@ def test_retry_tries_again_until_it_works(run_flow):
     assert run.statistics.nodes["processor"].retried == 2
 
 
-@pytest.mark.parametrize("parts", ["python", "thread", "async"])
-def test_retries_wait_twice_as_long_each_time(run, clock, parts):
+@pytest.mark.parametrize("variant", ["python", "thread", "async"])
+def test_retries_wait_twice_as_long_each_time(run, clock, variant):
     stage = Failing(Unavailable("later"), times=3)
     policy = {"policy": "retry", "max": 3, "backoff": "100ms"}
-    ran = run_with(run, stage, policy, clock=clock, parts=parts, until=idle)
+    ran = run_with(run, stage, policy, clock=clock, variant=variant, until=idle)
     calls = [stage.calls]
     for wait_s in (0.09, 0.01, 0.19, 0.01, 0.39, 0.01):
         clock.advance(wait_s)
@@ -280,11 +280,11 @@ def test_failing_at_any_element_leaves_nothing_alive(run_flow, at):
     assert len(sink.elements) <= at
 
 
-@pytest.mark.parametrize("parts", ["python", "thread", "async"])
-def test_a_source_waits_before_it_is_tried_again(run, clock, parts):
+@pytest.mark.parametrize("variant", ["python", "thread", "async"])
+def test_a_source_waits_before_it_is_tried_again(run, clock, variant):
     source = ScriptedSource(["a", Unavailable("hiccup"), Unavailable("again"), "b"])
     policy = {"policy": "retry", "max": 2, "backoff": "1s"}
-    ran = run(source, on_error=policy, clock=clock, parts=parts, until=idle)
+    ran = run(source, on_error=policy, clock=clock, variant=variant, until=idle)
     played = [source.sent]
     for wait_s in (0.9, 0.1, 1.9, 0.1):
         clock.advance(wait_s)

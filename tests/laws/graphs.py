@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from hypothesis import strategies as st
 
 import torvyn
-from torvyn.testing import CollectingSink, as_parts
+from torvyn.testing import CollectingSink, as_variant
 
 MODES = ("python", "thread", "async")
 
@@ -87,15 +87,15 @@ def build(graph, make_sink=CollectingSink, **options):
     """The flow and its sinks, by the number of the node that each listens to."""
     flow, depths, edges = torvyn.Flow(**options), graph.depths, []
     for name, (total, mode) in enumerate(graph.sources):
-        flow.add(f"n{name}", as_parts(Numbers(name, total), mode))
+        flow.add(f"n{name}", as_variant(Numbers(name, total), mode))
     for at, node in enumerate(graph.nodes, len(graph.sources)):
-        flow.add(f"n{at}", as_parts(stage_of(node, at), node.mode))
+        flow.add(f"n{at}", as_variant(stage_of(node, at), node.mode))
         edges += [(f"n{source}", f"n{at}") for source in node.inputs]
     sinks = {}
     for at in range(len(graph.sources) + len(graph.nodes)):
         if not any(source == f"n{at}" for source, _ in edges):
             sinks[at] = make_sink()
-            flow.add(f"sink{at}", as_parts(sinks[at], graph.sink_mode))
+            flow.add(f"sink{at}", as_variant(sinks[at], graph.sink_mode))
     edges += [(f"n{at}", f"sink{at}") for at in sinks]
     for number, (source, target) in enumerate(edges):
         depth = depths[number % len(depths)]

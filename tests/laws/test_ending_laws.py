@@ -16,7 +16,7 @@ from torvyn.testing import (
     Clock,
     CollectingSink,
     StallingSink,
-    as_parts,
+    as_variant,
     check_account,
     idle,
     run_flow,
@@ -66,7 +66,7 @@ def test_a_limit_delivers_all_that_was_pulled(graph, limit):
 @LAW
 @given(st.integers(0, 30), st.integers(0, 40), st.sampled_from(MODES))
 def test_a_reader_that_leaves_is_counted_to_the_element(read, made, mode):
-    stage = as_parts(torvyn.processor(lambda element: element.text + "!"), mode)
+    stage = as_variant(torvyn.processor(lambda element: element.text + "!"), mode)
     flow = torvyn.Flow(numbers(made), stage)
     got = [element.text for _, element in zip(range(read), flow, strict=False)]
 
@@ -79,7 +79,7 @@ def test_a_reader_that_leaves_is_counted_to_the_element(read, made, mode):
 @LAW
 @given(st.integers(0, 30), st.integers(0, 40), st.sampled_from(MODES))
 def test_an_async_reader_that_leaves_is_counted_to_the_element(read, made, mode):
-    stage = as_parts(torvyn.processor(lambda element: element.text + "!"), mode)
+    stage = as_variant(torvyn.processor(lambda element: element.text + "!"), mode)
     flow = torvyn.Flow(numbers(made), stage)
     got = []
 
@@ -104,7 +104,9 @@ def test_an_async_reader_that_leaves_is_counted_to_the_element(read, made, mode)
 def test_all_that_precedes_a_failure_reaches_the_sink(made, bad, stage_mode, sink_mode):
     sink = CollectingSink()
     flow = torvyn.Flow(
-        numbers(made), as_parts(Failing(frozenset([bad])), stage_mode), as_parts(sink, sink_mode)
+        numbers(made),
+        as_variant(Failing(frozenset([bad])), stage_mode),
+        as_variant(sink, sink_mode),
     )
     if bad < made:
         with pytest.raises(torvyn.Unavailable):
@@ -131,7 +133,7 @@ def test_policies_account_for_what_fails(bad, mode, policy, driver):
     flow = torvyn.Flow()
     if driver != "feed":
         flow.add("source", numbers(20))
-    flow.add("stage", as_parts(Failing(bad), mode), on_error=rule)
+    flow.add("stage", as_variant(Failing(bad), mode), on_error=rule)
     flow.add("last", torvyn.processor(lambda element: element.text))
     if policy == "dead-letter":
         flow.add("letters", letters)
@@ -191,7 +193,7 @@ def test_dead_letters_of_the_last_node_leave_the_good_stream_alone(mode, driver)
     letters = CollectingSink()
     flow = torvyn.Flow()
     rule = {"policy": "dead-letter", "to": "letters"}
-    flow.add("stage", as_parts(Failing(frozenset([1])), mode), on_error=rule)
+    flow.add("stage", as_variant(Failing(frozenset([1])), mode), on_error=rule)
     flow.add("letters", letters)
     sink = CollectingSink()
     if driver != "feed":
@@ -254,7 +256,7 @@ def test_a_queue_does_not_drop_because_the_source_has_its_turn_first(policy, mod
     flow = torvyn.Flow()
     flow.add("source", numbers(5000))
     flow.add("stage", torvyn.filter(lambda element: True))
-    flow.add("sink", as_parts(sink, mode))
+    flow.add("sink", as_variant(sink, mode))
     flow.connect("source", "stage", queue_depth=8, backpressure=policy)
     flow.connect("stage", "sink", queue_depth=8, backpressure=policy)
     flow.run()
@@ -309,7 +311,7 @@ def test_a_generator_numbers_its_outputs_as_the_element_in_hand(mode):
         yield torvyn.Output(element.text + "b")
 
     outputs = [torvyn.Output(str(n), attributes={"choice": n}) for n in range(5)]
-    flow = torvyn.Flow(outputs, as_parts(torvyn.processor(twice), mode))
+    flow = torvyn.Flow(outputs, as_variant(torvyn.processor(twice), mode))
     got = [(e.text, e.sequence, e.attributes.get("choice")) for e in flow]
 
     assert got == [(f"{n}{tail}", n, n) for n in range(5) for tail in ("", "b")]

@@ -183,9 +183,9 @@ def test_both_forms_give_the_same_text_and_matches(data):
 def answered(script, make):
     deltas = list(Scripted(script).generate("x", through=make))
     return [
-        (delta.kind, delta.call.arguments if delta.call else delta.delta_text)
+        (delta.kind, delta.call.arguments if delta.call else delta.text)
         for delta in deltas
-        if delta.delta_text or delta.call
+        if delta.text or delta.call
     ]
 
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import torvyn
-from torvyn.testing import StallingSink, as_parts, idle, run_flow
+from torvyn.testing import StallingSink, as_variant, idle, run_flow
 
 LAW = settings(max_examples=60, deadline=None, print_blob=True)
 
@@ -24,7 +24,7 @@ LAW = settings(max_examples=60, deadline=None, print_blob=True)
 def test_what_is_dropped_is_counted_and_the_rest_keeps_its_order(policy, depth, total, after, mode):
     sink = StallingSink(after=after)
     source = [str(number) for number in range(total)]
-    run = run_flow(source, sink, capacity=depth, backpressure=policy, parts=mode, until=idle)
+    run = run_flow(source, sink, capacity=depth, backpressure=policy, variant=mode, until=idle)
     sink.release()
     run.go()
 
@@ -63,7 +63,7 @@ def judged(script):
 def test_verdicts_mean_what_they_say(script, depth, mode):
     stage = torvyn.filter(lambda element: VERDICTS[element.text])
 
-    run = run_flow(list(script), stage, capacity=depth, parts=mode)
+    run = run_flow(list(script), stage, capacity=depth, variant=mode)
 
     assert run.texts == judged(script)
     assert run.statistics.live == 0
@@ -74,7 +74,7 @@ def test_verdicts_mean_what_they_say(script, depth, mode):
 @given(st.lists(st.lists(st.text(max_size=3), max_size=5), max_size=6))
 def test_feeding_in_any_portions_gives_the_same(mode, portions):
     rung = threading.Event()
-    flow = torvyn.Flow(as_parts(torvyn.processor(lambda e: [e.text, "|"]), mode))
+    flow = torvyn.Flow(as_variant(torvyn.processor(lambda e: [e.text, "|"]), mode))
     flow.on_ready(rung.set)
     out = []
     for portion in portions:
@@ -115,7 +115,7 @@ class Reversing(torvyn.Aggregator):
 @LAW
 @given(st.text("abc", max_size=40), st.integers(1, 7), st.integers(1, 4), st.sampled_from(MODES))
 def test_an_aggregator_flushes_exactly_the_rest(text, size, depth, mode):
-    run = run_flow(list(text), Reversing(size), capacity=depth, parts=mode)
+    run = run_flow(list(text), Reversing(size), capacity=depth, variant=mode)
 
     groups = [text[at : at + size][::-1] for at in range(0, len(text), size)]
     assert run.texts == groups

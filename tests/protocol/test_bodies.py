@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from torvyn.engine.delta import Choice
-from torvyn.protocol import Start, ToolCall, Usage
+from torvyn.protocol import StartFrame, ToolCall, Usage
 from torvyn.protocol.openai.response_bodies import chat_body, completion_body, error_body
 
-START = Start("req-1", "chat", 1700000000)
+START = StartFrame("req-1", "chat", 1700000000)
 USAGE = Usage(5, 2)
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from upstream import content, of, put, said
 
 from torvyn.errors import InvalidInput
-from torvyn.protocol import DONE, ChunkDecoder, Delta, Error
+from torvyn.protocol import DONE, ChunkDecoder, DeltaFrame, ErrorFrame
 
 
 @pytest.mark.parametrize(
@@ -20,25 +20,25 @@ from torvyn.protocol import DONE, ChunkDecoder, Delta, Error
     [
         (
             {"error": {"message": "m", "type": "server_error", "code": None}},
-            Error(1, "server_error", "m", retryable=True),
+            ErrorFrame(1, "server_error", "m", retryable=True),
         ),
-        ({"error": {"message": "m", "code": 429}}, Error(1, "429", "m", retryable=True)),
-        ({"error": {"message": "m", "code": "bad_key"}}, Error(1, "bad_key", "m")),
-        ({"error": "model not found"}, Error(1, "error", "model not found")),
+        ({"error": {"message": "m", "code": 429}}, ErrorFrame(1, "429", "m", retryable=True)),
+        ({"error": {"message": "m", "code": "bad_key"}}, ErrorFrame(1, "bad_key", "m")),
+        ({"error": "model not found"}, ErrorFrame(1, "error", "model not found")),
         (
             {"object": "error", "message": "m", "type": "BadRequestError", "code": 400},
-            Error(1, "400", "m"),
+            ErrorFrame(1, "400", "m"),
         ),
     ],
 )
-def test_an_error_is_told_in_any_form(chunk: Any, error: Error) -> None:
+def test_an_error_is_told_in_any_form(chunk: Any, error: ErrorFrame) -> None:
     assert put(chunk) == [error]
 
 
 def test_an_error_event_is_an_error_whatever_it_holds() -> None:
     items = ChunkDecoder().put(b"event: error\ndata: overloaded\n\n")
 
-    assert items == [Error(1, "error", "overloaded")]
+    assert items == [ErrorFrame(1, "error", "overloaded")]
 
 
 def test_a_stream_that_fails_may_end_without_done() -> None:
@@ -122,7 +122,7 @@ def test_halves_in_the_arguments_of_a_call_are_joined_too() -> None:
     end = {"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]}
     items = put(arguments('"\ud83d'), arguments('\ude00"\ud83d'), end)
 
-    told = [item.call.arguments for item in of(items, Delta)]
+    told = [item.call.arguments for item in of(items, DeltaFrame)]
     assert told == ['"', '\U0001f600"', "\ufffd"]
 
 
@@ -199,7 +199,7 @@ def test_what_comes_before_a_bad_chunk_in_the_same_bytes_is_not_lost():
     good = b'data: {"id": "c", "choices": [{"index": 0, "delta": {"content": "Hi"}}]}\n\n'
     items = decoder.put(good + b"data: {garbage\n\n")
 
-    assert [item.text for item in items if isinstance(item, Delta)] == ["Hi"]
+    assert [item.text for item in items if isinstance(item, DeltaFrame)] == ["Hi"]
     for ask in (lambda: decoder.put(good), decoder.finish):
         with pytest.raises(InvalidInput):
             ask()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from upstream import NAMES, decode, of, said
 
-from torvyn.protocol import DONE, Delta, Finish, Start, ToolCall, Usage
+from torvyn.protocol import DONE, DeltaFrame, Finish, StartFrame, ToolCall, Usage
 
 HELLO = [name for name in NAMES if name.partition("_")[2] in ("", "cpp")]
 
@@ -16,7 +16,7 @@ def test_the_text_is_found_in_the_shape_of_each_provider(name: str) -> None:
 
     assert said(items) == "Hello world"
     assert items[-1] is DONE
-    assert of(items, Start) == items[:1]
+    assert of(items, StartFrame) == items[:1]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -29,8 +29,8 @@ def test_a_stream_cut_anywhere_says_the_same(name: str) -> None:
 
 
 def test_the_start_is_the_first_chunk_that_names_its_answer() -> None:
-    assert decode("azure")[0] == Start("chatcmpl-az", "gpt-4o-2024-05-13", 1741570005)
-    assert decode("openai")[0] == Start("chatcmpl-B1", "gpt-4o-2024-08-06", 1741569952)
+    assert decode("azure")[0] == StartFrame("chatcmpl-az", "gpt-4o-2024-05-13", 1741570005)
+    assert decode("openai")[0] == StartFrame("chatcmpl-B1", "gpt-4o-2024-08-06", 1741569952)
 
 
 FINISHES = {
@@ -74,7 +74,7 @@ def test_reasoning_is_never_mixed_with_text(name: str) -> None:
 
 
 def test_pieces_of_calls_keep_their_places() -> None:
-    calls = [delta.call for delta in of(decode("openai_tools"), Delta)]
+    calls = [delta.call for delta in of(decode("openai_tools"), DeltaFrame)]
 
     assert calls == [
         ToolCall(0, "call_a", "get_weather", ""),
@@ -85,14 +85,14 @@ def test_pieces_of_calls_keep_their_places() -> None:
 
 
 def test_calls_without_an_index_are_told_apart_by_their_ids() -> None:
-    calls = [delta.call for delta in of(decode("mistral"), Delta) if delta.call]
+    calls = [delta.call for delta in of(decode("mistral"), DeltaFrame) if delta.call]
 
     assert calls == [ToolCall(0, "a1", "f", "{}"), ToolCall(1, "a2", "g", "[]")]
 
 
 def test_logprobs_of_both_dialects_have_one_form() -> None:
-    (chat,) = of(decode("openai_logprobs"), Delta)
-    words = of(decode("openai_completions"), Delta)
+    (chat,) = of(decode("openai_logprobs"), DeltaFrame)
+    words = of(decode("openai_completions"), DeltaFrame)
 
     assert chat.logprobs is not None
     assert chat.logprobs[0]["token"] == "Hi"

@@ -6,19 +6,19 @@ import pytest
 
 from torvyn.protocol import (
     VERSION,
-    Delta,
+    DeltaFrame,
     Encoder,
-    End,
-    Error,
+    EndFrame,
+    ErrorFrame,
     Finish,
-    Heartbeat,
-    Meta,
-    Start,
+    HeartbeatFrame,
+    MetaFrame,
+    StartFrame,
     ToolCall,
     Usage,
 )
 
-START = Start("req-1", "chat", 1700000000)
+START = StartFrame("req-1", "chat", 1700000000)
 USAGE = Usage(5, 2, cached_tokens=1, reasoning_tokens=0)
 CHUNK = '{"id":"req-1","object":"chat.completion.chunk","created":1700000000,"model":"chat",'
 BEGIN = f'{{"type":"start","version":{VERSION},"id":"req-1","flow":"chat","created":1700000000}}'
@@ -40,27 +40,33 @@ TORVYN = [
         0,
         BEGIN,
     ),
-    (Delta(1, 0, "text", "Hi"), 1, '{"type":"delta","seq":1,"index":0,"kind":"text","text":"Hi"}'),
     (
-        Delta(2, 1, "reasoning", "hm", logprobs=({"token": "hm", "logprob": -0.5},)),
+        DeltaFrame(1, 0, "text", "Hi"),
+        1,
+        '{"type":"delta","seq":1,"index":0,"kind":"text","text":"Hi"}',
+    ),
+    (
+        DeltaFrame(2, 1, "reasoning", "hm", logprobs=({"token": "hm", "logprob": -0.5},)),
         2,
         '{"type":"delta","seq":2,"index":1,"kind":"reasoning","text":"hm",'
         '"logprobs":[{"token":"hm","logprob":-0.5}]}',
     ),
     (
-        Delta(3, 0, "tool_call", call=ToolCall(0, "c1", "now", '{"a":')),
+        DeltaFrame(3, 0, "tool_call", call=ToolCall(0, "c1", "now", '{"a":')),
         3,
         '{"type":"delta","seq":3,"index":0,"kind":"tool_call",'
         '"call":{"index":0,"id":"c1","name":"now","arguments":"{\\"a\\":"}}',
     ),
-    (Meta(4, {"note": "ü"}), 4, '{"type":"meta","seq":4,"data":{"note":"ü"}}'),
+    (MetaFrame(4, {"note": "ü"}), 4, '{"type":"meta","seq":4,"data":{"note":"ü"}}'),
     (
-        Error(5, "engine.down", "gone", retryable=True),
+        ErrorFrame(5, "engine.down", "gone", retryable=True),
         5,
         '{"type":"error","seq":5,"code":"engine.down","message":"gone","retryable":true}',
     ),
     (
-        End(6, (Finish(0, "stop", "END", "client"), Finish(1, "error")), USAGE, {"ttft_s": 0.5}),
+        EndFrame(
+            6, (Finish(0, "stop", "END", "client"), Finish(1, "error")), USAGE, {"ttft_s": 0.5}
+        ),
         6,
         '{"type":"end","seq":6,"finish":[{"index":0,"reason":"stop","matched_stop":"END",'
         '"stopped_by":"client"},{"index":1,"reason":"error"}],"usage":{"prompt_tokens":5,'
@@ -68,7 +74,7 @@ TORVYN = [
         '"timing":{"ttft_s":0.5}}',
     ),
     (
-        End(7, (Finish(0, "content_filter", side="prompt"),)),
+        EndFrame(7, (Finish(0, "content_filter", side="prompt"),)),
         7,
         '{"type":"end","seq":7,"finish":[{"index":0,"reason":"content_filter","side":"prompt"}]}',
     ),
@@ -87,22 +93,22 @@ def test_a_frame_has_these_bytes_in_every_framing(frame: object, seq: int, data:
 
 REST = '"logprobs":null,"finish_reason":null}],"usage":null}'
 CHAT = [
-    (Delta(1, 0, "text", "Hi"), '{"content":"Hi"}'),
-    (Delta(2, 0, "reasoning", "hm"), '{"reasoning_content":"hm"}'),
+    (DeltaFrame(1, 0, "text", "Hi"), '{"content":"Hi"}'),
+    (DeltaFrame(2, 0, "reasoning", "hm"), '{"reasoning_content":"hm"}'),
     (
-        Delta(3, 0, "tool_call", call=ToolCall(1, "c1", "now", "{}")),
+        DeltaFrame(3, 0, "tool_call", call=ToolCall(1, "c1", "now", "{}")),
         '{"tool_calls":[{"index":1,"id":"c1","type":"function",'
         '"function":{"name":"now","arguments":"{}"}}]}',
     ),
     (
-        Delta(4, 0, "tool_call", call=ToolCall(1, arguments='{"')),
+        DeltaFrame(4, 0, "tool_call", call=ToolCall(1, arguments='{"')),
         '{"tool_calls":[{"index":1,"function":{"arguments":"{\\""}}]}',
     ),
 ]
 
 
 @pytest.mark.parametrize(("delta", "data"), CHAT)
-def test_a_delta_of_chat_has_these_bytes(delta: Delta, data: str) -> None:
+def test_a_delta_of_chat_has_these_bytes(delta: DeltaFrame, data: str) -> None:
     wire = encoder("openai-chat", include_usage=True)
     role = f'{CHUNK}"choices":[{{"index":0,"delta":{{"role":"assistant","content":""}},{REST}'
 
@@ -120,7 +126,7 @@ def test_the_end_of_chat_has_these_bytes() -> None:
         '{"cached_tokens":1},"completion_tokens_details":{"reasoning_tokens":0}}'
     )
 
-    assert wire.encode(End(4, (Finish(0, "stop", "END"),), USAGE)) == (
+    assert wire.encode(EndFrame(4, (Finish(0, "stop", "END"),), USAGE)) == (
         event(None, f'{CHUNK}"choices":[{finish}],"usage":null}}')
         + event(None, f'{CHUNK}"choices":[],"usage":{usage}}}')
         + event(4, "[DONE]")
@@ -138,7 +144,7 @@ def test_completions_have_no_role_and_keep_text_beside_the_index() -> None:
         ).encode()
     )
     assert (
-        wire.encode(End(2, (Finish(0, "length"),), USAGE))
+        wire.encode(EndFrame(2, (Finish(0, "length"),), USAGE))
         == (
             f'{WORDS}"choices":[{{"index":0,"text":"","logprobs":null,"finish_reason":"length"}}]}}\n'
         ).encode()
@@ -146,7 +152,7 @@ def test_completions_have_no_role_and_keep_text_beside_the_index() -> None:
 
 
 def test_usage_is_sent_only_when_it_was_asked_for() -> None:
-    end = End(1, (Finish(0, "stop"),), USAGE)
+    end = EndFrame(1, (Finish(0, "stop"),), USAGE)
 
     assert b"usage" not in encoder("openai-chat").encode(end)
     assert b'"choices":[],"usage":{' in encoder("openai-chat", include_usage=True).encode(end)
@@ -165,8 +171,8 @@ def test_an_error_ends_a_chat_answer_with_done_and_nothing_else() -> None:
     wire = encoder("openai-chat")
     error = '{"error":{"message":"gone","type":"server_error","param":null,"code":"x.y"}}'
 
-    assert wire.encode(Error(1, "x.y", "gone", retryable=True)) == event(1, error)
-    assert wire.encode(End(2, (Finish(0, "error"),), USAGE)) == event(2, "[DONE]")
+    assert wire.encode(ErrorFrame(1, "x.y", "gone", retryable=True)) == event(1, error)
+    assert wire.encode(EndFrame(2, (Finish(0, "error"),), USAGE)) == event(2, "[DONE]")
 
 
 def test_a_cancelled_chat_answer_is_told_as_an_error() -> None:
@@ -175,12 +181,12 @@ def test_a_cancelled_chat_answer_is_told_as_an_error() -> None:
         '"code":"cancelled"}}'
     )
 
-    ended = encoder("openai-chat").encode(End(1, (Finish(0, "cancelled"),)))
+    ended = encoder("openai-chat").encode(EndFrame(1, (Finish(0, "cancelled"),)))
     assert ended == event(None, error) + event(1, "[DONE]")
 
 
 def test_a_heartbeat_on_an_event_stream_is_one_line() -> None:
-    assert encoder("torvyn").encode(Heartbeat()) == b": hb\n"
+    assert encoder("torvyn").encode(HeartbeatFrame()) == b": hb\n"
     assert encoder("openai-chat").heartbeat() == b": hb\n"
     assert encoder("torvyn", "lines").heartbeat() == b'{"type":"heartbeat"}\n'
     assert encoder("openai-chat", "lines").heartbeat() == b"\n"
@@ -223,14 +229,14 @@ def test_a_choice_that_does_not_exist_is_refused() -> None:
     with pytest.raises(ValueError, match="choice 1 of an answer that has 1"):
         encoder("torvyn").text("a", 1)
     with pytest.raises(ValueError, match="choice 3"):
-        encoder("torvyn").encode(End(1, (Finish(3, "stop"),)))
+        encoder("torvyn").encode(EndFrame(1, (Finish(3, "stop"),)))
 
 
 def test_half_a_surrogate_pair_is_replaced_wherever_it_stands() -> None:
     half = "a\ud83d"
     wire = Encoder("torvyn", "lines", id=half, flow=half, created=1, epoch="e")
-    call = Delta(1, 0, "tool_call", call=ToolCall(0, half, half, half))
-    end = End(4, (Finish(0, "stop", half, half),))
+    call = DeltaFrame(1, 0, "tool_call", call=ToolCall(0, half, half, half))
+    end = EndFrame(4, (Finish(0, "stop", half, half),))
 
     frames = [wire.start(), wire.encode(call), wire.error(half, half), wire.encode(end)]
     assert [frame.count("a\ufffd".encode()) for frame in frames] == [2, 3, 2, 2]
@@ -246,7 +252,7 @@ def test_no_line_of_a_frame_can_be_forged_by_its_text(dialect: str) -> None:
 
 
 def test_chunks_of_openai_say_what_was_filtered() -> None:
-    end = End(1, (Finish(0, "content_filter", side="completion"),))
+    end = EndFrame(1, (Finish(0, "content_filter", side="completion"),))
 
     assert b'"finish_reason":"content_filter","content_filter":{"side":"completion"}' in (
         encoder("openai-chat").encode(end)

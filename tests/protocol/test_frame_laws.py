@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 from torvyn.errors import InvalidInput
 from torvyn.protocol import (
     Decoder,
-    Delta,
+    DeltaFrame,
     Encoder,
-    End,
-    Error,
+    EndFrame,
+    ErrorFrame,
     Finish,
     Frame,
-    Meta,
-    Start,
+    MetaFrame,
+    StartFrame,
     ToolCall,
     Usage,
 )
@@ -67,27 +67,27 @@ SIDES = st.sampled_from([None, *FILTER_SIDES])
 @st.composite
 def answers(draw: st.DrawFn) -> list[Frame]:
     """A whole answer of two choices that every dialect can carry."""
-    frames: list[Frame] = [Start(draw(TEXTS), draw(TEXTS), draw(COUNTS))]
+    frames: list[Frame] = [StartFrame(draw(TEXTS), draw(TEXTS), draw(COUNTS))]
     for seq in range(1, draw(st.integers(1, 6))):
         index, kind = (
             draw(st.integers(0, 1)),
             draw(st.sampled_from(["text", "reasoning", "tool_call"])),
         )
         if kind == "tool_call":
-            frames.append(Delta(seq, index, "tool_call", call=draw(CALLS)))
+            frames.append(DeltaFrame(seq, index, "tool_call", call=draw(CALLS)))
         else:
-            frames.append(Delta(seq, index, kind, draw(TEXTS)))
+            frames.append(DeltaFrame(seq, index, kind, draw(TEXTS)))
     reasons = st.sampled_from(["stop", "length", "content_filter", "tool_calls"])
     finish = tuple(
         Finish(index, draw(reasons), draw(st.none() | TEXTS), side=draw(SIDES)) for index in (0, 1)
     )
-    frames.append(End(len(frames), finish, Usage(*(draw(COUNTS) for _ in range(4)))))
+    frames.append(EndFrame(len(frames), finish, Usage(*(draw(COUNTS) for _ in range(4)))))
     return frames
 
 
 def carried(frames: list[Frame], dialect: Any, framing: Any, size: int = 1 << 30) -> list[Frame]:
     """The frames after a journey in pieces of `size` bytes."""
-    assert isinstance(frames[0], Start)
+    assert isinstance(frames[0], StartFrame)
     encoder = Encoder.of(frames[0], dialect, framing, choices=2, include_usage=True)
     decoder = Decoder(dialect, framing, choices=2)
     sent = [encoder.encode(frame) for frame in frames]
@@ -111,11 +111,13 @@ def test_our_own_dialect_carries_every_kind_of_frame(
     framing: str, data: dict[str, Any], text: str
 ) -> None:
     frames = [
-        Start("a", "b", 1),
-        Meta(1, data),
-        Delta(2, 1, "text", text, logprobs=({"token": text, "logprob": -1.5},)),
-        Error(3, "a.b", text, retryable=True),
-        End(4, (Finish(0, "error", None, "client"), Finish(1, "cancelled")), None, {"ttft_s": 1.5}),
+        StartFrame("a", "b", 1),
+        MetaFrame(1, data),
+        DeltaFrame(2, 1, "text", text, logprobs=({"token": text, "logprob": -1.5},)),
+        ErrorFrame(3, "a.b", text, retryable=True),
+        EndFrame(
+            4, (Finish(0, "error", None, "client"), Finish(1, "cancelled")), None, {"ttft_s": 1.5}
+        ),
     ]
 
     assert carried(frames, "torvyn", framing) == frames
@@ -123,10 +125,14 @@ def test_our_own_dialect_carries_every_kind_of_frame(
 
 @pytest.mark.parametrize(("dialect", "framing"), WIRES)
 def test_an_error_and_a_cancellation_are_carried(dialect: str, framing: str) -> None:
-    begun: list[Frame] = [Start("a", "b", 1), Delta(1, 0, "text", "x"), Delta(2, 1, "text", "y")]
-    error = Error(3, "a.b", "gone", retryable=True)
-    failed = [*begun, error, End(4, (Finish(0, "error"), Finish(1, "error")))]
-    cancelled = [*begun, End(3, (Finish(0, "stop"), Finish(1, "cancelled")))]
+    begun: list[Frame] = [
+        StartFrame("a", "b", 1),
+        DeltaFrame(1, 0, "text", "x"),
+        DeltaFrame(2, 1, "text", "y"),
+    ]
+    error = ErrorFrame(3, "a.b", "gone", retryable=True)
+    failed = [*begun, error, EndFrame(4, (Finish(0, "error"), Finish(1, "error")))]
+    cancelled = [*begun, EndFrame(3, (Finish(0, "stop"), Finish(1, "cancelled")))]
 
     assert carried(failed, dialect, framing) == failed
     assert carried(cancelled, dialect, framing) == cancelled
@@ -134,7 +140,7 @@ def test_an_error_and_a_cancellation_are_carried(dialect: str, framing: str) -> 
 
 @pytest.mark.parametrize(("dialect", "framing"), [wire for wire in WIRES if wire[1] != "json"])
 def test_an_answer_that_was_cut_is_never_taken_for_whole(dialect: Any, framing: Any) -> None:
-    encoder = Encoder.of(Start("a", "b", 1), dialect, framing)
+    encoder = Encoder.of(StartFrame("a", "b", 1), dialect, framing)
     decoder = Decoder(dialect, framing)
 
     decoder.put(encoder.start() + encoder.text("a") + encoder.text("b")[:-3])
@@ -144,7 +150,7 @@ def test_an_answer_that_was_cut_is_never_taken_for_whole(dialect: Any, framing: 
 
 
 def texts_of(frames: list[Frame]) -> str:
-    return "".join(frame.text for frame in frames if isinstance(frame, Delta))
+    return "".join(frame.text for frame in frames if isinstance(frame, DeltaFrame))
 
 
 @given(st.text(st.characters(), min_size=1))
@@ -152,7 +158,7 @@ def test_halves_of_pairs_may_be_cut_anywhere(text: str) -> None:
     units = text.encode("utf-16-le", "surrogatepass")
     pairs = (units[at : at + 2] for at in range(0, len(units), 2))
     parts = [pair.decode("utf-16-le", "surrogatepass") for pair in pairs]
-    encoder = Encoder.of(Start("a", "b", 1), "torvyn")
+    encoder = Encoder.of(StartFrame("a", "b", 1), "torvyn")
     decoder = Decoder("torvyn")
 
     wire = b"".join(encoder.text(part) for part in parts) + encoder.end(
@@ -165,7 +171,7 @@ def test_types_and_members_of_later_versions_are_passed_over() -> None:
     decoder = Decoder("torvyn", "lines")
 
     later = b'{"type":"picture","seq":1}\n{"type":"meta","seq":2,"data":{},"new":1}\n'
-    assert decoder.put(later) == [Meta(2, {})]
+    assert decoder.put(later) == [MetaFrame(2, {})]
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 import torvyn
-from torvyn.protocol import Decoder, Delta, Encoder, Frames, Start, ToolCall
+from torvyn.protocol import Decoder, DeltaFrame, Encoder, Frames, StartFrame, ToolCall
 
-START = Start("req-1", "chat", 1700000000)
+START = StartFrame("req-1", "chat", 1700000000)
 
 
 class PythonFrames(Frames):
@@ -52,9 +52,9 @@ def test_attributes_of_an_element_are_honoured(stage: type[Frames]) -> None:
     ]
 
     assert Decoder("torvyn").put(fed(stage(encoder()), *items)) == [
-        Delta(1, 0, "reasoning", "hm"),
-        Delta(2, 0, "tool_call", call=call),
-        Delta(3, 0, "text", "a", logprobs=odds),
+        DeltaFrame(1, 0, "reasoning", "hm"),
+        DeltaFrame(2, 0, "tool_call", call=call),
+        DeltaFrame(3, 0, "text", "a", logprobs=odds),
     ]
 
 
@@ -64,7 +64,11 @@ def test_the_flows_of_several_choices_share_their_numbers() -> None:
 
     out = flows[1].feed("b") + flows[0].feed("a") + flows[1].feed("c")
     frames = Decoder("torvyn").put(b"".join(bytes(element.data) for element in out))
-    assert frames == [Delta(1, 1, text="b"), Delta(2, 0, text="a"), Delta(3, 1, text="c")]
+    assert frames == [
+        DeltaFrame(1, 1, text="b"),
+        DeltaFrame(2, 0, text="a"),
+        DeltaFrame(3, 1, text="c"),
+    ]
     assert out[0].content_type == "text/event-stream"
 
 
@@ -74,7 +78,7 @@ def test_a_guard_and_an_aggregator_may_stand_before_it() -> None:
 
     out = flow.feed(["good", "bad", "fine"])
     frames = Decoder("torvyn").put(b"".join(bytes(element.data) for element in out))
-    assert frames == [Delta(1, text="good"), Delta(2, text="fine")]
+    assert frames == [DeltaFrame(1, text="good"), DeltaFrame(2, text="fine")]
 
 
 def test_bytes_that_are_no_text_fail_the_flow() -> None:

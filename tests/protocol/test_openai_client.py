@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from torvyn.protocol import Encoder, End, Error, Finish, Start, Usage
+from torvyn.protocol import Encoder, EndFrame, ErrorFrame, Finish, StartFrame, Usage
 
 streaming: Any = pytest.importorskip("openai._streaming")
 chat: Any = pytest.importorskip("openai.types.chat")
@@ -22,9 +22,9 @@ def chunks(wire: bytes) -> list[Any]:
 
 
 def test_a_whole_answer_with_heartbeats_is_read() -> None:
-    encoder = Encoder.of(Start("req-1", "chat", 1), "openai-chat", include_usage=True)
+    encoder = Encoder.of(StartFrame("req-1", "chat", 1), "openai-chat", include_usage=True)
     parts = [encoder.heartbeat(), encoder.start(), encoder.heartbeat(), encoder.text('a"\u2028')]
-    parts += [encoder.heartbeat(), encoder.encode(End(2, (Finish(0, "stop"),), Usage(3, 1)))]
+    parts += [encoder.heartbeat(), encoder.encode(EndFrame(2, (Finish(0, "stop"),), Usage(3, 1)))]
 
     role, delta, finish, usage = chunks(b"".join(parts))
     assert role.choices[0].delta.role == "assistant"
@@ -34,8 +34,10 @@ def test_a_whole_answer_with_heartbeats_is_read() -> None:
 
 
 def test_an_error_has_the_member_at_which_the_client_raises() -> None:
-    encoder = Encoder.of(Start("req-1", "chat", 1), "openai-chat")
-    wire = encoder.encode(Error(1, "a.b", "gone")) + encoder.encode(End(2, (Finish(0, "error"),)))
+    encoder = Encoder.of(StartFrame("req-1", "chat", 1), "openai-chat")
+    wire = encoder.encode(ErrorFrame(1, "a.b", "gone")) + encoder.encode(
+        EndFrame(2, (Finish(0, "error"),))
+    )
 
     error, done = streaming.SSEDecoder().iter_bytes(iter([wire]))
     assert error.json()["error"]["message"] == "gone"

@@ -20,15 +20,15 @@ from google.protobuf import descriptor_pb2
 from torvyn.errors import InvalidInput
 from torvyn.protocol import (
     FINISH_REASONS,
-    Delta,
+    DeltaFrame,
     Encoder,
-    End,
-    Error,
+    EndFrame,
+    ErrorFrame,
     Finish,
     Frame,
-    Heartbeat,
-    Meta,
-    Start,
+    HeartbeatFrame,
+    MetaFrame,
+    StartFrame,
     Usage,
 )
 from torvyn.protocol.proto_decoder import frame_from_message
@@ -44,7 +44,7 @@ FLOATS = st.floats(allow_nan=False, allow_infinity=False)
 def carried(frames: list[Frame]) -> list[Frame | None]:
     """The frames after a journey."""
     start = frames[0]
-    assert isinstance(start, Start)
+    assert isinstance(start, StartFrame)
     encoder = ProtoEncoder(
         id=start.id, flow=start.flow, created=start.created, epoch="e", choices=2
     )
@@ -84,14 +84,14 @@ def test_every_member_of_every_frame_is_carried(
 ) -> None:
     finish = tuple(Finish(at % 2, reason, words, words) for at, reason in enumerate(FINISH_REASONS))
     frames: list[Frame] = [
-        Start(words, words, 7),
-        Delta(1, 1, "reasoning", words, logprobs=odds),
-        Delta(2, 0, "tool_call", call=call, logprobs=odds),
-        Delta(3, 0, "text", ""),
-        Meta(4, data),
-        Error(5, words, words, True),
-        Heartbeat(),
-        End(6, finish, Usage(*counts), timing),
+        StartFrame(words, words, 7),
+        DeltaFrame(1, 1, "reasoning", words, logprobs=odds),
+        DeltaFrame(2, 0, "tool_call", call=call, logprobs=odds),
+        DeltaFrame(3, 0, "text", ""),
+        MetaFrame(4, data),
+        ErrorFrame(5, words, words, True),
+        HeartbeatFrame(),
+        EndFrame(6, finish, Usage(*counts), timing),
     ]
     assert carried(frames) == frames
 
@@ -100,7 +100,7 @@ def test_every_member_of_every_frame_is_carried(
 @given(answers())
 def test_frames_that_were_kept_as_json_become_the_same_messages(frames: list[Frame]) -> None:
     start = frames[0]
-    assert isinstance(start, Start)
+    assert isinstance(start, StartFrame)
     kept = Encoder.of(start, "torvyn", "json", choices=2)
 
     sent = [respelled(kept.encode(frame), "e") for frame in frames]
@@ -117,7 +117,7 @@ def test_halves_of_pairs_may_be_cut_anywhere(text: str) -> None:
     encoder = ProtoEncoder(**IDENTITY)
 
     sent = [encoder.text(part) for part in parts]
-    sent.append(encoder.encode(End(encoder.seq + 1, (Finish(0, "stop"),))))
+    sent.append(encoder.encode(EndFrame(encoder.seq + 1, (Finish(0, "stop"),))))
     frames = [pb.Frame.FromString(data) for data in messages(sent)]
     found: list[Any] = [frame_from_message(frame) for frame in frames]
     assert texts_of(found) == units.decode("utf-16-le", "replace")
@@ -132,7 +132,7 @@ def test_half_a_surrogate_pair_is_replaced_wherever_it_stands() -> None:
     sent = [
         encoder.start(),
         encoder.error(half, half),
-        encoder.encode(End(4, (Finish(0, "stop", half, half),))),
+        encoder.encode(EndFrame(4, (Finish(0, "stop", half, half),))),
     ]
     assert [data.count("a\ufffd".encode()) for data in sent] == [2, 2, 2]
 

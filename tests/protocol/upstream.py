@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from torvyn.protocol import ChunkDecoder, Delta
+from torvyn.protocol import ChunkDecoder, DeltaFrame
 
 STREAMS = Path(__file__).parent / "streams"
 NAMES = sorted(path.stem for path in STREAMS.glob("*.txt"))
@@ -34,7 +34,7 @@ def content(text: Any, **more: Any) -> dict[str, Any]:
 
 
 def said(items: list[Any], index: int = 0, kind: str = "text") -> str:
-    deltas = (item for item in items if isinstance(item, Delta))
+    deltas = (item for item in items if isinstance(item, DeltaFrame))
     return "".join(item.text for item in deltas if (item.index, item.kind) == (index, kind))
 
 

@@ -15,14 +15,14 @@ from torvyn.cli.app import group
 from torvyn.cli.templates.project_template import TEMPLATES
 from torvyn.errors import TorvynError
 from torvyn.sandbox.build.build import build
-from torvyn.sandbox.build.guest import Guest
+from torvyn.sandbox.build.project import GuestProject
 
 SOURCES = Path(__file__).parent / "c"
 PAGE_BYTES = 65536
 
 pytestmark = [needs_zig, pytest.mark.timeout(180)]
 
-Write = Callable[..., Guest]
+Write = Callable[..., GuestProject]
 
 
 @pytest.fixture
@@ -31,11 +31,11 @@ def own_cache() -> None:
 
 
 @pytest.fixture
-def copy(tmp_path: Path) -> Callable[[str], Guest]:
+def copy(tmp_path: Path) -> Callable[[str], GuestProject]:
     """A guest of the folder `c`, in the test's own folder."""
 
-    def make(name: str) -> Guest:
-        return Guest(name, Path(shutil.copytree(SOURCES / name, tmp_path / name)), "c")
+    def make(name: str) -> GuestProject:
+        return GuestProject(name, Path(shutil.copytree(SOURCES / name, tmp_path / name)), "c")
 
     return make
 
@@ -44,14 +44,14 @@ def copy(tmp_path: Path) -> Callable[[str], Guest]:
 def write(tmp_path: Path) -> Write:
     """A guest with this text."""
 
-    def make(text: str) -> Guest:
+    def make(text: str) -> GuestProject:
         (tmp_path / "component.c").write_text(text)
-        return Guest("mine", tmp_path, "c")
+        return GuestProject("mine", tmp_path, "c")
 
     return make
 
 
-def complaint(guest: Guest) -> TorvynError:
+def complaint(guest: GuestProject) -> TorvynError:
     with pytest.raises(TorvynError) as caught:
         build(guest)
     assert not guest.target.exists()
@@ -71,7 +71,7 @@ def complaint(guest: Guest) -> TorvynError:
     ],
 )
 def test_a_guest_is_a_component_of_its_roles_world(
-    copy: Callable[[str], Guest], name: str, world: str
+    copy: Callable[[str], GuestProject], name: str, world: str
 ) -> None:
     built = build(copy(name))
 
@@ -81,7 +81,7 @@ def test_a_guest_is_a_component_of_its_roles_world(
 
 
 def test_a_guest_takes_little_memory_and_imports_only_what_it_uses(
-    copy: Callable[[str], Guest],
+    copy: Callable[[str], GuestProject],
 ) -> None:
     found = describe_component(build(copy("by-length")).path.read_bytes())
 
@@ -89,34 +89,34 @@ def test_a_guest_takes_little_memory_and_imports_only_what_it_uses(
     assert found["imports"] == [("torvyn:streaming/types@0.1.0", ["[method]buffer.size"])]
 
 
-def test_a_guest_says_its_unit_and_its_ports(copy: Callable[[str], Guest]) -> None:
+def test_a_guest_says_its_unit_and_its_ports(copy: Callable[[str], GuestProject]) -> None:
     assert component_notes(build(copy("shout")).path.read_bytes()) == {"unit": "shouts"}
     assert component_notes(build(copy("by-length")).path.read_bytes()) == {"ports": "a,b"}
 
 
-def test_no_path_of_this_machine_is_in_a_component(copy: Callable[[str], Guest]) -> None:
+def test_no_path_of_this_machine_is_in_a_component(copy: Callable[[str], GuestProject]) -> None:
     guest = copy("shout")
 
     assert str(guest.folder).encode() not in build(guest).path.read_bytes()
 
 
-def test_a_build_is_up_to_date_until_a_source_changes(copy: Callable[[str], Guest]) -> None:
+def test_a_build_is_up_to_date_until_a_source_changes(copy: Callable[[str], GuestProject]) -> None:
     guest = copy("shout")
-    assert build(guest).is_fresh
-    assert not build(guest).is_fresh
-    assert build(guest, force=True).is_fresh
+    assert build(guest).was_built
+    assert not build(guest).was_built
+    assert build(guest, force=True).was_built
 
     header = guest.folder / "letters.h"
     header.write_text(header.read_text() + "\n")
 
-    assert build(guest).is_fresh
+    assert build(guest).was_built
 
 
-def test_a_component_that_was_lost_is_built_again(copy: Callable[[str], Guest]) -> None:
+def test_a_component_that_was_lost_is_built_again(copy: Callable[[str], GuestProject]) -> None:
     guest = copy("by-length")
     build(guest).path.unlink()
 
-    assert build(guest).is_fresh
+    assert build(guest).was_built
 
 
 def test_an_error_of_the_compiler_is_shown_at_its_place(write: Write) -> None:

@@ -12,7 +12,7 @@ from torvyn._native import component_notes, describe_component
 from torvyn.errors import TorvynError
 from torvyn.sandbox.build.build import build
 from torvyn.sandbox.build.class_source import ClassSource, imported, read_class
-from torvyn.sandbox.build.guest import Guest
+from torvyn.sandbox.build.project import GuestProject
 
 ROUTER = """
 import torvyn
@@ -28,19 +28,19 @@ class ByLength(Base):
         return ["short" if len(base64.b64encode(element.data)) < 8 else "long"]
 """
 
-Write = Callable[..., Guest]
+Write = Callable[..., GuestProject]
 
 
 @pytest.fixture
 def write(tmp_path: Path) -> Write:
-    def make(text: str, entry: str | None = None) -> Guest:
+    def make(text: str, entry: str | None = None) -> GuestProject:
         (tmp_path / "component.py").write_text(text)
-        return Guest("mine", tmp_path, "python", entry)
+        return GuestProject("mine", tmp_path, "python", entry)
 
     return make
 
 
-def refused(guest: Guest) -> TorvynError:
+def refused(guest: GuestProject) -> TorvynError:
     with pytest.raises(TorvynError) as caught:
         read_class(guest)
     return caught.value
@@ -116,7 +116,7 @@ def test_the_same_file_becomes_a_component(write: Write) -> None:
 
     assert describe_component(component)["world"] == "content-router"
     assert component_notes(component) == {"ports": "short,long", "unit": "words"}
-    assert not build(guest).is_fresh
+    assert not build(guest).was_built
 
 
 def test_a_class_without_its_roles_method_is_told_before_the_build(write: Write) -> None:

@@ -12,7 +12,7 @@ import torvyn
 from toolchains import needs_rust
 from torvyn.errors import ContractError, MissingError
 from torvyn.sandbox.build.build import build
-from torvyn.sandbox.build.guest import Guest, language_of
+from torvyn.sandbox.build.project import GuestProject, detect_language
 from torvyn.sandbox.build.rust_guest import TARGETS
 from torvyn.sandbox.component import guest_class
 
@@ -29,19 +29,19 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "project"
 
 
-def crate(project: Path, name: str = "content-filter") -> Guest:
-    return Guest(name, project / "components" / name, "rust")
+def crate(project: Path, name: str = "content-filter") -> GuestProject:
+    return GuestProject(name, project / "components" / name, "rust")
 
 
 def test_a_folder_with_a_crate_is_in_rust(project: Path) -> None:
-    assert language_of(project / "components" / "content-filter") == "rust"
+    assert detect_language(project / "components" / "content-filter") == "rust"
 
 
 @needs_rust
 def test_a_crate_is_built_once_and_filters(project: Path, tmp_path: Path) -> None:
     first, second = build(crate(project)), build(crate(project))
 
-    assert (first.world, first.is_fresh, second.is_fresh) == ("content-filter", True, False)
+    assert (first.world, first.was_built, second.was_built) == ("content-filter", True, False)
     part = guest_class(first.path, "content-filter", tmp_path / "cache")()
     part.config = "bad, worse"
     assert list(torvyn.Flow(["a", " bad", "worse ", "b"], part).text()) == ["a", "b"]
@@ -53,7 +53,7 @@ def test_a_change_of_the_contracts_is_a_change_of_the_component(project: Path) -
     world = project / "wit" / "worlds.wit"
     world.write_text(world.read_text() + "\n// changed\n")
 
-    assert build(crate(project)).is_fresh
+    assert build(crate(project)).was_built
 
 
 @needs_rust

@@ -13,8 +13,8 @@ from toolchains import needs_zig
 from torvyn.contract import Component
 from torvyn.errors import Fatal, Internal, InvalidInput
 from torvyn.sandbox.build.build import build
-from torvyn.sandbox.build.guest import Guest
-from torvyn.sandbox.component import Allowance, GuestComponent, guest_class
+from torvyn.sandbox.build.project import GuestProject
+from torvyn.sandbox.component import GuestComponent, GuestLimits, guest_class
 
 SOURCES = Path(__file__).parent / "c"
 LARGE = "x" * 100_000
@@ -35,8 +35,10 @@ def part(tmp_path: Path) -> Part:
 
     def make(name: str) -> Component:
         folder = Path(shutil.copytree(SOURCES / name, tmp_path / name))
-        made: GuestComponent = guest_class(build(Guest(name, folder, "c")).path, name, tmp_path)()
-        made.allow(Allowance(name, max_memory_bytes=1 << 20))
+        made: GuestComponent = guest_class(
+            build(GuestProject(name, folder, "c")).path, name, tmp_path
+        )()
+        made.set_limits(GuestLimits(name, max_memory_bytes=1 << 20))
         return made
 
     return make

@@ -10,7 +10,7 @@ import pytest
 import torvyn
 from toolchains import needs_componentize_py
 from torvyn.contract import Component
-from torvyn.testing.sandbox_twin import as_guest
+from torvyn.testing.sandbox_variant import as_guest
 
 pytestmark = [needs_componentize_py, pytest.mark.timeout(400)]
 

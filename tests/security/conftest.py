@@ -11,7 +11,7 @@ import pytest
 
 import torvyn
 from torvyn.sandbox.build.build import build
-from torvyn.sandbox.build.guest import Guest
+from torvyn.sandbox.build.project import GuestProject
 
 HEAD = """
 [torvyn]
@@ -43,7 +43,7 @@ def prober(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pytest.importorskip("ziglang", reason="NOT TESTED: guests in C, for want of ziglang")
     folder = tmp_path_factory.mktemp("prober") / "prober"
     shutil.copytree(Path(__file__).parent / "c" / "prober", folder)
-    return Path(build(Guest("prober", folder, "c")).path)
+    return Path(build(GuestProject("prober", folder, "c")).path)
 
 
 class Project:

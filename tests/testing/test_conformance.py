@@ -102,7 +102,7 @@ def test_a_teardown_that_needs_an_element_is_found_out():
 
 def test_a_sink_that_never_resumes_is_found_out():
     with pytest.raises(AssertionError, match="not done"):
-        testing.check_sink(NeverResumes, patience_s=0.05)
+        testing.check_sink(NeverResumes, timeout_s=0.05)
 
 
 def test_a_component_of_another_role_is_refused():

@@ -1,4 +1,4 @@
-"""The test kit itself: its parts, its clock and how far `run_flow` goes."""
+"""The test kit itself: its variant, its clock and how far `run_flow` goes."""
 
 import threading
 
@@ -7,13 +7,13 @@ import pytest
 import torvyn
 from torvyn import PENDING, End, Signal
 from torvyn.testing import (
-    PARTS,
+    VARIANTS,
     Clock,
     CollectingSink,
     CountingSource,
     ScriptedSource,
     StallingSink,
-    as_parts,
+    as_variant,
     idle,
     run_flow,
 )
@@ -61,7 +61,7 @@ def test_a_collecting_sink_keeps_elements_and_end():
 def test_a_stalling_sink_holds_one_more_than_it_takes():
     sink = StallingSink(after=2)
     run = run_flow(CountingSource(10), sink, until=idle)
-    assert sink.stalled
+    assert sink.is_stalled
     assert sink.texts == ["0", "1", "2"]
 
     sink.release(after=3)
@@ -105,7 +105,7 @@ def test_a_flow_that_never_ends_fails_the_test_and_is_cancelled():
             torn_down.set()
 
     with pytest.raises(AssertionError, match=r"not done after 0\.01 s"):
-        run_flow(Waiting([PENDING]), patience_s=0.01)
+        run_flow(Waiting([PENDING]), timeout_s=0.01)
 
     assert torn_down.wait(20)
 
@@ -149,28 +149,28 @@ def test_moving_the_clock_wakes_a_flow_that_waits_on_a_thread():
     assert sink.texts == ["a", "b"]
 
 
-@pytest.mark.parametrize("parts", PARTS)
-def test_parts_of_every_kind_are_what_they_say(parts):
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_parts_of_every_kind_are_what_they_say(variant):
     threads = set()
 
     def note(element):
         threads.add(threading.current_thread().name)
         return True
 
-    run_flow(ScriptedSource("ab"), torvyn.filter(note), parts=parts)
+    run_flow(ScriptedSource("ab"), torvyn.filter(note), variant=variant)
 
     own = threading.current_thread().name
     kinds = {"thread": {"torvyn-FunctionFilter"}, "async": {"torvyn-loop"}}
-    assert threads == kinds.get(parts, {own})
+    assert threads == kinds.get(variant, {own})
 
 
 def test_an_unknown_kind_of_parts_is_refused():
     with pytest.raises(ValueError, match="one of python"):
-        as_parts(CollectingSink(), "quantum")
+        as_variant(CollectingSink(), "quantum")
 
 
 def test_native_parts_are_native():
-    run = run_flow(ScriptedSource("ab"), torvyn.filter(lambda e: True), parts="native")
+    run = run_flow(ScriptedSource("ab"), torvyn.filter(lambda e: True), variant="native")
 
     # The native source has made its bytes; Python reads them here for the first time.
     assert run.texts == ["a", "b"]

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 import torvyn
-from torvyn.testing import CountingSource, as_parts
-from torvyn.testing.parcel import CannotTravel, pack
+from torvyn.testing import CountingSource, as_variant
+from torvyn.testing.serialized_component import NotSerializable, pack
 
 FACTOR = 3
 
@@ -73,7 +73,7 @@ def test_containers_of_the_test_are_watched() -> None:
 
 @pytest.mark.parametrize("thing", [threading.Lock(), (n for n in "abc")], ids=["lock", "generator"])
 def test_what_exists_only_here_is_refused(thing: Any) -> None:
-    with pytest.raises(CannotTravel, match="cannot run in a guest: cannot pickle"):
+    with pytest.raises(NotSerializable, match="cannot run in a guest: cannot pickle"):
         pack(torvyn.filter(lambda e: thing))
 
 
@@ -85,7 +85,7 @@ def test_a_name_outside_that_is_assigned_to_is_refused() -> None:
         count += 1
         return True
 
-    with pytest.raises(CannotTravel, match="assigns to a name outside itself"):
+    with pytest.raises(NotSerializable, match="assigns to a name outside itself"):
         pack(torvyn.filter(judge))
 
 
@@ -95,4 +95,4 @@ def test_async_parts_stay_as_they_are() -> None:
 
     stage = torvyn.filter(later)
 
-    assert as_parts(stage, "wasm") is stage
+    assert as_variant(stage, "wasm") is stage

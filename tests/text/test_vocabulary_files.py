@@ -31,17 +31,17 @@ def refused(path: Path) -> TorvynError:
         ({"model": {"vocab": {}}}, "it has no tokens"),
         ({"model": {"vocab": {"a": "b"}}}, "the id of 'a' is 'b'"),
         ({"model": {"vocab": {"a": True}}}, "the id of 'a' is True"),
-        ({"model": {"vocab": {"a": -1}}}, "below zero"),
-        ({"model": {"vocab": {"\ud800": 1}}}, "is no text"),
+        ({"model": {"vocab": {"a": -1}}}, "is negative"),
+        ({"model": {"vocab": {"\ud800": 1}}}, "is not valid text"),
         ({"model": {"vocab": [["a", 0], 5]}}, "piece 1 has no text"),
         ({"model": {"vocab": {"a": 4_000_000_000}}}, "the id 4000000000 is not below"),
-        ({"added_tokens": 5}, "no list"),
+        ({"added_tokens": 5}, "is not a list"),
         ({"added_tokens": [{"id": 1}]}, "no id or no content"),
-        ({"decoder": "ByteLevel"}, "decoder is no table"),
-        ({"decoder": {"type": "CTC"}}, "the decoder 'CTC' looks beyond a token"),
+        ({"decoder": "ByteLevel"}, "`decoder` is not an object"),
+        ({"decoder": {"type": "CTC"}}, "the decoder 'CTC' needs more than one token"),
         ({"decoder": {"type": "Replace", "pattern": {"Regex": "a"}, "content": ""}}, "regular"),
-        ({"decoder": {"type": "Replace"}}, "Replace has no good 'pattern'"),
-        ({"decoder": {"type": "Sequence", "decoders": [5]}}, "no table"),
+        ({"decoder": {"type": "Replace"}}, "'pattern' of the decoder Replace is missing"),
+        ({"decoder": {"type": "Sequence", "decoders": [5]}}, "is not an object"),
     ],
 )
 def test_a_bad_tokenizer_json_says_what_is_wrong(
@@ -101,7 +101,7 @@ def test_a_model_that_puts_spaces_behind_words_is_unsupported(tmp_path: Path) ->
 def test_a_byte_that_is_none_is_invalid(tmp_path: Path) -> None:
     file = made.sentencepiece(tmp_path / "a.model", [("<0xZZ>", 6)])
 
-    assert "marked as a byte" in refused(file).message
+    assert "has the type byte" in refused(file).message
 
 
 @pytest.mark.parametrize("line", [b"YQ==", b"YQ== x", b"?? 0", b"YQ== 99999999999"])
@@ -128,9 +128,9 @@ def test_a_folder_without_a_tokenizer_is_missing(tmp_path: Path) -> None:
 
 def test_a_format_and_special_tokens_have_to_fit_the_file(tmp_path: Path) -> None:
     file = made.tokenizer_json(tmp_path / "tokenizer.json", ["a"], None)
-    with pytest.raises(ValueError, match="special_tokens belongs to tiktoken files"):
+    with pytest.raises(ValueError, match="special_tokens is only for tiktoken files"):
         Vocabulary.load(file, special_tokens={"<end>": 1})
-    with pytest.raises(ValueError, match="format is one of"):
+    with pytest.raises(ValueError, match="format must be one of"):
         Vocabulary.load(file, format="onnx")  # type: ignore[arg-type]
-    with pytest.raises(TorvynError, match="this is no tokenizer"):
+    with pytest.raises(TorvynError, match="not a valid tokenizer"):
         Vocabulary.load(file, format="gguf")

@@ -10,8 +10,8 @@ from typing import Any
 from urllib.parse import urlencode
 
 from torvyn.engine import ChoiceStep, Engine, Request, Service, Step
-from torvyn.protocol import Decoder, Delta
-from torvyn.transport import Application, Settings, app
+from torvyn.protocol import Decoder, DeltaFrame
+from torvyn.transport import Application, ServerSettings, app
 
 PATIENCE_S = 5.0
 ASKED = {"prompt": "Hi"}
@@ -20,7 +20,7 @@ ASKED = {"prompt": "Hi"}
 def serving(engine: Engine, *, deadline_s: float | None = None, **settings: Any) -> Application:
     """An application whose only flow is the engine, `chat`."""
     service = Service("chat", engine, deadline_s=deadline_s)
-    return app({"chat": service}, Settings(**settings))
+    return app({"chat": service}, ServerSettings(**settings))
 
 
 class Client:
@@ -107,7 +107,7 @@ class Client:
 
 
 def texts(client: Client) -> list[str]:
-    return [frame.text for frame in client.frames() if isinstance(frame, Delta)]
+    return [frame.text for frame in client.frames() if isinstance(frame, DeltaFrame)]
 
 
 async def within(awaitable: Any) -> Any:

@@ -16,7 +16,7 @@ pytest.importorskip("google.rpc", reason='gRPC is not tested: pip install "torvy
 
 import grpc
 
-from torvyn.protocol.frames import Delta, Frame
+from torvyn.protocol.frames import DeltaFrame, Frame
 from torvyn.protocol.proto_decoder import frame_from_message
 from torvyn.v1 import inference_pb2 as pb
 from torvyn.v1 import inference_pb2_grpc
@@ -52,7 +52,7 @@ def asked(stub: Any, **fields: Any) -> list[Frame]:
 
 
 def text_of(frames: list[Frame], index: int = 0) -> str:
-    deltas = [frame for frame in frames if isinstance(frame, Delta) and frame.index == index]
+    deltas = [frame for frame in frames if isinstance(frame, DeltaFrame) and frame.index == index]
     return "".join(delta.text for delta in deltas if delta.kind == "text")
 
 

@@ -10,7 +10,7 @@ from calling import Client, serving
 from torvyn.engine import Engine
 from torvyn.testing import Clock
 from torvyn.transport import Application
-from torvyn.transport.access.authentication import Access
+from torvyn.transport.access.authentication import Authenticator
 from torvyn.transport.access.key_file import changed
 
 ASKED = {"prompt": "Hi"}
@@ -36,7 +36,7 @@ class Keyed:
 
     def serve(self, engine: Engine, **settings: Any) -> Application:
         self.application = serving(engine, keys=str(self.path), **settings)
-        self.application.access = Access(self.application.settings, self.clock)
+        self.application.access = Authenticator(self.application.settings, self.clock)
         return self.application
 
     def ask(self, name: str, path: str = "/v1/streams", body: Any = None, **more: Any) -> Client:

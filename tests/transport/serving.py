@@ -14,7 +14,7 @@ import pytest
 
 from torvyn.engine import Engine, Service
 from torvyn.observe.spans import Tracer
-from torvyn.transport import Application, Settings, app
+from torvyn.transport import Application, ServerSettings, app
 
 pytest.importorskip("granian", reason='serving is not tested: pip install "torvyn[serve]"')
 
@@ -75,7 +75,7 @@ def served(
     if isinstance(services, Engine):
         services = {"chat": Service("chat", services)}
     settings = {"port": 0, "shutdown_grace_s": 2.0, **settings}
-    server = Served(app(services, Settings(**settings), tracer))
+    server = Served(app(services, ServerSettings(**settings), tracer))
     server.start()
     try:
         yield server

@@ -15,9 +15,9 @@ from speaking import START, Socket, text_of
 
 from coroutines import virtual_time
 from torvyn.engine import Scripted, Service
-from torvyn.protocol import Decoder, Delta
-from torvyn.transport import Settings, app
-from torvyn.transport.multiplex.conversation import MOST_STREAMS
+from torvyn.protocol import Decoder, DeltaFrame
+from torvyn.transport import ServerSettings, app
+from torvyn.transport.multiplex.multiplexer import MOST_STREAMS
 
 HARD = st.text(
     st.one_of(
@@ -191,7 +191,7 @@ async def test_a_stream_without_credit_can_be_ended(kind: str) -> None:
 async def test_who_never_grants_credit_loses_that_stream_alone() -> None:
     engine = Endless()
     services = {"endless": Service("e", engine), "gated": Service("g", Gated())}
-    application = app(services, Settings(write_timeout_s=0.5))
+    application = app(services, ServerSettings(write_timeout_s=0.5))
     async with Socket(application) as socket:
         socket.say(START, stream_id="other", flow="gated")
         socket.say(START, flow="endless", credit=2)
@@ -261,5 +261,5 @@ def test_any_text_arrives_as_it_was_said(tokens: list[str], stream_id: str) -> N
     sent = [m["text"] for m in asyncio.run(said()) if m["type"] == "websocket.send"]
     decoder = Decoder("torvyn", "json")
     frames = [frame for text in sent for frame in decoder.put(text.encode())]
-    assert "".join(f.text for f in frames if isinstance(f, Delta)) == "".join(tokens)
+    assert "".join(f.text for f in frames if isinstance(f, DeltaFrame)) == "".join(tokens)
     assert {json.loads(text)["stream_id"] for text in sent} == {stream_id}

@@ -17,7 +17,7 @@ from serving import PATIENCE_S, wait_for
 
 from torvyn.engine import Scripted, Service
 from torvyn.errors import Unavailable
-from torvyn.transport import Application, Settings, app
+from torvyn.transport import Application, ServerSettings, app
 
 WHY = "NOT TESTED: mounting in FastAPI, for want of {}: run `make test-deps`"
 fastapi = pytest.importorskip("fastapi", reason=WHY.format("fastapi"))
@@ -73,7 +73,7 @@ def mounted(application: Application) -> Any:
 
 
 def served(engine: Any, **settings: Any) -> Application:
-    return app({"chat": Service("chat", engine)}, Settings(heartbeat_s=0.05, **settings))
+    return app({"chat": Service("chat", engine)}, ServerSettings(heartbeat_s=0.05, **settings))
 
 
 def example() -> Any:

@@ -12,7 +12,7 @@ from test_sockets import Watched
 
 from torvyn.engine import Request, Scripted
 from torvyn.errors import Unavailable
-from torvyn.protocol import Delta, End, Error, Start, ToolCall
+from torvyn.protocol import DeltaFrame, EndFrame, ErrorFrame, StartFrame, ToolCall
 from torvyn.v1 import inference_pb2_grpc
 
 TOOL = pb.Tool(
@@ -40,8 +40,8 @@ def test_an_answer_is_a_start_deltas_and_an_end() -> None:
         frames = frames_of(call)
 
     assert text_of(frames) == "Hello there, world"
-    assert isinstance(frames[0], Start)
-    assert isinstance(frames[-1], End)
+    assert isinstance(frames[0], StartFrame)
+    assert isinstance(frames[-1], EndFrame)
     assert [frame.seq for frame in frames[1:]] == [1, 2, 3]
     assert frames[-1].finish[0].reason == "stop"
     assert frames[-1].usage.completion_tokens == 3
@@ -63,7 +63,7 @@ def test_every_choice_has_its_text_and_its_finish() -> None:
         frames = asked(stub, n=3)
 
     assert [text_of(frames, index) for index in range(3)] == ["one", "two", "three"]
-    assert isinstance(frames[-1], End)
+    assert isinstance(frames[-1], EndFrame)
     assert sorted(one.index for one in frames[-1].finish) == [0, 1, 2]
 
 
@@ -71,7 +71,9 @@ def test_likelihoods_come_with_their_tokens() -> None:
     with answering(Scripted("one two")) as (_, stub):
         frames = asked(stub, logprobs=True, top_logprobs=2)
 
-    odds = [odds for frame in frames if isinstance(frame, Delta) for odds in frame.logprobs or ()]
+    odds = [
+        odds for frame in frames if isinstance(frame, DeltaFrame) for odds in frame.logprobs or ()
+    ]
     assert [one["token"] for one in odds] == ["one", " two"]
     assert [bytes(one["bytes"]) for one in odds] == [b"one", b" two"]
     assert all(one["logprob"] < 0 and len(one["top_logprobs"]) == 2 for one in odds)
@@ -83,10 +85,10 @@ def test_reasoning_and_calls_of_tools_are_told_apart_from_text() -> None:
     with answering(Scripted(script, finish_reason="tool_calls")) as (_, stub):
         frames = asked(stub, tools=[TOOL])
 
-    deltas = [frame for frame in frames if isinstance(frame, Delta)]
+    deltas = [frame for frame in frames if isinstance(frame, DeltaFrame)]
     assert [delta.kind for delta in deltas] == ["reasoning", "text", "tool_call"]
     assert deltas[-1].call == call
-    assert isinstance(frames[-1], End)
+    assert isinstance(frames[-1], EndFrame)
     assert frames[-1].finish[0].reason == "tool_calls"
 
 
@@ -169,9 +171,9 @@ def test_a_failure_on_the_way_is_a_frame_before_the_end() -> None:
         frames = frames_of(call)
 
     failure, end = frames[-2:]
-    assert isinstance(failure, Error)
+    assert isinstance(failure, ErrorFrame)
     assert (failure.code, failure.retryable) == ("engine.unavailable", True)
-    assert isinstance(end, End)
+    assert isinstance(end, EndFrame)
     assert end.finish[0].reason == "error"
     assert call.code() is grpc.StatusCode.OK
 

@@ -16,8 +16,8 @@ from test_sockets import CEILING_S, Numbering, Watched, peer_of
 
 from torvyn.engine import Scripted
 from torvyn.errors import MissingError
-from torvyn.protocol import Delta, End, Error
-from torvyn.transport import Settings, app
+from torvyn.protocol import DeltaFrame, EndFrame, ErrorFrame
+from torvyn.transport import ServerSettings, app
 from torvyn.transport import server as server_module
 from torvyn.transport.server import Server
 
@@ -177,10 +177,10 @@ def test_a_slow_reader_gets_everything_in_order() -> None:
         server.loop.call_soon_threadsafe(running.stop)
         frames = frames_of(call)
 
-    text = "".join(frame.text for frame in frames if isinstance(frame, Delta))
+    text = "".join(frame.text for frame in frames if isinstance(frame, DeltaFrame))
     numbers = [int(part.strip("<> ")) for part in text.split()]
     assert numbers == list(range(len(numbers)))
-    assert isinstance(frames[-1], End)
+    assert isinstance(frames[-1], EndFrame)
     assert frames[-1].finish[0].stopped_by == "client"
 
 
@@ -194,14 +194,14 @@ def test_shutting_down_gives_every_open_call_its_end() -> None:
         ends = [frames_of(call)[-2:] for call in calls]
         ending.join()
 
-    assert {(type(error), type(end)) for error, end in ends} == {(Error, End)}
+    assert {(type(error), type(end)) for error, end in ends} == {(ErrorFrame, EndFrame)}
     assert {error.code for error, _ in ends} == {"transport.shutting-down"}
     assert {call.code() for call in calls} == {Code.OK}
 
 
 def test_a_port_that_is_taken_is_said() -> None:
     async def serve_at(port: int) -> None:
-        Server(app({}, Settings(port=0, grpc_port=port)))
+        Server(app({}, ServerSettings(port=0, grpc_port=port)))
 
     with served(Scripted("a"), grpc_port=0) as server:
         port = int(server.grpc.rpartition(":")[2])

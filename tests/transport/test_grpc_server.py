@@ -21,7 +21,7 @@ from test_serve_command import MANIFEST, serving
 from test_sockets import Watched
 
 from torvyn.engine import Scripted
-from torvyn.protocol import End, Error
+from torvyn.protocol import EndFrame, ErrorFrame
 from torvyn.v1 import inference_pb2_grpc
 
 SERVICE = "torvyn.v1.Inference"
@@ -108,9 +108,9 @@ def test_a_signal_ends_the_server_and_its_calls_in_good_order(tmp_path: Path) ->
         error, end = frames_of(call)[-2:]
         assert process.wait(10) == 143
 
-    assert isinstance(error, Error)
+    assert isinstance(error, ErrorFrame)
     assert error.code == "transport.shutting-down"
-    assert isinstance(end, End)
+    assert isinstance(end, EndFrame)
 
 
 @pytest.mark.parametrize("package", ["grpc", "grpc_health", "google.protobuf"])

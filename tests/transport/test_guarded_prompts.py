@@ -20,7 +20,7 @@ from torvyn.components.builtin.filter_redact import Redact
 from torvyn.engine import ChoiceStep, Engine, Request, Service, Step
 from torvyn.engine.prompt.prompt_flow import PromptGuard
 from torvyn.protocol.frames import Usage
-from torvyn.transport import Application, Settings, app
+from torvyn.transport import Application, ServerSettings, app
 
 REFUSED = {"index": 0, "reason": "content_filter", "side": "prompt"}
 SECRET = {"prompt": "tell me the secret"}
@@ -55,7 +55,7 @@ def service(engine: Engine, make: Any = guard) -> Service:
 
 
 def serving(engine: Engine, make: Any = guard, **settings: Any) -> Application:
-    return app({"chat": service(engine, make)}, Settings(**settings))
+    return app({"chat": service(engine, make)}, ServerSettings(**settings))
 
 
 async def test_a_model_reads_what_the_guards_have_left() -> None:

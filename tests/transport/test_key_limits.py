@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from torvyn.engine import Delta, Scripted
 from torvyn.testing import Clock
 from torvyn.transport.access.caller import ANYONE, Caller
-from torvyn.transport.access.key_limits import Bucket, Limits, Pace
+from torvyn.transport.access.key_limits import KeyLimits, Pace, RateLimiter
 from torvyn.transport.access.token_pacing import paced
-from torvyn.transport.refusal import Refusal
+from torvyn.transport.rejection import Rejection
 
 
 async def test_a_key_has_so_many_streams_and_the_next_when_one_has_ended(keyed) -> None:
@@ -67,7 +67,7 @@ async def test_a_key_asks_so_often_a_minute_and_is_told_when_it_may_again(keyed)
 def test_what_is_said_to_wait_is_enough_and_no_less_is(
     per_minute: int, now_s: float, pauses: list[float]
 ) -> None:
-    bucket = Bucket()
+    bucket = RateLimiter()
     for pause_s in pauses:
         now_s += pause_s
         bucket.take(now_s, per_minute)
@@ -81,14 +81,14 @@ def test_what_is_said_to_wait_is_enough_and_no_less_is(
 
 def test_never_more_requests_than_two_minutes_worth_in_a_minute() -> None:
     clock, caller = Clock(), Caller(key="k", requests_per_minute=10)
-    limits = Limits(clock)
+    limits = KeyLimits(clock)
     let_in = 0
     for _ in range(600):
         clock.advance(0.1)
         try:
             limits.enter(caller)
             let_in += 1
-        except Refusal:
+        except Rejection:
             pass
 
     # The bucket was full, and was filled once more.
@@ -96,7 +96,7 @@ def test_never_more_requests_than_two_minutes_worth_in_a_minute() -> None:
 
 
 def test_who_has_no_limits_leaves_nothing_behind() -> None:
-    limits = Limits()
+    limits = KeyLimits()
     with limits.enter(ANYONE), limits.enter(Caller(key="k")):
         assert limits.pace(ANYONE) is None
 
@@ -116,7 +116,7 @@ class Tokens:
     async def deltas(self) -> AsyncIterator[Delta]:
         while self.made < self._count:
             self.made += self._each
-            yield Delta(delta_text="x")
+            yield Delta(text="x")
 
     def paced(self, pace: Pace, pause: Any) -> AsyncIterator[Delta]:
         return paced(self.deltas(), pace, pause, lambda: self.made)

@@ -13,7 +13,7 @@ from torvyn.errors import MissingError, UsageError
 from torvyn.transport.access import key_file
 from torvyn.transport.access.host_check import check_bound
 from torvyn.transport.access.keyring import Keyring
-from torvyn.transport.refusal import Refusal
+from torvyn.transport.rejection import Rejection
 
 CHAT = {"messages": [{"role": "user", "content": "Hi"}]}
 
@@ -34,7 +34,7 @@ async def test_a_page_shows_its_key_as_a_subprotocol_beside_others(keyed) -> Non
     offered = f"torvyn.v1, torvyn.key.{keyed.keys['first']}"
 
     assert application.identify({"sec-websocket-protocol": offered}).name == "first"
-    with pytest.raises(Refusal):
+    with pytest.raises(Rejection):
         application.identify({"sec-websocket-protocol": "torvyn.v1"})
 
 

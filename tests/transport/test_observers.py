@@ -6,7 +6,7 @@ import pytest
 from calling import ASKED, Client, Endless, Gated, serving, texts, within
 
 from torvyn.engine import Scripted
-from torvyn.protocol import Decoder, Delta, End, Error, Meta
+from torvyn.protocol import Decoder, DeltaFrame, EndFrame, ErrorFrame, MetaFrame
 from torvyn.transport import Application
 
 STATEFUL = {**ASKED, "stateful": True}
@@ -91,7 +91,7 @@ async def test_one_that_does_not_read_slows_nobody_and_is_told_what_it_missed(bo
     observer.may_send.set()
     await observer.until(4)
     frames = Decoder("torvyn", "sse").put(observer.body)
-    (missed,) = [frame for frame in frames if isinstance(frame, Meta)][:1]
+    (missed,) = [frame for frame in frames if isinstance(frame, MetaFrame)][:1]
     assert missed.data["skipped"] > 1000
     client.leave()
     observer.leave()
@@ -106,7 +106,7 @@ async def test_the_stream_of_a_client_that_left_ends_for_observers_too() -> None
     await observer.until(1)
     client.leave()
     end = (await observer).frames()[-1]
-    assert isinstance(end, End)
+    assert isinstance(end, EndFrame)
     assert end.finish[0].reason == "cancelled"
 
 
@@ -115,7 +115,7 @@ async def test_a_failure_is_seen() -> None:
     client = Client(application, body=ASKED)
     await client.until(1)
     observer = await watching(application, client.frames_start_id())
-    errors = [frame for frame in observer.frames() if isinstance(frame, Error)]
+    errors = [frame for frame in observer.frames() if isinstance(frame, ErrorFrame)]
     assert [error.code for error in errors] == ["engine.scripted-failure"]
 
 
@@ -146,4 +146,4 @@ async def test_several_observers_see_the_same() -> None:
     await client
     seen = [texts(await observer) for observer in observers]
     assert ["".join(one) for one in seen] == ["a b "] * 3
-    assert all(isinstance(frame, Delta) for o in observers for frame in o.frames()[1:-1])
+    assert all(isinstance(frame, DeltaFrame) for o in observers for frame in o.frames()[1:-1])

@@ -12,7 +12,7 @@ from torvyn.engine import Scripted
 from torvyn.transport.http import page as page_module
 from torvyn.transport.http.page import INDEX, NAMES
 
-FOLDER = Path(page_module.__file__).with_suffix("")
+FOLDER = Path(page_module.__file__).with_name("page_files")
 
 
 async def get(path: str, **headers: str) -> Client:

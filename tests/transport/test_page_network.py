@@ -11,7 +11,7 @@ from cable import cable_to
 from serving import Served, served, wait_for
 
 from torvyn.engine import Scripted, Service
-from torvyn.transport import Settings, app
+from torvyn.transport import ServerSettings, app
 
 EVENT_SOURCE = """(url) => new Promise((resolve) => {
   const frames = [];
@@ -27,7 +27,7 @@ class Mounted:
 
     def __init__(self) -> None:
         services = {"chat": Service("chat", Scripted("here I am"))}
-        self._inner = app(services, Settings(port=0))
+        self._inner = app(services, ServerSettings(port=0))
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)

@@ -10,7 +10,7 @@ from calling import ASKED, Client, Gated, serving, within
 from torvyn.transport.access.admission import Admission
 from torvyn.transport.access.authentication import priority
 from torvyn.transport.access.caller import Caller
-from torvyn.transport.refusal import Refusal
+from torvyn.transport.rejection import Rejection
 
 CASES = [
     (None, None, None),
@@ -64,9 +64,9 @@ async def test_when_no_more_can_wait_the_least_and_last_makes_room() -> None:
     await asyncio.sleep(0)
 
     high = crowd.ask("high-1")
-    with pytest.raises(Refusal, match="as many answers"):
+    with pytest.raises(Rejection, match="as many answers"):
         await within(last)
-    with pytest.raises(Refusal):
+    with pytest.raises(Rejection):
         await crowd.ask("low-3")
     crowd.admission.release()
     await within(asyncio.gather(high, low))

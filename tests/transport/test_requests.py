@@ -11,7 +11,7 @@ from calling import ASKED, Client, Gated, serving, within
 
 from torvyn.engine import Scripted, Service
 from torvyn.errors import Unavailable
-from torvyn.transport import Settings, app
+from torvyn.transport import ServerSettings, app
 
 MESSAGES = [{"role": "user", "content": "Hi"}]
 CHAT = {"messages": MESSAGES}
@@ -172,7 +172,7 @@ async def test_a_request_that_waits_gets_the_place_that_becomes_free() -> None:
 
 async def test_several_flows_are_asked_for_by_name() -> None:
     services = {name: Service(name, Scripted(name)) for name in ("one", "two")}
-    application = app(services, Settings())
+    application = app(services, ServerSettings())
     named = await Client(application, "/v1/chat/completions", {**CHAT, "model": "two"})
     unnamed = await Client(application, "/v1/chat/completions", CHAT)
     models = await Client(application, "/v1/models", method="GET")

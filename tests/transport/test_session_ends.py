@@ -9,7 +9,7 @@ import pytest
 from calling import ASKED, Client, Gated, serving, within
 
 from torvyn.engine import Scripted
-from torvyn.protocol import End
+from torvyn.protocol import EndFrame
 from torvyn.transport import Application
 
 STATEFUL = {**ASKED, "stateful": True}
@@ -33,7 +33,7 @@ async def test_who_watches_an_answer_that_nobody_came_back_for_hears_its_end() -
 
     await observer
 
-    ends = [frame for frame in observer.frames() if isinstance(frame, End)]
+    ends = [frame for frame in observer.frames() if isinstance(frame, EndFrame)]
     assert [end.finish[0].reason for end in ends] == ["cancelled"]
     assert engine.was_left.is_set()
 
@@ -56,7 +56,7 @@ async def test_frames_larger_than_what_is_kept_hold_nobody_up(limit_bytes: int) 
     words = " ".join(["word" * 10] * 300)
     client = await Client(serving(Scripted(words), session_bytes=limit_bytes), body=STATEFUL)
 
-    assert isinstance(client.frames()[-1], End)
+    assert isinstance(client.frames()[-1], EndFrame)
 
 
 async def test_a_session_that_waits_for_a_place_is_refused_when_the_server_ends(

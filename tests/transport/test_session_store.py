@@ -17,11 +17,11 @@ from calling import ASKED, Client, Gated, serving, within
 
 from torvyn.engine import Engine, Scripted
 from torvyn.errors import TorvynError
-from torvyn.protocol import Decoder, Delta
+from torvyn.protocol import Decoder, DeltaFrame
 from torvyn.transport import Application
 from torvyn.transport.sessions import store_file as files
-from torvyn.transport.sessions.store import Store
-from torvyn.transport.sessions.store_file import Stored
+from torvyn.transport.sessions.store import SessionStore
+from torvyn.transport.sessions.store_file import StoredSession
 
 STATEFUL = {**ASKED, "stateful": True}
 WORDS = "one two three four five six seven eight nine ten"
@@ -66,7 +66,7 @@ def come_back(application: Application, client: Client) -> Client:
 
 def deltas(*clients: Client) -> list[tuple[int, str]]:
     frames = [frame for c in clients for frame in Decoder("torvyn", "sse").put(c.body)]
-    return [(frame.seq, frame.text) for frame in frames if isinstance(frame, Delta)]
+    return [(frame.seq, frame.text) for frame in frames if isinstance(frame, DeltaFrame)]
 
 
 def assert_whole(*clients: Client, text: str = WORDS) -> None:
@@ -166,7 +166,7 @@ async def test_several_choices_go_on_each_from_its_own_place(file: Path) -> None
     texts = {0: "", 1: ""}
     for c in (client, again):
         for frame in Decoder("torvyn", "sse").put(c.body):
-            if isinstance(frame, Delta):
+            if isinstance(frame, DeltaFrame):
                 texts[frame.index] += frame.text
     assert texts == {0: "a b c d e f", 1: "1 2 3 4 5 6"}
 
@@ -176,7 +176,7 @@ async def test_the_end_of_a_server_leaves_it_to_the_next(file: Path) -> None:
         client = await begun(first, 3)
         await within(first.drain(0.001))
         await client
-    codes = [f.code for f in client.frames() if f.__class__.__name__ == "Error"]
+    codes = [f.code for f in client.frames() if f.__class__.__name__ == "ErrorFrame"]
     assert codes == ["transport.shutting-down"]
     async with process(slow(), file) as second:
         again = await come_back(second, client)
@@ -263,7 +263,7 @@ async def test_two_servers_do_not_share_a_file(file: Path) -> None:
     async with process(Scripted(WORDS), file) as first:
         await Client(first, body=STATEFUL)
         with pytest.raises(TorvynError) as caught:
-            Store(file).open()
+            SessionStore(file).open()
     assert caught.value.code == "session.cannot-open"
 
 
@@ -280,9 +280,9 @@ async def test_what_nobody_comes_back_for_goes_from_the_file(file: Path) -> None
 
 
 async def test_a_commit_holds_what_came_while_the_last_was_written(file: Path) -> None:
-    store = Store(file)
-    row = {"tenant": "", "caller": "", "flow": "chat", "epoch": "e", "asked": "{}"}
-    begins = [store.begin(Stored(id=str(number), **row)) for number in range(500)]
+    store = SessionStore(file)
+    row = {"tenant": "", "caller": "", "flow": "chat", "epoch": "e", "request": "{}"}
+    begins = [store.begin(StoredSession(id=str(number), **row)) for number in range(500)]
     await within(asyncio.gather(*begins))
     ids = await store.ids()
     store.close()
@@ -293,4 +293,4 @@ def test_a_file_of_a_later_version_is_left_alone(file: Path) -> None:
     with closing(sqlite3.connect(file)) as db:
         db.execute(f"PRAGMA user_version = {files.VERSION + 1}")
     with pytest.raises(TorvynError, match="later version"):
-        Store(file).open()
+        SessionStore(file).open()

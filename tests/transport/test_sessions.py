@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from torvyn.engine import Scripted
-from torvyn.protocol import Decoder, Delta, End, Error, Start
+from torvyn.protocol import Decoder, DeltaFrame, EndFrame, ErrorFrame, StartFrame
 from torvyn.transport import Application
 from torvyn.transport.access.caller import Caller
 
@@ -49,7 +49,7 @@ def text_of(*clients: Client) -> str:
     seen: dict[int, str] = {}
     for client in clients:
         for frame in Decoder("torvyn", "sse").put(client.body):
-            if isinstance(frame, Delta):
+            if isinstance(frame, DeltaFrame):
                 assert frame.seq not in seen, "told twice"
                 seen[frame.seq] = frame.text
     assert sorted(seen) == list(range(1, len(seen) + 1)), "frames are missing"
@@ -73,7 +73,7 @@ async def test_an_answer_goes_on_while_its_client_is_away() -> None:
     again = await resumed(application, id, last_id(client))
 
     assert text_of(client, again) == "one two three"
-    assert isinstance(again.frames()[0], Start)
+    assert isinstance(again.frames()[0], StartFrame)
     assert again.frames()[-1].finish[0].reason == "stop"
 
 
@@ -166,7 +166,7 @@ async def test_a_newer_connection_takes_over() -> None:
     application, client = await begun(engine, "one ")
     again = resumed(application, client.frames_start_id(), last_id(client))
     await client
-    codes = [f.code for f in client.frames() if isinstance(f, Error)]
+    codes = [f.code for f in client.frames() if isinstance(f, ErrorFrame)]
     assert codes == ["session.taken-over"]
     engine.tokens.put_nowait(None)
     assert (await again).frames()[-1].finish[0].reason == "stop"
@@ -203,7 +203,7 @@ async def test_an_endless_answer_waits_for_its_client() -> None:
         await asyncio.sleep(0.02)
     session = application.sessions.get(client.frames_start_id(), Caller())
     assert session is not None
-    assert session.ring.bytes_from(0) <= 64 * 1024
+    assert session.buffer.bytes_from(0) <= 64 * 1024
     again = resumed(application, client.frames_start_id(), last_id(client))
     await again.until(20)
     assert "".join(set(text_of(client, again))) == "x"
@@ -277,7 +277,7 @@ async def test_a_heartbeat_comes_while_the_engine_thinks() -> None:
     await client.until(3)
     assert b": hb\n" in client.body
     engine.tokens.put_nowait(None)
-    assert isinstance((await client).frames()[-1], End)
+    assert isinstance((await client).frames()[-1], EndFrame)
 
 
 async def test_an_engine_that_fails_while_nobody_listens_says_so_later() -> None:
@@ -296,10 +296,10 @@ async def test_the_end_of_the_server_is_told_to_readers() -> None:
     application, client = await begun(engine, "one ")
     await within(application.drain(0.2))
     frames = (await client).frames()
-    assert [frame.code for frame in frames if isinstance(frame, Error)] == [
+    assert [frame.code for frame in frames if isinstance(frame, ErrorFrame)] == [
         "transport.shutting-down"
     ]
-    assert isinstance(frames[-1], End)
+    assert isinstance(frames[-1], EndFrame)
     assert engine.was_left.is_set()
 
 

@@ -11,8 +11,8 @@ import pytest
 from calling import within
 
 from torvyn.engine import Scripted
-from torvyn.transport import Settings, app
-from torvyn.transport.http.idle_reaper import Watch
+from torvyn.transport import ServerSettings, app
+from torvyn.transport.http.idle_reaper import IdleReaper
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the kernel tells it on Linux")
 REQUEST = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -29,7 +29,7 @@ async def watched() -> AsyncIterator[int]:
 
     async with await asyncio.start_server(hold, "127.0.0.1", 0) as server:
         port = server.sockets[0].getsockname()[1]
-        watch = Watch(port, patience_ms=100)
+        watch = IdleReaper(port, patience_ms=100)
         watch.start()
         try:
             yield port
@@ -65,7 +65,7 @@ async def test_a_server_watches_its_port() -> None:
     from torvyn.engine import Service
     from torvyn.transport.server import Server
 
-    application = app({"chat": Service("chat", Scripted("a"))}, Settings(port=0))
+    application = app({"chat": Service("chat", Scripted("a"))}, ServerSettings(port=0))
     async with Server(application) as server:
         assert server.port in server._silent._ports
         assert server._silent._timer is not None

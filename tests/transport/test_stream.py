@@ -8,7 +8,7 @@ from calling import ASKED, Client, Gated, serving, texts
 
 from torvyn.engine import Request, Scripted
 from torvyn.errors import Unavailable
-from torvyn.protocol import Delta, End, Error, Start, ToolCall
+from torvyn.protocol import DeltaFrame, EndFrame, ErrorFrame, StartFrame, ToolCall
 
 
 async def test_the_head_leaves_before_the_engine_has_made_anything() -> None:
@@ -88,7 +88,7 @@ async def test_a_stream_with_nothing_to_say_sends_heartbeats() -> None:
     await client
 
     assert client.chunks[1:4] == [b": hb\n"] * 3
-    assert isinstance(client.frames()[-1], End)
+    assert isinstance(client.frames()[-1], EndFrame)
 
 
 async def test_json_lines_for_who_asks_for_them() -> None:
@@ -97,14 +97,16 @@ async def test_json_lines_for_who_asks_for_them() -> None:
 
     assert client.headers["content-type"] == "application/x-ndjson"
     kinds = [type(frame) for frame in client.frames(framing="lines")]
-    assert kinds == [Start, Delta, Delta, End]
+    assert kinds == [StartFrame, DeltaFrame, DeltaFrame, EndFrame]
 
 
 async def test_an_error_in_the_middle_is_told_and_ends_the_stream_once() -> None:
     client = await Client(serving(Scripted("a b c", fail_at=2)), body=ASKED)
 
     *_, error, end = client.frames()
-    assert error == Error(3, "engine.scripted-failure", "the script fails here", retryable=True)
+    assert error == ErrorFrame(
+        3, "engine.scripted-failure", "the script fails here", retryable=True
+    )
     assert [finish.reason for finish in end.finish] == ["error"]
     assert end.usage.completion_tokens == 2
 
@@ -134,7 +136,7 @@ async def test_tool_calls_and_reasoning_keep_their_kind_and_order() -> None:
     script = [("reasoning", "hm"), ("reasoning", "."), "so", call, "end"]
     client = await Client(serving(Scripted(script)), body=ASKED)
 
-    said = [(f.kind, f.text or f.call) for f in client.frames() if isinstance(f, Delta)]
+    said = [(f.kind, f.text or f.call) for f in client.frames() if isinstance(f, DeltaFrame)]
     assert said == [
         ("reasoning", "hm"),
         ("reasoning", "."),
@@ -157,5 +159,5 @@ async def test_logprobs_travel_with_their_tokens() -> None:
     asked = {**ASKED, "logprobs": True, "top_logprobs": 2}
     client = await Client(serving(Scripted("a b")), body=asked)
 
-    deltas = [frame for frame in client.frames() if isinstance(frame, Delta)]
+    deltas = [frame for frame in client.frames() if isinstance(frame, DeltaFrame)]
     assert [entry["token"] for delta in deltas for entry in delta.logprobs] == ["a", " b"]

@@ -12,7 +12,7 @@ from torvyn import Flow
 from torvyn.components.builtin.filter_blocklist import Blocklist
 from torvyn.engine import ChoiceStep, Engine, Request, Scripted, Service, Step
 from torvyn.errors import Unavailable
-from torvyn.transport import Settings, app
+from torvyn.transport import ServerSettings, app
 
 CHAT = {"messages": [{"role": "user", "content": "Hi"}], "stream": True}
 
@@ -101,7 +101,7 @@ async def test_stopping_lets_go_what_a_guard_held() -> None:
     engine = Gated()
     guard = {"words": ["secret"], "mode": "stream", "action": "block"}
     service = Service("chat", engine, make_flow=lambda: Flow(Blocklist(guard)))
-    application = app({"chat": service}, Settings())
+    application = app({"chat": service}, ServerSettings())
     client = Client(application, body=ASKED)
     for token in ("a", " sec"):
         engine.tokens.put_nowait(token)

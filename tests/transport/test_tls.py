@@ -13,7 +13,7 @@ from serving import served
 
 from torvyn.engine import Scripted
 from torvyn.errors import TorvynError
-from torvyn.transport import Settings, tls
+from torvyn.transport import ServerSettings, tls
 
 trustme = pytest.importorskip("trustme", reason="TLS is not tested: pip install trustme")
 httpx = pytest.importorskip("httpx", reason="TLS is not tested: pip install 'httpx[http2]'")
@@ -90,7 +90,7 @@ def test_who_speaks_no_tls_gets_nothing(files: Files) -> None:
 
 def _unusable(**paths: str) -> str:
     with pytest.raises(TorvynError) as caught:
-        tls.options(Settings(**paths))
+        tls.options(ServerSettings(**paths))
     assert caught.value.code == "transport.tls-unusable"
     return caught.value.message
 
@@ -132,8 +132,8 @@ def test_a_private_key_that_everybody_can_read_is_warned_of(files: Files, tmp_pa
     shutil.copy(files.key, key)
     key.chmod(0o644)
 
-    assert "chmod 600" in tls.warnings(Settings(tls_cert=files.cert, tls_key=str(key)))[0]
-    assert not tls.warnings(Settings(**files.settings))
+    assert "chmod 600" in tls.warnings(ServerSettings(tls_cert=files.cert, tls_key=str(key)))[0]
+    assert not tls.warnings(ServerSettings(**files.settings))
 
 
 def test_the_command_says_what_is_wrong_before_it_serves(files: Files, tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from torvyn.engine.generation import Generation
 from torvyn.observe.otlp import OtlpExporter
 from torvyn.observe.spans import Span, Tracer
 from torvyn.protocol.traceparent import begin
-from torvyn.transport import Settings, app
+from torvyn.transport import ServerSettings, app
 
 TRACE, PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 SAMPLED, UNSAMPLED = (f"00-{TRACE}-{PARENT}-{flags}" for flags in ("01", "00"))
@@ -44,7 +44,7 @@ def tracing(**options: Any) -> Iterator[tuple[Collector, Tracer]]:
 
 
 def application(engine: Any, tracer: Tracer | None, **settings: Any) -> Any:
-    return app({"chat": Service("chat", engine)}, Settings(**settings), tracer)
+    return app({"chat": Service("chat", engine)}, ServerSettings(**settings), tracer)
 
 
 async def test_an_answer_is_a_span_below_the_clients_own() -> None:

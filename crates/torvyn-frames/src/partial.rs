@@ -2,7 +2,7 @@
 //!
 //! A builder hears only what will stay: whole keys, whole numbers and literals, and texts part by part.
 
-use crate::build::{Build, PartialError, Scalar};
+use crate::json_builder::{Build, PartialError, Scalar};
 use crate::scan::is_number;
 
 #[derive(Debug, Clone, Copy, PartialEq)]

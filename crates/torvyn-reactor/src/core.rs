@@ -7,10 +7,10 @@ use torvyn_stream::{Element, Emission, End, Outbox, Queue};
 
 use crate::blueprint::{Annotate, Blueprint, EdgeSpec, OnError, Timing};
 use crate::clock::Clock;
+use crate::edges::{Accepts, Edge, Edges};
 use crate::node::Node;
-use crate::shared::{Failure, Shared};
+use crate::shared_state::{Failure, SharedState};
 use crate::trace::Tracer;
-use crate::wires::{Accepts, Edge, Wires};
 
 /// How a turn ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub enum Turn {
 
 pub struct Core {
     pub nodes: Vec<Node>,
-    pub wires: Wires,
+    pub edges: Edges,
     pub outbox: Outbox,
     pub clock: Clock,
     pub now_ns: u64,
@@ -53,7 +53,7 @@ pub struct Core {
 }
 
 impl Core {
-    pub fn new(blueprint: Blueprint, shared: Arc<Shared>, clock: Clock) -> Self {
+    pub fn new(blueprint: Blueprint, shared: Arc<SharedState>, clock: Clock) -> Self {
         let quarters = u64::from(blueprint.quarter_weight.max(1));
         let quota_elements = (u64::from(blueprint.turn_elements) * quarters / 4).max(1);
         let started_ns = clock.now_ns();
@@ -66,7 +66,7 @@ impl Core {
         }
         Self {
             nodes,
-            wires: Wires { edges, shared },
+            edges: Edges { list: edges, shared },
             outbox: Outbox::default(),
             now_ns: started_ns,
             clock,
@@ -95,8 +95,8 @@ impl Core {
     /// What waits at the exit, as far as `into` may grow by `most`. It has left the flow: the ledger lets go of it.
     pub fn take_output(&mut self, into: &mut VecDeque<Element>, most: usize) {
         let Some(exit) = self.exit else { return };
-        let Wires { edges, shared } = &mut self.wires;
-        let edge = &mut edges[usize::from(exit)];
+        let Edges { list, shared } = &mut self.edges;
+        let edge = &mut list[usize::from(exit)];
         if self.failing && !edge.queue.is_empty() {
             // A reader that goes on reading is given the time to read all that precedes the failure.
             self.drain_until = Some(self.clock.now_ns().saturating_add(self.drain_timeout_ns));
@@ -114,15 +114,15 @@ impl Core {
     /// The caller has taken `count` elements from the exit that he will not read.
     pub fn give_back_output(&mut self, count: u64) {
         if let Some(exit) = self.exit.map(usize::from) {
-            self.wires.edges[exit].queue.give_back(count);
-            self.wires.edges[exit].queue.publish(&self.wires.shared.edges[exit]);
+            self.edges.list[exit].queue.give_back(count);
+            self.edges.list[exit].queue.publish(&self.edges.shared.edges[exit]);
         }
     }
 
     pub fn feed_room(&self) -> usize {
         match self.entry {
-            Some(entry) if self.wires.edges[usize::from(entry)].closed.is_none() => {
-                self.wires.edges[usize::from(entry)].queue.room()
+            Some(entry) if self.edges.list[usize::from(entry)].closed.is_none() => {
+                self.edges.list[usize::from(entry)].queue.free_slots()
             }
             _ => 0,
         }
@@ -131,20 +131,20 @@ impl Core {
     /// Puts an element into the entry; it comes back when it does not fit. The node behind it pays for it.
     pub fn feed(&mut self, emission: Emission) -> Result<Option<Emission>, Failure> {
         let Some(entry) = self.entry.map(usize::from) else { return Ok(Some(emission)) };
-        let node = self.wires.edges[entry].target.map_or(0, usize::from);
+        let node = self.edges.list[entry].target.map_or(0, usize::from);
         let now_ns = self.clock.now_ns();
-        let back = self.wires.feed(entry, &self.nodes[node], emission, self.pulled, now_ns)?;
+        let back = self.edges.feed(entry, &self.nodes[node], emission, self.pulled, now_ns)?;
         self.pulled += u64::from(back.is_none());
         Ok(back)
     }
 
     pub fn has_output(&self) -> bool {
-        self.exit.is_some_and(|exit| !self.wires.edges[usize::from(exit)].queue.is_empty())
+        self.exit.is_some_and(|exit| !self.edges.list[usize::from(exit)].queue.is_empty())
     }
 
     /// How the stream that leaves the flow ended.
     pub fn exit_end(&self) -> Option<&End> {
-        self.wires.edges[usize::from(self.exit?)].closed.as_deref()
+        self.edges.list[usize::from(self.exit?)].closed.as_deref()
     }
 
     /// State and queue bytes: everything the reactor keeps for this flow, counted from its sizes and capacities.
@@ -153,10 +153,10 @@ impl Core {
         let state = size_of::<Self>()
             + self.nodes.capacity() * size_of::<Node>()
             + nodes
-            + size_of_val(&*self.wires.edges)
+            + size_of_val(&*self.edges.list)
             + self.outbox.made.capacity() * size_of::<Emission>()
-            + self.wires.shared.size_bytes();
-        let queues = self.wires.edges.iter().map(|edge| edge.queue.heap_bytes()).sum();
+            + self.edges.shared.size_bytes();
+        let queues = self.edges.list.iter().map(|edge| edge.queue.heap_bytes()).sum();
         (state, queues)
     }
 }

@@ -11,13 +11,13 @@ use torvyn_stream::{Element, Emission, End, ErrorKind, StageError};
 use crate::blueprint::Blueprint;
 use crate::clock::Clock;
 use crate::core::Core;
-use crate::gate::Gate;
 use crate::node::Worker;
 use crate::offload::{Notify, Offload};
-use crate::pool::Pool;
-use crate::shared::{Failure, FailureKind, Shared, node_request, request};
-use crate::signal::Signal;
+use crate::run_state::RunState;
+use crate::shared_state::{Failure, FailureKind, SharedState, node_request, request};
 use crate::trace::Tracer;
+use crate::wake_pipe::WakePipe;
+use crate::workers::pool::Pool;
 
 pub use crate::core::Turn as Status;
 
@@ -26,7 +26,7 @@ pub use crate::core::Turn as Status;
 pub enum Driver {
     #[default]
     Nobody,
-    Caller(Arc<Signal>),
+    Caller(Arc<WakePipe>),
     Notify(Arc<dyn Notify>),
     Pool(Arc<Pool>),
 }
@@ -34,11 +34,11 @@ pub enum Driver {
 type Hook = Box<dyn FnOnce() + Send>;
 
 pub struct Flow {
-    pub shared: Arc<Shared>,
+    pub shared: Arc<SharedState>,
     pub hosted: bool,
     /// Empty while somebody runs a turn: ownership is the lock, so nothing is locked while components run.
     core: Mutex<Option<Box<Core>>>,
-    gate: Gate,
+    run_state: RunState,
     driver: Mutex<Driver>,
     on_over: Mutex<Option<Hook>>,
     clock: Clock,
@@ -63,7 +63,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Flow {
     /// `shared` was made for as many nodes and edges: stages may want it before the flow exists.
-    pub fn new(blueprint: Blueprint, shared: Arc<Shared>, clock: Clock) -> Arc<Self> {
+    pub fn new(blueprint: Blueprint, shared: Arc<SharedState>, clock: Clock) -> Arc<Self> {
         let offloads: Vec<Arc<Offload>> = blueprint
             .nodes
             .iter()
@@ -78,7 +78,7 @@ impl Flow {
             shared,
             hosted,
             core: Mutex::new(Some(Box::new(core))),
-            gate: Gate::default(),
+            run_state: RunState::default(),
             driver: Mutex::default(),
             on_over: Mutex::default(),
             clock,
@@ -95,10 +95,10 @@ impl Flow {
     }
 
     /// Hands the flow to the workers. It is scheduled even if a wake-up came before there was anybody to hear it: that
-    /// one has used up the gate's. Twice in the run queue does no harm, the gate lets one in.
+    /// one has used up the run_state's. Twice in the run queue does no harm, the run_state lets one in.
     pub fn start(self: &Arc<Self>, pool: Arc<Pool>) {
         self.set_driver(Driver::Pool(pool));
-        self.gate.wake();
+        self.run_state.wake();
         self.schedule();
     }
 
@@ -117,14 +117,14 @@ impl Flow {
 
     /// Makes sure that a turn follows. From any thread, at any time.
     pub fn wake(self: &Arc<Self>) {
-        if self.gate.wake() {
+        if self.run_state.wake() {
             self.schedule();
         }
     }
 
     /// Like `wake`, for one who will schedule the flow itself. True when it must.
     pub(crate) fn claim(&self) -> bool {
-        self.gate.wake()
+        self.run_state.wake()
     }
 
     fn schedule(self: &Arc<Self>) {
@@ -174,7 +174,7 @@ impl Flow {
         if self.shared.state().is_over() {
             return Some(Status::Over);
         }
-        if !self.gate.enter() {
+        if !self.run_state.enter() {
             return None;
         }
         let mut core = locked(&self.core).take()?;
@@ -186,14 +186,14 @@ impl Flow {
         self.shared.set_running_node(None);
         *locked(&self.core) = Some(core);
         if status == Status::Over {
-            self.gate.close();
+            self.run_state.close();
             let hook = locked(&self.on_over).take();
             if let Some(hook) = hook {
                 hook();
             }
             return Some(status);
         }
-        let is_woken = self.gate.leave(paced && status == Status::Again);
+        let is_woken = self.run_state.leave(paced && status == Status::Again);
         // Woken meanwhile. A caller takes its output first; a worker has nobody to hand it to.
         let goes_on = is_woken && (paced || matches!(status, Status::Parked(_)));
         Some(if goes_on { Status::Again } else { status })

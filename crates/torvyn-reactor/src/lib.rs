@@ -1,38 +1,28 @@
-//! The reactor: runs flows turn by turn, on the caller's thread or on workers.
+//! The reactor: runs flows turn by turn, on the caller's thread or on worker threads.
 //!
-//! A `Flow` is built from a `Blueprint`; its `Core` (queues, nodes, stages) belongs to whoever runs the turn, its
-//! `Shared` part (counters, requests) may be touched by anybody at any time. No host code runs under a native lock.
+//! A `Flow` is built from a `Blueprint`. Its `Core` (queues, nodes, stages) belongs to the thread that runs the turn; any
+//! thread may use its `SharedState` (counters, requests) at any time. No host code runs under a native lock.
 
 pub mod blueprint;
 pub mod clock;
-mod conclude;
 mod core;
-mod desk;
-mod dispatch;
-mod ending;
-mod exchange;
-mod failing;
+mod edges;
 pub mod flow;
-pub mod gate;
-mod in_hand;
-mod interrupt;
+pub mod native_stages;
 mod node;
 pub mod offload;
-pub mod parts;
-pub mod pool;
-mod run_queue;
-pub mod shared;
-pub mod signal;
-mod thread_stat;
+pub mod run_state;
+pub mod shared_state;
 pub mod trace;
 mod turn;
-mod wires;
+pub mod wake_pipe;
+pub mod workers;
 
 pub use blueprint::{Blueprint, EdgeSpec, OnError, Recovery, Role, Timing};
 pub use clock::Clock;
 pub use flow::{Driver, Flow, Status, StayOnExit};
 pub use node::{Node, Worker};
-pub use offload::{Finished, Offload, Task};
-pub use pool::{Host, Pool};
-pub use shared::{Failure, FailureKind, Shared, State};
-pub use signal::Signal;
+pub use offload::{Offload, Task, TaskResult};
+pub use shared_state::{Failure, FailureKind, SharedState, State};
+pub use wake_pipe::WakePipe;
+pub use workers::pool::{Host, Pool};

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use torvyn_stream::{Element, End, Foreign, Policy, Stage};
 
 use crate::blueprint::{EdgeSpec, Recovery, Role};
-use crate::offload::{Finished, Offload};
+use crate::offload::{Offload, TaskResult};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
@@ -35,9 +35,9 @@ pub struct Stamp {
 /// The state of a node whose stage runs outside the turns.
 pub struct OffloadState {
     pub exchange: Arc<Offload>,
-    pub results: VecDeque<Finished>,
+    pub results: VecDeque<TaskResult>,
     /// Elements sent to the worker whose results have not arrived, oldest first. The worker has copies.
-    pub in_hand: VecDeque<Element>,
+    pub in_flight: VecDeque<Element>,
     /// The oldest of them counts as received; the others still count as waiting in their queue.
     pub is_begun: bool,
     /// The element that the worker was working on when it was stopped.
@@ -63,7 +63,7 @@ impl Worker {
         Self::Offloaded(Box::new(OffloadState {
             exchange,
             results: VecDeque::new(),
-            in_hand: VecDeque::new(),
+            in_flight: VecDeque::new(),
             is_begun: false,
             left: None,
             lender: 0,
@@ -153,7 +153,7 @@ impl Node {
             || self.retry.is_some()
             || self.more
             || matches!(&self.worker, Worker::Offloaded(state)
-                if !state.in_hand.is_empty() || !state.results.is_empty())
+                if !state.in_flight.is_empty() || !state.results.is_empty())
     }
 
     /// The number of elements that were started and are not finished.

@@ -10,7 +10,7 @@ use crate::contract::ProcessError;
 /// The host cut a call that waited in the host.
 #[derive(Debug, thiserror::Error)]
 #[error("the call waited in the host")]
-pub struct Overdue;
+pub struct CallTimeout;
 
 /// The guest was refused memory in a call that has no way to say so. The limiter knows what it was.
 #[derive(Debug, thiserror::Error)]
@@ -23,7 +23,7 @@ const TEXT_MAX: usize = 4 << 10;
 const NAME_MAX: usize = 200;
 
 /// A text of the guest's, cut where it goes on for too long.
-pub fn clipped(mut text: String) -> String {
+pub fn clip(mut text: String) -> String {
     if text.len() > TEXT_MAX {
         let whole = text.len();
         let end = (0..=TEXT_MAX).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
@@ -46,7 +46,7 @@ fn is_bidi_control(c: char) -> bool {
 }
 
 /// A guest's own answer that it failed.
-pub fn answered(error: ProcessError) -> StageError {
+pub fn guest_error(error: ProcessError) -> StageError {
     let (kind, message) = match error {
         ProcessError::InvalidInput(message) => (ErrorKind::InvalidInput, message),
         ProcessError::Unavailable(message) => (ErrorKind::Unavailable, message),
@@ -54,13 +54,13 @@ pub fn answered(error: ProcessError) -> StageError {
         ProcessError::DeadlineExceeded => (ErrorKind::DeadlineExceeded, "there was not enough time".into()),
         ProcessError::Fatal(message) => (ErrorKind::Fatal, message),
     };
-    StageError::new(kind, clipped(message))
+    StageError::new(kind, clip(message))
 }
 
 /// A call that did not come back. `refused` is what the limiter said no to before.
-pub fn trapped(function: &str, error: &Error, refused: Option<&str>, limit: Duration) -> StageError {
+pub fn trap_error(function: &str, error: &Error, refused: Option<&str>, limit: Duration) -> StageError {
     let (kind, mut message) = match cause(error) {
-        Cause::Overdue => {
+        Cause::CallTimeout => {
             let limit_s = limit.as_secs_f64();
             (
                 ErrorKind::DeadlineExceeded,
@@ -80,17 +80,17 @@ pub fn trapped(function: &str, error: &Error, refused: Option<&str>, limit: Dura
 }
 
 enum Cause {
-    Overdue,
+    CallTimeout,
     Fuel,
     Trap(String),
 }
 
 fn cause(error: &Error) -> Cause {
-    if error.downcast_ref::<Overdue>().is_some() {
-        return Cause::Overdue;
+    if error.downcast_ref::<CallTimeout>().is_some() {
+        return Cause::CallTimeout;
     }
     match error.downcast_ref::<Trap>() {
-        Some(Trap::Interrupt) => Cause::Overdue,
+        Some(Trap::Interrupt) => Cause::CallTimeout,
         Some(Trap::OutOfFuel) => Cause::Fuel,
         Some(trap) => Cause::Trap(trap.to_string().trim_start_matches("wasm trap: ").to_owned()),
         None => {
@@ -101,7 +101,7 @@ fn cause(error: &Error) -> Cause {
                     "it passed more strings and lists at once than the host takes".to_owned(),
                 );
             }
-            Cause::Trap(clipped(what))
+            Cause::Trap(clip(what))
         }
     }
 }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use guests::FILTER;
 use torvyn_sandbox::cache::Outcome;
-use torvyn_sandbox::{Compiled, Sandbox, SandboxError};
+use torvyn_sandbox::{CompiledComponent, Sandbox, SandboxError};
 
 /// An empty folder that goes with the test.
 struct Folder(PathBuf);
@@ -36,7 +36,7 @@ impl Drop for Folder {
 
 fn compile(folder: &Path) -> Result<Outcome, SandboxError> {
     let wasm = guests::content_filter(FILTER);
-    Compiled::new(&Sandbox::new(), &wasm, Some(folder), false, None).map(|compiled| compiled.outcome)
+    CompiledComponent::new(&Sandbox::new(), &wasm, Some(folder), false, None).map(|compiled| compiled.outcome)
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use guests::{Bench, limits};
-use torvyn_sandbox::{Compiled, Instance, Limits, Sandbox, SandboxError};
+use torvyn_sandbox::{CompiledComponent, Instance, Limits, Sandbox, SandboxError};
 use torvyn_stream::{ErrorKind, Stage, StageError, Step};
 
 /// Feeds one bad element and one good one; answers with the error of the first.
@@ -133,7 +133,8 @@ fn more_memory_than_the_limit_from_the_start_is_refused() {
 
 #[test]
 fn what_is_no_component_is_refused_in_words() {
-    let refused = |wasm: &[u8]| Compiled::new(&Sandbox::new(), wasm, None, false, None).err().unwrap();
+    let refused =
+        |wasm: &[u8]| CompiledComponent::new(&Sandbox::new(), wasm, None, false, None).err().unwrap();
     assert!(matches!(refused(b"hello"), SandboxError::Invalid(_)));
     assert!(matches!(refused(&wat::parse_str("(module)").unwrap()), SandboxError::CoreModule));
     assert!(matches!(refused(&wat::parse_str("(component)").unwrap()), SandboxError::NoRole { .. }));
@@ -149,7 +150,7 @@ fn mutated_components_never_harm_the_host() {
     for at in (8..wasm.len()).step_by(7) {
         let mut broken = wasm.clone();
         broken[at] ^= 0x55;
-        let Ok(compiled) = Compiled::new(&sandbox, &broken, None, false, None) else { continue };
+        let Ok(compiled) = CompiledComponent::new(&sandbox, &broken, None, false, None) else { continue };
         let short = Limits { init_timeout: Duration::from_millis(50), ..limits() };
         let (setup, _) = guests::setup(compiled.into(), short, &[], "");
         let _ = Instance::start(&setup);

@@ -135,7 +135,7 @@ fn bench(grants: &[&str]) -> Bench {
     Bench::with(&wasm, Limits { call_timeout: Duration::from_secs(20), ..limits() }, grants)
 }
 
-fn answered(bench: &mut Bench, authority: &str) -> bool {
+fn guest_error(bench: &mut Bench, authority: &str) -> bool {
     match bench.accept(authority) {
         Ok(Step::Forward) => true,
         Ok(Step::Drop) => false,
@@ -147,12 +147,12 @@ fn answered(bench: &mut Bench, authority: &str) -> bool {
 fn a_granted_host_answers_and_no_other_does() {
     let (port, visits) = serve();
     let mut bench = bench(&[&format!("network:http-outgoing:127.0.0.1:{port}")]);
-    assert!(answered(&mut bench, &format!("127.0.0.1:{port}")));
+    assert!(guest_error(&mut bench, &format!("127.0.0.1:{port}")));
     assert_eq!(visits.load(Ordering::SeqCst), 1);
     for (count, host) in
         ["localhost", "127.0.0.2", "[::1]", "169.254.169.254", "0x7f000001"].into_iter().enumerate()
     {
-        assert!(!answered(&mut bench, &format!("{host}:{port}")), "{host}");
+        assert!(!guest_error(&mut bench, &format!("{host}:{port}")), "{host}");
         assert_eq!(bench.denials.counts(), [(Kind::Http, 1 + count as u64)]);
     }
     assert_eq!(visits.load(Ordering::SeqCst), 1);
@@ -164,7 +164,7 @@ fn without_a_grant_and_by_a_wildcard_nobody_on_this_machine_is_asked() {
     for grants in [&[][..], &["network:http-outgoing:*:*"], &["network:tcp-connect:127.0.0.1:*"]] {
         let mut bench = bench(grants);
         for host in ["127.0.0.1", "localhost", "2130706433", "[::ffff:127.0.0.1]"] {
-            assert!(!answered(&mut bench, &format!("{host}:{port}")), "{host} by {grants:?}");
+            assert!(!guest_error(&mut bench, &format!("{host}:{port}")), "{host} by {grants:?}");
         }
         assert_eq!(bench.denials.counts(), [(Kind::Http, 4)]);
     }

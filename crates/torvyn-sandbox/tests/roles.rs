@@ -4,7 +4,7 @@
 mod guests;
 
 use guests::{Bench, FILTER, IDLE_SOURCE, METADATA_FILTER, POLLED_SOURCE, PROCESSOR, ROUTER, SINK, SOURCE};
-use torvyn_sandbox::{Compiled, Role, Sandbox};
+use torvyn_sandbox::{CompiledComponent, Role, Sandbox};
 use torvyn_stream::{Call, CopyReason, Pull, Stage, Step};
 
 const LONG: &str = "a payload that is too long to lie inline";
@@ -86,7 +86,7 @@ fn a_copy_inside_the_host_is_counted() {
 
 #[test]
 fn a_function_with_other_types_than_the_contract_is_refused_before_anything_runs() {
-    let refused = Compiled::new(&Sandbox::new(), &guests::wrong_filter(), None, false, None).err();
+    let refused = CompiledComponent::new(&Sandbox::new(), &guests::wrong_filter(), None, false, None).err();
     let said = refused.map(|error| error.to_string()).unwrap_or_default();
     assert!(
         said.contains("torvyn:filtering/filter@0.1.0") && said.contains("`evaluate` has other types"),
@@ -127,7 +127,7 @@ fn a_component_says_what_it_is() {
 #[test]
 fn an_instance_comes_back_to_its_seat_for_teardown() {
     let mut bench = Bench::new(&guests::content_filter(FILTER));
-    assert!(bench.seat.lock().unwrap().is_none());
+    assert!(bench.shared.lock().unwrap().is_none());
     bench.stage.close();
-    assert!(bench.seat.lock().unwrap().is_some());
+    assert!(bench.shared.lock().unwrap().is_some());
 }

@@ -1,25 +1,25 @@
-//! Objects of a host language carried through native queues without being looked into.
+//! Objects of a host language that native queues carry without reading them.
 //!
-//! The host (Python) supplies the table; this crate only clones and drops. One pointer and one table: 16 bytes, so an
-//! element stays 64. This is the only unsafe code of the crate.
+//! The host (Python) supplies the table; this crate only clones and drops. One pointer and one table take 16 bytes, so
+//! an element stays at 64.
 
 use std::ptr::NonNull;
 
-/// How to handle a foreign pointer. Each function gets a pointer that the same table's owner handed in.
+/// How to use a foreign pointer. Every function takes a live pointer that came with the same table, on any thread: a
+/// flow that runs detached from the host may carry the attributes that its guests set.
 #[derive(Debug)]
 pub struct ForeignTable {
-    /// Takes one more reference. Callable from any thread: guests give companions to elements of detached flows.
+    /// Adds a reference.
     pub retain: unsafe fn(NonNull<()>),
-    /// Gives one reference back. Must be callable from any thread.
+    /// Removes a reference.
     pub release: unsafe fn(NonNull<()>),
     /// The object's bytes, valid while it lives, and whether the host had to copy them; null if it has none.
     pub view: unsafe fn(NonNull<()>) -> (*const u8, usize, bool),
-    /// The part of the object that outputs made from it inherit (its attributes), as a new reference.
+    /// The attributes that outputs made from the object inherit, as a new reference.
     pub inherit: unsafe fn(NonNull<()>) -> Option<NonNull<()>>,
-    /// The same without what tells the tokens of its text: for a part of it, or for other text in its place.
+    /// The same without the attributes of single tokens: for a part of the text, or for text that replaces it.
     pub bare: unsafe fn(NonNull<()>) -> Option<NonNull<()>>,
-    /// Which stream of text it belongs to: the kind, valid while the object lives and null if it has none, and the
-    /// choice.
+    /// The text stream it belongs to: its kind (valid while the object lives; null if it has none) and its choice.
     pub stream: unsafe fn(NonNull<()>) -> (*const u8, usize, i64),
 }
 
@@ -30,8 +30,7 @@ pub struct Foreign {
     table: &'static ForeignTable,
 }
 
-// SAFETY: the table's `retain`, `release` and `inherit` may be called from any thread; `view` is called only inside turns,
-// which the border attaches to the host when a flow carries foreign payloads.
+// SAFETY: every function of the table may be called on any thread.
 unsafe impl Send for Foreign {}
 unsafe impl Sync for Foreign {}
 
@@ -48,7 +47,7 @@ impl Foreign {
         self.pointer
     }
 
-    /// Hands the reference to the caller, who must release it.
+    /// Passes the reference to the caller, who must release it.
     pub fn into_ptr(self) -> NonNull<()> {
         let pointer = self.pointer;
         std::mem::forget(self);
@@ -71,14 +70,14 @@ impl Foreign {
         unsafe { (self.table.inherit)(self.pointer) }.map(|pointer| Foreign { pointer, table: self.table })
     }
 
-    /// What a part of the text inherits, or text that takes its place.
+    /// The attributes of a part of the text, or of text that replaces it.
     #[inline]
     pub fn bare(&self) -> Option<Foreign> {
         // SAFETY: the pointer came with this table.
         unsafe { (self.table.bare)(self.pointer) }.map(|pointer| Foreign { pointer, table: self.table })
     }
 
-    /// The kind and the choice: elements that agree in both are one stream of text.
+    /// The kind and the choice. Elements that agree in both belong to one stream of text.
     #[inline]
     pub fn stream(&self) -> (Option<&str>, i64) {
         // SAFETY: the pointer came with this table; the bytes live as long as the object, which `self` keeps.

@@ -148,7 +148,7 @@ impl Queue {
 
     /// How many more elements may surely be offered. A queue that drops takes any number.
     #[inline]
-    pub fn room(&self) -> usize {
+    pub fn free_slots(&self) -> usize {
         if self.acts_when_full() {
             return usize::MAX;
         }
@@ -159,7 +159,7 @@ impl Queue {
     }
 
     /// How many bytes may be offered before the queue is full.
-    pub fn byte_room(&self) -> usize {
+    pub fn free_bytes(&self) -> usize {
         if self.acts_when_full() {
             return usize::MAX;
         }
@@ -481,9 +481,9 @@ mod tests {
             let mut queue = Queue::new(1, 1 << 20, policy, 0.5);
             assert!(matches!(queue.offer(element(0, 1)), Offer::Taken));
             assert!(matches!(queue.offer(element(1, 1)), Offer::Full(_)));
-            assert_eq!(queue.room(), 0);
+            assert_eq!(queue.free_slots(), 0);
             assert!(queue.note_stalled(true));
-            assert_eq!(queue.room(), usize::MAX);
+            assert_eq!(queue.free_slots(), usize::MAX);
             let refused = queue.offer(element(1, 1));
             assert_eq!(matches!(refused, Offer::Dropped(_)), policy != Policy::Error);
         }
@@ -499,8 +499,8 @@ mod tests {
             queue.pop();
         }
         queue.lend(2, 2);
-        assert_eq!(queue.room(), 1);
+        assert_eq!(queue.free_slots(), 1);
         queue.lend(0, 0);
-        assert_eq!(queue.room(), 3);
+        assert_eq!(queue.free_slots(), 3);
     }
 }

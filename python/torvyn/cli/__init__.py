@@ -1,14 +1,23 @@
-"""The `torvyn` command: one file per command, each parses, calls and renders.
+"""The `torvyn` command.
 
-    app      the group; finds commands when called     screen    what a person or a program reads
-    command  the options that every command has        failures  exceptions -> exit codes
-    target   which flow of which file, changed how     attend    signals and pipes of a running flow
-    asking   which engine or flow answers, and how     listening signals while an answer streams
-    printing an answer as text or frames               markdown  for a terminal, while it streams
-    reply    what an answer is to all of them          remote    a server's answers
-    exiting  the end of the process
+app                the command group; imports a command when it is called
+commands           the commands, one file each
+command_decorator  the options and the error handling that every command has
+target             which flow of which manifest, and the overrides for it
+inference          what `generate` and `chat` share
+benchmark          the measurements behind `bench`
+templates          the files that `init` writes
+terminal           Markdown, tables and wrapped text for a terminal
+screen             data to stdout, messages to stderr, as text or as JSON
+summary            the summary of a flow that has ended
+timeline           the calls of a traced flow, grouped by element
+foreground_run     a flow that runs while a person waits: signals and pipes
+stdout_redirect    sends what components print to stderr
+failures           exceptions to exit codes
+usage_errors       click's usage errors in our format
+process_exit       ends the process with the command's exit code
 
-Nothing is imported here before it is called: `torvyn --help` must answer at once.
+This module imports nothing up front: `torvyn --help` must answer at once.
 """
 
 from __future__ import annotations

@@ -52,11 +52,11 @@ def _fail(error: TorvynError, screen: Screen) -> int:
 
 def bug(cause: Exception) -> BugError:
     # Late: `torvyn --help` needs none of it.
-    from torvyn.contract.inspection import describe
+    from torvyn.contract.inspection import describe_error
 
     error = BugError(
         "cli.bug",
-        f"torvyn failed: {describe(cause)}",
+        f"torvyn failed: {describe_error(cause)}",
         hint="this is a mistake in torvyn; please report it with what `-v` prints",
     )
     error.__cause__ = cause

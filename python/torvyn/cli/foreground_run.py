@@ -1,5 +1,5 @@
-"""A flow that somebody waits for at a terminal: it runs on a thread of its own, and the main thread
-attends to signals and to the end.
+"""A flow that a command waits for: it runs on a thread of its own, and the main thread handles
+signals and the end.
 
 The first Ctrl-C (or SIGTERM) drains: the sources stop, and what is inside still reaches the sinks,
 within `drain_timeout`. The second cancels, the third ends the process. A component that does not
@@ -9,22 +9,18 @@ return is reported with its stack and left behind with its thread; the command e
 from __future__ import annotations
 
 import logging
-import os
-import select
 import signal
-import socket
-import sys
 import threading
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
-from types import FrameType, TracebackType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from torvyn.cli.failures import output_was_closed
 from torvyn.cli.process_exit import leave_thread_behind
 from torvyn.cli.screen import flush_stdout
+from torvyn.concurrency.signals import SignalWaiter
+from torvyn.concurrency.thread_switching import shorten_switch_interval
 from torvyn.errors import Internal
 
 if TYPE_CHECKING:
@@ -40,12 +36,10 @@ _NOTICE_S: Final = 1.0
 
 Notice = Callable[[str], None]
 
-_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
-
 
 @dataclass(frozen=True)
 class Outcome:
-    """How an attended flow ended."""
+    """How the flow ended."""
 
     state: str
     """completed, failed, interrupted, terminated or unread (the reader of our output has gone)."""
@@ -58,24 +52,23 @@ class Outcome:
         return getattr(self.error, "exit_code", 1) if code is None else code
 
 
-def attend(flow: Flow, notice: Notice | None = None) -> Outcome:
+def run_in_foreground(flow: Flow, notice: Notice | None = None) -> Outcome:
     """Runs the flow to whatever end it has; raises nothing that the flow did. `notice` is told
     when a signal takes its time."""
-    # A thread that waits for the interpreter gets it within half a millisecond, not five.
-    sys.setswitchinterval(0.0005)
-    with Wakeups() as wakeups:
-        attendance = Attendance(flow, wakeups, notice)
-        attendance.wait()
-    return attendance.outcome()
+    shorten_switch_interval()
+    with SignalWaiter(limit=2) as signals:
+        run = ForegroundRun(flow, signals, notice)
+        run.wait()
+    return run.outcome()
 
 
-class Attendance:
+class ForegroundRun:
     """The main thread's side of one flow."""
 
-    def __init__(self, flow: Flow, wakeups: Wakeups, notice: Notice | None) -> None:
+    def __init__(self, flow: Flow, signals: SignalWaiter, notice: Notice | None) -> None:
         self._flow = flow
         self._notice = notice or (lambda text: None)
-        self._wakeups = wakeups
+        self._signals = signals
         self._heard = 0
         self._error: BaseException | None = None
         self._give_up_s: float | None = None
@@ -86,7 +79,7 @@ class Attendance:
 
     def _run(self) -> None:
         try:
-            self._flow._run(is_abandonable=True, on_end=self._wakeups.wake)
+            self._flow._run(is_abandonable=True, on_end=self._signals.wake)
             # A closed pipe must show up before the summary, not after it.
             flush_stdout()
         except Exception as raised:
@@ -96,15 +89,15 @@ class Attendance:
             self._error = Internal(f"a component raised {type(raised).__name__}: {raised}")
             self._error.__cause__ = raised
         self._is_done = True
-        self._wakeups.wake()
+        self._signals.wake()
 
     def wait(self) -> None:
         """Until the flow has ended, or goes on without us."""
         self._thread.start()
         while not self._is_over():
             times = [due_s for due_s in (self._give_up_s, self._notice_s) if due_s is not None]
-            self._wakeups.wait(min(times, default=None))
-            if len(self._wakeups.signals) > self._heard:
+            self._signals.wait(min(times, default=None))
+            if len(self._signals.received) > self._heard:
                 self._heard += 1
                 self._on_signal(self._heard)
             elif _has_passed(self._give_up_s):
@@ -154,8 +147,8 @@ class Attendance:
             leave_thread_behind()
             error = self._flow.error
         state = "completed"
-        if self._wakeups.signals:
-            is_term = self._wakeups.signals[0] == signal.SIGTERM
+        if self._signals.received:
+            is_term = self._signals.received[0] == signal.SIGTERM
             state = "terminated" if is_term else "interrupted"
         elif error is not None:
             state = "unread" if output_was_closed(error) else "failed"
@@ -166,49 +159,3 @@ class Attendance:
 
 def _has_passed(time_s: float | None) -> bool:
     return time_s is not None and time.monotonic() >= time_s
-
-
-class Wakeups(AbstractContextManager["Wakeups"]):
-    """What the main thread sleeps on: signals, and bytes from other threads. A signal that arrives
-    as it goes to sleep is not missed: Python writes a byte for each."""
-
-    def __init__(self) -> None:
-        self.signals: list[int] = []
-        self._before: dict[int, Any] = {}
-        self._reading, self._writing = socket.socketpair()
-        self._wakeup_before = -1
-
-    def __enter__(self) -> Wakeups:
-        for number in _SIGNALS:
-            self._before[number] = signal.signal(number, self._on_signal)
-        self._reading.setblocking(False)
-        self._writing.setblocking(False)
-        self._wakeup_before = signal.set_wakeup_fd(self._writing.fileno())
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        signal.set_wakeup_fd(self._wakeup_before)
-        for number, before in self._before.items():
-            signal.signal(number, before)
-        self._writing.close()
-        self._reading.close()
-
-    def wait(self, until_s: float | None) -> None:
-        timeout_s = None if until_s is None else max(until_s - time.monotonic(), 0.0)
-        select.select([self._reading], [], [], timeout_s)
-        with suppress(BlockingIOError):
-            self._reading.recv(4096)
-
-    def wake(self) -> None:
-        with suppress(OSError):  # Full, so it is awake; or closed, when a late thread comes back.
-            self._writing.send(b"\0")
-
-    def _on_signal(self, number: int, frame: FrameType | None) -> None:
-        self.signals.append(number)
-        if len(self.signals) > 2:
-            os._exit(128 + number)

@@ -17,7 +17,7 @@ from itertools import pairwise
 from typing import IO, Any, Final, TextIO
 
 from torvyn.errors import Diagnostic, FlowError, TorvynError
-from torvyn.text.control_characters import visible
+from torvyn.text.control_characters import escape_controls
 from torvyn.text.redaction import redact
 
 SCHEMA_VERSION: Final = 1
@@ -80,7 +80,7 @@ class Screen:
 
     def mutter(self, text: str) -> None:
         """Talk that streams, for a person who watches, dimmed."""
-        self.whisper(self.paint(visible(text), "dim"))
+        self.whisper(self.paint(escape_controls(text), "dim"))
 
     def whisper(self, text: str) -> None:
         """Talk that streams and is fit for a terminal already."""
@@ -131,7 +131,9 @@ class Screen:
             }
             self._write(sys.stderr, _json(fields) + "\n")
         else:
-            blocks = [self._paint_block(visible(diagnostic.render())) for diagnostic in found]
+            blocks = [
+                self._paint_block(escape_controls(diagnostic.render())) for diagnostic in found
+            ]
             self._write(sys.stderr, "\n\n".join(blocks) + "\n")
 
     def paint(self, text: str, style: str, stream: IO[str] | None = None) -> str:

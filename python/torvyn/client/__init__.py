@@ -1,16 +1,22 @@
-"""Clients of a server: ask, read the answer while it is made, come back when the network was cut.
+"""Clients for a Torvyn server: send a request, read the answer as it is generated, resume a stream
+when the connection is lost.
 
 with Client("http://127.0.0.1:8080") as client:
     with client.stream("Why is the sky blue?") as stream:
         for text in stream.text():
             print(text, end="", flush=True)
 
-client    what is told once; streams for coroutines   sync      the same for `for` and threads
-stream    one answer, read and steered                course    its frames, over connections
-address   where the server is, key, TLS                http      requests to it
-sse       a connection for each stream                channel   many streams on one connection
-websocket, grpc_link    links of such channels        patience  when to try again
-jitter    bursts of text, let out evenly              failure   what goes wrong, typed
+client            AsyncClient, for coroutines
+sync_client       Client and Stream, for threads
+stream            AsyncStream: one answer
+resumable_stream  the frames of one answer over as many connections as it needs
+transports        SSE, WebSocket and gRPC
+address           the server's URL, the API key and TLS
+retry_policy      when to try again
+completion        frames to one completion
+jitter_buffer     releases bursts of text evenly
+paced_text        a stream's text through a jitter buffer
+failures          typed errors
 """
 
 from __future__ import annotations
@@ -20,24 +26,31 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from torvyn.client.client import AsyncClient
-    from torvyn.client.failures import Busy, Denied, Failed, Refused, ServerError, TooSlow
+    from torvyn.client.failures import (
+        InternalServerError,
+        InvalidRequestError,
+        PermissionDeniedError,
+        RequestTimeoutError,
+        ServerBusyError,
+        ServerError,
+    )
     from torvyn.client.stream import AsyncStream
     from torvyn.client.sync_client import Client, Stream
 
 __all__ = [
     "AsyncClient",
     "AsyncStream",
-    "Busy",
     "Client",
-    "Denied",
-    "Failed",
-    "Refused",
+    "InternalServerError",
+    "InvalidRequestError",
+    "PermissionDeniedError",
+    "RequestTimeoutError",
+    "ServerBusyError",
     "ServerError",
     "Stream",
-    "TooSlow",
 ]
 
-_HOMES: Final = {
+_MODULES: Final = {
     "AsyncClient": "client",
     "AsyncStream": "stream",
     "Client": "sync_client",
@@ -48,6 +61,6 @@ _HOMES: Final = {
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module 'torvyn.client' has no attribute {name!r}")
-    home = import_module(f"torvyn.client.{_HOMES.get(name, 'failures')}")
-    value = globals()[name] = getattr(home, name)
+    module = import_module(f"torvyn.client.{_MODULES.get(name, 'failures')}")
+    value = globals()[name] = getattr(module, name)
     return value

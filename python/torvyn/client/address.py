@@ -1,4 +1,4 @@
-"""Where a server is and how it is spoken to: what every transport needs. Checked once."""
+"""A server's URL, API key, headers and TLS options, validated once for every transport."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from torvyn.client import failures
+from torvyn.errors import InvalidInput
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """The key is shown to nobody."""
+    """Its `repr` leaves out the API key."""
 
     url: str
     key: str | None = field(default=None, repr=False)
@@ -25,57 +26,61 @@ class Address:
     idle_timeout_s: float = 45.0
 
     @classmethod
-    def of(cls, url: str, key: str | None, headers: Mapping[str, str], **options: Any) -> Address:
-        """The address, and all that cannot be right is raised. Without a key, the environment's."""
-        key = _checked_key(key if key is not None else os.environ.get("TORVYN_KEY"))
-        given = dict(headers)
-        if key:
-            given["Authorization"] = f"Bearer {key}"
-        return cls(_checked_url(url), key, given, **options)
+    def parse(
+        cls, url: str, key: str | None, headers: Mapping[str, str], **options: Any
+    ) -> Address:
+        """Raises for values that cannot be right. Without a key, uses that of the environment."""
+        key = _validate_key(key if key is not None else os.environ.get("TORVYN_KEY"))
+        authorization = {"Authorization": f"Bearer {key}"} if key else {}
+        return cls(_validate_url(url), key, {**headers, **authorization}, **options)
 
     @property
-    def place(self) -> str:
+    def netloc(self) -> str:
         """Host and port."""
         return urlsplit(self.url).netloc
 
     @property
-    def where(self) -> str:
-        """What errors call it."""
-        return f"the server {self.place}"
+    def name(self) -> str:
+        """The server's name in error messages."""
+        return f"the server {self.netloc}"
 
     @property
     def is_secure(self) -> bool:
         return self.url.startswith("https:")
 
     def tls(self) -> ssl.SSLContext | bool:
-        """What aiohttp takes: a context, or whether to look at certificates at all."""
+        """aiohttp's `ssl` argument: a context, or whether to verify certificates at all."""
         if self.ca is None:
             return self.verify
         try:
-            places = {"capath" if os.path.isdir(self.ca) else "cafile": os.fspath(self.ca)}
-            return ssl.create_default_context(**places)  # type: ignore[arg-type]
+            path = {"capath" if os.path.isdir(self.ca) else "cafile": os.fspath(self.ca)}
+            return ssl.create_default_context(**path)  # type: ignore[arg-type]
         except OSError as error:
-            why = error.strerror or error
-            raise failures.bad_option(f"`ca` cannot be used: {os.fspath(self.ca)}: {why}") from None
+            raise unusable_ca(self.ca, error) from None
 
 
-def _checked_url(url: str) -> str:
+def unusable_ca(ca: str | os.PathLike[str], error: OSError) -> InvalidInput:
+    why = error.strerror or error
+    return failures.bad_option(f"cannot read the certificates in `ca`: {os.fspath(ca)}: {why}")
+
+
+def _validate_url(url: str) -> str:
     try:
         parts = urlsplit(url)
-        is_right = parts.scheme in ("http", "https") and bool(parts.hostname)
-        is_right = is_right and (parts.port is None or parts.port > 0)
+        is_valid = parts.scheme in ("http", "https") and bool(parts.hostname)
+        is_valid = is_valid and (parts.port is None or parts.port > 0)
     except (ValueError, TypeError, AttributeError):
-        is_right = False
-    if not is_right:
-        message = "the server's address begins with http:// or https://"
-        raise failures.bad_option(message, "such as http://127.0.0.1:8080")
+        is_valid = False
+    if not is_valid:
+        message = "the server's address must be a URL with http:// or https://"
+        raise failures.bad_option(message, "for example http://127.0.0.1:8080")
     if parts.username is not None or parts.query or parts.fragment:
-        message = "the server's address holds a name, a password, a query or a fragment"
-        raise failures.bad_option(message, "give the key as `key`, or in `TORVYN_KEY`")
+        message = "the server's address must not contain a user, a password, a query or a fragment"
+        raise failures.bad_option(message, "pass the API key as `key` or in `TORVYN_KEY`")
     return url.rstrip("/")
 
 
-def _checked_key(key: str | None) -> str | None:
+def _validate_key(key: str | None) -> str | None:
     if key and not (key.isascii() and key.isprintable() and " " not in key):
-        raise failures.bad_option("the key holds a character that no key has")
+        raise failures.bad_option("the API key contains a space or a character that is not ASCII")
     return key or None

@@ -1,7 +1,7 @@
-"""The client for coroutines: what it is told once, and the streams it opens.
+"""`AsyncClient`: the options of a client, and the streams that it opens.
 
-One client is one server, whatever the transport. It may be used by many tasks at a time, and on
-more than one event loop.
+One client talks to one server over one transport. Many tasks may use it at the same time, on more
+than one event loop.
 """
 
 from __future__ import annotations
@@ -14,26 +14,27 @@ from typing import Any, Literal, TypedDict
 from torvyn.client import failures
 from torvyn.client.address import Address
 from torvyn.client.failures import ServerError
-from torvyn.client.resumable_stream import Course, Policy
+from torvyn.client.resumable_stream import ResumableStream
+from torvyn.client.retry_policy import RetryPolicy
 from torvyn.client.stream import AsyncStream
 from torvyn.client.transports import websocket
-from torvyn.client.transports.channel_pool import Channels
-from torvyn.client.transports.http import Http
-from torvyn.client.transports.sse import Sse
-from torvyn.client.transports.transport import Opening, Wire
+from torvyn.client.transports.channel_pool import ChannelPool
+from torvyn.client.transports.http import HttpClient
+from torvyn.client.transports.sse import SseTransport
+from torvyn.client.transports.transport import StreamRequest, Transport
 from torvyn.concurrency.context_managers import AsyncClosing
 from torvyn.errors import TorvynError
 
-Transport = Literal["sse", "websocket", "grpc"]
+TransportName = Literal["sse", "websocket", "grpc"]
 Message = Mapping[str, Any]
-Asked = str | Sequence[Message]
+Prompt = str | Sequence[Message]
 
 
 class Options(TypedDict, total=False):
-    """What a client may be told besides the address; `AsyncClient` says what it means."""
+    """The options of a client; `AsyncClient` describes them."""
 
     key: str | None
-    transport: Transport
+    transport: TransportName
     verify: bool
     ca: str | os.PathLike[str] | None
     headers: Mapping[str, str] | None
@@ -48,14 +49,14 @@ class Options(TypedDict, total=False):
 
 
 class AsyncClient(AsyncClosing):
-    """A server at `url`, such as `http://127.0.0.1:8080`."""
+    """A client of the server at `url`, such as `http://127.0.0.1:8080`."""
 
     def __init__(
         self,
         url: str,
         *,
         key: str | None = None,
-        transport: Transport = "sse",
+        transport: TransportName = "sse",
         verify: bool = True,
         ca: str | os.PathLike[str] | None = None,
         headers: Mapping[str, str] | None = None,
@@ -68,21 +69,24 @@ class AsyncClient(AsyncClosing):
         resume_for_s: float = 120.0,
         on_reconnect: Callable[[int, TorvynError], None] | None = None,
     ) -> None:
-        """`transport` is how streams travel: `sse`, a connection for each; `websocket` or `grpc`,
-        one for all, on which they can also be updated. For gRPC the address is its port's.
+        """`transport` is `sse` (one connection per stream), or `websocket` or `grpc` (one
+        connection for all streams, which can then be updated as well). For gRPC, `url` names the
+        server's gRPC port.
 
-        `key` may stand in `TORVYN_KEY`. `ca` is a file or folder of certificates to trust;
-        `verify=False` trusts any.
+        `key` is the API key; without it, the client uses `TORVYN_KEY`. `ca` is a file or folder of
+        certificates to trust; `verify=False` trusts any certificate.
 
-        A connection on which nothing arrives for `idle_timeout_s`, not even a heartbeat, counts as
-        cut. A request that the server is too busy for is sent again `retries` times, within
-        `retry_for_s`. A stateful stream that is cut is resumed, `resumes` times in a row, within
-        `resume_for_s`; `on_reconnect(tries, why)` is called before each.
+        A connection counts as lost if nothing arrives for `idle_timeout_s`, not even a heartbeat.
+        If the server is too busy, the request is sent again up to `retries` times within
+        `retry_for_s`. A stateful stream that loses its connection is resumed up to `resumes` times
+        in a row within `resume_for_s`; `on_reconnect(tries, error)` is called before each resume.
         """
-        limits = (connect_timeout_s, idle_timeout_s)
-        if min(limits) <= 0 or min(retries, resumes, retry_for_s, resume_for_s) < 0:
-            raise failures.bad_option("time limits are above 0, and counts are 0 or more")
-        self._address = Address.of(
+        if min(connect_timeout_s, idle_timeout_s) <= 0:
+            raise failures.bad_option("`connect_timeout_s` and `idle_timeout_s` must be above 0")
+        if min(retries, resumes, retry_for_s, resume_for_s) < 0:
+            names = "`retries`, `resumes`, `retry_for_s` and `resume_for_s`"
+            raise failures.bad_option(f"{names} must be 0 or more")
+        self._address = Address.parse(
             url,
             key,
             headers or {},
@@ -91,10 +95,10 @@ class AsyncClient(AsyncClosing):
             connect_timeout_s=connect_timeout_s,
             idle_timeout_s=idle_timeout_s,
         )
-        self._http = None if transport == "grpc" else Http(self._address)
-        self._jitter = checked_jitter(jitter)
-        self._policy = Policy(retries, retry_for_s, resumes, resume_for_s, on_reconnect)
-        self._wire = _wire(transport, self._http, self._address)
+        self._http = None if transport == "grpc" else HttpClient(self._address)
+        self._jitter = validate_jitter(jitter)
+        self._policy = RetryPolicy(retries, retry_for_s, resumes, resume_for_s, on_reconnect)
+        self._transport = _open_transport(transport, self._http, self._address)
         self._is_closed = False
 
     @property
@@ -106,28 +110,28 @@ class AsyncClient(AsyncClosing):
 
     def stream(
         self,
-        asked: Asked,
+        prompt: Prompt,
         *,
         flow: str | None = None,
         stateful: bool = False,
         jitter: float | None = None,
         **options: Any,
     ) -> AsyncStream:
-        """An answer to a prompt, or to messages. `options` are those of a request: `max_tokens`,
-        `temperature`, `stop` and so on; one that is None is left out.
+        """The answer to a prompt or to a list of messages. `options` are fields of the request:
+        `max_tokens`, `temperature`, `stop` and so on; those that are None are left out.
 
-        `stateful` keeps it at the server when the connection is lost, and resumes it. `jitter`
-        lets its text out evenly, so many seconds late at most.
+        With `stateful`, the stream survives a lost connection and is resumed. `jitter` spreads
+        bursts of text evenly and delays text by at most that many seconds.
         """
-        body: dict[str, Any] = {"prompt" if isinstance(asked, str) else "messages": asked}
-        if not isinstance(asked, str):
-            body["messages"] = list(asked)
-        given = {"flow": flow, "stateful": stateful or None, **options}
-        body |= {name: value for name, value in given.items() if value is not None}
+        body: dict[str, Any] = (
+            {"prompt": prompt} if isinstance(prompt, str) else {"messages": list(prompt)}
+        )
+        fields = {"flow": flow, "stateful": stateful or None, **options}
+        body |= {name: value for name, value in fields.items() if value is not None}
         choices = body.get("n", 1)
         return self._stream(
-            Opening("ask", body=body),
-            is_kept=stateful,
+            StreamRequest("start", body=body),
+            is_stateful=stateful,
             jitter=jitter,
             choices=choices if isinstance(choices, int) else 1,
         )
@@ -135,97 +139,98 @@ class AsyncClient(AsyncClosing):
     def resume(
         self, id: str, after: str | int | None = None, *, jitter: float | None = None
     ) -> AsyncStream:
-        """A stateful stream, from the frame after `after` on: a stream's `last_id`. Without it,
-        from the start. Whoever reads it elsewhere is told so, and loses it."""
-        return self._stream(Opening("resume", id=id, after=after), is_kept=True, jitter=jitter)
+        """Reads a stateful stream from the frame behind `after`, a stream's `last_id`; without
+        `after`, from the start. A client that reads the stream elsewhere is disconnected."""
+        return self._stream(
+            StreamRequest("resume", id=id, after=after), is_stateful=True, jitter=jitter
+        )
 
     def observe(self, id: str, *, jitter: float | None = None) -> AsyncStream:
-        """Another's stream as it goes on. Who watches slows nothing and ends nothing; what was
-        missed is a `Meta` with `skipped`."""
-        return self._stream(Opening("observe", id=id), is_kept=False, jitter=jitter)
+        """Reads along with another client's stream, from now on. An observer neither slows nor ends
+        the stream; frames that it misses are reported by a `MetaFrame` frame with `skipped`."""
+        return self._stream(StreamRequest("observe", id=id), is_stateful=False, jitter=jitter)
 
     def _stream(
-        self, opening: Opening, *, is_kept: bool, jitter: float | None, choices: int = 1
+        self, request: StreamRequest, *, is_stateful: bool, jitter: float | None, choices: int = 1
     ) -> AsyncStream:
         if self._is_closed:
-            raise failures.closed()
-        course = Course(
-            self._wire, opening, self._policy, self._address.where, is_resumable=is_kept
+            raise failures.client_closed()
+        stream = ResumableStream(
+            self._transport, request, self._policy, self._address.name, is_resumable=is_stateful
         )
         return AsyncStream(
-            course,
-            self._wire,
+            stream,
+            self._transport,
             choices=choices,
-            is_kept=is_kept,
-            jitter=self._jitter if jitter is None else checked_jitter(jitter),
+            is_stateful=is_stateful,
+            jitter=self._jitter if jitter is None else validate_jitter(jitter),
             secret=self._address.key,
         )
 
-    # About the server
+    # The server
 
     async def flows(self) -> dict[str, Any]:
-        """What the server serves and what runs there, as `/flows` tells it."""
-        return _object(await self._ask("/flows"), self._address.where)
+        """The server's flows and the answers that are running, from `/flows`."""
+        return _require_object(await self._get("/flows"), self._address.name)
 
     async def models(self) -> list[str]:
-        """The names that a request may give as `flow`."""
-        found = _object(await self._ask("/v1/models"), self._address.where).get("data", [])
-        return [str(model.get("id")) for model in found if isinstance(model, dict)]
+        """The names that you can pass as `flow`."""
+        body = _require_object(await self._get("/v1/models"), self._address.name)
+        return [str(model.get("id")) for model in body.get("data", []) if isinstance(model, dict)]
 
     async def health(self) -> str:
-        """`ready`, or what else the server says of itself, such as `shutting down`. Raises when
-        there is no server."""
+        """The server's status, such as `ready` or `shutting down`. Raises if the server cannot be
+        reached."""
         if self._http is None:
             from torvyn.client.transports import grpc
 
             return await grpc.health(self._address)
         try:
-            answer = await self._ask("/readyz")
+            body = await self._get("/readyz")
         except ServerError as error:
             if error.status != 503:
                 raise
             return "shutting down"
-        return str(_object(answer, self._address.where).get("status", ""))
+        return str(_require_object(body, self._address.name).get("status", ""))
 
-    async def _ask(self, path: str) -> Any:
+    async def _get(self, path: str) -> Any:
         if self._is_closed:
-            raise failures.closed()
+            raise failures.client_closed()
         if self._http is None:
-            hint = "ask the port that the server has for HTTP"
+            hint = "connect to the server's HTTP port"
             raise failures.unsupported(f"`{path}`", "over gRPC", hint)
-        return await self._http.ask("GET", path)
-
-    # Its end
+        return await self._http.request_json("GET", path)
 
     async def aclose(self) -> None:
-        """Closes its connections, and with them the streams that are still open."""
+        """Closes the connections, and the streams that are still open."""
         self._is_closed = True
-        await self._wire.aclose()
+        await self._transport.aclose()
         if self._http is not None:
             await self._http.aclose()
 
 
-def checked_jitter(jitter: float | None) -> float | None:
-    """None when text should not wait."""
+def validate_jitter(jitter: float | None) -> float | None:
+    """None if text is not delayed."""
     if jitter is not None and not 0 <= jitter <= 10:
-        raise failures.bad_option(f"`jitter` is 0 to 10 seconds, not {jitter}", "such as 0.12")
+        message = f"`jitter` must be between 0 and 10 seconds, not {jitter}"
+        raise failures.bad_option(message, "a typical value is 0.12")
     return jitter or None
 
 
-def _wire(transport: str, http: Http | None, address: Address) -> Wire:
+def _open_transport(name: str, http: HttpClient | None, address: Address) -> Transport:
     if http is None:
         from torvyn.client.transports import grpc
 
-        return Channels("gRPC", partial(grpc.connect, address), address)
-    if transport == "sse":
-        return Sse(http, address.idle_timeout_s)
-    if transport == "websocket":
-        return Channels("WebSocket", partial(websocket.connect, http), address)
-    shown = repr(transport)[:32]
-    raise failures.bad_option(f"`transport` is `sse`, `websocket` or `grpc`, not {shown}")
+        return ChannelPool("gRPC", partial(grpc.connect, address), address)
+    if name == "sse":
+        return SseTransport(http, address.idle_timeout_s)
+    if name == "websocket":
+        return ChannelPool("WebSocket", partial(websocket.connect, http), address)
+    message = f"`transport` must be `sse`, `websocket` or `grpc`, not {repr(name)[:32]}"
+    raise failures.bad_option(message)
 
 
-def _object(answer: Any, where: str) -> dict[str, Any]:
-    if not isinstance(answer, dict):
-        raise failures.garbage("an answer that is no object", where)
-    return answer
+def _require_object(body: Any, server: str) -> dict[str, Any]:
+    if not isinstance(body, dict):
+        raise failures.invalid_response("a response that is not a JSON object", server)
+    return body

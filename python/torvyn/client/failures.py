@@ -1,13 +1,13 @@
 """What goes wrong between a client and its server, as typed errors.
 
-    ServerError      the server said so: code, message, hint, status, retry_after_s
-    +-- Refused      the request is wrong; asking again gives the same      (InvalidInput)
-    +-- Denied       no key, or the wrong one                               (Fatal)
-    +-- Busy         not now; later may do                                  (Unavailable)
-    +-- TooSlow      it took too long                                       (DeadlineExceeded)
-    +-- Failed       the server's own fault                                 (Internal)
+    ServerError                  reported by the server: code, message, hint, status
+    +-- InvalidRequestError      the request is wrong; do not retry         (InvalidInput)
+    +-- PermissionDeniedError    the API key is missing or not accepted     (Fatal)
+    +-- ServerBusyError          the server cannot answer now; retry later  (Unavailable)
+    +-- RequestTimeoutError      the answer took too long                   (DeadlineExceeded)
+    +-- InternalServerError      the server failed                          (Internal)
 
-What a server says is shortened, its control characters are shown, and a key is never repeated.
+Text from a server is shortened and its control characters are escaped; an API key never appears.
 """
 
 from __future__ import annotations
@@ -25,147 +25,143 @@ from torvyn.errors import (
     InvalidInput,
     Unavailable,
 )
-from torvyn.protocol.frames import Error
-from torvyn.text.control_characters import visible
+from torvyn.protocol.frames import ErrorFrame
+from torvyn.protocol.retry_after import retry_after_s
+from torvyn.text.control_characters import escape_controls
 
-_SHOWN: Final = 500
+_LONGEST_TEXT: Final = 500
 _CODE: Final = re.compile(r"[a-z]+\.[a-z0-9]+(-[a-z0-9]+)*")
 
 
 class ServerError(ComponentError):
-    """What a server answered instead of frames, or said in the middle of them."""
+    """A server reported an error, instead of an answer or in the middle of one."""
 
     status: int | None = None
-    """The HTTP status; None when an answer had begun."""
+    """The HTTP status; None when the answer had started."""
     retry_after_s: float | None = None
-    """How long the server wants to be left alone, if it said so."""
+    """How long the server asks you to wait, if it says so."""
     request_id: str | None = None
-    """What the server's log calls the request."""
+    """The id of the request in the server's log."""
 
 
-class Refused(ServerError, InvalidInput):
-    """The request is wrong, or what it is about is not there: asking again gives the same."""
+class InvalidRequestError(ServerError, InvalidInput):
+    """The request is wrong, or what it names does not exist. Sending it again does not help."""
 
 
-class Denied(ServerError, Fatal):
-    """The server wants a key, or another one."""
+class PermissionDeniedError(ServerError, Fatal):
+    """The API key is missing or not accepted."""
 
 
-class Busy(ServerError, Unavailable):
-    """Not now; later may do."""
+class ServerBusyError(ServerError, Unavailable):
+    """The server cannot answer now; retry later."""
 
 
-class TooSlow(ServerError, DeadlineExceeded):
-    """It took longer than it may."""
+class RequestTimeoutError(ServerError, DeadlineExceeded):
+    """The answer took longer than its time limit."""
 
 
-class Failed(ServerError, Internal):
-    """The server's own fault."""
+class InternalServerError(ServerError, Internal):
+    """The server failed."""
 
 
 _BY_STATUS: Final[Mapping[int, type[ServerError]]] = {
-    401: Denied,
-    403: Denied,
-    408: TooSlow,
-    429: Busy,
-    502: Busy,
-    503: Busy,
-    504: TooSlow,
+    401: PermissionDeniedError,
+    403: PermissionDeniedError,
+    408: RequestTimeoutError,
+    429: ServerBusyError,
+    502: ServerBusyError,
+    503: ServerBusyError,
+    504: RequestTimeoutError,
 }
-_INPUT: Final = ("engine.request-invalid", "engine.context-full", "component.invalid-input")
+_INPUT_CODES: Final = ("engine.request-invalid", "engine.context-full", "component.invalid-input")
 
 
-def refused(
-    status: int, body: str, headers: Mapping[str, str], secret: str | None, where: str
+def error_from_response(
+    status: int, body: str, headers: Mapping[str, str], secret: str | None, server: str
 ) -> ServerError:
-    """An answer with a status that is no success: ours, or that of something in between."""
-    said = _said(body)
-    code, hint = str(said.get("code") or ""), said.get("hint")
-    message = shown(str(said.get("message") or ""), secret)
+    """A response that is not a success, from a Torvyn server or from a proxy in front of it."""
+    record = _error_record(body)
+    code, hint = str(record.get("code") or ""), record.get("hint")
+    message = sanitize(str(record.get("message") or ""), secret)
     if not _CODE.fullmatch(code):
         code = "client.refused"
-        message = f"{where} answered {status}: {message or shown(body, secret) or 'nothing else'}"
-    kind = _BY_STATUS.get(status, Failed if status >= 500 else Refused)
-    error = kind(message, code=code, hint=shown(hint, secret) if isinstance(hint, str) else None)
+        message = f"{server} answered {status}: {message or sanitize(body, secret) or '(no body)'}"
+    kind = _BY_STATUS.get(status, InternalServerError if status >= 500 else InvalidRequestError)
+    error = kind(message, code=code, hint=sanitize(hint, secret) if isinstance(hint, str) else None)
     error.status = status
-    error.retry_after_s = retry_after_s(headers.get("Retry-After"))
+    error.retry_after_s = retry_after_s(headers.get("Retry-After"), headers.get("Date"))
     error.request_id = headers.get("X-Request-ID")
     return error
 
 
-def refused_by(record: Mapping[str, Any], secret: str | None) -> ServerError:
-    """A refusal that came as a message, without a status."""
+def error_from_record(record: Mapping[str, Any], secret: str | None) -> ServerError:
+    """A rejection that arrived as a message on a channel, without a status."""
     code = str(record.get("code") or "")
     code = code if _CODE.fullmatch(code) else "client.refused"
-    kind: type[ServerError] = Refused
+    kind: type[ServerError] = InvalidRequestError
     if record.get("retryable"):
-        kind = Busy
+        kind = ServerBusyError
     elif code.startswith("transport.key-"):
-        kind = Denied
+        kind = PermissionDeniedError
     elif code == "transport.failed":
-        kind = Failed
+        kind = InternalServerError
     hint = record.get("hint")
-    message = shown(str(record.get("message") or ""), secret) or code
-    return kind(message, code=code, hint=shown(hint, secret) if isinstance(hint, str) else None)
+    message = sanitize(str(record.get("message") or ""), secret) or code
+    return kind(message, code=code, hint=sanitize(hint, secret) if isinstance(hint, str) else None)
 
 
-def told(error: Error, secret: str | None = None) -> ServerError:
-    """An error frame as the exception that it is."""
-    code = error.code if _CODE.fullmatch(error.code) else "client.refused"
-    kind: type[ServerError] = Busy if error.retryable else Failed
-    if code in _INPUT:
-        kind = Refused
+def error_from_frame(frame: ErrorFrame, secret: str | None = None) -> ServerError:
+    code = frame.code if _CODE.fullmatch(frame.code) else "client.refused"
+    kind: type[ServerError] = ServerBusyError if frame.retryable else InternalServerError
+    if code in _INPUT_CODES:
+        kind = InvalidRequestError
     elif code.endswith("-exceeded") or code == "transport.deadline":
-        kind = TooSlow
-    return kind(shown(error.message, secret) or code, code=code)
+        kind = RequestTimeoutError
+    return kind(sanitize(frame.message, secret) or code, code=code)
 
 
-def _said(body: str) -> dict[str, Any]:
-    """The error of a body, ours or OpenAI's; nothing when it is no such body."""
+def _error_record(body: str) -> dict[str, Any]:
+    """The `error` object of a body, Torvyn's or OpenAI's; empty when it has none."""
     try:
-        found = json.loads(body)
+        record = json.loads(body)
     except (ValueError, RecursionError):
         return {}
-    found = found.get("error") if isinstance(found, dict) else None
-    return found if isinstance(found, dict) else {}
+    error = record.get("error") if isinstance(record, dict) else None
+    return error if isinstance(error, dict) else {}
 
 
-def shown(text: str, secret: str | None = None) -> str:
-    """What a server said, fit for one line."""
+def sanitize(text: str, secret: str | None = None) -> str:
+    """Text from a server as one short line, without control characters and without the key."""
     if secret:
         text = text.replace(secret, "***")
-    text = " ".join(text[: 4 * _SHOWN].split())
-    return visible(text if len(text) <= _SHOWN else text[:_SHOWN] + "...")
+    text = " ".join(text[: 4 * _LONGEST_TEXT].split())
+    return escape_controls(text if len(text) <= _LONGEST_TEXT else text[:_LONGEST_TEXT] + "...")
 
 
-def retry_after_s(header: str | None) -> float | None:
-    """Seconds; a date is not understood, and then the usual pause is made."""
-    try:
-        seconds = float(header or "")
-    except ValueError:
-        return None
-    return seconds if 0 <= seconds < float("inf") else None
+def reason(error: Exception, secret: str | None = None) -> str:
+    """What an exception of a library says, or its class if it says nothing."""
+    return sanitize(str(error), secret) or type(error).__name__
 
 
-# Of our own making
+# Errors that the client itself finds
 
 
-def unreachable(why: str, where: str) -> Unavailable:
-    hint = "is it running? `torvyn serve` prints its address"
+def unreachable(why: str, server: str) -> Unavailable:
+    hint = "check that it is running; `torvyn serve` prints its address"
     if "certificate" in why:
-        hint = "name the file of certificates to trust: `ca`"
-    message = f"{where} cannot be reached: {shown(why)}"
+        hint = "pass the file of certificates to trust as `ca`"
+    message = f"{server} cannot be reached: {sanitize(why)}"
     return Unavailable(message, code="client.unreachable", hint=hint)
 
 
-def cut(why: str, where: str, hint: str | None = None) -> Unavailable:
-    message = f"{where} was cut off before the answer ended: {why}"
+def connection_lost(why: str, server: str, hint: str | None = None) -> Unavailable:
+    message = f"lost the connection to {server} before the answer ended: {why}"
     return Unavailable(message, code="client.cut", hint=hint)
 
 
-def garbage(what: str, where: str) -> Internal:
-    hint = "is it torvyn's? `torvyn serve` prints its address"
-    return Internal(f"{where} sent {what}", code="client.garbage", hint=hint)
+def invalid_response(what: str, server: str) -> Internal:
+    hint = "check that it is a Torvyn server; `torvyn serve` prints its address"
+    return Internal(f"{server} sent {what}", code="client.garbage", hint=hint)
 
 
 def bad_option(message: str, hint: str | None = None) -> InvalidInput:
@@ -173,24 +169,25 @@ def bad_option(message: str, hint: str | None = None) -> InvalidInput:
 
 
 def already_read() -> InvalidInput:
-    hint = "keep its frames in a list, or call `client.resume(id)` for a stateful one"
-    return InvalidInput("the stream was read before", code="client.already-read", hint=hint)
+    hint = "keep its frames in a list, or read a stateful stream again with `client.resume(id)`"
+    message = "the stream has already been read"
+    return InvalidInput(message, code="client.already-read", hint=hint)
 
 
 def not_begun() -> InvalidInput:
     hint = "enter it (`with client.stream(...) as stream`), or read its first frame"
-    return InvalidInput("the stream has not begun", code="client.not-begun", hint=hint)
+    return InvalidInput("the stream has not started", code="client.not-begun", hint=hint)
 
 
-def closed() -> InvalidInput:
-    return InvalidInput("the client was closed", code="client.closed")
+def client_closed() -> InvalidInput:
+    return InvalidInput("the client is closed", code="client.closed")
 
 
 def would_block() -> InvalidInput:
-    message = "a sync client here would wait for the loop that it blocks"
+    message = "the sync client was called on its own event loop, which it would block"
     return InvalidInput(message, code="client.would-block", hint="use `AsyncClient`")
 
 
-def unsupported(what: str, how: str, hint: str) -> InvalidInput:
-    message = f"{what} is not possible {how}"
+def unsupported(what: str, where: str, hint: str) -> InvalidInput:
+    message = f"{what} is not possible {where}"
     return InvalidInput(message, code="client.unsupported", hint=hint)

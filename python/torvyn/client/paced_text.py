@@ -1,4 +1,4 @@
-"""Text through a jitter buffer, on a loop: reads one piece ahead while what waits leaves."""
+"""Sends text through a jitter buffer on an event loop; reads at most one piece ahead."""
 
 from __future__ import annotations
 
@@ -6,39 +6,41 @@ import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Callable
 
-from torvyn.client.jitter_buffer import Jitter
+from torvyn.client.jitter_buffer import JitterBuffer
 
 Texts = AsyncGenerator[str, None]
 
 
-async def paced(texts: Texts, bound_s: float, clock: Callable[[], float] | None = None) -> Texts:
-    """The same text, evenly. What fails comes after the text before it."""
+async def pace_text(
+    texts: Texts, bound_s: float, clock: Callable[[], float] | None = None
+) -> Texts:
+    """The same text at an even rate. An error is raised after the text that precedes it."""
     clock = clock or asyncio.get_running_loop().time
-    jitter = Jitter(bound_s)
-    arriving = asyncio.ensure_future(_next(texts))
+    buffer = JitterBuffer(bound_s)
+    reading = asyncio.ensure_future(_next(texts))
     try:
         while True:
-            due_s = jitter.due_s
+            due_s = buffer.due_s
             if due_s is not None and due_s <= (now_s := clock()):
-                if text := jitter.take(now_s):
+                if text := buffer.take(now_s):
                     yield text
                 continue
             pause_s = None if due_s is None else due_s - clock()
-            if arriving.done() and _is_end(arriving):
+            if reading.done() and _is_end(reading):
                 if due_s is None:
-                    arriving.result()
+                    reading.result()
                     return
-                jitter.finish()
+                buffer.finish()
                 await asyncio.sleep(max(0.0, pause_s or 0.0))
                 continue
-            await asyncio.wait({arriving}, timeout=pause_s)
-            if arriving.done() and not _is_end(arriving):
-                jitter.put(arriving.result() or "", clock())
-                arriving = asyncio.ensure_future(_next(texts))
+            await asyncio.wait({reading}, timeout=pause_s)
+            if reading.done() and not _is_end(reading):
+                buffer.put(reading.result() or "", clock())
+                reading = asyncio.ensure_future(_next(texts))
     finally:
-        arriving.cancel()
+        reading.cancel()
         with contextlib.suppress(BaseException):
-            await arriving
+            await reading
         await texts.aclose()
 
 
@@ -47,5 +49,5 @@ async def _next(texts: Texts) -> str | None:
     return await anext(texts, None)
 
 
-def _is_end(arriving: asyncio.Future[str | None]) -> bool:
-    return arriving.exception() is not None or arriving.result() is None
+def _is_end(reading: asyncio.Future[str | None]) -> bool:
+    return reading.exception() is not None or reading.result() is None

@@ -1,7 +1,7 @@
-"""How often, and how long, a client tries again. Pure: the clock and chance come from outside.
+"""How often and how long a client retries. Pure: the clock and the random numbers are arguments.
 
-Pauses grow exponentially with full jitter, so that clients of a server that comes back do not all
-come at once. A server that names a pause gets at least that. Whatever arrives starts it anew.
+Delays grow exponentially with full jitter, so that clients do not all return at once after an
+outage. If the server names a delay, the client waits at least that long.
 """
 
 from __future__ import annotations
@@ -9,51 +9,65 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
-RETRY_PAUSE_S: Final = 0.25
-RESUME_PAUSE_S: Final = 0.05
-"""The first ones are this long at most. Who reads an answer notices a pause."""
-LONGEST_PAUSE_S: Final = 10.0
+from torvyn.errors import TorvynError
+
+FIRST_RETRY_DELAY_S: Final = 0.25
+FIRST_RESUME_DELAY_S: Final = 0.05
+"""Short, because a person may be reading the answer."""
+LONGEST_DELAY_S: Final = 10.0
 
 
-class Patience:
-    """`pause_s` after a failure; None when it is used up."""
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """Retries are for requests that have not been answered, resumes for stateful streams."""
+
+    retries: int = 3
+    retry_for_s: float = 30.0
+    resumes: int = 20
+    resume_for_s: float = 120.0
+    on_reconnect: Callable[[int, TorvynError], None] | None = None
+
+
+class Backoff:
+    """`next_delay_s` after each failure; None when the tries or the time are used up."""
 
     def __init__(
         self,
-        most: int,
+        max_tries: int,
         for_s: float,
-        first_s: float,
+        first_delay_s: float,
         clock: Callable[[], float] = time.monotonic,
-        chance: Callable[[], float] = random.random,
+        random: Callable[[], float] = random.random,
     ) -> None:
-        self._most = most
+        self._max_tries = max_tries
         self._for_s = for_s
-        self._first_s = first_s
+        self._first_delay_s = first_delay_s
         self._clock = clock
-        self._chance = chance
+        self._random = random
         self.tries = 0
         self._since_s: float | None = None
 
-    def renew(self) -> None:
-        """Something arrived: what failed before does not count."""
+    def reset(self) -> None:
+        """Forgets earlier failures, because something has arrived."""
         self.tries = 0
         self._since_s = None
 
-    def pause_s(self, wanted_s: float | None = None) -> float | None:
-        """How long to wait before the next try. `wanted_s` is what the server asks for."""
+    def next_delay_s(self, retry_after_s: float | None = None) -> float | None:
+        """How long to wait before the next try. `retry_after_s` is what the server asks for."""
         now_s = self._clock()
         if self._since_s is None:
             self._since_s = now_s
         left_s = self._since_s + self._for_s - now_s
-        if self.tries >= self._most or left_s <= 0:
+        if self.tries >= self._max_tries or left_s <= 0:
             return None
-        longest_s = min(LONGEST_PAUSE_S, self._first_s * 2.0 ** min(self.tries, 16))
-        pause_s = self._chance() * longest_s
-        if wanted_s is not None:
-            if wanted_s > left_s:
+        longest_s = min(LONGEST_DELAY_S, self._first_delay_s * 2.0 ** min(self.tries, 16))
+        delay_s = self._random() * longest_s
+        if retry_after_s is not None:
+            if retry_after_s > left_s:
                 return None
-            pause_s += wanted_s
+            delay_s += retry_after_s
         self.tries += 1
-        return min(pause_s, left_s)
+        return min(delay_s, left_s)

@@ -1,7 +1,7 @@
-"""A stream: one answer of a server on its way, for coroutines.
+"""`AsyncStream`: one answer of a server, read while it is generated.
 
-It begins when it is entered or first read. Leaving its block, or its loop, ends the answer: the
-connection is closed and a stateful one is cancelled as well, unless it was detached.
+The request is sent when the stream is entered or first read. Leaving its block or its loop ends the
+answer: the connection is closed, and a stateful stream is cancelled unless it was detached.
 """
 
 from __future__ import annotations
@@ -13,130 +13,130 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any, Final, Self
 
 from torvyn.client import failures
-from torvyn.client.completion import Joined
-from torvyn.client.paced_text import paced
-from torvyn.client.resumable_stream import Course
-from torvyn.client.transports.transport import Wire
+from torvyn.client.completion import CompletionBuilder
+from torvyn.client.paced_text import pace_text
+from torvyn.client.resumable_stream import ResumableStream
+from torvyn.client.transports.transport import Transport
 from torvyn.concurrency.context_managers import AsyncClosing
 from torvyn.concurrency.require_asyncio import require_asyncio
 from torvyn.errors import TorvynError
 from torvyn.protocol.completion import Completion
 from torvyn.protocol.frames import (
-    Delta,
-    End,
-    Error,
+    DeltaFrame,
+    EndFrame,
+    ErrorFrame,
     FilterSide,
     FinishReason,
     Frame,
-    Heartbeat,
+    HeartbeatFrame,
     Kind,
-    Start,
+    StartFrame,
     Usage,
 )
 
 logger = logging.getLogger("torvyn.client")
 
-_FAREWELL_S: Final = 2.0
-"""How long closing may take to tell the server."""
+_CANCEL_TIMEOUT_S: Final = 2.0
 
 
 class AsyncStream(AsyncClosing):
-    """Made by a client. Read once: frames by `async for`, or `text()`, or `complete()`."""
+    """One answer, from `client.stream`. Read it once: frames with `async for`, or `text()`, or
+    `complete()`."""
 
     def __init__(
         self,
-        course: Course,
-        wire: Wire,
+        stream: ResumableStream,
+        transport: Transport,
         *,
         choices: int = 1,
-        is_kept: bool = False,
+        is_stateful: bool = False,
         jitter: float | None = None,
         secret: str | None = None,
     ) -> None:
-        """`is_kept`: it outlives its connection, so that closing has to cancel it."""
-        self._course = course
-        self._wire = wire
+        """`is_stateful`: the stream outlives its connection, so closing it must cancel it."""
+        self._stream = stream
+        self._transport = transport
         self._choices = choices
-        self._is_kept = is_kept
+        self._is_stateful = is_stateful
         self.jitter = jitter
         self._secret = secret
-        self._ahead: list[Frame] = []
-        self.seq = course.seq
-        """The number of the last frame that was read here."""
-        self._is_taken = False
+        self._first_frames: list[Frame] = []
+        self.seq = stream.seq
+        """The number of the last frame that the program has read."""
+        self._was_read = False
         self._is_closed = False
 
-    # What is known of it
+    # Properties
 
     @property
     def id(self) -> str | None:
-        """What the server calls it; None before it has begun."""
-        return self._course.id
+        """The stream's id at the server; None before it has started."""
+        return self._stream.id
 
     @property
     def flow(self) -> str | None:
         """The flow that answers."""
-        start = self._course.start
+        start = self._stream.start
         return None if start is None else start.flow
 
     @property
     def last_id(self) -> str | int | None:
-        """The last frame that was read here, to go on from: `client.resume(id, after=last_id)`."""
-        return self.place(self.seq)
+        """The last frame that was read, to continue with `client.resume(id, after=last_id)`."""
+        return self.event_id(self.seq)
 
-    def place(self, seq: int) -> str | int | None:
-        """What to go on from after the frame with that number."""
-        return self._course.place(seq)
+    def event_id(self, seq: int) -> str | int | None:
+        """The value of `after` that continues behind that frame."""
+        return self._stream.event_id(seq)
 
     @property
-    def end(self) -> End | None:
+    def end(self) -> EndFrame | None:
         """The last frame, once it has arrived."""
-        return self._course.end
+        return self._stream.end
 
     @property
     def error(self) -> TorvynError | None:
-        """What the server said went wrong in the middle of the answer."""
-        error = self._course.error
-        return None if error is None else failures.told(error, self._secret)
+        """The error that the server reported in the middle of the answer."""
+        error = self._stream.error
+        return None if error is None else failures.error_from_frame(error, self._secret)
 
     @property
     def finish_reasons(self) -> tuple[FinishReason | None, ...]:
         """How each choice ended; None while that is not known."""
-        if (end := self._course.end) is None:
+        if (end := self._stream.end) is None:
             return (None,) * self._choices
         return tuple(one.reason for one in sorted(end.finish, key=lambda one: one.index))
 
     @property
     def filtered_side(self) -> FilterSide | None:
-        """Where a guard ended a choice as `content_filter`: in the `prompt`, or in the
-        `completion`. None: no choice ended so, or that is not known."""
-        end = self._course.end
+        """The side on which a guard ended a choice with `content_filter`: the `prompt` or the
+        `completion`. None if no choice ended so, or if the server does not report it."""
+        end = self._stream.end
         sides = () if end is None else (one.side for one in end.finish)
         return next((side for side in sides if side is not None), None)
 
     @property
     def usage(self) -> Usage:
-        """The tokens; known at the end."""
-        end = self._course.end
+        """The token counts; known at the end."""
+        end = self._stream.end
         return (end.usage if end is not None else None) or Usage()
 
     @property
     def timing(self) -> dict[str, float]:
-        """Seconds and rates as measured here, from the request on: `ttft_s` (the first text),
-        `inter_token_s`, `gap_p50_s` and `gap_p99_s` between chunks, `tokens_per_s`, `duration_s`;
-        and how many `resumes` and `heartbeats` there were."""
-        course = self._course
-        figures = course.timing.figures(self.usage)
-        return {**figures, "resumes": course.resumes, "heartbeats": course.heartbeats}
+        """Times and rates as this client measures them, from the request on: `ttft_s` (until the
+        first text), `inter_token_s`, `gap_p50_s` and `gap_p99_s` between chunks, `tokens_per_s`,
+        `duration_s`; and the numbers of `resumes` and `heartbeats`."""
+        stream = self._stream
+        figures = stream.timing.figures(self.usage)
+        return {**figures, "resumes": stream.resumes, "heartbeats": stream.heartbeats}
 
     # Reading
 
     async def begin(self) -> None:
-        """Asks, and waits until the server has taken it; raises what it refuses."""
+        """Sends the request and waits until the server has accepted it; raises its rejection."""
         require_asyncio("an async client")
-        if self._course.start is None and not self._ahead:
+        if self._stream.start is None and not self._first_frames:
             try:
-                self._ahead = list(await self._course.read() or ())
+                self._first_frames = list(await self._stream.read() or ())
             except BaseException:
                 await self.aclose()
                 raise
@@ -146,110 +146,110 @@ class AsyncStream(AsyncClosing):
         return self
 
     def __aiter__(self) -> AsyncGenerator[Frame, None]:
-        if self._is_taken:
+        if self._was_read:
             raise failures.already_read()
-        self._is_taken = True
+        self._was_read = True
         return self._frames()
 
     async def _frames(self) -> AsyncGenerator[Frame, None]:
         try:
             await self.begin()
-            batch: Sequence[Frame] | None = self._ahead
+            batch: Sequence[Frame] | None = self._first_frames
             while batch is not None:
                 for frame in batch:
-                    if not isinstance(frame, (Start, Heartbeat)):
+                    if not isinstance(frame, (StartFrame, HeartbeatFrame)):
                         self.seq = frame.seq
                     yield frame
-                batch = await self._course.read()
+                batch = await self._stream.read()
         finally:
             await self.aclose()
 
     def text(self, index: int = 0, kind: Kind = "text") -> AsyncGenerator[str, None]:
-        """The text of one choice as it comes; raises when the answer breaks off."""
+        """The text of one choice as it arrives; raises if the answer does not reach its end."""
         texts = self._texts(aiter(self), index, kind)
-        return texts if self.jitter is None else paced(texts, self.jitter)
+        return texts if self.jitter is None else pace_text(texts, self.jitter)
 
     async def _texts(
         self, frames: AsyncGenerator[Frame, None], index: int, kind: Kind
     ) -> AsyncGenerator[str, None]:
         async with contextlib.aclosing(frames):
             async for frame in frames:
-                if isinstance(frame, Delta) and frame.index == index and frame.kind == kind:
+                if isinstance(frame, DeltaFrame) and frame.index == index and frame.kind == kind:
                     yield frame.text
-                elif isinstance(frame, Error):
-                    await self._read_out(frames)
+                elif isinstance(frame, ErrorFrame):
+                    await self._read_to_end(frames)
         self.raise_error()
 
     async def complete(self) -> Completion:
-        """The whole answer; raises when it breaks off."""
-        joined = Joined()
+        """The whole answer; raises if it does not reach its end."""
+        builder = CompletionBuilder()
         async with contextlib.aclosing(aiter(self)) as frames:
             async for frame in frames:
-                if isinstance(frame, Delta):
-                    joined.add(frame)
-                elif isinstance(frame, Error):
-                    await self._read_out(frames)
+                if isinstance(frame, DeltaFrame):
+                    builder.add(frame)
+                elif isinstance(frame, ErrorFrame):
+                    await self._read_to_end(frames)
         self.raise_error()
         if self.end is None:
-            raise failures.cut("it was closed", "the stream")
-        return joined.completion(self.id or "", self.end, self.timing)
+            raise failures.connection_lost("the stream was closed", "the server")
+        return builder.completion(self.id or "", self.end, self.timing)
 
-    async def _read_out(self, frames: AsyncGenerator[Frame, None]) -> None:
-        """An error is followed by the end, which has the usage; if it gets here."""
+    async def _read_to_end(self, frames: AsyncGenerator[Frame, None]) -> None:
+        """Reads up to the end frame, which follows an error and holds the usage, if it arrives."""
         with contextlib.suppress(TorvynError):
             async for _ in frames:
                 pass
 
     def raise_error(self) -> None:
-        """What went wrong in the middle of the answer, if something did."""
+        """Raises the error that the server reported in the middle of the answer, if any."""
         if (error := self.error) is not None:
             raise error
 
-    # Steering
+    # Control
 
     async def stop(self) -> bool:
-        """Ends it in good order: what the server held back comes, then the end, `stop`. False when
-        it had ended."""
-        return await self._wire.end(self._known_id(), cancel=False)
+        """Ends the answer in order: the server sends the text that it has withheld, then the end
+        frame with `stop`. False if the answer had already ended."""
+        return await self._transport.end(self._require_id(), cancel=False)
 
     async def cancel(self) -> bool:
-        """Ends it at once: what was held back is dropped, and it ends with `cancelled`. False when
-        it had ended."""
-        return await self._wire.end(self._known_id(), cancel=True)
+        """Ends the answer at once with `cancelled`; the server drops the text that it has withheld.
+        False if the answer had already ended."""
+        return await self._transport.end(self._require_id(), cancel=True)
 
     async def update(
         self, *, stop: str | Sequence[str] | None = None, max_tokens: int | None = None
     ) -> None:
-        """Other stop strings, or another limit, for what is not yet released."""
-        given = {"stop": [stop] if isinstance(stop, str) else stop, "max_tokens": max_tokens}
-        changes: Mapping[str, Any] = {k: v for k, v in given.items() if v is not None}
-        await self._wire.update(self._known_id(), changes)
+        """Changes the stop strings or the token limit for the rest of the answer."""
+        options = {"stop": [stop] if isinstance(stop, str) else stop, "max_tokens": max_tokens}
+        changes: Mapping[str, Any] = {k: v for k, v in options.items() if v is not None}
+        await self._transport.update(self._require_id(), changes)
 
     async def detach(self) -> str:
-        """Leaves a stateful stream, which goes on at the server, and gives its id."""
-        if not self._is_kept:
-            hint = "ask for it with `stateful=True`"
+        """Disconnects from a stateful stream, which continues at the server, and returns its id."""
+        if not self._is_stateful:
+            hint = "open it with `stateful=True`"
             raise failures.unsupported("`detach`", "for a stream that is not stateful", hint)
-        id = self._known_id()
-        self._is_kept = False
+        id = self._require_id()
+        self._is_stateful = False
         await self.aclose()
         return id
 
     async def aclose(self) -> None:
-        """Ends it, wherever it is: the connection at once; a stateful one is cancelled."""
+        """Closes the connection at once, and cancels a stateful stream at the server."""
         if self._is_closed:
             return
         self._is_closed = True
-        self._course.close()
-        if self._is_kept:
+        self._stream.close()
+        if self._is_stateful:
             try:
-                async with asyncio.timeout(_FAREWELL_S):
-                    if (id := await self._course.abandoned()) is not None:
-                        await self._wire.end(id, cancel=True)
+                async with asyncio.timeout(_CANCEL_TIMEOUT_S):
+                    if (id := await self._stream.abandoned()) is not None:
+                        await self._transport.end(id, cancel=True)
             except (TorvynError, TimeoutError) as error:
                 logger.debug("stream %s could not be cancelled: %s", self.id, error)
 
-    def _known_id(self) -> str:
-        if self._course.id is None:
+    def _require_id(self) -> str:
+        if self._stream.id is None:
             raise failures.not_begun()
-        return self._course.id
+        return self._stream.id

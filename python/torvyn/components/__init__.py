@@ -1,6 +1,13 @@
-"""The built-in components, one file each: `kind_name.py`.
+"""The built-in components, and what they share.
 
-Nothing is imported until a flow asks for it.
+builtin      the components, one file each: `role_name.py`
+spec         the spec of a component: name, summary, options
+config       a node's config as typed options
+json_fields  reads and writes fields of JSON objects
+text_files   opens files for components
+text_guard   what the guards share: options, native form, audit
+
+A component's module is imported when a flow uses it.
 """
 
 from __future__ import annotations
@@ -21,7 +28,7 @@ BUILTINS: Final[dict[str, str]] = {
     "batch": "torvyn.components.builtin.aggregator_batch:Batch",
     "window": "torvyn.components.builtin.aggregator_window:Window",
     "console": "torvyn.components.builtin.sink_console:Console",
-    "response": "torvyn.components.builtin.sink_response:Response",
+    "response": "torvyn.components.builtin.sink_response:ResponseSink",
     "file": "torvyn.components.builtin.sink_file:File",
     "null": "torvyn.components.builtin.sink_null:Null",
     "collect": "torvyn.components.builtin.sink_collect:Collect",
@@ -35,10 +42,10 @@ ENGINES: Final[dict[str, str]] = {
     "engine:transformers": "torvyn.engine.nodes.source_transformers:TransformersSource",
     "engine:mlc": "torvyn.engine.nodes.source_mlc:MLCSource",
 }
-"""The same for engines as sources. Their room comes after this one, so it is only named here."""
+"""The same for engines as sources. Only their names are here: `engine` imports this package."""
 
 REQUEST: Final[dict[str, str]] = {"request": "torvyn.engine.nodes.source_request:RequestSource"}
-"""The same for what engines answer."""
+"""The same for the source of the request that an engine answers."""
 
 ENGINE_PROCESSORS: Final[dict[str, str]] = {
     "engine:scripted": "torvyn.engine.nodes.processors:ScriptedProcessor",
@@ -47,6 +54,7 @@ ENGINE_PROCESSORS: Final[dict[str, str]] = {
     "engine:transformers": "torvyn.engine.nodes.processors:TransformersProcessor",
     "engine:mlc": "torvyn.engine.nodes.processors:MLCProcessor",
 }
-"""The same engines with an input, where they answer a `request`."""
+"""The same engines as processors, which answer a `request`."""
+
 GUARDS: Final = frozenset({"blocklist", "pattern", "redact"})
-"""Filters that tell kinds and choices of elements apart and keep the order of all."""
+"""Filters that treat each kind and choice as its own text and keep the order of elements."""

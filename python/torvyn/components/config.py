@@ -1,8 +1,8 @@
-"""Config: what stands behind a node's `config`, as typed options.
+"""A node's `config` as typed options.
 
-A config is plain text (it fills the component's main option), a table as JSON text, or, in
-programs, a dict or a list. Numbers and booleans may be written as text, because values from the
-environment arrive so. All problems are reported at once; no unknown option is passed over.
+A config is plain text (the value of the component's main option), a table as JSON text, or, in
+programs, a dict or a list. Numbers and booleans may be text, because values from the environment
+are. All problems are reported at once; an unknown option is an error.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ CODE = "contract.wrong-config"
 
 
 def parse_config(spec: Spec, config: Any) -> dict[str, Any]:
-    """Every option of the spec with its value or its default; raises `ContractError`."""
-    given = _table(spec, config)
-    problems = [_unknown(spec, name) for name in given if spec.option(name) is None]
+    """The value or the default of every option of the spec; raises `ContractError`."""
+    table = _table(spec, config)
+    problems = [_unknown(spec, name) for name in table if spec.option(name) is None]
     values: dict[str, Any] = {}
     for option in spec.options:
         try:
-            values[option.name] = _value(option, given)
+            values[option.name] = _value(option, table)
         except ValueError as error:
             hint = f"`{option.name}` takes {option.expects}: {option.doc}"
             message = f"`{spec.name}`: {error}"
@@ -50,12 +50,12 @@ def config_text(config: Any) -> str:
 
 
 def wrong_config(spec: Spec, message: str, hint: str | None = None) -> ContractError:
-    """The complaint of a component about options that are well-formed but do not fit together."""
+    """The error for options that are well-formed but do not fit together."""
     return ContractError(CODE, f"`{spec.name}`: {message}", hint=hint)
 
 
 def _table(spec: Spec, config: Any) -> Mapping[str, Any]:
-    """The config as a table, whatever form it came in."""
+    """The config as a table, whatever its form."""
     if isinstance(config, str):
         config = _from_text(spec, config)
     if config is None or config == "":
@@ -66,16 +66,16 @@ def _table(spec: Spec, config: Any) -> Mapping[str, Any]:
     if main is not None:
         return {main.name: config}
     if not spec.options:
-        raise wrong_config(spec, f"it takes no config, but was given {_shown(config)}")
+        raise wrong_config(spec, f"it takes no config, but got {_display(config)}")
     raise wrong_config(
         spec,
-        f"its config is a table, not {_shown(config)}",
-        hint=f"write it with its options: {_names(spec)}",
+        f"its config must be a table, not {_display(config)}",
+        hint=f"its options are {_names(spec)}",
     )
 
 
 def _from_text(spec: Spec, text: str) -> Any:
-    """Plain text as it is; JSON text of a table (or of a list, where lists are taken) as data."""
+    """JSON text of a table (or of a list, if `main` takes one) as data; other text unchanged."""
     start = text.lstrip()[:2]
     main = spec.option(spec.main) if spec.main else None
     takes_list = main is not None and main.kind in ("words", "tokens", "texts")
@@ -91,15 +91,15 @@ def _from_text(spec: Spec, text: str) -> Any:
     return data if isinstance(data, (dict, list)) else text
 
 
-def _value(option: Option, given: Mapping[str, Any]) -> Any:
-    raw = given.get(option.name)
+def _value(option: Option, table: Mapping[str, Any]) -> Any:
+    raw = table.get(option.name)
     if raw is None:
         if option.required:
             raise ValueError(f"the option `{option.name}` is missing")
         return option.default
     value = _convert(option, raw)
     if option.minimum is not None and value < option.minimum:
-        raise ValueError(f"`{option.name}` is {_shown(raw)}, which is too small")
+        raise ValueError(f"`{option.name}` is {_display(raw)}, which is too small")
     return value
 
 
@@ -181,12 +181,12 @@ def _mapping(option: Option, raw: Any) -> dict[str, Any]:
                     f'`{option.name}.{key}` is a table; quote a dotted name: "{key}.x"'
                 )
             if not isinstance(value, str):
-                raise ValueError(f"`{option.name}.{key}` is {_shown(value)}, not text")
+                raise ValueError(f"`{option.name}.{key}` is {_display(value)}, not text")
     return dict(raw)
 
 
 def _mismatch(option: Option, raw: Any) -> ValueError:
-    return ValueError(f"`{option.name}` is {_shown(raw)}, not {option.expects}")
+    return ValueError(f"`{option.name}` is {_display(raw)}, not {option.expects}")
 
 
 def _unknown(spec: Spec, name: str) -> Diagnostic:
@@ -200,8 +200,8 @@ def _names(spec: Spec) -> str:
     return ", ".join(f"`{option.name}` ({option.kind})" for option in spec.options)
 
 
-def _shown(value: Any) -> str:
-    """A wrong value, short enough for one line."""
+def _display(value: Any) -> str:
+    """A wrong value, shortened to fit on one line."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, Mapping):

@@ -1,7 +1,7 @@
-"""Fields of JSON objects: reading an element as one, dotted paths into it, and writing it back.
+"""Reads elements as JSON objects, gets and sets their fields by dotted path, and writes JSON.
 
-A path such as `user.id` names a field of a nested object; a field whose own name is the whole path
-comes first. What is not JSON is the element's fault: `InvalidInput`, never a crash.
+The path `user.id` names a field of a nested object, unless a field has that whole name. An element
+that is not JSON raises `InvalidInput`.
 """
 
 from __future__ import annotations
@@ -17,30 +17,30 @@ JSON_TYPE: Final = "application/json"
 MISSING: Final = object()
 
 
-def read_json(text: str) -> Any:
-    """The value that the text spells; strict, without NaN and Infinity."""
+def parse_json(text: str) -> Any:
+    """Parses JSON; NaN and Infinity are errors."""
     try:
-        return json.loads(text, parse_constant=_refuse_constant)
+        return json.loads(text, parse_constant=_reject_constant)
     except json.JSONDecodeError as error:
         place = f"line {error.lineno} column {error.colno}"
-        raise InvalidInput(f"not JSON: {error.msg} at {place} of {_short(text)}") from error
+        raise InvalidInput(f"not valid JSON: {error.msg} at {place} of {_short(text)}") from error
     except RecursionError as error:
-        raise InvalidInput(f"not usable JSON: nested too deeply: {_short(text)}") from error
+        raise InvalidInput(f"not valid JSON: nested too deeply: {_short(text)}") from error
     except ValueError as error:
-        raise InvalidInput(f"not usable JSON: {error}: {_short(text)}") from error
+        raise InvalidInput(f"not valid JSON: {error}: {_short(text)}") from error
 
 
-def read_object(element: Element) -> dict[str, Any]:
+def parse_object(element: Element) -> dict[str, Any]:
     """The element as a JSON object."""
     text = element.text
-    value = read_json(text)
+    value = parse_json(text)
     if not isinstance(value, dict):
-        raise InvalidInput(f"a JSON object was expected, not {_kind(value)}: {_short(text)}")
+        raise InvalidInput(f"expected a JSON object, not {_kind(value)}: {_short(text)}")
     return value
 
 
 def write_json(value: Any) -> str:
-    """Compact JSON, readable where UTF-8 can carry it."""
+    """Compact JSON, without escapes where UTF-8 can encode the text."""
     try:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     except ValueError as error:
@@ -48,21 +48,21 @@ def write_json(value: Any) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:
-        # A lone half of a surrogate pair is legal as a JSON escape and as nothing else.
+        # Half of a surrogate pair is valid only as a JSON escape.
         return json.dumps(value, allow_nan=False, separators=(",", ":"))
     return text
 
 
-def plain(value: Any) -> Any:
-    """Any value as something JSON can carry: NaN becomes null, a strange object its text."""
+def to_json_value(value: Any) -> Any:
+    """Any value as a JSON value: NaN becomes null, an object of another type its text."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if value is None or isinstance(value, (str, int)):
         return value
     if isinstance(value, dict):
-        return {str(key): plain(item) for key, item in value.items()}
+        return {str(key): to_json_value(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [plain(item) for item in value]
+        return [to_json_value(item) for item in value]
     return str(value)
 
 
@@ -78,8 +78,8 @@ def get_field(record: Any, path: str) -> Any:
     return value
 
 
-def put_field(record: dict[str, Any], path: str, value: Any) -> None:
-    """Set the value at the path, making the objects on the way; what is in the way is replaced."""
+def set_field(record: dict[str, Any], path: str, value: Any) -> None:
+    """Sets the value at the path. Objects on the way are created, other values replaced."""
     if path in record:
         record[path] = value
         return
@@ -92,8 +92,8 @@ def put_field(record: dict[str, Any], path: str, value: Any) -> None:
     record[last] = value
 
 
-def take_field(record: dict[str, Any], path: str) -> Any:
-    """Remove the field at the path and return its value, or `MISSING`."""
+def pop_field(record: dict[str, Any], path: str) -> Any:
+    """Removes the field at the path and returns its value, or `MISSING`."""
     if path in record:
         return record.pop(path)
     *parents, last = path.split(".")
@@ -103,7 +103,7 @@ def take_field(record: dict[str, Any], path: str) -> Any:
     return value.pop(last, MISSING) if isinstance(value, dict) else MISSING
 
 
-def _refuse_constant(name: str) -> Any:
+def _reject_constant(name: str) -> Any:
     raise ValueError(f"{name} is not a JSON number")
 
 

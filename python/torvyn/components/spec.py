@@ -1,7 +1,7 @@
-"""The spec of a built-in component: what it is called, what it does and which options it takes.
+"""The spec of a built-in component: its name, its summary and its options.
 
-One spec a component file. Its config is parsed by it and its page in the reference is generated
-from it, so what the docs say is what the parser does.
+Every component file has one spec. It parses the component's config and generates its reference
+page, so the docs and the parser agree.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ KINDS: Final[dict[str, str]] = {
     "boolean": "true or false",
     "duration": 'a duration such as "100ms", or seconds as a number',
     "size": 'a size such as "1KiB", or bytes as a number',
-    "words": "a list of text, or text with commas; each word is trimmed",
-    "tokens": "a list of text, or text cut at its commas; nothing is trimmed",
+    "words": "a list of text, or text split at commas; each word is trimmed",
+    "tokens": "a list of text, or text split at commas; nothing is trimmed",
     "list": "a list of tables",
-    "texts": "a list of text, or one text; nothing is cut or trimmed",
+    "texts": "a list of text, or one text; nothing is split or trimmed",
     "table": "a table",
     "text table": "a table of text",
 }
@@ -40,7 +40,7 @@ class Option:
 
     @property
     def expects(self) -> str:
-        """What to write, in words."""
+        """The values that the option takes, in words."""
         if self.choices:
             return " or ".join(f'"{choice}"' for choice in self.choices)
         if self.minimum is not None and self.kind in ("integer", "number"):
@@ -50,14 +50,14 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """A built-in component. A config that is plain text fills the option `main`."""
+    """A built-in component. A plain-text config is the value of the option `main`."""
 
     name: str
     role: str
     summary: str
     options: tuple[Option, ...] = ()
     example: str = ""
-    """A node of a manifest, as it would be written there."""
+    """A node in a manifest."""
     main: str | None = None
 
     def option(self, name: str) -> Option | None:

@@ -1,6 +1,6 @@
-"""Files, opened for a component, with the errors a person can act on.
+"""Opens files for components, with errors that say what to do.
 
-What is missing outside is a `MissingError`; nothing here creates folders or guesses another name.
+Raises `MissingError` for a missing file or folder. Never creates folders.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from torvyn.errors import MissingError
 
 
 def open_to_read(spec: Spec, path: str) -> BinaryIO:
-    """The file in bytes, buffered."""
+    """The file as a buffered binary stream."""
     place = os.path.expanduser(path)
     try:
         return open(place, "rb")
     except FileNotFoundError as error:
         raise MissingError(
             "components.file-missing",
-            f"`{spec.name}`: there is no file {path}",
+            f"`{spec.name}`: {path} does not exist",
             hint=_near(place),
         ) from error
     except (OSError, ValueError) as error:
@@ -31,7 +31,7 @@ def open_to_read(spec: Spec, path: str) -> BinaryIO:
 
 
 def open_to_append(spec: Spec, path: str, *, truncate: bool) -> int:
-    """A descriptor that writes at the file's end."""
+    """A file descriptor that appends."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_CLOEXEC", 0)
     place = os.path.expanduser(path)
     try:
@@ -40,7 +40,7 @@ def open_to_append(spec: Spec, path: str, *, truncate: bool) -> int:
         folder = os.path.dirname(place) or "."
         raise MissingError(
             "components.file-missing",
-            f"`{spec.name}`: cannot write {path}: there is no folder {folder}",
+            f"`{spec.name}`: cannot write {path}: the folder {folder} does not exist",
             hint=f"create it: mkdir -p {folder}",
         ) from error
     except (OSError, ValueError) as error:
@@ -54,11 +54,11 @@ def _near(place: str) -> str | None:
     try:
         names = os.listdir(folder or ".")
     except OSError:
-        return f"there is no folder {folder} either"
+        return f"the folder {folder} does not exist either"
     near = difflib.get_close_matches(name, names, n=1)
     if near:
         return f"did you mean {os.path.join(folder, near[0])}?"
-    return None if os.path.isabs(place) else f"a relative path starts from {os.getcwd()}"
+    return None if os.path.isabs(place) else f"relative paths start from {os.getcwd()}"
 
 
 def _reason(error: OSError | ValueError) -> str:

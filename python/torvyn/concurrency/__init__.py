@@ -1,7 +1,11 @@
-"""Event loops and what crosses them: shared by flows, engines and clients.
+"""Event loops, threads, and what crosses between them.
 
-background   the loop on a thread of its own       handover   from a loop to a reader elsewhere
-connections  HTTP connections, a pool for a loop   closing    what is used in a `with` block
-asyncio_only refuses the loops of other libraries  process_exit what daemon threads get at the end
-reading      a loop's items, read by `for`
+background_loop   an event loop on a daemon thread, one per process
+sync_reader       reads an async stream of another thread's loop, with `for` or by polling
+connection_pool   HTTP connections, one pool per loop
+context_managers  `with` and `async with` for objects that have `close`
+require_asyncio   rejects event loops that are not asyncio's
+process_exit      the end of the process, as daemon threads see it
+signals           handlers for SIGINT and SIGTERM
+thread_switching  how soon a waiting thread gets the interpreter
 """

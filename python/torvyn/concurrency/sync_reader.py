@@ -1,21 +1,29 @@
-"""What a loop makes, read by `for` on another thread; and coroutines waited for from there."""
+"""Reads an async stream that runs on another thread's loop, and waits for its coroutines.
+
+The loop reads ahead into a buffer of at most `BUFFER` items and pauses when it is full. The reader
+takes items without a lock and is woken once per batch, so a fast stream costs few wake-ups.
+"""
 
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine
+from functools import partial
 from queue import SimpleQueue
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Final, Generic, Self, TypeVar
 
-from torvyn.concurrency.handover import BUFFER, Handover
 from torvyn.concurrency.process_exit import wait_if_abandoned
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+Pending = TypeVar("Pending")
+BUFFER: Final = 256
+_EMPTY: Final = object()
 
 
 def wait_for(coroutine: Coroutine[Any, Any, Result], loop: asyncio.AbstractEventLoop) -> Result:
-    """What the coroutine gives on the loop. Who stops waiting, cancels it."""
+    """Runs the coroutine on the loop and returns its result. An exception here cancels it."""
     future = asyncio.run_coroutine_threadsafe(coroutine, loop)
     try:
         return future.result()
@@ -25,57 +33,131 @@ def wait_for(coroutine: Coroutine[Any, Any, Result], loop: asyncio.AbstractEvent
         raise
 
 
-class Reading(Generic[Item]):
-    """An iterator over what `items` gives on the loop. `let_go` is called, from any thread, when
-    nobody reads it any more; it has to end `items`."""
+class SyncReader(Generic[Item]):
+    """One stream, one reader: iterate over it, or call `poll` where the reader must not block.
+
+    The stream starts with the first read. `abort` is called, from any thread, when the reader is
+    closed or dropped before the end; it must end the stream. `wake` is called on the loop's thread
+    when there is something to read after `poll` found nothing.
+    """
 
     def __init__(
         self,
-        items: AsyncIterator[Item],
+        stream: AsyncIterator[Item],
         loop: asyncio.AbstractEventLoop,
-        let_go: Callable[[], None],
+        abort: Callable[[], Any],
+        wake: Callable[[], Any] | None = None,
     ) -> None:
-        self._items = items
-        self._let_go = let_go
-        self._is_begun = False
-        self._signal: SimpleQueue[None] = SimpleQueue()
-        signal = self._signal
-        self._handover: Handover[Item] = Handover(loop, lambda: signal.put(None))
+        self._stream = stream
+        self._abort = abort
+        self._is_started = False
+        self._ready: SimpleQueue[None] = SimpleQueue()
+        self._buffer: _Buffer[Item] = _Buffer(loop, wake or partial(self._ready.put, None))
 
     def __iter__(self) -> Self:
         return self
 
     def __next__(self) -> Item:
-        handover = self._handover
-        while not handover.items:
-            if not self._is_begun:
-                self._is_begun = True
-                handover.begin(self._items, _same)
-            if handover.is_over and not handover.items:
-                self._raise_end()
-            if handover.want():
-                self._signal.get()
-        item = handover.items.popleft()
-        if handover.is_room_wanted and len(handover.items) <= BUFFER // 2:
-            handover.make_room()
+        try:
+            while (item := self.poll(_EMPTY)) is _EMPTY:
+                self._ready.get()
+        except BaseException:
+            wait_if_abandoned()
+            raise
+        if item is None:
+            raise StopIteration
+        return item  # type: ignore[return-value]
+
+    def poll(self, pending: Pending) -> Item | Pending | None:
+        """The next item, `pending` while there is none, and None after the last one. Raises the
+        stream's error once."""
+        buffer = self._buffer
+        try:
+            item = buffer.items.popleft()
+        except IndexError:
+            if not self._is_started:
+                self._is_started = True
+                buffer.start(self._stream)
+            if not buffer.is_readable():
+                return pending
+            if not buffer.items:
+                buffer.raise_error()
+                return None
+            item = buffer.items.popleft()
+        if buffer.is_paused and len(buffer.items) <= BUFFER // 2:
+            buffer.resume()
         return item
 
     def close(self) -> None:
-        """Ends it, from any thread. What has not been read is dropped."""
-        if not self._handover.is_over:
-            self._let_go()
-        self._handover.close()
+        """Ends the stream, from any thread, and drops what has not been read."""
+        if not self._buffer.is_done:
+            self._abort()
+        self._buffer.close()
 
     def __del__(self) -> None:
         self.close()
 
-    def _raise_end(self) -> None:
-        error, self._handover.error = self._handover.error, None
+
+class _Buffer(Generic[Item]):
+    """What the loop and the reader share. The loop's task refers to it and not to the reader, so
+    that a dropped reader is collected and ends the stream."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, wake: Callable[[], Any]) -> None:
+        self.items: deque[Item] = deque()
+        self.is_done = False
+        self.error: BaseException | None = None
+        self.is_paused = False
+        self._loop = loop
+        self._wake = wake
+        self._is_wake_due = False
+        self._is_closed = False
+        self._resumed = asyncio.Event()
+
+    def start(self, stream: AsyncIterator[Item]) -> None:
+        self._loop.call_soon_threadsafe(self._loop.create_task, self._fill(stream))
+
+    def is_readable(self) -> bool:
+        """False: nothing to read yet, and the loop calls `wake` when there is."""
+        self._is_wake_due = True
+        return bool(self.items) or self.is_done
+
+    def raise_error(self) -> None:
+        error, self.error = self.error, None
         if error is not None:
-            wait_if_abandoned()
             raise error
-        raise StopIteration
 
+    def resume(self) -> None:
+        self.is_paused = False
+        self._loop.call_soon_threadsafe(self._resumed.set)
 
-def _same(item: Item | None) -> Item | None:
-    return item
+    def close(self) -> None:
+        self._is_closed = True
+        self.items.clear()
+        if not self.is_done and not self._loop.is_closed():
+            self.resume()
+
+    async def _fill(self, stream: AsyncIterator[Item]) -> None:
+        items = self.items
+        try:
+            async for item in stream:
+                items.append(item)
+                if self._is_wake_due:
+                    self._notify()
+                if len(items) >= BUFFER:
+                    await self._wait_until_half_empty()
+        except BaseException as error:
+            self.error = error
+        finally:
+            self.is_done = True
+            self._notify()
+
+    def _notify(self) -> None:
+        self._is_wake_due = False
+        self._wake()
+
+    async def _wait_until_half_empty(self) -> None:
+        while len(self.items) > BUFFER // 2 and not self._is_closed:
+            self._resumed.clear()
+            self.is_paused = True
+            if len(self.items) > BUFFER // 2 and not self._is_closed:
+                await self._resumed.wait()

@@ -1,14 +1,23 @@
-"""The contract: what a component is, what flows through it and what it may answer.
+"""The contract: what a component is, what flows through it, and what it may return.
+
+element        the element and its context
+roles          the six base classes
+functions      functions as components
+verdict        a filter's decisions
+signals        return values that are not data
+request_roles  the source of a request and the processor that answers it
+options        the options of flows, nodes and edges, as types
+units          durations and sizes
+inspection     reads users' objects safely
 
 Pure data and base classes, no I/O. Nothing here needs the native module, because the same files run
-inside a WebAssembly guest. Every other room builds on this one; this one imports only
-`torvyn.errors`.
+inside a WebAssembly guest. Every other package builds on this one; it imports only `torvyn.errors`.
 """
 
 from torvyn.contract.element import Context, Element, Output
 from torvyn.contract.functions import (
+    ComponentLike,
     Items,
-    Stage,
     StreamFunction,
     aggregator,
     as_component,
@@ -59,6 +68,7 @@ __all__ = [
     "Aggregator",
     "Backpressure",
     "Component",
+    "ComponentLike",
     "Context",
     "EdgeOptions",
     "Element",
@@ -87,7 +97,6 @@ __all__ = [
     "Signal",
     "Sink",
     "Source",
-    "Stage",
     "StreamFunction",
     "Verdict",
     "aggregator",

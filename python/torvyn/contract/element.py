@@ -1,8 +1,7 @@
-"""The element: one token, one reading, one sentence on its way through a flow.
+"""The element: one item of data in a flow, such as a token or a sentence.
 
-The native `Element` is the one a running flow hands out. The class below it is the same thing in
-Python for places without the native module, such as a WebAssembly guest; one test suite runs over
-both.
+A running flow uses the native `Element`. The class below is the same in Python, for places without
+the native module, such as a WebAssembly guest. One test suite covers both.
 """
 
 from __future__ import annotations
@@ -16,22 +15,22 @@ from torvyn.errors import InvalidInput
 
 TEXT = "text/plain; charset=utf-8"
 BINARY = "application/octet-stream"
-LONGEST_CONTENT_TYPE = 256
+MAX_CONTENT_TYPE_BYTES = 256
 
 _NO_ATTRIBUTES: Mapping[str, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What all elements of one flow share."""
+    """What all elements of a flow share."""
 
     flow_id: str
     flow_name: str
     trace_id: str
     deadline_ns: int | None = None
-    """Monotonic time at which the flow is cut, or None."""
+    """The monotonic time at which the flow is cancelled, or None."""
     request_id: str | None = None
-    """Of the request that the flow works for, when it serves one."""
+    """The id of the request that the flow answers, if any."""
     redact: Callable[[str], str] | None = field(default=None, compare=False, repr=False)
     """Removes the secrets of the flow's configuration from a text; None if it has none."""
 
@@ -42,7 +41,7 @@ class Context:
 
 
 class Output:
-    """What a component emits when text or bytes alone do not say enough."""
+    """An emission with a content type or attributes."""
 
     __slots__ = ("attributes", "content_type", "data", "keep")
 
@@ -58,14 +57,14 @@ class Output:
         self.content_type = content_type
         self.attributes = attributes
         self.keep = keep
-        """An interrupt drops what waits downstream, but not this."""
+        """Whether the element survives an interrupt, which drops waiting elements."""
 
     def __repr__(self) -> str:
         return f"Output({self.data!r})"
 
 
 class Element:
-    """`Element` in Python. Frozen; owns its data."""
+    """`Element` in Python. Immutable; owns its data."""
 
     if not TYPE_CHECKING:
         __slots__ = ("_data", "attributes", "content_type", "context", "sequence", "timestamp_ns")
@@ -80,29 +79,31 @@ class Element:
         context: Context | None = None,
     ) -> None:
         if not isinstance(data, (str, bytes)):
-            raise TypeError(f"an element's data is str or bytes, not {type(data).__name__}")
+            raise TypeError(
+                f"the data of an element must be str or bytes, not {type(data).__name__}"
+            )
         length = len((content_type or "").encode())
-        if length > LONGEST_CONTENT_TYPE:
-            most = f"a content type is at most {LONGEST_CONTENT_TYPE} bytes long"
-            raise ValueError(f"{most}, not {length}")
-        put = object.__setattr__
-        put(self, "_data", data)
-        put(self, "sequence", sequence)
-        put(self, "timestamp_ns", timestamp_ns)
-        put(self, "content_type", content_type or (TEXT if isinstance(data, str) else BINARY))
-        put(
+        if length > MAX_CONTENT_TYPE_BYTES:
+            limit = f"a content type may have at most {MAX_CONTENT_TYPE_BYTES} bytes"
+            raise ValueError(f"{limit}, not {length}")
+        set_slot = object.__setattr__
+        set_slot(self, "_data", data)
+        set_slot(self, "sequence", sequence)
+        set_slot(self, "timestamp_ns", timestamp_ns)
+        set_slot(self, "content_type", content_type or (TEXT if isinstance(data, str) else BINARY))
+        set_slot(
             self,
             "attributes",
             MappingProxyType(dict(attributes)) if attributes else _NO_ATTRIBUTES,
         )
-        put(self, "context", context)
+        set_slot(self, "context", context)
 
     def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"an element is frozen: `{name}` cannot be set")
+        raise AttributeError(f"an element is immutable: cannot set `{name}`")
 
     @property
     def text(self) -> str:
-        """The payload as text; raises `InvalidInput` when it is not UTF-8."""
+        """The payload as text; raises `InvalidInput` if it is not UTF-8."""
         if isinstance(self._data, str):
             return self._data
         try:
@@ -111,12 +112,12 @@ class Element:
             raise InvalidInput(f"the payload is not UTF-8: {error.reason}") from error
 
     def text_lossy(self) -> str:
-        """The payload as text, bad bytes replaced by U+FFFD."""
+        """The payload as text; invalid bytes become U+FFFD."""
         return self._data if isinstance(self._data, str) else self._data.decode(errors="replace")
 
     @property
     def data(self) -> memoryview:
-        """The payload as a read-only view of bytes."""
+        """The payload as a read-only view of its bytes."""
         return memoryview(self._data.encode() if isinstance(self._data, str) else self._data)
 
     def __len__(self) -> int:
@@ -125,7 +126,7 @@ class Element:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, PureElement):
             return NotImplemented
-        return self._facts() == other._facts()
+        return self._fields() == other._fields()
 
     def __hash__(self) -> int:
         return hash((bytes(self.data), self.sequence))
@@ -146,7 +147,7 @@ class Element:
     def __repr__(self) -> str:
         return f"Element({self._data!r}, sequence={self.sequence})"
 
-    def _facts(self) -> tuple[object, ...]:
+    def _fields(self) -> tuple[object, ...]:
         return (
             bytes(self.data),
             self.sequence,
@@ -156,7 +157,7 @@ class Element:
         )
 
     if TYPE_CHECKING:
-        # Slots at run time. Declared as properties, so that an assignment is reported.
+        # Slots at run time; declared as properties so that type checkers reject assignments.
         _data: str | bytes
 
         @property
@@ -179,5 +180,5 @@ if not TYPE_CHECKING:
     except ImportError:
         pass
     else:
-        # Pickle finds a class by its name, and `Element` is the native one here.
+        # Pickle finds a class by name, and `Element` is the native class here.
         PureElement.__name__ = PureElement.__qualname__ = "PureElement"

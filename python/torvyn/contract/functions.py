@@ -1,4 +1,4 @@
-"""Plain functions as components, so that a small step needs no class.
+"""Functions as components, so that a small step needs no class.
 
 torvyn.Flow(torvyn.source(["a", "b"]), torvyn.filter(lambda e: e.text != "a"))
 """
@@ -17,7 +17,7 @@ from collections.abc import (
 from typing import Any, TypeAlias
 
 from torvyn.contract.element import Element
-from torvyn.contract.inspection import class_name, describe, is_class, shown
+from torvyn.contract.inspection import class_name, describe_error, is_class, safe_repr
 from torvyn.contract.roles import (
     Aggregator,
     Component,
@@ -41,12 +41,14 @@ StreamFunction: TypeAlias = (
     Callable[[Iterator[Element]], Iterable[Emission | End]]
     | Callable[[AsyncIterator[Element]], AsyncIterable[Emission | End]]
 )
-Stage: TypeAlias = Component | type[Component] | Items | Callable[[], Items] | StreamFunction
-"""What `Flow` makes a node of."""
+ComponentLike: TypeAlias = (
+    Component | type[Component] | Items | Callable[[], Items] | StreamFunction
+)
+"""Whatever `Flow` accepts as a node."""
 
 
 class IterableSource(Source):
-    """A source over anything that can be iterated, or over a function that makes such a thing."""
+    """A source from an iterable, or from a function that returns one."""
 
     def __init__(self, items: Any) -> None:
         super().__init__()
@@ -58,7 +60,7 @@ class IterableSource(Source):
 
 
 class AsyncIterableSource(Source):
-    """The same over an async iterable, or an async generator function; `__aiter__` tells."""
+    """A source from an async iterable, or from an async generator function."""
 
     def __init__(self, items: Any) -> None:
         super().__init__()
@@ -108,8 +110,8 @@ class FunctionSink(Sink):
         self.push = function  # type: ignore[method-assign]
 
 
-class StreamStage(Processor):
-    """`def node(stream): for x in stream: yield y`, sync (on a thread) or async (on the loop)."""
+class StreamProcessor(Processor):
+    """A generator function over the stream: sync (runs on a thread) or async (on the loop)."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__()
@@ -118,7 +120,7 @@ class StreamStage(Processor):
 
 
 def source(items: Items | Callable[[], Items]) -> Source:
-    """A source from an iterable, an async iterable, or a function that makes one."""
+    """A source from an iterable, an async iterable, or a function that returns one."""
     if not (callable(items) or isinstance(items, (Iterable, AsyncIterable))):
         raise _wrong("source", "an iterable, an async iterable or a generator function", items)
     return _iterable_source(items)
@@ -159,22 +161,22 @@ def sink(function: Callable[[Element], PushResult | Awaitable[PushResult]]) -> S
 def stream(function: StreamFunction) -> Processor:
     """A processor from a generator over the stream.
 
-    `async def node(stream): async for x in stream: yield y`, or the same without `async`. An `End`
-    that it yields is its last word, and how the stream ends for those after it.
+    `async def node(stream): async for x in stream: yield y`, or the same without `async`. If it
+    yields an `End`, the stream ends there for the nodes after it.
     """
     if not (inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function)):
         raise _wrong("stream", "a generator function that takes the stream", function)
-    return StreamStage(function)
+    return StreamProcessor(function)
 
 
-def as_component(thing: Stage) -> Component:
-    """What a flow makes of a node that was given to it as an object: see `Flow`."""
+def as_component(thing: ComponentLike) -> Component:
+    """The component for an object that was passed to `Flow` as a node."""
     try:
         return _as_component(thing)
     except (ContractError, KeyboardInterrupt):
         raise
     except BaseException as error:
-        message = f"an object of type {class_name(thing)} cannot be looked at: {describe(error)}"
+        message = f"cannot inspect an object of type {class_name(thing)}: {describe_error(error)}"
         raise ContractError("contract.not-a-component", message) from error
 
 
@@ -182,23 +184,23 @@ def _as_component(thing: Any) -> Component:
     if isinstance(thing, Component):
         return thing
     if is_class(thing) and issubclass(thing, Component):
-        return _made(thing)
+        return _instantiate(thing)
     if type(thing) is list:
         return IterableSource(thing)
-    takes_stream = _takes_one(thing)
+    takes_stream = _takes_argument(thing)
     if inspect.isasyncgenfunction(thing) or inspect.isgeneratorfunction(thing):
-        return StreamStage(thing) if takes_stream else _iterable_source(thing)
+        return StreamProcessor(thing) if takes_stream else _iterable_source(thing)
     if isinstance(thing, (AsyncIterable, Iterable)) and not isinstance(thing, (str, bytes)):
         return _iterable_source(thing)
     raise ContractError(
         "contract.not-a-component",
-        f"{shown(thing)} is not a component",
-        hint="give a role class or instance, an iterable, a generator function, or wrap a plain "
-        "function with torvyn.filter, torvyn.processor or torvyn.sink",
+        f"{safe_repr(thing)} is not a component",
+        hint="pass a component, its class, an iterable or a generator function, or wrap a plain "
+        "function in torvyn.filter, torvyn.processor or torvyn.sink",
     )
 
 
-def _made(cls: type[Component]) -> Component:
+def _instantiate(cls: type[Component]) -> Component:
     try:
         return cls()
     except KeyboardInterrupt:
@@ -206,25 +208,25 @@ def _made(cls: type[Component]) -> Component:
     except BaseException as error:
         raise ContractError(
             "contract.not-a-component",
-            f"`{class_name(cls)}` cannot be made: {describe(error)}",
-            hint="`__init__` must work without arguments; else give an object",
+            f"cannot create `{class_name(cls)}`: {describe_error(error)}",
+            hint="`__init__` must work without arguments, or pass an instance",
         ) from error
 
 
-def _takes_one(thing: Any) -> bool:
+def _takes_argument(thing: Any) -> bool:
     if not inspect.isfunction(thing):
         return False
     return bool(inspect.signature(thing).parameters)
 
 
-def _callable(what: str, function: Any) -> Callable[..., Any]:
+def _callable(name: str, function: Any) -> Callable[..., Any]:
     if not callable(function):
-        raise _wrong(what, "a function", function)
+        raise _wrong(name, "a function", function)
     return function  # type: ignore[no-any-return]
 
 
-def _wrong(what: str, expected: str, got: Any) -> ContractError:
+def _wrong(name: str, expected: str, got: Any) -> ContractError:
     return ContractError(
         "contract.not-a-component",
-        f"torvyn.{what} takes {expected}, not {type(got).__name__}",
+        f"torvyn.{name} takes {expected}, not {type(got).__name__}",
     )

@@ -1,9 +1,8 @@
-"""Probe: the one way in which torvyn looks at objects that users made.
+"""Reads users' objects safely. Torvyn inspects components only through this module.
 
-A property may raise, `__getattr__` may raise for names that it does not know, `__class__` may lie,
-a metaclass may have a `__name__` of its own, and the text of an exception may fail. Whatever goes
-wrong here is the component's fault: it becomes a `ContractError` that says what was read, and the
-caller adds the node.
+A property or `__getattr__` may raise, `__class__` may lie, a metaclass may define `__name__`, and
+`str()` of an exception may fail. Any such failure becomes a `ContractError` that says what was
+read; the caller adds the node.
 """
 
 from __future__ import annotations
@@ -21,42 +20,42 @@ _vars_of: Final[Any] = type.__dict__["__dict__"].__get__
 
 
 _REQUIRED: Final = object()
-"""The default of an attribute that must be there."""
+"""The default for a required attribute."""
 _ABSENT: Final = object()
 
 
 def is_class(thing: object) -> TypeGuard[type[Any]]:
-    """Whether it is a class. `isinstance` would read `__class__`, which may be the user's."""
+    """Whether it is a class. `isinstance` would read `__class__`, which users can override."""
     return issubclass(type(thing), type)
 
 
-def is_a(thing: object, kind: type[_Kind]) -> TypeGuard[_Kind]:
-    """Whether its class is `kind` or derived from it, whatever `__class__` says."""
+def is_instance(thing: object, kind: type[_Kind]) -> TypeGuard[_Kind]:
+    """`isinstance` that ignores `__class__`."""
     return issubclass(type(thing), kind)
 
 
 def class_name(thing: object) -> str:
-    """The name of a class or of an object's class, whatever its metaclass says."""
+    """The name of a class or of an object's class; ignores the metaclass."""
     name: str = _NAME.__get__(thing if is_class(thing) else type(thing))
     return name
 
 
-def text_of(error: object) -> str:
-    """`str(error)`, which may be a method of the user's that fails."""
+def safe_str(error: object) -> str:
+    """`str(error)`, or a note that `__str__` failed."""
     try:
         return str(error)
     except Exception as second:
-        return f"<its text cannot be read: __str__ raised {class_name(second)}>"
+        return f"<no text: __str__ raised {class_name(second)}>"
 
 
-def describe(error: BaseException) -> str:
-    """`ValueError: not a number`, or the class alone when there is no text."""
-    text = text_of(error)
+def describe_error(error: BaseException) -> str:
+    """`ValueError: not a number`, or only the class if it has no text."""
+    text = safe_str(error)
     return f"{class_name(error)}: {text}" if text else class_name(error)
 
 
-def shown(thing: object) -> str:
-    """Its `repr`, or its type when that fails."""
+def safe_repr(thing: object) -> str:
+    """Its `repr`, shortened; its type if `repr` fails."""
     try:
         text = repr(thing)
     except Exception:
@@ -64,34 +63,34 @@ def shown(thing: object) -> str:
     return text if len(text) <= 200 else f"{text[:200]}..."
 
 
-def module_of(cls: type[Any]) -> Any:
+def module_name(cls: type[Any]) -> Any:
     """The name of the module that defines a class."""
     return _vars_of(cls).get("__module__")
 
 
-def static(cls: type[Any], name: str, default: Any = None) -> Any:
-    """An attribute as it was written in a class or one of its bases; no code of theirs runs."""
+def class_attribute(cls: type[Any], name: str, default: Any = None) -> Any:
+    """An attribute of a class or its bases, without running descriptors."""
     for base in _mro_of(cls):
-        space = _vars_of(base)
-        if name in space:
-            return space[name]
+        namespace = _vars_of(base)
+        if name in namespace:
+            return namespace[name]
     return default
 
 
 def defines(thing: object, name: str) -> bool:
-    """Whether its class, or one of its bases, has an attribute of that name."""
-    return static(thing if is_class(thing) else type(thing), name, _ABSENT) is not _ABSENT
+    """Whether its class or one of its bases has the attribute."""
+    return class_attribute(thing if is_class(thing) else type(thing), name, _ABSENT) is not _ABSENT
 
 
-def has(thing: object, name: str) -> bool:
-    return read(thing, name, _ABSENT) is not _ABSENT
+def has_attribute(thing: object, name: str) -> bool:
+    return read_attribute(thing, name, _ABSENT) is not _ABSENT
 
 
-def read(thing: object, name: str, default: Any = _REQUIRED) -> Any:
-    """An attribute of a component; raises `ContractError` when its own code raises."""
+def read_attribute(thing: object, name: str, default: Any = _REQUIRED) -> Any:
+    """An attribute of a component; raises `ContractError` if the component's code raises."""
     try:
         if default is not _REQUIRED:
-            # Python raises nothing for a plain object without the attribute, which is the rule.
+            # The common case: no exception for a plain object without the attribute.
             value = getattr(thing, name, _ABSENT)
             if value is not _ABSENT:
                 return value
@@ -110,57 +109,59 @@ def read(thing: object, name: str, default: Any = _REQUIRED) -> Any:
 
 
 def _unreadable(thing: object, name: str, error: BaseException, is_defined: bool) -> ContractError:
-    hint = f"`{name}` is read when the flow is linked or starts; it must not raise"
+    hint = f"torvyn reads `{name}` when it links or starts the flow; it must not raise"
     if not is_defined:
-        hint = "`__getattr__` must raise AttributeError for names that it does not know"
-    message = f"reading `{name}` of `{class_name(thing)}` raised {describe(error)}"
+        hint = "`__getattr__` must raise AttributeError for unknown names"
+    message = f"reading `{name}` of `{class_name(thing)}` raised {describe_error(error)}"
     return ContractError("contract.bad-attribute", message, hint=hint)
 
 
-def text_attribute(component: object, name: str) -> str | None:
-    """An attribute that is a str, or None when nothing is set."""
-    value = read(component, name, None)
+def read_text_attribute(component: object, name: str) -> str | None:
+    """An attribute that must be a str or None."""
+    value = read_attribute(component, name, None)
     if value is None or type(value) is str:
         return value
-    message = f"`{name}` of `{class_name(component)}` is {_shown(value)}, not a str"
+    message = f"`{name}` of `{class_name(component)}` must be a str, not {_type_phrase(value)}"
     raise ContractError("contract.bad-attribute", message)
 
 
-def method_of(component: object, name: str) -> Any:
-    """A bound method; raises `ContractError` when there is something else under its name."""
-    method = read(component, name)
+def bound_method(component: object, name: str) -> Any:
+    """A bound method; raises `ContractError` if the attribute is not callable."""
+    method = read_attribute(component, name)
     if not callable(method):
-        message = f"`{name}` of `{class_name(component)}` is {_shown(method)}, not a method"
+        message = (
+            f"`{name}` of `{class_name(component)}` must be a method, not {_type_phrase(method)}"
+        )
         raise ContractError("contract.bad-attribute", message)
     return method
 
 
 def iterator_of(component: object) -> Any:
-    """What `__iter__` of a source gives; raises `ContractError` when that is no iterator."""
-    made = method_of(component, "__iter__")()
-    if not defines(made, "__next__"):
-        hint = "write `yield` in `__iter__`, or return `iter(...)` of what you have"
-        raise _no_iterator("__iter__", "an iterator", made, hint)
-    return made
+    """What `__iter__` of a source returns; raises `ContractError` if it is not an iterator."""
+    iterator = bound_method(component, "__iter__")()
+    if not defines(iterator, "__next__"):
+        hint = "use `yield` in `__iter__`, or return `iter(...)`"
+        raise _not_an_iterator("__iter__", "an iterator", iterator, hint)
+    return iterator
 
 
 def async_iterator_of(component: object) -> Any:
     """The same for `__aiter__`."""
-    made = method_of(component, "__aiter__")()
-    if not defines(made, "__anext__"):
-        if inspect.iscoroutine(made):
-            made.close()
+    iterator = bound_method(component, "__aiter__")()
+    if not defines(iterator, "__anext__"):
+        if inspect.iscoroutine(iterator):
+            iterator.close()
         hint = "make `__aiter__` an `async def` with `yield`"
-        raise _no_iterator("__aiter__", "an async iterator", made, hint)
-    return made
+        raise _not_an_iterator("__aiter__", "an async iterator", iterator, hint)
+    return iterator
 
 
-def _no_iterator(method: str, expected: str, made: object, hint: str) -> ContractError:
-    message = f"`{method}` returned {_shown(made)}, expected {expected}"
+def _not_an_iterator(method: str, expected: str, value: object, hint: str) -> ContractError:
+    message = f"`{method}` returned {_type_phrase(value)}, expected {expected}"
     return ContractError("contract.wrong-result", message, hint=hint)
 
 
-def _shown(thing: object) -> str:
+def _type_phrase(thing: object) -> str:
     return "None" if thing is None else _article(class_name(thing))
 
 
@@ -168,16 +169,16 @@ def _article(name: str) -> str:
     return f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {name}"
 
 
-def attach(component: object, node: object) -> None:
-    """Sets the running node of a component, also of one that does not let itself be changed."""
+def set_node(component: object, node: object) -> None:
+    """Sets the running node of a component, even if its `__setattr__` raises."""
     try:
         component._node = node  # type: ignore[attr-defined]
     except Exception:
         object.__setattr__(component, "_node", node)
 
 
-def attach_context(component: object, context: object) -> None:
-    """The same for what all elements of the flow share."""
+def set_context(component: object, context: object) -> None:
+    """Sets the context of a component, in the same way."""
     try:
         component._context = context  # type: ignore[attr-defined]
     except Exception:

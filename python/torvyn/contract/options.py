@@ -1,7 +1,7 @@
-"""Options: the words that a flow, a node and an edge may be given, as types.
+"""The options of flows, nodes and edges, as types.
 
-A type checker reports a misspelt word or key where it is written; `link` reports it again when the
-flow is linked. The manifest accepts the same words: a test compares the two.
+A type checker reports a misspelt value or key in the source; `link` reports it again. The manifest
+accepts the same values: a test compares the two.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ Backpressure: TypeAlias = Literal["block", "drop-oldest", "drop-newest", "error"
 RunMode: TypeAlias = Literal["inline", "async", "thread"]
 PolicyName: TypeAlias = Literal["fail-fast", "skip", "retry", "dead-letter"]
 LastResort: TypeAlias = Literal["fail-fast", "skip", "dead-letter"]
-"""What may follow the last retry."""
+"""The policies that may follow the last retry."""
 
 
 class PolicyOptions(TypedDict, total=False):
@@ -25,14 +25,14 @@ class PolicyOptions(TypedDict, total=False):
     backoff: str | float
     then: LastResort
     to: str
-    """Where dead letters go: `"node"`, `"node:port"` or a file."""
+    """The target of dead letters: `"node"`, `"node:port"` or a file."""
 
 
 OnError: TypeAlias = PolicyName | PolicyOptions
 
 
 class NodeOptions(TypedDict, total=False):
-    """The keywords of `Flow.add`: those of `[flow.N.nodes.X]`."""
+    """The keywords of `Flow.add`, which are those of `[flow.N.nodes.X]`."""
 
     interface: str | None
     config: str | Mapping[str, Any] | Sequence[Any] | None
@@ -49,7 +49,7 @@ class NodeOptions(TypedDict, total=False):
 
 
 class EdgeOptions(TypedDict, total=False):
-    """The keywords of `Flow.connect`: those of `[[flow.N.edges]]`."""
+    """The keywords of `Flow.connect`, which are those of `[[flow.N.edges]]`."""
 
     queue_depth: int | None
     queue_bytes: int | None

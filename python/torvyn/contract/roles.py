@@ -1,8 +1,8 @@
-"""Roles: the six kinds of component, and what each is asked.
+"""Roles: the six kinds of component.
 
-A component subclasses one role and overrides its method, sync or `async def`. The reactor fetches
-the bound methods once, when the flow starts. `init` is called before the first element and
-`teardown` after the last, whatever happened.
+A component subclasses one role and overrides its method, sync or `async def`. The reactor reads the
+bound methods once, when the flow starts. It calls `init` before the first element and `teardown`
+after the last, however the flow ends.
 """
 
 from __future__ import annotations
@@ -15,13 +15,12 @@ from torvyn.contract.options import RunMode
 from torvyn.contract.signals import End, Pending, Signal
 from torvyn.contract.verdict import Verdict
 
-# What a method may answer. Not `Any`: a type checker then reports what the reactor would refuse. A
-# coroutine answers the same, awaited.
+# What a method may return. Not `Any`, so that a type checker reports what the reactor would reject.
 Emission: TypeAlias = str | bytes | Output | Element
 Item: TypeAlias = Emission | Pending | End
-"""What a source may be iterated for."""
+"""What iterating a source may yield."""
 Emissions: TypeAlias = Emission | Sequence[Emission] | Iterator[Emission | None] | None
-"""None, one, or many: a list, a tuple or a generator, in which None stands for nothing."""
+"""None, one, or many: a list, a tuple or a generator, which may yield None for nothing."""
 PullResult: TypeAlias = Item | None
 FilterResult: TypeAlias = bool | Verdict
 RouteResult: TypeAlias = Iterable[str] | None
@@ -34,53 +33,52 @@ class Component:
     role: ClassVar[str] = ""
     interface: ClassVar[str] = ""
     unit: str | None = None
-    """What the outputs are called in summaries; for a sink, what it receives."""
+    """The plural noun for the outputs in summaries; for a sink, for its inputs."""
     run: RunMode | None = None
-    """`inline`, `async` or `thread`; found from the methods when None."""
+    """`inline`, `async` or `thread`; None: determined by the methods."""
     config: Any = ""
 
     _node: Any = None
     """The running node, set by the reactor while the flow runs."""
     _context: Context | None = None
-    """What all elements of the flow share, set by the reactor before the first of them."""
+    """What all elements of the flow share, set by the reactor before the first element."""
 
     def __init__(self, config: Any = "") -> None:
         self.config = config
 
     def init(self, config: str) -> Awaitable[None] | None:
-        """Called when the flow starts, with the node's config (a table arrives as JSON)."""
+        """Called when the flow starts, with the node's config (a table as JSON text)."""
 
     def teardown(self) -> Awaitable[None] | None:
-        """Called when the flow has ended, in whatever way."""
+        """Called after the flow has ended, however it ended."""
 
 
 class Source(Component):
-    """Makes elements: by `pull`, or by `__iter__` / `__aiter__`."""
+    """Produces elements, with `pull` or with `__iter__` / `__aiter__`."""
 
     role = "source"
     interface = "torvyn:streaming/source"
 
     def pull(self) -> PullResult | Awaitable[PullResult]:
-        """The next element; `None` or `End` when there is none left; `PENDING` when there is none
-        yet."""
+        """Returns the next element, `None` or `End` at the end, or `PENDING` if none is ready."""
         raise NotImplementedError(f"{type(self).__name__} has neither `pull` nor `__iter__`")
 
     def notify_backpressure(self, signal: Signal) -> Awaitable[None] | None:
-        """Told once when the flow stops taking (`PAUSE`) and once when it takes again (`READY`)."""
+        """Called once when the flow stops pulling (`PAUSE`) and once when it resumes (`READY`)."""
 
     def wake(self) -> None:
-        """Ask to be pulled again after `PENDING`. May be called from any thread."""
+        """Requests another `pull` after `PENDING`. May be called from any thread."""
         if self._node is not None:
             self._node.wake()
 
     def interrupt(self) -> None:
-        """Drop what waits downstream of this source, except elements sent with `keep=True`."""
+        """Drops the elements waiting downstream, except those sent with `keep=True`."""
         if self._node is not None:
             self._node.interrupt()
 
 
 class Processor(Component):
-    """Turns an element into none, one or many."""
+    """Turns an element into zero, one or many."""
 
     role = "processor"
     interface = "torvyn:streaming/processor"
@@ -91,11 +89,11 @@ class Processor(Component):
         raise NotImplementedError
 
     def flush(self) -> Emissions | Awaitable[Emissions]:
-        """What is still to be sent when the input has ended."""
+        """Returns what is left to send when the input has ended."""
 
 
 class Filter(Component):
-    """Judges an element; makes none but what it has kept back."""
+    """Decides about each element; emits only elements that it held."""
 
     role = "filter"
     interface = "torvyn:filtering/filter"
@@ -104,12 +102,12 @@ class Filter(Component):
         raise NotImplementedError
 
     def flush(self) -> Verdict | Emissions | Awaitable[Verdict | Emissions]:
-        """What a filter that keeps text back still has when the input has ended. A
+        """Returns the text that the filter still buffers when the input has ended. A
         `Verdict.block` ends the stream with `content_filter`."""
 
 
 class Router(Component):
-    """Directs an element to the ports it names; to none, and the element is dropped and counted."""
+    """Sends an element to the ports it returns; with none, the element is dropped and counted."""
 
     role = "router"
     interface = "torvyn:filtering/router"
@@ -120,7 +118,7 @@ class Router(Component):
 
 
 class Aggregator(Component):
-    """Takes elements in and now and then gives one out."""
+    """Combines elements into fewer elements."""
 
     role = "aggregator"
     interface = "torvyn:aggregation/aggregator"
@@ -129,26 +127,26 @@ class Aggregator(Component):
         raise NotImplementedError
 
     def flush(self) -> Emissions | Awaitable[Emissions]:
-        """What is left when the input has ended."""
+        """Returns what is left when the input has ended."""
         return []
 
 
 class Sink(Component):
-    """Delivers elements to the world."""
+    """Delivers elements to the outside."""
 
     role = "sink"
     interface = "torvyn:streaming/sink"
 
     def push(self, element: Element) -> PushResult | Awaitable[PushResult]:
-        """Deliver one element. `Signal.PAUSE` stops pushes until `self.resume()`."""
+        """Delivers one element. Returning `Signal.PAUSE` stops pushes until `self.resume()`."""
         raise NotImplementedError
 
     def complete(self, end: End) -> Awaitable[None] | None:
-        """The stream has ended and everything was pushed. Not called when a flow fails or is
-        cancelled."""
+        """Called when the stream has ended and every element was pushed. Not called when the flow
+        fails or is cancelled."""
 
     def resume(self) -> None:
-        """Take elements again after `Signal.PAUSE`. May be called from any thread."""
+        """Accepts elements again after `Signal.PAUSE`. May be called from any thread."""
         if self._node is not None:
             self._node.resume()
 
@@ -175,4 +173,4 @@ OPTIONAL_METHODS: Final[dict[str, tuple[str, ...]]] = {
     "aggregator": ("flush",),
     "sink": ("complete",),
 }
-"""The methods of each role beside its main one and those that all have."""
+"""The methods of each role besides its main one and those that all roles have."""

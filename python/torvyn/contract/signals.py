@@ -1,6 +1,6 @@
-"""Signals: the answers of a component that are not data.
+"""Signals: return values of a component that are not data.
 
-`PENDING` says "nothing yet", `End` says "nothing more", `Signal` says "more, please" or "wait".
+`PENDING` means "nothing yet", `End` means "no more", `Signal` means "ready" or "pause".
 """
 
 from __future__ import annotations
@@ -12,15 +12,14 @@ from typing import Any, Final
 
 
 class Signal(enum.Enum):
-    """Back-pressure, in both directions: what a sink answers and what a source is told."""
+    """Back-pressure: what a sink returns, and what a source receives."""
 
     READY = "ready"
     PAUSE = "pause"
 
 
 class Pending:
-    """A source's "nothing yet": the flow parks until `Source.wake()` is called or `after_s` has
-    passed."""
+    """Nothing yet: the flow waits until `Source.wake()` is called or `after_s` has passed."""
 
     __slots__ = ("after_s",)
 
@@ -28,7 +27,7 @@ class Pending:
         self.after_s = after_s
 
     def after(self, seconds: float) -> Pending:
-        """The same answer with an alarm: the source is asked again after `seconds`."""
+        """The same signal with a timer: the flow pulls again after `seconds`."""
         return Pending(seconds)
 
     def __repr__(self) -> str:
@@ -46,10 +45,10 @@ class End:
     usage: Mapping[str, Any] | None = None
     matched_stop: str | None = None
     reason: str | None = None
-    """Why, in words: the reason a filter gave with `Verdict.block`."""
+    """The reason that a filter gave with `Verdict.block`."""
     side: str | None = None
-    """What was filtered, when an engine's answer ended as `content_filter`: the `prompt`, or the
-    `completion`. None: a filter that no engine knows of."""
+    """Which side was filtered when an engine's answer ended with `content_filter`: `prompt` or
+    `completion`. None outside of an engine's answer."""
 
     def to_dict(self) -> dict[str, Any]:
         return {key: value for key, value in asdict(self).items() if value is not None}

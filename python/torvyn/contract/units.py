@@ -1,7 +1,7 @@
-"""Units: durations and sizes as people write them, `"100ms"` and `"1KiB"`.
+"""Durations and sizes as people write them: `"100ms"` and `"1KiB"`.
 
-One table for manifests and component options, so that both read a text in the same way. A complaint
-is a `ValueError` whose text is a whole sentence; the caller knows the place and adds it.
+Manifests and component options share these parsers. An error is a `ValueError` with a whole
+sentence; the caller adds the place.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ _NUMBER_AND_UNIT: Final = re.compile(r"\s*([0-9]{1,18}(?:\.[0-9]{1,18})?)\s*([A-
 
 @dataclass(frozen=True)
 class _Scale:
-    what: str
+    name: str
     example: str
     units: dict[str, Fraction]
     misspelt: dict[str, str]
-    """Other spellings, in lower case, and the unit that was meant."""
-    plain: str
+    """Other spellings in lower case -> the unit."""
+    base_unit: str
 
 
 _DURATION: Final = _Scale(
@@ -63,49 +63,51 @@ SIZE_UNITS: Final = tuple(_SIZE.units)
 
 
 def parse_duration_s(text: str | float) -> float:
-    """Seconds from `"100ms"`, or from a number that already means seconds."""
+    """Seconds from `"100ms"`, or from a number of seconds."""
     return float(_parse(text, _DURATION))
 
 
 def parse_size_bytes(text: str | float) -> int:
-    """Bytes from `"1KiB"`, or from a whole number that already means bytes."""
+    """Bytes from `"1KiB"`, or from a whole number of bytes."""
     size = _parse(text, _SIZE)
     if size != int(size):
         raise ValueError(f"the size {text!r} is not a whole number of bytes")
     return int(size)
 
 
-def _parse(given: str | float, scale: _Scale) -> Fraction | float:
-    if isinstance(given, str):
-        return _parse_text(given, scale)
-    if isinstance(given, bool) or not isinstance(given, (int, float)):
-        kind = type(given).__name__
+def _parse(value: str | float, scale: _Scale) -> Fraction | float:
+    if isinstance(value, str):
+        return _parse_text(value, scale)
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        kind = type(value).__name__
         raise ValueError(
-            f'a {scale.what} is a number or text such as "{scale.example}", not {kind}'
+            f'a {scale.name} is a number or text such as "{scale.example}", not {kind}'
         )
-    if not math.isfinite(given) or given < 0:
-        raise ValueError(f"a {scale.what} cannot be {given!r}")
-    return given
+    if not math.isfinite(value) or value < 0:
+        raise ValueError(f"a {scale.name} cannot be {value!r}")
+    return value
 
 
 def _parse_text(text: str, scale: _Scale) -> Fraction:
     match = _NUMBER_AND_UNIT.fullmatch(text)
     if match is None:
         raise ValueError(
-            f'{text!r} is not a {scale.what}; write a number and a unit, such as "{scale.example}"'
+            f'{text!r} is not a {scale.name}; write a number and a unit, such as "{scale.example}"'
         )
     number, unit = match.groups()
     factor = scale.units.get(unit)
     if factor is None:
-        raise ValueError(_about_unit(number, unit, scale))
+        raise ValueError(_unit_error(number, unit, scale))
     return Fraction(number) * factor
 
 
-def _about_unit(number: str, unit: str, scale: _Scale) -> str:
+def _unit_error(number: str, unit: str, scale: _Scale) -> str:
     known = f"the units are {', '.join(scale.units)}"
     if not unit:
-        return f'the {scale.what} "{number}" has no unit; {known}; write "{number}{scale.plain}"?'
+        return (
+            f'the {scale.name} "{number}" has no unit; {known}; write "{number}{scale.base_unit}"?'
+        )
     spellings = {**scale.misspelt, **{name.lower(): name for name in scale.units}}
     meant = spellings.get(unit.lower())
     guess = f'; did you mean "{number}{meant}"?' if meant else ""
-    return f'"{unit}" is not a unit of {scale.what}; {known}{guess}'
+    return f'"{unit}" is not a unit of {scale.name}; {known}{guess}'

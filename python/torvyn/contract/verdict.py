@@ -1,4 +1,4 @@
-"""Verdicts: what a filter may say of an element, beyond yes and no."""
+"""Verdicts: a filter's decisions about an element, beyond True and False."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ Kind = Literal["pass", "drop", "replace", "block", "hold"]
 
 
 class Verdict:
-    """A filter's judgement.
+    """A filter's decision.
 
-    Held elements stay in order: the next `PASS` releases them, `DROP` discards them with the
-    current one, `replace` puts something else in the place of them all, and the end of the stream
-    releases them.
+    `HOLD` keeps an element back, in order. The next `PASS` or the end of the stream releases held
+    elements, `DROP` discards them with the current one, and `replace` replaces them all.
     """
 
     __slots__ = ("kind", "reason", "text")
@@ -36,20 +35,20 @@ class Verdict:
 
     @classmethod
     def replace(cls, text: str | list[Output]) -> Verdict:
-        """Send `text` in the place of this element and of all that are held; of empty text,
-        nothing. What the element said of single tokens (ids, probabilities) goes with it. A list
-        is sent as it is: each output has its own attributes."""
+        """Sends `text` instead of this element and all held ones; empty text sends nothing. The
+        attributes that describe single tokens (ids, probabilities) are removed. A list is sent as
+        it is: each output has its own attributes."""
         return cls("replace", text=text)
 
     @classmethod
     def block(cls, reason: str, before: list[Output] | None = None) -> Verdict:
-        """End the stream here with finish reason `content_filter`; nothing held leaves. What comes
-        `before` the block is sent first."""
+        """Ends the stream with finish reason `content_filter` and discards held elements. The
+        outputs in `before` are sent first."""
         return cls("block", text=before, reason=reason)
 
     @classmethod
     def hold(cls) -> Verdict:
-        """Keep this element back until a later verdict decides."""
+        """Keeps this element back until a later verdict decides."""
         return cls.HOLD
 
     def __repr__(self) -> str:

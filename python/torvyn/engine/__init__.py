@@ -1,16 +1,29 @@
-"""LLM engines behind one interface: ask for an answer, get it as deltas while it is made.
+"""Engines for language models behind one interface: send a request, read the answer as deltas.
 
 engine = torvyn.engine.open("scripted")
 for delta in engine.generate("Hello"):
-    print(delta.delta_text, end="")
+    print(delta.text, end="")
 
-engine      what every engine is            request     what is asked
-generation  an answer on its way            step        what an engine makes
-response    steps -> deltas                 delta       what the caller gets
-timing      TTFT, latency, rates            source      an engine as the source of a flow
-shaping     an answer through a flow        service     a flow that answers requests
-prompt_flow a request through a flow        processor   an engine that a request leads to
-scripted, openai, local, mlc ...            the engines, imported when they are opened
+engine         the interface of every engine
+registry       opens an engine by name
+request        a request, validated once
+step           raw engine output
+answer         steps to deltas, through guards and aggregators
+delta          the pieces of an answer
+completion     deltas to the whole answer
+generation     an answer as a program reads it
+prompt         the prompt, through the guards in front of the engine
+service        flows that answer requests
+nodes          engines as nodes of a flow
+timing         time to first token, latency, rates
+thread_stream  a blocking library's output as an async stream
+extra_fields   provider-specific request fields
+upstream_text  text of an upstream, made safe to repeat
+scripted       the engine for tests and demonstrations
+openai         the engine for OpenAI-compatible upstreams
+local          the engine for llama.cpp
+transformers   the engine for the transformers library
+mlc            the engine for MLC LLM
 """
 
 from __future__ import annotations

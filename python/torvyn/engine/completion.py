@@ -22,7 +22,7 @@ class Joined:
 
     def add(self, delta: Delta) -> None:
         parts = self._parts[delta.index]
-        parts.add(delta.kind, delta.delta_text, delta.call, delta.logprobs)
+        parts.add(delta.kind, delta.text, delta.call, delta.logprobs)
         if delta.finish_reason is not None:
             self._ends[delta.index] = (delta.finish_reason, delta.matched_stop)
             if delta.native_reason is not None:

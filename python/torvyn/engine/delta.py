@@ -1,4 +1,5 @@
-"""What a caller of an engine gets: deltas while it streams, a completion when it is whole."""
+"""A delta: one piece of an answer, as the reader gets it. A piece that is only text of the only
+choice may travel as a `str` instead: see `torvyn.engine.answer`."""
 
 from __future__ import annotations
 
@@ -17,12 +18,12 @@ __all__ = ["Choice", "Completion", "Delta"]
 class Delta:
     """What is new in one choice.
 
-    The last one of a request carries its usage and no text. `finish_reason` comes once a choice.
-    To be read only; not frozen, because one is made for every token and freezing costs most of it.
+    The last delta of a request carries its usage and no text. Each choice has one `finish_reason`.
+    Treat it as read-only; it is not frozen because freezing costs more than the rest of making one.
     """
 
     index: int = 0
-    delta_text: str = ""
+    text: str = ""
     kind: Kind = "text"
     call: ToolCall | None = None
     logprobs: tuple[Mapping[str, Any], ...] | None = None
@@ -31,18 +32,23 @@ class Delta:
     matched_stop: str | None = None
     usage: Usage | None = None
     native_reason: str | None = None
-    """What the engine itself calls that finish, where its word is not one of ours."""
+    """The engine's own name for the finish, if it differs from ours."""
+
+    @property
+    def delta_text(self) -> str:
+        """The same as `text`."""
+        return self.text
 
     @property
     def delta_logprob_json_strs(self) -> list[str] | None:
-        """The log probabilities of the delta's tokens, each as JSON."""
+        """The log probabilities, one JSON object per token."""
         if self.logprobs is None:
             return None
         return [json.dumps(entry, ensure_ascii=False) for entry in self.logprobs]
 
     @property
     def request_final_usage_json_str(self) -> str | None:
-        """The request's usage as JSON; on the last delta alone."""
+        """The usage of the request as JSON; None on all deltas but the last."""
         if self.usage is None:
             return None
         counts = {

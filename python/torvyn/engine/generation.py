@@ -8,16 +8,15 @@ go of the iterator ends the engine's request at once.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
-from collections.abc import AsyncGenerator, Awaitable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Generator, Sequence
 from dataclasses import dataclass
-from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from torvyn.concurrency.background_loop import background_loop
 from torvyn.concurrency.context_managers import AsyncClosing, Closing
-from torvyn.concurrency.handover import BUFFER, Handover
-from torvyn.concurrency.process_exit import wait_if_abandoned
+from torvyn.concurrency.sync_reader import SyncReader
 from torvyn.engine.answer.engine_run import Run
 from torvyn.engine.answer.push import Reader
 from torvyn.engine.completion import Joined
@@ -133,7 +132,7 @@ class Generation(Closing, AsyncClosing):
         self._take()
         return self._run.push(reader)
 
-    def __iter__(self) -> Deltas:
+    def __iter__(self) -> Generator[Delta, None, None]:
         self._take()
         loop = background_loop()
         if asyncio._get_running_loop() is loop:
@@ -142,7 +141,16 @@ class Generation(Closing, AsyncClosing):
                 hint="use `async for`",
                 code="engine.would-block",
             )
-        return Deltas(self._run, loop)
+        deltas = self._run.deltas(_not_yet)
+        return self._deltas(SyncReader(deltas, loop, self._run.interrupt))
+
+    def _deltas(self, reader: SyncReader[Delta]) -> Generator[Delta, None, None]:
+        delivered = self._run.timing.delivered
+        with contextlib.closing(reader):
+            for delta in reader:
+                if delta.text or delta.call is not None:
+                    delivered()
+                yield delta
 
     def complete(self) -> Completion:
         """The whole answer: its deltas, joined."""
@@ -192,62 +200,6 @@ class Generation(Closing, AsyncClosing):
         self._is_taken = True
 
 
-class Deltas:
-    """The deltas for `for`."""
-
-    def __init__(self, run: Run | AwayRun, loop: asyncio.AbstractEventLoop) -> None:
-        self._run = run
-        self._signal: SimpleQueue[None] = SimpleQueue()
-        signal = self._signal
-        self._handover: Handover[Delta] = Handover(loop, lambda: signal.put(None))
-        self._is_begun = False
-
-    def __iter__(self) -> Self:
-        return self
-
-    def __next__(self) -> Delta:
-        handover = self._handover
-        try:
-            delta = handover.items.popleft()
-        except IndexError:
-            delta = self._wait()
-        if handover.is_room_wanted and len(handover.items) <= BUFFER // 2:
-            handover.make_room()
-        if delta.delta_text or delta.call is not None:
-            self._run.timing.delivered()
-        return delta
-
-    def close(self) -> None:
-        self._run.interrupt()
-        self._handover.close()
-
-    def __del__(self) -> None:
-        if self._is_begun and not self._handover.is_over:
-            self.close()
-
-    def _wait(self) -> Delta:
-        handover = self._handover
-        if not self._is_begun:
-            self._is_begun = True
-            handover.begin(self._run.deltas(_not_yet), _same)
-        while not handover.items:
-            if handover.is_over:
-                return self._last()
-            if handover.want():
-                self._signal.get()
-        return handover.items.popleft()
-
-    def _last(self) -> Delta:
-        handover = self._handover
-        if handover.items:
-            return handover.items.popleft()
-        error, handover.error = handover.error, None
-        if error is not None:
-            wait_if_abandoned()
-            raise error
-        raise StopIteration
-
-
 def _through(
     engine: Engine,
     request: Request,
@@ -270,10 +222,6 @@ def _prompt_flow(guard: PromptGuard, request: Request) -> PromptFlow:
     from torvyn.engine.prompt.prompt_flow import PromptFlow
 
     return PromptFlow(guard, request.id)
-
-
-def _same(delta: Delta | None) -> Delta | None:
-    return delta
 
 
 def _not_yet() -> None:

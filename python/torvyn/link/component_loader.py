@@ -16,7 +16,7 @@ from typing import Any
 
 from torvyn.components import BUILTINS, ENGINE_PROCESSORS, ENGINES, REQUEST
 from torvyn.contract import ROLES, Component
-from torvyn.contract.inspection import class_name, describe, module_of, read
+from torvyn.contract.inspection import class_name, describe_error, module_name, read_attribute
 from torvyn.errors import ContractError, LinkError, Location
 from torvyn.link.component_traits import is_component_class
 from torvyn.link.plan import ComponentRef
@@ -77,10 +77,10 @@ class Library:
         """Loads the guests among them together."""
         guests = {self._guest(name) for name in names} - {None}
         if len(guests) > 1:
-            from torvyn.sandbox.compile_cache import warm
+            from torvyn.sandbox.compile_cache import preload
 
             cached = self._cached()
-            warm([guest for guest in guests if guest], Path(cached) if cached else None)
+            preload([guest for guest in guests if guest], Path(cached) if cached else None)
 
     def _guest(self, name: str) -> Path | None:
         record = self.declared.get(name)
@@ -135,7 +135,7 @@ def wasm_of(record: ComponentRecord, folder: Path) -> Path | None:
 
 
 def _language(folder: Path) -> str:
-    """As `torvyn.sandbox.build.guest` finds it, which flows without guests never load."""
+    """As `torvyn.sandbox.build.project` finds it, which flows without guests never load."""
     entries = (("c", "component.c"), ("python", "component.py"), ("rust", "Cargo.toml"))
     found = (language for language, entry in entries if os.path.isfile(folder / entry))
     return next(found, "python")
@@ -144,10 +144,12 @@ def _language(folder: Path) -> str:
 def _warn_outdated(record: ComponentRecord, path: Path, problems: Problems) -> None:
     """What runs is not what its author reads: he is told."""
     # Flows without guests never load it.
-    from torvyn.sandbox.build.guest import Guest, language_of
+    from torvyn.sandbox.build.project import GuestProject, detect_language
 
     folder = path.parent.parent
-    guest = Guest(record.name, folder, record.language or language_of(folder) or "", record.entry)
+    guest = GuestProject(
+        record.name, folder, record.language or detect_language(folder) or "", record.entry
+    )
     if path == guest.target and guest.is_outdated:
         message = f"component `{record.name}` was built before its files were changed"
         hint = "`torvyn build` makes it anew; what runs is what was built"
@@ -215,7 +217,7 @@ def _import(ref: ComponentRef, target: str) -> ModuleType:
 def _named_class(ref: ComponentRef, module: ModuleType, name: str) -> type[Component]:
     found: Any = module
     for part in name.split("."):
-        found = read(found, part, None)
+        found = read_attribute(found, part, None)
     if is_component_class(found):
         return found  # type: ignore[no-any-return]
     have = [class_name(cls) for cls in _classes(module)]
@@ -248,13 +250,13 @@ def _classes(module: ModuleType) -> list[type[Component]]:
         thing
         for name, thing in vars(module).items()
         if is_component_class(thing)
-        and module_of(thing) == module.__name__
+        and module_name(thing) == module.__name__
         and not name.startswith("_")
     ]
 
 
 def _import_failed(ref: ComponentRef, error: BaseException) -> LinkError:
-    message = f"component `{ref.name}` cannot be imported: {describe(error)}"
+    message = f"component `{ref.name}` cannot be imported: {describe_error(error)}"
     place = _place(ref, error)
     if isinstance(error, SyntaxError):
         message = f"component `{ref.name}` cannot be imported: {error.msg}"
@@ -306,6 +308,6 @@ def instantiate(ref: ComponentRef) -> Component:
     except KeyboardInterrupt:
         raise
     except BaseException as error:
-        message = f"component `{ref.name}` cannot be made: {describe(error)}"
+        message = f"component `{ref.name}` cannot be made: {describe_error(error)}"
         hint = "`__init__` must work without arguments; the config arrives in `init`"
         raise LinkError("link.component-construct", message, hint=hint) from error

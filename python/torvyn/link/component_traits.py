@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 
 from torvyn.contract import ROLES, Component
 from torvyn.contract.inspection import (
+    class_attribute,
     class_name,
-    describe,
-    has,
+    describe_error,
+    has_attribute,
     is_class,
-    read,
-    static,
-    text_attribute,
+    read_attribute,
+    read_text_attribute,
 )
 from torvyn.contract.roles import METHODS, OPTIONAL_METHODS
 from torvyn.errors import ContractError
@@ -28,7 +28,8 @@ CALLED = {
 """The methods of each role, in the order of their calls."""
 _ASYNC_FLAGS = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 _OF_ROLES = {
-    role: {name: static(ROLES[role], name) for name in names} for role, names in CALLED.items()
+    role: {name: class_attribute(ROLES[role], name) for name in names}
+    for role, names in CALLED.items()
 }
 """The methods that a component has when it defines none."""
 INPUT, OUTPUT, ERROR = "input", "output", "error"
@@ -43,12 +44,12 @@ def is_component_class(thing: Any) -> bool:
     """Whether it is a class of a role. One that has overwritten its `role` is, and is told so."""
     if not is_class(thing) or not issubclass(thing, Component):
         return False
-    return issubclass(thing, tuple(ROLES.values())) or text_attribute(thing, "role") in ROLES
+    return issubclass(thing, tuple(ROLES.values())) or read_text_attribute(thing, "role") in ROLES
 
 
 def role_of(component: type[Component] | Component) -> str:
     """Its role; raises `ContractError` when a class has overwritten it with something else."""
-    role = read(component, "role")
+    role = read_attribute(component, "role")
     if type(role) is str and role in ROLES:
         return role
     shown = f"`{role}`" if type(role) is str else f"an object of type {class_name(role)}"
@@ -68,9 +69,9 @@ class Calls(NamedTuple):
 
 
 def calls_of(component: type[Component] | Component, role: str) -> Calls:
-    if read(component, "is_guest", False) is True:
+    if read_attribute(component, "is_guest", False) is True:
         return Calls(False, is_guest=True)
-    streaming = read(component, "stream_function", None)
+    streaming = read_attribute(component, "stream_function", None)
     if streaming is not None:
         return Calls(is_async_function(streaming), reads_stream=True)
     return Calls(_is_async(component, role))
@@ -79,11 +80,11 @@ def calls_of(component: type[Component] | Component, role: str) -> Calls:
 def _is_async(component: type[Component] | Component, role: str) -> bool | None:
     method = METHODS[role]
     if overrides(component, role, method):
-        return is_async_function(read(component, method))
+        return is_async_function(read_attribute(component, method))
     if role == "source":
-        if has(component, "__aiter__"):
+        if has_attribute(component, "__aiter__"):
             return True
-        return False if has(component, "__iter__") else None
+        return False if has_attribute(component, "__iter__") else None
     return None
 
 
@@ -93,12 +94,12 @@ def ports_of(component: type[Component] | Component, role: str, config: Any) -> 
         return ()
     if role != "router":
         return (OUTPUT,)
-    ports_for = read(component, "ports_for", None)
+    ports_for = read_attribute(component, "ports_for", None)
     if ports_for is not None:
         return tuple(ports_for(config))
     if isinstance(config, dict) and "ports" in config:
         return _names(config["ports"])
-    return _names(read(component, "ports", ()))
+    return _names(read_attribute(component, "ports", ()))
 
 
 def _names(ports: Any) -> tuple[str, ...]:
@@ -107,7 +108,7 @@ def _names(ports: Any) -> tuple[str, ...]:
     try:
         names = tuple(ports)
     except Exception as error:
-        raise ValueError(f"`ports` is a list of names; {describe(error)}") from error
+        raise ValueError(f"`ports` is a list of names; {describe_error(error)}") from error
     if not all(isinstance(name, str) and name for name in names):
         raise ValueError("`ports` is a list of names")
     if len(set(names)) != len(names):
@@ -123,7 +124,7 @@ def overrides(component: type[Component] | Component, role: str, method: str) ->
     if is_object and method in object.__getattribute__(component, "__dict__"):
         return True
     cls: Any = type(component) if is_object else component
-    return static(cls, method) is not _OF_ROLES[role][method]
+    return class_attribute(cls, method) is not _OF_ROLES[role][method]
 
 
 def is_async_function(function: Any) -> bool:
@@ -136,5 +137,5 @@ def is_async_function(function: Any) -> bool:
         return True
     if inspect.isroutine(function) or is_class(function):
         return False
-    call = read(function, "__call__", None)
+    call = read_attribute(function, "__call__", None)
     return inspect.iscoroutinefunction(call) or inspect.isasyncgenfunction(call)

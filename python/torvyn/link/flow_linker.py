@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from torvyn.contract.inspection import is_a
+from torvyn.contract.inspection import is_instance
 from torvyn.errors import LinkError, Location
 from torvyn.link.checks.requests import check_requests
 from torvyn.link.checks.router_ports import check_router_ports
@@ -75,7 +75,7 @@ class FlowLinker:
     def link(self, *, open_start: bool = False, open_end: bool = False) -> Plan:
         flow = self._flow
         policies = {name: self._dead_letters.policy(node) for name, node in flow.nodes.items()}
-        names = [node.component for node in flow.nodes.values() if is_a(node.component, str)]
+        names = [node.component for node in flow.nodes.values() if is_instance(node.component, str)]
         if names:
             self._library.warm(names)
         fed = {edge.target.node for edge in flow.edges}

@@ -8,7 +8,14 @@ from typing import Any
 from torvyn.components.config import config_text, parse_config
 from torvyn.components.spec import Spec
 from torvyn.contract import INTERFACES, ROLES, Component
-from torvyn.contract.inspection import class_name, is_class, module_of, read, shown, text_attribute
+from torvyn.contract.inspection import (
+    class_name,
+    is_class,
+    module_name,
+    read_attribute,
+    read_text_attribute,
+    safe_repr,
+)
 from torvyn.contract.roles import METHODS
 from torvyn.errors import ContractError, Location
 from torvyn.link.checks.grants import granted
@@ -64,17 +71,17 @@ class NodeLinker:
         component, role = found.component, role_of(found.component)
         config = record.config
         if config is None and not is_class(component):
-            config = read(component, "config")
+            config = read_attribute(component, "config")
         self._check_interface(record, component, role, path, problems)
         ports = self._ports(record, component, role, config, problems)
-        unit = value_of(NODE, "unit", record, path, problems) or text_attribute(component, "unit")
+        unit = value_of(NODE, "unit", record, path, problems)
         return NodePlan(
             name=record.name,
             role=role,
             component=found.ref,
             config=self._config(record, component, config, path, problems),
             run=self._run(record, component, role, path, problems),
-            unit=unit,
+            unit=unit or read_text_attribute(component, "unit"),
             ports=(*ports, ERROR) if policy.recovery == "dead-letter" else ports,
             on_error=policy,
             location=record.location,
@@ -120,14 +127,14 @@ class NodeLinker:
         component = record.component
         if isinstance(component, Component):
             name = class_name(component)
-            target = f"{module_of(type(component))}:{name}"
+            target = f"{module_name(type(component))}:{name}"
             return Found(ComponentRef("object", name, target, component), component)
         place = place_of(record, "component", f"{path}.component")
         if isinstance(component, str):
             if not component:
                 return None
             return self._library.find(component, place, problems, has_input=has_input)
-        problems.add("link.component-unknown", f"{shown(component)} is not a component", place)
+        problems.add("link.component-unknown", f"{safe_repr(component)} is not a component", place)
         return None
 
     def _check_interface(
@@ -161,11 +168,11 @@ class NodeLinker:
         problems: Problems,
     ) -> str:
         """The config as text. Built-in components check theirs now, not when the flow starts."""
-        spec = read(component, "spec", None)
+        spec = read_attribute(component, "spec", None)
         try:
             if isinstance(spec, Spec):
                 options = parse_config(spec, config)
-                check = read(component, "check_options", None)
+                check = read_attribute(component, "check_options", None)
                 if check is not None:
                     check(options)
             return config_text(config)
@@ -219,7 +226,11 @@ class NodeLinker:
             return "inline"
         if not calls.is_guest:
             check_signatures(component, role, is_async, record, path, problems)
-        run = record.run or text_attribute(component, "run") or ("async" if is_async else "inline")
+        run = (
+            record.run
+            or read_text_attribute(component, "run")
+            or ("async" if is_async else "inline")
+        )
         wrong = _wrong_run(run, calls, component)
         if wrong is not None:
             message, hint = wrong

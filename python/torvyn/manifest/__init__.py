@@ -1,10 +1,18 @@
-"""Manifest: the text of Torvyn.toml -> a record in which everything knows its file:line:column.
+"""Manifest: the text of Torvyn.toml to records that know their file, line and column.
 
-    schema   the one table of keys          parse     text -> Manifest, all problems at once
-    toml     text -> a tree with places     render    Manifest -> text; parse(render(m)) == m
-    units    `64MiB`, `100us`               settings  flags > environment > file > user > default
+parse             text to Manifest, with all problems at once
+toml_tree         TOML to a tree with positions
+values            one value of the file to a Python value
+variables         `${VAR}` in strings
+units             sizes and durations: `64MiB`, `100us`
+records           the records
+problems          collects problems
+render            Manifest to text
+schema            the tables and keys
+settings          flags > environment > file > user file > default
+process_settings  the settings of a process
 
-What a component is, and whether the graph makes sense, is link's business.
+Whether a component exists and the graph makes sense is link's business.
 """
 
 from torvyn.manifest.parse import parse, parse_leniently, read, read_text

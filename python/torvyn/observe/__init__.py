@@ -1,6 +1,6 @@
-"""Observe: listens to flows and tells of them; it never steers.
+"""Observe: reports what flows and servers do. It never changes what they do.
 
-logs    log records and warnings, for people or as JSON, without secrets
-spans   answers that are over -> spans, those that are told of
-otlp    spans -> a collector, from a thread of its own
+logs   log records on standard error, as text or JSON, without secrets
+spans  one span per sampled answer
+otlp   sends spans to a collector from its own thread
 """

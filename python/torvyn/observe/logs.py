@@ -63,7 +63,7 @@ class Redactor:
             return [self.field("", held) for held in value]
         if value is None or isinstance(value, (bool, int, float)):
             return value
-        return self.text(_probe().shown(value))
+        return self.text(_probe().safe_repr(value))
 
 
 def _probe() -> ModuleType:
@@ -79,8 +79,8 @@ def message_of(record: logging.LogRecord) -> str:
         return record.getMessage()
     except Exception as error:
         inspection = _probe()
-        misfit = inspection.describe(error)
-        return f"{inspection.shown(record.msg)} (its arguments do not fit: {misfit})"
+        misfit = inspection.describe_error(error)
+        return f"{inspection.safe_repr(record.msg)} (its arguments do not fit: {misfit})"
 
 
 def rfc3339(epoch_s: float) -> str:
@@ -131,7 +131,7 @@ class HumanFormatter(logging.Formatter):
         )
         if record.exc_info and record.exc_info[1] is not None:
             error = record.exc_info[1]
-            text += f": {_probe().describe(error)}"
+            text += f": {_probe().describe_error(error)}"
             if self._tracebacks:
                 text += "\n" + self.formatException(record.exc_info)
         text = self._redactor.text(text.rstrip("\n")).translate(CONTROLS)
@@ -206,7 +206,7 @@ def _warnings_as_records() -> Iterator[None]:
         file: IO[str] | None = None,
         line: str | None = None,
     ) -> None:
-        name, said = _probe().class_name(category), _probe().text_of(message)
+        name, said = _probe().class_name(category), _probe().safe_str(message)
         text = f"{filename}:{lineno}: {name}: {said}"
         logging.getLogger("py.warnings").warning("%s", text)
 

@@ -1,13 +1,19 @@
-"""Frames of a streamed answer and the dialects in which they travel: data and bytes, no I/O.
+"""Frames of a streamed answer and the dialects in which they travel. No I/O.
 
-    Start, Delta, Meta, Error, End, Heartbeat    what a stream is made of
-    Encoder, Decoder                             frames <-> bytes, by dialect and framing
-    Frames                                       the last stage of a flow: elements -> frames
-    PartialJson                                  tool arguments as far as they have come
-    EventParser                                  bytes of an event stream -> events
-    ChunkDecoder                                 bytes of an OpenAI-compatible upstream -> items
+frames         the frames
+encoder        frames to bytes: three dialects, three framings
+decoder        bytes to frames
+frame_stage    the last stage of a flow: elements to frames
+proto_encoder  frames to gRPC messages
+proto_decoder  gRPC messages to frames
+completion     a whole answer
+openai         OpenAI's dialect
+timing         when the text of an answer was delivered
+retry_after    parses the `Retry-After` header
+traceparent    the W3C trace header
+failures       typed errors
 
-Importing this room does not need the native module; the first use of a name that does, loads it.
+Importing this package does not load the native module; the first use of a name that needs it does.
 """
 
 from __future__ import annotations
@@ -19,17 +25,17 @@ from torvyn.protocol.frames import (
     FINISH_REASONS,
     KINDS,
     VERSION,
-    Delta,
-    End,
-    Error,
+    DeltaFrame,
+    EndFrame,
+    ErrorFrame,
     FilterSide,
     Finish,
     FinishReason,
     Frame,
-    Heartbeat,
+    HeartbeatFrame,
     Kind,
-    Meta,
-    Start,
+    MetaFrame,
+    StartFrame,
     ToolCall,
     Usage,
 )
@@ -48,22 +54,22 @@ __all__ = [
     "VERSION",
     "ChunkDecoder",
     "Decoder",
-    "Delta",
+    "DeltaFrame",
     "Encoder",
-    "End",
-    "Error",
+    "EndFrame",
+    "ErrorFrame",
     "EventParser",
     "FilterSide",
     "Finish",
     "FinishReason",
     "Frame",
     "Frames",
-    "Heartbeat",
+    "HeartbeatFrame",
     "Kind",
-    "Meta",
+    "MetaFrame",
     "PartialJson",
     "ServerEvent",
-    "Start",
+    "StartFrame",
     "ToolCall",
     "Usage",
 ]

@@ -14,15 +14,15 @@ from torvyn._native import EventParser
 from torvyn.protocol.encoder import Dialect, Framing
 from torvyn.protocol.failures import bad_frame, cut, line_too_long
 from torvyn.protocol.frames import (
-    Delta,
-    End,
-    Error,
+    DeltaFrame,
+    EndFrame,
+    ErrorFrame,
     Finish,
     FinishReason,
     Frame,
-    Heartbeat,
-    Meta,
-    Start,
+    HeartbeatFrame,
+    MetaFrame,
+    StartFrame,
     ToolCall,
     Usage,
 )
@@ -72,7 +72,7 @@ class Decoder:
 
     def _read(self, text: str) -> Frame | None:
         frame = frame_from(_parsed(text), text)
-        self._is_over = self._is_over or isinstance(frame, End)
+        self._is_over = self._is_over or isinstance(frame, EndFrame)
         return frame
 
 
@@ -102,24 +102,24 @@ def _frame(record: Mapping[str, Any]) -> Frame | None:
     match record["type"]:
         case "start":
             keys = ("id", "flow", "created", "version")
-            return Start(*(record[key] for key in keys))
+            return StartFrame(*(record[key] for key in keys))
         case "delta":
             return _delta(record)
         case "meta":
-            return Meta(record["seq"], dict(record["data"]))
+            return MetaFrame(record["seq"], dict(record["data"]))
         case "error":
-            return Error(record["seq"], record["code"], record["message"], record["retryable"])
+            return ErrorFrame(record["seq"], record["code"], record["message"], record["retryable"])
         case "end":
             return _end(record)
         case "heartbeat":
-            return Heartbeat()
+            return HeartbeatFrame()
         case _:
             return None
 
 
-def _delta(record: Mapping[str, Any]) -> Delta:
+def _delta(record: Mapping[str, Any]) -> DeltaFrame:
     call, logprobs = record.get("call"), record.get("logprobs")
-    return Delta(
+    return DeltaFrame(
         seq=record["seq"],
         index=record["index"],
         kind=record["kind"],
@@ -129,12 +129,12 @@ def _delta(record: Mapping[str, Any]) -> Delta:
     )
 
 
-def _end(record: Mapping[str, Any]) -> End:
+def _end(record: Mapping[str, Any]) -> EndFrame:
     usage = record.get("usage")
     if usage is not None:
         usage = Usage(**{name: count for name, count in usage.items() if name != "total_tokens"})
     finish = tuple(_finish(one) for one in record["finish"])
-    return End(record["seq"], finish, usage, record.get("timing"))
+    return EndFrame(record["seq"], finish, usage, record.get("timing"))
 
 
 def _finish(one: Mapping[str, Any]) -> Finish:
@@ -174,26 +174,26 @@ class _Answer:
                 self._finish[item.index] = item
             case Usage():
                 self._usage = item
-            case Error(code="cancelled"):
+            case ErrorFrame(code="cancelled"):
                 self._broken = "cancelled"
-            case Error():
+            case ErrorFrame():
                 yield self._numbered(item)
-            case Delta():
+            case DeltaFrame():
                 yield self._numbered(item)
-            case Start():
+            case StartFrame():
                 yield item
             case _:
                 yield self._end()
 
-    def _numbered(self, item: Delta | Error) -> Delta | Error:
+    def _numbered(self, item: DeltaFrame | ErrorFrame) -> DeltaFrame | ErrorFrame:
         self._seq += 1
         return item if item.seq == self._seq else replace(item, seq=self._seq)
 
-    def _end(self) -> End:
+    def _end(self) -> EndFrame:
         indexes = sorted({*range(self._choices), *self._finish})
         unsaid = self._broken
         finish = tuple(self._finish.get(index) or Finish(index, unsaid) for index in indexes)
-        return End(self._seq + 1, finish, self._usage)
+        return EndFrame(self._seq + 1, finish, self._usage)
 
 
 class _Lines:

@@ -14,7 +14,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from torvyn._native import FrameEncoder
-from torvyn.protocol.frames import Delta, End, Error, Frame, Meta, Start, ToolCall
+from torvyn.protocol.frames import (
+    DeltaFrame,
+    EndFrame,
+    ErrorFrame,
+    Frame,
+    MetaFrame,
+    StartFrame,
+    ToolCall,
+)
 from torvyn.protocol.openai.surrogate_pairs import encodable
 
 Dialect = Literal["torvyn", "openai-chat", "openai-completions"]
@@ -36,7 +44,9 @@ class Encoder(FrameEncoder):
         return encoder
 
     @classmethod
-    def of(cls, start: Start, dialect: Dialect, framing: Framing = "sse", **more: Any) -> Encoder:
+    def of(
+        cls, start: StartFrame, dialect: Dialect, framing: Framing = "sse", **more: Any
+    ) -> Encoder:
         """The encoder of the answer that a start frame begins."""
         given = {"id": start.id, "flow": start.flow, "created": start.created, "epoch": "0", **more}
         return cls(dialect, framing, **given)
@@ -69,7 +79,7 @@ class Encoder(FrameEncoder):
         id, name, arguments = (None if part is None else encodable(part) for part in parts)
         return self.call((call.index, id, name, arguments or ""), index, odds, seq)
 
-    def ended(self, end: End) -> bytes:
+    def ended(self, end: EndFrame) -> bytes:
         finish: list[tuple[int, str, str | None, str | None, str | None]] = [
             (one.index, one.reason, _maybe(one.matched_stop), _maybe(one.stopped_by), one.side)
             for one in end.finish
@@ -98,15 +108,15 @@ def encoded(encoder: Any, frame: Frame) -> bytes:
     """A frame by whoever has these methods."""
     made: bytes
     match frame:
-        case Start():
+        case StartFrame():
             made = encoder.start()
-        case Delta(seq, index, kind, text, call, logprobs):
+        case DeltaFrame(seq, index, kind, text, call, logprobs):
             made = encoder.delta(index, kind, text, call, logprobs, seq)
-        case Meta(seq, data):
+        case MetaFrame(seq, data):
             made = encoder.meta(to_json(data), seq)
-        case Error(seq, code, message, retryable):
+        case ErrorFrame(seq, code, message, retryable):
             made = encoder.error(code, message, retryable, seq)
-        case End():
+        case EndFrame():
             made = encoder.ended(frame)
         case _:
             made = encoder.heartbeat()

@@ -1,7 +1,7 @@
 """Frames: what a stream of one answer is made of, on every wire.
 
-A stream is `Start`, then deltas and metas, at most one `Error`, and exactly one `End`. Frames are
-data alone: dialects give them bytes, engines and flows give them meaning.
+A stream is a `StartFrame`, then deltas and metas, at most one `ErrorFrame`, and exactly one
+`EndFrame`. Frames are data: encoders turn them into bytes.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Finish:
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
+class StartFrame:
     """Which answer it is: its id, the flow or model that answers, and when, in Unix seconds."""
 
     id: str
@@ -80,7 +80,7 @@ class Start:
 
 
 @dataclass(frozen=True, slots=True)
-class Delta:
+class DeltaFrame:
     """What is new in one choice. `text` for text and reasoning, `call` for a tool call."""
 
     seq: int
@@ -92,13 +92,13 @@ class Delta:
 
 
 @dataclass(frozen=True, slots=True)
-class Meta:
+class MetaFrame:
     seq: int
     data: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Error:
+class ErrorFrame:
     """Why the stream cannot go on; open choices finish as `error`."""
 
     seq: int
@@ -108,7 +108,7 @@ class Error:
 
 
 @dataclass(frozen=True, slots=True)
-class End:
+class EndFrame:
     seq: int
     finish: tuple[Finish, ...]
     usage: Usage | None = None
@@ -116,8 +116,8 @@ class End:
 
 
 @dataclass(frozen=True, slots=True)
-class Heartbeat:
+class HeartbeatFrame:
     """Nothing to say, still here."""
 
 
-Frame = Start | Delta | Meta | Error | End | Heartbeat
+Frame = StartFrame | DeltaFrame | MetaFrame | ErrorFrame | EndFrame | HeartbeatFrame

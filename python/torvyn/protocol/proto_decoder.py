@@ -12,16 +12,16 @@ from typing import Any, Final
 from torvyn.protocol.failures import bad_frame
 from torvyn.protocol.frames import (
     FILTER_SIDES,
-    Delta,
-    End,
-    Error,
+    DeltaFrame,
+    EndFrame,
+    ErrorFrame,
     FilterSide,
     Finish,
     Frame,
-    Heartbeat,
+    HeartbeatFrame,
     Kind,
-    Meta,
-    Start,
+    MetaFrame,
+    StartFrame,
     ToolCall,
     Usage,
 )
@@ -35,23 +35,23 @@ def frame_from_message(message: Any) -> Frame | None:
     match message.WhichOneof("frame"):
         case "start":
             start = message.start
-            return Start(start.id, start.flow, start.created, start.version)
+            return StartFrame(start.id, start.flow, start.created, start.version)
         case "delta":
             return _delta(message.seq, message.delta)
         case "meta":
-            return Meta(message.seq, _data(message.meta.data_json))
+            return MetaFrame(message.seq, _data(message.meta.data_json))
         case "error":
             error = message.error
-            return Error(message.seq, error.code, error.message, error.retryable)
+            return ErrorFrame(message.seq, error.code, error.message, error.retryable)
         case "end":
             return _end(message.seq, message.end)
         case "heartbeat":
-            return Heartbeat()
+            return HeartbeatFrame()
         case _:
             return None
 
 
-def _delta(seq: int, delta: Any) -> Delta:
+def _delta(seq: int, delta: Any) -> DeltaFrame:
     content = delta.WhichOneof("content")
     kind: Kind = "reasoning" if content == "reasoning" else "text"
     text, call = getattr(delta, kind), None
@@ -61,7 +61,7 @@ def _delta(seq: int, delta: Any) -> Delta:
             piece.index, _said(piece, "id"), _said(piece, "name"), arguments=piece.arguments
         )
     logprobs = tuple(_entry(odds) | _top(odds) for odds in delta.logprobs) or None
-    return Delta(seq, delta.index, kind, text, call, logprobs)
+    return DeltaFrame(seq, delta.index, kind, text, call, logprobs)
 
 
 def _side(one: Any) -> FilterSide | None:
@@ -69,7 +69,7 @@ def _side(one: Any) -> FilterSide | None:
     return next((side for side in FILTER_SIDES if side == one.side), None)
 
 
-def _end(seq: int, end: Any) -> End:
+def _end(seq: int, end: Any) -> EndFrame:
     finish = tuple(
         Finish(
             one.index,
@@ -84,7 +84,7 @@ def _end(seq: int, end: Any) -> End:
     if end.HasField("usage"):
         counts = ("prompt_tokens", "completion_tokens", "cached_tokens", "reasoning_tokens")
         usage = Usage(*(getattr(end.usage, name) for name in counts))
-    return End(seq, finish, usage, dict(end.timing) or None)
+    return EndFrame(seq, finish, usage, dict(end.timing) or None)
 
 
 def _entry(odds: Any) -> dict[str, Any]:

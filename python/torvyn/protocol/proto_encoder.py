@@ -15,10 +15,10 @@ from torvyn.protocol.encoder import encoded
 from torvyn.protocol.frames import (
     FINISH_REASONS,
     VERSION,
-    End,
+    EndFrame,
     FinishReason,
     Frame,
-    Start,
+    StartFrame,
     ToolCall,
     Usage,
 )
@@ -54,7 +54,7 @@ def messages(frames: Iterable[bytes]) -> Iterator[bytes]:
 def respelled(frame: bytes, epoch: str) -> bytes:
     """A frame of our own dialect, one JSON object, as a message."""
     found = frame_from(json.loads(frame))
-    start = found if isinstance(found, Start) else Start("", "", 0)
+    start = found if isinstance(found, StartFrame) else StartFrame("", "", 0)
     encoder = ProtoEncoder(id=start.id, flow=start.flow, created=start.created, epoch=epoch)
     return b"" if found is None else encoder.encode(found)
 
@@ -146,7 +146,7 @@ class ProtoEncoder:
         number = self._number(None if before else seq)
         return self._bytes(pb.Frame(seq=number, error=error), before)
 
-    def ended(self, end: End) -> bytes:
+    def ended(self, end: EndFrame) -> bytes:
         before = self._released()
         finish = [
             pb.Finish(

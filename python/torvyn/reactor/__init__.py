@@ -1,8 +1,25 @@
 """The reactor: a Plan becomes a running Flow.
 
-Takes what `link` made, instantiates the components, drives their calls through the native core, and
-gives the elements, the statistics and the end. Flows are driven by their caller or, once started,
-by worker threads.
+flow            the flow in a program: run it, iterate it, feed it
+flow_builder    nodes and edges to a Plan
+project         a project on disk, opened
+execution       one run of a Plan
+run_setup       the runners and grants of one run
+native_flow     a Plan and its runners as the native core takes them
+method_binding  the methods of an inline component, fetched once
+lifecycle       the start and the end of all components
+runners         how a component is called: inline, thread, async, guest
+stages          the work of stages that run outside the turns
+threads         workers, watchdog, abandoned threads
+loop_driver     drives flows on an event loop
+loop_bridge     wakes an event loop
+stepper         drives a flow by hand, for tests
+run_facts       statistics and trace of one run
+statistics      the statistics as records
+error_report    logs the errors that a policy tolerates
+failures        native failures to exceptions
+
+A flow is driven by its caller or, once started, by worker threads.
 """
 
 from torvyn.reactor.flow import Flow

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from torvyn._native import ManualClock, NativeFlow
 from torvyn.contract import End
-from torvyn.contract.inspection import is_a
+from torvyn.contract.inspection import is_instance
 from torvyn.contract.request_roles import RequestProcessor
 from torvyn.link.plan import Plan
 from torvyn.reactor import native_flow, statistics
@@ -291,7 +291,7 @@ class Execution:
     def drain(self) -> None:
         self._is_drained = True
         for runner in self.runners:
-            if is_a(runner.component, RequestProcessor):
+            if is_instance(runner.component, RequestProcessor):
                 # Its source has long ended: an engine behind a request would go on for itself.
                 runner.component.drain()
         if self._native is not None:

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 from torvyn.concurrency.require_asyncio import NOT_ASYNCIO, needs_other_loop
 from torvyn.contract import Element, Output
-from torvyn.contract.inspection import class_name, describe, is_a, text_of
+from torvyn.contract.inspection import class_name, describe_error, is_instance, safe_str
 from torvyn.errors import (
     BugError,
     ComponentError,
@@ -109,7 +109,7 @@ def component_of(node: NodePlan) -> str:
     """The component of a node in the sandbox, where its name is another: nothing else tells it."""
     ref = node.component
     given = ref.instance
-    name = given.name if is_a(given, GuestComponent) else node.name
+    name = given.name if is_instance(given, GuestComponent) else node.name
     name = ref.name if ref.kind == "wasm" else name
     return "" if name == node.name else f" (component `{name}`)"
 
@@ -122,7 +122,7 @@ def said(cause: BaseException | None, message: str) -> str:
     """What went wrong, in the exception's words."""
     if cause is None:
         return message
-    return text_of(cause) if isinstance(cause, TorvynError) else describe(cause)
+    return safe_str(cause) if isinstance(cause, TorvynError) else describe_error(cause)
 
 
 def _hint_of(cause: BaseException | None) -> str | None:
@@ -210,7 +210,7 @@ def refused(items: list[Any], message: str, statistics: Statistics) -> TorvynErr
     """What was fed could not be taken in."""
     kinds = (str, bytes, Output, Element)
     for item in items:
-        if not any(is_a(item, kind) for kind in kinds):
+        if not any(is_instance(item, kind) for kind in kinds):
             return ContractError(
                 "contract.wrong-result",
                 f"a flow is fed with str, bytes, Output or Element, not {class_name(item)}",

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, overload
 
-from torvyn.contract import Backpressure, Element, Emission, End, OnError, Priority, Stage
+from torvyn.contract import Backpressure, ComponentLike, Element, Emission, End, OnError, Priority
 from torvyn.errors import FlowError
 from torvyn.link.plan import Plan
 from torvyn.manifest import FlowRecord
@@ -42,7 +42,7 @@ class Flow(FlowBuilder):
 
     def __init__(
         self,
-        *stages: Stage,
+        *stages: ComponentLike,
         name: str = "main",
         priority: Priority | None = None,
         deadline_s: float | None = None,

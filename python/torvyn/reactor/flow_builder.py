@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Self, Unpack
 
-from torvyn.contract import EdgeOptions, NodeOptions, Stage, as_component
-from torvyn.contract.inspection import is_a
+from torvyn.contract import ComponentLike, EdgeOptions, NodeOptions, as_component
+from torvyn.contract.inspection import is_instance
 from torvyn.errors import FlowError
 from torvyn.link import link_flow
 from torvyn.link.component_traits import role_of
@@ -20,7 +20,7 @@ from torvyn.manifest import EdgeRecord, FlowRecord, NodeRecord, PortRef
 class FlowBuilder:
     """The side of a `Flow` that exists before it runs."""
 
-    def __init__(self, record: FlowRecord, stages: Iterable[Stage]) -> None:
+    def __init__(self, record: FlowRecord, stages: Iterable[ComponentLike]) -> None:
         self._record = record
         self._plan: Plan | None = None
         previous = None
@@ -36,7 +36,9 @@ class FlowBuilder:
     def name(self) -> str:
         return self._record.name
 
-    def add(self, name: str, component: str | Stage, **options: Unpack[NodeOptions]) -> Self:
+    def add(
+        self, name: str, component: str | ComponentLike, **options: Unpack[NodeOptions]
+    ) -> Self:
         """Adds a node: a component, or the name of a built-in one.
 
         The options are those of `[flow.N.nodes.X]`.
@@ -44,7 +46,7 @@ class FlowBuilder:
         self._must_be_new()
         if name in self._record.nodes:
             raise FlowError("reactor.name-taken", f"the flow already has a node `{name}`")
-        component = component if is_a(component, str) else as_component(component)
+        component = component if is_instance(component, str) else as_component(component)
         self._record.nodes[name] = NodeRecord(name, component, **options)
         self._plan = None
         return self

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 
-from torvyn.contract.inspection import attach
+from torvyn.contract.inspection import set_node
 from torvyn.link.plan import Plan
 from torvyn.reactor.failures import init_failure, init_timeout, is_from_outside
 from torvyn.reactor.runners import Runner
@@ -64,7 +64,7 @@ class Lifecycle:
                 if isinstance(error, GeneratorExit) or is_from_outside(error):
                     raise
                 logger.warning("node `%s` failed in `teardown`", runner.node.name, exc_info=True)
-            attach(runner.component, None)
+            set_node(runner.component, None)
 
     def abandon(self) -> None:
         """The last resort, when there is no loop any more to await anything on."""
@@ -74,7 +74,7 @@ class Lifecycle:
                 runner.abandon()
             except Exception:
                 logger.warning("node `%s` failed in `teardown`", runner.node.name, exc_info=True)
-            attach(runner.component, None)
+            set_node(runner.component, None)
 
     def leave_out(self, stuck: Runner | None) -> None:
         """The run is over. A thread is stuck inside this one: nobody else may call it."""

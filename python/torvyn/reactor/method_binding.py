@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from torvyn.contract import Component
-from torvyn.contract.inspection import has, iterator_of, method_of
+from torvyn.contract.inspection import bound_method, has_attribute, iterator_of
 from torvyn.contract.roles import METHODS, OPTIONAL_METHODS
 
 
@@ -27,8 +27,8 @@ class IteratedSource:
 
 def bind(component: Component, role: str) -> Any:
     """What the native core calls in place of the component."""
-    beside = {name: method_of(component, name) for name in OPTIONAL_METHODS[role]}
-    if role == "source" and has(component, "__iter__"):
+    beside = {name: bound_method(component, name) for name in OPTIONAL_METHODS[role]}
+    if role == "source" and has_attribute(component, "__iter__"):
         return IteratedSource(iterator_of(component), **beside)
     main = METHODS[role]
-    return SimpleNamespace(**{main: method_of(component, main)}, **beside)
+    return SimpleNamespace(**{main: bound_method(component, main)}, **beside)

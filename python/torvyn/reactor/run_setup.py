@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from torvyn.contract import Component, Context
-from torvyn.contract.inspection import is_a
+from torvyn.contract.inspection import is_instance
 from torvyn.contract.request_roles import RequestProcessor, RequestSource
 from torvyn.link import instantiate
 from torvyn.link.plan import NodePlan, Plan
@@ -16,7 +16,7 @@ from torvyn.manifest.schema.settings_tables import GUEST_INIT_TIMEOUT_S
 from torvyn.reactor.failures import raise_start_failure
 from torvyn.reactor.runners import Runner, runner_of
 from torvyn.sandbox.audit import Audit
-from torvyn.sandbox.component import Allowance, GuestComponent
+from torvyn.sandbox.component import GuestComponent, GuestLimits
 from torvyn.text.redaction import redact
 
 if TYPE_CHECKING:
@@ -38,21 +38,21 @@ def make_runners(plan: Plan, audit: Audit, steps: Steps | None = None) -> list[R
 def _connect_request(runners: list[Runner]) -> None:
     """Gives the source of the request to an engine with an input, whose input has only texts."""
     components = [runner.component for runner in runners]
-    source = next((item for item in components if is_a(item, RequestSource)), None)
+    source = next((item for item in components if is_instance(item, RequestSource)), None)
     for component in components:
-        if is_a(component, RequestProcessor):
+        if is_instance(component, RequestProcessor):
             component.request_source = source
 
 
 def _component(plan: Plan, node: NodePlan, audit: Audit) -> Component:
     component = instantiate(node.component)
-    if is_a(component, GuestComponent):
-        component.allow(_allowance(plan, node, audit))
+    if is_instance(component, GuestComponent):
+        component.set_limits(_guest_limits(plan, node, audit))
     return component
 
 
-def _allowance(plan: Plan, node: NodePlan, audit: Audit) -> Allowance:
-    return Allowance(
+def _guest_limits(plan: Plan, node: NodePlan, audit: Audit) -> GuestLimits:
+    return GuestLimits(
         node.name,
         max_memory_bytes=node.max_memory_bytes,
         call_timeout_s=node.call_timeout_s,

@@ -32,9 +32,9 @@ class Stepper:
     def is_over(self) -> bool:
         return self._native.is_over
 
-    def go(self, *, until_idle: bool, patience_s: float) -> bool:
+    def go(self, *, until_idle: bool, timeout_s: float) -> bool:
         """Runs on until the flow is over or, when asked, idle. False: not in time."""
-        give_up_s = time.monotonic() + patience_s
+        give_up_s = time.monotonic() + timeout_s
         while True:
             status, due_ns = self._native.turn_once()
             self.outputs += self._native.outputs()

@@ -1,5 +1,14 @@
-"""Wasm seen from Python: guests are built, compiled, described and made into parts of flows here.
+"""WebAssembly components: build, compile, describe and run them in a sandbox.
 
-What a guest may take and reach is said by link; the calls themselves are native. Toolchains are
-extras, and only needed to build.
+build             source code to `.wasm`
+compile_cache     `.wasm` to compiled code, cached
+compiler_client   talks to the compiler's process
+compiler_process  the compiler's process, which has resource limits
+description       what a component is, as data
+component         a guest as a component of a flow
+guest             the modules that run inside a Python guest
+audit             grants and denials
+audit_log         one JSON object per line, to stdout or to a private file
+
+`link` decides what a guest may use. The calls are native. Only building needs a toolchain.
 """

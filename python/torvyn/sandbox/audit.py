@@ -10,7 +10,7 @@ import logging
 from typing import Any
 
 from torvyn.errors import MissingError
-from torvyn.sandbox.journal import Journal
+from torvyn.sandbox.audit_log import AuditLog
 
 logger = logging.getLogger("torvyn.sandbox")
 
@@ -23,16 +23,16 @@ class Audit:
     """One flow's audit. Without a place to write to, nothing is written."""
 
     def __init__(self, to: str, file: str, flow: str, flow_id: str) -> None:
-        self._journal = Journal(to, file, logger)
+        self._log = AuditLog(to, file, logger)
         self._flow = flow
         self._flow_id = flow_id
 
     def open(self) -> None:
         """Opens the file; a flow whose audit cannot be kept does not start."""
-        self._journal.open(_unwritable)
+        self._log.open(_unwritable)
 
     def close(self) -> None:
-        self._journal.close()
+        self._log.close()
 
     def granted(self, node: str, component: str, capabilities: tuple[str, ...]) -> None:
         for capability in capabilities:
@@ -49,7 +49,7 @@ class Audit:
     def _write(
         self, node: str, component: str, capability: str, decision: str, **more: Any
     ) -> None:
-        self._journal.write(
+        self._log.write(
             flow=self._flow,
             flow_id=self._flow_id,
             node=node,

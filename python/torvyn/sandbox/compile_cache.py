@@ -17,7 +17,7 @@ from typing import Final
 
 from torvyn._native import CompiledComponent, SandboxError
 from torvyn.errors import LinkError
-from torvyn.sandbox.compiler_client import kept_running, precompile
+from torvyn.sandbox.compiler_client import precompile, reuse_process
 
 logger = logging.getLogger("torvyn.sandbox")
 
@@ -45,7 +45,7 @@ LARGEST_BYTES: Final = 256 * 1024 * 1024
 """Larger files are not read."""
 
 
-def refusal(error: SandboxError, name: str) -> LinkError:
+def to_link_error(error: SandboxError, name: str) -> LinkError:
     """What the native sandbox said, as something a person reads."""
     kind, message = error.args
     code = _CODES.get(kind, "sandbox.invalid")
@@ -75,10 +75,10 @@ def compile_component(
         message = f"component `{name}`: `{path}` cannot be read: {reason}"
         raise LinkError("link.component-missing", message) from error
     except SandboxError as error:
-        raise refusal(error, name) from error
+        raise to_link_error(error, name) from error
 
 
-def warm(paths: Collection[Path], cache_dir: Path | None = None) -> None:
+def preload(paths: Collection[Path], cache_dir: Path | None = None) -> None:
     """Loads what the cache has, several at a time: of a guest in Python there are 50 MB to hash.
 
     What it has not is compiled, one after the other, as compiling takes memory.
@@ -89,7 +89,7 @@ def warm(paths: Collection[Path], cache_dir: Path | None = None) -> None:
     if folder.is_dir():
         with ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="torvyn-warm") as pool:
             pool.map(partial(_warm, folder), paths)
-    with kept_running():
+    with reuse_process():
         for path in paths:
             # What is wrong with a file is said by whoever needs it.
             with contextlib.suppress(OSError, SandboxError):

@@ -39,7 +39,7 @@ def describe(wasm: bytes) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def kept_running() -> Iterator[None]:
+def reuse_process() -> Iterator[None]:
     """Keeps one process for all components that are compiled inside: it starts once."""
     pool = _pool
     pool.enter()
@@ -53,7 +53,7 @@ def _ask(task: bytes, wasm: bytes, counts_fuel: bool) -> bytes:
     time_s = _BASE_S + _S_PER_MIB * len(wasm) // (1 << 20)
     memory_bytes = _BASE_BYTES + _BYTES_PER_BYTE * len(wasm)
     header = compiler_process.REQUEST.pack(task, time_s, memory_bytes, counts_fuel, len(wasm))
-    with kept_running():
+    with reuse_process():
         process = _pool.take()
         try:
             status, result = process.ask(header, wasm, 4 * time_s)

@@ -34,8 +34,8 @@ from torvyn.errors import (
 )
 from torvyn.manifest.schema.settings_tables import GUEST_INIT_TIMEOUT_S, RUNTIME
 from torvyn.sandbox.audit import WEAKENED, Audit
-from torvyn.sandbox.compile_cache import compile_component, refusal
-from torvyn.text.control_characters import CONTROLS, visible
+from torvyn.sandbox.compile_cache import compile_component, to_link_error
+from torvyn.text.control_characters import CONTROLS, escape_controls
 
 logger = logging.getLogger("torvyn.sandbox")
 
@@ -50,7 +50,7 @@ _CONTROLS = CONTROLS | {0x0A: "\\x0a"}
 
 
 @dataclass(frozen=True, slots=True)
-class Allowance:
+class GuestLimits:
     """What one node's guest may take and reach."""
 
     node: str
@@ -99,7 +99,7 @@ class GuestComponent(Component):
     cache_dir: ClassVar[Path | None]
     compiled: ClassVar[CompiledComponent]
 
-    allowance: Allowance | None = None
+    limits: GuestLimits | None = None
     _guest: SandboxGuest | None = None
     _denied: Mapping[str, int] = MappingProxyType({})
     _last_health = GuestHealth()
@@ -109,12 +109,12 @@ class GuestComponent(Component):
         """Counted on while the guest runs; stays when it is over."""
         return self._last_health if self._guest is None else GuestHealth.of(self._guest)
 
-    def allow(self, allowance: Allowance) -> None:
+    def set_limits(self, limits: GuestLimits) -> None:
         """Said by the reactor before `init`."""
-        self.allowance = allowance
+        self.limits = limits
 
     def init(self, config: str) -> None:
-        allowed = self.allowance or Allowance(self.name)
+        allowed = self.limits or GuestLimits(self.name)
         compiled = self.compiled
         if allowed.fuel is not None:
             compiled = compile_component(
@@ -158,7 +158,7 @@ class GuestComponent(Component):
 
     def teardown(self) -> None:
         guest, self._guest = self._guest, None
-        allowed = self.allowance or Allowance(self.name)
+        allowed = self.limits or GuestLimits(self.name)
         if guest is None:
             return
         self._last_health = health = GuestHealth.of(guest)
@@ -188,11 +188,11 @@ def _failure(error: SandboxError, name: str) -> Exception:
         is_grant = message.startswith("a grant ")
         hint = f"make the folder, or change `[security.grants.{name}]`" if is_grant else None
         return ContractError("sandbox.contract", f"component `{name}`: {message}", hint=hint)
-    return refusal(error, name)
+    return to_link_error(error, name)
 
 
 def _deny(
-    allowed: Allowance, component: str, kind: str, asked: str, count: int, suppressed: int
+    allowed: GuestLimits, component: str, kind: str, asked: str, count: int, suppressed: int
 ) -> None:
     if allowed.audit is not None:
         allowed.audit.denied(allowed.node, component, kind, asked, count, suppressed)
@@ -214,7 +214,9 @@ def _print(node: str, channel: str, text: str, is_granted: bool) -> None:
     """
     if is_granted:
         stream = sys.stdout if channel == "stdout" else sys.stderr
-        print(visible(text) if stream is not None and stream.isatty() else text, file=stream)
+        print(
+            escape_controls(text) if stream is not None and stream.isatty() else text, file=stream
+        )
     else:
         shown = text.translate(_CONTROLS)
         logger.info("%s: %s", node, shown, extra={"node": node, "event": f"guest.{channel}"})

@@ -14,9 +14,9 @@ SIZES: Final = (
 )
 
 
-def describe(path: Path) -> dict[str, Any]:
+def describe_component(path: Path) -> dict[str, Any]:
     """The component in a file: compiled and linked as a flow would do it, and not started."""
-    with compiler_client.kept_running():
+    with compiler_client.reuse_process():
         compiled = compile_component(path, path.stem)
         found = compiler_client.describe(path.read_bytes())
     return {

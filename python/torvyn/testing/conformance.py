@@ -16,8 +16,8 @@ from torvyn.contract import ROLES, Aggregator, Component, Element, Filter, Proce
 from torvyn.contract import Source as SourceRole
 from torvyn.errors import TorvynError
 from torvyn.reactor import Flow
-from torvyn.testing.flow_run import Run, idle, run_flow
-from torvyn.testing.parts import CollectingSink, Item, ScriptedSource
+from torvyn.testing.components import CollectingSink, Item, ScriptedSource
+from torvyn.testing.flow_run import FlowRun, idle, run_flow
 
 SOME_TEXT: tuple[str, ...] = ("The", " quick", " fox", ".", " A", " dog", "!", "", " 1", " é")
 """What the checks send when they are not told what to send."""
@@ -95,12 +95,12 @@ def check_sink(
     config: Any = "",
     *,
     inputs: Sequence[Item] = SOME_TEXT,
-    patience_s: float = 20.0,
+    timeout_s: float = 20.0,
 ) -> list[Element]:
     """A sink: every call gives nothing or a signal, and a pause is followed by `resume`."""
     make = _make(component, config)
     _has_role(make, Sink)
-    _looked_at(make, lambda part: (Flow(ScriptedSource(inputs), part), []), patience_s)
+    _looked_at(make, lambda part: (Flow(ScriptedSource(inputs), part), []), timeout_s)
     return []
 
 
@@ -164,11 +164,11 @@ def _ports(part: Any) -> Iterable[str]:
 
 
 def _looked_at(
-    make: Make, build: Callable[[Component], Built], patience_s: float = 20.0
+    make: Make, build: Callable[[Component], Built], timeout_s: float = 20.0
 ) -> list[Element]:
     """Runs the component in every way a flow may end; gives what left it in a whole run."""
     flow, sinks = build(make())
-    run = _run(flow, patience_s)
+    run = _run(flow, timeout_s)
     assert run.state == "completed", f"the flow ended as {run.state}"
     _nothing_is_left(run)
     _ends_without_an_element(make)
@@ -177,14 +177,14 @@ def _looked_at(
     return [element for sink in sinks for element in sink.elements]
 
 
-def _run(flow: Flow, patience_s: float = 20.0) -> Run:
+def _run(flow: Flow, timeout_s: float = 20.0) -> FlowRun:
     try:
-        return run_flow(flow, patience_s=patience_s)
+        return run_flow(flow, timeout_s=timeout_s)
     except TorvynError as error:
         raise AssertionError(error.render()) from error
 
 
-def _nothing_is_left(run: Run) -> None:
+def _nothing_is_left(run: FlowRun) -> None:
     assert run.statistics.live == 0, f"{run.statistics.live} payloads are still alive"
 
 

@@ -7,12 +7,12 @@ import weakref
 from dataclasses import replace
 from typing import Final, Unpack
 
-from torvyn.contract import Component, Element, End, FlowOptions, Stage, as_component
+from torvyn.contract import Component, ComponentLike, Element, End, FlowOptions, as_component
 from torvyn.reactor import Flow, Statistics
 from torvyn.reactor.stepper import Stepper
 from torvyn.testing.clock import Clock
-from torvyn.testing.parts import CollectingSink
-from torvyn.testing.runner_twins import as_parts
+from torvyn.testing.component_variants import as_variant
+from torvyn.testing.components import CollectingSink
 
 
 class Until(enum.Enum):
@@ -28,22 +28,22 @@ idle: Final = Until.IDLE
 """Until nothing moves: every stage waits for another, the clock or the world outside."""
 
 
-class Run:
+class FlowRun:
     """A flow that a test holds in its hands. Ends with the test: what still runs is cancelled."""
 
-    def __init__(self, flow: Flow, sink: CollectingSink | None, patience_s: float) -> None:
+    def __init__(self, flow: Flow, sink: CollectingSink | None, timeout_s: float) -> None:
         self.flow = flow
         self.sink = sink
         """The sink that was added because the stages had none."""
-        self._patience_s = patience_s
+        self._timeout_s = timeout_s
         self._stepper = Stepper(flow)
         self._close = weakref.finalize(self, self._stepper.close)
 
-    def go(self, until: Until = done) -> Run:
+    def go(self, until: Until = done) -> FlowRun:
         """Runs on."""
-        if not self._stepper.go(until_idle=until is idle, patience_s=self._patience_s):
+        if not self._stepper.go(until_idle=until is idle, timeout_s=self._timeout_s):
             facts = self.statistics.to_dict()
-            raise AssertionError(f"not {until.value} after {self._patience_s:g} s: {facts}")
+            raise AssertionError(f"not {until.value} after {self._timeout_s:g} s: {facts}")
         if self._stepper.is_over:
             # Nothing left to close; and the error's frames would keep this object for good.
             self._close.detach()
@@ -51,7 +51,7 @@ class Run:
             raise self.flow.error
         return self
 
-    def cancel(self) -> Run:
+    def cancel(self) -> FlowRun:
         """Cancels the flow and runs it to its end."""
         self.flow.cancel()
         return self.go()
@@ -59,7 +59,7 @@ class Run:
     def close(self) -> None:
         self._close()
 
-    def __enter__(self) -> Run:
+    def __enter__(self) -> FlowRun:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -88,37 +88,37 @@ class Run:
 
 
 def run_flow(
-    *stages: Stage | Flow,
+    *stages: ComponentLike | Flow,
     capacity: int | None = None,
     until: Until = done,
     clock: Clock | None = None,
-    parts: str | None = None,
-    patience_s: float = 10.0,
+    variant: str | None = None,
+    timeout_s: float = 10.0,
     **options: Unpack[FlowOptions],
-) -> Run:
+) -> FlowRun:
     """Runs the stages as a chain, or a `Flow` that was built before.
 
-    A chain without a sink gets a `CollectingSink`. `capacity` is the depth of every queue; `parts`
-    says who runs the stages (one of `PARTS`; None leaves them as they are); `options` are those of
-    `Flow`. With `until=idle` the flow may be looked at, prodded and sent on with `Run.go`. A flow
-    that does not get there fails the test after `patience_s`.
+    A chain without a sink gets a `CollectingSink`. `capacity` is the capacity of every queue.
+    `variant`, one of `VARIANTS`, selects how the stages run; None leaves them as they are.
+    `options` are those of `Flow`. With `until=idle` you can inspect the flow, act on it and
+    continue it with `FlowRun.go`. A flow that does not get there within `timeout_s` fails the test.
     """
     if len(stages) == 1 and isinstance(stages[0], Flow):
-        if parts is not None:
-            _recast(stages[0], parts)
-        return Run(stages[0], None, patience_s).go(until)
+        if variant is not None:
+            _recast(stages[0], variant)
+        return FlowRun(stages[0], None, timeout_s).go(until)
     components: list[Component] = [as_component(stage) for stage in stages]
     sink = None if components[-1].role == "sink" else CollectingSink()
     components += [] if sink is None else [sink]
-    made = [part if parts is None else as_parts(part, parts) for part in components]
+    made = [part if variant is None else as_variant(part, variant) for part in components]
     flow = Flow(*made, queue_depth=capacity, clock=clock, **options)
-    return Run(flow, sink, patience_s).go(until)
+    return FlowRun(flow, sink, timeout_s).go(until)
 
 
-def _recast(flow: Flow, parts: str) -> None:
+def _recast(flow: Flow, variant: str) -> None:
     """Other runners for the components of a flow that was built and not started."""
     for name, node in flow._record.nodes.items():
         if isinstance(node.component, Component) and node.run is None:
-            component = as_parts(node.component, parts)
+            component = as_variant(node.component, variant)
             flow._record.nodes[name] = replace(node, component=component)
     flow._plan = None

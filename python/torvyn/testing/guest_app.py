@@ -33,10 +33,10 @@ from torvyn.sandbox.guest import (
     as_sink,
     as_source,
 )
-from torvyn.testing import parts, rebuild
+from torvyn.testing import components, rebuild_source
 
 STANDARD = (collections, contextlib, functools, itertools, json, math, operator, random, re, time)
-PACKED = (parts, rebuild, threading, torvyn)
+PACKED = (components, rebuild_source, threading, torvyn)
 """A guest cannot import later: what components of tests may use is imported here."""
 
 MARK, MORE = "\x1e", "\x1f"

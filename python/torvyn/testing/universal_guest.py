@@ -13,18 +13,18 @@ from typing import Final
 
 from torvyn import _native
 from torvyn.sandbox.build import python_guest
-from torvyn.sandbox.build.guest import Guest
+from torvyn.sandbox.build.project import GuestProject
 from torvyn.sandbox.compile_cache import default_cache_dir
 
 _HERE: Final = Path(__file__).parent
 _APP: Final = _HERE / "guest_app.py"
-_BESIDE: Final = (_HERE / "parts.py", _HERE / "rebuild.py")
+_BESIDE: Final = (_HERE / "components.py", _HERE / "rebuild_source.py")
 
 
 @lru_cache(maxsize=1)
-def any_part() -> Path:
+def universal_guest() -> Path:
     """The component's file. Raises `sandbox.toolchain-missing` when it would have to be built."""
-    file = default_cache_dir().parent / "testing" / f"any-part-{_digest()}.wasm"
+    file = default_cache_dir().parent / "testing" / f"universal-guest-{_digest()}.wasm"
     if not file.is_file():
         file.parent.mkdir(parents=True, exist_ok=True)
         part = file.with_suffix(f".{os.getpid()}")
@@ -50,7 +50,7 @@ def _toolchain() -> str:
 
 
 def _build() -> bytes:
-    guest = Guest("any-part", _HERE, "python")
+    guest = GuestProject("universal-guest", _HERE, "python")
     python_guest.toolchain(guest)
     with tempfile.TemporaryDirectory(prefix="torvyn-build-") as folder:
         root = Path(folder)

@@ -1,13 +1,22 @@
-"""Token ids to text, text to sentences: machines that are fed pieces of any size.
+"""Token ids to text, text to sentences. The output does not depend on how the input is split.
 
-    Vocabulary        what each token id is in bytes, from a tokenizer's file
-    TextStreamer      token ids or bytes -> text
-    Utf8Decoder       bytes -> text
-    SentenceSplitter  text -> sentences
+    Vocabulary        token ids to bytes, from a tokenizer's file
+    TextStreamer      token ids or bytes to text
+    Utf8Decoder       bytes to text
+    SentenceSplitter  text to sentences
     StopStrings       text up to the first stop string
 
-All answer the same however the input was cut. Importing this room does not need the native module;
-the first use of a name does.
+vocabulary          `Vocabulary`
+tokenizer_json      reads Hugging Face's `tokenizer.json`
+rank_files          reads `.tiktoken` and `tekken.json`
+model_files         reads SentencePiece `.model` and GGUF
+decoders            the decoder of a tokenizer, applied once per token
+token_bytes         how tokenizers write bytes
+control_characters  escapes control characters
+redaction           removes secrets from text
+failures            typed errors
+
+Importing this package does not load the native module; the first use of a name does.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Control characters made visible: what streamed from anywhere is shown and never obeyed."""
+"""Escapes control characters, so that a terminal shows them and does not obey them."""
 
 from __future__ import annotations
 
 from typing import Final
 
 BIDI_CONTROLS: Final = (0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
-"""Unicode's `Bidi_Control`: they change the order in which the text around them is shown."""
+"""Unicode's `Bidi_Control`, which changes the display order of the text around it."""
 
 LINE_SEPARATORS: Final = (0x2028, 0x2029)
 
@@ -14,9 +14,9 @@ _C0_AND_C1: Final = (*range(0x20), *range(0x7F, 0xA0))
 CONTROLS: Final = {code: f"\\x{code:02x}" for code in _C0_AND_C1 if chr(code) not in "\t\n"} | {
     code: f"\\u{code:04x}" for code in (*BIDI_CONTROLS, *LINE_SEPARATORS)
 }
-"""For `str.translate`: all that a terminal obeys, except tabs and line ends."""
+"""For `str.translate`: every character that a terminal obeys, except tabs and line ends."""
 
 
-def visible(text: str) -> str:
-    """The text as a terminal may get it."""
+def escape_controls(text: str) -> str:
+    """The text, safe to print on a terminal."""
     return text.translate(CONTROLS)

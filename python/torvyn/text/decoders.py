@@ -1,8 +1,8 @@
-"""The `decoder` of a tokenizer.json, followed for every token once instead of for every text.
+"""Applies the `decoder` of a tokenizer.json once per token, instead of once per text.
 
-Most steps look at one token at a time, and some treat the first of a text in their own way: both
-are tables. After tokens are joined only leading spaces can still go. What needs to see the tokens
-after, or the whole text, is refused.
+Most steps change one token at a time; some treat the first token of a text differently. Both fit in
+tables. After the tokens are joined, only leading spaces can be removed. Decoders that need later
+tokens or the whole text are not supported.
 """
 
 from __future__ import annotations
@@ -11,18 +11,25 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from torvyn.text.failures import vocabulary_invalid, vocabulary_unsupported
-from torvyn.text.token_bytes import METASPACE, Spelled, byte_fallback, byte_level, each, encode
+from torvyn.text.token_bytes import (
+    METASPACE,
+    VocabularyData,
+    byte_fallback,
+    byte_level,
+    encode,
+    map_text,
+)
 
 Tokens = list[str | bytes | None]
 
-_CLEANED: Final = (
+_CLEANUPS: Final = (
     (" .", "."), (" ?", "?"), (" !", "!"), (" ,", ","), (" ' ", "'"), (" n't", "n't"),
     (" 'm", "'m"), (" do not", " don't"), (" 's", "'s"), (" 've", "'ve"), (" 're", "'re"),
 )  # fmt: skip
 
 
-class Decoding:
-    """Tokens on their way to bytes: `rest` as they are, `first` as they begin a text."""
+class TokenDecoder:
+    """Decodes tokens step by step: `first` at the start of a text, `rest` everywhere else."""
 
     def __init__(self, tokens: list[str | None]) -> None:
         self.rest: Tokens = [*tokens]
@@ -32,20 +39,20 @@ class Decoding:
         self.has_fallback = False
 
     def apply(self, decoder: dict[str, Any] | None) -> None:
-        """Follow one step, or a sequence of them; without any, a space goes between tokens."""
+        """Applies a step or a sequence of steps; without a decoder, tokens are joined by spaces."""
         if decoder is None:
             self._each(str, lambda token: f" {token}")
             return
         kind = decoder.get("type")
         step = _STEPS.get(str(kind))
         if step is None:
-            raise vocabulary_unsupported(f"the decoder {kind!r} looks beyond a token")
+            raise vocabulary_unsupported(f"the decoder {kind!r} needs more than one token")
         if self.is_joined and kind not in ("Sequence", "Strip", "Fuse"):
             raise vocabulary_unsupported(f"{kind} after the tokens are joined")
         step(self, decoder)
 
-    def spelled(self, special: list[int]) -> Spelled:
-        return Spelled(
+    def result(self, special: list[int]) -> VocabularyData:
+        return VocabularyData(
             _bytes(self.rest),
             special,
             first=None if self.first is None else _bytes(self.first),
@@ -56,15 +63,15 @@ class Decoding:
     def _each(
         self, first: Callable[[str], str | bytes], rest: Callable[[str], str | bytes] | None = None
     ) -> None:
-        """Change all tokens; by two functions when the first of a text differs."""
+        """Changes all tokens; with two functions if the first token of a text differs."""
         if rest is not None or self.first is not None:
-            self.first = each(self.first or self.rest, first)
-        self.rest = each(self.rest, rest or first)
+            self.first = map_text(self.first or self.rest, first)
+        self.rest = map_text(self.rest, rest or first)
 
     def sequence(self, decoder: dict[str, Any]) -> None:
-        for step in _need(decoder, "decoders", list):
+        for step in _required(decoder, "decoders", list):
             if not isinstance(step, dict):
-                raise vocabulary_invalid("a step of its decoder is no table")
+                raise vocabulary_invalid("a step of its decoder is not an object")
             self.apply(step)
 
     def byte_level(self, _decoder: dict[str, Any]) -> None:
@@ -79,19 +86,19 @@ class Decoding:
         self.is_joined = True
 
     def replace(self, decoder: dict[str, Any]) -> None:
-        pattern = _need(decoder, "pattern", dict).get("String")
-        content = _need(decoder, "content", str)
+        pattern = _required(decoder, "pattern", dict).get("String")
+        content = _required(decoder, "content", str)
         if not isinstance(pattern, str) or not pattern:
-            raise vocabulary_unsupported("Replace by a regular expression")
+            raise vocabulary_unsupported("Replace with a regular expression")
         self._each(lambda token: token.replace(pattern, content))
 
     def strip_ends(self, decoder: dict[str, Any]) -> None:
-        content = _need(decoder, "content", str)
-        start, stop = _need(decoder, "start", int), _need(decoder, "stop", int)
+        content = _required(decoder, "content", str)
+        start, stop = _required(decoder, "start", int), _required(decoder, "stop", int)
         if not self.is_joined:
-            self._each(lambda token: _stripped(token, content, start, stop))
+            self._each(lambda token: _strip(token, content, start, stop))
         elif stop or content != " " or not 0 <= start < 1 << 16:
-            raise vocabulary_unsupported("Strip of anything but leading spaces of the text")
+            raise vocabulary_unsupported("Strip of anything but the leading spaces of the text")
         else:
             self.strip += start
 
@@ -107,7 +114,7 @@ class Decoding:
 
     def word_piece(self, decoder: dict[str, Any]) -> None:
         prefix = str(decoder.get("prefix", "##"))
-        clean: Callable[[str], str] = _cleaned if decoder.get("cleanup", True) else str
+        clean: Callable[[str], str] = _clean_up if decoder.get("cleanup", True) else str
         self._each(
             clean,
             lambda token: clean(
@@ -116,26 +123,28 @@ class Decoding:
         )
 
 
-_STEPS: Final[dict[str, Callable[[Decoding, dict[str, Any]], None]]] = {
-    "Sequence": Decoding.sequence,
-    "ByteLevel": Decoding.byte_level,
-    "ByteFallback": Decoding.byte_fallback,
-    "Fuse": Decoding.fuse,
-    "Replace": Decoding.replace,
-    "Strip": Decoding.strip_ends,
-    "Metaspace": Decoding.metaspace,
-    "WordPiece": Decoding.word_piece,
+_STEPS: Final[dict[str, Callable[[TokenDecoder, dict[str, Any]], None]]] = {
+    "Sequence": TokenDecoder.sequence,
+    "ByteLevel": TokenDecoder.byte_level,
+    "ByteFallback": TokenDecoder.byte_fallback,
+    "Fuse": TokenDecoder.fuse,
+    "Replace": TokenDecoder.replace,
+    "Strip": TokenDecoder.strip_ends,
+    "Metaspace": TokenDecoder.metaspace,
+    "WordPiece": TokenDecoder.word_piece,
 }
 
 
-def _need(decoder: dict[str, Any], key: str, kind: type) -> Any:
+def _required(decoder: dict[str, Any], key: str, kind: type) -> Any:
     value = decoder.get(key)
     if not isinstance(value, kind):
-        raise vocabulary_invalid(f"the decoder {decoder.get('type')} has no good {key!r}")
+        raise vocabulary_invalid(
+            f"{key!r} of the decoder {decoder.get('type')} is missing or not valid"
+        )
     return value
 
 
-def _stripped(token: str, content: str, start: int, stop: int) -> str:
+def _strip(token: str, content: str, start: int, stop: int) -> str:
     for _ in range(min(start, len(token))):
         token = token.removeprefix(content)
     for _ in range(min(stop, len(token))):
@@ -143,9 +152,9 @@ def _stripped(token: str, content: str, start: int, stop: int) -> str:
     return token
 
 
-def _cleaned(token: str) -> str:
-    for found, clean in _CLEANED:
-        token = token.replace(found, clean)
+def _clean_up(token: str) -> str:
+    for old, new in _CLEANUPS:
+        token = token.replace(old, new)
     return token
 
 

@@ -1,7 +1,4 @@
-"""The errors of this room, made from the fields that native code and readers of files give.
-
-Every function answers with an exception; whoever calls it raises it.
-"""
+"""The errors of this package. Every function returns an exception; the caller raises it."""
 
 from __future__ import annotations
 
@@ -14,53 +11,53 @@ def token_unknown(id: int, size: int) -> TextError:
     return TextError(
         "text.token-unknown",
         f"token id {id} is not in the vocabulary of {size} ids",
-        hint='the ids are of another tokenizer; `unknown="skip"` or `"replace"` goes on without it',
+        hint='use the tokenizer of the model, or set `unknown` to "skip" or "replace"',
     )
 
 
 def no_vocabulary() -> TextError:
     return TextError(
         "text.no-vocabulary",
-        "a token id was given to a streamer that was made without a vocabulary",
-        hint="`TextStreamer(Vocabulary.load(path))` takes ids, `TextStreamer()` only bytes",
+        "this streamer has no vocabulary and cannot decode token ids",
+        hint="use `TextStreamer(Vocabulary.load(path))`; `TextStreamer()` takes only bytes",
     )
 
 
 def bytes_invalid(data: bytes) -> TextError:
     return TextError(
         "text.bytes-invalid",
-        f"the bytes {data.hex(' ')} are no character of UTF-8",
-        hint='`bad_bytes="replace"` shows U+FFFD in their place',
+        f"the bytes {data.hex(' ')} are not valid UTF-8",
+        hint='`bad_bytes="replace"` replaces them with U+FFFD',
     )
 
 
 def tail_unfinished(data: bytes) -> TextError:
     return TextError(
         "text.tail-unfinished",
-        f"the text ends within a character: the bytes {data.hex(' ')} are only its beginning",
-        hint='`tail="replace"` shows U+FFFD in its place, `tail="drop"` nothing',
+        f"the text ends with an incomplete character: the bytes {data.hex(' ')}",
+        hint='`tail="replace"` replaces it with U+FFFD, `tail="drop"` removes it',
     )
 
 
 def vocabulary_missing(path: Path) -> MissingError:
     return MissingError(
         "text.vocabulary-missing",
-        f"there is no tokenizer at {str(path)!r}",
+        f"no tokenizer found at {str(path)!r}",
         location=Location(str(path)),
-        hint="a tokenizer.json, tekken.json, .model, .gguf or .tiktoken file, or a folder with one",
+        hint="pass a tokenizer.json, tekken.json, .model, .gguf or .tiktoken file, or its folder",
     )
 
 
 def vocabulary_unreadable(path: Path, reason: str) -> MissingError:
     return MissingError(
         "text.vocabulary-unreadable",
-        f"the tokenizer's file cannot be read: {reason}",
+        f"cannot read the tokenizer file: {reason}",
         location=Location(str(path)),
     )
 
 
 def vocabulary_invalid(reason: str) -> TextError:
-    return TextError("text.vocabulary-invalid", f"this is no tokenizer: {reason}")
+    return TextError("text.vocabulary-invalid", f"not a valid tokenizer: {reason}")
 
 
 def vocabulary_too_large(reason: str) -> TextError:
@@ -70,6 +67,6 @@ def vocabulary_too_large(reason: str) -> TextError:
 def vocabulary_unsupported(reason: str) -> TextError:
     return TextError(
         "text.vocabulary-unsupported",
-        f"this tokenizer's rules cannot be followed token by token: {reason}",
-        hint="`Vocabulary(tokens)` takes a list of bytes, one entry an id",
+        f"this tokenizer cannot be decoded token by token: {reason}",
+        hint="`Vocabulary(tokens)` takes a list of bytes, one entry per id",
     )

@@ -1,7 +1,4 @@
-"""Tokenizers inside SentencePiece `.model` and GGUF files to the bytes of their tokens.
-
-The files are read by native code, which hands over what they say.
-"""
+"""Reads the tokenizers in SentencePiece `.model` and GGUF files. Native code parses the files."""
 
 from __future__ import annotations
 
@@ -15,18 +12,24 @@ from torvyn.text.failures import (
     vocabulary_too_large,
     vocabulary_unsupported,
 )
-from torvyn.text.token_bytes import METASPACE, Spelled, Until, byte_fallback, byte_level
+from torvyn.text.token_bytes import (
+    METASPACE,
+    FirstTokenScope,
+    VocabularyData,
+    byte_fallback,
+    byte_level,
+)
 
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)
 _SPACE: Final = METASPACE.encode()
 
 
-def spell_sentencepiece(data: bytes) -> Spelled:
-    """What `SentencePieceProcessor.decode` gives, piece by piece."""
+def parse_sentencepiece(data: bytes) -> VocabularyData:
+    """Decodes like `SentencePieceProcessor.decode`, piece by piece."""
     try:
         pieces, unknown, dummy, extra, is_suffix, denormalizes = read_sentencepiece(data)
     except VocabularyFault as fault:
-        raise _complaint(fault) from None
+        raise _vocabulary_error(fault) from None
     if is_suffix or denormalizes:
         rule = "treat_whitespace_as_suffix" if is_suffix else "denormalizer"
         raise vocabulary_unsupported(f"the model has a {rule}")
@@ -34,41 +37,43 @@ def spell_sentencepiece(data: bytes) -> Spelled:
     for piece, kind in pieces:
         tokens.append(unknown if kind == UNKNOWN else _piece(piece, kind))
     special = [id for id, (_, kind) in enumerate(pieces) if kind == CONTROL]
-    until: Until = "text" if extra else "taken"
+    until: FirstTokenScope = "text" if extra else "taken"
     first = _without_space([piece for piece, _ in pieces], tokens) if dummy or extra else None
-    return Spelled(tokens, special, first, until, replace_each_byte=True, special_separates=True)
+    return VocabularyData(
+        tokens, special, first, until, replace_each_byte=True, special_separates=True
+    )
 
 
-def spell_gguf(path: Path) -> Spelled:
-    """What llama.cpp's detokenizer gives, token by token."""
+def parse_gguf(path: Path) -> VocabularyData:
+    """Decodes like llama.cpp's detokenizer, token by token."""
     try:
         model, tokens, kinds, prefix = read_gguf(path)
     except VocabularyFault as fault:
-        raise _complaint(fault) from None
+        raise _vocabulary_error(fault) from None
     kinds = kinds or [NORMAL] * len(tokens)
     if len(kinds) != len(tokens):
-        raise vocabulary_invalid(f"{len(tokens)} tokens, but types for {len(kinds)}")
+        raise vocabulary_invalid(f"it has {len(tokens)} tokens, but {len(kinds)} token types")
     hidden = (UNKNOWN, CONTROL, UNUSED)
     special = [id for id, kind in enumerate(kinds) if kind in hidden]
     typed = [*zip(tokens, kinds, strict=True)]
     if model == "gpt2":
-        return Spelled([_byte_level(*pair) for pair in typed], special)
+        return VocabularyData([_byte_level(*pair) for pair in typed], special)
     if model == "llama":
-        spelled: list[bytes | None] = [_piece(*pair) for pair in typed]
-        first = None if prefix is False else _without_space(tokens, spelled)
-        return Spelled(spelled, special, first, "taken", replace_each_byte=True)
-    raise vocabulary_unsupported(f"the tokenizer of this GGUF file is {model!r}")
+        pieces: list[bytes | None] = [_piece(*pair) for pair in typed]
+        first = None if prefix is False else _without_space(tokens, pieces)
+        return VocabularyData(pieces, special, first, "taken", replace_each_byte=True)
+    raise vocabulary_unsupported(f"the GGUF file has a tokenizer of type {model!r}")
 
 
 def _piece(piece: bytes, kind: int) -> bytes:
     byte = byte_fallback(piece.decode("latin-1")) if kind == BYTE else None
     if kind == BYTE and byte is None:
-        raise vocabulary_invalid(f"{piece!r:.40} is marked as a byte and is none")
+        raise vocabulary_invalid(f"{piece!r:.40} has the type byte, but is not a byte")
     return piece.replace(_SPACE, b" ") if byte is None else byte
 
 
 def _without_space(pieces: list[bytes], tokens: list[bytes | None]) -> list[bytes | None]:
-    """What tokens are at the start of a text: the space before a first word is not shown."""
+    """The tokens at the start of a text, where the space before the first word is removed."""
     return [
         token[1:] if token and piece.startswith(_SPACE) else token
         for piece, token in zip(pieces, tokens, strict=True)
@@ -84,7 +89,7 @@ def _byte_level(token: bytes, kind: int) -> bytes:
         return token
 
 
-def _complaint(fault: VocabularyFault) -> TextError:
+def _vocabulary_error(fault: VocabularyFault) -> TextError:
     kind, reason = fault.args
     kinds = {"too-large": vocabulary_too_large, "unsupported": vocabulary_unsupported}
     return kinds.get(kind, vocabulary_invalid)(reason)

@@ -1,7 +1,6 @@
-"""Redaction: texts without the values that came from the environment or a key file.
+"""Removes secrets from text: values from the environment or from a key file.
 
-A value of fewer than `SHORTEST` characters stays: it protects nothing, and its letters are in every
-other word, so a variable that holds `a` would leave no message readable.
+A value shorter than `MIN_SECRET_CHARS` stays: removing `a` would make every message unreadable.
 """
 
 from __future__ import annotations
@@ -13,19 +12,21 @@ from functools import lru_cache
 from typing import Final
 
 REDACTED: Final = "[redacted]"
-SHORTEST: Final = 4
+MIN_SECRET_CHARS: Final = 4
 
 
 def redact(text: str, secrets: Iterable[str]) -> str:
-    """The text without the secrets, also where one became part of JSON text."""
+    """The text without the secrets, including their JSON-escaped forms."""
     pattern = _pattern(frozenset(secrets))
     return text if pattern is None else pattern.sub(REDACTED, text)
 
 
 @lru_cache(maxsize=16)
 def _pattern(secrets: frozenset[str]) -> re.Pattern[str] | None:
-    forms = {form for secret in secrets if len(secret) >= SHORTEST for form in _forms(secret)}
-    # The longest first: no part of one that holds another is left over.
+    forms = {
+        form for secret in secrets if len(secret) >= MIN_SECRET_CHARS for form in _forms(secret)
+    }
+    # The longest first, so that a secret that contains another is removed completely.
     ordered = sorted(forms, key=lambda form: (-len(form), form))
     return re.compile("|".join(map(re.escape, ordered))) if ordered else None
 

@@ -1,7 +1,4 @@
-"""How tokenizers spell bytes in the text of a token, and the record that all readers of files make.
-
-Knows nothing of files.
-"""
+"""How tokenizers write bytes in a token's text, and the record that all file readers return."""
 
 from __future__ import annotations
 
@@ -14,73 +11,73 @@ from torvyn.text.failures import vocabulary_invalid, vocabulary_too_large
 
 METASPACE: Final = "\u2581"
 MAX_TOKENS: Final = 1 << 22
-"""Ids beyond are refused: a file could otherwise ask for any amount of memory."""
+"""Higher ids are errors: otherwise a file could request any amount of memory."""
 
-Until = Literal["token", "taken", "text"]
+FirstTokenScope = Literal["token", "taken", "text"]
 
 
 @dataclass(slots=True)
-class Spelled:
-    """The arguments of a `Vocabulary`, as a reader of a file found them."""
+class VocabularyData:
+    """The content of a tokenizer file, as arguments of `Vocabulary`."""
 
     tokens: list[bytes | None]
     special: list[int] = field(default_factory=list)
     first: list[bytes | None] | None = None
-    first_until: Until = "token"
+    first_until: FirstTokenScope = "token"
     strip: int = 0
     replace_each_byte: bool = False
     special_separates: bool = False
 
 
 def _byte_alphabet() -> dict[int, str]:
-    """Byte-level BPE writes a printable byte as itself and every other as a letter from U+0100."""
-    kept = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-    others = [byte for byte in range(256) if byte not in set(kept)]
-    letters = {letter: byte for byte, letter in zip(kept, kept, strict=True)}
+    """Byte-level BPE writes a printable byte as itself and any other as a letter from U+0100 on."""
+    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    others = [byte for byte in range(256) if byte not in set(printable)]
+    letters = {letter: byte for byte, letter in zip(printable, printable, strict=True)}
     letters |= {0x100 + number: byte for number, byte in enumerate(others)}
     return {letter: chr(byte) for letter, byte in letters.items()}
 
 
 _ALPHABET: Final = _byte_alphabet()
-_SPELLED: Final = re.compile("[" + re.escape("".join(map(chr, _ALPHABET))) + "]*")
+_ENCODED: Final = re.compile("[" + re.escape("".join(map(chr, _ALPHABET))) + "]*")
 _FALLBACK: Final = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 
 
 def byte_level(token: str) -> bytes:
-    """A token of byte-level BPE; one with a letter outside the alphabet is text as it stands."""
-    if _SPELLED.fullmatch(token):
+    """Decodes a byte-level BPE token; one with letters outside the alphabet is plain text."""
+    if _ENCODED.fullmatch(token):
         return token.translate(_ALPHABET).encode("latin-1")
     return encode(token)
 
 
 def byte_fallback(token: str) -> bytes | None:
     """The byte of `<0xNN>`; None for any other token."""
-    found = _FALLBACK.fullmatch(token)
-    return bytes.fromhex(found[1]) if found else None
+    match = _FALLBACK.fullmatch(token)
+    return bytes.fromhex(match[1]) if match else None
 
 
 def encode(token: str) -> bytes:
     try:
         return token.encode()
     except UnicodeEncodeError:
-        raise vocabulary_invalid(f"the token {token!r} is no text") from None
+        raise vocabulary_invalid(f"the token {token!r} is not valid text") from None
 
 
-def in_order(pairs: Iterable[tuple[int, str]]) -> list[str | None]:
-    """Tokens by id, with None for ids between; the later of two with one id stays."""
+def tokens_by_id(pairs: Iterable[tuple[int, str]]) -> list[str | None]:
+    """Tokens by id, with None for missing ids; the last token of an id wins."""
     known = dict(pairs)
     if not known:
         raise vocabulary_invalid("it has no tokens")
     last = max(known)
     if min(known) < 0:
-        raise vocabulary_invalid(f"the id {min(known)} is below zero")
+        raise vocabulary_invalid(f"the id {min(known)} is negative")
     if last >= MAX_TOKENS:
         raise vocabulary_too_large(f"the id {last} is not below {MAX_TOKENS}")
     return [known.get(id) for id in range(last + 1)]
 
 
-def each(
+def map_text(
     tokens: Iterable[str | bytes | None], change: Callable[[str], str | bytes]
 ) -> list[str | bytes | None]:
-    """What `change` makes of every token that is still text."""
+    """Applies `change` to every token that is still text."""
     return [change(token) if isinstance(token, str) else token for token in tokens]

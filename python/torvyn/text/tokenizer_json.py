@@ -1,35 +1,35 @@
-"""A Hugging Face `tokenizer.json` to the bytes of its tokens."""
+"""Reads Hugging Face's `tokenizer.json`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
 
-from torvyn.text.decoders import Decoding
+from torvyn.text.decoders import TokenDecoder
 from torvyn.text.failures import vocabulary_invalid
-from torvyn.text.token_bytes import Spelled, in_order
+from torvyn.text.token_bytes import VocabularyData, tokens_by_id
 
 
-def spell_tokenizer_json(data: dict[str, Any]) -> Spelled:
-    """What `tokenizers.Tokenizer.decode` gives, token by token."""
-    added = [*_added(data)]
-    tokens = in_order([*_of_model(data), *((id, content) for id, content, _ in added)])
-    signs = {content for _, content, is_special in added if is_special}
-    decoder = data.get("decoder")
-    if not isinstance(decoder, dict | None):
-        raise vocabulary_invalid("its decoder is no table")
-    decoding = Decoding(tokens)
-    decoding.apply(decoder)
-    return decoding.spelled([id for id, token in enumerate(tokens) if token in signs])
+def parse_tokenizer_json(data: dict[str, Any]) -> VocabularyData:
+    """Decodes like `tokenizers.Tokenizer.decode`, token by token."""
+    added = [*_added_tokens(data)]
+    tokens = tokens_by_id([*_model_tokens(data), *((id, content) for id, content, _ in added)])
+    special = {content for _, content, is_special in added if is_special}
+    steps = data.get("decoder")
+    if not isinstance(steps, dict | None):
+        raise vocabulary_invalid("its `decoder` is not an object")
+    decoder = TokenDecoder(tokens)
+    decoder.apply(steps)
+    return decoder.result([id for id, token in enumerate(tokens) if token in special])
 
 
-def _of_model(data: dict[str, Any]) -> Iterator[tuple[int, str]]:
+def _model_tokens(data: dict[str, Any]) -> Iterator[tuple[int, str]]:
     model = data.get("model")
     vocab = model.get("vocab") if isinstance(model, dict) else None
     if isinstance(vocab, dict):
         for token, id in vocab.items():
             if type(id) is not int:
-                raise vocabulary_invalid(f"the id of {token!r} is {id!r}")
+                raise vocabulary_invalid(f"the id of {token!r} is {id!r}, not an integer")
             yield id, token
     elif isinstance(vocab, list):  # Unigram: pieces with their scores
         for id, pair in enumerate(vocab):
@@ -40,10 +40,10 @@ def _of_model(data: dict[str, Any]) -> Iterator[tuple[int, str]]:
         raise vocabulary_invalid("it has no `model.vocab`")
 
 
-def _added(data: dict[str, Any]) -> Iterator[tuple[int, str, bool]]:
+def _added_tokens(data: dict[str, Any]) -> Iterator[tuple[int, str, bool]]:
     added = data.get("added_tokens") or []
     if not isinstance(added, list):
-        raise vocabulary_invalid("its `added_tokens` are no list")
+        raise vocabulary_invalid("its `added_tokens` is not a list")
     for entry in added:
         id, content = (
             (entry.get("id"), entry.get("content")) if isinstance(entry, dict) else (None, None)

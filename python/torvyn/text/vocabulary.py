@@ -1,6 +1,6 @@
-"""`Vocabulary`: what each token id is in bytes, read once per tokenizer, shared by its streamers.
+"""`Vocabulary`: the bytes of each token id. Load it once per tokenizer and share it.
 
-Finds out what a file is, hands it to the reader of that format, and bounds what is read.
+Detects the format of a file, calls the reader of that format, and limits how much is read.
 """
 
 from __future__ import annotations
@@ -19,28 +19,28 @@ from torvyn.text.failures import (
     vocabulary_too_large,
     vocabulary_unreadable,
 )
-from torvyn.text.token_bytes import MAX_TOKENS, Spelled
+from torvyn.text.token_bytes import MAX_TOKENS, VocabularyData
 
 Format = Literal["tokenizer.json", "tekken", "sentencepiece", "gguf", "tiktoken"]
 
 MAX_FILE_BYTES: Final = 128 << 20
-"""For files that are read as a whole; of a GGUF file only the metadata is read."""
+"""The limit for files that are read completely; of a GGUF file only the metadata is read."""
 
-_IN_A_FOLDER: Final = ("tokenizer.json", "tekken.json", "tokenizer.model")
+_FILE_NAMES: Final = ("tokenizer.json", "tekken.json", "tokenizer.model")
 
 
 class Vocabulary(TokenTable):
-    """What each token id is in bytes.
+    """The bytes of each token id.
 
-    `Vocabulary.load(path)` reads a tokenizer's file; `Vocabulary(tokens, special)` takes the bytes
-    of each id, None for an id that stands for nothing.
+    `Vocabulary.load(path)` reads a tokenizer file. `Vocabulary(tokens, special)` takes the bytes of
+    each id, with None for unused ids.
     """
 
     __slots__ = ()
 
     def __new__(cls, tokens: Iterable[bytes | None], special: Iterable[int] = ()) -> Self:
-        """A vocabulary of these tokens; `special` are the ids of signs that are no text."""
-        return cls._of(Spelled([*tokens], [*special]))
+        """A vocabulary of these tokens; `special` are the ids of tokens that are not text."""
+        return cls._of(VocabularyData([*tokens], [*special]))
 
     @classmethod
     def load(
@@ -50,63 +50,67 @@ class Vocabulary(TokenTable):
         format: Format | None = None,
         special_tokens: Mapping[str, int] | None = None,
     ) -> Self:
-        """Read a tokenizer.json, tekken.json, SentencePiece, GGUF or tiktoken file.
+        """Reads a tokenizer.json, tekken.json, SentencePiece, GGUF or tiktoken file.
 
-        A folder is searched for the first three. `special_tokens` belongs to tiktoken files, which
-        do not name theirs.
+        In a folder it looks for the first three. `special_tokens` is for tiktoken files, which do
+        not contain them.
         """
         if format not in (None, *get_args(Format)):
-            raise ValueError(f"format is one of {', '.join(get_args(Format))}, not {format!r}")
+            raise ValueError(f"format must be one of {', '.join(get_args(Format))}, not {format!r}")
         file = _find(Path(path))
         try:
-            return cls._of(_spell(file, format, special_tokens or {}))
+            return cls._of(_read_vocabulary(file, format, special_tokens or {}))
         except TextError as error:
             raise error.at(Location(str(file))) from error.__cause__
         except OSError as error:
             raise vocabulary_unreadable(file, error.strerror or str(error)) from error
 
     @classmethod
-    def _of(cls, spelled: Spelled) -> Self:
-        if len(spelled.tokens) > MAX_TOKENS:
-            raise vocabulary_too_large(f"{len(spelled.tokens)} tokens, more than {MAX_TOKENS}")
-        return super().__new__(cls, **_fields(spelled))
+    def _of(cls, data: VocabularyData) -> Self:
+        if len(data.tokens) > MAX_TOKENS:
+            raise vocabulary_too_large(
+                f"it has {len(data.tokens)} tokens, the limit is {MAX_TOKENS}"
+            )
+        return super().__new__(cls, **_fields(data))
 
     def __repr__(self) -> str:
         return f"<Vocabulary of {len(self)} ids>"
 
 
-def _fields(spelled: Spelled) -> dict[str, Any]:
-    return {name: getattr(spelled, name) for name in Spelled.__slots__}
+def _fields(data: VocabularyData) -> dict[str, Any]:
+    return {name: getattr(data, name) for name in VocabularyData.__slots__}
 
 
 def _find(path: Path) -> Path:
-    names = [path / name for name in _IN_A_FOLDER] if path.is_dir() else [path]
+    names = [path / name for name in _FILE_NAMES] if path.is_dir() else [path]
     for name in names:
         if name.exists():
             return name
     raise vocabulary_missing(path)
 
 
-def _spell(file: Path, format: Format | None, special_tokens: Mapping[str, int]) -> Spelled:
+def _read_vocabulary(
+    file: Path, format: Format | None, special_tokens: Mapping[str, int]
+) -> VocabularyData:
     from torvyn.text import model_files, rank_files
 
     with file.open("rb") as stream:
         head = stream.read(64)
     kind = format or _format(file, head)
     if special_tokens and kind != "tiktoken":
-        raise ValueError(f"special_tokens belongs to tiktoken files; this one is {kind}")
+        raise ValueError(f"special_tokens is only for tiktoken files; this file is {kind}")
     if kind == "gguf":
-        return model_files.spell_gguf(file)
+        return model_files.parse_gguf(file)
     data = _read(file)
     if kind == "tiktoken":
-        return rank_files.spell_tiktoken(data, special_tokens)
+        return rank_files.parse_tiktoken(data, special_tokens)
     if kind == "sentencepiece":
-        return model_files.spell_sentencepiece(data)
-    return _spell_json(_parse(data))
+        return model_files.parse_sentencepiece(data)
+    return _parse_json_vocabulary(_parse(data))
 
 
 def _format(file: Path, head: bytes) -> Format:
-    """What a file is, by how it begins; only tiktoken's has to be told by its name."""
+    """The format of a file, by its first bytes; a tiktoken file by its name."""
     if head.startswith(b"GGUF"):
         return "gguf"
     if file.suffix == ".tiktoken":
@@ -114,12 +118,12 @@ def _format(file: Path, head: bytes) -> Format:
     return "tokenizer.json" if head.lstrip().startswith(b"{") else "sentencepiece"
 
 
-def _spell_json(data: dict[str, Any]) -> Spelled:
+def _parse_json_vocabulary(data: dict[str, Any]) -> VocabularyData:
     from torvyn.text import rank_files
-    from torvyn.text.tokenizer_json import spell_tokenizer_json
+    from torvyn.text.tokenizer_json import parse_tokenizer_json
 
     return (
-        rank_files.spell_tekken(data) if rank_files.is_tekken(data) else spell_tokenizer_json(data)
+        rank_files.parse_tekken(data) if rank_files.is_tekken(data) else parse_tokenizer_json(data)
     )
 
 
@@ -127,7 +131,7 @@ def _read(file: Path) -> bytes:
     with file.open("rb") as stream:
         data = stream.read(MAX_FILE_BYTES + 1)
     if len(data) > MAX_FILE_BYTES:
-        raise vocabulary_too_large(f"more than {MAX_FILE_BYTES >> 20} MiB")
+        raise vocabulary_too_large(f"it has more than {MAX_FILE_BYTES >> 20} MiB")
     return data
 
 
@@ -135,7 +139,7 @@ def _parse(data: bytes) -> dict[str, Any]:
     try:
         parsed = json.loads(data)
     except (ValueError, RecursionError) as error:
-        raise vocabulary_invalid(f"its JSON cannot be read: {error}") from None
+        raise vocabulary_invalid(f"not valid JSON: {error}") from None
     if not isinstance(parsed, dict):
-        raise vocabulary_invalid("its JSON is no table")
+        raise vocabulary_invalid("its JSON is not an object")
     return parsed

@@ -1,29 +1,30 @@
-"""Transport: flows that answer requests -> answers on a wire, over HTTP and gRPC.
+"""Transport: services answer requests over HTTP, WebSocket and gRPC.
 
-app          services -> an ASGI application, to serve or to mount
-Settings     what it listens on, and its limits
-serve        the application on a socket, until a signal ends it
+    Application, app  services to an ASGI application, to serve or to mount
+    ServerSettings    addresses and limits
+    serve             the application on a socket, until a signal ends it
 
-application  what runs, and who is answered    paths     what can be asked for
-answering    routes that flows answer          about     routes about the server
-exchange     one request and its answer        asked     a body -> what is asked of an engine
-call         an answer that is being made      stream    its deltas -> chunks that are sent
-wire         where an answer goes              outlet    sends over a wire, and watches it
-access       whose key it is, what it may      keyfile   keys at rest, as hashes
-limits       what a key has used               pacing    answers as fast as a key may have them
-audit        what is written down              tls       certificates
-admission    how many at a time                gate      who may ask at all: Host and Origin
-meter        what is counted                   caller    who asks
-histogram    how large figures were            tracing   what is told of an answer
-openapi      what is offered, for programs     page      a chat in the browser
-sessions     answers that are kept             resuming  routes about one stream
-websocket    a socket of many streams          said      a client's message -> what it says
-conversation the streams of one channel        channel   a connection that streams share
-held         the conversations there are       notify    a word to the service manager
-silent       connections that ask nothing      bodies    requests that come slowly
-grpc_server  gRPC beside HTTP                  grpc_service  its calls
-grpc_request messages -> bodies                grpc_wire     frames -> messages
-grpc_status  refusals -> statuses
+application      wires the parts of a server together
+server           sockets, signals, shutdown
+settings         addresses and limits
+services         opens the services of a manifest
+request_body     a request body to a request
+call             one request that is being answered
+answer_stream    the pieces of an answer to frames
+whole_answer     an answer that does not stream
+wire             where frames go
+frame_sender     sends frames, with heartbeats and write timeouts
+rejection        a request that was not accepted
+public_error     what a client may know of an error
+http             routes, bodies, the chat page
+websocket        the WebSocket endpoint
+grpc             the gRPC server
+multiplex        many streams over one connection
+sessions         streams that outlive their connection
+access           API keys, limits, admission, host checks, audit
+telemetry        metrics, request log, traces
+tls              certificates
+systemd_notify   readiness messages to systemd
 """
 
 from __future__ import annotations
@@ -34,15 +35,15 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from torvyn.transport.application import Application, app
     from torvyn.transport.server import serve
-    from torvyn.transport.settings import Settings
+    from torvyn.transport.settings import ServerSettings
 
-__all__ = ["Application", "Settings", "app", "serve"]
+__all__ = ["Application", "ServerSettings", "app", "serve"]
 
 _HOMES: Final = {
     "Application": "application",
     "app": "application",
     "serve": "server",
-    "Settings": "settings",
+    "ServerSettings": "settings",
 }
 
 

@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Any
 from torvyn.engine.answer.push import Sending, push
 from torvyn.engine.delta import Delta
 from torvyn.errors import TorvynError
-from torvyn.protocol.frames import End, Finish
+from torvyn.protocol.frames import EndFrame, Finish
 from torvyn.transport.access.token_pacing import paced
 from torvyn.transport.call import Call
 from torvyn.transport.frame_sender import Outlet
-from torvyn.transport.refusal import is_retryable, log_failure, told
+from torvyn.transport.rejection import client_error, is_retryable, log_failure
 from torvyn.transport.request_body import ignored_header
 
 if TYPE_CHECKING:
-    from torvyn.transport.sessions.observer_tap import Tap
+    from torvyn.transport.sessions.observer_tap import ObserverTap
 
 _TEXT = (0, "text")
 
@@ -49,13 +49,13 @@ class Stream(Call):
         self.epoch = secrets.token_hex(4)
         """Of this generation: an event id of another one is recognised by it."""
         self._encoder = self.wire.encoder(
-            self.asked.dialect,
+            self.request.dialect,
             id=self.id,
             flow=self.flow,
             created=self.created,
             epoch=self.epoch,
             choices=self.generation.request.n,
-            include_usage=self.asked.include_usage,
+            include_usage=self.request.include_usage,
         )
         self.outlet = Outlet(self.wire, self.settings, self._encoder.heartbeat, self.leave)
         self._texts: list[str] = []
@@ -64,11 +64,11 @@ class Stream(Call):
         self._tokens = self._bytes = 0
         self._has_begun = False
         self._finishes: dict[int, Finish] = {}
-        self._tap: Tap | None = None
+        self._tap: ObserverTap | None = None
 
     async def run(self) -> None:
         outlet = self.outlet
-        await self.wire.begin(ignored_header(self.asked.ignored))
+        await self.wire.begin(ignored_header(self.request.ignored))
         self.attend()
         outlet.open()
         try:
@@ -84,13 +84,13 @@ class Stream(Call):
                 self._tap.close(self._finished())
 
     @property
-    def tap(self) -> Tap:
+    def tap(self) -> ObserverTap:
         """For observers: what comes from now on."""
         if self._tap is None:
-            from torvyn.transport.sessions.observer_tap import Tap
+            from torvyn.transport.sessions.observer_tap import ObserverTap
 
             choices = self.generation.request.n
-            self._tap = Tap(self.id, self.flow, self.created, self.epoch, choices)
+            self._tap = ObserverTap(self.id, self.flow, self.created, self.epoch, choices)
         return self._tap
 
     def leave(self) -> None:
@@ -109,7 +109,7 @@ class Stream(Call):
                 deltas = aiter(self.generation)
                 await push(paced(deltas, self.pace, self.pause, self._made), self)
         except Exception as raised:
-            error = told(raised)
+            error = client_error(raised)
             log_failure(error, raised, self.wire.request_id)
         self.failure = self.failure or error
         return [*self._gathered(), *self._end()]
@@ -134,7 +134,7 @@ class Stream(Call):
             self._finishes[delta.index] = self.finish(
                 delta.index, delta.finish_reason, delta.matched_stop
             )
-        text = delta.delta_text
+        text = delta.text
         if delta.call is not None or delta.logprobs is not None:
             self._encode_text()
             frame = self._encoder.delta(
@@ -193,7 +193,7 @@ class Stream(Call):
             message = self.message_of(error)
             said.append(encoder.error(error.code, message, is_retryable(error)))
         finishes = tuple(self._finished())
-        end = End(encoder.seq + 1, finishes, generation.usage, generation.timing)
+        end = EndFrame(encoder.seq + 1, finishes, generation.usage, generation.timing)
         if self._tap is not None:
             self._tap.end(error, message, end)
         return [*said, encoder.encode(end)]

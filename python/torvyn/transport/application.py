@@ -20,31 +20,31 @@ from torvyn.observe.spans import Tracer
 from torvyn.protocol import traceparent
 from torvyn.transport import request_body
 from torvyn.transport.access.admission import Admission
-from torvyn.transport.access.authentication import Access, priority
+from torvyn.transport.access.authentication import Authenticator, priority
 from torvyn.transport.access.caller import Caller
-from torvyn.transport.access.host_check import Gate
+from torvyn.transport.access.host_check import HostCheck
 from torvyn.transport.answer_stream import Stream
 from torvyn.transport.call import Call
 from torvyn.transport.http import routes
-from torvyn.transport.http.body_limit import Bodies
-from torvyn.transport.http.exchange import Exchange, Left, Receive, Scope, Send
-from torvyn.transport.multiplex.open_channels import Held
-from torvyn.transport.refusal import (
-    Refusal,
+from torvyn.transport.http.body_limit import BodyBudget
+from torvyn.transport.http.exchange import ClientDisconnected, HttpExchange, Receive, Scope, Send
+from torvyn.transport.multiplex.open_channels import OpenChannels
+from torvyn.transport.rejection import (
+    Rejection,
+    client_error,
     log_failure,
-    openai_body,
-    own_body,
+    openai_error_body,
     shutting_down,
     status_of,
-    told,
+    torvyn_error_body,
     unknown_stream,
 )
-from torvyn.transport.request_body import Asked
-from torvyn.transport.sessions.registry import Sessions
-from torvyn.transport.sessions.subscriber import Client, Reader
-from torvyn.transport.settings import Settings
+from torvyn.transport.request_body import InferenceRequest
+from torvyn.transport.sessions.registry import SessionRegistry
+from torvyn.transport.sessions.subscriber import SessionClient, Subscriber
+from torvyn.transport.settings import ServerSettings
 from torvyn.transport.telemetry.instances import Instances
-from torvyn.transport.telemetry.metrics import Meter
+from torvyn.transport.telemetry.metrics import Metrics
 from torvyn.transport.telemetry.request_log import log_request, log_stream
 from torvyn.transport.telemetry.tracing import tell
 from torvyn.transport.websocket import endpoint
@@ -58,42 +58,47 @@ _METHODS: Final = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST"
 
 
 def app(
-    services: Mapping[str, Service], settings: Settings | None = None, tracer: Tracer | None = None
+    services: Mapping[str, Service],
+    settings: ServerSettings | None = None,
+    tracer: Tracer | None = None,
 ) -> Application:
     """The ASGI application that answers with these services, by the names that clients use."""
-    return Application(services, settings or Settings(), tracer)
+    return Application(services, settings or ServerSettings(), tracer)
 
 
 class Application:
     """One for a process: its limits hold for all of its connections together."""
 
     def __init__(
-        self, services: Mapping[str, Service], settings: Settings, tracer: Tracer | None = None
+        self,
+        services: Mapping[str, Service],
+        settings: ServerSettings,
+        tracer: Tracer | None = None,
     ) -> None:
         self.services = dict(services)
         self.settings = settings
         self.tracer = tracer
         self.sample_rate = tracer.sample_rate if tracer is not None else 0.0
         self.calls: dict[str, Call] = {}
-        self.held = Held(self._begin, self._end)
-        self.meter = Meter(self.services)
+        self.held = OpenChannels(self._begin, self._end)
+        self.meter = Metrics(self.services)
         self.instances = Instances(self.calls, self.services)
         self.is_draining = False
         self.created = int(time.time())
-        self.access = Access(settings)
-        self.gate = Gate(settings.hosts, settings.host)
-        self.bodies = Bodies(settings.max_body_bytes)
+        self.access = Authenticator(settings)
+        self.gate = HostCheck(settings.hosts, settings.host)
+        self.bodies = BodyBudget(settings.max_body_bytes)
         self.admission = Admission(settings.max_streams, settings.admission_wait_s)
-        self._readers: set[Reader] = set()
+        self._readers: set[Subscriber] = set()
         self._busy = 0
         self._is_idle = asyncio.Event()
         self._is_idle.set()
         self._redactor = Redactor(settings.secrets)
-        self.sessions = Sessions(self)
+        self.sessions = SessionRegistry(self)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
-            await self._http(Exchange(scope, receive, send, self.sample_rate))
+            await self._http(HttpExchange(scope, receive, send, self.sample_rate))
         elif scope["type"] == "lifespan":
             await self._lifespan(receive, send)
         elif scope["type"] == "websocket":
@@ -140,12 +145,12 @@ class Application:
         self.held.hurry()
 
     def identify(self, headers: Mapping[str, str], **where: Any) -> Caller:
-        """Who asks, whatever the transport; raises the refusal."""
+        """Who asks, whatever the transport; raises the rejection."""
         return self.access.identify(headers, **where)
 
     # One request
 
-    async def _http(self, exchange: Exchange) -> None:
+    async def _http(self, exchange: HttpExchange) -> None:
         began_s = time.perf_counter()
         route = "unknown"
         before = traceparent.CURRENT.set(exchange.trace)
@@ -157,7 +162,7 @@ class Application:
                 )
             route, handler = routes.find(exchange)
             await handler(self, exchange)
-        except Left:
+        except ClientDisconnected:
             return
         except Exception as error:
             await self._refuse(exchange, error)
@@ -177,43 +182,43 @@ class Application:
             summary=exchange.summary,
         )
 
-    async def _refuse(self, exchange: Exchange, raised: Exception) -> None:
+    async def _refuse(self, exchange: HttpExchange, raised: Exception) -> None:
         error, words = self.explained(raised, exchange.id)
         if exchange.status:
             return
         is_openai = exchange.path.startswith("/v1/") and not exchange.path.startswith(_OURS)
-        body = (openai_body if is_openai else own_body)(error, words)
-        headers = error.headers if isinstance(error, Refusal) else {}
+        body = (openai_error_body if is_openai else torvyn_error_body)(error, words)
+        headers = error.headers if isinstance(error, Rejection) else {}
         await exchange.answer(body, status_of(error), headers=headers)
 
     def explained(self, raised: Exception, request_id: str) -> tuple[TorvynError, str]:
         """What a client is told, and in which words; the log is told what is our own mistake."""
-        error = told(raised)
+        error = client_error(raised)
         log_failure(error, raised, request_id)
         return error, self._redactor.text(error.message)
 
     # Answers of flows
 
-    async def answer(self, wire: Wire, wanted: Asked) -> None:
-        """Answers over that wire; a refusal is raised before anything was sent."""
+    async def answer(self, wire: Wire, request: InferenceRequest) -> None:
+        """Answers over that wire; a rejection is raised before anything was sent."""
         if self.is_draining:
             raise shutting_down()
-        rank = priority(wire.caller, wanted.options.get("priority"))
+        rank = priority(wire.caller, request.options.get("priority"))
         if rank is not None:
-            wanted = replace(wanted, options={**wanted.options, "priority": rank})
-        name, service = self.service(wanted.flow)
-        wanted = request_body.resolve_unknown(wanted, takes_extra=service.engine.takes_extra)
-        if wanted.is_stateful:
-            session = await self.sessions.start(wanted, wire.request_id, wire.caller, wire.peer)
-            await self._read(Client(session, wire, self.settings, 1))
+            request = replace(request, options={**request.options, "priority": rank})
+        name, service = self.service(request.flow)
+        request = request_body.resolve_unknown(request, takes_extra=service.engine.takes_extra)
+        if request.is_stateful:
+            session = await self.sessions.start(request, wire.request_id, wire.caller, wire.peer)
+            await self._read(SessionClient(session, wire, self.settings, 1))
             return
         # Made before it waits for a place: its clock starts when the request was received.
-        generation = service.generate(wanted.what, **wanted.options)
-        make = Stream if wanted.is_streamed else Whole
+        generation = service.generate(request.input, **request.options)
+        make = Stream if request.is_streamed else Whole
         # `admitted`, spelled out: its generator would lie with every stream that waits.
         with self.access.enter(wire.caller):
             async with self.admission.of(generation.request.priority):
-                await self.attend(make(wire, wanted, name, service, generation, self.settings))
+                await self.attend(make(wire, request, name, service, generation, self.settings))
 
     @contextlib.asynccontextmanager
     async def admitted(self, caller: Caller, rank: str) -> AsyncIterator[None]:
@@ -228,7 +233,7 @@ class Application:
         session = await self.sessions.find(id, wire.caller)
         place = session.place(after)
         self.sessions.resumed += 1
-        await self._read(Client(session, wire, self.settings, place))
+        await self._read(SessionClient(session, wire, self.settings, place))
 
     async def observe(self, wire: Wire, id: str) -> None:
         """What happens in a stream of the caller's tenant. Whoever watches changes nothing."""
@@ -236,12 +241,12 @@ class Application:
         session = self.sessions.get(id, wire.caller)
         call = self.call(id, wire.caller)
         if session is not None:
-            ring, epoch = session.ring, session.epoch
+            buffer, epoch = session.buffer, session.epoch
         elif isinstance(call, Stream):
-            ring, epoch = call.tap.ring, call.tap.epoch
+            buffer, epoch = call.tap.buffer, call.tap.epoch
         else:
             raise unknown_stream()
-        await self._read(Reader(ring, epoch, wire, self.settings, ring.first))
+        await self._read(Subscriber(buffer, epoch, wire, self.settings, buffer.first))
 
     def call(self, id: str, caller: Caller) -> Call | None:
         """What runs under that id, if it is the caller's."""
@@ -264,7 +269,7 @@ class Application:
         try:
             await call.run()
         except Exception as error:
-            call.failure = call.failure or told(error)
+            call.failure = call.failure or client_error(error)
             raise
         finally:
             self._was_run(call)
@@ -284,7 +289,7 @@ class Application:
             tell(self.tracer, call, self.services[call.flow].engine.name)
         self._end()
 
-    async def _read(self, reader: Reader) -> None:
+    async def _read(self, reader: Subscriber) -> None:
         self._begin()
         self._readers.add(reader)
         try:
@@ -312,7 +317,7 @@ class Application:
         if name not in self.services:
             message = f"there is no flow {name[:100]!r}"
             hint = f"there are {self._names()}"
-            raise Refusal(404, "transport.flow-unknown", message, hint=hint)
+            raise Rejection(404, "transport.flow-unknown", message, hint=hint)
         return name, self.services[name]
 
     def _names(self) -> str:

@@ -18,8 +18,8 @@ from torvyn.observe.logs import Redactor
 from torvyn.protocol import traceparent
 from torvyn.protocol.frames import Finish, FinishReason
 from torvyn.transport.access.key_limits import Pace
-from torvyn.transport.request_body import Asked
-from torvyn.transport.settings import Settings
+from torvyn.transport.request_body import InferenceRequest
+from torvyn.transport.settings import ServerSettings
 from torvyn.transport.wire import Wire
 
 
@@ -32,7 +32,6 @@ class Call(ABC):
         "_listener",
         "_pause",
         "_stopped_by",
-        "asked",
         "created_s",
         "failure",
         "flow",
@@ -40,6 +39,7 @@ class Call(ABC):
         "is_ending",
         "is_left",
         "pace",
+        "request",
         "settings",
         "trace",
         "wire",
@@ -48,14 +48,14 @@ class Call(ABC):
     def __init__(
         self,
         wire: Wire,
-        asked: Asked,
+        request: InferenceRequest,
         flow: str,
         service: Service,
         generation: Generation,
-        settings: Settings,
+        settings: ServerSettings,
     ) -> None:
         self.wire = wire
-        self.asked = asked
+        self.request = request
         self.flow = flow
         """What clients call it."""
         self.generation = generation

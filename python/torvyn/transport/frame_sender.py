@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
 from torvyn.engine.answer.push import Sending
-from torvyn.transport.settings import Settings
+from torvyn.transport.settings import ServerSettings
 from torvyn.transport.wire import Wire
 
 logger = logging.getLogger("torvyn.transport")
@@ -45,7 +45,7 @@ class Outlet:
     def __init__(
         self,
         wire: Wire,
-        settings: Settings,
+        settings: ServerSettings,
         heartbeat: Callable[[], bytes],
         on_left: Callable[[], None],
     ) -> None:

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from torvyn.engine.extra_fields import forwardable
 from torvyn.protocol.encoder import Dialect
-from torvyn.transport.refusal import Refusal
+from torvyn.transport.rejection import Rejection
 
 Json = dict[str, Any]
 
@@ -39,12 +39,12 @@ _KINDS: Final[dict[str, tuple[Any, str]]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class InferenceRequest:
     """One request: for which flow, what, and how the answer should come."""
 
     dialect: Dialect
     flow: str | None
-    what: str | list[Any]
+    input: str | list[Any]
     options: Json
     is_streamed: bool = True
     include_usage: bool = False
@@ -56,14 +56,14 @@ class Asked:
     """The answer is kept, and its reader may come back."""
 
 
-def own(body: Mapping[str, Any]) -> Asked:
+def parse_torvyn(body: Mapping[str, Any]) -> InferenceRequest:
     """`{"flow"?, "prompt" | "messages", ...options}`"""
     given = _said(body)
     _must_be_bool(given, "logprobs")
     if not given.get("stream", True):
         raise invalid("answers of this route are streams", "`/v1/chat/completions` has whole ones")
     options = {name: given[name] for name in (_OPTIONS | _LOGPROBS) & given.keys()}
-    return Asked(
+    return InferenceRequest(
         "torvyn",
         _text(given, "flow"),
         _either(given),
@@ -74,7 +74,7 @@ def own(body: Mapping[str, Any]) -> Asked:
     )
 
 
-def chat(body: Mapping[str, Any]) -> Asked:
+def parse_chat(body: Mapping[str, Any]) -> InferenceRequest:
     given = _said(body)
     known = _OPTIONS | _LOGPROBS | _SHARED | {"model", "messages", "max_completion_tokens"}
     options = {name: given[name] for name in (_OPTIONS | _LOGPROBS) & given.keys()}
@@ -86,7 +86,7 @@ def chat(body: Mapping[str, Any]) -> Asked:
     return _openai("openai-chat", given, _messages(given), options, known)
 
 
-def completions(body: Mapping[str, Any]) -> Asked:
+def parse_completions(body: Mapping[str, Any]) -> InferenceRequest:
     given = _said(body)
     known = _SAME | _OURS | _SHARED | {"model", "prompt", "max_tokens", "logprobs", "echo"}
     options = {name: given[name] for name in (_SAME | _OURS | {"max_tokens"}) & given.keys()}
@@ -101,12 +101,12 @@ def completions(body: Mapping[str, Any]) -> Asked:
 
 
 def _openai(
-    dialect: Dialect, given: Json, what: str | list[Any], options: Json, known: frozenset[str]
-) -> Asked:
-    return Asked(
+    dialect: Dialect, given: Json, input: str | list[Any], options: Json, known: frozenset[str]
+) -> InferenceRequest:
+    return InferenceRequest(
         dialect,
         _text(given, "model"),
-        what,
+        input,
         options,
         given.get("stream", False),
         given.get("stream_options", {}).get("include_usage") is True,
@@ -114,17 +114,17 @@ def _openai(
     )
 
 
-def resolve_unknown(wanted: Asked, *, takes_extra: bool) -> Asked:
+def resolve_unknown(request: InferenceRequest, *, takes_extra: bool) -> InferenceRequest:
     """What is asked of an engine that forwards what it does not know, or of one that does not."""
-    if not wanted.unknown:
-        return wanted
-    extra = forwardable(wanted.unknown) if takes_extra else {}
-    rest = sorted(wanted.unknown.keys() - extra.keys())
-    if rest and wanted.dialect == "torvyn":
+    if not request.unknown:
+        return request
+    extra = forwardable(request.unknown) if takes_extra else {}
+    rest = sorted(request.unknown.keys() - extra.keys())
+    if rest and request.dialect == "torvyn":
         names = ", ".join(f"`{name[:64]}`" for name in rest[:8])
         raise invalid(f"there is no field {names}", f"the fields are {', '.join(sorted(_OWN))}")
-    options = {**wanted.options, "extra": extra} if extra else wanted.options
-    return replace(wanted, options=options, ignored=tuple(rest), unknown={})
+    options = {**request.options, "extra": extra} if extra else request.options
+    return replace(request, options=options, ignored=tuple(rest), unknown={})
 
 
 def _without(given: Json, known: frozenset[str]) -> Json:
@@ -184,5 +184,5 @@ def _text(given: Json, name: str) -> str | None:
     return text
 
 
-def invalid(message: str, hint: str | None = None) -> Refusal:
-    return Refusal(400, "transport.request-invalid", message, hint=hint)
+def invalid(message: str, hint: str | None = None) -> Rejection:
+    return Rejection(400, "transport.request-invalid", message, hint=hint)

@@ -12,7 +12,6 @@ import contextlib
 import gc
 import importlib
 import os
-import signal
 import socket
 import sys
 import threading
@@ -20,11 +19,13 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
+from torvyn.concurrency.signals import SignalHandler
+from torvyn.concurrency.thread_switching import shorten_switch_interval
 from torvyn.errors import MissingError, UsageError
 from torvyn.transport import tls
 from torvyn.transport.application import Application
-from torvyn.transport.http.idle_reaper import Watch
-from torvyn.transport.settings import KiB, Settings
+from torvyn.transport.http.idle_reaper import IdleReaper
+from torvyn.transport.settings import KiB, ServerSettings
 from torvyn.transport.systemd_notify import notify
 
 if TYPE_CHECKING:
@@ -40,7 +41,6 @@ _BUFFER_BYTES: Final = 32 * KiB
 _LETTING_GO_MS: Final = 250
 """Granian's threads let go of their last objects a moment after its end. An interpreter that ends
 meanwhile takes the process down with them. Other libraries may have threads too, which stay."""
-_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
 def refuse_workers(count: int) -> None:
@@ -54,7 +54,7 @@ def refuse_workers(count: int) -> None:
         )
 
 
-def listen(settings: Settings) -> socket.socket:
+def listen(settings: ServerSettings) -> socket.socket:
     """The socket, listening. Connections inherit its options."""
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     sock = socket.socket(family, socket.SOCK_STREAM)
@@ -75,7 +75,7 @@ def listen(settings: Settings) -> socket.socket:
     return sock
 
 
-def limit(sock: socket.socket, settings: Settings) -> None:
+def limit(sock: socket.socket, settings: ServerSettings) -> None:
     """Small buffers, and an end for peers that take nothing."""
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BYTES)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -101,7 +101,7 @@ class Server:
         # The only way in for a socket of one's own.
         self._granian._init_shared_socket = self._hand_over
         self.grpc = _grpc(application)
-        self._silent = Watch(port, *(() if self.grpc is None else (self.grpc.port,)))
+        self._silent = IdleReaper(port, *(() if self.grpc is None else (self.grpc.port,)))
 
     async def __aenter__(self) -> Self:
         self._threads_before = _native_threads()
@@ -154,8 +154,7 @@ def serve(
 ) -> int:
     """Serves until a signal ends it, whose number it gives. `ready` gets the server, which knows
     its addresses; `told` is called when the end begins."""
-    # A thread that waits for the interpreter gets it within half a millisecond, not five.
-    sys.setswitchinterval(0.0005)
+    shorten_switch_interval()
     # What is loaded by now stays: to look through it again and again would hold up every stream.
     gc.collect()
     gc.freeze()
@@ -186,21 +185,20 @@ async def _serve(
             return
         application.end_calls()
 
-    async with Server(application) as server:
-        for number in _SIGNALS:
-            loop.add_signal_handler(number, on_signal, number)
-        ready(server)
-        notify("READY=1", f"STATUS=serving at {server.url}")
-        broken = asyncio.ensure_future(server.until_broken())
-        either: set[asyncio.Future[Any]] = {caught, broken}
-        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
-        if not caught.done():
-            broken.result()
-        told()
-        notify("STOPPING=1", f"STATUS=ending {len(application.calls)} streams")
-        server.close_door()
-        await application.drain()
-        broken.cancel()
+    with SignalHandler(lambda number: loop.call_soon_threadsafe(on_signal, number), loop=loop):
+        async with Server(application) as server:
+            ready(server)
+            notify("READY=1", f"STATUS=serving at {server.url}")
+            broken = asyncio.ensure_future(server.until_broken())
+            either: set[asyncio.Future[Any]] = {caught, broken}
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+            if not caught.done():
+                broken.result()
+            told()
+            notify("STOPPING=1", f"STATUS=ending {len(application.calls)} streams")
+            server.close_door()
+            await application.drain()
+            broken.cancel()
     return caught.result()
 
 
@@ -213,7 +211,7 @@ def _native_threads() -> set[int]:
     return threads - {thread.native_id for thread in threading.enumerate()}
 
 
-def _options(settings: Settings) -> dict[str, Any]:
+def _options(settings: ServerSettings) -> dict[str, Any]:
     http = _granian("granian.http")
     return {
         "address": settings.host,

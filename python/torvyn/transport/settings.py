@@ -13,7 +13,7 @@ KiB: Final = 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class ServerSettings:
     """The keys of `[serve]`, and what is not worth a key."""
 
     host: str = "127.0.0.1"

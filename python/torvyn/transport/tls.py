@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from torvyn.errors import MissingError, UsageError
-from torvyn.transport.settings import Settings
+from torvyn.transport.settings import ServerSettings
 
 
-def options(settings: Settings) -> dict[str, Any]:
+def options(settings: ServerSettings) -> dict[str, Any]:
     """For granian's server; nothing when there is no certificate. HTTP/2 is agreed upon by ALPN."""
     cert, key = settings.tls_cert, settings.tls_key
     if not cert and not key:
@@ -30,7 +30,7 @@ def options(settings: Settings) -> dict[str, Any]:
     return {"ssl_cert": Path(cert), "ssl_key": Path(key), "ssl_protocol_min": "tls1.2"}
 
 
-def warnings(settings: Settings) -> list[str]:
+def warnings(settings: ServerSettings) -> list[str]:
     """What is not wrong, and not good either."""
     key = settings.tls_key
     if key and os.stat(key).st_mode & stat.S_IROTH:

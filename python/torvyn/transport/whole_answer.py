@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from torvyn.protocol.frames import Start
+from torvyn.protocol.frames import StartFrame
 from torvyn.protocol.openai.response_bodies import chat_body, completion_body
 from torvyn.transport.call import Call
 from torvyn.transport.request_body import ignored_header
@@ -28,8 +28,8 @@ class Whole(Call):
             return
         if self.failure is not None:
             raise self.failure
-        start = Start(self.id, self.flow, self.created)
-        make = chat_body if self.asked.dialect == "openai-chat" else completion_body
+        start = StartFrame(self.id, self.flow, self.created)
+        make = chat_body if self.request.dialect == "openai-chat" else completion_body
         body = make(start, completion.choices, completion.usage)
         assert isinstance(self.wire, HttpWire)
-        await self.wire.exchange.answer(body, headers=ignored_header(self.asked.ignored))
+        await self.wire.exchange.answer(body, headers=ignored_header(self.request.ignored))

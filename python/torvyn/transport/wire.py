@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from torvyn.protocol.encoder import Dialect, Encoder, Framing
 from torvyn.transport.access.caller import Caller
-from torvyn.transport.http.exchange import Exchange
+from torvyn.transport.http.exchange import HttpExchange
 
 if TYPE_CHECKING:
     from torvyn.protocol.proto_encoder import ProtoEncoder
@@ -90,7 +90,7 @@ class HttpWire(Wire):
 
     __slots__ = ("exchange", "framing")
 
-    def __init__(self, exchange: Exchange, framing: Framing = "sse") -> None:
+    def __init__(self, exchange: HttpExchange, framing: Framing = "sse") -> None:
         super().__init__(exchange.id, exchange.caller, exchange.send, exchange.path, exchange.peer)
         self.exchange = exchange
         self.framing = framing

@@ -1,5 +1,8 @@
-"""The messages of gRPC, `torvyn/v1/inference.proto`, and what protoc makes of it (`make proto`).
+"""The gRPC messages: `torvyn/v1/inference.proto`, and what protoc generates from it.
 
-The file lies where its name says, so that what protoc makes of files that import it finds it too.
-`inference_pb2` needs the package `protobuf`, `inference_pb2_grpc` also `grpcio`.
+inference_pb2       the messages; needs `protobuf`
+inference_pb2_grpc  the service; needs `grpcio`
+
+`make proto` generates both. The file is at the path that its package name says, so that other
+`.proto` files can import it.
 """

@@ -78,10 +78,10 @@ clock = Clock()
 source = CountingSource(total=100)
 sink = StallingSink(after=1)
 run = run_flow(source, sink, capacity=4, backpressure="error", on_error=retry, until=idle)
-reveal_type(run)  # reveals: Run
+reveal_type(run)  # reveals: FlowRun
 reveal_type(run.go(idle).elements)  # reveals: list[Element]
 reveal_type(run.texts)  # reveals: list[str]
-run_flow(ScriptedSource(["a", torvyn.PENDING, ValueError("no")]), clock=clock, parts="native")
+run_flow(ScriptedSource(["a", torvyn.PENDING, ValueError("no")]), clock=clock, variant="native")
 run_flow(flow)
 check_filter(lambda: torvyn.filter(lambda element: True), ["a"])
 clock.advance(5)

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Iterable, Iterator
 
 import torvyn
 from torvyn import Element, Signal, Verdict
-from torvyn.contract import Backpressure, Stage
+from torvyn.contract import Backpressure, ComponentLike
 
 
 def model() -> Iterator[str]:
@@ -65,7 +65,7 @@ def slow(element: Element) -> Signal:
 
 
 received: list[Element] = []
-stages: list[Stage] = [["a", "b"], short, shout, numbered]
+stages: list[ComponentLike] = [["a", "b"], short, shout, numbered]
 policies: tuple[Backpressure, ...] = ("block", "drop-oldest")
 
 torvyn.Flow(*stages)

@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use torvyn_sandbox::{
-    Capability, Compiled, Denials, FlowFacts, Grants, GuestStage, Health, Instance, Limits, Line, Sandbox,
-    Seat, Setup,
+    Capability, CompiledComponent, Denials, FlowInfo, Grants, GuestStage, Health, Instance, Limits, Line,
+    Sandbox, Setup, SharedInstance,
 };
 use torvyn_stream::{Call, Element, Emission, Ledger, Outbox, Stage, StageError, Step};
 use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
@@ -350,17 +350,17 @@ pub struct Bench {
     pub ledger: Ledger,
     pub out: Outbox,
     pub health: Arc<Health>,
-    pub seat: Seat,
+    pub shared: SharedInstance,
     pub lines: Arc<Mutex<Vec<Line>>>,
     pub denials: Arc<Denials>,
 }
 
-pub fn compile(wasm: &[u8], counts_fuel: bool) -> Arc<Compiled> {
-    Arc::new(Compiled::new(&Sandbox::new(), wasm, None, counts_fuel, None).unwrap())
+pub fn compile(wasm: &[u8], counts_fuel: bool) -> Arc<CompiledComponent> {
+    Arc::new(CompiledComponent::new(&Sandbox::new(), wasm, None, counts_fuel, None).unwrap())
 }
 
 pub fn setup(
-    compiled: Arc<Compiled>,
+    compiled: Arc<CompiledComponent>,
     limits: Limits,
     grants: &[&str],
     config: &str,
@@ -374,7 +374,7 @@ pub fn setup(
         limits,
         grants: Arc::new(Grants { capabilities, seed: None }),
         denials: Arc::default(),
-        facts: FlowFacts::default(),
+        facts: FlowInfo::default(),
         printer: Arc::new(move |line| seen.lock().unwrap().push(line)),
     };
     (setup, lines)
@@ -383,10 +383,11 @@ pub fn setup(
 impl Bench {
     pub fn with(wasm: &[u8], limits: Limits, grants: &[&str]) -> Self {
         let (setup, lines) = setup(compile(wasm, limits.fuel.is_some()), limits, grants, "");
-        let (seat, health, denials) = (Seat::default(), Arc::new(Health::default()), setup.denials.clone());
-        *seat.lock().unwrap() = Some(Instance::start(&setup).unwrap());
-        let stage = GuestStage::new(setup, vec!["a".into(), "b".into()], seat.clone(), health.clone());
-        Self { stage, ledger: Ledger::default(), out: Outbox::default(), health, seat, lines, denials }
+        let (shared, health, denials) =
+            (SharedInstance::default(), Arc::new(Health::default()), setup.denials.clone());
+        *shared.lock().unwrap() = Some(Instance::start(&setup).unwrap());
+        let stage = GuestStage::new(setup, vec!["a".into(), "b".into()], shared.clone(), health.clone());
+        Self { stage, ledger: Ledger::default(), out: Outbox::default(), health, shared, lines, denials }
     }
 
     pub fn new(wasm: &[u8]) -> Self {

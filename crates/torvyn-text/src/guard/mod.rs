@@ -3,11 +3,12 @@
 //! `Guard` keeps the text that could still become a match, lets the rest go, and takes out, replaces or stops at what
 //! matched. Its answer does not depend on how the text was cut. It never keeps or tells the text of a match.
 
-mod around;
 mod candidate;
+mod look_around;
 mod machine;
 mod order;
 mod pattern;
+mod pending_element;
 mod pike;
 mod pike_window;
 mod redact;
@@ -16,18 +17,17 @@ mod span;
 mod stage;
 #[cfg(test)]
 mod tests;
-mod waiting;
 #[cfg(test)]
 mod word_tests;
 
 pub use machine::Guard;
 pub use order::{Address, GuardedTexts, Passage, WAITING_LIMIT};
 pub use pattern::{PatternError, Patterns};
+pub use pending_element::Divisible;
 pub use pike::PatternSearch;
 pub use redact::{KINDS, UnknownKind, redact_patterns};
 pub use rules::{Action, Finding, Made, Policy, Rules, Search, Settings};
 pub use stage::{Audit, GuardStage};
-pub use waiting::Divisible;
 
 /// The text that a search may look at: what is not released, or may still be part of a match.
 #[derive(Debug, Clone, Copy)]

@@ -8,8 +8,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::machine::Guard;
+use super::pending_element::{Divisible, PendingElement, place};
 use super::rules::{Finding, Made, Settings};
-use super::waiting::{Divisible, Waiting, place};
 
 /// Bytes that may wait behind text of another kind.
 pub const WAITING_LIMIT: usize = 64;
@@ -30,7 +30,7 @@ struct Lane {
 struct Choice<E: Divisible> {
     index: i64,
     lanes: Vec<Lane>,
-    queue: VecDeque<Waiting<E>>,
+    queue: VecDeque<PendingElement<E>>,
 }
 
 /// All guarded texts of one stream of elements.
@@ -102,7 +102,7 @@ impl<E: Divisible> GuardedTexts<E> {
     ) -> Passage {
         let same = |choice: &&mut Choice<E>| choice.index == address.choice && !choice.queue.is_empty();
         let Some(choice) = self.choices.iter_mut().find(same) else { return Passage::Unchanged };
-        choice.queue.push_back(Waiting::passing(make(), bytes));
+        choice.queue.push_back(PendingElement::passing(make(), bytes));
         choice.relieve(out);
         if choice.is_blocked() {
             self.finish(out);
@@ -156,7 +156,7 @@ impl<E: Divisible> Choice<E> {
         let (is_first, lane) = (self.queue.is_empty(), &mut self.lanes[at]);
         let start = lane.end;
         lane.end += text.len() as u64;
-        self.queue.push_back(Waiting::guarded(make(), at, start, lane.end));
+        self.queue.push_back(PendingElement::guarded(make(), at, start, lane.end));
         let queue = &mut self.queue;
         let mut is_whole = false;
         let is_unchanged = lane.guard.put(text, |made| match made {
@@ -200,7 +200,7 @@ impl<E: Divisible> Choice<E> {
             if !first.is_decided {
                 return;
             }
-            if let Some(Waiting { lane: None, element, .. }) = self.queue.pop_front() {
+            if let Some(PendingElement { lane: None, element, .. }) = self.queue.pop_front() {
                 out.push(element.whole());
             }
         }
@@ -256,7 +256,7 @@ impl<E: Divisible> Choice<E> {
 
     fn held_bytes(&self) -> usize {
         let guarded: usize = self.lanes.iter().map(|lane| lane.guard.held_bytes()).sum();
-        let passing = |waiting: &Waiting<E>| match waiting.lane {
+        let passing = |waiting: &PendingElement<E>| match waiting.lane {
             Some(_) => waiting.ready_bytes,
             None => (waiting.end - waiting.start) as usize,
         };

@@ -10,8 +10,8 @@ use regex_automata::nfa::thompson::State;
 use regex_automata::util::look::LookSet;
 use regex_automata::util::primitives::StateID;
 
-use super::around::Around;
 use super::candidate::{Candidate, Judgement, LeftContext};
+use super::look_around::LookAround;
 use super::pattern::Patterns;
 use super::{Found, View};
 
@@ -133,7 +133,7 @@ impl PatternSearch {
 
     /// The next character is known: threads that wait for it go on or die.
     fn look(&mut self, rules: &Patterns, view: View<'_>, next: Option<char>) {
-        let around = Around::new(self.before(view), next);
+        let around = LookAround::new(self.before(view), next);
         self.waits = false;
         let old = std::mem::replace(&mut self.threads, std::mem::take(&mut self.spare));
         self.next_list();
@@ -154,7 +154,7 @@ impl PatternSearch {
         let bytes = c.encode_utf8(&mut room).as_bytes();
         let here = self.at;
         let begins = self.pending.is_none() && !rules.entries[usize::from(bytes[0])].is_empty();
-        let holding = begins.then(|| Around::new(self.before(view), Some(c)).holding(rules.entry_looks));
+        let holding = begins.then(|| LookAround::new(self.before(view), Some(c)).holding(rules.entry_looks));
         self.at.byte += bytes.len();
         self.at.char += 1;
         for (index, &byte) in bytes.iter().enumerate() {
@@ -225,7 +225,7 @@ impl PatternSearch {
     }
 
     /// Adds what a thread can reach without reading. True: it has reached a match, and what comes after it is moot.
-    fn add(&mut self, rules: &Patterns, view: View<'_>, thread: Thread, around: Option<&Around>) -> bool {
+    fn add(&mut self, rules: &Patterns, view: View<'_>, thread: Thread, around: Option<&LookAround>) -> bool {
         self.stack.clear();
         self.stack.push(thread.state);
         while let Some(id) = self.stack.pop() {

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use torvyn_stream::{Call, Element, Emission, ErrorKind, Foreign, Outbox, Stage, StageError, Step};
 
 use super::order::{Address, GuardedTexts, Passage};
+use super::pending_element::Divisible;
 use super::rules::{Finding, Settings};
-use super::waiting::Divisible;
 
 /// Told of every match.
 pub type Audit = Box<dyn Fn(&Finding) + Send>;
@@ -79,7 +79,7 @@ impl GuardStage {
     }
 
     fn block(&self) -> Step {
-        Step::Block(format!("`{}` has found what it blocks", self.name))
+        Step::Block(format!("`{}` found a match", self.name))
     }
 
     fn take(

@@ -10,12 +10,12 @@
 mod atoms;
 mod evidence;
 mod headings;
-mod held;
 mod kind;
 mod language;
 mod lexicon;
 mod lists;
 mod marks;
+mod pending_text;
 mod quotes;
 mod scan;
 mod stop;
@@ -119,7 +119,7 @@ impl Splitter {
     /// Bytes that wait here, for the budget of whoever owns the splitter.
     pub fn held_bytes(&self) -> usize {
         match &self.state {
-            State::Normal(scan) => scan.held().len(),
+            State::Normal(scan) => scan.pending().len(),
             State::Simple(held) => held.len(),
         }
     }

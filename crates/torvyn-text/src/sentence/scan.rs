@@ -10,10 +10,10 @@ mod gap;
 use super::Options;
 use super::atoms::{Atoms, Place};
 use super::evidence::Evidence;
-use super::held::{Cut, Held};
 use super::kind::{Kind, Peek};
 use super::language::Languages;
 use super::marks::{Mark, is_armenian, is_closer, mark};
+use super::pending_text::{Cut, PendingText};
 use super::quotes::Quotes;
 use super::stop::Stop;
 
@@ -37,9 +37,9 @@ enum Phase {
 #[derive(Debug, Clone)]
 pub(super) struct Scan {
     options: Options,
-    held: Held,
+    pending: PendingText,
     line_head: bool,
-    /// Where the current line begins in the held text, if all of it is there.
+    /// Where the current line begins in the pending text, if all of it is there.
     line_start: Option<usize>,
     emitted: bool,
     phase: Phase,
@@ -58,7 +58,7 @@ impl Scan {
     pub(super) fn new(options: Options) -> Self {
         Self {
             options,
-            held: Held::default(),
+            pending: PendingText::default(),
             line_head: true,
             line_start: Some(0),
             emitted: false,
@@ -73,22 +73,22 @@ impl Scan {
         }
     }
 
-    pub(super) fn held(&self) -> &str {
-        self.held.text()
+    pub(super) fn pending(&self) -> &str {
+        self.pending.text()
     }
 
-    /// Everything held leaves; tags, code and quotations that are open stay open, and the language stays known.
+    /// Everything pending leaves; tags, code and quotations that are open stay open, and the language stays known.
     pub(super) fn take(&mut self) -> Option<String> {
-        if self.held.len() == 0 {
+        if self.pending.len() == 0 {
             return None;
         }
-        let line_head = self.held.text().ends_with('\n');
-        self.evidence.leave(self.held.text());
+        let line_head = self.pending.text().ends_with('\n');
+        self.evidence.leave(self.pending.text());
         let before = std::mem::replace(self, Self::new(self.options));
-        let Self { held, atoms, quotes, evidence, .. } = before;
+        let Self { pending, atoms, quotes, evidence, .. } = before;
         *self = Self { emitted: true, line_head, atoms, quotes, evidence, ..Self::new(self.options) };
         self.line_start = line_head.then_some(0);
-        Some(held.into_text())
+        Some(pending.into_text())
     }
 
     /// The letters and digits that `text` begins with, most of any text, in one go where they decide nothing; gives the
@@ -100,15 +100,15 @@ impl Scan {
         }
         let end = text.bytes().position(|b| !b.is_ascii_alphanumeric()).unwrap_or(text.len());
         let (letters, rest) = text.split_at(end);
-        self.held.push_letters(letters);
+        self.pending.push_letters(letters);
         rest
     }
 
     pub(super) fn feed(&mut self, c: char, out: &mut impl FnMut(&str)) {
-        if self.options.max > 0 && self.held.chars() >= self.options.max {
+        if self.options.max > 0 && self.pending.chars() >= self.options.max {
             self.cut_at_max(out);
         }
-        if c == '`' && self.held.text().ends_with(is_armenian) {
+        if c == '`' && self.pending.text().ends_with(is_armenian) {
             // The `but` sign of Armenian is often written as a backtick, and opens no code.
             return self.text(c, out);
         }
@@ -121,14 +121,14 @@ impl Scan {
                 self.text(c, out);
             }
             Place::TextAfterFence => {
-                self.phase = Phase::Stop(Stop::fence(self.held.len()));
+                self.phase = Phase::Stop(Stop::fence(self.pending.len()));
                 self.text(c, out);
             }
             Place::Inside => self.push(c),
             Place::TagEnd => {
                 self.push(c);
                 if let Phase::Body = self.phase {
-                    self.held.begin_word();
+                    self.pending.begin_word();
                 }
             }
         }
@@ -153,11 +153,11 @@ impl Scan {
             }
             return self.space(c, Kind::Flow, None, 0);
         }
-        if c == '<' && self.held.word_has_word() {
+        if c == '<' && self.pending.word_has_word() {
             // The tag that may begin here hides the word from the white space after it.
             self.line_head = false;
         }
-        let core_end = self.held.len();
+        let core_end = self.pending.len();
         if self.is_stop_in_script(c, core_end) {
             self.phase = Phase::Stop(Stop::in_script(core_end));
             return self.push(c);
@@ -166,8 +166,8 @@ impl Scan {
         match mark(c) {
             Mark::Other => {}
             Mark::AtOnce if !self.quotes.is_open() => {
-                self.boundary(self.held.here(), out);
-                self.held.begin_word();
+                self.boundary(self.pending.here(), out);
+                self.pending.begin_word();
             }
             _ => self.phase = Phase::Stop(Stop::new(c, core_end)),
         }
@@ -194,8 +194,8 @@ impl Scan {
             stop.extend(c);
         } else {
             if self.ends_before(c, stop) {
-                self.boundary(self.held.here(), out);
-                self.held.begin_word();
+                self.boundary(self.pending.here(), out);
+                self.pending.begin_word();
             }
             return self.body(c, out);
         }
@@ -222,7 +222,7 @@ impl Scan {
     }
 
     fn cut_at_max(&mut self, out: &mut impl FnMut(&str)) {
-        let cut = self.held.last_space_or_here();
+        let cut = self.pending.last_space_or_here();
         self.cut(cut, out);
         let moved = |stop: Option<Stop>| stop.map(|stop| stop.moved(cut.bytes));
         self.phase = match self.phase {
@@ -234,20 +234,20 @@ impl Scan {
     }
 
     fn cut(&mut self, cut: Cut, out: &mut impl FnMut(&str)) {
-        self.evidence.leave(&self.held.text()[..cut.bytes]);
-        self.held.cut(cut, out);
+        self.evidence.leave(&self.pending.text()[..cut.bytes]);
+        self.pending.cut(cut, out);
         self.line_start = self.line_start.and_then(|start| start.checked_sub(cut.bytes));
         self.emitted = true;
     }
 
     fn push(&mut self, c: char) {
         self.step();
-        self.held.push(c);
+        self.pending.push(c);
     }
 
     #[cfg(test)]
     pub(super) fn moved_bytes(&self) -> usize {
-        self.held.moved_bytes
+        self.pending.moved_bytes
     }
 
     #[cfg(test)]

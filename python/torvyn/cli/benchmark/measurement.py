@@ -107,7 +107,7 @@ def _rounds(
 
 
 def _round(plan: Plan, settings: Settings, traced: bool = False) -> Flow:
-    from torvyn.cli.foreground_run import attend
+    from torvyn.cli.foreground_run import run_in_foreground
     from torvyn.reactor import Flow as NewFlow
 
     flow = NewFlow.from_plan(plan)
@@ -116,7 +116,7 @@ def _round(plan: Plan, settings: Settings, traced: bool = False) -> Flow:
     if traced:
         flow.trace()
     with _drained_after(settings.longest_round_s, flow):
-        outcome = attend(flow)
+        outcome = run_in_foreground(flow)
     if outcome.state != "completed":
         raise Stopped(outcome)
     if not outcome.statistics.produced:

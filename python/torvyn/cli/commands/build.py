@@ -15,8 +15,8 @@ from torvyn.errors import UsageError
 
 if TYPE_CHECKING:
     from torvyn.manifest.records import ComponentRecord
-    from torvyn.sandbox.build.build import Built
-    from torvyn.sandbox.build.guest import Guest
+    from torvyn.sandbox.build.build import BuildResult
+    from torvyn.sandbox.build.project import GuestProject
 
 _LARGE_BYTES = 1 << 20
 """Smaller ones are compiled before anybody could read that they are."""
@@ -57,7 +57,7 @@ def command(screen: Screen, components: tuple[str, ...], manifest: str, force: b
         return 0
     for built in found:
         screen.data(f"{_shown(built.path)}  {built.world}  {_size(built.size_bytes)}")
-    fresh = sum(built.is_fresh for built in found)
+    fresh = sum(built.was_built for built in found)
     took = f" in {time.monotonic() - started:.1f} s" if fresh else ""
     screen.say("", f"{fresh} built{took}, {len(found) - fresh} up to date")
     return 0
@@ -74,18 +74,18 @@ def _cache_dir(manifest: Path) -> Path | None:
     return library_of(record, resolve(record)).cache_dir
 
 
-def _compile(screen: Screen, built: Built, cache_dir: Path | None) -> None:
+def _compile(screen: Screen, built: BuildResult, cache_dir: Path | None) -> None:
     from torvyn.sandbox.compile_cache import compile_component
 
     name = built.guest.name
-    if built.is_fresh and built.size_bytes > _LARGE_BYTES:
+    if built.was_built and built.size_bytes > _LARGE_BYTES:
         screen.say(f"compiling {name} for this machine; it takes a while, once ...")
     compile_component(built.path, name, cache_dir)
 
 
-def _guests(names: tuple[str, ...], manifest: Path) -> list[Guest]:
+def _guests(names: tuple[str, ...], manifest: Path) -> list[GuestProject]:
     """What is to be built. A folder needs no manifest."""
-    from torvyn.sandbox.build.guest import Guest, language_of
+    from torvyn.sandbox.build.project import GuestProject, detect_language
 
     declared = _declared(manifest, needed=not names or not all(map(_is_folder, names)))
     if not names:
@@ -96,27 +96,29 @@ def _guests(names: tuple[str, ...], manifest: Path) -> list[Guest]:
             guests.append(declared[name][1])
         elif _is_folder(name):
             folder = Path(name)
-            guests.append(Guest(folder.resolve().name, folder, language_of(folder) or ""))
+            guests.append(
+                GuestProject(folder.resolve().name, folder, detect_language(folder) or "")
+            )
         else:
             raise _unknown(name, list(declared), manifest)
     return guests
 
 
-def _declared(manifest: Path, needed: bool) -> dict[str, tuple[ComponentRecord, Guest]]:
+def _declared(manifest: Path, needed: bool) -> dict[str, tuple[ComponentRecord, GuestProject]]:
     from torvyn.manifest import read
-    from torvyn.sandbox.build.guest import Guest, language_of
+    from torvyn.sandbox.build.project import GuestProject, detect_language
 
     if not needed and not manifest.is_file():
         return {}
     found = {}
     for record in read(manifest).components:
         folder = manifest.parent / record.path
-        language = record.language or language_of(folder) or ""
-        found[record.name] = (record, Guest(record.name, folder, language, record.entry))
+        language = record.language or detect_language(folder) or ""
+        found[record.name] = (record, GuestProject(record.name, folder, language, record.entry))
     return found
 
 
-def _is_sandboxed(record: ComponentRecord, guest: Guest) -> bool:
+def _is_sandboxed(record: ComponentRecord, guest: GuestProject) -> bool:
     """Python runs in-process unless it is told otherwise; a ready component needs no build."""
     if record.path.endswith(".wasm") or guest.language == "wasm":
         return False
@@ -137,25 +139,25 @@ def _unknown(name: str, known: list[str], manifest: Path) -> UsageError:
     return UsageError("cli.component-unknown", message, hint=hint)
 
 
-def _say(screen: Screen, guest: Guest) -> None:
+def _say(screen: Screen, guest: GuestProject) -> None:
     screen.say(f"building {guest.name} ({guest.language}) ...")
 
 
-def _fields(built: Built) -> dict[str, Any]:
+def _fields(built: BuildResult) -> dict[str, Any]:
     return {
         "name": built.guest.name,
         "language": built.guest.language,
         "path": str(built.path),
         "world": built.world,
         "size_bytes": built.size_bytes,
-        "built": built.is_fresh,
+        "built": built.was_built,
     }
 
 
 def _shown(path: Path) -> str:
-    from torvyn.sandbox.build.guest import shown
+    from torvyn.sandbox.build.project import display_path
 
-    return shown(path)
+    return display_path(path)
 
 
 def _size(size_bytes: int) -> str:

@@ -241,12 +241,12 @@ class _Answer:
 
     def take(self, delta: Delta) -> None:
         if delta.kind == "reasoning" and self._is_watched:
-            self._think(delta.delta_text)
+            self._think(delta.text)
         elif self._reasoning is not None and delta.index == 0:
             self._reasoning.finish()
             self._reasoning = None
         if delta.kind == "text" and delta.index == 0:
-            self._texts.append(delta.delta_text)
+            self._texts.append(delta.text)
         self.printer.take(delta)
 
     def _think(self, text: str) -> None:

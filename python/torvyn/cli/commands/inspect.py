@@ -24,9 +24,9 @@ def command(screen: Screen, file: str) -> int:
     """
     from pathlib import Path
 
-    from torvyn.sandbox.description import describe
+    from torvyn.sandbox.description import describe_component
 
-    facts = describe(Path(file))
+    facts = describe_component(Path(file))
     if screen.is_json:
         screen.document(facts)
     else:

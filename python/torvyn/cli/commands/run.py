@@ -53,7 +53,7 @@ def command(screen: Screen, stats: bool, **options: Any) -> int:
 
 def run_plan(screen: Screen, plan: Plan, limit: int | None) -> Outcome:
     """Runs the plan with its `[torvyn]` lines around it."""
-    from torvyn.cli.foreground_run import attend
+    from torvyn.cli.foreground_run import run_in_foreground
     from torvyn.cli.summary import summary_line
     from torvyn.observe.logs import show_logs
     from torvyn.reactor import Flow
@@ -69,7 +69,7 @@ def run_plan(screen: Screen, plan: Plan, limit: int | None) -> Outcome:
     ):
         screen.say(f"[torvyn] Running flow '{plan.name}'", "")
         _log(screen, "flow.started", f"running flow `{plan.name}`", flow=plan.name)
-        outcome = attend(flow, partial(_notice, screen))
+        outcome = run_in_foreground(flow, partial(_notice, screen))
         line = summary_line(outcome.statistics)
         message = f"flow `{plan.name}` {outcome.state}: {line}"
         filtered = _filtered_side(flow)

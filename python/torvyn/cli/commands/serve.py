@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from torvyn.engine.service.service import Service
     from torvyn.link import Plan, ProjectLinker
     from torvyn.manifest import Manifest, Settings
-    from torvyn.transport import Settings as ServerSettings
+    from torvyn.transport import ServerSettings
     from torvyn.transport.server import Server
 
 EXAMPLE = """\
@@ -99,11 +99,11 @@ def command(
 
 
 def _server_settings(screen: Screen, file: Manifest, found: Settings) -> ServerSettings:
-    from torvyn.transport import Settings, tls
+    from torvyn.transport import ServerSettings, tls
     from torvyn.transport.access import key_file
     from torvyn.transport.access.host_check import is_loopback
 
-    settings = Settings.of(found, Path(file.file).parent, secrets=screen.secrets)
+    settings = ServerSettings.of(found, Path(file.file).parent, secrets=screen.secrets)
     is_secured = bool(tls.options(settings))
     said = tls.warnings(settings)
     if settings.keys and not key_file.read(Path(settings.keys)).keys:

@@ -26,7 +26,7 @@ def command(screen: Screen, **options: Any) -> int:
     Every call is timed and every copy counted, which slows the flow: for looking, not for
     measuring. What components print goes to standard error; `-q` drops it.
     """
-    from torvyn.cli.foreground_run import attend
+    from torvyn.cli.foreground_run import run_in_foreground
     from torvyn.cli.stdout_redirect import output_to_stderr
     from torvyn.cli.timeline import timelines
     from torvyn.reactor import Flow
@@ -36,7 +36,7 @@ def command(screen: Screen, **options: Any) -> int:
     if limit is not None:
         flow.limit(limit)
     with output_to_stderr(discard=screen.is_quiet):
-        outcome = attend(flow)
+        outcome = run_in_foreground(flow)
     elements = timelines(flow)
     if screen.is_json:
         _show_json(screen, flow, elements, outcome.state)

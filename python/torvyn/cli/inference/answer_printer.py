@@ -13,7 +13,7 @@ from torvyn.cli.terminal.glyphs import glyphs_for
 from torvyn.cli.terminal.inline_markdown import QUIET
 from torvyn.cli.terminal.markdown import Markdown
 from torvyn.cli.terminal.word_wrap import Pen, Wrap
-from torvyn.text.control_characters import visible
+from torvyn.text.control_characters import escape_controls
 
 if TYPE_CHECKING:
     from torvyn.cli.inference.reply import Reply
@@ -55,7 +55,7 @@ class Text:
             self._announce()
 
     def take(self, delta: Delta) -> None:
-        text = delta.delta_text if delta.kind == "text" else ""
+        text = delta.text if delta.kind == "text" else ""
         if text and delta.index == self._turn:
             self._print(text)
         elif text:
@@ -86,7 +86,7 @@ class Text:
         if self._markdown is not None:
             text = self._markdown.feed(text)
         elif self._is_terminal:
-            text = visible(text)
+            text = escape_controls(text)
         self._write(text)
 
     def _finish(self) -> None:
@@ -118,7 +118,7 @@ class Reasoning:
         self._wrap = Wrap(self._pen, terminal_columns)
 
     def take(self, text: str) -> None:
-        first, *rest = visible(text).replace("\t", "    ").split("\n")
+        first, *rest = escape_controls(text).replace("\t", "    ").split("\n")
         self._wrap.put(first, QUIET)
         for line in rest:
             self._wrap.newline()
@@ -180,15 +180,15 @@ class Frames:
     def take(self, delta: Delta) -> None:
         if delta.finish_reason is not None:
             self._matched[delta.index] = delta.matched_stop
-        if delta.delta_text or delta.call is not None:
+        if delta.text or delta.call is not None:
             encoded = self._wire().delta(
-                delta.index, delta.kind, delta.delta_text, delta.call, delta.logprobs
+                delta.index, delta.kind, delta.text, delta.call, delta.logprobs
             )
             self._screen.frame(encoded)
 
     def end(self, generation: Reply, error: TorvynError | None = None) -> None:
         from torvyn.errors import Unavailable
-        from torvyn.protocol import End, Finish
+        from torvyn.protocol import EndFrame, Finish
 
         encoder = self._wire()
         if error is not None:
@@ -205,7 +205,7 @@ class Frames:
             for index, reason in enumerate(generation.finish_reasons)
         )
         number = encoder.seq + 1
-        end = End(number, finish, generation.usage, generation.timing)
+        end = EndFrame(number, finish, generation.usage, generation.timing)
         self._screen.frame(encoder.encode(end))
 
 

@@ -17,8 +17,7 @@ from torvyn.cli.screen import Screen
 from torvyn.client import AsyncClient, AsyncStream
 from torvyn.engine import Delta
 from torvyn.errors import TorvynError
-from torvyn.protocol import Delta as DeltaFrame
-from torvyn.protocol import End, FilterSide, FinishReason, Frame, Usage
+from torvyn.protocol import DeltaFrame, EndFrame, FilterSide, FinishReason, Frame, Usage
 
 _KEY_CODES: Final = ("transport.key-missing", "transport.key-wrong")
 _KEY_HINT: Final = (
@@ -140,6 +139,6 @@ def _deltas(frame: Frame) -> Iterator[Delta]:
     """The frame as deltas of an engine: the end as a finish for each choice."""
     if isinstance(frame, DeltaFrame):
         yield Delta(frame.index, frame.text, frame.kind, frame.call, frame.logprobs)
-    elif isinstance(frame, End):
+    elif isinstance(frame, EndFrame):
         for one in frame.finish:
             yield Delta(one.index, finish_reason=one.reason, matched_stop=one.matched_stop)

@@ -33,7 +33,7 @@ from torvyn.cli.terminal.line_prefixes import (
 )
 from torvyn.cli.terminal.table import Table
 from torvyn.cli.terminal.word_wrap import Pen, Wrap
-from torvyn.text.control_characters import visible
+from torvyn.text.control_characters import escape_controls
 
 TITLE: Final = "1;4"
 FRAME: Final = 40
@@ -72,7 +72,7 @@ class Markdown:
 
     def feed(self, text: str) -> str:
         """What can be shown now."""
-        self._read(visible(text))
+        self._read(escape_controls(text))
         return self._pen.taken()
 
     def finish(self) -> str:

@@ -1,5 +1,4 @@
-"""The transports on which one connection carries many streams: connections are made when they are
-needed and shared while they last."""
+"""The transport for WebSocket and gRPC: opens channels as needed and shares them among streams."""
 
 from __future__ import annotations
 
@@ -11,124 +10,127 @@ from typing import Any, Final
 from torvyn.client import failures
 from torvyn.client.address import Address
 from torvyn.client.failures import ServerError
-from torvyn.client.transports.channel import CREDIT, Channel, Link, Strand
-from torvyn.client.transports.transport import Cut, Opening
+from torvyn.client.transports.channel import CREDIT, Channel, ChannelConnection, ChannelStream
+from torvyn.client.transports.transport import ConnectionLost, StreamRequest
 
-MOST_STREAMS: Final = 48
-"""Of one connection; a server allows some more."""
+STREAMS_PER_CHANNEL: Final = 48
+"""The server allows some more."""
 _ALL_READ: Final = "session.all-read"
 _UNKNOWN: Final = "transport.stream-unknown"
 
 
-class Channels:
-    """A wire over channels. `connect` makes a link on the running loop."""
+class ChannelPool:
+    """A transport over channels. `connect` opens a connection on the running loop."""
 
-    def __init__(self, name: str, connect: Callable[[], Awaitable[Link]], address: Address) -> None:
+    def __init__(
+        self, name: str, connect: Callable[[], Awaitable[ChannelConnection]], address: Address
+    ) -> None:
         self.name = name
         self._connect = connect
         self._idle_s = address.idle_timeout_s
-        self._where = address.where
-        self._made: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, list[Channel]] = (
+        self._server = address.name
+        self._channels: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, list[Channel]] = (
             weakref.WeakKeyDictionary()
         )
-        self._connecting: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = (
+        self._connect_locks: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = (
             weakref.WeakKeyDictionary()
         )
 
-    async def open(self, opening: Opening) -> Strand | None:
+    async def open(self, request: StreamRequest) -> ChannelStream | None:
         while True:
             channel, is_new = await self._channel()
-            strand = channel.strand(is_kept=_is_kept(opening))
+            stream = channel.new_stream(is_stateful=_is_stateful(request))
             try:
-                await channel.send(_record(opening, strand.stream_id))
-                await strand.begun()
-            except ServerError as refusal:
-                if refusal.code == _ALL_READ:
+                await channel.send(_record(request, stream.stream_id))
+                await stream.wait_for_frame()
+            except ServerError as rejection:
+                if rejection.code == _ALL_READ:
                     return None
                 raise
-            except Cut:
-                # A connection that was there may have ended meanwhile: the next is a new one.
+            except ConnectionLost:
+                # An open channel may have ended meanwhile; the next one is new.
                 if is_new:
                     raise
             except BaseException:
-                strand.close()
+                stream.close()
                 raise
             else:
-                return strand
+                return stream
 
     async def end(self, id: str, *, cancel: bool) -> bool:
         record = {"type": "cancel" if cancel else "stop"}
-        found = self._found(id)
+        pair = self._find(id)
         try:
-            if found is None:
+            if pair is None:
                 return await self._end_elsewhere(id, record)
-            refusal = await self._steered(found, record)
+            rejection = await self._control(pair, record)
         except ServerError as error:
-            refusal = error
-        if refusal is not None and refusal.code != _UNKNOWN:
-            raise refusal
-        return refusal is None
+            rejection = error
+        if rejection is not None and rejection.code != _UNKNOWN:
+            raise rejection
+        return rejection is None
 
     async def update(self, id: str, changes: Mapping[str, Any]) -> None:
-        found = self._found(id)
-        if found is None:
-            raise failures.cut("it is not connected", self._where)
-        if (refusal := await self._steered(found, {"type": "update", **changes})) is not None:
-            raise refusal
+        pair = self._find(id)
+        if pair is None:
+            raise failures.connection_lost("the stream is not connected", self._server)
+        if (rejection := await self._control(pair, {"type": "update", **changes})) is not None:
+            raise rejection
 
     async def aclose(self) -> None:
-        for channel in self._made.pop(asyncio.get_running_loop(), []):
+        for channel in self._channels.pop(asyncio.get_running_loop(), []):
             await channel.aclose()
 
     async def _end_elsewhere(self, id: str, record: dict[str, Any]) -> bool:
-        """One that comes on no connection of ours is come back to, in order to end it."""
-        strand = await self.open(Opening("resume", id=id))
-        if strand is None or (found := self._found(id)) is None:
+        """Resumes a stream that no channel of ours carries, in order to end it."""
+        stream = await self.open(StreamRequest("resume", id=id))
+        if stream is None or (pair := self._find(id)) is None:
             return False
         try:
-            return await self._steered(found, record) is None
+            return await self._control(pair, record) is None
         finally:
-            strand.close()
+            stream.close()
 
-    async def _steered(
-        self, found: tuple[Channel, Strand], record: dict[str, Any]
+    async def _control(
+        self, pair: tuple[Channel, ChannelStream], record: dict[str, Any]
     ) -> ServerError | None:
-        channel, strand = found
+        channel, stream = pair
         try:
-            return await channel.steer({**record, "stream_id": strand.stream_id})
-        except (Cut, TimeoutError) as error:
-            raise failures.cut(str(error) or "it does not answer", self._where) from error
+            return await channel.control({**record, "stream_id": stream.stream_id})
+        except (ConnectionLost, TimeoutError) as error:
+            why = str(error) or "it does not answer"
+            raise failures.connection_lost(why, self._server) from error
 
-    def _found(self, id: str) -> tuple[Channel, Strand] | None:
-        for channel in self._made.get(asyncio.get_running_loop(), []):
-            if (strand := channel.named(id)) is not None:
-                return channel, strand
+    def _find(self, id: str) -> tuple[Channel, ChannelStream] | None:
+        for channel in self._channels.get(asyncio.get_running_loop(), []):
+            if (stream := channel.find(id)) is not None:
+                return channel, stream
         return None
 
     async def _channel(self) -> tuple[Channel, bool]:
-        """One with room; and whether it was made for this."""
+        """A channel with capacity for one more stream, and whether it is new."""
         loop = asyncio.get_running_loop()
-        async with self._connecting.setdefault(loop, asyncio.Lock()):
-            channels = [one for one in self._made.get(loop, []) if not one.is_over]
-            self._made[loop] = channels
+        async with self._connect_locks.setdefault(loop, asyncio.Lock()):
+            channels = [one for one in self._channels.get(loop, []) if not one.is_over]
+            self._channels[loop] = channels
             for channel in channels:
-                if channel.load < MOST_STREAMS:
+                if channel.load < STREAMS_PER_CHANNEL:
                     return channel, False
             channel = Channel(await self._connect(), self._idle_s)
             channels.append(channel)
             return channel, True
 
 
-def _is_kept(opening: Opening) -> bool:
-    """Whether it outlives its strand, so that closing that says nothing about it."""
-    return opening.kind == "resume" or bool(opening.body and opening.body.get("stateful"))
+def _is_stateful(request: StreamRequest) -> bool:
+    """Whether the stream outlives its connection, so that closing must not cancel it."""
+    return request.kind == "resume" or bool(request.body and request.body.get("stateful"))
 
 
-def _record(opening: Opening, stream_id: str) -> dict[str, Any]:
+def _record(request: StreamRequest, stream_id: str) -> dict[str, Any]:
     record: dict[str, Any] = {"stream_id": stream_id, "credit": CREDIT}
-    if opening.kind == "ask":
-        return {"type": "start", **record, **(opening.body or {})}
-    record |= {"type": opening.kind, "id": opening.id}
-    if opening.kind == "resume" and opening.after is not None:
-        record["after"] = str(opening.after)
+    if request.kind == "start":
+        return {"type": "start", **record, **(request.body or {})}
+    record |= {"type": request.kind, "id": request.id}
+    if request.kind == "resume" and request.after is not None:
+        record["after"] = str(request.after)
     return record

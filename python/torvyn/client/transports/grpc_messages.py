@@ -1,6 +1,6 @@
-"""Records as messages of gRPC, and the server's messages as what is said. Pure.
+"""Converts a channel's records to gRPC messages, and the server's messages to `ServerMessage`.
 
-A field that a message does not have is a mistake here already: it could not be sent.
+Pure. An option that has no field in the gRPC message is an error, because it could not be sent.
 """
 
 from __future__ import annotations
@@ -10,51 +10,54 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from torvyn.client import failures
-from torvyn.client.transports.channel import Said
+from torvyn.client.transports.channel import ServerMessage
 from torvyn.protocol.proto_decoder import frame_from_message
 from torvyn.v1 import inference_pb2 as pb
 
-_OWN: Final = frozenset({"type", "stream_id", "credit"})
+_CHANNEL_FIELDS: Final = frozenset({"type", "stream_id", "credit"})
 
 
-def said_of(message: Any, secret: str | None) -> Said:
+def server_message(message: Any, secret: str | None) -> ServerMessage:
     kind = message.WhichOneof("message")
     stream_id = message.stream_id or None
     if kind == "pong":
-        return Said("pong")
+        return ServerMessage("pong")
     if kind == "refused":
-        said = message.refused
-        record = {name: getattr(said, name) for name in ("code", "message", "retryable")}
-        if said.HasField("hint"):
-            record["hint"] = said.hint
-        return Said("refused", stream_id, refusal=failures.refused_by(record, secret))
+        payload = message.refused
+        record = {name: getattr(payload, name) for name in ("code", "message", "retryable")}
+        if payload.HasField("hint"):
+            record["hint"] = payload.hint
+        return ServerMessage(
+            "refused", stream_id, rejection=failures.error_from_record(record, secret)
+        )
     if kind != "frame":
-        return Said("other")
+        return ServerMessage("other")
     frame = frame_from_message(message.frame)
     if frame is None:
-        return Said("other")
-    return Said("frame", stream_id, frame, message.frame.start.epoch or None)
+        return ServerMessage("other")
+    return ServerMessage("frame", stream_id, frame, message.frame.start.epoch or None)
 
 
-def message_of(record: Mapping[str, Any]) -> Any:
+def client_message(record: Mapping[str, Any]) -> Any:
     """A `ClientMessage`."""
     kind = record["type"]
     message = pb.ClientMessage(stream_id=record.get("stream_id", ""))
-    said = getattr(message, kind)
-    said.SetInParent()
+    payload = getattr(message, kind)
+    payload.SetInParent()
     if kind == "start":
-        said.credit = record["credit"]
-        _ask(said.request, {name: value for name, value in record.items() if name not in _OWN})
+        payload.credit = record["credit"]
+        fields = {name: value for name, value in record.items() if name not in _CHANNEL_FIELDS}
+        _fill_request(payload.request, fields)
         return message
     for name, value in record.items():
         if name == "stop":
-            said.stop.extend(value)
+            payload.stop.extend(value)
         elif name not in ("type", "stream_id"):
-            _put(said, name, value)
+            _put(payload, name, value)
     return message
 
 
-def _ask(request: Any, body: dict[str, Any]) -> None:
+def _fill_request(request: Any, body: dict[str, Any]) -> None:
     for name, value in body.items():
         match name:
             case "messages":
@@ -71,9 +74,9 @@ def _ask(request: Any, body: dict[str, Any]) -> None:
                 _put(request, name, value)
 
 
-def _message(given: Mapping[str, Any]) -> Any:
+def _message(fields: Mapping[str, Any]) -> Any:
     message = pb.Message()
-    for name, value in given.items():
+    for name, value in fields.items():
         if value is None:
             continue
         if name == "content" and not isinstance(value, str):
@@ -85,18 +88,18 @@ def _message(given: Mapping[str, Any]) -> Any:
     return message
 
 
-def _call(given: Mapping[str, Any]) -> Any:
-    function = _function(given, "tool_calls")
+def _call(fields: Mapping[str, Any]) -> Any:
+    function = _function(fields, "tool_calls")
     call = pb.ToolCall()
-    _put(call, "id", given.get("id", ""))
+    _put(call, "id", fields.get("id", ""))
     _put(call, "name", function.get("name", ""))
     _put(call, "arguments", function.get("arguments", ""))
     return call
 
 
-def _tool(given: Mapping[str, Any]) -> Any:
+def _tool(fields: Mapping[str, Any]) -> Any:
     tool = pb.Tool()
-    for name, value in _function(given, "tools").items():
+    for name, value in _function(fields, "tools").items():
         if name == "parameters":
             tool.parameters_json = json.dumps(value)
         elif value is not None:
@@ -104,18 +107,20 @@ def _tool(given: Mapping[str, Any]) -> Any:
     return tool
 
 
-def _function(given: Any, where: str) -> Mapping[str, Any]:
-    function = given.get("function") if isinstance(given, Mapping) else None
+def _function(value: Any, option: str) -> Mapping[str, Any]:
+    function = value.get("function") if isinstance(value, Mapping) else None
     if not isinstance(function, Mapping):
-        raise failures.bad_option(f"`{where}` names no function")
+        raise failures.bad_option(f"`{option}` must name a function")
     return function
 
 
 def _put(message: Any, name: str, value: Any) -> None:
     if name not in message.DESCRIPTOR.fields_by_name:
         kind = message.DESCRIPTOR.name
-        raise failures.bad_option(f"there is no field `{name[:64]}` in a {kind} of gRPC")
+        raise failures.bad_option(
+            f"`{name[:64]}` cannot be sent over gRPC: {kind} has no such field"
+        )
     try:
         setattr(message, name, value)
     except (TypeError, ValueError, AttributeError) as error:
-        raise failures.bad_option(f"`{name}` does not fit: {error}") from None
+        raise failures.bad_option(f"`{name}` has the wrong type for gRPC: {error}") from None

@@ -1,5 +1,4 @@
-"""Requests to one server. Follows no redirects, so that a key goes
-nowhere else, and never repeats the key."""
+"""HTTP requests to one server. Follows no redirects, so that the API key goes nowhere else."""
 
 from __future__ import annotations
 
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from torvyn.client import failures
 from torvyn.client.address import Address
-from torvyn.client.transports.transport import Cut
+from torvyn.client.transports.transport import ConnectionLost
 from torvyn.concurrency.connection_pool import Pool, require_aiohttp
 from torvyn.errors import Unavailable
 from torvyn.protocol import traceparent
@@ -20,23 +19,22 @@ from torvyn.protocol import traceparent
 if TYPE_CHECKING:
     import aiohttp
 
-_MOST_REFUSAL: Final = 64 * 1024
-_MOST_BODY: Final = 16 * 1024 * 1024
+_ERROR_LIMIT_BYTES: Final = 64 * 1024
+_BODY_LIMIT_BYTES: Final = 16 * 1024 * 1024
 
 
-class Http:
-    """`open` gives an answer that streams, `ask` one that is read."""
+class HttpClient:
+    """`open` returns a streaming response; `request_json` reads a whole one."""
 
     def __init__(self, address: Address) -> None:
         require_aiohttp("client.package-missing", "a client", "client")
         self.url = address.url
-        self.where = address.where
+        self.server = address.name
         self.key = address.key
         self.headers = address.headers
         self._connect_s = address.connect_timeout_s
         self._answer_s = address.idle_timeout_s
-        traces = [_reuse_noted()]
-        self._pool = Pool(self._connect_s, address.tls(), trace_configs=traces)
+        self._pool = Pool(self._connect_s, address.tls(), trace_configs=[_trace_reuse()])
 
     async def session(self) -> aiohttp.ClientSession:
         return await self._pool.session()
@@ -48,39 +46,37 @@ class Http:
         body: Mapping[str, Any] | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> aiohttp.ClientResponse:
-        """An answer with status 200 to 204; any other is raised."""
+        """A response with status 200, 202 or 204; any other is raised."""
         import aiohttp
 
-        given = {**self.headers, **(headers or {})}
+        headers = {**self.headers, **(headers or {})}
         if (here := traceparent.CURRENT.get()) is not None:
-            given.setdefault("traceparent", here.traceparent)
-        data = None if body is None else encoded(body)
+            headers.setdefault("traceparent", here.traceparent)
+        data = None if body is None else encode_json(body)
         if data is not None:
-            given["Content-Type"] = "application/json"
+            headers["Content-Type"] = "application/json"
         try:
             async with asyncio.timeout(self._connect_s + self._answer_s):
-                response = await self._sent(method, self.url + path, data, given)
+                response = await self._send(method, self.url + path, data, headers)
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
             raise self.unreachable(error) from error
         except TimeoutError:
-            raise Cut(f"it did not answer within {self._answer_s:g} s") from None
+            raise ConnectionLost(f"no answer within {self._answer_s:g} s") from None
         except (aiohttp.ClientError, OSError) as error:
-            said = failures.shown(str(error), self.key) or type(error).__name__
-            raise Cut(f"it did not answer ({said})") from error
+            raise ConnectionLost(f"no answer ({failures.reason(error, self.key)})") from error
         if response.status not in (200, 202, 204):
-            raise await self._refusal(response)
+            raise await self._rejection(response)
         return response
 
-    async def _sent(
+    async def _send(
         self, method: str, url: str, data: bytes | None, headers: Mapping[str, str]
     ) -> aiohttp.ClientResponse:
-        """What is answered. A connection that was kept may have been closed meanwhile: then it is
-        another's turn, until there is a new one."""
+        """Tries again while a pooled connection turns out to be closed, until one is new."""
         import aiohttp
 
         session = await self._pool.session()
         while True:
-            traceparent = SimpleNamespace(is_reused=False)
+            connection = SimpleNamespace(is_reused=False)
             try:
                 return await session.request(
                     method,
@@ -88,48 +84,49 @@ class Http:
                     data=data,
                     headers=headers,
                     allow_redirects=False,
-                    trace_request_ctx=traceparent,
+                    trace_request_ctx=connection,
                 )
             except aiohttp.ClientConnectionError:
-                if not traceparent.is_reused:
+                if not connection.is_reused:
                     raise
 
-    async def ask(self, method: str, path: str) -> Any:
-        """The JSON of an answer, whose size and time are limited."""
+    async def request_json(self, method: str, path: str) -> Any:
+        """The JSON body of a response, limited in size and time."""
         import aiohttp
 
         try:
             async with asyncio.timeout(self._connect_s + self._answer_s):
                 response = await self.open(method, path)
                 async with response:
-                    data = await read_at_most(response.content, _MOST_BODY)
+                    data = await _read_body(response.content)
             return json.loads(data) if data else None
-        except (Cut, aiohttp.ClientError, OSError) as error:
-            said = failures.shown(str(error), self.key) or type(error).__name__
-            raise failures.cut(said, self.where) from error
+        except (ConnectionLost, aiohttp.ClientError, OSError) as error:
+            raise failures.connection_lost(failures.reason(error, self.key), self.server) from error
         except (ValueError, RecursionError):
-            raise failures.garbage("an answer that is no JSON", self.where) from None
+            raise failures.invalid_response("a body that is not valid JSON", self.server) from None
 
     def unreachable(self, error: Exception) -> Unavailable:
-        return failures.unreachable(_why(error), self.where)
+        return failures.unreachable(_why(error), self.server)
 
     async def aclose(self) -> None:
         await self._pool.aclose()
 
-    async def _refusal(self, response: aiohttp.ClientResponse) -> failures.ServerError:
+    async def _rejection(self, response: aiohttp.ClientResponse) -> failures.ServerError:
         try:
             async with asyncio.timeout(self._answer_s):
-                data = await response.content.read(_MOST_REFUSAL)
+                data = await response.content.read(_ERROR_LIMIT_BYTES)
         except Exception:
             data = b""
         finally:
             response.close()
         body = data.decode(errors="replace")
-        return failures.refused(response.status, body, response.headers, self.key, self.where)
+        return failures.error_from_response(
+            response.status, body, response.headers, self.key, self.server
+        )
 
 
 def _why(error: Exception) -> str:
-    """What kept a connection from being made, in the system's words."""
+    """The operating system's reason for a failed connection."""
     import aiohttp
 
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
@@ -140,29 +137,29 @@ def _why(error: Exception) -> str:
     return str(cause) or type(cause).__name__
 
 
-def _reuse_noted() -> aiohttp.TraceConfig:
-    """Says of each request whether its connection was used before."""
+def _trace_reuse() -> aiohttp.TraceConfig:
+    """Marks each request whose connection comes from the pool."""
     import aiohttp
 
     async def note(session: Any, context: Any, params: Any) -> None:
         context.trace_request_ctx.is_reused = True
 
-    traceparent = aiohttp.TraceConfig()
-    traceparent.on_connection_reuseconn.append(note)
-    return traceparent
+    config = aiohttp.TraceConfig()
+    config.on_connection_reuseconn.append(note)
+    return config
 
 
-async def read_at_most(content: aiohttp.StreamReader, limit: int) -> bytes:
+async def _read_body(content: aiohttp.StreamReader) -> bytes:
     data = bytearray()
     async for part in content.iter_any():
         data += part
-        if len(data) > limit:
+        if len(data) > _BODY_LIMIT_BYTES:
             raise ValueError("too large")
     return bytes(data)
 
 
-def encoded(body: Mapping[str, Any]) -> bytes:
+def encode_json(body: Mapping[str, Any]) -> bytes:
     try:
         return json.dumps(body, allow_nan=False).encode()
     except (TypeError, ValueError, RecursionError) as error:
-        raise failures.bad_option(f"the request cannot be written as JSON: {error}") from None
+        raise failures.bad_option(f"the request cannot be encoded as JSON: {error}") from None

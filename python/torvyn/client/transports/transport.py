@@ -1,5 +1,7 @@
-"""What a transport is to the rest of the client: a way to open a stream, and its frames as they
-arrive on one connection. Whether to open another one is the business of `course`."""
+"""The interface of a transport: it opens a stream, and returns the frames of one connection.
+
+`resumable_stream` decides whether to open another connection.
+"""
 
 from __future__ import annotations
 
@@ -11,51 +13,50 @@ from torvyn.errors import Unavailable
 from torvyn.protocol.frames import Frame
 
 
-class Cut(Exception):
-    """A connection ended, or fell silent, before the answer did."""
+class ConnectionLost(Exception):
+    """A connection ended or went idle before the answer ended."""
 
 
-class Arrival(Protocol):
-    """One connection's frames."""
+class FrameReader(Protocol):
+    """The frames of a stream that arrive on one connection."""
 
     @property
     def epoch(self) -> str | None:
-        """Of the generation that is read: the first part of its frames' ids."""
+        """The epoch of the session: the first part of its event ids."""
         ...
 
     async def read(self) -> Sequence[Frame]:
-        """What has arrived together, heartbeats included. Raises `Cut`; or what is wrong with it.
-        A `close` meanwhile ends it with `Cut`."""
+        """The frames that arrived together, heartbeats included. Raises `ConnectionLost`, also
+        when `close` is called meanwhile."""
         ...
 
     def close(self) -> None:
-        """At once. Nothing of an answer that was read to its end is lost by it."""
+        """Closes it at once. A connection that was read to its end is kept for reuse."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class Opening:
-    """How a stream begins: by asking, or by the id of one that runs."""
+class StreamRequest:
+    """How to open a stream: with a request body, or by the id of a running stream."""
 
-    kind: Literal["ask", "resume", "observe"]
+    kind: Literal["start", "resume", "observe"]
     body: Mapping[str, Any] | None = None
     id: str | None = None
     after: str | int | None = None
     """An event id, or the number of a frame."""
 
 
-class Wire(Protocol):
-    """A transport. What a server refuses is a `ServerError`; when there is no server,
-    `client.unreachable`."""
+class Transport(Protocol):
+    """Raises a `ServerError` for a rejection, and `client.unreachable` if no server answers."""
 
     name: str
 
-    async def open(self, opening: Opening) -> Arrival | None:
-        """The first frame is about to arrive; None: there is nothing more to read."""
+    async def open(self, request: StreamRequest) -> FrameReader | None:
+        """Waits until the first frame is about to arrive; None if everything has been read."""
         ...
 
     async def end(self, id: str, *, cancel: bool) -> bool:
-        """Stops or cancels a stream; False when it had ended."""
+        """Stops or cancels a stream; False if it had already ended."""
         ...
 
     async def update(self, id: str, changes: Mapping[str, Any]) -> None: ...

@@ -1,4 +1,4 @@
-"""A WebSocket as a link: JSON texts, one a message."""
+"""A channel's connection over a WebSocket: one JSON object per message."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from torvyn.client import failures
 from torvyn.client.failures import ServerError
-from torvyn.client.transports.channel import Link, Said
-from torvyn.client.transports.http import Http, encoded
-from torvyn.client.transports.transport import Cut
+from torvyn.client.transports.channel import ChannelConnection, ServerMessage
+from torvyn.client.transports.http import HttpClient, encode_json
+from torvyn.client.transports.transport import ConnectionLost
 from torvyn.errors import InvalidInput
 from torvyn.protocol.decoder import frame_from
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 PATH: Final = "/v1/ws"
 _CLOSE_S: Final = 2.0
-_MOST_BYTES: Final = 8 << 20
+_MESSAGE_LIMIT_BYTES: Final = 8 << 20
 
 
-async def connect(http: Http) -> WebSocket:
+async def connect(http: HttpClient) -> WebSocketConnection:
     import aiohttp
 
     session = await http.session()
@@ -30,65 +30,66 @@ async def connect(http: Http) -> WebSocket:
             http.url + PATH,
             headers=http.headers,
             protocols=("torvyn.v1",),
-            max_msg_size=_MOST_BYTES,
+            max_msg_size=_MESSAGE_LIMIT_BYTES,
             timeout=aiohttp.ClientWSTimeout(ws_close=_CLOSE_S),
         )
     except aiohttp.WSServerHandshakeError as error:
-        raise await _refusal(http, error.status) from None
+        raise await _rejection(http, error.status) from None
     except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
         raise http.unreachable(error) from error
     except (aiohttp.ClientError, OSError) as error:
-        raise Cut(failures.shown(str(error)) or type(error).__name__) from error
-    return WebSocket(socket, http)
+        raise ConnectionLost(failures.reason(error)) from error
+    return WebSocketConnection(socket, http)
 
 
-async def _refusal(http: Http, status: int) -> ServerError:
-    """A handshake has a status alone; whoever asks for the same without a socket is told why."""
+async def _rejection(http: HttpClient, status: int) -> ServerError:
+    """A failed handshake has only a status; a plain request for the same path gets the reason."""
     try:
-        await http.ask("GET", PATH)
-    except ServerError as told:
-        if told.status == status:
-            return told
-    return failures.refused(status, "", {}, http.key, http.where)
+        await http.request_json("GET", PATH)
+    except ServerError as error:
+        if error.status == status:
+            return error
+    return failures.error_from_response(status, "", {}, http.key, http.server)
 
 
-class WebSocket(Link):
-    def __init__(self, socket: aiohttp.ClientWebSocketResponse, http: Http) -> None:
+class WebSocketConnection(ChannelConnection):
+    def __init__(self, socket: aiohttp.ClientWebSocketResponse, http: HttpClient) -> None:
         self._socket = socket
         self._http = http
 
     async def send(self, record: dict[str, Any]) -> None:
         try:
-            await self._socket.send_str(encoded(record).decode())
+            await self._socket.send_str(encode_json(record).decode())
         except OSError as error:
-            raise Cut(str(error) or type(error).__name__) from error
+            raise ConnectionLost(failures.reason(error)) from error
 
-    async def receive(self) -> Said:
+    async def receive(self) -> ServerMessage:
         import aiohttp
 
         message = await self._socket.receive()
         if message.type is aiohttp.WSMsgType.TEXT:
             return self._read(message.data)
         if message.type is aiohttp.WSMsgType.BINARY:
-            raise failures.garbage("binary data", self._http.where)
-        code, words = self._socket.close_code, failures.shown(str(message.extra or ""))
-        raise Cut(f"the socket was closed with {code}" + (f": {words}" if words else ""))
+            raise failures.invalid_response("binary data", self._http.server)
+        code, why = self._socket.close_code, failures.sanitize(str(message.extra or ""))
+        raise ConnectionLost(f"the socket was closed with {code}" + (f": {why}" if why else ""))
 
     async def aclose(self) -> None:
         await self._socket.close()
 
-    def _read(self, text: str) -> Said:
+    def _read(self, text: str) -> ServerMessage:
         try:
             record = json.loads(text)
             kind, stream_id = record["type"], record.get("stream_id")
             if kind == "pong":
-                return Said("pong")
+                return ServerMessage("pong")
             if kind == "refused":
-                refusal = failures.refused_by(record, self._http.key)
-                return Said("refused", stream_id, refusal=refusal)
+                rejection = failures.error_from_record(record, self._http.key)
+                return ServerMessage("refused", stream_id, rejection=rejection)
             frame = frame_from(record, text)
             if frame is None:
-                return Said("other")
-            return Said("frame", stream_id, frame, record.get("epoch"))
+                return ServerMessage("other")
+            return ServerMessage("frame", stream_id, frame, record.get("epoch"))
         except (InvalidInput, ValueError, KeyError, TypeError, AttributeError) as error:
-            raise failures.garbage(f"what is no message: {error}", self._http.where) from error
+            what = f"a message that is not valid: {error}"
+            raise failures.invalid_response(what, self._http.server) from error

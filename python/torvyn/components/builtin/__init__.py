@@ -1,1 +1,1 @@
-"""The built-in components, one file each: `kind_name.py`."""
+"""The built-in components, one file each: `role_name.py`."""

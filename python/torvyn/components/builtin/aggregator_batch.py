@@ -1,7 +1,7 @@
-"""`batch`: several elements as one, by number, by bytes or by whichever comes first.
+"""`batch`: joins several elements into one.
 
-A batch never exceeds `bytes`, except when a single element does. Nothing is reordered or left out:
-what is open when the input ends is sent by `flush`.
+A batch never exceeds `bytes`, unless a single element does. `flush` sends the last batch, so no
+element is lost or reordered.
 """
 
 from __future__ import annotations
@@ -9,25 +9,28 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from torvyn.components.config import parse_config, wrong_config
-from torvyn.components.json_fields import JSON_TYPE, read_json, write_json
+from torvyn.components.json_fields import JSON_TYPE, parse_json, write_json
 from torvyn.components.spec import Option, Spec
 from torvyn.contract import Aggregator, Element, Output
 
 SPEC = Spec(
     name="batch",
     role="aggregator",
-    summary="Several elements as one, by number, by bytes or by whichever comes first.",
+    summary="Joins elements into batches, by count, by bytes, or by whichever comes first.",
     options=(
-        Option("size", "integer", 0, "How many elements make a batch; 0 is any.", minimum=0),
-        Option("bytes", "size", 0, "How many bytes of payload make a batch; 0 is any."),
+        Option(
+            "size", "integer", 0, "The number of elements per batch; 0 means no limit.", minimum=0
+        ),
+        Option("bytes", "size", 0, "The payload bytes per batch; 0 means no limit."),
         Option(
             "format",
             "choice",
             "lines",
-            "The texts joined by `separator`, or a JSON array of them; JSON elements stay JSON.",
+            "`lines` joins the texts with `separator`. `json` makes a JSON array of them, in which "
+            "JSON elements stay JSON.",
             choices=("lines", "json"),
         ),
-        Option("separator", "text", "\n", "What stands between the texts."),
+        Option("separator", "text", "\n", "The text between two elements, for `lines`."),
     ),
     main="size",
     example="""\
@@ -48,34 +51,34 @@ class Batch(Aggregator):
         self._limit_bytes: int = options["bytes"]
         self._is_json = options["format"] == "json"
         self._separator: str = options["separator"]
-        self._held: list[Any] = []
-        self._held_bytes = 0
+        self._items: list[Any] = []
+        self._batch_bytes = 0
         if not self._size and not self._limit_bytes:
             raise wrong_config(
-                SPEC, "it needs `size`, `bytes` or both", "`size = 10` makes batches of ten"
+                SPEC, "set `size`, `bytes` or both", "`size = 10` makes batches of ten"
             )
 
     def ingest(self, element: Element) -> list[Output]:
         item = self._item(element)
         size_bytes = len(element.data)
         done = []
-        if self._held and 0 < self._limit_bytes < self._held_bytes + size_bytes:
-            done.append(self._take())
-        self._held.append(item)
-        self._held_bytes += size_bytes
-        if len(self._held) == self._size or 0 < self._limit_bytes <= self._held_bytes:
-            done.append(self._take())
+        if self._items and 0 < self._limit_bytes < self._batch_bytes + size_bytes:
+            done.append(self._close())
+        self._items.append(item)
+        self._batch_bytes += size_bytes
+        if len(self._items) == self._size or 0 < self._limit_bytes <= self._batch_bytes:
+            done.append(self._close())
         return done
 
     def flush(self) -> list[Output]:
-        return [self._take()] if self._held else []
+        return [self._close()] if self._items else []
 
     def _item(self, element: Element) -> Any:
         is_json = self._is_json and element.content_type.startswith(JSON_TYPE)
-        return read_json(element.text) if is_json else element.text
+        return parse_json(element.text) if is_json else element.text
 
-    def _take(self) -> Output:
-        held, self._held, self._held_bytes = self._held, [], 0
+    def _close(self) -> Output:
+        items, self._items, self._batch_bytes = self._items, [], 0
         if self._is_json:
-            return Output(write_json(held), content_type=JSON_TYPE)
-        return Output(self._separator.join(held))
+            return Output(write_json(items), content_type=JSON_TYPE)
+        return Output(self._separator.join(items))

@@ -1,7 +1,7 @@
-"""`sentence`: tokens in, whole sentences out.
+"""`sentence`: joins tokens into whole sentences.
 
-The rules live in the native splitter of `torvyn.text`; this class gives it text and hands on what
-it finds. In normal mode the sentences, put together, are the input to the letter.
+The rules are in the native splitter of `torvyn.text`. In normal mode the sentences, joined, equal
+the input.
 """
 
 from __future__ import annotations
@@ -24,33 +24,36 @@ LANGUAGES = (
     "no", "pa", "pl", "pt", "ro", "ru", "sk", "sv", "ta", "te", "th", "tr", "uk", "ur", "zh",
 )
 # fmt: on
-"""`SentenceSplitter.languages()`, known without the native module."""
+"""A copy of `SentenceSplitter.languages()`, so that the native module is not needed."""
 
 SPEC = Spec(
     name="sentence",
     role="aggregator",
-    summary="Tokens in, whole sentences out.",
+    summary="Joins tokens into whole sentences.",
     options=(
         Option(
             "mode",
             "choice",
             "normal",
-            "The rules of written language, with nothing trimmed; or a sentence at each token "
-            "that ends in `.`, `!` or `?`, trimmed.",
+            "`normal` follows the rules of written language and trims nothing. `simple` ends a "
+            "sentence after each token that ends in `.`, `!` or `?`, and trims it.",
             choices=("normal", "simple"),
         ),
         Option(
             "language",
             "text",
             "auto",
-            "The language of the text as an ISO 639-1 code, which decides how some abbreviations "
-            "and numbers are read; `auto` detects it. In simple mode it has no meaning.",
+            "The language of the text as an ISO 639-1 code. It decides how some abbreviations and "
+            "numbers are read. `auto` detects it. `simple` mode ignores it.",
         ),
-        Option("first_min", "integer", 0, "The least characters of the first one.", minimum=0),
-        Option("min", "integer", 0, "The least characters of each other one.", minimum=0),
-        Option("max", "integer", 0, "The most characters of one; 0 is any number.", minimum=0),
+        Option("first_min", "integer", 0, "The minimum length of the first sentence.", minimum=0),
+        Option("min", "integer", 0, "The minimum length of the others.", minimum=0),
+        Option("max", "integer", 0, "The maximum length; 0 means no limit.", minimum=0),
         Option(
-            "idle_flush", "duration", 0.0, "Send what is held after so long a silence; 0: never."
+            "idle_flush",
+            "duration",
+            0.0,
+            "Sends buffered text when no token arrives for this long.",
         ),
     ),
     main="mode",
@@ -91,7 +94,7 @@ class Sentence(Aggregator):
         return "sentence", options
 
     def _after_silence(self) -> list[str]:
-        """What an alarm would have sent. A Python aggregator has none: it speaks when spoken to."""
+        """What a timer would have sent; a Python aggregator only runs when an element arrives."""
         now_s = self._clock()
         last_s, self._last_s = self._last_s, now_s
         if last_s is None or now_s - last_s < self._idle_flush_s:
@@ -101,7 +104,7 @@ class Sentence(Aggregator):
         return rest
 
     def _new_splitter(self, first_min: int) -> SentenceSplitter:
-        # The native module is loaded when a flow starts, never when components are listed.
+        # Load the native module when a flow starts, not when components are listed.
         from torvyn.text import SentenceSplitter
 
         options = self._options
@@ -118,10 +121,10 @@ def _parse(config: Any) -> dict[str, Any]:
     options = parse_config(SPEC, config)
     language = options["language"]
     if language not in ("auto", *LANGUAGES):
-        known = f"`language` takes auto or one of: {', '.join(LANGUAGES)}"
-        raise wrong_config(SPEC, f"`language` has no rules for {language!r}", known)
+        hint = f"use `auto` or one of: {', '.join(LANGUAGES)}"
+        raise wrong_config(SPEC, f"`language` {language!r} is not supported", hint)
     limit = options["max"]
     for name in ("first_min", "min"):
         if limit and options[name] > limit:
-            raise wrong_config(SPEC, f"`{name}` is more than `max`", f"`max` is {limit}")
+            raise wrong_config(SPEC, f"`{name}` is greater than `max`", f"`max` is {limit}")
     return options

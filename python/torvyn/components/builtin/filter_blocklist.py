@@ -1,8 +1,8 @@
-"""`blocklist`: drops, replaces or stops at listed words, token by token or in the joined text.
+"""`blocklist`: drops or replaces listed words, or blocks the stream.
 
-In `element` mode a token is compared as a whole: trimmed, and with ASCII letters taken as lower
-case; a word that is split over several tokens passes. In `stream` mode none does, and words are
-compared in a normal form, in which case, width, accents and invisible characters do not hide them.
+`element` mode compares each whole element, trimmed and with ASCII letters in lower case; a word
+split over several elements passes. `stream` mode finds split words too, and compares in a normal
+form, so case, width, accents and invisible characters do not hide a word.
 """
 
 from __future__ import annotations
@@ -11,37 +11,37 @@ from typing import Any, ClassVar, Final
 
 from torvyn.components.config import parse_config, wrong_config
 from torvyn.components.spec import Option, Spec
-from torvyn.components.text_guard import GUARDED, POLICY, Guard
+from torvyn.components.text_guard import KINDS_OPTION, POLICY_OPTION, Guard
 from torvyn.contract import Element, Verdict
 
 _MATCH: Final = Option(
     "match",
     "choice",
     "word",
-    "In `stream` mode: whole words only, or also inside of others. Scripts that are "
-    "written without spaces have a border at every character.",
+    "For `stream` mode: match whole words only, or also inside other words. In scripts without "
+    "spaces, every character is a word boundary.",
     choices=("word", "substring"),
 )
 _HOMOGLYPHS: Final = Option(
     "homoglyphs",
     "boolean",
     False,
-    "In `stream` mode: letters that look alike are the same, such as Cyrillic and Latin `a`.",
+    "For `stream` mode: treat letters that look alike as equal, such as Cyrillic and Latin `a`.",
 )
 
 SPEC = Spec(
     name="blocklist",
     role="filter",
-    summary="Drops, replaces or stops at the listed words.",
+    summary="Drops or replaces the listed words, or blocks the stream.",
     options=(
-        Option("words", "words", (), "The words, whatever their case."),
+        Option("words", "words", (), "The words to match, in any case."),
         Option(
             "mode",
             "choice",
             "element",
-            "What is compared: each element by itself, trimmed, whatever the case of its ASCII "
-            "letters; or the joined text in its normal form, so that a word is found however it "
-            "is split over elements, and whatever its case, width and invisible characters.",
+            "`element` compares each element by itself, trimmed, ignoring the case of ASCII "
+            "letters. `stream` compares the joined text in a normal form: it finds words that are "
+            "split over elements, whatever their case, width and invisible characters.",
             choices=("element", "stream"),
         ),
         _MATCH,
@@ -50,12 +50,12 @@ SPEC = Spec(
             "action",
             "choice",
             "drop",
-            "What becomes of a match; `block` ends the stream with `content_filter`.",
+            "What happens to a match; `block` ends the stream with `content_filter`.",
             choices=("drop", "replace", "block"),
         ),
-        Option("replacement", "text", "***", "What stands in the place of a match."),
-        POLICY,
-        GUARDED,
+        Option("replacement", "text", "***", "The text that replaces a match."),
+        POLICY_OPTION,
+        KINDS_OPTION,
     ),
     main="words",
     example="""\
@@ -65,7 +65,7 @@ config = { words = ["blocked_word", "secret"], mode = "stream", action = "replac
 """,
 )
 
-# White space as the native stage has it: `str.strip()` alone also takes U+001C to U+001F.
+# The native stage's white space: `str.strip()` also removes U+001C to U+001F.
 _WHITE_SPACE: Final = (
     "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
     "\u2028\u2029\u202f\u205f\u3000"
@@ -77,24 +77,24 @@ class Blocklist(Guard):
     spec: ClassVar[Spec] = SPEC
 
     filtered = 0
-    """How many elements were dropped, in `element` mode."""
+    """The number of elements dropped in `element` mode."""
 
     @classmethod
     def check_options(cls, options: dict[str, Any]) -> None:
         if options["mode"] == "stream":
             super().check_options(options)
             return
-        for option in (_MATCH, _HOMOGLYPHS, POLICY, GUARDED):
-            # Passed over in silence, it would guard less than its author believes.
+        for option in (_MATCH, _HOMOGLYPHS, POLICY_OPTION, KINDS_OPTION):
+            # If it were ignored, the filter would guard less than its author believes.
             if options[option.name] != option.default:
                 hint = 'write `mode = "stream"`'
-                message = f"`{option.name}` is for the joined text of a stream"
+                message = f"`{option.name}` works only in `stream` mode"
                 raise wrong_config(SPEC, message, hint)
 
     def init(self, config: str) -> None:
         options = parse_config(SPEC, config)
         if options["mode"] == "element":
-            self.check_options(options)  # which making the rules is, in the other mode
+            self.check_options(options)  # In `stream` mode, `start` checks them.
         self.filtered = 0
         self._by_element = options["mode"] == "element"
         self._replacement: str = options["replacement"]
@@ -111,7 +111,9 @@ class Blocklist(Guard):
         self.filtered += 1
         if self._action == "replace":
             return Verdict.replace(self._replacement)
-        return Verdict.block("`blocklist` has found a word") if self._action == "block" else False
+        return (
+            Verdict.block("`blocklist` found a listed word") if self._action == "block" else False
+        )
 
     def start(self, options: dict[str, Any]) -> None:
         if options["mode"] == "stream":
@@ -132,11 +134,11 @@ class Blocklist(Guard):
         return f"words[{rule}]"
 
     def native_stage(self, config: str) -> tuple[str, dict[str, object]] | None:
-        options = self.options_of(config)
+        options = self.parsed_options(config)
         if type(self) is not Blocklist:
             return None
         if options["mode"] == "stream":
-            return self.native_form(options)
+            return self.native_guard(options)
         words: dict[str, object] = {"words": list(options["words"])}
-        # The other actions are rare in this mode, and in Python.
+        # The other actions are rare in this mode and run in Python.
         return ("blocklist", words) if options["action"] == "drop" else None

@@ -1,7 +1,7 @@
-"""`pattern`: takes out, replaces or stops at what regular expressions match in the joined text.
+"""`pattern`: drops or replaces matches of regular expressions, or blocks the stream.
 
-Matching takes linear time, so look-around and back-references are refused. What fits into the
-window is found however it is split over elements; what has matched goes on as long as it matches.
+It matches the joined text, however that is split over elements. Matching takes linear time, so
+look-around and back-references are errors.
 """
 
 from __future__ import annotations
@@ -10,40 +10,40 @@ from typing import Any, ClassVar
 
 from torvyn.components.config import wrong_config
 from torvyn.components.spec import Option, Spec
-from torvyn.components.text_guard import GUARDED, POLICY, Guard
+from torvyn.components.text_guard import KINDS_OPTION, POLICY_OPTION, Guard
 from torvyn.contract import Element, Verdict
 
 SPEC = Spec(
     name="pattern",
     role="filter",
-    summary="Acts on what regular expressions match, in the joined text of the stream.",
+    summary="Acts on matches of regular expressions in the joined text of the stream.",
     options=(
         Option(
             "patterns",
             "texts",
             None,
-            "The regular expressions; `(?i)` in front ignores case. The leftmost match counts, of "
-            "several there the first pattern's.",
+            "The regular expressions; a leading `(?i)` ignores case. The leftmost match wins; at "
+            "the same place, the first pattern wins.",
             required=True,
         ),
         Option(
             "action",
             "choice",
             "replace",
-            "What becomes of a match; `block` ends the stream with `content_filter`.",
+            "What happens to a match; `block` ends the stream with `content_filter`.",
             choices=("drop", "replace", "block"),
         ),
-        Option("replacement", "text", "[removed]", "What stands in the place of a match."),
-        POLICY,
+        Option("replacement", "text", "[removed]", "The text that replaces a match."),
+        POLICY_OPTION,
         Option(
             "window",
             "integer",
             256,
-            "The characters within which a match is surely found. A match may be longer, if no "
-            "stretch of it this long is without an end of a shorter one.",
+            "The length in characters up to which every match is found. Longer matches are found "
+            "if a shorter match ends within each stretch of this length.",
             minimum=1,
         ),
-        GUARDED,
+        KINDS_OPTION,
     ),
     main="patterns",
     example="""\
@@ -59,7 +59,7 @@ class Pattern(Guard):
 
     def rules(self, options: dict[str, Any]) -> dict[str, Any]:
         if not options["patterns"]:
-            raise wrong_config(SPEC, "there is no expression in `patterns`")
+            raise wrong_config(SPEC, "`patterns` is empty")
         return {
             "rules": "patterns",
             "patterns": list(options["patterns"]),
@@ -74,10 +74,10 @@ class Pattern(Guard):
         return super().evaluate(element)
 
     def native_stage(self, config: str) -> tuple[str, dict[str, object]] | None:
-        options = self.options_of(config)
-        return self.native_form(options) if type(self) is Pattern else None
+        options = self.parsed_options(config)
+        return self.native_guard(options) if type(self) is Pattern else None
 
-    def _refused(self, error: ValueError) -> Exception:
+    def _rules_error(self, error: ValueError) -> Exception:
         index, reason = error.args
-        hint = "it is matched in linear time, with the syntax of Rust's `regex`"
-        return wrong_config(SPEC, f"`patterns[{index}]` is refused: {reason}", hint)
+        hint = "the syntax is that of Rust's `regex`, without look-around and back-references"
+        return wrong_config(SPEC, f"`patterns[{index}]` is not valid: {reason}", hint)

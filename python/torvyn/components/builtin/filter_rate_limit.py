@@ -1,7 +1,7 @@
-"""`rate-limit`: lets at most so many elements pass in a time and drops the surplus.
+"""`rate-limit`: drops elements above a rate.
 
-A bucket of `burst` permits is refilled at `rate` for each `per`; an element takes one or is
-dropped. It never delays an element: a filter judges, it does not wait.
+A token bucket holds `burst` permits and refills at `rate` per `per`. An element takes a permit or
+is dropped; it is never delayed, because a filter does not wait.
 """
 
 from __future__ import annotations
@@ -18,15 +18,17 @@ from torvyn.contract import Element, Filter
 SPEC = Spec(
     name="rate-limit",
     role="filter",
-    summary="Lets at most so many elements pass in a time and drops the surplus.",
+    summary="Drops the elements above a rate.",
     options=(
-        Option("rate", "number", None, "How many elements may pass in each `per`.", required=True),
-        Option("per", "duration", 1.0, "The time that `rate` speaks of."),
+        Option(
+            "rate", "number", None, "The number of elements that pass in each `per`.", required=True
+        ),
+        Option("per", "duration", 1.0, "The period of `rate`."),
         Option(
             "burst",
             "integer",
             0,
-            "How many may pass at once after a quiet time; 0 is as many as `rate`.",
+            "The number of elements that pass at once after a pause; 0 means `rate`.",
             minimum=0,
         ),
     ),
@@ -38,7 +40,7 @@ config = { rate = 100, per = "1s", burst = 20 }
 """,
 )
 
-# A permit that is due at this very moment must not be missed by a rounding error.
+# A rounding error must not delay a permit that is due now.
 _NEARLY_ONE = 1.0 - 1e-9
 
 
@@ -46,7 +48,7 @@ class RateLimit(Filter):
     spec: ClassVar[Spec] = SPEC
 
     filtered = 0
-    """How many elements were dropped."""
+    """The number of elements dropped."""
 
     _clock: Callable[[], float] = staticmethod(time.monotonic)
 
@@ -54,7 +56,7 @@ class RateLimit(Filter):
         options = parse_config(SPEC, config)
         rate, per_s = options["rate"], options["per"]
         if rate <= 0 or per_s <= 0:
-            raise wrong_config(SPEC, "`rate` and `per` must be more than 0")
+            raise wrong_config(SPEC, "`rate` and `per` must be greater than 0")
         self._permits_per_s: float = rate / per_s
         self._burst: float = options["burst"] or max(1, math.ceil(rate))
         self._permits = float(self._burst)

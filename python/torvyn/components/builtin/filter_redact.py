@@ -1,7 +1,7 @@
-"""`redact`: puts a label in the place of personal data and secrets in the joined text.
+"""`redact`: replaces personal data and secrets in the joined text with labels.
 
-They are known by their shape and, where they have them, by their check digits. A word waits until
-it cannot become one; nothing else does.
+It recognises them by their form and, where they have them, by their check digits. It buffers a
+word only as long as the word can become a match.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from typing import Any, ClassVar, Final
 
 from torvyn.components.config import wrong_config
 from torvyn.components.spec import Option, Spec
-from torvyn.components.text_guard import GUARDED, POLICY, Guard
+from torvyn.components.text_guard import KINDS_OPTION, POLICY_OPTION, Guard
 from torvyn.contract import Element, Verdict
 
-KINDS: Final = (
+DATA_KINDS: Final = (
     "email",
     "card",
     "phone",
@@ -29,32 +29,32 @@ KINDS: Final = (
 SPEC = Spec(
     name="redact",
     role="filter",
-    summary="Puts a label in the place of e-mail addresses, card and phone numbers, keys...",
+    summary="Replaces e-mail addresses, card and phone numbers, keys and more with labels.",
     options=(
         Option(
             "data",
             "words",
-            KINDS,
-            "What is redacted: `email`, `card` (issuer, length and check digit), `phone`, `iban` "
+            DATA_KINDS,
+            "What to redact: `email`, `card` (issuer, length and check digit), `phone`, `iban` "
             "(country, length and check digits), `api-key` (by known prefixes), `jwt`, `ip` "
-            "(addresses of machines), `ssn` (United States), `pem` (PEM blocks), `url-password` "
+            "(IP addresses), `ssn` (United States), `pem` (PEM blocks), `url-password` "
             "(user and password in a URL).",
         ),
         Option(
             "action",
             "choice",
             "replace",
-            "What becomes of a match; `block` ends the stream with `content_filter`.",
+            "What happens to a match; `block` ends the stream with `content_filter`.",
             choices=("drop", "replace", "block"),
         ),
         Option(
             "replacement",
             "text",
             "[{}]",
-            "What stands in the place of a match; `{}` is what it was, such as `email`.",
+            "The text that replaces a match; `{}` is the kind of data, such as `email`.",
         ),
-        POLICY,
-        GUARDED,
+        POLICY_OPTION,
+        KINDS_OPTION,
     ),
     main="data",
     example="""\
@@ -70,21 +70,21 @@ class Redact(Guard):
 
     def rules(self, options: dict[str, Any]) -> dict[str, Any]:
         for kind in options["data"]:
-            if kind not in KINDS:
-                known = ", ".join(f"`{known}`" for known in KINDS)
-                raise wrong_config(SPEC, f"it knows no `{kind}`", f"it knows {known}")
+            if kind not in DATA_KINDS:
+                known = ", ".join(f"`{known}`" for known in DATA_KINDS)
+                raise wrong_config(SPEC, f"`data` cannot be `{kind}`", f"it takes {known}")
         return {
             "rules": "redact",
             "kinds": list(dict.fromkeys(options["data"])),
-            "replacements": [options["replacement"].replace("{}", kind) for kind in KINDS],
+            "replacements": [options["replacement"].replace("{}", kind) for kind in DATA_KINDS],
         }
 
     def rule_name(self, rule: int) -> str:
-        return KINDS[rule]
+        return DATA_KINDS[rule]
 
     def evaluate(self, element: Element) -> bool | Verdict:
         return super().evaluate(element)
 
     def native_stage(self, config: str) -> tuple[str, dict[str, object]] | None:
-        options = self.options_of(config)
-        return self.native_form(options) if type(self) is Redact else None
+        options = self.parsed_options(config)
+        return self.native_guard(options) if type(self) is Redact else None

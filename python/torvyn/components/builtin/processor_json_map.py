@@ -1,7 +1,7 @@
 """`json-map`: renames, picks, drops and sets fields of JSON objects.
 
-The steps run in the order rename, pick, drop, set, so each sees the names that the one before it
-made. A field that is not there is passed over.
+The steps run in the order rename, pick, drop, set; each sees the result of the step before. Missing
+fields are ignored.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from torvyn.components.json_fields import (
     JSON_TYPE,
     MISSING,
     get_field,
-    put_field,
-    read_object,
-    take_field,
+    parse_object,
+    pop_field,
+    set_field,
     write_json,
 )
 from torvyn.components.spec import Option, Spec
@@ -27,10 +27,10 @@ SPEC = Spec(
     role="processor",
     summary="Renames, picks, drops and sets fields of JSON objects, in that order.",
     options=(
-        Option("rename", "text table", {}, "New name = old name; dotted paths reach inside."),
-        Option("pick", "words", (), "The fields to keep; without it, all."),
-        Option("drop", "words", (), "The fields to leave out."),
-        Option("set", "table", {}, "Field = value, whatever was there before."),
+        Option("rename", "text table", {}, "New name = old name; dotted paths name nested fields."),
+        Option("pick", "words", (), "The fields to keep; default: all."),
+        Option("drop", "words", (), "The fields to remove."),
+        Option("set", "table", {}, "Field = value; replaces the old value."),
     ),
     example="""\
 [flow.main.nodes.shape]
@@ -51,31 +51,31 @@ class JsonMap(Processor):
         self._set: dict[str, Any] = options["set"]
 
     def process(self, element: Element) -> Output:
-        return Output(write_json(self._map(read_object(element))), content_type=JSON_TYPE)
+        return Output(write_json(self._map(parse_object(element))), content_type=JSON_TYPE)
 
     def _map(self, record: dict[str, Any]) -> dict[str, Any]:
-        # All are read before one is taken or put: two may change places, one may go to two.
+        # Read all before changing any: two fields may swap, and one may be copied to two.
         moved = {new: get_field(record, old) for new, old in self._rename.items()}
         for old in self._rename.values():
-            take_field(record, old)
+            pop_field(record, old)
         for new, value in moved.items():
             if value is not MISSING:
-                put_field(record, new, value)
+                set_field(record, new, value)
         if self._pick:
-            record = _picked(record, self._pick)
+            record = _pick_fields(record, self._pick)
         for path in self._drop:
-            take_field(record, path)
+            pop_field(record, path)
         for path, value in self._set.items():
-            put_field(record, path, copy.deepcopy(value))
+            set_field(record, path, copy.deepcopy(value))
         return record
 
 
-def _picked(record: dict[str, Any], paths: tuple[str, ...]) -> dict[str, Any]:
+def _pick_fields(record: dict[str, Any], paths: tuple[str, ...]) -> dict[str, Any]:
     picked: dict[str, Any] = {}
     for path in paths:
         value = get_field(record, path)
         if path in record:
             picked[path] = value
         elif value is not MISSING:
-            put_field(picked, path, value)
+            set_field(picked, path, value)
     return picked

@@ -1,7 +1,7 @@
-"""`by-field`: sends each element to the port that belongs to the value of one of its fields.
+"""`by-field`: routes each element by the value of one of its fields.
 
-The field is a dotted path into the element's JSON object, or `attribute:NAME`. The ports follow
-from the config, so the edges of a flow can be checked before anything is started.
+The field is a dotted path into the element's JSON object, or `attribute:NAME`. The config
+determines the ports, so link can check the edges before the flow starts.
 """
 
 from __future__ import annotations
@@ -9,14 +9,20 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from torvyn.components.config import parse_config, wrong_config
-from torvyn.components.json_fields import MISSING, get_field, plain, read_object, write_json
+from torvyn.components.json_fields import (
+    MISSING,
+    get_field,
+    parse_object,
+    to_json_value,
+    write_json,
+)
 from torvyn.components.spec import Option, Spec
 from torvyn.contract import Element, Router
 
 SPEC = Spec(
     name="by-field",
     role="router",
-    summary="Sends each element to the port that belongs to the value of one of its fields.",
+    summary="Sends each element to a port, by the value of one of its fields.",
     options=(
         Option(
             "field",
@@ -25,13 +31,13 @@ SPEC = Spec(
             "A dotted path into the JSON object, or `attribute:NAME`.",
             required=True,
         ),
+        Option("routes", "text table", {}, "Value = port. Write numbers and booleans as in JSON."),
         Option(
-            "routes", "text table", {}, "Value = port. A number or a boolean as JSON spells it."
+            "default", "text", "", "The port for all other values; without it, they are dropped."
         ),
         Option(
-            "default", "text", "", "The port of all other values; without it, they are dropped."
+            "ports", "words", (), "The port names, to fix their order and to detect typing errors."
         ),
-        Option("ports", "words", (), "The ports, where their order or a check of names matters."),
     ),
     example="""\
 [flow.main.nodes.by-type]
@@ -51,37 +57,35 @@ class ByField(Router):
         self.config = config
         self._ports = _ports(options)
         self._field: str = options["field"]
-        # Answers are made once: a route is one look-up.
-        self._answers = {value: (port,) for value, port in options["routes"].items()}
-        self._otherwise: tuple[str, ...] = (options["default"],) if options["default"] else ()
+        # Built once, so that routing is one look-up.
+        self._routes = {value: (port,) for value, port in options["routes"].items()}
+        self._default: tuple[str, ...] = (options["default"],) if options["default"] else ()
 
     @property
     def ports(self) -> tuple[str, ...]:  # type: ignore[override]
-        """The ports that follow from the config."""
+        """The ports that the config determines."""
         return self.ports_for(self.config)
 
     @classmethod
     def ports_for(cls, config: Any) -> tuple[str, ...]:
-        """The ports that a node with this config has; raises `ContractError` as `init` would."""
+        """The ports of a node with this config; raises `ContractError` like `init`."""
         return _ports(parse_config(SPEC, config))
 
     def route(self, element: Element) -> tuple[str, ...]:
         if self._field.startswith(_ATTRIBUTE):
             value = element.attributes.get(self._field.removeprefix(_ATTRIBUTE), MISSING)
         else:
-            value = get_field(read_object(element), self._field)
+            value = get_field(parse_object(element), self._field)
         if value is MISSING:
-            return self._otherwise
-        key = value if isinstance(value, str) else write_json(plain(value))
-        return self._answers.get(key, self._otherwise)
+            return self._default
+        key = value if isinstance(value, str) else write_json(to_json_value(value))
+        return self._routes.get(key, self._default)
 
 
 def _ports(options: dict[str, Any]) -> tuple[str, ...]:
     named = {*options["routes"].values(), *([options["default"]] if options["default"] else [])}
     if not named:
-        raise wrong_config(
-            SPEC, "it has no port to send to", "give `routes` (value = port) or a `default` port"
-        )
+        raise wrong_config(SPEC, "it has no ports", "set `routes` (value = port) or `default`")
     declared: tuple[str, ...] = tuple(dict.fromkeys(options["ports"]))
     stray = sorted(named - set(declared))
     if declared and stray:

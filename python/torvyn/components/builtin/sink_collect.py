@@ -1,7 +1,7 @@
 """`collect`: keeps the elements in memory, for tests, notebooks and programs.
 
-The lists begin anew with each flow. With a `limit` the first elements are kept and the others are
-only counted, so memory stays bounded.
+Each flow starts with empty lists. With a `limit` it keeps the first elements and only counts the
+others, so memory stays bounded.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ SPEC = Spec(
     role="sink",
     summary="Keeps the elements in memory, for tests, notebooks and programs.",
     options=(
-        Option("limit", "integer", 0, "How many are kept, the first ones; 0 is all.", minimum=0),
+        Option("limit", "integer", 0, "The number of elements to keep; 0 means all.", minimum=0),
     ),
     main="limit",
     example="""\
@@ -35,9 +35,9 @@ class Collect(Sink):
         super().__init__(config)
         self.elements: list[Element] = []
         self.count = 0
-        """How many elements arrived, kept or not."""
+        """The number of elements received, kept or not."""
         self.end: End | None = None
-        """How the stream ended, once it has."""
+        """How the stream ended; None before."""
         self._limit = 0
 
     def init(self, config: str) -> None:

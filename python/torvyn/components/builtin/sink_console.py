@@ -1,8 +1,7 @@
-"""`console`: prints each element to standard output, at once.
+"""`console`: prints each element to standard output as it arrives.
 
-On a terminal, control characters in an element are shown and not obeyed: what streams through a
-flow may come from anywhere, and must not move the cursor or set the title of somebody's window. In
-a pipe the text is passed on as it is. A closed pipe is the caller's to handle.
+On a terminal it escapes control characters: text in a flow may come from anywhere and must not move
+the cursor or set the window title. To a pipe it writes the text unchanged.
 """
 
 from __future__ import annotations
@@ -14,15 +13,15 @@ from torvyn.components.config import parse_config
 from torvyn.components.spec import Option, Spec
 from torvyn.contract import Element, Sink
 from torvyn.errors import Fatal, Unavailable
-from torvyn.text.control_characters import visible
+from torvyn.text.control_characters import escape_controls
 
 SPEC = Spec(
     name="console",
     role="sink",
-    summary="Prints each element to standard output, at once.",
+    summary="Prints each element to standard output as it arrives.",
     options=(
-        Option("prefix", "text", "", "What stands before each element."),
-        Option("end", "text", "\n", "What stands after each element."),
+        Option("prefix", "text", "", "The text before each element."),
+        Option("end", "text", "\n", "The text after each element."),
     ),
     main="prefix",
     example="""\
@@ -48,14 +47,14 @@ class Console(Sink):
     def push(self, element: Element) -> None:
         text = element.text_lossy()
         if self._is_terminal:
-            text = visible(text)
+            text = escape_controls(text)
         try:
             self._print(f"{self._prefix}{text}{self._end}")
         except BrokenPipeError as error:
-            # Under every policy: a sink that nobody reads would run for ever.
-            raise Fatal("nobody reads the output any more") from error
+            # Fatal, so that no error policy keeps the flow running without a reader.
+            raise Fatal("the reader of standard output closed it") from error
         except ValueError as error:
-            raise Fatal("standard output was closed by the program") from error
+            raise Fatal("the program closed standard output") from error
 
     def _print(self, text: str) -> None:
         try:

@@ -1,8 +1,8 @@
-"""`file`: writes each element to a file, whole or not at all.
+"""`file`: writes each element to a file, completely or not at all.
 
-A record is handed to the operating system before `push` answers, so what was accepted survives the
-process. When the disk is full, the part of a record that was written is taken back: the file ends
-with the last whole record, and the element may be tried again.
+`push` returns after the operating system has the record, so it survives the process. When the disk
+is full, the sink removes the partial record: the file ends with the last complete record, and the
+element can be retried.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import stat
 from typing import Any, ClassVar
 
 from torvyn.components.config import parse_config, wrong_config
-from torvyn.components.json_fields import plain, write_json
+from torvyn.components.json_fields import to_json_value, write_json
 from torvyn.components.spec import Option, Spec
 from torvyn.components.text_files import open_to_append
 from torvyn.contract import Element, End, Sink
@@ -23,25 +23,26 @@ from torvyn.errors import InvalidInput, Unavailable
 SPEC = Spec(
     name="file",
     role="sink",
-    summary="Writes each element to a file, whole or not at all.",
+    summary="Writes each element to a file, completely or not at all.",
     options=(
         Option("path", "text", None, "The file to write; its folder must exist.", required=True),
         Option(
             "mode",
             "choice",
             "append",
-            "Whether what is in the file stays or goes.",
+            "Whether to keep or to clear the file's content.",
             choices=("append", "truncate"),
         ),
         Option(
             "format",
             "choice",
             "lines",
-            "The payloads one after the other, a line each, or a line of JSON with all there is "
-            "to know: `sequence`, `content_type`, `attributes` and `data`, or `base64` for bytes.",
+            "`lines` writes one payload per line, `text` the payloads without separators, `json` "
+            "one JSON object per line: `sequence`, `content_type`, `attributes` and `data`, or "
+            "`base64` for bytes.",
             choices=("lines", "text", "json"),
         ),
-        Option("fsync", "boolean", False, "Wait for the disk when the stream is complete."),
+        Option("fsync", "boolean", False, "Wait for the disk when the stream ends."),
     ),
     main="path",
     example="""\
@@ -63,7 +64,7 @@ class File(Sink):
         self._format: str = options["format"]
         self._fsync: bool = options["fsync"]
         if not self._path:
-            raise wrong_config(SPEC, "`path` is empty", "name the file to write")
+            raise wrong_config(SPEC, "`path` is empty", "set `path` to the file to write")
         truncate = options["mode"] == "truncate"
         self._descriptor = open_to_append(SPEC, self._path, truncate=truncate)
         self._is_regular = stat.S_ISREG(os.fstat(self._descriptor).st_mode)
@@ -90,7 +91,7 @@ class File(Sink):
 
     def _write(self, record: bytes) -> None:
         if self._descriptor is None:
-            raise Unavailable(f"{self._path} is not open")
+            raise Unavailable(f"cannot write {self._path}: it is not open")
         written = 0
         try:
             while written < len(record):
@@ -98,16 +99,16 @@ class File(Sink):
         except BrokenPipeError:
             raise
         except OSError as error:
-            self._take_back(self._descriptor, written)
+            self._remove_partial(self._descriptor, written)
             raise self._unavailable(error) from error
 
-    def _take_back(self, descriptor: int, written: int) -> None:
+    def _remove_partial(self, descriptor: int, written: int) -> None:
         if written and self._is_regular:
             os.ftruncate(descriptor, os.fstat(descriptor).st_size - written)
 
     def _unavailable(self, error: OSError) -> Unavailable:
         full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-        hint = "free some space; every element before this one is in the file" if full else None
+        hint = "free some disk space; all earlier elements are in the file" if full else None
         return Unavailable(f"cannot write {self._path}: {error.strerror}", hint=hint)
 
 
@@ -116,12 +117,12 @@ def _record(element: Element) -> bytes:
     error = attributes.get("error")
     redact = element.context and element.context.redact
     if redact and isinstance(error, dict) and "message" in error:
-        # A dead letter: what the component said may repeat a key that it was given.
+        # A dead letter: the component's message may contain a secret.
         attributes["error"] = {**error, "message": redact(str(error["message"]))}
     record: dict[str, Any] = {
         "sequence": element.sequence,
         "content_type": element.content_type,
-        "attributes": plain(attributes),
+        "attributes": to_json_value(attributes),
     }
     try:
         record["data"] = element.text

@@ -1,7 +1,4 @@
-"""`null`: takes every element and does nothing with it.
-
-For benchmarks, and for flows whose components do their work on the way.
-"""
+"""`null`: discards every element. For benchmarks, and for flows that need no output."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ from torvyn.contract import Element, Sink
 SPEC = Spec(
     name="null",
     role="sink",
-    summary="Takes every element and does nothing with it.",
+    summary="Discards every element.",
     example="""\
 [flow.main.nodes.output]
 component = "null"
@@ -29,7 +26,7 @@ class Null(Sink):
         parse_config(SPEC, config)
 
     def push(self, element: Element) -> None:
-        """Nothing."""
+        """Discards the element."""
 
     def native_stage(self, config: str) -> tuple[str, dict[str, object]] | None:
         parse_config(SPEC, config)

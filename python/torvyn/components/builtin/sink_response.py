@@ -1,7 +1,7 @@
-"""`response`: the answer of a flow that serves requests.
+"""`response`: the answer of a flow.
 
-Under `torvyn run` it prints text as it comes, with nothing between; when the flow answers a
-request, whoever asked gets it instead.
+`torvyn run` prints its text as it arrives, without separators. When a server runs the flow, the
+caller receives it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from torvyn.contract import Element, End
 SPEC = Spec(
     name="response",
     role="sink",
-    summary="The answer of a flow: printed as it comes, or given to whoever asked.",
+    summary="The answer of a flow: printed as it arrives, or sent to the caller.",
     options=(),
     example="""\
 [flow.main.nodes.answer]
@@ -25,7 +25,7 @@ component = "response"
 )
 
 
-class Response(Console):
+class ResponseSink(Console):
     spec: ClassVar[Spec] = SPEC
 
     def init(self, config: str) -> None:
@@ -34,7 +34,7 @@ class Response(Console):
         self._is_line_open = False
 
     def push(self, element: Element) -> None:
-        # Reasoning and calls of tools are no part of the text.
+        # Reasoning and tool calls are not part of the text.
         if element.attributes.get("kind", "text") != "text" or not len(element):
             return
         super().push(element)

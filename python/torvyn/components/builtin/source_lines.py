@@ -1,7 +1,7 @@
 """`lines`: the lines of a file or of standard input, one element each.
 
-Runs on its own thread, because a read may block for as long as nobody types. It reads one line at a
-time and never waits for more than that line; a bad line is refused alone, and the next one follows.
+Runs on its own thread, because a read of standard input may block. It reads one line at a time. An
+invalid line is an error of its own; the next pull continues with the next line.
 """
 
 from __future__ import annotations
@@ -22,18 +22,24 @@ from torvyn.errors import InvalidInput, Unavailable
 SPEC = Spec(
     name="lines",
     role="source",
-    summary="The lines of a file or of standard input, without their line ends.",
+    summary="Reads the lines of a file or of standard input, without line ends.",
     options=(
-        Option("path", "text", "", "The file to read; without it, standard input."),
-        Option("encoding", "text", "utf-8", "How the bytes are read as text."),
+        Option("path", "text", "", "The file to read; default: standard input."),
+        Option("encoding", "text", "utf-8", "The text encoding."),
         Option(
             "errors",
             "choice",
             "strict",
-            "A line with bad bytes is refused, or its bad bytes become U+FFFD.",
+            "For invalid bytes: `strict` rejects the line, `replace` replaces them with U+FFFD.",
             choices=("strict", "replace"),
         ),
-        Option("max_line", "size", 16 * 1024 * 1024, "A longer line is refused.", minimum=1),
+        Option(
+            "max_line",
+            "size",
+            16 * 1024 * 1024,
+            "The maximum length of a line; longer lines are rejected.",
+            minimum=1,
+        ),
     ),
     main="path",
     example="""\
@@ -75,13 +81,12 @@ class Lines(Source):
             return line
 
     @property
-    def may_be_left(self) -> bool:
-        """Whether a read is waiting that only the other end of standard input can finish."""
+    def may_be_abandoned(self) -> bool:
+        """Whether a read of standard input is blocked, which only its writer can end."""
         return not self._is_ours and self._busy.locked()
 
     def teardown(self) -> None:
-        # A read that is blocked holds its stream, and closing it now would block as well: then the
-        # reader closes it when it comes back.
+        # Closing the stream would block while a read is blocked: the reader closes it afterwards.
         self._ended = True
         busy = getattr(self, "_busy", None)
         if busy is not None and busy.acquire(blocking=False):
@@ -92,7 +97,7 @@ class Lines(Source):
         try:
             raw = stream.readline(self._max_bytes + 2)
         except OSError as error:
-            raise Unavailable(f"cannot read on in {self._name}: {error.strerror}") from error
+            raise Unavailable(f"cannot read {self._name}: {error.strerror}") from error
         if not raw:
             return None
         self._number += 1
@@ -105,24 +110,24 @@ class Lines(Source):
     def _decode(self, line: bytes) -> str:
         encoding = self._encoding
         if encoding == "utf-8-sig":
-            # The mark can only stand before the first line.
+            # Only the first line can have a byte order mark.
             self._encoding = "utf-8"
         try:
             return line.decode(encoding, self._errors)
         except UnicodeDecodeError as error:
             raise InvalidInput(
-                f"line {self._number} of {self._name} is not {self._encoding}: "
+                f"line {self._number} of {self._name} is not valid {self._encoding}: "
                 f"{error.reason} at byte {error.start}",
-                hint='set `errors = "replace"`, or `encoding` to what the file is written in',
+                hint='set `errors = "replace"`, or `encoding` to the encoding of the file',
             ) from error
 
     def _too_long(self, stream: IO[Any], raw: Any, newline: Any) -> InvalidInput:
-        """The complaint about a line over the limit, after the rest of it was read past."""
+        """The error for a line over the limit; skips the rest of the line."""
         while raw and not raw.endswith(newline):
             raw = stream.readline(65536)
         return InvalidInput(
             f"line {self._number} of {self._name} is longer than {self._max_bytes} bytes",
-            hint="raise `max_line` if such lines are meant to pass",
+            hint="raise `max_line` to accept longer lines",
         )
 
     def _close(self) -> None:
@@ -133,17 +138,17 @@ class Lines(Source):
 
 
 def _line_encoding(name: str) -> str:
-    """The encoding by its own name, if a newline byte ends a line in it."""
+    """The encoding's canonical name; raises if a newline byte does not end a line in it."""
     try:
         encoding = codecs.lookup(name).name
         ends_lines = "a\n".encode(encoding).endswith(b"a\n")
     except (LookupError, TypeError, ValueError):
         raise wrong_config(
-            SPEC, f"there is no text encoding {name!r}", 'the usual one is "utf-8"'
+            SPEC, f"unknown text encoding {name!r}", 'the usual one is "utf-8"'
         ) from None
     if not ends_lines:
         hint = "convert the file to utf-8 first"
-        raise wrong_config(SPEC, f"lines of {encoding} cannot be told apart by bytes", hint)
+        raise wrong_config(SPEC, f"{encoding} cannot be split into lines by bytes", hint)
     return encoding
 
 
@@ -159,6 +164,6 @@ def _standard_input() -> IO[Any]:
 
 @functools.cache
 def _own_standard_input() -> IO[bytes]:
-    # Not `sys.stdin.buffer`: the interpreter closes that one at exit and aborts when a thread is
-    # still blocked in it. One for all flows, because it may have read further than a flow did.
+    # Not `sys.stdin.buffer`: the interpreter closes that at exit and aborts if a thread is blocked
+    # in it. All flows share one, because it may have read ahead of a flow.
     return open(0, "rb", closefd=False)

@@ -1,7 +1,7 @@
 """`scripted`: a fixed list of tokens, for demonstrations, tests and benchmarks.
 
-Without a delay the native stage of the same name runs in its place; with one, this class waits
-between tokens without blocking anybody.
+Without a delay, the native stage of the same name replaces this class. With one, this class waits
+between tokens without blocking.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ DEFAULT_TOKENS = (
 SPEC = Spec(
     name="scripted",
     role="source",
-    summary="A fixed list of tokens.",
+    summary="Sends a fixed list of tokens.",
     options=(
         Option("tokens", "tokens", DEFAULT_TOKENS, "The tokens, in order."),
-        Option("repeat", "integer", 1, "How many times the list is sent.", minimum=1),
-        Option("delay", "duration", 0.0, "The time from one token to the next."),
+        Option("repeat", "integer", 1, "How many times to send the list.", minimum=1),
+        Option("delay", "duration", 0.0, "The time between two tokens."),
     ),
     main="tokens",
     example="""\

@@ -1,7 +1,7 @@
-"""`timer`: a tick at a steady pace.
+"""`timer`: sends a tick at a fixed interval.
 
-Every tick is due at start + n x interval, so no delay of one tick moves the next. Ticks that became
-due while the flow was not taking are sent late, never left out. It waits without blocking.
+Tick n is due at start + n x interval, so the delay of one tick does not move the next. Ticks that
+fall due while the flow takes none are sent late, not skipped. Waiting does not block.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from torvyn.contract import PENDING, Pending, Source
 SPEC = Spec(
     name="timer",
     role="source",
-    summary="A tick at a steady pace, the first one at once.",
+    summary="Sends a tick at a fixed interval; the first one at once.",
     options=(
-        Option("interval", "duration", 1.0, "The time from one tick to the next."),
-        Option("count", "integer", 0, "How many ticks are sent; 0 is endless.", minimum=0),
-        Option("text", "text", "{n}", "What a tick says; `{n}` is its number, from 0."),
+        Option("interval", "duration", 1.0, "The time between two ticks."),
+        Option("count", "integer", 0, "The number of ticks; 0 means no limit.", minimum=0),
+        Option("text", "text", "{n}", "The text of a tick; `{n}` is its number, from 0."),
     ),
     main="interval",
     example="""\
@@ -46,7 +46,7 @@ class Timer(Source):
         self._sent = 0
         self._start_s: float | None = None
         if self._interval_s == 0:
-            hint = 'write an interval such as "100ms"'
+            hint = 'set it to a duration such as "100ms"'
             raise wrong_config(SPEC, "`interval` cannot be 0", hint)
 
     def pull(self) -> str | Pending | None:

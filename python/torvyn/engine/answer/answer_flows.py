@@ -89,7 +89,7 @@ class Lanes:
             if delta.usage is not None or self.reasons[index] or index in self._endings:
                 continue
             is_more = delta.finish_reason is not None or delta.call is not None
-            if delta.delta_text:
+            if delta.text:
                 own = self._enter(index, delta.kind, out)
                 if lane is not None and own is not lane:
                     lane.go_on(out)
@@ -155,7 +155,7 @@ class Lanes:
     def missing(self, deltas: Sequence[Delta]) -> list[Lane]:
         """The lanes that these, of one run per choice, will need and that are not there yet."""
         known = set(self._lanes)
-        wanted = {(d.index, d.kind) for d in deltas if d.delta_text}
+        wanted = {(d.index, d.kind) for d in deltas if d.text}
         ends = {d.index for d in deltas if d.finish_reason not in (None, "cancelled")}
         wanted |= {(index, "text") for index in ends - self._with_text}
         if self._takes_all_kinds:

@@ -42,12 +42,12 @@ class Lane:
         """It goes in with the next `go_on`."""
         if self.index == 0 and is_plain(delta):
             # What says nothing of itself is text of the first choice: most of what there is.
-            self.waiting.append(delta.delta_text)
+            self.waiting.append(delta.text)
             return
         attributes: dict[str, Any] = {"choice": self.index, "kind": delta.kind}
         if delta.logprobs is not None or delta.token_ids:
             attributes = {**attributes, "logprobs": delta.logprobs, "token_ids": delta.token_ids}
-        self.waiting.append(Output(delta.delta_text, attributes=attributes))
+        self.waiting.append(Output(delta.text, attributes=attributes))
 
     def add_call(self, delta: Delta) -> None:
         """A call of a tool, behind the text before it."""
@@ -147,5 +147,5 @@ def is_plain(delta: Delta) -> bool:
         and delta.finish_reason is None
         and not delta.token_ids
         and delta.logprobs is None
-        and delta.delta_text != ""
+        and delta.text != ""
     )

@@ -113,7 +113,7 @@ class Run:
                 if is_cut:
                     await self._close_steps()
                 for delta in _deltas(made):
-                    if delta.delta_text or delta.call is not None:
+                    if delta.text or delta.call is not None:
                         delivered()
                     self._task = None
                     yield delta
@@ -124,7 +124,7 @@ class Run:
                 if not taken % BREATH:
                     await asyncio.sleep(0)
         for delta in outcome.deltas:
-            if delta.delta_text:
+            if delta.text:
                 delivered()
             yield delta
         if outcome.failure is not None:
@@ -140,7 +140,7 @@ class Run:
             if self.response.is_cut or (self.lanes is not None and self.lanes.is_cut):
                 await self._close_steps()
         for delta in outcome.deltas:
-            if delta.delta_text:
+            if delta.text:
                 self.timing.delivered()
             reader.take(delta)
         if outcome.failure is not None:
@@ -159,7 +159,7 @@ class Run:
                     is_due = say(made)
             else:
                 for delta in made:
-                    if delta.delta_text or delta.call is not None:
+                    if delta.text or delta.call is not None:
                         delivered()
                     is_due = take(delta) or is_due
             if self.is_interrupted or response.is_cut or (lanes is not None and lanes.is_cut):

@@ -87,7 +87,7 @@ class AwayRun:
                     # The engine hears of it before anybody else does.
                     await _ended(pump)
                 for delta in made:
-                    if delta.delta_text or delta.call is not None:
+                    if delta.text or delta.call is not None:
                         delivered()
                     yield delta
         except Exception as error:

@@ -1,1 +1,12 @@
-"""Engines as nodes of a flow: sources, and processors behind a `request`."""
+"""Engines as nodes of a flow: sources, and processors behind a `request`.
+
+source               an engine as a source
+processor            an engine as a processor
+processors           one processor class per engine
+source_request       `request`
+source_scripted      `engine:scripted`
+source_openai        `engine:openai`
+source_local         `engine:local`
+source_transformers  `engine:transformers`
+source_mlc           `engine:mlc`
+"""

@@ -17,7 +17,7 @@ from torvyn.contract.request_roles import RequestProcessor
 from torvyn.contract.roles import Emissions
 from torvyn.engine.engine import Engine
 from torvyn.engine.generation import Generation
-from torvyn.engine.nodes.source import EngineSource, Outputs
+from torvyn.engine.nodes.source import EngineSource, outputs
 from torvyn.engine.prompt.prompt import Prompt
 from torvyn.engine.request import Request, options_of
 
@@ -73,10 +73,12 @@ class EngineProcessor(RequestProcessor):
     def process(self, element: Element) -> Emissions:
         raise NotImplementedError("an engine reads its whole input: see `stream_function`")
 
-    async def stream_function(self, stream: AsyncIterator[Element]) -> AsyncIterator[Output | End]:
+    async def stream_function(
+        self, elements: AsyncIterator[Element]
+    ) -> AsyncIterator[Output | End]:
         asked, roles = self._asked()
         prompt = Prompt(asked, roles)
-        async for element in stream:
+        async for element in elements:
             prompt.add(element)
         request = prompt.request() if self._is_whole() else None
         if request is None:
@@ -86,12 +88,9 @@ class EngineProcessor(RequestProcessor):
         self._generation = generation = self._engine.generate(request)
         if self._is_drained:
             generation.stop()
-        outputs = Outputs(generation)
-        async with contextlib.aclosing(aiter(generation)) as deltas:
-            async for delta in deltas:
-                if (made := outputs(delta)) is not None:
-                    yield made
-        yield outputs.end()
+        async with contextlib.aclosing(outputs(generation)) as stream:
+            async for output in stream:
+                yield output
 
     def drain(self) -> None:
         self._is_drained = True

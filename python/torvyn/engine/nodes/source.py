@@ -8,15 +8,16 @@ taking stops the engine, and a flow that is cancelled aborts its request.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
-from collections.abc import Generator, Mapping
+from collections.abc import AsyncGenerator, Generator, Mapping
 from dataclasses import asdict, replace
 from typing import Any, ClassVar
 
 from torvyn.components.config import parse_config
 from torvyn.components.spec import Option, Spec
 from torvyn.concurrency.background_loop import background_loop
-from torvyn.concurrency.handover import BUFFER, Handover
+from torvyn.concurrency.sync_reader import SyncReader
 from torvyn.contract import PENDING, End, Output, Source
 from torvyn.contract.signals import Pending
 from torvyn.engine.delta import Delta
@@ -69,8 +70,7 @@ class EngineSource(Source):
         self._engine = engine
         self._is_ours = engine is None
         self._request = request
-        self._handover: Handover[Output | End] | None = None
-        self._generation: Generation | None = None
+        self._reader: SyncReader[Output | End] | None = None
         self.loop: asyncio.AbstractEventLoop | None = None
         """The loop that drives the flow; None when a thread does."""
 
@@ -96,43 +96,21 @@ class EngineSource(Source):
         return open_engine(name, **{key: given[key] for key in names if given[key] is not None})
 
     def pull(self) -> Output | End | Pending | None:
-        handover = self._handover
-        if handover is None:
-            handover = self._begin()
-        try:
-            item = handover.items.popleft()
-        except IndexError:
-            return self._pull_nothing(handover)
-        if handover.is_room_wanted and len(handover.items) <= BUFFER // 2:
-            handover.make_room()
-        return item
+        return (self._reader or self._start()).poll(PENDING)
 
     def teardown(self) -> None:
-        if self._generation is not None:
-            self._generation.close()
-        if self._handover is not None:
-            self._handover.close()
+        if self._reader is not None:
+            self._reader.close()
         if self._is_ours and self._engine is not None:
             self._engine.close()
 
-    def _begin(self) -> Handover[Output | End]:
+    def _start(self) -> SyncReader[Output | End]:
         assert self._engine is not None
         assert self._request is not None
         loop = self.loop or background_loop()
-        self._generation = self._engine.generate(self._request)
-        self._handover = Handover(loop, self.wake)
-        self._handover.begin(aiter(self._generation), Outputs(self._generation))
-        return self._handover
-
-    def _pull_nothing(self, handover: Handover[Output | End]) -> Output | End | Pending | None:
-        if handover.want():
-            return PENDING
-        if handover.items:
-            return handover.items.popleft()
-        error, handover.error = handover.error, None
-        if error is not None:
-            raise error
-        return None
+        generation = self._engine.generate(self._request)
+        self._reader = SyncReader(outputs(generation), loop, generation.close, self.wake)
+        return self._reader
 
     def _asked(self, given: Mapping[str, Any]) -> Request:
         options = {name: given[name] for name in _ASKED if given[name] is not None}
@@ -157,42 +135,32 @@ class _Driver:
         yield
 
 
-class Outputs:
-    """Deltas -> elements, and after the last one the end."""
+async def outputs(generation: Generation) -> AsyncGenerator[Output | End, None]:
+    """Deltas as elements, then the end."""
+    finish, matched_stop = "stop", None
+    # Most elements have no attributes of their own; those of a choice share theirs.
+    choices = range(generation.request.n)
+    shared: list[Mapping[str, Any]] = [{"choice": at, "kind": "text"} for at in choices]
+    async with contextlib.aclosing(aiter(generation)) as deltas:
+        async for delta in deltas:
+            if delta.finish_reason is not None and delta.index == 0:
+                finish, matched_stop = delta.finish_reason, delta.matched_stop
+            if delta.call is not None:
+                data = json.dumps(asdict(delta.call), ensure_ascii=False)
+                yield Output(data, content_type="application/json", attributes=_attributes(delta))
+            elif delta.text:
+                is_plain = delta.kind == "text" and not delta.token_ids and delta.logprobs is None
+                attributes = shared[delta.index] if is_plain else _attributes(delta)
+                yield Output(delta.text, attributes=attributes)
+    usage = generation.usage
+    counts = {**asdict(usage), "total_tokens": usage.total_tokens}
+    yield End(finish, counts, matched_stop, side=generation.filtered_side)
 
-    def __init__(self, generation: Generation) -> None:
-        self._generation = generation
-        self._finish: str = "stop"
-        self._matched: str | None = None
-        # Most elements have nothing of their own to say; those of a choice share their attributes.
-        choices = range(generation.request.n)
-        self._plain: list[Mapping[str, Any]] = [{"choice": at, "kind": "text"} for at in choices]
 
-    def __call__(self, delta: Delta | None) -> Output | End | None:
-        if delta is None:
-            return self.end()
-        is_plain = delta.kind == "text" and not delta.token_ids and delta.logprobs is None
-        if is_plain and delta.delta_text and delta.finish_reason is None:
-            return Output(delta.delta_text, attributes=self._plain[delta.index])
-        if delta.finish_reason is not None and delta.index == 0:
-            self._finish, self._matched = delta.finish_reason, delta.matched_stop
-        if delta.call is not None:
-            data = json.dumps(asdict(delta.call), ensure_ascii=False)
-            return Output(data, content_type="application/json", attributes=self._own(delta))
-        if not delta.delta_text:
-            return None
-        return Output(delta.delta_text, attributes=self._own(delta))
-
-    def end(self) -> End:
-        """How it ended, after the last delta."""
-        usage = self._generation.usage
-        counts = {**asdict(usage), "total_tokens": usage.total_tokens}
-        return End(self._finish, counts, self._matched, side=self._generation.filtered_side)
-
-    def _own(self, delta: Delta) -> dict[str, Any]:
-        attributes: dict[str, Any] = {"choice": delta.index, "kind": delta.kind}
-        if delta.token_ids:
-            attributes["token_ids"] = delta.token_ids
-        if delta.logprobs is not None:
-            attributes["logprobs"] = delta.logprobs
-        return attributes
+def _attributes(delta: Delta) -> dict[str, Any]:
+    attributes: dict[str, Any] = {"choice": delta.index, "kind": delta.kind}
+    if delta.token_ids:
+        attributes["token_ids"] = delta.token_ids
+    if delta.logprobs is not None:
+        attributes["logprobs"] = delta.logprobs
+    return attributes

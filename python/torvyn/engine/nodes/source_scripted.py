@@ -20,7 +20,7 @@ SPEC = spec_of(
         Option("text", "text", ANSWER, "What it says, cut into words."),
         Option("tokens", "tokens", (), "What it says, token by token, in place of `text`."),
         Option("echo", "boolean", False, "It repeats the last text it was asked, after `text`."),
-        Option("delay", "duration", 0.0, "The time from one token to the next."),
+        Option("delay", "duration", 0.0, "The time between two tokens."),
         Option("first_delay", "duration", 0.0, "The time to the first token."),
         Option("token_bytes", "integer", None, "Cuts tokens of so many bytes.", minimum=1),
         Option("finish_reason", "choice", "stop", "How it ends.", choices=FINISH_REASONS),

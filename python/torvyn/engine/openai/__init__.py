@@ -1,1 +1,7 @@
-"""The `openai` engine: any upstream that speaks the OpenAI protocol."""
+"""The `openai` engine: any upstream that speaks OpenAI's protocol.
+
+engine        the engine
+request_body  a request as JSON
+stream        the upstream's bytes to steps
+failures      typed errors
+"""

@@ -18,12 +18,12 @@ from torvyn.concurrency.connection_pool import Pool, require_aiohttp
 from torvyn.engine.engine import Engine
 from torvyn.engine.openai.failures import Upstream, log
 from torvyn.engine.openai.request_body import Api, Shape, body_of, must_be_prompt
-from torvyn.engine.openai.retry_after import retry_after_s
 from torvyn.engine.openai.stream import MAX_LINE_BYTES, Answer
 from torvyn.engine.request import Request
 from torvyn.engine.step import Step
 from torvyn.errors import InvalidInput, TorvynError
 from torvyn.protocol import traceparent
+from torvyn.protocol.retry_after import retry_after_s
 
 if TYPE_CHECKING:
     import aiohttp

@@ -25,7 +25,7 @@ from torvyn.errors import (
     TorvynError,
     Unavailable,
 )
-from torvyn.protocol.frames import Error
+from torvyn.protocol.frames import ErrorFrame
 
 logger = logging.getLogger("torvyn.engine")
 RETRIED: Final = frozenset({408, 429, 500, 502, 503, 504, 529})
@@ -81,7 +81,7 @@ class Upstream:
             return InvalidInput(message, hint=hint, code="engine.upstream-refused")
         return InvalidInput(message, code="engine.upstream-refused")
 
-    def error_event(self, error: Error) -> ComponentError:
+    def error_event(self, error: ErrorFrame) -> ComponentError:
         """An error that the upstream sent in the middle of its answer."""
         words, code = self.public(error.message), self.public(error.code)
         kind = Unavailable if error.retryable else Internal

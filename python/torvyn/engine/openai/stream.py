@@ -17,7 +17,7 @@ from torvyn.engine.openai.failures import Upstream, logger
 from torvyn.engine.openai.request_body import Api
 from torvyn.engine.step import ChoiceStep, Step
 from torvyn.errors import InvalidInput, TorvynError
-from torvyn.protocol.frames import Delta, Error, Finish, Usage
+from torvyn.protocol.frames import DeltaFrame, ErrorFrame, Finish, Usage
 from torvyn.protocol.openai.chunk_decoder import DONE, ChunkReader, Item
 from torvyn.protocol.openai.finish_reasons import translate
 
@@ -58,7 +58,7 @@ class Steps:
         usage: Usage | None = None
         try:
             for item in items:
-                if isinstance(item, Delta):
+                if isinstance(item, DeltaFrame):
                     if item.index not in self._begun:
                         self._begin(item.index)
                     parts.append(_delta(item))
@@ -66,7 +66,7 @@ class Steps:
                     parts.append(self._finish(item))
                 elif isinstance(item, Usage):
                     usage = item
-                elif isinstance(item, Error):
+                elif isinstance(item, ErrorFrame):
                     self.failure = self.failure or self._upstream.error_event(item)
                 elif item is DONE:
                     self.end()
@@ -122,7 +122,7 @@ class Steps:
         )
 
 
-def _delta(delta: Delta) -> ChoiceStep:
+def _delta(delta: DeltaFrame) -> ChoiceStep:
     # Without log probabilities nobody says how many tokens a chunk is; one is the usual number.
     tokens = len(delta.logprobs) if delta.logprobs else 1
     return ChoiceStep(

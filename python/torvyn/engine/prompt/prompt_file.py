@@ -19,7 +19,7 @@ def read_prompt(spec: Spec, path: str | None) -> str:
             text = Path(path).read_text(encoding="utf-8")
         except FileNotFoundError:
             raise MissingError(
-                "components.file-missing", f"`{spec.name}`: there is no file `{path}`"
+                "components.file-missing", f"`{spec.name}`: `{path}` does not exist"
             ) from None
         except (OSError, UnicodeDecodeError) as error:
             raise wrong_config(spec, f"the prompt in `{path}` cannot be read: {error}") from error

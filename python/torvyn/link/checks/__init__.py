@@ -1,1 +1,8 @@
-"""The rules that a flow is checked against when it is linked."""
+"""The rules that a flow is checked against when it is linked.
+
+topology      the graph has no cycles, and every node is on a path from a source to a sink
+router_ports  every port of a router has an edge or is ignored explicitly
+requests      one `request` leads to one engine
+signatures    a component's methods fit its role
+grants        a guest's capabilities are granted
+"""

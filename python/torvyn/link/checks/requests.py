@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from torvyn.contract.inspection import is_a
+from torvyn.contract.inspection import is_instance
 from torvyn.contract.request_roles import RequestProcessor, RequestSource
 from torvyn.link.plan import EdgePlan, NodePlan
 from torvyn.manifest.problems import Problems, quoted
@@ -82,11 +82,11 @@ def _after(name: str, edges: Sequence[EdgePlan]) -> Iterator[str]:
 
 def _is_source(node: NodePlan) -> bool:
     if node.component.instance is not None:
-        return is_a(node.component.instance, RequestSource)
+        return is_instance(node.component.instance, RequestSource)
     return node.component.kind == "builtin" and node.component.name == _REQUEST
 
 
 def _is_engine(node: NodePlan) -> bool:
     if node.component.instance is not None:
-        return is_a(node.component.instance, RequestProcessor)
+        return is_instance(node.component.instance, RequestProcessor)
     return node.role == "processor" and node.component.name.startswith("engine:")

@@ -15,7 +15,7 @@ from types import FunctionType, MethodType
 from typing import Any, Final
 
 from torvyn.contract import Component
-from torvyn.contract.inspection import class_name, is_class, static
+from torvyn.contract.inspection import class_attribute, class_name, is_class
 from torvyn.contract.roles import METHODS
 from torvyn.errors import Location
 from torvyn.link.component_traits import CALLED, is_async_function, overrides
@@ -125,7 +125,7 @@ def _method(cls: type[Any], own: Mapping[str, Any], name: str) -> _Method | None
     """The method as it was written; None for what only its object can tell."""
     if name in own:
         return _Method(name, own[name], 0)
-    found = static(cls, name)
+    found = class_attribute(cls, name)
     if isinstance(found, staticmethod):
         return _Method(name, found.__func__, 0)
     if isinstance(found, classmethod):

@@ -16,7 +16,7 @@ from typing import Any, Final, Literal
 from torvyn._native import ChunkParser, ServerEvent
 from torvyn.errors import InvalidInput
 from torvyn.protocol.failures import bad_chunk, cut
-from torvyn.protocol.frames import Delta, Error, Finish, Kind, Start, ToolCall, Usage
+from torvyn.protocol.frames import DeltaFrame, ErrorFrame, Finish, Kind, StartFrame, ToolCall, Usage
 from torvyn.protocol.openai import chunk_fields as fields
 from torvyn.protocol.openai.surrogate_pairs import Halves
 
@@ -36,7 +36,7 @@ MOST_CHOICES: Final = 1024
 DONE: Final = _Done.DONE
 """The upstream has said that its stream is over."""
 
-Item = Start | Delta | Finish | Usage | Error | Literal[_Done.DONE]
+Item = StartFrame | DeltaFrame | Finish | Usage | ErrorFrame | Literal[_Done.DONE]
 
 
 class ChunkDecoder:
@@ -102,14 +102,14 @@ class ChunkReader:
         self._finished: set[int] = set()
         self._calls: dict[int, list[str]] = {}
 
-    def text(self, index: int, text: str) -> Delta:
+    def text(self, index: int, text: str) -> DeltaFrame:
         """A common chunk."""
         self._seq += 1
         if self._halves:
             text = self._halves.join((index, "text"), text)
         if index not in self._open:
             self._see(index)
-        return Delta(self._seq, index, "text", text)
+        return DeltaFrame(self._seq, index, "text", text)
 
     def event(self, event: ServerEvent) -> Iterator[Item]:
         """Any other event."""
@@ -174,22 +174,22 @@ class ChunkReader:
         if (usage := fields.usage(chunk)) is not None:
             yield usage
 
-    def _error(self, chunk: dict[str, Any], is_error_event: bool) -> Error | None:
+    def _error(self, chunk: dict[str, Any], is_error_event: bool) -> ErrorFrame | None:
         failure = fields.error(chunk, self._seq + 1, is_error_event=is_error_event)
         if failure is not None:
             self._seq += 1
             self._has_failed = self.is_begun = True
         return failure
 
-    def _start(self, chunk: dict[str, Any]) -> Start:
+    def _start(self, chunk: dict[str, Any]) -> StartFrame:
         self.is_begun = True
-        return Start(
+        return StartFrame(
             id=fields.member(chunk, "id", str, "") or "",
             flow=fields.member(chunk, "model", str, "") or "",
             created=int(fields.member(chunk, "created", (int, float), "") or 0),
         )
 
-    def _deltas(self, index: int, choice: fields.Json, path: str) -> Iterator[Delta]:
+    def _deltas(self, index: int, choice: fields.Json, path: str) -> Iterator[DeltaFrame]:
         logprobs = fields.logprobs(choice, path)
         delta = fields.delta_of(choice, path)
         for kind, text in fields.spoken(delta, path):
@@ -200,23 +200,25 @@ class ChunkReader:
         for piece in fields.tool_calls(delta, path):
             self._seq += 1
             call = self._whole(index, self._numbered(index, piece))
-            yield Delta(self._seq, index, "tool_call", call=call, logprobs=logprobs)
+            yield DeltaFrame(self._seq, index, "tool_call", call=call, logprobs=logprobs)
             logprobs = None
         if logprobs is not None:
             # A special token has a probability and no text.
             yield self._delta(index, "text", "", logprobs)
 
-    def _delta(self, index: int, kind: Kind, text: str, logprobs: Any = None) -> Delta:
+    def _delta(self, index: int, kind: Kind, text: str, logprobs: Any = None) -> DeltaFrame:
         self._seq += 1
-        return Delta(self._seq, index, kind, text, logprobs=logprobs)
+        return DeltaFrame(self._seq, index, kind, text, logprobs=logprobs)
 
-    def _release(self, index: int) -> Iterator[Delta]:
+    def _release(self, index: int) -> Iterator[DeltaFrame]:
         for kind, text in self._halves.release(index):
             if kind in ("text", "reasoning"):
                 yield self._delta(index, "reasoning" if kind == "reasoning" else "text", text)
             else:
                 self._seq += 1
-                yield Delta(self._seq, index, "tool_call", call=ToolCall(int(kind), arguments=text))
+                yield DeltaFrame(
+                    self._seq, index, "tool_call", call=ToolCall(int(kind), arguments=text)
+                )
 
     def _whole(self, index: int, call: ToolCall) -> ToolCall:
         """The piece without half a surrogate pair at its end; each call has a memory of its own."""

@@ -12,7 +12,7 @@ from typing import Any, Final, cast
 
 from torvyn.protocol.frames import (
     FILTER_SIDES,
-    Error,
+    ErrorFrame,
     FilterSide,
     FinishReason,
     Kind,
@@ -176,7 +176,7 @@ def usage(chunk: Json) -> Usage | None:
     )
 
 
-def error(chunk: Json, seq: int, *, is_error_event: bool) -> Error | None:
+def error(chunk: Json, seq: int, *, is_error_event: bool) -> ErrorFrame | None:
     """An error in any of the forms that providers give it."""
     found = chunk.get("error")
     if found is None and (is_error_event or chunk.get("object") == "error"):
@@ -184,11 +184,11 @@ def error(chunk: Json, seq: int, *, is_error_event: bool) -> Error | None:
     if not found:
         return None
     if not isinstance(found, Mapping):
-        return Error(seq, code="error", message=str(found))
+        return ErrorFrame(seq, code="error", message=str(found))
     kind, code = found.get("type"), found.get("code")
     named = code if code not in (None, "") else kind
     message = found.get("message")
-    return Error(
+    return ErrorFrame(
         seq,
         code=str(named) if named not in (None, "") else "error",
         message=message if isinstance(message, str) else json.dumps(dict(found)),

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from torvyn.protocol.encoder import columns
-from torvyn.protocol.frames import FilterSide, FinishReason, Start, ToolCall, Usage
+from torvyn.protocol.frames import FilterSide, FinishReason, StartFrame, ToolCall, Usage
 
 
 class Answer(Protocol):
@@ -30,7 +30,7 @@ class Answer(Protocol):
     def side(self) -> FilterSide | None: ...
 
 
-def chat_body(start: Start, answers: Sequence[Answer], usage: Usage) -> dict[str, Any]:
+def chat_body(start: StartFrame, answers: Sequence[Answer], usage: Usage) -> dict[str, Any]:
     """A `chat.completion`."""
     choices = [
         _choice(answer, {"message": _message(answer)}, _content(answer.logprobs))
@@ -39,7 +39,7 @@ def chat_body(start: Start, answers: Sequence[Answer], usage: Usage) -> dict[str
     return _body("chat.completion", start, choices, usage)
 
 
-def completion_body(start: Start, answers: Sequence[Answer], usage: Usage) -> dict[str, Any]:
+def completion_body(start: StartFrame, answers: Sequence[Answer], usage: Usage) -> dict[str, Any]:
     """A `text_completion`."""
     choices = []
     for answer in answers:
@@ -56,7 +56,9 @@ def error_body(code: str, message: str, kind: str = "invalid_request_error") -> 
     return {"error": {"message": message, "type": kind, "param": None, "code": code}}
 
 
-def _body(kind: str, start: Start, choices: list[dict[str, Any]], usage: Usage) -> dict[str, Any]:
+def _body(
+    kind: str, start: StartFrame, choices: list[dict[str, Any]], usage: Usage
+) -> dict[str, Any]:
     return {
         "id": start.id,
         "object": kind,

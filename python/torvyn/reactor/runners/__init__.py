@@ -1,8 +1,13 @@
-"""Runners: who owns a component and calls it, from `init` to `teardown`.
+"""Runners: each owns one component and calls it, from `init` to `teardown`.
 
-inline     the turns themselves; native code and guests   threaded  a daemon thread
-offloaded  what the three others share                     looped    an event loop
-place      where a flow's start and end are driven         stepped   a simulator, step by step
+inline_runner     inside the turns: Python, native code and guests
+thread_runner     on a daemon thread
+async_runner      on an event loop
+stepped_runner    step by step, in a simulator
+offloaded_node    what thread, async and stepped runners share
+lifecycle_driver  drives `init` and `teardown` on a thread or a loop
+call_timer        the time limit of async calls
+call_recorder     records calls for a trace
 """
 
 from __future__ import annotations
@@ -11,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from torvyn.components.config import config_text
 from torvyn.contract import Component, Context
-from torvyn.contract.inspection import is_a, read
+from torvyn.contract.inspection import is_instance, read_attribute
 from torvyn.link.plan import NodePlan
 from torvyn.reactor.runners.async_runner import LoopRunner
 from torvyn.reactor.runners.inline_runner import GuestRunner, InlineRunner
@@ -58,9 +63,9 @@ class Runner(Protocol):
 
 
 def runner_of(node: NodePlan, component: Component, steps: Steps | None = None) -> Runner:
-    config = node.config or config_text(read(component, "config"))
+    config = node.config or config_text(read_attribute(component, "config"))
     if node.run == "inline":
-        kind = GuestRunner if is_a(component, GuestComponent) else InlineRunner
+        kind = GuestRunner if is_instance(component, GuestComponent) else InlineRunner
         return kind(node, component, config)
     if steps is not None:
         return steps.runner(node, component, config)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from torvyn._native import NativeStage
 from torvyn.contract import Component, Context
-from torvyn.contract.inspection import attach, attach_context, read
+from torvyn.contract.inspection import read_attribute, set_context, set_node
 from torvyn.link.plan import NodePlan
 from torvyn.reactor.method_binding import bind
 from torvyn.reactor.runners.lifecycle_driver import Place, carried
@@ -30,13 +30,13 @@ class InlineRunner:
         self._is_initialised = False
 
     def native_work(self, context: Context) -> Any:
-        attach_context(self.component, context)
-        make_native = read(self.component, "native_stage", None)
+        set_context(self.component, context)
+        make_native = read_attribute(self.component, "native_stage", None)
         native = make_native(self.config) if make_native is not None else None
         return bind(self.component, self.node.role) if native is None else NativeStage(*native)
 
     def attach(self, handle: NodeHandle) -> None:
-        attach(self.component, handle)
+        set_node(self.component, handle)
 
     async def init(self, place: Place) -> None:
         try:
@@ -85,6 +85,6 @@ class GuestRunner(InlineRunner):
 
     async def init(self, place: Place) -> None:
         # There is a place to record what a guest is granted before the first one starts.
-        if self.guest.allowance is not None and self.guest.allowance.audit is not None:
-            self.guest.allowance.audit.open()
+        if self.guest.limits is not None and self.guest.limits.audit is not None:
+            self.guest.limits.audit.open()
         await super().init(place)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from torvyn._native import Port
 from torvyn.contract import Component, Context
-from torvyn.contract.inspection import attach, attach_context
+from torvyn.contract.inspection import set_context, set_node
 from torvyn.errors import DeadlineExceeded, Internal
 from torvyn.link.plan import NodePlan
 from torvyn.reactor.stages import procedure_of
@@ -56,10 +56,10 @@ class Offloaded:
         self.port = Port(node.role, list(node.ports))
         self.procedure = procedure_of(component, node.role, self.port, self)
         self.handle = OffloadedNode(self.ring)
-        attach(component, self.handle)
+        set_node(component, self.handle)
 
     def native_work(self, context: Context) -> Any:
-        attach_context(self.component, context)
+        set_context(self.component, context)
         return self.port
 
     def attach(self, handle: NodeHandle) -> None:

@@ -8,7 +8,7 @@ import threading
 from concurrent.futures import Future
 
 from torvyn.contract import Component
-from torvyn.contract.inspection import class_name, read
+from torvyn.contract.inspection import class_name, read_attribute
 from torvyn.link.plan import NodePlan
 from torvyn.reactor.runners.lifecycle_driver import Overdue, Place, carried
 from torvyn.reactor.runners.offloaded_node import Offloaded
@@ -57,7 +57,7 @@ class ThreadRunner(Offloaded):
         if self._thread.ident is None:
             return
         self.abandon()
-        if read(self.component, "may_be_left", False):
+        if read_attribute(self.component, "may_be_abandoned", False):
             return
         if threading.current_thread() is self._thread:
             # The component itself has driven the flow to its end: its thread ends when it returns.

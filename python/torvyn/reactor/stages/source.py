@@ -7,7 +7,7 @@ import logging
 from typing import Any, Final
 
 from torvyn.contract import End, Signal
-from torvyn.contract.inspection import async_iterator_of, has, iterator_of
+from torvyn.contract.inspection import async_iterator_of, has_attribute, iterator_of
 from torvyn.errors import ContractError
 from torvyn.reactor.stages.procedure import Procedure
 
@@ -19,10 +19,10 @@ _NEVER: Final[tuple[type[BaseException], ...]] = ()
 class SourceProcedure(Procedure):
     async def _work(self) -> None:
         component = self.component
-        if self.host.awaits and has(component, "__aiter__"):
+        if self.host.awaits and has_attribute(component, "__aiter__"):
             items = async_iterator_of(component)
             await self._pull_all(items.__anext__, items, (StopAsyncIteration,))
-        elif has(component, "__iter__"):
+        elif has_attribute(component, "__iter__"):
             items = iterator_of(component)
             await self._pull_all(items.__next__, items, (StopIteration,))
         else:

@@ -12,7 +12,7 @@ from typing import Any
 
 from torvyn._native import Port
 from torvyn.contract import Component
-from torvyn.contract.inspection import has
+from torvyn.contract.inspection import has_attribute
 from torvyn.reactor.stages.host import Host, run_blocking
 from torvyn.reactor.stages.lockstep import in_lockstep
 from torvyn.reactor.stages.procedure import Procedure, Task
@@ -89,7 +89,7 @@ class StreamProcedure(Procedure):
             kind, value = self._taken.popleft()
             if kind == "flush":
                 self._has_ended = True
-                if has(self.component, "input_end"):
+                if has_attribute(self.component, "input_end"):
                     self.component.input_end = value
             if kind != "element":
                 continue

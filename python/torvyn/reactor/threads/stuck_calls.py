@@ -12,13 +12,13 @@ from types import CodeType, FrameType
 from typing import Any, Final
 
 import torvyn
-from torvyn.contract.inspection import is_a, module_of, static
+from torvyn.contract.inspection import class_attribute, is_instance, module_name
 from torvyn.contract.roles import METHODS, Component
 from torvyn.reactor.runners import Runner
 from torvyn.sandbox.component import GuestComponent
 
 _PACKAGE: Final = str(Path(torvyn.__file__).parent)
-_PLAIN: Final = {phase: static(Component, phase) for phase in ("init", "teardown")}
+_PLAIN: Final = {phase: class_attribute(Component, phase) for phase in ("init", "teardown")}
 """What a component has that does nothing there."""
 _PHASES: Final = ("init", "flush", "complete", "teardown")
 
@@ -42,9 +42,11 @@ class Stuck:
 def may_block(component: Component, phase: str) -> bool:
     """Whether the component has code of its own for a phase; built-in parts keep their limits."""
     cls = type(component)
-    if static(cls, phase) is _PLAIN[phase]:
+    if class_attribute(cls, phase) is _PLAIN[phase]:
         return False
-    return not (str(module_of(cls)).startswith("torvyn.") or is_a(component, GuestComponent))
+    return not (
+        str(module_name(cls)).startswith("torvyn.") or is_instance(component, GuestComponent)
+    )
 
 
 def stack_of(thread_id: int | None) -> str:

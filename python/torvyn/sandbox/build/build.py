@@ -17,29 +17,30 @@ from typing import Any
 
 from torvyn import _native
 from torvyn.errors import MissingError
-from torvyn.sandbox.build import c_guest
-from torvyn.sandbox.build import python_guest
-from torvyn.sandbox.build import rust_guest
-from torvyn.sandbox.build.guest import Guest, shown, source_missing
+from torvyn.sandbox.build import c_guest, python_guest, rust_guest
+from torvyn.sandbox.build.project import GuestProject, display_path, source_missing
 
 _LANGUAGES: dict[str, ModuleType] = {"c": c_guest, "python": python_guest, "rust": rust_guest}
 
 
 @dataclass(frozen=True, slots=True)
-class Built:
+class BuildResult:
     """A component on the disk."""
 
-    guest: Guest
+    guest: GuestProject
     path: Path
     world: str
     size_bytes: int
-    is_fresh: bool
+    was_built: bool
     """Whether it was made now, rather than found."""
 
 
 def build(
-    guest: Guest, *, force: bool = False, on_start: Callable[[Guest], None] = lambda _: None
-) -> Built:
+    guest: GuestProject,
+    *,
+    force: bool = False,
+    on_start: Callable[[GuestProject], None] = lambda _: None,
+) -> BuildResult:
     """Makes the guest's component; `on_start` is called when there is something to do."""
     language = _LANGUAGES.get(guest.language)
     if language is None or not guest.folder.is_dir():
@@ -49,15 +50,15 @@ def build(
     if found is not None:
         return found
     on_start(guest)
-    written = guest.written_digest
+    written = guest.source_digest
     made = language.make(guest)
     stamp = {"digest": digest, "world": made.world, "written": written}
     _write(guest.target, made.component)
     _write(guest.stamp, json.dumps(stamp).encode())
-    return Built(guest, guest.target, made.world, len(made.component), is_fresh=True)
+    return BuildResult(guest, guest.target, made.world, len(made.component), was_built=True)
 
 
-def _current(guest: Guest, digest: str) -> Built | None:
+def _current(guest: GuestProject, digest: str) -> BuildResult | None:
     try:
         stamp: Any = json.loads(guest.stamp.read_text())
         size_bytes = guest.target.stat().st_size
@@ -65,10 +66,10 @@ def _current(guest: Guest, digest: str) -> Built | None:
         return None
     if not isinstance(stamp, dict) or stamp.get("digest") != digest:
         return None
-    return Built(guest, guest.target, str(stamp.get("world")), size_bytes, is_fresh=False)
+    return BuildResult(guest, guest.target, str(stamp.get("world")), size_bytes, was_built=False)
 
 
-def _digest(guest: Guest, language: ModuleType) -> str:
+def _digest(guest: GuestProject, language: ModuleType) -> str:
     digest = hashlib.sha256()
     for part in _inputs(guest, language):
         digest.update(len(part).to_bytes(8, "little"))
@@ -76,7 +77,7 @@ def _digest(guest: Guest, language: ModuleType) -> str:
     return digest.hexdigest()
 
 
-def _inputs(guest: Guest, language: ModuleType) -> Iterable[bytes]:
+def _inputs(guest: GuestProject, language: ModuleType) -> Iterable[bytes]:
     yield repr((guest.name, guest.language, guest.entry)).encode()
     yield language.toolchain(guest).encode()
     for path, text in _native.wit_files():
@@ -95,5 +96,5 @@ def _write(path: Path, data: bytes) -> None:
         part.replace(path)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
-        message = f"cannot write {shown(path)}: {reason}"
+        message = f"cannot write {display_path(path)}: {reason}"
         raise MissingError("sandbox.file-unwritable", message) from error

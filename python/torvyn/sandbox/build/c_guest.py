@@ -15,7 +15,13 @@ from typing import Final
 
 from torvyn import _native
 from torvyn.errors import ContractError, Diagnostic, Location
-from torvyn.sandbox.build.guest import Guest, Made, shown, source_missing, toolchain_missing
+from torvyn.sandbox.build.project import (
+    ComponentBinary,
+    GuestProject,
+    display_path,
+    source_missing,
+    toolchain_missing,
+)
 
 GLUE: Final = Path(__file__).parent / "c"
 
@@ -51,29 +57,29 @@ ROLES: Final = {
 """World -> what the component's file defines."""
 
 
-def toolchain(guest: Guest) -> str:
+def toolchain(guest: GuestProject) -> str:
     if importlib.util.find_spec("ziglang") is None:
         raise toolchain_missing(guest, "ziglang", "c")
     return f"ziglang {importlib.metadata.version('ziglang')} {' '.join(_FLAGS)}"
 
 
-def inputs(guest: Guest) -> list[Path]:
+def inputs(guest: GuestProject) -> list[Path]:
     """Every file that may go into the component."""
-    return [*sorted(GLUE.iterdir()), *guest.written]
+    return [*sorted(GLUE.iterdir()), *guest.source_files]
 
 
-def make(guest: Guest) -> Made:
-    sources = [path for path in guest.written if path.suffix == ".c"]
+def make(guest: GuestProject) -> ComponentBinary:
+    sources = [path for path in guest.source_files if path.suffix == ".c"]
     if not sources:
         raise source_missing(guest)
     try:
         component, world = _native.encode_component(_compile(guest, sources))
     except _native.WasmError as error:
-        raise _unfit(guest, error) from error
-    return Made(component, world)
+        raise _encode_error(guest, error) from error
+    return ComponentBinary(component, world)
 
 
-def _compile(guest: Guest, sources: Sequence[Path]) -> bytes:
+def _compile(guest: GuestProject, sources: Sequence[Path]) -> bytes:
     with tempfile.TemporaryDirectory(prefix="torvyn-build-") as folder:
         module = Path(folder) / "module.wasm"
         files = [*sorted(GLUE.glob("*.c")), *sources]
@@ -89,11 +95,11 @@ def _compile(guest: Guest, sources: Sequence[Path]) -> bytes:
             env={**os.environ, "NO_COLOR": "1"},
         )
         if done.returncode != 0 or not module.is_file():
-            raise _complaints(guest, done.stderr)
+            raise _compile_errors(guest, done.stderr)
         return module.read_bytes()
 
 
-def _complaints(guest: Guest, text: str) -> ContractError:
+def _compile_errors(guest: GuestProject, text: str) -> ContractError:
     """The compiler's errors, each at its place."""
     found = [
         Diagnostic("sandbox.compile-failed", match["message"], _place(match))
@@ -112,10 +118,10 @@ def _complaints(guest: Guest, text: str) -> ContractError:
 
 
 def _place(match: re.Match[str]) -> Location:
-    return Location(shown(Path(match["file"])), int(match["line"]), int(match["column"]))
+    return Location(display_path(Path(match["file"])), int(match["line"]), int(match["column"]))
 
 
-def _unfit(guest: Guest, error: _native.WasmError) -> ContractError:
+def _encode_error(guest: GuestProject, error: _native.WasmError) -> ContractError:
     kind, words, names = error.args
     if kind == "no-world":
         roles = ", ".join(f"`{role}`" for role in ROLES.values())
@@ -123,7 +129,7 @@ def _unfit(guest: Guest, error: _native.WasmError) -> ContractError:
         return ContractError(
             "sandbox.no-role",
             f"component `{guest.name}` has no role" if not names else f"`{guest.name}`: {many}",
-            location=Location(shown(guest.folder / "component.c")),
+            location=Location(display_path(guest.folder / "component.c")),
             hint=f"define one of {roles} before `#include <torvyn.h>`, in one file",
         )
     hint = None

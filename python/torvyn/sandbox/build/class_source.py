@@ -10,7 +10,7 @@ from typing import Any
 
 from torvyn.contract.roles import METHODS, ROLES
 from torvyn.errors import ContractError, Location
-from torvyn.sandbox.build.guest import Guest, shown
+from torvyn.sandbox.build.project import GuestProject, display_path
 
 _ROLE_OF = {cls.__name__: role for role, cls in ROLES.items()}
 
@@ -26,11 +26,11 @@ class ClassSource:
     ports: tuple[str, ...]
 
 
-def read_class(guest: Guest) -> ClassSource:
+def read_class(guest: GuestProject) -> ClassSource:
     """The class that the guest's entry names, or the only one with a role."""
-    file, wanted = entry_of(guest)
+    file, wanted = find_entry(guest)
     if not file.is_file():
-        message = f"component `{guest.name}` has no file `{shown(file)}`"
+        message = f"component `{guest.name}` has no file `{display_path(file)}`"
         raise ContractError("sandbox.source-missing", message)
     tree = _parse(file)
     classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
@@ -50,7 +50,7 @@ def read_class(guest: Guest) -> ClassSource:
     )
 
 
-def entry_of(guest: Guest) -> tuple[Path, str]:
+def find_entry(guest: GuestProject) -> tuple[Path, str]:
     """The file and, when the entry says so, the class."""
     module, _, name = (guest.entry or "component.py").partition(":")
     module = module or "component.py"
@@ -58,7 +58,7 @@ def entry_of(guest: Guest) -> tuple[Path, str]:
     return guest.folder / path, name
 
 
-def imported(files: list[Path]) -> set[str]:
+def imported_modules(files: list[Path]) -> set[str]:
     """The modules that the files name anywhere: a guest has no disk to import from later."""
     names: set[str] = set()
     for file in files:
@@ -74,7 +74,7 @@ def _parse(file: Path) -> ast.Module:
     try:
         return ast.parse(file.read_bytes(), str(file))
     except SyntaxError as error:
-        place = Location(shown(file), error.lineno, error.offset)
+        place = Location(display_path(file), error.lineno, error.offset)
         raise ContractError("sandbox.compile-failed", error.msg, location=place) from error
 
 
@@ -101,7 +101,7 @@ def _family(name: str, classes: dict[str, ast.ClassDef]) -> list[ast.ClassDef]:
     return [classes[known] for known in names]
 
 
-def _only(guest: Guest, file: Path, names: list[str]) -> str:
+def _only(guest: GuestProject, file: Path, names: list[str]) -> str:
     if len(names) == 1:
         return names[0]
     if names:
@@ -109,12 +109,12 @@ def _only(guest: Guest, file: Path, names: list[str]) -> str:
     raise _no_role(guest, file, "no class has a role")
 
 
-def _no_role(guest: Guest, file: Path, why: str) -> ContractError:
+def _no_role(guest: GuestProject, file: Path, why: str) -> ContractError:
     hint = "`entry` names the file and the class, as `module:Class`"
     return ContractError(
         "sandbox.no-role",
         f"component `{guest.name}`: {why}",
-        location=Location(shown(file)),
+        location=Location(display_path(file)),
         hint=hint,
     )
 
@@ -129,12 +129,12 @@ def _check(family: list[ast.ClassDef], role: str, file: Path) -> None:
         owner_name, node = methods.get(name, ("", None))
         if isinstance(node, ast.AsyncFunctionDef):
             why = f"`{owner_name}.{name}` is async; in a sandbox methods are sync"
-            place = Location(shown(file), node.lineno, node.col_offset + 1)
+            place = Location(display_path(file), node.lineno, node.col_offset + 1)
             hint = 'leave out `isolation = "wasm"`, or change the component'
             raise ContractError("sandbox.method-unsupported", why, location=place, hint=hint)
     if not _may_have(family, METHODS[role]):
         why = f"`{family[0].name}` is a {role} without a method `{METHODS[role]}`"
-        place = Location(shown(file), family[0].lineno, family[0].col_offset + 1)
+        place = Location(display_path(file), family[0].lineno, family[0].col_offset + 1)
         raise ContractError("link.method-missing", why, location=place)
 
 

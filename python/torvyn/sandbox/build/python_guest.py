@@ -19,8 +19,8 @@ from typing import Final
 
 from torvyn import _native
 from torvyn.errors import ContractError
-from torvyn.sandbox.build.class_source import ClassSource, imported, read_class
-from torvyn.sandbox.build.guest import Guest, Made, toolchain_missing
+from torvyn.sandbox.build.class_source import ClassSource, imported_modules, read_class
+from torvyn.sandbox.build.project import ComponentBinary, GuestProject, toolchain_missing
 
 PACKAGE: Final = Path(__file__).parents[2]
 
@@ -68,18 +68,18 @@ world python-guest {{
 """A guest in Python asks for attributes and ends, whatever its role."""
 
 
-def toolchain(guest: Guest) -> str:
+def toolchain(guest: GuestProject) -> str:
     if importlib.util.find_spec("componentize_py") is None:
         raise toolchain_missing(guest, "componentize-py", "python-guest")
     return f"componentize-py {importlib.metadata.version('componentize-py')}"
 
 
-def inputs(guest: Guest) -> list[Path]:
+def inputs(guest: GuestProject) -> list[Path]:
     """Every file that may go into the component."""
-    return [*contract_files(), *guest.written]
+    return [*contract_files(), *guest.source_files]
 
 
-def make(guest: Guest) -> Made:
+def make(guest: GuestProject) -> ComponentBinary:
     found = read_class(guest)
     with tempfile.TemporaryDirectory(prefix="torvyn-build-") as folder:
         root = Path(folder)
@@ -89,7 +89,7 @@ def make(guest: Guest) -> Made:
     for name, text in (("unit", found.unit), ("ports", ",".join(found.ports))):
         if text:
             component = _native.annotate_component(component, name, text)
-    return Made(component, WORLDS[found.role][0])
+    return ComponentBinary(component, WORLDS[found.role][0])
 
 
 def contract_files() -> list[Path]:
@@ -111,10 +111,12 @@ def _copy(folder: Path, files: Iterable[Path], app: Path) -> None:
         shutil.copyfile(file, target)
 
 
-def _stage(guest: Guest, found: ClassSource, app: Path) -> None:
+def _stage(guest: GuestProject, found: ClassSource, app: Path) -> None:
     copy_contract(app)
-    _copy(guest.folder, guest.written, app)
-    (app / f"{APP}.py").write_text(_app(found, imported(guest.written)), encoding="utf-8")
+    _copy(guest.folder, guest.source_files, app)
+    (app / f"{APP}.py").write_text(
+        _app(found, imported_modules(guest.source_files)), encoding="utf-8"
+    )
 
 
 def _app(found: ClassSource, modules: set[str]) -> str:
@@ -146,7 +148,7 @@ def write_contracts(folder: Path, roles: Iterable[str]) -> None:
     (folder / "world.wit").write_text(_WORLD.format(exports=exports), encoding="utf-8")
 
 
-def componentize(guest: Guest, root: Path) -> bytes:
+def componentize(guest: GuestProject, root: Path) -> bytes:
     target = root / "component.wasm"
     script = "import sys, componentize_py; sys.exit(componentize_py.script())"
     command = [sys.executable, "-c", script, "--quiet"]
@@ -165,7 +167,7 @@ def componentize(guest: Guest, root: Path) -> bytes:
     return target.read_bytes()
 
 
-def _failed(guest: Guest, text: str) -> ContractError:
+def _failed(guest: GuestProject, text: str) -> ContractError:
     """The last line of a traceback says most."""
     reasons = re.findall(r"^\s*(\w+(?:Error|Exception)\b.*)$", text, re.MULTILINE)
     why = reasons[-1] if reasons else text.strip() or "no word why"

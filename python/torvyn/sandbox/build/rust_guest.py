@@ -21,7 +21,7 @@ from typing import Any, Final
 from torvyn import _native
 from torvyn.errors import ContractError, Diagnostic, Location, MissingError
 from torvyn.sandbox.build import rust_wrapper
-from torvyn.sandbox.build.guest import Guest, Made, shown
+from torvyn.sandbox.build.project import ComponentBinary, GuestProject, display_path
 
 TARGETS: Final = ("wasm32-wasip1", "wasm32-unknown-unknown")
 """The first that the toolchain has a standard library for; the second has no standard output."""
@@ -33,34 +33,34 @@ _ALL: Final = "generate_all"
 """What recent versions of wit-bindgen ask for where a world imports another package."""
 
 
-def toolchain(guest: Guest) -> str:
+def toolchain(guest: GuestProject) -> str:
     version = _ask(guest, "--version", "--verbose")
     return f"{version} {_target(guest)}"
 
 
-def inputs(guest: Guest) -> list[Path]:
+def inputs(guest: GuestProject) -> list[Path]:
     """Every file that may go into the component."""
-    return [*guest.written, *_contracts(guest)]
+    return [*guest.source_files, *_contracts(guest)]
 
 
-def make(guest: Guest) -> Made:
+def make(guest: GuestProject) -> ComponentBinary:
     module = _compile(guest, _target(guest))
     try:
         component, world = _native.encode_component(module.read_bytes())
     except _native.WasmError as error:
-        raise _unfit(guest, error) from error
+        raise _encode_error(guest, error) from error
     for name, text in _notes(guest):
         component = _native.annotate_component(component, name, text)
-    return Made(component, world)
+    return ComponentBinary(component, world)
 
 
-def _contracts(guest: Guest) -> list[Path]:
-    sources = (path for path in guest.written if path.suffix == ".rs")
+def _contracts(guest: GuestProject) -> list[Path]:
+    sources = (path for path in guest.source_files if path.suffix == ".rs")
     named = {found for path in sources for found in _CONTRACTS.findall(path.read_text("utf-8"))}
     return sorted(file for name in named for file in (guest.folder / name).rglob("*.wit"))
 
 
-def _ask(guest: Guest, *arguments: str) -> str:
+def _ask(guest: GuestProject, *arguments: str) -> str:
     """What the compiler that cargo would run says of itself."""
     compiler = os.environ.get("RUSTC") or shutil.which("rustc")
     if compiler is None or shutil.which(_cargo()) is None:
@@ -75,7 +75,7 @@ def _cargo() -> str:
     return os.environ.get("CARGO") or "cargo"
 
 
-def _target(guest: Guest) -> str:
+def _target(guest: GuestProject) -> str:
     for target in TARGETS:
         folder = _ask(guest, "--print", "target-libdir", "--target", target)
         if folder and any(Path(folder).glob("libstd-*.rlib")):
@@ -83,7 +83,7 @@ def _target(guest: Guest) -> str:
     raise _missing(guest, f"Rust's target `{TARGETS[0]}`", f"rustup target add {TARGETS[0]}")
 
 
-def _missing(guest: Guest, what: str, remedy: str) -> MissingError:
+def _missing(guest: GuestProject, what: str, remedy: str) -> MissingError:
     return MissingError(
         "sandbox.toolchain-missing",
         f"component `{guest.name}` needs {what} to be built, which is not installed",
@@ -91,14 +91,14 @@ def _missing(guest: Guest, what: str, remedy: str) -> MissingError:
     )
 
 
-def _compile(guest: Guest, target: str) -> Path:
+def _compile(guest: GuestProject, target: str) -> Path:
     done = _run_cargo(guest, target, {})
     if done.returncode != 0 and _ALL in done.stdout:
         with tempfile.TemporaryDirectory(prefix="torvyn-build-") as folder:
             done = _run_cargo(guest, target, _wrapping(Path(folder)))
     messages = list(_messages(done.stdout))
     if done.returncode != 0:
-        raise _complaints(guest, messages, done.stderr)
+        raise _compile_errors(guest, messages, done.stderr)
     modules = _modules(messages, (guest.folder / "Cargo.toml").resolve())
     if len(modules) != 1:
         message = f"component `{guest.name}` is built to {len(modules)} WebAssembly modules, not 1"
@@ -108,7 +108,7 @@ def _compile(guest: Guest, target: str) -> Path:
 
 
 def _run_cargo(
-    guest: Guest, target: str, variables: dict[str, str]
+    guest: GuestProject, target: str, variables: dict[str, str]
 ) -> subprocess.CompletedProcess[str]:
     manifest = (guest.folder / "Cargo.toml").resolve()
     command = [_cargo(), "build", "--release", "--target", target, "--manifest-path", str(manifest)]
@@ -149,17 +149,19 @@ def _modules(messages: list[dict[str, Any]], manifest: Path) -> list[Path]:
     ]
 
 
-def _complaints(guest: Guest, messages: list[dict[str, Any]], said: str) -> ContractError:
-    """The compiler's errors, each at its place; what cargo said where there are none."""
-    errors = [found for found in (_complaint(guest, message) for message in messages) if found]
+def _compile_errors(
+    guest: GuestProject, messages: list[dict[str, Any]], output: str
+) -> ContractError:
+    """The compiler's errors, each at its place; cargo's output when it has none."""
+    errors = [found for found in (_compile_error(guest, message) for message in messages) if found]
     if errors:
         return ContractError(errors[0].code, errors[0].message, diagnostics=errors)
-    reason = said.strip() or "cargo gave no reason"
+    reason = output.strip() or "cargo gave no reason"
     message = f"component `{guest.name}` cannot be compiled: {reason}"
     return ContractError("sandbox.compile-failed", message)
 
 
-def _complaint(guest: Guest, message: dict[str, Any]) -> Diagnostic | None:
+def _compile_error(guest: GuestProject, message: dict[str, Any]) -> Diagnostic | None:
     found = message.get("message")
     if message.get("reason") != "compiler-message" or not isinstance(found, dict):
         return None
@@ -167,13 +169,13 @@ def _complaint(guest: Guest, message: dict[str, Any]) -> Diagnostic | None:
     if found.get("level") != "error" or not places:
         return None
     place = places[0]
-    file = shown(_source(guest, place["file_name"]))
+    file = display_path(_source(guest, place["file_name"]))
     location = Location(file, place["line_start"], place["column_start"])
     words = str(found.get("message", ""))
     return Diagnostic("sandbox.compile-failed", words.partition("\n")[0], location)
 
 
-def _source(guest: Guest, name: str) -> Path:
+def _source(guest: GuestProject, name: str) -> Path:
     """Names are relative to the crate's workspace, of which only the crate is known."""
     path = Path(name)
     for folder in (guest.folder, *guest.folder.resolve().parents):
@@ -182,7 +184,7 @@ def _source(guest: Guest, name: str) -> Path:
     return path
 
 
-def _notes(guest: Guest) -> Iterator[tuple[str, str]]:
+def _notes(guest: GuestProject) -> Iterator[tuple[str, str]]:
     with (guest.folder / "Cargo.toml").open("rb") as file:
         said = tomllib.load(file).get("package", {}).get("metadata", {}).get("torvyn", {})
     if said.get("unit"):
@@ -191,7 +193,7 @@ def _notes(guest: Guest) -> Iterator[tuple[str, str]]:
         yield "ports", ",".join(str(port) for port in said["ports"])
 
 
-def _unfit(guest: Guest, error: _native.WasmError) -> ContractError:
+def _encode_error(guest: GuestProject, error: _native.WasmError) -> ContractError:
     kind, words, names = error.args
     if kind == "no-world":
         what = f"exports {', '.join(names)}" if names else "exports no interface of torvyn"

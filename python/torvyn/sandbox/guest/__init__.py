@@ -1,5 +1,14 @@
-"""What runs inside a guest in Python, beside the component's own files and `torvyn.contract`.
+"""The modules that run inside a Python guest, next to the component and `torvyn.contract`.
 
-These modules are copied into the guest when it is built; the host never imports them. `wit_world`
-is made by componentize-py for the guest's world.
+adapter        creates the component and calls it
+as_source      `torvyn:streaming/polled-source`
+as_processor   `torvyn:streaming/expander`
+as_filter      `torvyn:filtering/guard`
+as_router      `torvyn:filtering/router`
+as_aggregator  `torvyn:aggregation/aggregator`
+as_sink        `torvyn:streaming/sink`
+deep_json      reports deeply nested JSON as `RecursionError`
+
+The build copies these modules into the guest; the host never imports them. componentize-py
+generates `wit_world`.
 """

@@ -13,14 +13,14 @@ from types import TracebackType
 from typing import Final
 
 from torvyn.manifest.schema.tables import PRIORITIES
-from torvyn.transport.refusal import busy
+from torvyn.transport.rejection import busy
 
 _RANKS: Final = {name: rank for rank, name in enumerate(PRIORITIES)}
 _NORMAL: Final = "normal"
 
 
 class Admission:
-    """`async with admission:` holds a place, or raises the refusal `transport.busy`."""
+    """`async with admission:` holds a place, or raises the rejection `transport.busy`."""
 
     def __init__(self, places: int, wait_s: float) -> None:
         self._free = places
@@ -38,9 +38,9 @@ class Admission:
     def waiting(self) -> int:
         return sum(not place.done() for _, _, place in self._waiting)
 
-    def of(self, priority: str) -> Place:
+    def of(self, priority: str) -> AdmissionSlot:
         """`async with` it: a place for a request of that priority."""
-        return Place(self, priority)
+        return AdmissionSlot(self, priority)
 
     async def __aenter__(self) -> None:
         await self.enter(_NORMAL)
@@ -98,7 +98,7 @@ class Admission:
             last[2].set_exception(busy())
 
 
-class Place:
+class AdmissionSlot:
     __slots__ = ("_admission", "_priority")
 
     def __init__(self, admission: Admission, priority: str) -> None:

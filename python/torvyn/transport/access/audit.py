@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from torvyn.engine.request import SHOWN_ID
 from torvyn.errors import MissingError
-from torvyn.sandbox.journal import Journal
-from torvyn.transport.access.key_limits import Bucket
+from torvyn.sandbox.audit_log import AuditLog
+from torvyn.transport.access.key_limits import RateLimiter
 
 if TYPE_CHECKING:
     from torvyn.transport.access.caller import Caller
@@ -22,39 +22,39 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("torvyn.transport")
 
-_REFUSALS_A_MINUTE: Final = 60
+_REJECTIONS_PER_MINUTE: Final = 60
 
 
 class Audit:
     def __init__(
         self, to: str = "none", file: str = "", clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self._journal = Journal(to, file, logger)
-        self._journal.open(_unwritable)
+        self._log = AuditLog(to, file, logger)
+        self._log.open(_unwritable)
         self._clock = clock
-        self._refusals = Bucket()
+        self._rejections = RateLimiter()
         self._suppressed = 0
 
     def used(self, caller: Caller, **where: Any) -> None:
         """A request was let in. Where nobody is asked for a key, there is none to write down."""
-        if self._journal.is_kept and caller.key:
+        if self._log.is_enabled and caller.key:
             self._write("key.used", key=caller.name, tenant=caller.tenant, **where)
 
     def refused(self, code: str, key_id: str | None = None, **where: Any) -> None:
-        if not self._journal.is_kept:
+        if not self._log.is_enabled:
             return
-        if self._refusals.take(self._clock(), _REFUSALS_A_MINUTE):
+        if self._rejections.take(self._clock(), _REJECTIONS_PER_MINUTE):
             self._suppressed += 1
             return
         suppressed, self._suppressed = self._suppressed, 0
         self._write("key.refused", code=code, key_id=key_id, suppressed=suppressed, **where)
 
     def started(self, call: Call) -> None:
-        if self._journal.is_kept:
+        if self._log.is_enabled:
             self._write("stream.started", **_about(call))
 
     def ended(self, call: Call) -> None:
-        if not self._journal.is_kept:
+        if not self._log.is_enabled:
             return
         generation, failure = call.generation, call.failure
         self._write(
@@ -77,7 +77,7 @@ class Audit:
 
     def _write(self, event: str, **fields: Any) -> None:
         told = {name: value for name, value in fields.items() if value is not None}
-        self._journal.write(event=event, **told)
+        self._log.write(event=event, **told)
 
 
 def _about(call: Call) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Access: who asks, by which key, and what that key may. The same for every transport.
+"""Authenticator: who asks, by which key, and what that key may. The same for every transport.
 
 Without a key file everybody is `ANYONE` and nothing here costs anything.
 """
@@ -15,41 +15,43 @@ from typing import TYPE_CHECKING, Any
 from torvyn.manifest.schema.tables import PRIORITIES
 from torvyn.transport.access.audit import Audit
 from torvyn.transport.access.caller import ANYONE, Caller
-from torvyn.transport.access.key_limits import Limits
+from torvyn.transport.access.key_limits import KeyLimits
 from torvyn.transport.access.keyring import LOOK_S, Keyring, is_over, presented
-from torvyn.transport.refusal import Refusal
-from torvyn.transport.settings import Settings
+from torvyn.transport.rejection import Rejection
+from torvyn.transport.settings import ServerSettings
 
 if TYPE_CHECKING:
     from torvyn.transport.call import Call
-    from torvyn.transport.multiplex.open_channels import Held
-    from torvyn.transport.sessions.subscriber import Reader
+    from torvyn.transport.multiplex.open_channels import OpenChannels
+    from torvyn.transport.sessions.subscriber import Subscriber
 
 
-class Access:
-    def __init__(self, settings: Settings, clock: Callable[[], float] = time.monotonic) -> None:
-        self.limits = Limits(clock)
+class Authenticator:
+    def __init__(
+        self, settings: ServerSettings, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.limits = KeyLimits(clock)
         self.audit = Audit(settings.audit, settings.audit_file, clock)
-        self._ring = Keyring(Path(settings.keys), clock) if settings.keys else None
+        self._keyring = Keyring(Path(settings.keys), clock) if settings.keys else None
         self._timer: asyncio.TimerHandle | None = None
 
     @property
     def has_keys(self) -> bool:
-        return self._ring is not None
+        return self._keyring is not None
 
     def identify(self, headers: Mapping[str, str], **where: Any) -> Caller:
         """Who asks, by the headers (their names in lower case) or the metadata of a call. Raises
-        the refusal. `where` is for the audit: the request's id, the peer."""
-        if self._ring is None:
+        the rejection. `where` is for the audit: the request's id, the peer."""
+        if self._keyring is None:
             return ANYONE
         self._look()
         key = presented(headers)
         if key is None:
             self.audit.refused("transport.key-missing", **where)
             raise _unauthorized("key-missing", "this server asks for a key")
-        caller = self._ring.caller_of(key)
+        caller = self._keyring.caller_of(key)
         if caller is None:
-            self.audit.refused("transport.key-wrong", self._ring.digest(key)[:8], **where)
+            self.audit.refused("transport.key-wrong", self._keyring.digest(key)[:8], **where)
             raise _unauthorized("key-wrong", "the key is not one of this server's")
         if is_over(caller):
             self.audit.refused("transport.key-expired", caller.key[:8], **where)
@@ -58,32 +60,36 @@ class Access:
         return caller
 
     def enter(self, caller: Caller) -> AbstractContextManager[None]:
-        """`with` it: one of the key's streams, within its limits. Raises the refusal, also when
+        """`with` it: one of the key's streams, within its limits. Raises the rejection, also when
         the key is gone since its connection was made."""
         try:
             return self.limits.enter(self.check(caller))
-        except Refusal as refusal:
-            self.audit.refused(refusal.code, caller.key[:8] or None, key=caller.name)
+        except Rejection as rejection:
+            self.audit.refused(rejection.code, caller.key[:8] or None, key=caller.name)
             raise
 
     def is_good(self, caller: Caller) -> bool:
-        return self._ring is None or self._ring.known(caller) is not None
+        return self._keyring is None or self._keyring.known(caller) is not None
 
     def check(self, caller: Caller) -> Caller:
         """The caller as the key file has it now: it may have been changed since the connection was
         made. Raises when the key is gone."""
-        found = caller if self._ring is None else self._ring.known(caller)
+        found = caller if self._keyring is None else self._keyring.known(caller)
         if found is None:
             raise revoked()
         return found
 
-    def watch(self, calls: Mapping[str, Call], readers: Set[Reader], held: Held) -> None:
+    def watch(
+        self, calls: Mapping[str, Call], readers: Set[Subscriber], held: OpenChannels
+    ) -> None:
         """While these run, the key file is looked at: what runs for a key that is gone ends."""
-        if self._ring is not None and self._timer is None:
+        if self._keyring is not None and self._timer is None:
             loop = asyncio.get_running_loop()
             self._timer = loop.call_later(LOOK_S, self._sweep, calls, readers, held)
 
-    def _sweep(self, calls: Mapping[str, Call], readers: Set[Reader], held: Held) -> None:
+    def _sweep(
+        self, calls: Mapping[str, Call], readers: Set[Subscriber], held: OpenChannels
+    ) -> None:
         self._timer = None
         self._look()
         for call in list(calls.values()):
@@ -99,7 +105,7 @@ class Access:
             self.watch(calls, readers, held)
 
     def _look(self) -> None:
-        change = None if self._ring is None else self._ring.refresh()
+        change = None if self._keyring is None else self._keyring.refresh()
         if change is not None:
             self.audit.keys_changed(change.added, change.gone)
             for key in change.gone_keys:
@@ -116,12 +122,12 @@ def priority(caller: Caller, asked: str | None) -> str | None:
     return asked
 
 
-def revoked() -> Refusal:
+def revoked() -> Rejection:
     return _unauthorized("key-revoked", "the key was revoked, or has expired")
 
 
-def _unauthorized(word: str, message: str) -> Refusal:
-    return Refusal(
+def _unauthorized(word: str, message: str) -> Rejection:
+    return Rejection(
         401,
         f"transport.{word}",
         message,

@@ -12,13 +12,13 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from torvyn.errors import UsageError
-from torvyn.transport.refusal import Refusal
+from torvyn.transport.rejection import Rejection
 
 ANY: Final = "*"
 _OURS: Final = ("same-origin", "none")
 
 
-class Gate:
+class HostCheck:
     def __init__(self, hosts: Iterable[str] = (), bound: str = "127.0.0.1") -> None:
         names = {_name(host) for host in hosts}
         self._is_open = ANY in names
@@ -27,10 +27,10 @@ class Gate:
         self._names = names
 
     def check(self, headers: Mapping[str, str]) -> None:
-        """Raises a refusal for a name that is not ours and for pages of others."""
+        """Raises a rejection for a name that is not ours and for pages of others."""
         host = headers.get("host", "")
         if not self._is_open and not self._is_ours(_name(host)):
-            raise Refusal(
+            raise Rejection(
                 421,
                 "transport.host-refused",
                 f"this server does not answer to the name {host[:100]!r}",
@@ -49,8 +49,8 @@ class Gate:
         return is_loopback(name)
 
 
-def _foreign(origin: str) -> Refusal:
-    return Refusal(
+def _foreign(origin: str) -> Rejection:
+    return Rejection(
         403,
         "transport.origin-refused",
         f"a page of another origin asks: {origin[:100]!r}",

@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Final
 
 from torvyn.transport.access.caller import Caller
-from torvyn.transport.refusal import Refusal
+from torvyn.transport.rejection import Rejection
 
 Clock = Callable[[], float]
 
@@ -26,7 +26,7 @@ _CATCH_UP_S: Final = 0.1
 _FREE: Final = contextlib.nullcontext()
 
 
-class Limits:
+class KeyLimits:
     """What each key has used."""
 
     def __init__(self, clock: Clock = time.monotonic) -> None:
@@ -71,7 +71,7 @@ class _Used:
 
     def __init__(self) -> None:
         self.streams = 0
-        self.requests = Bucket()
+        self.requests = RateLimiter()
         self.pace: Pace | None = None
 
     def __enter__(self) -> None:
@@ -86,7 +86,7 @@ class _Used:
         self.streams -= 1
 
 
-class Bucket:
+class RateLimiter:
     """So many a minute, at once or spread: a bucket that fills evenly.
 
     One number says how full it is: the moment at which it would be full again.
@@ -129,24 +129,24 @@ class Pace:
         return self._paid_s - self._clock()
 
 
-def _busy(most: int) -> Refusal:
+def _busy(most: int) -> Rejection:
     streams = "1 stream runs" if most == 1 else f"{most} streams run"
     return _used_up(streams, "wait for one to end, or stop it")
 
 
-def too_many(connections: int) -> Refusal:
+def too_many(connections: int) -> Rejection:
     """Of those that carry many streams each."""
     return _used_up(f"{connections} connections are held", "one carries many streams")
 
 
-def _used_up(what: str, hint: str) -> Refusal:
+def _used_up(what: str, hint: str) -> Rejection:
     message = f"{what} with this key, and it may have no more"
     headers = {"retry-after": "1"}
-    return Refusal(429, "transport.key-busy", message, hint=hint, headers=headers)
+    return Rejection(429, "transport.key-busy", message, hint=hint, headers=headers)
 
 
-def _too_often(per_minute: int, wait_s: float) -> Refusal:
-    return Refusal(
+def _too_often(per_minute: int, wait_s: float) -> Rejection:
+    return Rejection(
         429,
         "transport.key-rate",
         f"this key may ask {per_minute} times a minute",

@@ -11,7 +11,7 @@ from google.protobuf.message import DecodeError
 from google.protobuf.unknown_fields import UnknownFieldSet
 
 from torvyn.transport.http.exchange import json_value
-from torvyn.transport.refusal import Refusal, bad_message
+from torvyn.transport.rejection import Rejection, bad_message
 from torvyn.transport.request_body import invalid
 
 Json = dict[str, Any]
@@ -107,8 +107,8 @@ def _function(function: Json) -> Json:
 def _json(name: str, text: str, kind: type, words: str) -> Any:
     try:
         found = json_value(text.encode(), f"text of `{name}`")
-    except Refusal as refusal:
-        raise invalid(refusal.message) from None
+    except Rejection as rejection:
+        raise invalid(rejection.message) from None
     if not isinstance(found, kind):
         raise invalid(f"`{name}` is a JSON {words}")
     return found
@@ -119,7 +119,7 @@ def _said(message: Any, names: tuple[str, ...]) -> Json:
 
 
 def _must_be_known(message: Any) -> None:
-    """An option that is passed over in silence would be worse than a refusal."""
+    """An option that is passed over in silence would be worse than a rejection."""
     if numbers := [str(field.field_number) for field in UnknownFieldSet(message)]:
         name = message.DESCRIPTOR.full_name
         raise invalid(f"this server knows no field {', '.join(numbers[:8])} of {name}")

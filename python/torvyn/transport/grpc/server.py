@@ -20,7 +20,7 @@ from torvyn.transport.settings import KiB
 
 if TYPE_CHECKING:
     from torvyn.transport.application import Application
-    from torvyn.transport.settings import Settings
+    from torvyn.transport.settings import ServerSettings
 
 _PACKAGES: Final = {
     "google.protobuf": "protobuf",
@@ -111,11 +111,11 @@ class GrpcServer:
                 limit(listening, self._settings)
 
 
-def _host(settings: Settings) -> str:
+def _host(settings: ServerSettings) -> str:
     return f"[{settings.host}]" if ":" in settings.host else settings.host
 
 
-def _options(settings: Settings) -> list[tuple[str, int]]:
+def _options(settings: ServerSettings) -> list[tuple[str, int]]:
     # Two requests for every place, as with HTTP: one is answered, one waits; the rest is told so.
     streams = max(_LEAST_STREAMS, 2 * settings.max_streams)
     return [

@@ -19,11 +19,11 @@ from torvyn.protocol import traceparent
 from torvyn.transport import request_body
 from torvyn.transport.access.caller import ANYONE
 from torvyn.transport.grpc.messages import body_of, read, record_of
-from torvyn.transport.grpc.status import Status
-from torvyn.transport.grpc.wire import GrpcChannel, GrpcWire, Line
+from torvyn.transport.grpc.status import GrpcStatus
+from torvyn.transport.grpc.wire import CallWriter, GrpcChannel, GrpcWire
 from torvyn.transport.http.exchange import chosen_id
-from torvyn.transport.multiplex.conversation import Conversation
-from torvyn.transport.refusal import Refusal, shutting_down, unread
+from torvyn.transport.multiplex.multiplexer import Multiplexer
+from torvyn.transport.rejection import Rejection, shutting_down, unread
 from torvyn.transport.telemetry.request_log import log_request
 from torvyn.v1 import inference_pb2 as pb
 
@@ -60,10 +60,10 @@ class Inference:
     async def _answer(self, rpc: Rpc, data: bytes) -> None:
         application = self._application
         rpc.identify()
-        wanted = request_body.own(body_of(read(pb.GenerateRequest, data)))
+        request = request_body.parse_torvyn(body_of(read(pb.GenerateRequest, data)))
         wire = GrpcWire(rpc.line, rpc.id, rpc.caller, **rpc.where)
         try:
-            await application.answer(wire, wanted)
+            await application.answer(wire, request)
         finally:
             rpc.summary = wire.summary
         if wire.has_ended or rpc.line.is_left:
@@ -79,7 +79,7 @@ class Inference:
             raise shutting_down()
         application.held.check(rpc.caller, application.settings.max_streams)
         channel = GrpcChannel(rpc.line, rpc.id, rpc.caller, **rpc.where)
-        conversation = Conversation(application, channel)
+        conversation = Multiplexer(application, channel)
         await conversation.hold(rpc.read(conversation))
         if conversation.outlet.is_cut:
             raise unread(application.settings.write_timeout_s)
@@ -100,8 +100,8 @@ class Reflection:
         rpc = Rpc(self._application, context, "")
         try:
             rpc.identify()
-        except Refusal as refusal:
-            await rpc.refuse(refusal)
+        except Rejection as rejection:
+            await rpc.refuse(rejection)
         async for answer in self._servicer.ServerReflectionInfo(requests, context):
             yield answer
 
@@ -119,7 +119,7 @@ class Rpc:
         self.caller = ANYONE
         self.trace = traceparent.begin(self.headers.get("traceparent"), application.sample_rate)
         head = (("x-request-id", self.id), ("traceparent", self.trace.traceparent))
-        self.line = Line(context, head)
+        self.line = CallWriter(context, head)
         # Such as `ipv4:127.0.0.1:50400` and `ipv6:%5B::1%5D:50400`.
         host = unquote(context.peer()).partition(":")[2].rpartition(":")[0]
         self._peer = host.strip("[]") or None
@@ -133,11 +133,11 @@ class Rpc:
         return {"path": self._route, "peer": self._peer}
 
     def identify(self) -> None:
-        """Finds out who asks; raises the refusal."""
+        """Finds out who asks; raises the rejection."""
         where = {"request_id": self.id, "peer": self._peer}
         self.caller = self._application.identify(self.headers, **where)
 
-    async def read(self, conversation: Conversation) -> None:
+    async def read(self, conversation: Multiplexer) -> None:
         """Gives it what the client says; returns when the client has gone."""
         while (data := await self._context.read()) is not grpc.aio.EOF:
             stream_id = None
@@ -145,8 +145,8 @@ class Rpc:
                 message = read(pb.ClientMessage, data)
                 stream_id = message.stream_id or None
                 record = record_of(message)
-            except Refusal as refusal:
-                await conversation.refuse(refusal, stream_id)
+            except Rejection as rejection:
+                await conversation.refuse(rejection, stream_id)
             else:
                 await conversation.take(record)
         # It has no more to say, and may still listen.
@@ -185,7 +185,7 @@ class Rpc:
 
     async def refuse(self, raised: Exception) -> None:
         error, words = self._application.explained(raised, self.id)
-        status = Status(error, words, self.id)
+        status = GrpcStatus(error, words, self.id)
         self._code = status.code
         await self._context.abort(status.code, status.words, status.trailers)
 

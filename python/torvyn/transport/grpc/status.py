@@ -14,7 +14,7 @@ from google.rpc import error_details_pb2, status_pb2
 
 from torvyn.errors import TorvynError
 from torvyn.protocol.openai.surrogate_pairs import encodable
-from torvyn.transport.refusal import Refusal, is_retryable, status_of
+from torvyn.transport.rejection import Rejection, is_retryable, status_of
 
 DOMAIN: Final = "torvyn"
 _MOST_CHARACTERS: Final = 1000
@@ -36,7 +36,7 @@ _CODES: Final = {
 }
 
 
-class Status:
+class GrpcStatus:
     """What `context.abort` takes: `code`, `words`, `trailers`."""
 
     __slots__ = ("code", "trailers", "words")
@@ -68,7 +68,7 @@ class Status:
 
 def _retry_s(error: TorvynError) -> int | None:
     """After how long it may be tried again."""
-    given: Any = error.headers.get("retry-after") if isinstance(error, Refusal) else None
+    given: Any = error.headers.get("retry-after") if isinstance(error, Rejection) else None
     if given is not None:
         return int(given)
     return 1 if is_retryable(error) else None

@@ -21,7 +21,7 @@ from torvyn.transport.wire import Wire
 from torvyn.v1 import inference_pb2 as pb
 
 
-class Line:
+class CallWriter:
     """One call, as its sender sees it."""
 
     def __init__(self, context: Any, head: tuple[tuple[str, str], ...]) -> None:
@@ -93,7 +93,7 @@ class GrpcWire(Wire):
 
     __slots__ = ("_line", "has_ended", "summary")
 
-    def __init__(self, line: Line, request_id: str, caller: Caller, **where: Any) -> None:
+    def __init__(self, line: CallWriter, request_id: str, caller: Caller, **where: Any) -> None:
         super().__init__(request_id, caller, line.write, **where)
         self._line = line
         self.summary: Mapping[str, Any] = {}
@@ -127,7 +127,7 @@ class GrpcChannel(Channel):
 
     __slots__ = ("_line",)
 
-    def __init__(self, line: Line, request_id: str, caller: Caller, **where: Any) -> None:
+    def __init__(self, line: CallWriter, request_id: str, caller: Caller, **where: Any) -> None:
         super().__init__(request_id, caller, line.write, **where)
         self._line = line
 

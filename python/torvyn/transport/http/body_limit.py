@@ -1,4 +1,4 @@
-"""Bodies that are being read, of all requests together.
+"""BodyBudget that are being read, of all requests together.
 
 One that comes slowly lies in memory until it is whole, and a few thousand of them would be all of
 it. When there is too much, whoever has sent the most without coming to an end is told to try again:
@@ -11,10 +11,10 @@ import asyncio
 from typing import Final
 
 MOST: Final = 64
-"""Bodies of the largest size that there is room for."""
+"""BodyBudget of the largest size that there is room for."""
 
 
-class Reading:
+class BodyRead:
     """One body. `alarm` goes off when it has to make room."""
 
     __slots__ = ("alarm", "size")
@@ -24,20 +24,20 @@ class Reading:
         self.size = 0
 
 
-class Bodies:
+class BodyBudget:
     """Of one application, in its loop."""
 
     def __init__(self, max_body_bytes: int) -> None:
         self._limit_bytes = MOST * max_body_bytes
-        self._readings: set[Reading] = set()
+        self._readings: set[BodyRead] = set()
         self._bytes = 0
 
-    def open(self, alarm: asyncio.Timeout) -> Reading:
-        reading = Reading(alarm)
+    def open(self, alarm: asyncio.Timeout) -> BodyRead:
+        reading = BodyRead(alarm)
         self._readings.add(reading)
         return reading
 
-    def add(self, reading: Reading, size: int) -> None:
+    def add(self, reading: BodyRead, size: int) -> None:
         reading.size += size
         self._bytes += size
         while self._bytes > self._limit_bytes:
@@ -45,7 +45,7 @@ class Bodies:
             self.close(largest)
             largest.alarm.reschedule(asyncio.get_running_loop().time())
 
-    def close(self, reading: Reading) -> None:
+    def close(self, reading: BodyRead) -> None:
         if reading in self._readings:
             self._readings.discard(reading)
             self._bytes -= reading.size

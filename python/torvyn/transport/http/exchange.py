@@ -16,9 +16,9 @@ from torvyn.engine.request import new_id
 from torvyn.protocol import traceparent
 from torvyn.transport.access.caller import ANYONE
 from torvyn.transport.access.key_record import PREFIX
-from torvyn.transport.http.body_limit import Bodies, Reading
-from torvyn.transport.refusal import Refusal
-from torvyn.transport.settings import Settings
+from torvyn.transport.http.body_limit import BodyBudget, BodyRead
+from torvyn.transport.rejection import Rejection
+from torvyn.transport.settings import ServerSettings
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -32,7 +32,7 @@ _HALF: Final = re.compile(rb"\\u[dD][89a-fA-F]")
 JSON: Final = "application/json"
 
 
-class Exchange:
+class HttpExchange:
     """A request, and the ways to answer it."""
 
     __slots__ = (
@@ -79,7 +79,7 @@ class Exchange:
         self.summary: Mapping[str, Any] = {}
         """Of the answer of a flow, for the record of the request."""
 
-    async def body(self, settings: Settings, bodies: Bodies) -> dict[str, Any]:
+    async def body(self, settings: ServerSettings, bodies: BodyBudget) -> dict[str, Any]:
         """The body, which is a JSON object."""
         try:
             async with asyncio.timeout(settings.body_timeout_s) as alarm:
@@ -93,10 +93,10 @@ class Exchange:
             message = f"the body did not arrive within {settings.body_timeout_s:g} s"
             if alarm.when() != due_s:
                 message = "the body did not arrive before there was room for it no more"
-            raise Refusal(408, "transport.body-slow", message, headers=_CLOSE) from None
+            raise Rejection(408, "transport.body-slow", message, headers=_CLOSE) from None
         return parsed(data)
 
-    async def _read(self, limit: int, reading: Reading, bodies: Bodies) -> bytes:
+    async def _read(self, limit: int, reading: BodyRead, bodies: BodyBudget) -> bytes:
         length = self.headers.get("content-length", "0")
         if length.isdecimal() and int(length[:20]) > limit:
             raise _too_large(limit)
@@ -104,7 +104,7 @@ class Exchange:
         while True:
             message = await self.receive()
             if message["type"] == "http.disconnect":
-                raise Left()
+                raise ClientDisconnected()
             part = message.get("body", b"")
             bodies.add(reading, len(part))
             if reading.size > limit:
@@ -148,7 +148,7 @@ def chosen_id(headers: Mapping[str, str]) -> str:
     return given if ID.fullmatch(given) and PREFIX not in given else new_id()
 
 
-class Left(Exception):
+class ClientDisconnected(Exception):
     """The client went away before it had asked. Each time a new one: an exception keeps what it
     passed through, a body among it."""
 
@@ -157,23 +157,23 @@ _CLOSE: Final = {"connection": "close"}
 
 
 def parsed(data: bytes, what: str = "body") -> dict[str, Any]:
-    """The object that the bytes are, or a refusal."""
+    """The object that the bytes are, or a rejection."""
     found = json_value(data, what)
     if not isinstance(found, dict):
         message = f"the {what} is a JSON {type(found).__name__}, not an object"
-        raise Refusal(400, "transport.bad-json", message, hint='such as {"prompt": "Hello"}')
+        raise Rejection(400, "transport.bad-json", message, hint='such as {"prompt": "Hello"}')
     return found
 
 
 def json_value(data: bytes, what: str) -> Any:
-    """What the bytes are in JSON, of limited depth, or a refusal."""
+    """What the bytes are in JSON, of limited depth, or a rejection."""
     try:
         found = json.loads(data.decode(), parse_constant=_no_number)
     except RecursionError:
         raise _too_deep(what) from None
     except ValueError as error:
         where = f": {error}" if isinstance(error, json.JSONDecodeError) else ""
-        raise Refusal(
+        raise Rejection(
             400,
             "transport.bad-json",
             f"the {what} is no JSON{where}",
@@ -182,7 +182,7 @@ def json_value(data: bytes, what: str) -> Any:
     if _depth_passes(found, MOST_DEPTH):
         raise _too_deep(what)
     if _HALF.search(data) is not None and not _is_text(found):
-        raise Refusal(400, "transport.bad-json", f"the {what} has half of a surrogate pair in it")
+        raise Rejection(400, "transport.bad-json", f"the {what} has half of a surrogate pair in it")
     return found
 
 
@@ -214,13 +214,13 @@ def _no_number(text: str) -> Any:
     raise ValueError(f"{text} is no number of JSON")
 
 
-def _too_deep(what: str) -> Refusal:
+def _too_deep(what: str) -> Rejection:
     message = f"the {what} has more than {MOST_DEPTH} levels"
-    return Refusal(400, "transport.json-too-deep", message)
+    return Rejection(400, "transport.json-too-deep", message)
 
 
-def _too_large(limit: int) -> Refusal:
-    return Refusal(
+def _too_large(limit: int) -> Rejection:
+    return Rejection(
         413,
         "transport.body-too-large",
         f"the body is larger than {limit} bytes",

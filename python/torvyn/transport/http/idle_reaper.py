@@ -29,7 +29,7 @@ _INFO_BYTES: Final = 136
 """Of `struct tcp_info`: milliseconds since something came, how much came, and all up to there."""
 
 
-class Watch:
+class IdleReaper:
     """`start` on a loop; it looks at the connections to these ports until `stop`."""
 
     def __init__(self, *ports: int, patience_ms: int = PATIENCE_MS) -> None:

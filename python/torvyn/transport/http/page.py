@@ -12,11 +12,11 @@ from importlib.resources import files
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final
 
-from torvyn.transport.refusal import Refusal
+from torvyn.transport.rejection import Rejection
 
 if TYPE_CHECKING:
     from torvyn.transport.application import Application
-    from torvyn.transport.http.exchange import Exchange
+    from torvyn.transport.http.exchange import HttpExchange
 
 ASSETS: Final = "/assets/"
 INDEX: Final = "index.html"
@@ -74,19 +74,19 @@ _HEADERS: Final = {
 }
 
 
-async def page(app: Application, exchange: Exchange) -> None:
+async def page(app: Application, exchange: HttpExchange) -> None:
     await _give(exchange, INDEX)
 
 
-async def asset(app: Application, exchange: Exchange) -> None:
+async def asset(app: Application, exchange: HttpExchange) -> None:
     name = exchange.path.removeprefix(ASSETS)
     if name not in NAMES:
         message = f"the page has no file {name[:100]!r}"
-        raise Refusal(404, "transport.route-unknown", message)
+        raise Rejection(404, "transport.route-unknown", message)
     await _give(exchange, name)
 
 
-async def _give(exchange: Exchange, name: str) -> None:
+async def _give(exchange: HttpExchange, name: str) -> None:
     data, tag = _file(name)
     headers = {**_HEADERS, "etag": tag}
     is_known = tag in exchange.headers.get("if-none-match", "")

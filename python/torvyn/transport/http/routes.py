@@ -6,14 +6,14 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final
 
 from torvyn.transport.http import inference_routes, page, server_routes, stream_routes
-from torvyn.transport.refusal import Refusal
+from torvyn.transport.rejection import Rejection
 from torvyn.transport.websocket import endpoint
 
 if TYPE_CHECKING:
     from torvyn.transport.application import Application
-    from torvyn.transport.http.exchange import Exchange
+    from torvyn.transport.http.exchange import HttpExchange
 
-Handler = Callable[["Application", "Exchange"], Awaitable[None]]
+Handler = Callable[["Application", "HttpExchange"], Awaitable[None]]
 
 PATHS: Final[dict[str, dict[str, Handler]]] = {
     "/": {"GET": page.page},
@@ -41,8 +41,8 @@ def is_open(path: str) -> bool:
     return path in _FREE or path.startswith("/assets/")
 
 
-def find(exchange: Exchange) -> tuple[str, Handler]:
-    """The path as it is counted, and its handler; a refusal when there is none."""
+def find(exchange: HttpExchange) -> tuple[str, Handler]:
+    """The path as it is counted, and its handler; a rejection when there is none."""
     path = exchange.path
     if path not in PATHS:
         path = next((full for start, full in _OPEN_ENDED.items() if path.startswith(start)), path)
@@ -50,9 +50,9 @@ def find(exchange: Exchange) -> tuple[str, Handler]:
     if methods is None:
         message = f"there is no route {exchange.path[:100]!r}"
         hint = "`/openapi.json` lists them"
-        raise Refusal(404, "transport.route-unknown", message, hint=hint)
+        raise Rejection(404, "transport.route-unknown", message, hint=hint)
     if exchange.method not in methods:
         allowed = ", ".join(methods)
         message = f"`{path}` takes {allowed}, not {exchange.method[:16]}"
-        raise Refusal(405, "transport.method-refused", message, headers={"allow": allowed})
+        raise Rejection(405, "transport.method-refused", message, headers={"allow": allowed})
     return path, methods[exchange.method]

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from torvyn.transport.refusal import unknown_flow
+from torvyn.transport.rejection import unknown_flow
 
 if TYPE_CHECKING:
     from torvyn.transport.application import Application
-    from torvyn.transport.http.exchange import Exchange
+    from torvyn.transport.http.exchange import HttpExchange
 
 MODEL: Final = "/v1/models/"
 FLOW: Final = "/flows/"
 _PROMETHEUS: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 
-async def models(app: Application, exchange: Exchange) -> None:
+async def models(app: Application, exchange: HttpExchange) -> None:
     await exchange.answer({"object": "list", "data": [_model(app, name) for name in app.services]})
 
 
-async def one_model(app: Application, exchange: Exchange) -> None:
+async def one_model(app: Application, exchange: HttpExchange) -> None:
     name, _ = app.service(exchange.path.removeprefix(MODEL))
     await exchange.answer(_model(app, name))
 
@@ -28,16 +28,16 @@ def _model(app: Application, name: str) -> dict[str, Any]:
     return {"id": name, "object": "model", "created": app.created, "owned_by": "torvyn"}
 
 
-async def health(app: Application, exchange: Exchange) -> None:
+async def health(app: Application, exchange: HttpExchange) -> None:
     await exchange.answer({"status": "ok"})
 
 
-async def ready(app: Application, exchange: Exchange) -> None:
+async def ready(app: Application, exchange: HttpExchange) -> None:
     status, word = (503, "shutting down") if app.is_draining else (200, "ready")
     await exchange.answer({"status": word}, status)
 
 
-async def flows(app: Application, exchange: Exchange) -> None:
+async def flows(app: Application, exchange: HttpExchange) -> None:
     """What is counted of each flow, and what runs or has ended for this caller's tenant."""
     counted = [
         {"name": name, **app.meter.flows[name].to_dict(), **dict(service.engine.describe())}
@@ -48,7 +48,7 @@ async def flows(app: Application, exchange: Exchange) -> None:
     await exchange.answer({"flows": counted, "streams": streams, "ended": ended})
 
 
-async def one_flow(app: Application, exchange: Exchange) -> None:
+async def one_flow(app: Application, exchange: HttpExchange) -> None:
     """One answer that is made, or was made lately, with what its flows have counted."""
     found = app.instances.find(exchange.path.removeprefix(FLOW), exchange.caller)
     if found is None:
@@ -56,7 +56,7 @@ async def one_flow(app: Application, exchange: Exchange) -> None:
     await exchange.answer(found)
 
 
-async def metrics(app: Application, exchange: Exchange) -> None:
+async def metrics(app: Application, exchange: HttpExchange) -> None:
     singles = {
         "torvyn_waiting": app.admission.waiting,
         "torvyn_refused_total": app.admission.refused,
@@ -69,7 +69,7 @@ async def metrics(app: Application, exchange: Exchange) -> None:
     await exchange.answer(app.meter.prometheus(singles), kind=_PROMETHEUS)
 
 
-async def openapi(app: Application, exchange: Exchange) -> None:
+async def openapi(app: Application, exchange: HttpExchange) -> None:
     from torvyn.transport.http.openapi import document
 
     made = document(list(app.services), exchange.root, app.access.has_keys)

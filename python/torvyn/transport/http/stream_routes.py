@@ -5,19 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from torvyn.transport.http.inference_routes import framing
-from torvyn.transport.refusal import Refusal
+from torvyn.transport.rejection import Rejection
 from torvyn.transport.sessions.session import ALL_READ
 from torvyn.transport.wire import HttpWire
 
 if TYPE_CHECKING:
     from torvyn.transport.application import Application
-    from torvyn.transport.http.exchange import Exchange
+    from torvyn.transport.http.exchange import HttpExchange
 
 STREAM: Final = "/v1/streams/"
 _YES: Final = ("1", "true")
 
 
-async def read(app: Application, exchange: Exchange) -> None:
+async def read(app: Application, exchange: HttpExchange) -> None:
     """The rest of a stateful stream, or with `observe` what happens in any."""
     id = exchange.path.removeprefix(STREAM)
     wire = HttpWire(exchange, framing(exchange))
@@ -27,14 +27,14 @@ async def read(app: Application, exchange: Exchange) -> None:
     after = exchange.headers.get("last-event-id") or exchange.query.get("after")
     try:
         await app.resume(wire, id, after)
-    except Refusal as refusal:
-        if refusal.code != ALL_READ:
+    except Rejection as rejection:
+        if rejection.code != ALL_READ:
             raise
         # A browser's EventSource asks again and again until it is told that there is no more.
         await exchange.answer(b"", 204)
 
 
-async def stop(app: Application, exchange: Exchange) -> None:
+async def stop(app: Application, exchange: HttpExchange) -> None:
     """Stops a stream, or cancels it. One that has ended and is kept is forgotten."""
     id = exchange.path.removeprefix(STREAM)
     call = app.call(id, exchange.caller)

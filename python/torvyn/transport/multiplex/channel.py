@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from torvyn.protocol.encoder import Dialect, Encoder
 from torvyn.transport.frame_sender import Outlet
-from torvyn.transport.refusal import Refusal
+from torvyn.transport.rejection import Rejection
 from torvyn.transport.wire import Wire
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class Channel(Wire):
         """What is no frame of an answer: `heartbeat`, `pong`, `refused`."""
 
 
-class Strand(Wire):
+class ChannelStream(Wire):
     """The wire of one stream. What it sends goes out by the outlet of the whole channel, which
     watches for all of them."""
 
@@ -75,8 +75,8 @@ class Strand(Wire):
         stream_id: str,
         credit: int | None,
         patience_s: float,
-        on_withheld: Callable[[Strand], None],
-        on_last: Callable[[Strand], None],
+        on_withheld: Callable[[ChannelStream], None],
+        on_last: Callable[[ChannelStream], None],
     ) -> None:
         """Told are a client that grants nothing for so long, and that the last is about to go."""
         super().__init__(
@@ -86,7 +86,7 @@ class Strand(Wire):
         self.answer_id: str | None = None
         """Of the answer that goes over it; None until there is one, and for who only watches."""
         self.task: asyncio.Future[None] | None = None
-        self.dropped: Refusal | None = None
+        self.dropped: Rejection | None = None
         """Why no more of it comes, when its answer does not say so itself."""
         self._channel = channel
         self._outlet = outlet

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from torvyn.transport.refusal import Refusal
+from torvyn.transport.rejection import Rejection
 from torvyn.transport.request_body import Json, invalid
 
 MOST_ID: Final = 128
@@ -101,5 +101,5 @@ def changes(message: Mapping[str, Any]) -> Json:
     return found
 
 
-def _wrong(message: str, hint: str | None = None) -> Refusal:
-    return Refusal(400, "transport.message-invalid", message, hint=hint)
+def _wrong(message: str, hint: str | None = None) -> Rejection:
+    return Rejection(400, "transport.message-invalid", message, hint=hint)

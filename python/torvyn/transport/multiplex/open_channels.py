@@ -7,30 +7,30 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from torvyn.transport.access.key_limits import too_many
-from torvyn.transport.refusal import busy
+from torvyn.transport.rejection import busy
 
 if TYPE_CHECKING:
     from torvyn.transport.access.caller import Caller
-    from torvyn.transport.multiplex.conversation import Conversation
+    from torvyn.transport.multiplex.multiplexer import Multiplexer
 
 SPARE: Final = 8
 """How many connections a key may hold beyond the streams it may have: a client that has just come
 back may not have been missed yet."""
 
 
-class Held:
+class OpenChannels:
     """Of one application. `begin` and `end` are told of each, so that it is not taken for idle."""
 
     def __init__(self, begin: Callable[[], None], end: Callable[[], None]) -> None:
         self._begin = begin
         self._end = end
-        self._conversations: set[Conversation] = set()
+        self._conversations: set[Multiplexer] = set()
         self._on_none: Callable[[], None] | None = None
 
     def __len__(self) -> int:
         return len(self._conversations)
 
-    def __iter__(self) -> Iterator[Conversation]:
+    def __iter__(self) -> Iterator[Multiplexer]:
         return iter(self._conversations)
 
     def check(self, caller: Caller, most: int) -> None:
@@ -43,7 +43,7 @@ class Held:
                 raise too_many(own)
 
     @contextlib.contextmanager
-    def hold(self, conversation: Conversation) -> Iterator[None]:
+    def hold(self, conversation: Multiplexer) -> Iterator[None]:
         self._conversations.add(conversation)
         self._begin()
         try:

@@ -1,8 +1,12 @@
-"""Sessions: answers that outlive their connections, and the process.
+"""Sessions: streams that outlive their connection, and with a store the process.
 
-book      which sessions there are, and how long they are kept
-session   an answer in a ring                     reader   a connection that reads from it
-ring      the last frames                         store    frames on disk, written by a thread
-file      the tables of the store
-revival   what another process goes on with       replay   an answer made again, from some place on
+registry      the sessions, and how long they are kept
+session       one session
+frame_buffer  the last frames of a session
+subscriber    a connection that reads a session
+observer_tap  frames for observers
+store         frames on disk, written by a thread
+store_file    the tables of the store
+revival       continues sessions of an earlier process
+replay        generates an answer again, from a position on
 """

@@ -1,7 +1,7 @@
-"""The ring: the last frames of one answer, for readers that come, go and come back.
+"""The last frames of one answer, for subscribers that disconnect and resume.
 
-Frames are numbered as they come, from 0, the start, which is kept as long as the ring is. When the
-ring is full the oldest others go. Readers keep their own place and wait for what is to come.
+Frames are numbered from 0, the start frame, which is always kept. When the buffer is full, the
+oldest of the other frames is dropped. Each subscriber keeps its own position and waits for more.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable
 
 
-class Ring:
+class FrameBuffer:
     """In one loop. `limit_bytes` holds for the frames after the start."""
 
     __slots__ = ("_bytes", "_frames", "_limit_bytes", "_waiting", "first", "is_over", "start")

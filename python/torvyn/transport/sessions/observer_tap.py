@@ -8,20 +8,20 @@ from typing import Final
 from torvyn.engine.delta import Delta
 from torvyn.errors import TorvynError
 from torvyn.protocol.encoder import Encoder
-from torvyn.protocol.frames import End, Finish
-from torvyn.transport.refusal import is_retryable
-from torvyn.transport.sessions.frame_buffer import Ring
+from torvyn.protocol.frames import EndFrame, Finish
+from torvyn.transport.rejection import is_retryable
+from torvyn.transport.sessions.frame_buffer import FrameBuffer
 from torvyn.transport.settings import KiB
 
 LIMIT_BYTES: Final = 64 * KiB
 
 
-class Tap:
+class ObserverTap:
     """Frames from now on, numbered from 1."""
 
     def __init__(self, id: str, flow: str, created: int, epoch: str, choices: int) -> None:
         self.epoch = epoch
-        self.ring = Ring(LIMIT_BYTES)
+        self.buffer = FrameBuffer(LIMIT_BYTES)
         # An observer may not stop what it watches, and who knows the id may.
         shown = id[:8] + "..."
         self._encoder = Encoder(
@@ -34,23 +34,25 @@ class Tap:
             choices=choices,
             include_usage=True,
         )
-        self.ring.add(self._encoder.start())
+        self.buffer.add(self._encoder.start())
 
     def take(self, delta: Delta) -> None:
-        if delta.delta_text or delta.call is not None:
+        if delta.text or delta.call is not None:
             frame = self._encoder.delta(
-                delta.index, delta.kind, delta.delta_text, delta.call, delta.logprobs or None
+                delta.index, delta.kind, delta.text, delta.call, delta.logprobs or None
             )
-            self.ring.add(frame)
+            self.buffer.add(frame)
 
-    def end(self, error: TorvynError | None, message: str, end: End) -> None:
+    def end(self, error: TorvynError | None, message: str, end: EndFrame) -> None:
         encoder = self._encoder
         if error is not None:
-            self.ring.add(encoder.error(error.code, message, is_retryable(error)))
-        self.ring.add(encoder.encode(End(encoder.seq + 1, end.finish, end.usage, end.timing)))
-        self.ring.end()
+            self.buffer.add(encoder.error(error.code, message, is_retryable(error)))
+        self.buffer.add(
+            encoder.encode(EndFrame(encoder.seq + 1, end.finish, end.usage, end.timing))
+        )
+        self.buffer.end()
 
     def close(self, finishes: Sequence[Finish]) -> None:
         """However it ended: once."""
-        if not self.ring.is_over:
-            self.end(None, "", End(0, tuple(finishes)))
+        if not self.buffer.is_over:
+            self.end(None, "", EndFrame(0, tuple(finishes)))

@@ -12,26 +12,26 @@ from torvyn.errors import TorvynError
 from torvyn.transport.access.caller import Caller
 from torvyn.transport.answer_stream import Stream
 from torvyn.transport.http.exchange import ID
-from torvyn.transport.refusal import Refusal, busy, shutting_down, told, unknown_stream
+from torvyn.transport.rejection import Rejection, busy, client_error, shutting_down, unknown_stream
 from torvyn.transport.sessions.revival import last_words, replayed, to_stored
 from torvyn.transport.sessions.session import Session, SessionWire
-from torvyn.transport.sessions.store import Store
+from torvyn.transport.sessions.store import SessionStore
 
 if TYPE_CHECKING:
     from torvyn.engine.generation import Generation
     from torvyn.transport.application import Application
-    from torvyn.transport.request_body import Asked
+    from torvyn.transport.request_body import InferenceRequest
 
 logger = logging.getLogger("torvyn.transport")
 
 
-class Sessions:
+class SessionRegistry:
     """Of one application, in its loop."""
 
     def __init__(self, app: Application) -> None:
         self._app = app
         settings = app.settings
-        self._store = Store(Path(settings.session_store)) if settings.session_store else None
+        self._store = SessionStore(Path(settings.session_store)) if settings.session_store else None
         self._sessions: dict[str, Session] = {}
         self._expiring: dict[str, asyncio.TimerHandle] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -48,12 +48,12 @@ class Sessions:
             self._store.open()
 
     async def start(
-        self, wanted: Asked, request_id: str, caller: Caller, peer: str | None = None
+        self, request: InferenceRequest, request_id: str, caller: Caller, peer: str | None = None
     ) -> Session:
         """A session whose answer is being made. Refusals are raised."""
         app = self._app
-        name, service = app.service(wanted.flow)
-        generation = service.generate(wanted.what, **wanted.options)
+        name, service = app.service(request.flow)
+        generation = service.generate(request.input, **request.options)
         self._make_room(caller)
         limit_bytes = app.settings.session_bytes
         session = Session(generation.request_id, caller, name, secrets.token_hex(4), limit_bytes)
@@ -61,9 +61,9 @@ class Sessions:
         try:
             if self._store is not None:
                 self._clean_once()
-                await self._store.begin(to_stored(session, wanted))
+                await self._store.begin(to_stored(session, request))
                 session.store = self._store
-            await self._make(session, wanted, generation, request_id, peer)
+            await self._make(session, request, generation, request_id, peer)
         except BaseException:
             await self.forget(session)
             raise
@@ -106,16 +106,16 @@ class Sessions:
     async def _make(
         self,
         session: Session,
-        wanted: Asked,
+        request: InferenceRequest,
         generation: Generation,
         request_id: str,
         peer: str | None = None,
     ) -> None:
-        """Returns when it has a place among those that are made; a refusal is raised."""
+        """Returns when it has a place among those that are made; a rejection is raised."""
         app = self._app
         wire = SessionWire(request_id, session, peer)
         service = app.services[session.flow]
-        stream = Stream(wire, wanted, session.flow, service, generation, app.settings)
+        stream = Stream(wire, request, session.flow, service, generation, app.settings)
         admitted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         session.making = self._go(self._run(session, stream, admitted))
         try:
@@ -163,9 +163,9 @@ class Sessions:
         progress = session.refill(stored.frames, stored.gone, stored.is_over)
         if not stored.is_over:
             try:
-                wanted, generation = replayed(self._app.services, stored, progress)
-                await self._make(session, wanted, generation, id)
-            except Refusal:
+                request, generation = replayed(self._app.services, stored, progress)
+                await self._make(session, request, generation, id)
+            except Rejection:
                 # Not now; it lies in the store as it did.
                 self._leave(session)
                 raise
@@ -189,7 +189,7 @@ class Sessions:
         if (timer := self._expiring.pop(session.id, None)) is not None:
             timer.cancel()
         session.left.set()
-        session.ring.wake()
+        session.buffer.wake()
 
     def _idle(self, session: Session) -> None:
         """Its client is away: it is kept for a while."""
@@ -201,15 +201,15 @@ class Sessions:
             self._expiring[session.id] = loop.call_later(ttl_s, self._expire, session)
 
     def _expire(self, session: Session) -> None:
-        if session.reader is None:
+        if session.client is None:
             self._let_go(session)
 
     def _make_room(self, caller: Caller) -> None:
         """The oldest that has ended goes when there are too many, of the caller's tenant if it has
-        one; a refusal when none has."""
+        one; a rejection when none has."""
         if len(self._sessions) < self._app.settings.max_sessions:
             return
-        ended = [one for one in self._sessions.values() if one.is_over and one.reader is None]
+        ended = [one for one in self._sessions.values() if one.is_over and one.client is None]
         if not ended:
             raise busy()
         # Who keeps many makes room by its own.
@@ -251,8 +251,8 @@ class Sessions:
 
 def _end(session: Session, failure: Exception | None) -> None:
     """Whoever reads it hears an end, also where the answer could not say one."""
-    ring = session.ring
-    if ring.start is not None and not ring.is_over:
-        for frame in last_words(session, told(failure or RuntimeError("it was cancelled"))):
-            ring.add(frame)
-    ring.end()
+    buffer = session.buffer
+    if buffer.start is not None and not buffer.is_over:
+        for frame in last_words(session, client_error(failure or RuntimeError("it was cancelled"))):
+            buffer.add(frame)
+    buffer.end()

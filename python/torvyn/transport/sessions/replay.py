@@ -89,7 +89,7 @@ class Replayed:
         if call is not None:
             key, text = (delta.index, f"call {call.index}"), call.arguments
         else:
-            key, text = (delta.index, delta.kind), delta.delta_text
+            key, text = (delta.index, delta.kind), delta.text
         if key not in self._crcs:
             return delta
         new = self._skip(key, text)
@@ -100,7 +100,7 @@ class Replayed:
             return delta
         if not new and delta.finish_reason is None and delta.usage is None:
             return None
-        return replace(delta, delta_text=new, logprobs=None, token_ids=[])
+        return replace(delta, text=new, logprobs=None, token_ids=[])
 
     def _skip(self, key: Key, text: str) -> str:
         left = self._left[key]

@@ -8,43 +8,45 @@ from typing import TYPE_CHECKING, Any
 
 from torvyn.errors import TorvynError
 from torvyn.protocol.encoder import Encoder
-from torvyn.transport.refusal import is_retryable
-from torvyn.transport.request_body import Asked
+from torvyn.transport.rejection import is_retryable
+from torvyn.transport.request_body import InferenceRequest
 from torvyn.transport.sessions.replay import Progress, Replayed, generation_lost
 from torvyn.transport.sessions.session import Session
-from torvyn.transport.sessions.store_file import Stored
+from torvyn.transport.sessions.store_file import StoredSession
 
 if TYPE_CHECKING:
     from torvyn.engine.generation import Generation
     from torvyn.engine.service.service import Service
 
 
-def to_stored(session: Session, asked: Asked) -> Stored:
-    what = {"what": asked.what, "options": asked.options}
-    return Stored(
+def to_stored(session: Session, request: InferenceRequest) -> StoredSession:
+    body = {"what": request.input, "options": request.options}
+    return StoredSession(
         id=session.id,
         tenant=session.caller.tenant,
         caller=session.caller.name,
         flow=session.flow,
         epoch=session.epoch,
-        asked=json.dumps(what),
+        request=json.dumps(body),
     )
 
 
 def replayed(
-    services: Mapping[str, Service], stored: Stored, progress: Progress
-) -> tuple[Asked, Generation]:
+    services: Mapping[str, Service], stored: StoredSession, progress: Progress
+) -> tuple[InferenceRequest, Generation]:
     """The same asked again, from where it had come to; raises when that would not be the same."""
     service = services.get(stored.flow)
     if service is None:
         raise generation_lost(f"flow `{stored.flow}` is not served any more")
     if not service.engine.is_replayable:
         raise generation_lost("the server was restarted, and the engine cannot say it again")
-    held: dict[str, Any] = json.loads(stored.asked)
-    asked = Asked("torvyn", stored.flow, held["what"], held["options"], include_usage=True)
-    generation = service.generate(asked.what, **{**asked.options, "request_id": stored.id})
+    held: dict[str, Any] = json.loads(stored.request)
+    request = InferenceRequest(
+        "torvyn", stored.flow, held["what"], held["options"], include_usage=True
+    )
+    generation = service.generate(request.input, **{**request.options, "request_id": stored.id})
     again: Any = Replayed(generation, progress)
-    return asked, again
+    return request, again
 
 
 def last_words(session: Session, error: TorvynError) -> list[bytes]:
@@ -52,7 +54,7 @@ def last_words(session: Session, error: TorvynError) -> list[bytes]:
     encoder = Encoder(
         "torvyn", "json", id=session.id, flow=session.flow, created=0, epoch=session.epoch
     )
-    last = session.ring.next - 1
+    last = session.buffer.next - 1
     return [
         encoder.error(error.code, error.message, is_retryable(error), last + 1),
         encoder.end([(0, "error", None, None, None)], None, None, last + 2),

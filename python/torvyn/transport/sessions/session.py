@@ -1,8 +1,8 @@
-"""A session: an answer that outlives the connection on which it was asked for.
+"""A session: an answer that outlives the connection that requested it.
 
-It is made into a ring, in a task of its own; clients read from there. While its client is away the
-engine goes on until the ring is full of what was not read, and then waits. An answer that nobody
-came back for is ended.
+The answer runs in its own task and fills a frame buffer, which clients read. While no client is
+connected the engine continues until the buffer is full of unread frames, and then waits. A session
+that no client resumes is ended.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from torvyn.errors import TorvynError
 from torvyn.protocol.encoder import Dialect, Encoder
-from torvyn.transport.refusal import Refusal
-from torvyn.transport.sessions.frame_buffer import Ring
+from torvyn.transport.rejection import Rejection
+from torvyn.transport.sessions.frame_buffer import FrameBuffer
 from torvyn.transport.sessions.replay import Progress
 from torvyn.transport.settings import KiB
 from torvyn.transport.wire import Wire
 
 if TYPE_CHECKING:
     from torvyn.transport.access.caller import Caller
-    from torvyn.transport.sessions.store import Store
-    from torvyn.transport.sessions.subscriber import Client
+    from torvyn.transport.sessions.store import SessionStore
+    from torvyn.transport.sessions.subscriber import SessionClient
 
 ALL_READ: Final = "session.all-read"
 """The code of what a client is told who has all there will ever be."""
@@ -40,12 +40,12 @@ class Session:
         self.caller = caller
         self.flow = flow
         self.epoch = epoch
-        self.ring = Ring(limit_bytes, first)
-        self.store: Store | None = None
+        self.buffer = FrameBuffer(limit_bytes, first)
+        self.store: SessionStore | None = None
         """Where frames lie before anybody sees them; None: here alone."""
         self.making: asyncio.Task[None] | None = None
         self.on_idle: Callable[[Session], None] = _nothing
-        self.reader: Client | None = None
+        self.client: SessionClient | None = None
         """The client; observers are others."""
         self.left = asyncio.Event()
         """Nobody will come back."""
@@ -58,7 +58,7 @@ class Session:
 
     @property
     def is_over(self) -> bool:
-        return self.ring.is_over
+        return self.buffer.is_over
 
     # Frames come in
 
@@ -67,7 +67,7 @@ class Session:
         if self._is_suspended:
             return
         is_over = _is_end(frames[-1])
-        ring, seq = self.ring, self.ring.next
+        buffer, seq = self.buffer, self.buffer.next
         if self.store is not None:
             try:
                 await self.store.append(self.id, seq, list(frames), is_over)
@@ -75,26 +75,26 @@ class Session:
                 # What comes now, the reason why it ends, is not kept.
                 self.store = None
                 raise
-        first = ring.first
+        first = buffer.first
         for frame in frames:
-            if ring.start is not None:
+            if buffer.start is not None:
                 self._unread_bytes += len(frame)
-            ring.add(frame, self._forget)
+            buffer.add(frame, self._forget)
         if is_over:
-            ring.end()
-            if self.reader is None:
+            buffer.end()
+            if self.client is None:
                 self.on_idle(self)
-        elif self.store is not None and ring.first != first:
-            await self.store.forget_before(self.id, ring.first, self._gone.to_json())
+        elif self.store is not None and buffer.first != first:
+            await self.store.forget_before(self.id, buffer.first, self._gone.to_json())
         while not self._has_room():
-            await ring.changed()
+            await buffer.changed()
 
     def _has_room(self) -> bool:
         if self.is_over or self.left.is_set() or self._is_suspended:
             return True
         # The other half is for what was sent and may have been lost on its way.
         limit = self._limit_bytes // 2
-        limit = min(AHEAD_BYTES, limit) if self.reader else limit
+        limit = min(AHEAD_BYTES, limit) if self.client else limit
         return self._unread_bytes < max(1, limit)
 
     def _forget(self, seq: int, frame: bytes) -> None:
@@ -108,9 +108,9 @@ class Session:
         self._is_suspended = True
         if self.making is not None:
             self.making.cancel()
-        self.ring.wake()
-        if self.reader is not None:
-            self.reader.wake()
+        self.buffer.wake()
+        if self.client is not None:
+            self.client.wake()
 
     @property
     def is_suspended(self) -> bool:
@@ -123,42 +123,42 @@ class Session:
         was_full = not self._has_room()
         self._unread, self._unread_bytes = place, self._unread_bytes - size
         if was_full:
-            self.ring.wake()
+            self.buffer.wake()
 
-    def attach(self, reader: Client, place: int) -> None:
+    def attach(self, reader: SessionClient, place: int) -> None:
         """It has the word from now on; who had it before is told."""
-        old, self.reader = self.reader, reader
+        old, self.client = self.client, reader
         if old is not None:
             old.take_over()
-        self._unread, self._unread_bytes = place, self.ring.bytes_from(place)
-        self.ring.wake()
+        self._unread, self._unread_bytes = place, self.buffer.bytes_from(place)
+        self.buffer.wake()
 
-    def detach(self, reader: Client) -> None:
-        if self.reader is reader:
-            self.reader = None
-            self.ring.wake()
+    def detach(self, reader: SessionClient) -> None:
+        if self.client is reader:
+            self.client = None
+            self.buffer.wake()
             self.on_idle(self)
 
     def place(self, after: str | None) -> int:
         """The number of the first frame that a client needs, who has all up to `after`."""
         seq = 0 if after is None else self._number(after)
-        first, next = self.ring.first, self.ring.next
+        first, next = self.buffer.first, self.buffer.next
         if self.is_over and after is not None and seq == next - 1:
             message = f"the answer ended with {after}: nothing comes after it"
-            raise Refusal(410, ALL_READ, message)
+            raise Rejection(410, ALL_READ, message)
         if seq + 1 < first or seq >= max(1, next):
             message = f"frame {seq + 1} is not there; the answer has {first} to {next - 1}"
-            raise Refusal(410, "session.frames-gone", message, hint="ask again")
+            raise Rejection(410, "session.frames-gone", message, hint="ask again")
         return seq + 1
 
     def _number(self, event_id: str) -> int:
         epoch, dash, number = event_id.rpartition("-")
         if dash and epoch != self.epoch:
             message = "that event id is of another answer"
-            raise Refusal(410, "session.epoch-old", message, hint="ask without it, or anew")
+            raise Rejection(410, "session.epoch-old", message, hint="ask without it, or anew")
         if not (number.isascii() and number.isdecimal()) or len(number) > 18:
             message = f"{event_id[:64]!r} is no event id"
-            raise Refusal(400, "session.bad-id", message, hint="such as `5f3a90c1-12`")
+            raise Rejection(400, "session.bad-id", message, hint="such as `5f3a90c1-12`")
         return int(number)
 
     # What is kept of it
@@ -168,11 +168,11 @@ class Session:
         self._gone = Progress.parse(gone)
         progress = Progress(self._gone.said)
         for place, frame in enumerate(frames):
-            self.ring.add(frame)
+            self.buffer.add(frame)
             if place:
                 progress.add_frame(frame)
         if is_over:
-            self.ring.end()
+            self.buffer.end()
         return progress
 
 
@@ -185,12 +185,12 @@ class SessionWire(Wire):
     def __init__(self, request_id: str, session: Session, peer: str | None = None) -> None:
         super().__init__(request_id, session.caller, self._add, "/v1/streams", peer)
         self._session = session
-        self._is_resumed = session.ring.start is not None
+        self._is_resumed = session.buffer.start is not None
 
     def encoder(self, dialect: Dialect, **identity: Any) -> Encoder:
         encoder = Encoder("torvyn", "json", **{**identity, "epoch": self._session.epoch})
         if self._is_resumed:
-            encoder.meta("{}", self._session.ring.next - 1)  # it goes on counting from there
+            encoder.meta("{}", self._session.buffer.next - 1)  # it goes on counting from there
         return encoder
 
     def pack(self, frames: Sequence[bytes], is_last: bool = False) -> Any:

@@ -20,11 +20,11 @@ from queue import SimpleQueue
 from typing import Any
 
 from torvyn.errors import Unavailable
-from torvyn.transport.sessions.store_file import File, Stored
+from torvyn.transport.sessions.store_file import StoredSession, StoreFile
 
 logger = logging.getLogger("torvyn.transport")
 
-Work = Callable[[File], Any]
+Work = Callable[[StoreFile], Any]
 
 
 @dataclass(slots=True)
@@ -34,13 +34,13 @@ class Rows:
     frames: list[tuple[str, int, bytes, int]]
     over: list[str]
 
-    def __call__(self, file: File) -> None:
+    def __call__(self, file: StoreFile) -> None:
         file.add(self.frames)
         for id in self.over:
             file.db.execute("UPDATE sessions SET is_over = 1 WHERE id = ?", (id,))
 
 
-class Store:
+class SessionStore:
     """Opened with its first use. Its methods are coroutines of one loop."""
 
     def __init__(self, path: Path) -> None:
@@ -49,7 +49,7 @@ class Store:
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
-    async def begin(self, stored: Stored) -> None:
+    async def begin(self, stored: StoredSession) -> None:
         await self._do(lambda file: file.begin(stored))
 
     async def append(self, id: str, seq: int, frames: list[bytes], is_over: bool) -> None:
@@ -61,8 +61,8 @@ class Store:
         """Frames before that one are no longer needed, but for the start."""
         await self._do(lambda file: file.forget_before(id, seq, gone))
 
-    async def load(self, id: str) -> Stored | None:
-        found: Stored | None = await self._do(lambda file: file.load(id))
+    async def load(self, id: str) -> StoredSession | None:
+        found: StoredSession | None = await self._do(lambda file: file.load(id))
         return found
 
     async def drop(self, *ids: str) -> None:
@@ -82,7 +82,7 @@ class Store:
     def open(self) -> None:
         """Now, and not with the first use: raises when it cannot be opened."""
         if self._thread is None:
-            file = File.open(self.path)
+            file = StoreFile.open(self.path)
             self._thread = threading.Thread(
                 target=self._write, args=(file,), name="torvyn-sessions", daemon=True
             )
@@ -95,7 +95,7 @@ class Store:
         self._works.put((work, done))
         return await done
 
-    def _write(self, file: File) -> None:
+    def _write(self, file: StoreFile) -> None:
         works, is_open = self._works, True
         while is_open:
             group = [works.get()]
@@ -105,7 +105,7 @@ class Store:
             self._commit(file, [one for one in group if one is not None])
         file.db.close()
 
-    def _commit(self, file: File, group: list[tuple[Work, asyncio.Future[Any]]]) -> None:
+    def _commit(self, file: StoreFile, group: list[tuple[Work, asyncio.Future[Any]]]) -> None:
         answers: list[tuple[asyncio.Future[Any], Any]] = []
         try:
             with file.db:
@@ -120,7 +120,7 @@ class Store:
 
 
 def _done(
-    file: File, group: list[tuple[Work, asyncio.Future[Any]]]
+    file: StoreFile, group: list[tuple[Work, asyncio.Future[Any]]]
 ) -> list[tuple[asyncio.Future[Any], Any]]:
     """Does all of it, in its order; neighbouring rows at once."""
     answers: list[tuple[asyncio.Future[Any], Any]] = []

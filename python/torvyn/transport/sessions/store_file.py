@@ -39,7 +39,7 @@ _MOST_ROWS: Final = 2000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stored:
+class StoredSession:
     """A session as it lies in the file."""
 
     id: str
@@ -47,7 +47,7 @@ class Stored:
     caller: str
     flow: str
     epoch: str
-    asked: str
+    request: str
     first: int = 1
     """The number of its oldest frame; the start has number 0 and is always there."""
     gone: str = "{}"
@@ -56,7 +56,11 @@ class Stored:
     frames: tuple[bytes, ...] = ()
 
 
-class File:
+_FIELDS: Final = ("id", "tenant", "caller", "flow", "epoch", "request", "first", "gone", "is_over")
+"""In the order of the columns that `load` selects."""
+
+
+class StoreFile:
     """Used by one thread at a time, within transactions that others begin and end."""
 
     def __init__(self, db: sqlite3.Connection) -> None:
@@ -74,8 +78,8 @@ class File:
     def open(cls, path: Path) -> Self:
         return cls(connect(path))
 
-    def begin(self, stored: Stored) -> None:
-        row = (stored.id, stored.tenant, stored.caller, stored.flow, stored.epoch, stored.asked)
+    def begin(self, stored: StoredSession) -> None:
+        row = (stored.id, stored.tenant, stored.caller, stored.flow, stored.epoch, stored.request)
         names = "id, tenant, caller, flow, epoch, asked"
         self.db.execute(f"INSERT INTO sessions ({names}) VALUES (?, ?, ?, ?, ?, ?)", row)
 
@@ -111,17 +115,17 @@ class File:
     def ids(self) -> list[str]:
         return [row[0] for row in self.db.execute("SELECT id FROM sessions")]
 
-    def load(self, id: str) -> Stored | None:
+    def load(self, id: str) -> StoredSession | None:
         names = "id, tenant, caller, flow, epoch, asked, first, gone, is_over"
         row = self.db.execute(f"SELECT {names} FROM sessions WHERE id = ?", (id,)).fetchone()
         if row is None:
             return None
-        held = dict(zip(names.split(", "), row, strict=True))
-        frames, is_damaged = self._frames(id, held["first"])
+        fields = dict(zip(_FIELDS, row, strict=True))
+        frames, is_damaged = self._frames(id, fields["first"])
         if not frames:
             return None
-        is_over = bool(held["is_over"]) and not is_damaged
-        return Stored(**{**held, "is_over": is_over, "frames": tuple(frames)})
+        is_over = bool(fields["is_over"]) and not is_damaged
+        return StoredSession(**{**fields, "is_over": is_over, "frames": tuple(frames)})
 
     def _frames(self, id: str, first: int) -> tuple[list[bytes], bool]:
         frames: list[bytes] = []

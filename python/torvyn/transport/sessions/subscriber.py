@@ -1,4 +1,4 @@
-"""A reader: one connection on which the frames of a ring are told, from some place on.
+"""A reader: one connection on which the frames of a buffer are told, from some place on.
 
 The client of a session is one, and there is one at a time: a newer takes over. Observers are
 others; they own nothing, hold nobody up, and when they are too slow they are told what they missed.
@@ -11,20 +11,22 @@ from typing import TYPE_CHECKING
 
 from torvyn.protocol.encoder import Encoder
 from torvyn.transport.frame_sender import Outlet
-from torvyn.transport.refusal import shutting_down
-from torvyn.transport.sessions.frame_buffer import Ring
+from torvyn.transport.rejection import shutting_down
+from torvyn.transport.sessions.frame_buffer import FrameBuffer
 
 if TYPE_CHECKING:
     from torvyn.transport.sessions.session import Session
-    from torvyn.transport.settings import Settings
+    from torvyn.transport.settings import ServerSettings
     from torvyn.transport.wire import Wire
 
 
-class Reader:
+class Subscriber:
     """`run` once."""
 
-    def __init__(self, ring: Ring, epoch: str, wire: Wire, settings: Settings, place: int) -> None:
-        self._ring = ring
+    def __init__(
+        self, buffer: FrameBuffer, epoch: str, wire: Wire, settings: ServerSettings, place: int
+    ) -> None:
+        self._buffer = buffer
         self._epoch = epoch
         self.wire = wire
         self._settings = settings
@@ -54,7 +56,7 @@ class Reader:
 
     def wake(self) -> None:
         """Something about it has changed."""
-        self._ring.wake()
+        self._buffer.wake()
 
     def leave(self) -> None:
         self._outlet.is_left = True
@@ -66,30 +68,30 @@ class Reader:
         self.wake()
 
     async def _tell_start(self) -> None:
-        ring = self._ring
-        while ring.start is None and not ring.is_over and not self._outlet.is_left:
-            await ring.changed()
-        if ring.start is not None:
-            await self._outlet.deliver(self._spelled(ring.start, 0))
+        buffer = self._buffer
+        while buffer.start is None and not buffer.is_over and not self._outlet.is_left:
+            await buffer.changed()
+        if buffer.start is not None:
+            await self._outlet.deliver(self._spelled(buffer.start, 0))
 
     async def _tell(self) -> None:
-        ring, outlet = self._ring, self._outlet
+        buffer, outlet = self._buffer, self._outlet
         while not outlet.is_left and self._ended is None:
-            if self._place < ring.first:
+            if self._place < buffer.first:
                 await self._skip()
-            frames = ring.take(self._place, self._settings.chunk_bytes)
+            frames = buffer.take(self._place, self._settings.chunk_bytes)
             if frames:
                 spelled = [self._spelled(f, self._place + i) for i, f in enumerate(frames)]
                 self._place += len(frames)
-                is_last = ring.is_over and self._place == ring.next
+                is_last = buffer.is_over and self._place == buffer.next
                 await outlet.deliver(*spelled, is_last=is_last)
                 self._told(sum(map(len, frames)))
                 if is_last:
                     return
-            elif ring.is_over:
+            elif buffer.is_over:
                 return
             else:
-                await ring.changed()
+                await buffer.changed()
         if self._ended is not None:
             await self._say_ended(*self._ended)
 
@@ -101,7 +103,7 @@ class Reader:
         await self._outlet.deliver(*(self.wire.spell(f, "") for f in (error, end)), is_last=True)
 
     async def _skip(self) -> None:
-        missed, self._place = self._ring.first - self._place, self._ring.first
+        missed, self._place = self._buffer.first - self._place, self._buffer.first
         meta = self._said.meta(f'{{"skipped":{missed}}}', self._place - 1)
         await self._outlet.deliver(self.wire.spell(meta, ""))
 
@@ -116,11 +118,11 @@ class Reader:
         self.leave()
 
 
-class Client(Reader):
+class SessionClient(Subscriber):
     """The one whose session it is."""
 
-    def __init__(self, session: Session, wire: Wire, settings: Settings, place: int) -> None:
-        super().__init__(session.ring, session.epoch, wire, settings, place)
+    def __init__(self, session: Session, wire: Wire, settings: ServerSettings, place: int) -> None:
+        super().__init__(session.buffer, session.epoch, wire, settings, place)
         self._session = session
         wire.bind(session.id)
 
@@ -143,5 +145,5 @@ class Client(Reader):
 
     def _told(self, size: int) -> None:
         # Who was taken over does not count any more.
-        if self._session.reader is self:
+        if self._session.client is self:
             self._session.seen(self._place, size)

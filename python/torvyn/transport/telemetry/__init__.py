@@ -1,1 +1,8 @@
-"""What a server reports about itself: metrics, request log, running calls, traces."""
+"""What a server reports about itself.
+
+metrics      counters and gauges, in Prometheus' format
+histogram    distributions of durations and sizes
+instances    the answers that run now and that ended recently
+request_log  one line per request
+tracing      one span per answer
+"""

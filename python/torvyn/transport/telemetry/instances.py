@@ -81,7 +81,7 @@ class Instances:
             "request_id": call.wire.request_id,
             "flow": call.flow,
             "model": str(engine.describe().get("model") or engine.name),
-            "dialect": call.asked.dialect,
+            "dialect": call.request.dialect,
             "state": state,
             "started": rfc3339(call.created_s),
             "elapsed_s": round(timing.get("duration_s", time.time() - call.created_s), 6),

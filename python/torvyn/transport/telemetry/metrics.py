@@ -51,7 +51,7 @@ SINGLES: Final = {
 }
 
 
-class FlowMeter:
+class FlowMetrics:
     """The counters of one flow."""
 
     def __init__(self) -> None:
@@ -83,10 +83,10 @@ class FlowMeter:
         }
 
 
-class Meter:
+class Metrics:
     def __init__(self, flows: Mapping[str, Any]) -> None:
         self.requests: Counter[tuple[str, str, int]] = Counter()
-        self.flows = {name: FlowMeter() for name in flows}
+        self.flows = {name: FlowMetrics() for name in flows}
 
     def prometheus(self, singles: Mapping[str, int]) -> str:
         """`singles` are the values of `SINGLES`."""

@@ -17,7 +17,7 @@ def tell(tracer: Tracer, call: Call, provider: str) -> None:
         ],
         # The id of a stream is left out: whoever knows it can stop the stream.
         "torvyn.request_id": call.wire.request_id,
-        "torvyn.dialect": call.asked.dialect,
+        "torvyn.dialect": call.request.dialect,
         "torvyn.tenant": call.wire.caller.tenant,
     }
     if (side := call.generation.filtered_side) is not None:

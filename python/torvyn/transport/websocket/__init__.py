@@ -1,1 +1,4 @@
-"""WebSocket: many streams over one connection at `/v1/ws`."""
+"""WebSocket: many streams over one connection at `/v1/ws`.
+
+endpoint  the endpoint
+"""

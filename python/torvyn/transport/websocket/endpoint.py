@@ -16,10 +16,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from torvyn.protocol.encoder import Dialect, Encoder, to_json
-from torvyn.transport.http.exchange import Exchange, Message, Receive, Scope, Send, parsed
+from torvyn.transport.http.exchange import HttpExchange, Message, Receive, Scope, Send, parsed
 from torvyn.transport.multiplex.channel import Channel
-from torvyn.transport.multiplex.conversation import Conversation
-from torvyn.transport.refusal import Refusal, own_body, shutting_down, status_of
+from torvyn.transport.multiplex.multiplexer import Multiplexer
+from torvyn.transport.rejection import Rejection, shutting_down, status_of, torvyn_error_body
 from torvyn.transport.telemetry.request_log import log_request
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class SocketChannel(Channel):
 
     __slots__ = ("_exchange", "_protocol", "_waiting")
 
-    def __init__(self, exchange: Exchange, protocol: str | None) -> None:
+    def __init__(self, exchange: HttpExchange, protocol: str | None) -> None:
         super().__init__(exchange.id, exchange.caller, self._go_out, PATH, exchange.peer)
         self._exchange = exchange
         self._protocol = protocol
@@ -99,7 +99,7 @@ class SocketChannel(Channel):
 async def converse(app: Application, scope: Scope, receive: Receive, send: Send) -> None:
     """One socket, from its handshake to its end."""
     began_s = time.perf_counter()
-    exchange = Exchange({**scope, "method": "GET"}, receive, send)
+    exchange = HttpExchange({**scope, "method": "GET"}, receive, send)
     await receive()
     try:
         await _enter(app, exchange)
@@ -120,9 +120,9 @@ async def converse(app: Application, scope: Scope, receive: Receive, send: Send)
     )
 
 
-async def upgrade(app: Application, exchange: Exchange) -> None:
+async def upgrade(app: Application, exchange: HttpExchange) -> None:
     """Who asks for the path without asking for a socket."""
-    raise Refusal(
+    raise Rejection(
         426,
         "transport.upgrade-needed",
         f"`{PATH}` is a WebSocket",
@@ -131,20 +131,20 @@ async def upgrade(app: Application, exchange: Exchange) -> None:
     )
 
 
-async def _enter(app: Application, exchange: Exchange) -> None:
+async def _enter(app: Application, exchange: HttpExchange) -> None:
     """Who may not come in is refused."""
     app.gate.check(exchange.headers)
     where = {"request_id": exchange.id, "peer": exchange.peer}
     exchange.caller = app.identify(exchange.headers, **where)
     if exchange.path != PATH:
         message = f"there is no WebSocket {exchange.path[:100]!r}"
-        raise Refusal(404, "transport.route-unknown", message, hint=f"it is `{PATH}`")
+        raise Rejection(404, "transport.route-unknown", message, hint=f"it is `{PATH}`")
     if app.is_draining:
         raise shutting_down()
     app.held.check(exchange.caller, app.settings.max_streams)
 
 
-async def _deny(app: Application, scope: Scope, exchange: Exchange, raised: Exception) -> None:
+async def _deny(app: Application, scope: Scope, exchange: HttpExchange, raised: Exception) -> None:
     """A status and the reason where the server below can say it; a closed socket elsewhere."""
     error, words = app.explained(raised, exchange.id)
     exchange.status = status_of(error)
@@ -157,13 +157,13 @@ async def _deny(app: Application, scope: Scope, exchange: Exchange, raised: Exce
         return send({**message, "type": f"websocket.{message['type']}"})
 
     exchange.send = denied
-    headers = error.headers if isinstance(error, Refusal) else {}
-    await exchange.answer(own_body(error, words), exchange.status, headers=headers)
+    headers = error.headers if isinstance(error, Rejection) else {}
+    await exchange.answer(torvyn_error_body(error, words), exchange.status, headers=headers)
 
 
-async def _held(app: Application, exchange: Exchange, protocols: Sequence[str]) -> None:
+async def _held(app: Application, exchange: HttpExchange, protocols: Sequence[str]) -> None:
     channel = SocketChannel(exchange, PROTOCOL if PROTOCOL in protocols else None)
-    conversation = Conversation(app, channel, exchange.headers.get("traceparent"))
+    conversation = Multiplexer(app, channel, exchange.headers.get("traceparent"))
     reading = _Reading(conversation, exchange.receive, app.settings.max_body_bytes)
 
     async def close() -> None:
@@ -181,7 +181,7 @@ async def _held(app: Application, exchange: Exchange, protocols: Sequence[str]) 
 class _Reading:
     """What the client says, message by message."""
 
-    def __init__(self, conversation: Conversation, receive: Receive, limit: int) -> None:
+    def __init__(self, conversation: Multiplexer, receive: Receive, limit: int) -> None:
         self.code: int | None = None
         """With what to close the socket; None: nobody is there."""
         self._conversation = conversation
@@ -211,10 +211,10 @@ class _Reading:
         try:
             if text is None:
                 words = "a message is text, not binary data"
-                raise Refusal(400, "transport.message-invalid", words)
+                raise Rejection(400, "transport.message-invalid", words)
             said = parsed(text.encode(), "message")
-        except Refusal as refusal:
-            await conversation.refuse(refusal)
+        except Rejection as rejection:
+            await conversation.refuse(rejection)
         else:
             await conversation.take(said)
 

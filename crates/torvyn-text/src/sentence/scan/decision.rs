@@ -1,9 +1,9 @@
 //! What a stop says once the character after it is known.
 
-use super::super::held::Held;
 use super::super::kind::Kind;
 use super::super::lists::is_item_number;
 use super::super::marks::{is_armenian, is_cjk, is_comma, is_cyrillic, is_greek, is_hiragana, is_opener};
+use super::super::pending_text::PendingText;
 use super::super::stop::Stop;
 use super::super::words::{Word, is_name_with_bang};
 use super::Scan;
@@ -17,12 +17,12 @@ impl Scan {
         if stop.is_script() && self.quotes.is_open() {
             return Kind::Flow;
         }
-        let core = core(&self.held, stop);
+        let core = core(&self.pending, stop);
         if self.line_head && stop.may_number_an_item() && is_item_number(core) {
             self.note_item();
             return Kind::ListNumber;
         }
-        let is_alone = before(&self.held, stop).ends_with(char::is_whitespace);
+        let is_alone = before(&self.pending, stop).ends_with(char::is_whitespace);
         match stop.kind(is_alone) {
             Some(Kind::Bang) if is_name_with_bang(core) => Kind::Name,
             Some(kind) => kind,
@@ -31,16 +31,16 @@ impl Scan {
     }
 
     fn kind_of_word(&mut self, stop: Stop) -> Kind {
-        let core = core(&self.held, stop);
+        let core = core(&self.pending, stop);
         if core.ends_with(is_armenian) {
             // The dot of Armenian is a colon, but many write it as a full stop.
             return Kind::Soft;
         }
-        let word = Word { core, previous: self.held.previous_word() };
+        let word = Word { core, previous: self.pending.previous_word() };
         if !word.may_be_special() {
             return Kind::Plain;
         }
-        self.languages = self.evidence.languages(before(&self.held, stop));
+        self.languages = self.evidence.languages(before(&self.pending, stop));
         word.kind(self.languages)
     }
 
@@ -52,10 +52,10 @@ impl Scan {
             return !self.quotes.is_open() && !goes_on;
         }
         if is_cjk(c) {
-            let after_number = before(&self.held, stop).ends_with(char::is_numeric);
+            let after_number = before(&self.pending, stop).ends_with(char::is_numeric);
             return !after_number && matches!(self.kind_of(stop), Kind::Plain | Kind::Bang);
         }
-        let core = core(&self.held, stop);
+        let core = core(&self.pending, stop);
         stop.is_single_dot()
             && c.is_uppercase()
             && core.chars().count() >= LEAST_LETTERS
@@ -65,7 +65,7 @@ impl Scan {
 
     /// `;` asks in Greek, `:` ends a sentence in Armenian.
     pub(super) fn is_stop_in_script(&self, c: char, core_end: usize) -> bool {
-        let letter = || self.held.text().get(..core_end).and_then(|text| text.chars().next_back());
+        let letter = || self.pending.text().get(..core_end).and_then(|text| text.chars().next_back());
         match c {
             ':' => letter().is_some_and(is_armenian),
             ';' => letter().is_some_and(is_greek),
@@ -75,16 +75,16 @@ impl Scan {
 
     /// `[...]` stands for words left out.
     pub(super) fn is_omission(&self, stop: Stop) -> bool {
-        stop.is_dots() && before(&self.held, stop).ends_with('[')
+        stop.is_dots() && before(&self.pending, stop).ends_with('[')
     }
 }
 
-fn before(held: &Held, stop: Stop) -> &str {
-    held.text().get(..stop.core_end()).unwrap_or("")
+fn before(pending: &PendingText, stop: Stop) -> &str {
+    pending.text().get(..stop.core_end()).unwrap_or("")
 }
 
-fn core(held: &Held, stop: Stop) -> &str {
-    let word = held.word_up_to(stop.core_end());
+fn core(pending: &PendingText, stop: Stop) -> &str {
+    let word = pending.word_up_to(stop.core_end());
     // No rule speaks of longer words, and looking at them again and again would not be flat.
     if word.len() > LONGEST_WORD {
         return "";

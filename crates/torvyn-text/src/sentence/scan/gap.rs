@@ -1,10 +1,10 @@
 //! White space after a word, and the beginning of the next one: where most boundaries are decided.
 
 use super::super::headings::is_heading;
-use super::super::held::Cut;
 use super::super::kind::{Kind, Peek};
 use super::super::lists::{may_begin_mark, write_next};
 use super::super::marks::is_closer;
+use super::super::pending_text::Cut;
 use super::super::stop::Stop;
 use super::{Phase, Scan};
 
@@ -12,7 +12,7 @@ const LONGEST_MARK: usize = 16;
 
 impl Scan {
     pub(super) fn space(&mut self, c: char, kind: Kind, stop: Option<Stop>, newlines: u8) {
-        if self.held.word_has_word() {
+        if self.pending.word_has_word() {
             self.line_head = false;
         }
         let more = match c {
@@ -38,11 +38,11 @@ impl Scan {
         }
         if newlines == 0 && kind == Kind::Flow && stop.is_none() && self.next_item.is_empty() {
             // Between two words of a line, as after most words.
-            self.held.begin_word();
+            self.pending.begin_word();
             return self.body(c, out);
         }
         if newlines == 0 && kind != Kind::Flow && self.quotes.closes_apart(c) {
-            self.phase = Phase::Stop(Stop::spaced_quote(self.held.len()));
+            self.phase = Phase::Stop(Stop::spaced_quote(self.pending.len()));
             return self.push(c);
         }
         self.begin_word(c, kind, newlines, stop, out);
@@ -56,8 +56,8 @@ impl Scan {
         stop: Option<Stop>,
         out: &mut impl FnMut(&str),
     ) {
-        let cut = self.held.here();
-        self.held.begin_word();
+        let cut = self.pending.here();
+        self.pending.begin_word();
         let ends_heading = newlines == 1 && kind == Kind::Flow && self.ends_heading(c);
         self.begin_line(newlines);
         if newlines >= 2 || ends_heading {
@@ -84,7 +84,7 @@ impl Scan {
         stop: Option<Stop>,
         out: &mut impl FnMut(&str),
     ) {
-        let word = &self.held.text()[cut.bytes..];
+        let word = &self.pending.text()[cut.bytes..];
         let decision = match stop {
             Some(stop) if word == "." && (c.is_whitespace() || is_closer(c)) => {
                 return self.stop(c, stop.extend_spaced(), out);
@@ -110,10 +110,10 @@ impl Scan {
 
     /// Goes on with `c` after a look-ahead, as if what it has read were read now.
     fn resume(&mut self, c: char, out: &mut impl FnMut(&str)) {
-        let text = self.held.text();
+        let text = self.pending.text();
         let end = text.len();
         if text.ends_with(char::is_whitespace) {
-            self.held.begin_word();
+            self.pending.begin_word();
         } else if text.ends_with('.') {
             // The number of a list item was looked at with its dot.
             return self.stop(c, Stop::new('.', end - 1), out);
@@ -127,20 +127,20 @@ impl Scan {
 
     fn begin_line(&mut self, newlines: u8) {
         if newlines > 0 {
-            self.line_start = Some(self.held.len());
+            self.line_start = Some(self.pending.len());
             self.next_item.clear();
         }
     }
 
     fn ends_heading(&self, next: char) -> bool {
         let Some(start) = self.line_start else { return false };
-        let line = self.held.text().get(start..).unwrap_or("").trim_end();
+        let line = self.pending.text().get(start..).unwrap_or("").trim_end();
         is_heading(line, start == 0, next)
     }
 
     /// Remembers what comes after the mark of a list item, if the current word is one.
     pub(super) fn note_item(&mut self) {
-        let word = self.held.word_up_to(self.held.len());
+        let word = self.pending.word_up_to(self.pending.len());
         if self.next_item.is_empty() && word.len() <= LONGEST_MARK {
             let mut next = std::mem::take(&mut self.next_item);
             write_next(word, &mut next);
@@ -154,7 +154,7 @@ impl Scan {
             return false;
         }
         let is_ordinal = self.next_item.ends_with('.') && c.is_ascii_digit();
-        !(is_ordinal && self.evidence.languages(self.held.text()).have_ordinals())
+        !(is_ordinal && self.evidence.languages(self.pending.text()).have_ordinals())
     }
 
     fn is_next_item(&self, c: char, word: &str) -> Option<bool> {

@@ -1,0 +1,234 @@
+//! What a component's answer means, by its role. Used for inline calls and for results of offloaded stages alike.
+
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::types::{PyList, PyString, PyTuple};
+use torvyn_reactor::Role;
+use torvyn_stream::{ErrorKind, Outbox, Pull, StageError, Step};
+
+use crate::element::convert::{component_error, emission, end_of, type_name, wrong_result};
+use crate::symbols::Symbols;
+
+/// What an answer of a processor or aggregator came to.
+pub enum Answer<'py> {
+    Step(Step),
+    /// An iterator whose items are still to be fetched.
+    Iterator(Bound<'py, PyAny>),
+}
+
+#[inline]
+pub fn filter_step(
+    py: Python<'_>,
+    symbols: &Symbols,
+    value: &Bound<'_, PyAny>,
+    out: &mut Outbox,
+) -> Result<Step, StageError> {
+    let pointer = value.as_ptr();
+    // SAFETY: the two singletons are compared, not used.
+    unsafe {
+        if pointer == ffi::Py_True() {
+            return Ok(Step::Forward);
+        }
+        if pointer == ffi::Py_False() {
+            return Ok(Step::Drop);
+        }
+    }
+    if pointer == symbols.verdict_pass.as_ptr() {
+        return Ok(Step::Forward);
+    }
+    if pointer == symbols.verdict_drop.as_ptr() {
+        return Ok(Step::Drop);
+    }
+    if pointer == symbols.verdict_hold.as_ptr() {
+        return Ok(Step::Hold);
+    }
+    if !value.is_instance(symbols.verdict_type.bind(py)).unwrap_or(false) {
+        return Err(wrong_result(Role::Filter, value));
+    }
+    verdict(py, symbols, value, out).map_err(|error| component_error(py, error))?
+}
+
+fn verdict(
+    py: Python<'_>,
+    symbols: &Symbols,
+    value: &Bound<'_, PyAny>,
+    out: &mut Outbox,
+) -> PyResult<Result<Step, StageError>> {
+    let kind: String = value.getattr("kind")?.extract()?;
+    Ok(match kind.as_str() {
+        "pass" => Ok(Step::Forward),
+        "drop" => Ok(Step::Drop),
+        "hold" => Ok(Step::Hold),
+        "block" => {
+            let reason = value.getattr("reason")?.extract::<Option<String>>()?.unwrap_or_default();
+            emit_list(py, symbols, &value.getattr("text")?, out).map(|_| Step::Block(reason))
+        }
+        _ => {
+            let text = value.getattr("text")?;
+            match emit_list(py, symbols, &text, out) {
+                Ok(false) => {}
+                Ok(true) if out.made.is_empty() => return Ok(Ok(Step::Drop)),
+                Ok(true) => return Ok(Ok(Step::Done)),
+                Err(error) => return Ok(Err(error)),
+            }
+            match emission(py, symbols, &text) {
+                Ok(Some(made)) => Ok(Step::Replace(made)),
+                Ok(None) => Err(wrong_result(Role::Filter, &text)),
+                Err(error) => Err(error),
+            }
+        }
+    })
+}
+
+/// Emits the items of a list. False: it is none.
+fn emit_list(
+    py: Python<'_>,
+    symbols: &Symbols,
+    value: &Bound<'_, PyAny>,
+    out: &mut Outbox,
+) -> Result<bool, StageError> {
+    let Ok(list) = value.cast::<PyList>() else { return Ok(false) };
+    list.iter().try_for_each(|item| emit_item(py, symbols, Role::Filter, &item, out))?;
+    Ok(true)
+}
+
+/// None, one, a list, or an iterator that is handed back.
+#[inline]
+pub fn made_step<'py>(
+    py: Python<'py>,
+    symbols: &Symbols,
+    role: Role,
+    value: Bound<'py, PyAny>,
+    out: &mut Outbox,
+) -> Result<Answer<'py>, StageError> {
+    if value.is_none() {
+        return Ok(Answer::Step(Step::Done));
+    }
+    if let Some(made) = emission(py, symbols, &value)? {
+        out.emit(made);
+        return Ok(Answer::Step(Step::Done));
+    }
+    if let Ok(list) = value.cast::<PyList>() {
+        for item in list {
+            emit_item(py, symbols, role, &item, out)?;
+        }
+        return Ok(Answer::Step(Step::Done));
+    }
+    if let Ok(tuple) = value.cast::<PyTuple>() {
+        for item in tuple {
+            emit_item(py, symbols, role, &item, out)?;
+        }
+        return Ok(Answer::Step(Step::Done));
+    }
+    // SAFETY: a live object; the check reads its type.
+    if unsafe { ffi::PyIter_Check(value.as_ptr()) } != 0 {
+        return Ok(Answer::Iterator(value));
+    }
+    Err(wrong_result(role, &value))
+}
+
+/// One item of several; None is nothing, in a list as in a generator.
+pub fn emit_item(
+    py: Python<'_>,
+    symbols: &Symbols,
+    role: Role,
+    item: &Bound<'_, PyAny>,
+    out: &mut Outbox,
+) -> Result<(), StageError> {
+    match emission(py, symbols, item)? {
+        Some(made) => {
+            out.emit(made);
+            Ok(())
+        }
+        None if item.is_none() => Ok(()),
+        None => Err(wrong_result(role, item)),
+    }
+}
+
+#[inline]
+pub fn sink_step(symbols: &Symbols, value: &Bound<'_, PyAny>) -> Result<Step, StageError> {
+    if value.is_none() || value.as_ptr() == symbols.ready.as_ptr() {
+        return Ok(Step::Done);
+    }
+    if value.as_ptr() == symbols.pause.as_ptr() {
+        return Ok(Step::Pause);
+    }
+    Err(wrong_result(Role::Sink, value))
+}
+
+/// The names a router may answer with, in the order of the node's ports.
+pub struct PortNames(pub Vec<Py<PyString>>);
+
+impl PortNames {
+    pub fn route(
+        &self,
+        py: Python<'_>,
+        value: &Bound<'_, PyAny>,
+        out: &mut Outbox,
+    ) -> Result<Step, StageError> {
+        if value.is_none() {
+            return Ok(Step::Route);
+        }
+        // A lone name is what people mean when they forget the list.
+        if value.is_instance_of::<PyString>() {
+            out.ports.push(self.find(py, value)?);
+            return Ok(Step::Route);
+        }
+        let names = value.try_iter().map_err(|_| wrong_result(Role::Router, value))?;
+        for name in names {
+            let port = self.find(py, &name.map_err(|error| component_error(py, error))?)?;
+            if !out.ports.contains(&port) {
+                out.ports.push(port);
+            }
+        }
+        Ok(Step::Route)
+    }
+
+    fn find(&self, py: Python<'_>, name: &Bound<'_, PyAny>) -> Result<u16, StageError> {
+        let same = |known: &Py<PyString>| known.is(name);
+        if let Some(port) = self.0.iter().position(same) {
+            return Ok(port as u16);
+        }
+        let equal = |known: &Py<PyString>| known.bind(py).as_any().eq(name).unwrap_or(false);
+        self.0.iter().position(equal).map(|port| port as u16).ok_or_else(|| {
+            let known: Vec<String> = self.0.iter().map(|name| format!("`{name}`")).collect();
+            // A name that is no str has a `__str__` of the user's, which may fail.
+            let shown = match name.cast::<PyString>() {
+                Ok(text) => format!("`{text}`"),
+                Err(_) => format!("an object of type {}", type_name(name)),
+            };
+            let message = format!("routed to {shown}, its ports are {}", known.join(", "));
+            StageError::new(ErrorKind::Contract, message)
+        })
+    }
+}
+
+/// What a source answered with.
+#[inline]
+pub fn pull_step(
+    py: Python<'_>,
+    symbols: &Symbols,
+    value: &Bound<'_, PyAny>,
+    now_ns: u64,
+) -> Result<Pull, StageError> {
+    if let Some(made) = emission(py, symbols, value)? {
+        return Ok(Pull::Ready(made));
+    }
+    if value.is_none() {
+        return Ok(Pull::End(torvyn_stream::End::because("stop")));
+    }
+    if value.as_ptr() == symbols.pending.as_ptr() {
+        return Ok(Pull::Pending(None));
+    }
+    if let Some(end) = end_of(symbols, value) {
+        return Ok(Pull::End(end));
+    }
+    if value.is_instance(symbols.pending_type.bind(py)).unwrap_or(false) {
+        let after: Option<f64> = value
+            .getattr("after_s")
+            .and_then(|after| after.extract())
+            .map_err(|error| component_error(py, error))?;
+        return Ok(Pull::Pending(after.map(|after| now_ns.saturating_add((after.max(0.0) * 1e9) as u64))));
+    }
+    Err(wrong_result(Role::Source, value))
+}

@@ -1,0 +1,5 @@
+//! Components as stages: Python ones called with as little overhead as possible, and native ones.
+
+pub mod interpret;
+pub mod native_stage;
+pub mod stage;

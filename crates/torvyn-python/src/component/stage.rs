@@ -1,0 +1,337 @@
+//! A Python component as a stage: bound methods fetched at start, called with as little as possible around them.
+//!
+//! Every method of `PyStage` runs inside a turn that the border has attached; that is what makes
+//! `assume_attached` right here.
+
+use std::ptr::NonNull;
+use std::sync::OnceLock;
+
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::types::PyString;
+use torvyn_reactor::Role;
+use torvyn_stream::{Call, Element, End, ErrorKind, Outbox, Pull, Stage, StageError, Step};
+
+use crate::component::interpret::{
+    Answer, PortNames, emit_item, filter_step, made_step, pull_step, sink_step,
+};
+use crate::element::convert::{NodeContext, companion, component_error, end_object, end_of};
+use crate::symbols::Symbols;
+
+pub struct PyStage {
+    role: Role,
+    /// `evaluate`, `process`, ...; for an iterated source its iterator.
+    method: Option<Py<PyAny>>,
+    /// How the iterator is advanced; for sources that are iterated.
+    advance: Option<ffi::iternextfunc>,
+    flush: Option<Py<PyAny>>,
+    complete: Option<Py<PyAny>>,
+    notify: Option<Py<PyAny>>,
+    ports: PortNames,
+    node_context: NodeContext,
+    /// How many items an iterated source has given.
+    given: u64,
+    /// What is left of a generator that `process` answered with.
+    rest: Option<Py<PyAny>>,
+    symbols: &'static Symbols,
+}
+
+type Vectorcall = unsafe extern "C" fn(
+    *mut ffi::PyObject,
+    *const *mut ffi::PyObject,
+    usize,
+    *mut ffi::PyObject,
+) -> *mut ffi::PyObject;
+
+const ARGUMENTS_OFFSET: usize = 1 << (usize::BITS - 1);
+
+/// `PyObject_Vectorcall` is in the stable ABI from 3.12 on, and exported with the same signature since 3.9: asked for by
+/// name, so that one wheel serves both.
+#[inline]
+fn vectorcall() -> Option<Vectorcall> {
+    static FOUND: OnceLock<Option<Vectorcall>> = OnceLock::new();
+    *FOUND.get_or_init(|| {
+        // SAFETY: a look-up by name; the signature is the documented one.
+        unsafe {
+            let found = libc::dlsym(libc::RTLD_DEFAULT, c"PyObject_Vectorcall".as_ptr());
+            (!found.is_null()).then(|| std::mem::transmute::<*mut libc::c_void, Vectorcall>(found))
+        }
+    })
+}
+
+/// Calls with one argument and no tuple.
+#[inline]
+fn call_one<'py>(
+    py: Python<'py>,
+    method: &Py<PyAny>,
+    argument: *mut ffi::PyObject,
+) -> Result<Bound<'py, PyAny>, StageError> {
+    // SAFETY: attached, both live; the result is a new reference or null with an exception set. The slot before the
+    // argument is ours to lend, as the offset flag says.
+    unsafe {
+        let result = match vectorcall() {
+            Some(call) => {
+                let slots = [std::ptr::null_mut(), argument];
+                call(method.as_ptr(), slots.as_ptr().add(1), 1 | ARGUMENTS_OFFSET, std::ptr::null_mut())
+            }
+            None => {
+                let null = std::ptr::null_mut::<ffi::PyObject>();
+                ffi::PyObject_CallFunctionObjArgs(method.as_ptr(), argument, null)
+            }
+        };
+        Bound::from_owned_ptr_or_err(py, result).map_err(|error| component_error(py, error))
+    }
+}
+
+#[inline]
+fn call_none<'py>(py: Python<'py>, method: &Py<PyAny>) -> Result<Bound<'py, PyAny>, StageError> {
+    // SAFETY: as above.
+    unsafe {
+        let null = std::ptr::null_mut::<ffi::PyObject>();
+        let result = ffi::PyObject_CallFunctionObjArgs(method.as_ptr(), null);
+        Bound::from_owned_ptr_or_err(py, result).map_err(|error| component_error(py, error))
+    }
+}
+
+/// The next item of an iterator, or what it returned at its end.
+enum Next<'py> {
+    Item(Bound<'py, PyAny>),
+    Stop(Option<Bound<'py, PyAny>>),
+}
+
+/// The slot by which an iterator is advanced. Called directly, it tells what a generator returned.
+fn advance_of(iterator: &Bound<'_, PyAny>) -> ffi::iternextfunc {
+    // SAFETY: attached; the object is an iterator, so its type has the slot, which is of this type.
+    unsafe {
+        let slot = ffi::PyType_GetSlot(ffi::Py_TYPE(iterator.as_ptr()), ffi::Py_tp_iternext);
+        std::mem::transmute::<*mut std::ffi::c_void, ffi::iternextfunc>(slot)
+    }
+}
+
+#[inline]
+fn next<'py>(
+    py: Python<'py>,
+    iterator: &Py<PyAny>,
+    advance: ffi::iternextfunc,
+) -> Result<Next<'py>, StageError> {
+    // SAFETY: attached; the slot is the iterator's own.
+    unsafe {
+        if let Some(item) = Bound::from_owned_ptr_or_opt(py, advance(iterator.as_ptr())) {
+            return Ok(Next::Item(item));
+        }
+    }
+    match PyErr::take(py) {
+        None => Ok(Next::Stop(None)),
+        Some(error) if error.is_instance_of::<pyo3::exceptions::PyStopIteration>(py) => {
+            Ok(Next::Stop(error.value(py).getattr("value").ok()))
+        }
+        Some(error) => Err(component_error(py, error)),
+    }
+}
+
+impl PyStage {
+    pub fn new(
+        component: &Bound<'_, PyAny>,
+        role: Role,
+        ports: &[String],
+        node_context: NodeContext,
+    ) -> PyResult<Self> {
+        let py = component.py();
+        let symbols = Symbols::get(py)?;
+        let fetch =
+            |name: &str| -> PyResult<Option<Py<PyAny>>> { Ok(Some(component.getattr(name)?.unbind())) };
+        let mut advance = None;
+        let method = match role {
+            Role::Source if component.hasattr("__iter__")? => {
+                let iterator = component.try_iter()?.into_any();
+                advance = Some(advance_of(&iterator));
+                Some(iterator.unbind())
+            }
+            Role::Source => fetch("pull")?,
+            Role::Processor => fetch("process")?,
+            Role::Filter => fetch("evaluate")?,
+            Role::Router => fetch("route")?,
+            Role::Aggregator => fetch("ingest")?,
+            Role::Sink => fetch("push")?,
+        };
+        let flushes = matches!(role, Role::Processor | Role::Aggregator | Role::Filter);
+        Ok(Self {
+            role,
+            method,
+            advance,
+            flush: if flushes { component.getattr("flush").ok().map(Bound::unbind) } else { None },
+            complete: if role == Role::Sink { fetch("complete")? } else { None },
+            notify: if role == Role::Source { fetch("notify_backpressure")? } else { None },
+            ports: PortNames(ports.iter().map(|name| PyString::intern(py, name).unbind()).collect()),
+            node_context,
+            given: 0,
+            rest: None,
+            symbols,
+        })
+    }
+
+    fn answer(
+        &mut self,
+        py: Python<'_>,
+        value: Bound<'_, PyAny>,
+        out: &mut Outbox,
+    ) -> Result<Step, StageError> {
+        match made_step(py, self.symbols, self.role, value, out)? {
+            Answer::Step(step) => Ok(step),
+            Answer::Iterator(iterator) => {
+                self.rest = Some(iterator.unbind());
+                self.go_on(py, out)
+            }
+        }
+    }
+
+    /// One more item of the generator: the next is fetched when this one has left.
+    fn go_on(&mut self, py: Python<'_>, out: &mut Outbox) -> Result<Step, StageError> {
+        let Some(rest) = &self.rest else { return Ok(Step::Done) };
+        let advance = advance_of(rest.bind(py));
+        let mut fetched = next(py, rest, advance);
+        while matches!(&fetched, Ok(Next::Item(item)) if item.is_none()) {
+            fetched = next(py, rest, advance);
+        }
+        match fetched {
+            Ok(Next::Item(item)) => {
+                emit_item(py, self.symbols, self.role, &item, out)?;
+                Ok(Step::More)
+            }
+            Ok(Next::Stop(_)) => {
+                self.rest = None;
+                Ok(Step::Done)
+            }
+            Err(error) => {
+                self.rest = None;
+                Err(error)
+            }
+        }
+    }
+
+    fn let_go(&mut self, py: Python<'_>) {
+        let iterator = if self.advance.is_some() { self.method.take() } else { None };
+        for left in [self.rest.take(), iterator].into_iter().flatten() {
+            // A generator is closed so that its `finally` runs now and not when somebody collects it.
+            if let Ok(close) = left.bind(py).getattr("close")
+                && let Err(error) = close.call0()
+            {
+                error.write_unraisable(py, Some(left.bind(py)));
+            }
+        }
+        self.method = None;
+        self.flush = None;
+        self.complete = None;
+        self.notify = None;
+    }
+}
+
+/// Only `pull` ends a stream with None: an iterator has an end of its own, so a None in it is a mistake.
+fn none_item(position: u64) -> StageError {
+    let message = format!("its iterator gave None as item {position}; None is not an element");
+    StageError::new(ErrorKind::Contract, message)
+}
+
+fn over() -> StageError {
+    StageError::new(ErrorKind::Internal, "the component was called after its stream had ended")
+}
+
+impl Stage for PyStage {
+    fn pull(&mut self, call: Call<'_>) -> Result<Pull, StageError> {
+        // SAFETY: turns of flows with Python stages run attached.
+        let py = unsafe { Python::assume_attached() };
+        let method = self.method.as_ref().ok_or_else(over)?;
+        let Some(advance) = self.advance else {
+            let value = call_none(py, method)?;
+            return pull_step(py, self.symbols, &value, call.now_ns);
+        };
+        match next(py, method, advance)? {
+            Next::Item(value) if value.is_none() => Err(none_item(self.given)),
+            Next::Item(value) => {
+                self.given += 1;
+                pull_step(py, self.symbols, &value, call.now_ns)
+            }
+            Next::Stop(value) => {
+                let end = value.and_then(|value| end_of(self.symbols, &value));
+                Ok(Pull::End(end.unwrap_or_else(|| End::because("stop"))))
+            }
+        }
+    }
+
+    #[inline]
+    fn accept(
+        &mut self,
+        element: &mut Element,
+        _call: Call<'_>,
+        out: &mut Outbox,
+    ) -> Result<Step, StageError> {
+        // SAFETY: turns of flows with Python stages run attached.
+        let py = unsafe { Python::assume_attached() };
+        let argument = companion(py, self.symbols, element, &self.node_context)
+            .map_err(|error| component_error(py, error))?;
+        let method = self.method.as_ref().ok_or_else(over)?;
+        let value = call_one(py, method, argument)?;
+        match self.role {
+            Role::Filter => filter_step(py, self.symbols, &value, out),
+            Role::Sink => sink_step(self.symbols, &value),
+            Role::Router => self.ports.route(py, &value, out),
+            _ if value.as_ptr() == argument && self.role == Role::Processor => Ok(Step::Forward),
+            _ => self.answer(py, value, out),
+        }
+    }
+
+    fn resume(&mut self, _call: Call<'_>, out: &mut Outbox) -> Result<Step, StageError> {
+        // SAFETY: turns of flows with Python stages run attached.
+        self.go_on(unsafe { Python::assume_attached() }, out)
+    }
+
+    fn flush(&mut self, _call: Call<'_>, out: &mut Outbox) -> Result<Step, StageError> {
+        // SAFETY: turns of flows with Python stages run attached.
+        let py = unsafe { Python::assume_attached() };
+        let Some(flush) = &self.flush else { return Ok(Step::Done) };
+        let value = call_none(py, flush)?;
+        if self.role == Role::Filter && value.is_instance(self.symbols.verdict_type.bind(py)).unwrap_or(false)
+        {
+            return filter_step(py, self.symbols, &value, out);
+        }
+        self.answer(py, value, out)
+    }
+
+    fn complete(&mut self, end: &End) -> Result<(), StageError> {
+        // SAFETY: turns of flows with Python stages run attached.
+        let py = unsafe { Python::assume_attached() };
+        let Some(complete) = &self.complete else { return Ok(()) };
+        let end = end_object(py, self.symbols, end).map_err(|error| component_error(py, error))?;
+        call_one(py, complete, end.as_ptr()).map(|_| ())
+    }
+
+    fn interrupt(&mut self) {
+        self.rest = None;
+    }
+
+    fn pressure(&mut self, active: bool) {
+        // SAFETY: turns of flows with Python stages run attached.
+        let py = unsafe { Python::assume_attached() };
+        let signal = if active { &self.symbols.pause } else { &self.symbols.ready };
+        if let Some(notify) = &self.notify
+            && let Err(error) = notify.call1(py, (signal,))
+        {
+            // A notice has no answer: its failure is told, and the stream goes on.
+            error.write_unraisable(py, Some(notify.bind(py)));
+        }
+    }
+
+    fn visit(&self, visit: &mut dyn FnMut(NonNull<()>)) {
+        let kept = [&self.method, &self.flush, &self.complete, &self.notify, &self.rest];
+        for object in kept.into_iter().flatten() {
+            if let Some(pointer) = NonNull::new(object.as_ptr().cast()) {
+                visit(pointer);
+            }
+        }
+    }
+
+    fn close(&mut self) {
+        // SAFETY: turns of flows with Python stages run attached.
+        self.let_go(unsafe { Python::assume_attached() });
+    }
+}

@@ -1,0 +1,242 @@
+//! The exchange of an offloaded stage as its Python runner sees it: take tasks, give results, wait for credit.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyList, PyString, PyTuple};
+use torvyn_reactor::{Offload, Role, Task, TaskResult};
+use torvyn_stream::{End, Outbox, Pull, StageError, Step};
+
+use crate::component::interpret::{
+    Answer, PortNames, emit_item, filter_step, made_step, pull_step, sink_step,
+};
+use crate::element::convert::{NodeContext, component_error, element_object, end_object, end_of};
+use crate::flow::waker::PyWaker;
+use crate::symbols::Symbols;
+
+#[pyclass(frozen, module = "torvyn._native")]
+pub struct Port {
+    pub exchange: Arc<Offload>,
+    role: Role,
+    ports: PortNames,
+    node_context: std::sync::OnceLock<NodeContext>,
+    /// The last word has been said.
+    ended: AtomicBool,
+}
+
+pub fn role_of(name: &str) -> PyResult<Role> {
+    Ok(match name {
+        "source" => Role::Source,
+        "processor" => Role::Processor,
+        "filter" => Role::Filter,
+        "router" => Role::Router,
+        "aggregator" => Role::Aggregator,
+        "sink" => Role::Sink,
+        other => return Err(PyValueError::new_err(format!("no role `{other}`"))),
+    })
+}
+
+impl Port {
+    pub fn set_node_context(&self, node_context: NodeContext) {
+        let _ = self.node_context.set(node_context);
+    }
+
+    pub fn role(&self) -> Role {
+        self.role
+    }
+
+    fn deliver(&self, out: Outbox, outcome: Result<Step, StageError>, consumed: bool) -> bool {
+        self.exchange.give(TaskResult {
+            consumed,
+            made: out.made,
+            ports: out.ports,
+            outcome,
+            last: false,
+            end: None,
+        })
+    }
+
+    fn step(
+        &self,
+        py: Python<'_>,
+        symbols: &Symbols,
+        value: Bound<'_, PyAny>,
+        out: &mut Outbox,
+    ) -> Result<Step, StageError> {
+        match self.role {
+            Role::Filter => filter_step(py, symbols, &value, out),
+            Role::Sink => sink_step(symbols, &value),
+            Role::Router => self.ports.route(py, &value, out),
+            role => match made_step(py, symbols, role, value, out)? {
+                Answer::Step(step) => Ok(step),
+                Answer::Iterator(items) => {
+                    for item in items.try_iter().map_err(|error| component_error(py, error))? {
+                        let item = item.map_err(|error| component_error(py, error))?;
+                        emit_item(py, symbols, role, &item, out)?;
+                    }
+                    Ok(Step::Done)
+                }
+            },
+        }
+    }
+}
+
+#[pymethods]
+impl Port {
+    #[new]
+    fn new(py: Python<'_>, role: &str, ports: Vec<String>) -> PyResult<Self> {
+        let names = ports.iter().map(|name| PyString::intern(py, name).unbind()).collect();
+        Ok(Self {
+            exchange: Arc::default(),
+            role: role_of(role)?,
+            ports: PortNames(names),
+            node_context: std::sync::OnceLock::new(),
+            ended: AtomicBool::new(false),
+        })
+    }
+
+    /// Be told through `waker` under `token` when there is something to do.
+    fn notify(&self, waker: &Bound<'_, PyWaker>, token: u64) {
+        self.exchange.set_worker(waker.get().notifier(token));
+    }
+
+    /// Nothing more is wanted, or nothing more will come.
+    #[getter]
+    fn stopped(&self) -> bool {
+        self.ended.load(Ordering::Acquire) || self.exchange.is_stopped()
+    }
+
+    /// Whether the runner waits for the reactor, and the reactor for nothing of this port.
+    #[getter]
+    fn idle(&self) -> bool {
+        self.exchange.is_idle(self.ended.load(Ordering::Acquire))
+    }
+
+    /// Whether the reactor has not fetched all results yet.
+    #[getter]
+    fn has_results(&self) -> bool {
+        self.exchange.has_results()
+    }
+
+    /// All tasks that are there: `(kind, value)` with kind `element`, `flush`, `complete`, `pressure` or `interrupt`.
+    fn take<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let symbols = Symbols::get(py)?;
+        let tasks = PyList::empty(py);
+        for task in self.exchange.take() {
+            let pair = match task {
+                Task::Accept(element) => {
+                    let Some(node_context) = self.node_context.get() else { continue };
+                    ("element", element_object(py, symbols, &element, node_context)?).into_pyobject(py)?
+                }
+                Task::Flush(end) => ("flush", end_object(py, symbols, &end)?).into_pyobject(py)?,
+                Task::Complete(end) => ("complete", end_object(py, symbols, &end)?).into_pyobject(py)?,
+                Task::Pressure(active) => {
+                    let signal = if active { &symbols.pause } else { &symbols.ready };
+                    ("pressure", signal.clone_ref(py)).into_pyobject(py)?
+                }
+                Task::Interrupt => ("interrupt", py.None()).into_pyobject(py)?,
+            };
+            tasks.append(pair.cast_into::<PyTuple>()?)?;
+        }
+        Ok(tasks)
+    }
+
+    /// How many elements may be made now.
+    fn credit(&self) -> usize {
+        self.exchange.credit()
+    }
+
+    /// Blocks until there is something to do. False when the flow wants no more.
+    #[pyo3(signature = (for_credit=false, timeout_s=3600.0))]
+    fn wait(&self, py: Python<'_>, for_credit: bool, timeout_s: f64) -> bool {
+        if self.stopped() {
+            return false;
+        }
+        let exchange = self.exchange.clone();
+        py.detach(move || exchange.wait(for_credit, Duration::from_secs_f64(timeout_s)))
+    }
+
+    /// The answer to the oldest element. False when nobody wants it any more.
+    fn answer(&self, py: Python<'_>, value: Bound<'_, PyAny>) -> PyResult<bool> {
+        let mut out = Outbox::default();
+        let outcome = self.step(py, Symbols::get(py)?, value, &mut out);
+        Ok(self.deliver(out, outcome, true))
+    }
+
+    /// A sink that answered with PAUSE may be given elements again. False when nobody wants it any more.
+    fn resumed(&self) -> bool {
+        self.exchange.give_resumed()
+    }
+
+    /// Something made before the answer is known.
+    fn emit(&self, py: Python<'_>, value: Bound<'_, PyAny>) -> PyResult<bool> {
+        let mut out = Outbox::default();
+        let outcome = emit_item(py, Symbols::get(py)?, self.role, &value, &mut out);
+        Ok(self.deliver(out, outcome.map(|()| Step::Done), false))
+    }
+
+    /// The call for the oldest element failed; for a source there is none.
+    #[pyo3(signature = (error, consumed=true))]
+    fn fail(&self, py: Python<'_>, error: Bound<'_, PyAny>, consumed: bool) -> bool {
+        let error = component_error(py, PyErr::from_value(error));
+        self.deliver(Outbox::default(), Err(error), consumed)
+    }
+
+    /// The last word could not be said: a flush or a completion failed, or a whole stream did.
+    fn fail_last(&self, py: Python<'_>, error: Bound<'_, PyAny>) -> bool {
+        let error = component_error(py, PyErr::from_value(error));
+        self.close(Outbox::default(), Err(error), None)
+    }
+
+    /// A source's item. Gives the seconds to wait for `PENDING.after`, -1 for `PENDING`, None otherwise.
+    fn pulled(&self, py: Python<'_>, value: Bound<'_, PyAny>) -> PyResult<Option<f64>> {
+        let mut out = Outbox::default();
+        match pull_step(py, Symbols::get(py)?, &value, 0) {
+            Ok(Pull::Ready(made)) => {
+                out.emit(made);
+                self.deliver(out, Ok(Step::Done), false)
+            }
+            Ok(Pull::Pending(after)) => return Ok(Some(after.map_or(-1.0, |ns| ns as f64 / 1e9))),
+            Ok(Pull::End(end)) => self.close(out, Ok(Step::Done), Some(end)),
+            Err(error) => self.deliver(out, Err(error), false),
+        };
+        Ok(None)
+    }
+
+    /// The last word: what a flush made, a completion, or the end of a source.
+    fn finish(&self, py: Python<'_>, value: Bound<'_, PyAny>) -> PyResult<()> {
+        let symbols = Symbols::get(py)?;
+        let mut out = Outbox::default();
+        if let Some(end) = end_of(symbols, &value) {
+            self.close(out, Ok(Step::Done), Some(end));
+            return Ok(());
+        }
+        let outcome = match self.role {
+            Role::Processor | Role::Aggregator => self.step(py, symbols, value, &mut out),
+            Role::Filter if value.is_instance(symbols.verdict_type.bind(py)).unwrap_or(false) => {
+                filter_step(py, symbols, &value, &mut out)
+            }
+            Role::Filter => made_step(py, symbols, self.role, value, &mut out).map(|_| Step::Done),
+            _ => Ok(Step::Done),
+        };
+        self.close(out, outcome, None);
+        Ok(())
+    }
+}
+
+impl Port {
+    fn close(&self, out: Outbox, outcome: Result<Step, StageError>, end: Option<End>) -> bool {
+        self.ended.store(true, Ordering::Release);
+        self.exchange.give(TaskResult {
+            consumed: false,
+            made: out.made,
+            ports: out.ports,
+            outcome,
+            last: true,
+            end,
+        })
+    }
+}

@@ -1,0 +1,142 @@
+//! What Python is told about a flow: counters as plain dicts, and how it failed. The text for people is made in Python.
+
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList};
+use torvyn_reactor::{FailureKind, OnError, SharedState};
+use torvyn_stream::{CopyReason, Element, ErrorKind, StageError};
+
+use crate::element::foreign::{foreign, object};
+
+pub fn kind_name(kind: ErrorKind) -> &'static str {
+    match kind {
+        ErrorKind::InvalidInput => "invalid-input",
+        ErrorKind::Unavailable => "unavailable",
+        ErrorKind::Internal => "internal",
+        ErrorKind::DeadlineExceeded => "deadline-exceeded",
+        ErrorKind::Fatal => "fatal",
+        ErrorKind::Contract => "contract",
+        ErrorKind::Interrupted => "interrupted",
+    }
+}
+
+/// How the flow failed, given once: an exception kept here would keep its frames, and with them the flow, alive.
+pub fn take_failure<'py>(py: Python<'py>, shared: &SharedState) -> PyResult<Option<Bound<'py, PyDict>>> {
+    let taken = shared.outcome().failure.take();
+    let Some(failure) = taken else { return Ok(None) };
+    let dict = PyDict::new(py);
+    let kind = match failure.kind {
+        FailureKind::Component => "component",
+        FailureKind::QueueFull => "queue-full",
+        FailureKind::MemoryExceeded => "memory-exceeded",
+        FailureKind::DeadlineExceeded => "deadline-exceeded",
+        FailureKind::Panic => "panic",
+    };
+    dict.set_item("kind", kind)?;
+    dict.set_item("node", failure.node)?;
+    dict.set_item("edge", failure.edge)?;
+    dict.set_item("sequence", failure.sequence)?;
+    dict.set_item("method", failure.method)?;
+    dict.set_item("error_kind", kind_name(failure.error.kind))?;
+    dict.set_item("message", &failure.error.message)?;
+    dict.set_item("exception", failure.error.object.as_ref().map(|held| object(py, held)))?;
+    Ok(Some(dict))
+}
+
+/// Puts counters under names that Python makes once: every flow that ends reads a hundred of them.
+macro_rules! set_counters {
+    ($py:expr, $dict:expr, { $($name:literal: $value:expr,)* }) => {
+        $($dict.set_item(intern!($py, $name), $value)?;)*
+    };
+}
+
+pub fn statistics_dict<'py>(py: Python<'py>, shared: &SharedState) -> PyResult<Bound<'py, PyDict>> {
+    let nodes = PyList::empty(py);
+    for counters in &shared.nodes {
+        let node = PyDict::new(py);
+        let ledger = &counters.ledger;
+        set_counters!(py, node, {
+            "received": counters.received.get(),
+            "passed": counters.passed.get(),
+            "filtered": counters.filtered.get(),
+            "failed": counters.failed.get(),
+            "dead_lettered": counters.dead_lettered.get(),
+            "absorbed": counters.absorbed.get(),
+            "unread": counters.unread.get(),
+            "emitted": counters.emitted.get(),
+            "ignored": counters.ignored.get(),
+            "errors": counters.errors.get(),
+            "retried": counters.retried.get(),
+            "sampled_ns": counters.sampled_ns.get(),
+            "sampled_calls": counters.sampled_calls.get(),
+            "allocations": ledger.allocations.get(),
+            "releases": ledger.releases.get(),
+            "live_bytes": ledger.live_bytes.get(),
+            "held_bytes": ledger.held_bytes.get(),
+            "peak_bytes": ledger.peak_bytes.get(),
+            "peak_held_bytes": ledger.peak_held_bytes.get(),
+            "copied_bytes": ledger.copied_bytes(),
+            "matches": ledger.findings.matches.get(),
+            "exposed_chars": ledger.findings.exposed_chars.get(),
+        });
+        let copies = PyDict::new(py);
+        for reason in CopyReason::ALL {
+            copies.set_item(reason.name(), ledger.copies(reason))?;
+        }
+        node.set_item(intern!(py, "copies"), copies)?;
+        nodes.append(node)?;
+    }
+    let edges = PyList::empty(py);
+    for counters in &shared.edges {
+        let edge = PyDict::new(py);
+        set_counters!(py, edge, {
+            "entered": counters.entered.get(),
+            "taken": counters.taken.get(),
+            "dropped": counters.dropped.get(),
+            "unread": counters.unread.get(),
+            "depth": counters.depth.get(),
+            "bytes": counters.bytes.get(),
+            "peak": counters.peak.get(),
+            "peak_bytes": counters.peak_bytes.get(),
+            "pressured": counters.pressured.get(),
+        });
+        edges.append(edge)?;
+    }
+    let dict = PyDict::new(py);
+    dict.set_item("state", shared.state().name())?;
+    dict.set_item("turns", shared.turns.get())?;
+    dict.set_item("nodes", nodes)?;
+    dict.set_item("edges", edges)?;
+    Ok(dict)
+}
+
+/// Adds `error` to a dead letter's attributes.
+pub fn annotate(element: &mut Element, error: &StageError) {
+    Python::attach(|py| {
+        let attributes = PyDict::new(py);
+        if let Some(inherited) = element.companion.as_ref().and_then(|companion| companion.inherit())
+            && let Ok(known) = object(py, &inherited).cast::<PyDict>()
+        {
+            let _ = attributes.update(known.as_mapping());
+        }
+        let facts = PyDict::new(py);
+        let _ = facts.set_item("kind", kind_name(error.kind));
+        let _ = facts.set_item("message", &error.message);
+        let _ = attributes.set_item("error", facts);
+        element.companion = Some(foreign(attributes.into_any()));
+    });
+}
+
+/// Tells Python of errors that a node's policy lives with: `callback(node, kind, message, count, exception, sequence)`.
+pub fn report_to(callback: Py<PyAny>) -> OnError {
+    Box::new(move |node, error, sequence, count| {
+        Python::attach(|py| {
+            let exception = error.object.as_ref().map(|held| object(py, held));
+            let facts = (node, kind_name(error.kind), &error.message, count, exception, sequence);
+            let told = callback.call1(py, facts);
+            if let Err(error) = told {
+                error.write_unraisable(py, Some(callback.bind(py)));
+            }
+        });
+    })
+}

@@ -1,0 +1,87 @@
+//! A text fed into a flow, and the text that leaves it: what a served token is, without an object for each element.
+
+use std::collections::VecDeque;
+
+use pyo3::prelude::*;
+use pyo3::types::{PyList, PyString};
+use torvyn_stream::{ContentType, CopyReason, Element};
+
+use crate::element::convert::{attributes_of, emission};
+use crate::element::foreign::object;
+use crate::flow::{NativeFlow, raise};
+use crate::symbols::Symbols;
+
+/// What came of it: text and nothing else, joined; or elements, and how many texts were taken.
+#[derive(IntoPyObject)]
+pub enum Fed<'py> {
+    Text(Bound<'py, PyString>),
+    Elements((Bound<'py, PyList>, usize)),
+}
+
+pub fn feed_text<'py>(
+    native: &NativeFlow,
+    py: Python<'py>,
+    text: &Bound<'py, PyString>,
+) -> PyResult<Fed<'py>> {
+    let symbols = Symbols::get(py)?;
+    let made = emission(py, symbols, text.as_any()).map_err(|error| raise(py, error))?;
+    let mut fed = 0;
+    if let Some(made) = made
+        && native.flow.feed_room() > 0
+        && native.flow.feed(made).map_err(|failure| raise(py, failure.error))?.is_none()
+    {
+        fed = 1;
+    }
+    let mut taken = VecDeque::new();
+    let status = loop {
+        let status = native.drive(py, false, false)?;
+        native.flow.take_output(&mut taken, usize::MAX);
+        if status == "parked" || status == "over" {
+            break status;
+        }
+    };
+    if status == "parked"
+        && fed == 1
+        && let Some(text) = joined(native, py, symbols, &taken)
+    {
+        return Ok(Fed::Text(text));
+    }
+    let list = PyList::empty(py);
+    for mut element in taken {
+        list.append(native.to_python(py, &mut element)?)?;
+    }
+    Ok(Fed::Elements((list, fed)))
+}
+
+/// The elements as one text, when they are text and carry nothing besides.
+fn joined<'py>(
+    native: &NativeFlow,
+    py: Python<'py>,
+    symbols: &Symbols,
+    elements: &VecDeque<Element>,
+) -> Option<Bound<'py, PyString>> {
+    let is_plain = |element: &Element| {
+        let held = element.companion.as_ref().and_then(|held| attributes_of(py, symbols, held));
+        element.content_type == ContentType::TEXT && held.is_none()
+    };
+    if !elements.iter().all(is_plain) {
+        return None;
+    }
+    let ledger = &native.node_context.shared.nodes[usize::from(native.node_context.node)].ledger;
+    if let [only] = elements.as_slices().0
+        && elements.len() == 1
+    {
+        if let Some(held) = only.payload.foreign() {
+            return object(py, held).cast_into::<PyString>().ok();
+        }
+        let bytes = only.read(ledger)?;
+        ledger.copy(CopyReason::NativeToHost, bytes.len() as u64);
+        return Some(PyString::new(py, std::str::from_utf8(bytes).ok()?));
+    }
+    let mut whole = String::new();
+    for element in elements {
+        whole.push_str(std::str::from_utf8(element.read(ledger)?).ok()?);
+    }
+    ledger.copy(CopyReason::NativeToHost, whole.len() as u64);
+    Some(PyString::new(py, &whole))
+}

@@ -1,0 +1,55 @@
+//! One wake-up line for an event loop: any number of flows and stages ring it, the loop sees one readable descriptor.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use pyo3::prelude::*;
+use torvyn_reactor::WakePipe;
+use torvyn_reactor::offload::Notify;
+
+#[derive(Debug)]
+struct Line {
+    signal: WakePipe,
+    ready: Mutex<Vec<u64>>,
+}
+
+struct Bell {
+    line: Arc<Line>,
+    token: u64,
+}
+
+impl Notify for Bell {
+    fn notify(&self) {
+        self.line.ready.lock().unwrap_or_else(PoisonError::into_inner).push(self.token);
+        self.line.signal.notify();
+    }
+}
+
+#[pyclass(frozen, module = "torvyn._native", name = "Waker")]
+pub struct PyWaker {
+    line: Arc<Line>,
+}
+
+impl PyWaker {
+    pub fn notifier(&self, token: u64) -> Arc<dyn Notify> {
+        Arc::new(Bell { line: self.line.clone(), token })
+    }
+}
+
+#[pymethods]
+impl PyWaker {
+    #[new]
+    fn new() -> PyResult<Self> {
+        let line = Line { signal: WakePipe::new()?, ready: Mutex::default() };
+        Ok(Self { line: Arc::new(line) })
+    }
+
+    fn fileno(&self) -> i32 {
+        self.line.signal.fd()
+    }
+
+    /// Who has rung since the last time.
+    fn take(&self) -> Vec<u64> {
+        self.line.signal.clear();
+        std::mem::take(&mut *self.line.ready.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}

@@ -1,0 +1,228 @@
+//! Guards across the border: from the options that a component has read to a stage, or to an object for Python.
+
+use std::sync::Arc;
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use torvyn_stream::Stage;
+use torvyn_text::guard::{
+    self, Action, Address, Audit, Divisible, Finding, Guard, GuardStage, Made, Passage, PatternError,
+    Patterns, Policy, Rules, Settings, redact_patterns,
+};
+use torvyn_text::holdback::{WordOptions, WordRules};
+
+use crate::component::native_stage::need;
+
+fn invalid_value(error: &impl ToString) -> PyErr {
+    PyValueError::new_err(error.to_string())
+}
+
+/// Which pattern it is and why it is refused.
+fn refused(error: &PatternError) -> PyErr {
+    PyValueError::new_err((error.index(), error.to_string()))
+}
+
+fn rules(parameters: &Bound<'_, PyDict>) -> PyResult<Rules> {
+    let kind: String = need(parameters, "rules")?;
+    Ok(match kind.as_str() {
+        "words" => {
+            let words: Vec<String> = need(parameters, "words")?;
+            let options = WordOptions {
+                whole: need(parameters, "whole")?,
+                homoglyphs: need(parameters, "homoglyphs")?,
+            };
+            Rules::Words(Arc::new(WordRules::new(words, options).map_err(|error| invalid_value(&error))?))
+        }
+        "patterns" => {
+            let patterns: Vec<String> = need(parameters, "patterns")?;
+            let made = Patterns::new(&patterns, need(parameters, "window")?);
+            Rules::Patterns(Arc::new(made.map_err(|error| refused(&error))?))
+        }
+        "redact" => {
+            let kinds: Vec<String> = need(parameters, "kinds")?;
+            let made = redact_patterns(&kinds).map_err(|error| invalid_value(&error))?;
+            Rules::Patterns(Arc::new(made.map_err(|error| refused(&error))?))
+        }
+        other => return Err(PyValueError::new_err(format!("no rules `{other}`"))),
+    })
+}
+
+fn settings(parameters: &Bound<'_, PyDict>) -> PyResult<Arc<Settings>> {
+    let (action, policy): (String, String) = (need(parameters, "action")?, need(parameters, "policy")?);
+    Ok(Arc::new(Settings {
+        rules: rules(parameters)?,
+        action: match action.as_str() {
+            "drop" => Action::Drop,
+            "replace" => Action::Replace,
+            "block" => Action::Block,
+            other => return Err(PyValueError::new_err(format!("no action `{other}`"))),
+        },
+        policy: match policy.as_str() {
+            "hold" => Policy::Hold,
+            "optimistic" => Policy::Optimistic,
+            "shadow" => Policy::Shadow,
+            other => return Err(PyValueError::new_err(format!("no policy `{other}`"))),
+        },
+        replacements: need(parameters, "replacements")?,
+    }))
+}
+
+fn facts(finding: &Finding) -> (u32, u64, u64, u64) {
+    (finding.rule, finding.position, finding.length, finding.exposed)
+}
+
+pub fn stage(parameters: &Bound<'_, PyDict>) -> PyResult<Box<dyn Stage>> {
+    let audit: Option<Py<PyAny>> = need(parameters, "audit")?;
+    let audit = audit.map(|audit| -> Audit {
+        // Seldom enough to attach for each, in flows that run without Python.
+        Box::new(move |finding| {
+            Python::attach(|py| {
+                if let Err(error) = audit.call1(py, facts(finding)) {
+                    error.write_unraisable(py, Some(audit.bind(py)));
+                }
+            });
+        })
+    });
+    let name: String = need(parameters, "name")?;
+    let kinds: Vec<String> = need(parameters, "guarded")?;
+    let like: PyRef<'_, TextGuard> = need(parameters, "like")?;
+    Ok(Box::new(GuardStage::new(like.0.settings().clone(), &name, kinds, audit)))
+}
+
+/// One guarded stream of text.
+#[pyclass(module = "torvyn._native")]
+pub struct TextGuard(Guard);
+
+#[pymethods]
+impl TextGuard {
+    #[new]
+    fn new(parameters: &Bound<'_, PyDict>) -> PyResult<Self> {
+        Ok(Self(Guard::new(settings(parameters)?)))
+    }
+
+    /// Another stream under the same rules.
+    fn fork(&self) -> Self {
+        Self(Guard::new(self.0.settings().clone()))
+    }
+
+    /// Takes text; gives what may leave.
+    fn put(&mut self, text: &str) -> String {
+        let mut out = String::with_capacity(text.len());
+        self.0.put(text, |made| take(made, &mut out));
+        out
+    }
+
+    /// The input is over: everything is decided, and the guard is as new, but for a block.
+    fn finish(&mut self) -> String {
+        let mut out = String::new();
+        self.0.finish(|made| take(made, &mut out));
+        out
+    }
+
+    /// Forgets what waits.
+    fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    /// Whether a match has ended the stream.
+    #[getter]
+    fn blocked(&self) -> bool {
+        self.0.blocked().is_some()
+    }
+
+    /// Bytes that wait here.
+    #[getter]
+    fn held_bytes(&self) -> usize {
+        self.0.held_bytes()
+    }
+
+    /// What was found since the last time: rule, position, length and exposed characters.
+    fn take_findings(&mut self) -> Vec<(u32, u64, u64, u64)> {
+        self.0.take_findings().map(|finding| facts(&finding)).collect()
+    }
+}
+
+fn take(made: Made<'_>, out: &mut String) {
+    match made {
+        Made::Text { text, .. } | Made::Instead { text, .. } => out.push_str(text),
+    }
+}
+
+/// An element of Python that is kept until its text is decided, or until it is its turn.
+struct Kept(Py<PyAny>);
+
+/// A part of an element's text, or none for the element as it came; the element; whether it is the last part of its
+/// text and nothing was taken out of that.
+type Part = (Option<String>, Py<PyAny>, bool);
+
+impl Divisible for Kept {
+    type Output = Part;
+
+    fn part(&self, text: &str, is_rest: bool) -> Part {
+        (Some(text.to_owned()), Python::attach(|py| self.0.clone_ref(py)), is_rest)
+    }
+
+    fn whole(self) -> Part {
+        (None, self.0, true)
+    }
+}
+
+/// Elements through guards, each kind and choice as a text of its own, in the order in which they came.
+#[pyclass(module = "torvyn._native")]
+pub struct GuardedTexts {
+    texts: guard::GuardedTexts<Kept>,
+    blocked: bool,
+}
+
+#[pymethods]
+impl GuardedTexts {
+    #[new]
+    fn new(like: &TextGuard, kinds: Vec<String>) -> Self {
+        Self { texts: guard::GuardedTexts::new(like.0.settings().clone(), kinds), blocked: false }
+    }
+
+    /// Takes an element. None: it may leave as it came. Else what may leave instead.
+    fn put(
+        &mut self,
+        element: Bound<'_, PyAny>,
+        kind: &str,
+        choice: i64,
+        text: Option<&str>,
+    ) -> Option<Vec<Part>> {
+        let address = Address { kind: Some(kind).filter(|kind| *kind != "text"), choice };
+        let (mut out, make) = (Vec::new(), || Kept(element.unbind()));
+        let passage = match text {
+            Some(text) if self.texts.guards(address.kind) => self.texts.put(address, text, make, &mut out),
+            _ => self.texts.pass(address, text.map_or(0, str::len), make, &mut out),
+        };
+        self.blocked |= passage == Passage::Blocked;
+        (passage != Passage::Unchanged).then_some(out)
+    }
+
+    /// The input is over: everything is decided.
+    fn finish(&mut self) -> Vec<Part> {
+        let mut out = Vec::new();
+        self.blocked |= self.texts.finish(&mut out);
+        out
+    }
+
+    /// Whether a match has ended the stream.
+    #[getter]
+    fn blocked(&self) -> bool {
+        self.blocked
+    }
+
+    /// Bytes that wait here.
+    #[getter]
+    fn held_bytes(&self) -> usize {
+        self.texts.held_bytes()
+    }
+
+    /// What was found since the last time: rule, position, length and exposed characters.
+    fn take_findings(&mut self) -> Vec<(u32, u64, u64, u64)> {
+        let mut all = Vec::new();
+        self.texts.take_findings(|finding| all.push(facts(finding)));
+        all
+    }
+}

@@ -1,0 +1,7 @@
+//! The state machines of `torvyn-text` as Python classes.
+
+pub mod guard;
+pub mod splitter;
+pub mod stops;
+pub mod streamer;
+pub mod vocabulary;

@@ -1,0 +1,186 @@
+//! Event streams and chunks of upstreams as Python reads them.
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyList, PyString};
+use torvyn_frames::{Event, EventError, Limits, Quick, Shape, event};
+
+/// The exception for what went wrong on a wire; `torvyn.protocol.failures` finds the words.
+pub fn failure(py: Python<'_>, kind: &str, number: usize) -> PyErr {
+    let made = py
+        .import("torvyn.protocol.failures")
+        .and_then(|module| module.getattr("wire_failure"))
+        .and_then(|make| make.call1((kind, number)));
+    made.map_or_else(|error| error, PyErr::from_value)
+}
+
+fn component_error(py: Python<'_>, error: EventError) -> PyErr {
+    match error {
+        EventError::LineTooLong { limit } => failure(py, "line-too-long", limit),
+        EventError::EventTooLarge { limit } => failure(py, "event-too-large", limit),
+    }
+}
+
+/// One event of a stream.
+#[pyclass(frozen, module = "torvyn._native", get_all)]
+pub struct ServerEvent {
+    /// Its type; `message` unless the stream says otherwise.
+    event: Py<PyString>,
+    data: Py<PyString>,
+    /// The last id the stream has given.
+    id: Py<PyString>,
+}
+
+#[pymethods]
+impl ServerEvent {
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        let part = |text: &Py<PyString>| text.bind(py).repr().map(|repr| repr.to_string());
+        Ok(format!(
+            "ServerEvent(event={}, data={}, id={})",
+            part(&self.event)?,
+            part(&self.data)?,
+            part(&self.id)?
+        ))
+    }
+}
+
+fn event_object(py: Python<'_>, event: Event<'_>) -> PyResult<Py<ServerEvent>> {
+    let text = |bytes| PyString::new(py, &String::from_utf8_lossy(bytes)).unbind();
+    let kind = if event.kind.is_empty() { b"message" } else { event.kind };
+    Py::new(py, ServerEvent { event: text(kind), data: text(event.data), id: text(event.id) })
+}
+
+/// Bytes of an event stream to events.
+#[pyclass(module = "torvyn._native")]
+pub struct EventParser(event::EventParser);
+
+#[pymethods]
+impl EventParser {
+    #[new]
+    #[pyo3(signature = (*, line_limit=1_048_576, event_limit=8_388_608))]
+    fn new(line_limit: usize, event_limit: usize) -> Self {
+        Self(event::EventParser::new(Limits { line: line_limit, event: event_limit }))
+    }
+
+    /// Every event that these bytes complete. What came before a failure is given first, the failure next time.
+    fn put<'py>(&mut self, py: Python<'py>, data: &[u8]) -> PyResult<Bound<'py, PyList>> {
+        let events = PyList::empty(py);
+        let mut problem = Ok(());
+        let outcome = self.0.put(data, |event| {
+            let appended = event_object(py, event).and_then(|made| events.append(made));
+            problem = std::mem::replace(&mut problem, Ok(())).and(appended);
+        });
+        problem?;
+        give(py, events, outcome)
+    }
+
+    /// The input is over: raises what stopped the parser. A half event is dropped, as the standard says.
+    fn finish(&self, py: Python<'_>) -> PyResult<()> {
+        self.0.failure().map_or(Ok(()), |error| Err(component_error(py, error)))
+    }
+
+    /// Bytes of an event that has not ended.
+    #[getter]
+    fn held_bytes(&self) -> usize {
+        self.0.held_bytes()
+    }
+
+    /// What to send as `Last-Event-ID` when coming back.
+    #[getter]
+    fn last_event_id(&self) -> String {
+        String::from_utf8_lossy(self.0.last_id()).into_owned()
+    }
+
+    /// How long to wait before coming back, when the stream said so.
+    #[getter]
+    fn retry_ms(&self) -> Option<u64> {
+        self.0.retry_ms()
+    }
+}
+
+fn give<'py>(
+    py: Python<'py>,
+    made: Bound<'py, PyList>,
+    outcome: Result<(), EventError>,
+) -> PyResult<Bound<'py, PyList>> {
+    match outcome {
+        Err(error) if made.is_empty() => Err(component_error(py, error)),
+        _ => Ok(made),
+    }
+}
+
+/// Bytes of an OpenAI stream: `(index, text)` for the common chunk, a `ServerEvent` for every other.
+#[pyclass(module = "torvyn._native")]
+pub struct ChunkParser {
+    events: event::EventParser,
+    quick: Quick,
+    /// The first chunk says which answer it is: the full decoder reads it.
+    has_begun: bool,
+}
+
+#[pymethods]
+impl ChunkParser {
+    #[new]
+    #[pyo3(signature = (dialect, *, line_limit=1_048_576, event_limit=8_388_608))]
+    fn new(dialect: &str, line_limit: usize, event_limit: usize) -> PyResult<Self> {
+        let shape = match dialect {
+            "openai-chat" => Shape::Chat,
+            "openai-completions" => Shape::Completion,
+            _ => return Err(PyValueError::new_err(format!("no OpenAI dialect {dialect:?}"))),
+        };
+        let limits = Limits { line: line_limit, event: event_limit };
+        Ok(Self {
+            events: event::EventParser::with_error_fields(limits),
+            quick: Quick::new(shape),
+            has_begun: false,
+        })
+    }
+
+    /// What these bytes complete. What came before a failure is given first, the failure next time.
+    fn put<'py>(&mut self, py: Python<'py>, data: &[u8]) -> PyResult<Bound<'py, PyList>> {
+        let made = PyList::empty(py);
+        let mut problem = Ok(());
+        let Self { events, quick, has_begun } = self;
+        let outcome = events.put(data, |event| {
+            let appended = take(py, quick, *has_begun, event, &made);
+            *has_begun = *has_begun || names_its_answer(event.data);
+            problem = std::mem::replace(&mut problem, Ok(())).and(appended);
+        });
+        problem?;
+        give(py, made, outcome)
+    }
+
+    /// The input is over: raises what stopped the parser.
+    fn finish(&self, py: Python<'_>) -> PyResult<()> {
+        self.events.failure().map_or(Ok(()), |error| Err(component_error(py, error)))
+    }
+
+    /// Bytes of an event that has not ended.
+    #[getter]
+    fn held_bytes(&self) -> usize {
+        self.events.held_bytes()
+    }
+}
+
+/// Azure sends a chunk without choices, id and model before the first.
+fn names_its_answer(chunk: &[u8]) -> bool {
+    let empty = b"\"choices\":[]";
+    !chunk.windows(empty.len()).any(|part| part == empty)
+}
+
+fn take(
+    py: Python<'_>,
+    quick: &mut Quick,
+    has_begun: bool,
+    event: Event<'_>,
+    made: &Bound<'_, PyList>,
+) -> PyResult<()> {
+    let mut texts = Vec::new();
+    if has_begun && event.kind.is_empty() && quick.texts(event.data, &mut texts).is_some() {
+        for (index, text) in texts {
+            made.append((index, PyString::new(py, &text)))?;
+        }
+        return Ok(());
+    }
+    made.append(event_object(py, event)?)
+}

@@ -1,0 +1,249 @@
+//! The encoder of frames as Python uses it, and the last stage of a flow that turns elements into frames.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyString};
+use torvyn_frames::{Call, Dialect, Encoder, Failure, Finish, Framing, Identity, Kind, Usage};
+
+/// Shared by the stages of all choices of an answer.
+pub struct Line {
+    pub encoder: Encoder,
+    /// For each choice, the first half of a surrogate pair that waits for the second; 0 is none.
+    halves: Vec<AtomicU32>,
+}
+
+/// Frames into bytes.
+#[pyclass(frozen, subclass, module = "torvyn._native")]
+pub struct FrameEncoder {
+    pub line: Arc<Line>,
+}
+
+type FinishTuple = (u32, String, Option<String>, Option<String>, Option<String>);
+
+fn kind_of(name: &str) -> PyResult<Kind> {
+    match name {
+        "text" => Ok(Kind::Text),
+        "reasoning" => Ok(Kind::Reasoning),
+        _ => Err(PyValueError::new_err(format!("kind is `text` or `reasoning`, not {name:?}"))),
+    }
+}
+
+#[pymethods]
+impl FrameEncoder {
+    // Keyword arguments of one call in Python; a struct would only give them a second name.
+    #[allow(clippy::too_many_arguments)]
+    #[new]
+    #[pyo3(signature = (dialect, framing, *, id, flow, created, epoch, choices=1, include_usage=false, stream_id=None))]
+    fn new(
+        dialect: &str,
+        framing: &str,
+        id: String,
+        flow: String,
+        created: u64,
+        epoch: String,
+        choices: u32,
+        include_usage: bool,
+        stream_id: Option<String>,
+    ) -> PyResult<Self> {
+        let invalid_value = |what: String| Err(PyValueError::new_err(what));
+        let dialect = match dialect {
+            "torvyn" => Dialect::Torvyn,
+            "openai-chat" => Dialect::Chat,
+            "openai-completions" => Dialect::Completions,
+            _ => return invalid_value(format!("no dialect {dialect:?}")),
+        };
+        let framing = match framing {
+            "sse" => Framing::Events,
+            "lines" => Framing::Lines,
+            "json" if dialect == Dialect::Torvyn => Framing::Bare,
+            "json" => {
+                return invalid_value("a frame of an OpenAI dialect may be several messages".to_owned());
+            }
+            _ => return invalid_value(format!("no framing {framing:?}")),
+        };
+        if epoch.is_empty() || !epoch.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
+            return invalid_value(format!("an epoch is ASCII letters and digits, not {epoch:?}"));
+        }
+        if choices == 0 {
+            return invalid_value("an answer has at least one choice".to_owned());
+        }
+        let identity = Identity { id, flow, created, epoch, stream_id, include_usage, choices };
+        let halves = (0..choices).map(|_| AtomicU32::new(0)).collect();
+        let encoder = Encoder::new(dialect, framing, identity);
+        Ok(Self { line: Arc::new(Line { encoder, halves }) })
+    }
+
+    /// The number of the last frame; deltas count from 1.
+    #[getter]
+    fn seq(&self) -> u64 {
+        self.line.encoder.last()
+    }
+
+    /// How many choices the answer has.
+    #[getter]
+    fn choices(&self) -> u32 {
+        self.line.encoder.choices()
+    }
+
+    fn start<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        written(py, |out| self.line.encoder.start(out))
+    }
+
+    /// New text of a choice. `logprobs` is JSON in the dialect's form. Without `seq` the frame gets the next number.
+    #[pyo3(signature = (text, index=0, kind="text", logprobs=None, seq=None))]
+    fn text<'py>(
+        &self,
+        py: Python<'py>,
+        text: &Bound<'py, PyString>,
+        index: u32,
+        kind: &str,
+        logprobs: Option<&str>,
+        seq: Option<u64>,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let kind = kind_of(kind)?;
+        let text = self.line.joined(text, index)?;
+        let Some(text) = text else { return Ok(PyBytes::new(py, b"")) };
+        let encoder = &self.line.encoder;
+        let seq = encoder.number(seq);
+        Ok(written(py, |out| encoder.text(seq, index, kind, &text, logprobs, out)))
+    }
+
+    /// A piece of a call: `call` is its index, id, name and arguments.
+    #[pyo3(signature = (call, index=0, logprobs=None, seq=None))]
+    fn call<'py>(
+        &self,
+        py: Python<'py>,
+        call: (u32, Option<String>, Option<String>, String),
+        index: u32,
+        logprobs: Option<&str>,
+        seq: Option<u64>,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        self.line.check(index)?;
+        let encoder = &self.line.encoder;
+        let seq = encoder.number(seq);
+        let (place, id, name, arguments) = call;
+        let call = Call { index: place, id: id.as_deref(), name: name.as_deref(), arguments: &arguments };
+        Ok(written(py, |out| encoder.call(seq, index, call, logprobs, out)))
+    }
+
+    /// `data` is JSON.
+    #[pyo3(signature = (data, seq=None))]
+    fn meta<'py>(&self, py: Python<'py>, data: &str, seq: Option<u64>) -> Bound<'py, PyBytes> {
+        let seq = self.line.encoder.number(seq);
+        written(py, |out| self.line.encoder.meta(seq, data, out))
+    }
+
+    #[pyo3(signature = (code, message, retryable=false, seq=None))]
+    fn error<'py>(
+        &self,
+        py: Python<'py>,
+        code: &str,
+        message: &str,
+        retryable: bool,
+        seq: Option<u64>,
+    ) -> Bound<'py, PyBytes> {
+        let seq = self.line.encoder.number(seq);
+        written(py, |out| self.line.encoder.error(seq, Failure { code, message, retryable }, out))
+    }
+
+    /// `finish` has index, reason, matched stop, who stopped it and on which side a guard did; `usage` prompt, completion, cached and reasoning
+    /// tokens; `timing` is JSON.
+    #[pyo3(signature = (finish, usage=None, timing=None, seq=None))]
+    fn end<'py>(
+        &self,
+        py: Python<'py>,
+        finish: Vec<FinishTuple>,
+        usage: Option<(u64, u64, u64, u64)>,
+        timing: Option<&str>,
+        seq: Option<u64>,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        for one in &finish {
+            self.line.check(one.0)?;
+        }
+        let finish: Vec<Finish<'_>> = finish.iter().map(finish_of).collect();
+        let usage = usage.map(|(prompt, completion, cached, reasoning)| Usage {
+            prompt,
+            completion,
+            cached,
+            reasoning,
+        });
+        Ok(written(py, |out| {
+            self.line.release(out);
+            let seq = self.line.encoder.number(seq);
+            self.line.encoder.end(seq, &finish, usage, timing, out);
+        }))
+    }
+
+    fn heartbeat<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        written(py, |out| self.line.encoder.heartbeat(out))
+    }
+}
+
+fn finish_of(tuple: &FinishTuple) -> Finish<'_> {
+    Finish {
+        index: tuple.0,
+        reason: &tuple.1,
+        matched_stop: tuple.2.as_deref(),
+        stopped_by: tuple.3.as_deref(),
+        side: tuple.4.as_deref(),
+    }
+}
+
+fn written<'py>(py: Python<'py>, write: impl FnOnce(&mut Vec<u8>)) -> Bound<'py, PyBytes> {
+    let mut out = Vec::with_capacity(320);
+    write(&mut out);
+    PyBytes::new(py, &out)
+}
+
+impl Line {
+    pub fn check(&self, index: u32) -> PyResult<()> {
+        let choices = self.encoder.choices();
+        if index < choices {
+            return Ok(());
+        }
+        Err(PyValueError::new_err(format!("choice {index} of an answer that has {choices}")))
+    }
+
+    /// The text with a half that waited before it, without one at its end; None when nothing is left to send.
+    #[inline]
+    fn joined<'a>(&self, text: &'a Bound<'_, PyString>, index: u32) -> PyResult<Option<Cow<'a, str>>> {
+        self.check(index)?;
+        let half = &self.halves[index as usize];
+        let Ok(text) = text.to_str() else {
+            return Ok(Some(pairs(text, half)?).filter(|text| !text.is_empty()));
+        };
+        if half.load(Ordering::Relaxed) == 0 || text.is_empty() {
+            return Ok(Some(Cow::Borrowed(text)));
+        }
+        half.store(0, Ordering::Relaxed);
+        Ok(Some(Cow::Owned(format!("\u{fffd}{text}"))))
+    }
+
+    /// The answer ends: halves that stayed alone leave as U+FFFD.
+    fn release(&self, out: &mut Vec<u8>) {
+        for (index, half) in self.halves.iter().enumerate() {
+            if half.swap(0, Ordering::Relaxed) != 0 {
+                let seq = self.encoder.number(None);
+                self.encoder.text(seq, index as u32, Kind::Text, "\u{fffd}", None, out);
+            }
+        }
+    }
+}
+
+/// Joins the halves in a text that cannot be encoded as it is.
+fn pairs<'a>(text: &Bound<'_, PyString>, half: &AtomicU32) -> PyResult<Cow<'a, str>> {
+    let encoded = text.call_method1("encode", ("utf-16-le", "surrogatepass"))?;
+    let bytes = encoded.cast::<PyBytes>()?.as_bytes();
+    let waiting = half.swap(0, Ordering::Relaxed);
+    let mut units: Vec<u16> = (waiting != 0).then_some(waiting as u16).into_iter().collect();
+    units.extend(bytes.chunks_exact(2).map(|pair| u16::from_le_bytes([pair[0], pair[1]])));
+    if let Some(last @ 0xd800..0xdc00) = units.last().copied() {
+        half.store(u32::from(last), Ordering::Relaxed);
+        units.pop();
+    }
+    Ok(Cow::Owned(String::from_utf16_lossy(&units)))
+}

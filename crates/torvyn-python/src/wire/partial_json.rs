@@ -1,0 +1,207 @@
+//! JSON as far as it has come, as Python objects that grow.
+
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList, PyString};
+use torvyn_frames::{Build, PartialError, Scalar, partial};
+
+use crate::wire::events::failure;
+
+/// Containers are those that Python sees: what is added later appears in them.
+struct Tree<'py> {
+    py: Python<'py>,
+    held: &'py mut Held,
+}
+
+#[derive(Default)]
+struct Held {
+    root: Option<Py<PyAny>>,
+    open: Vec<Container>,
+    /// The text that is open.
+    text: Option<String>,
+    /// How much of it Python has seen.
+    shown: usize,
+    problem: Option<PyErr>,
+}
+
+enum Container {
+    Object(Py<PyDict>, Option<Py<PyString>>),
+    /// Whether its last item is the open text.
+    Array(Py<PyList>, bool),
+}
+
+/// Tool arguments and other JSON, while it arrives.
+#[pyclass(module = "torvyn._native")]
+pub struct PartialJson {
+    parser: partial::PartialJson,
+    held: Held,
+}
+
+fn wrong_result(py: Python<'_>, error: PartialError) -> PyErr {
+    match error {
+        PartialError::Malformed { at } => failure(py, "json-malformed", at),
+        PartialError::TooDeep { limit } => failure(py, "json-too-deep", limit),
+        PartialError::Unfinished { at } => failure(py, "json-unfinished", at),
+    }
+}
+
+#[pymethods]
+impl PartialJson {
+    #[new]
+    #[pyo3(signature = (*, depth_limit=128))]
+    fn new(depth_limit: usize) -> Self {
+        Self { parser: partial::PartialJson::new(depth_limit), held: Held::default() }
+    }
+
+    /// Feeds a piece of the text; every character is looked at once.
+    fn put(&mut self, py: Python<'_>, text: &Bound<'_, PyString>) -> PyResult<()> {
+        let Self { parser, held } = self;
+        // Halves of surrogate pairs are no text: they are replaced.
+        let outcome = parser.put(&text.to_string_lossy(), &mut Tree { py, held });
+        outcome.map_err(|error| wrong_result(py, error))?;
+        self.held.problem.take().map_or(Ok(()), Err)
+    }
+
+    /// The input is over: the whole value. Raises when it is not whole.
+    fn finish(&mut self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        let Self { parser, held } = self;
+        let outcome = parser.finish(&mut Tree { py, held });
+        outcome.map_err(|error| wrong_result(py, error))?;
+        match self.held.problem.take() {
+            Some(error) => Err(error),
+            None => self.value(py),
+        }
+    }
+
+    /// What is known: whole keys, numbers and literals, and texts as far as they have come. None before the first.
+    /// Containers are not copied: they grow. A text that is open is copied each time it has grown.
+    #[getter]
+    fn value(&mut self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        self.held.show_text(py)?;
+        Ok(self.held.root.as_ref().map_or_else(|| py.None(), |root| root.clone_ref(py)))
+    }
+
+    /// Whether the value is whole.
+    #[getter]
+    fn is_complete(&self) -> bool {
+        self.parser.is_complete()
+    }
+}
+
+impl Held {
+    /// Puts the open text where Python sees it.
+    fn show_text(&mut self, py: Python<'_>) -> PyResult<()> {
+        let Some(text) = &self.text else { return Ok(()) };
+        if self.shown == text.len() + 1 {
+            return Ok(());
+        }
+        self.shown = text.len() + 1;
+        let value = PyString::new(py, text).into_any().unbind();
+        self.place(py, value, true)
+    }
+
+    /// Puts a value into the open container, or at the root. An open text takes its own place again.
+    fn place(&mut self, py: Python<'_>, value: Py<PyAny>, is_open_text: bool) -> PyResult<()> {
+        match self.open.last_mut() {
+            None => self.root = Some(value),
+            Some(Container::Object(dict, key)) => {
+                if let Some(key) = key {
+                    dict.bind(py).set_item(key.bind(py), value)?;
+                }
+            }
+            Some(Container::Array(list, has_open_text)) => {
+                let list = list.bind(py);
+                if *has_open_text {
+                    list.set_item(list.len() - 1, value)?;
+                } else {
+                    list.append(value)?;
+                }
+                *has_open_text = is_open_text;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Tree<'_> {
+    fn note(&mut self, outcome: PyResult<()>) {
+        if let Err(error) = outcome {
+            self.held.problem.get_or_insert(error);
+        }
+    }
+
+    fn put(&mut self, value: Py<PyAny>) {
+        let outcome = self.held.place(self.py, value, false);
+        self.note(outcome);
+    }
+
+    fn number(&self, written: &str) -> PyResult<Py<PyAny>> {
+        if written.bytes().any(|byte| matches!(byte, b'.' | b'e' | b'E')) {
+            let number: f64 = written.parse().unwrap_or(f64::NAN);
+            return Ok(number.into_pyobject(self.py)?.into_any().unbind());
+        }
+        if let Ok(number) = written.parse::<i64>() {
+            return Ok(number.into_pyobject(self.py)?.into_any().unbind());
+        }
+        // Python refuses numbers of thousands of digits, here as elsewhere.
+        let class = self.py.get_type::<pyo3::types::PyInt>();
+        class
+            .call1((written,))
+            .map(Bound::unbind)
+            .map_err(|_| failure(self.py, "number-too-long", written.len()))
+    }
+}
+
+impl Build for Tree<'_> {
+    fn open(&mut self, is_object: bool) {
+        let (value, container) = if is_object {
+            let dict = PyDict::new(self.py).unbind();
+            (dict.clone_ref(self.py).into_any(), Container::Object(dict, None))
+        } else {
+            let list = PyList::empty(self.py).unbind();
+            (list.clone_ref(self.py).into_any(), Container::Array(list, false))
+        };
+        self.put(value);
+        self.held.open.push(container);
+    }
+
+    fn close(&mut self) {
+        self.held.open.pop();
+    }
+
+    fn key(&mut self, key: &str) {
+        if let Some(Container::Object(_, slot)) = self.held.open.last_mut() {
+            *slot = Some(PyString::new(self.py, key).unbind());
+        }
+    }
+
+    fn scalar(&mut self, scalar: Scalar<'_>) {
+        let value = match scalar {
+            Scalar::Null => Ok(self.py.None()),
+            Scalar::Truth(truth) => {
+                Ok(pyo3::types::PyBool::new(self.py, truth).to_owned().into_any().unbind())
+            }
+            Scalar::Number(written) => self.number(written),
+        };
+        match value {
+            Ok(value) => self.put(value),
+            Err(error) => self.note(Err(error)),
+        }
+    }
+
+    fn begin_text(&mut self) {
+        self.held.text = Some(String::new());
+        self.held.shown = 0;
+    }
+
+    fn text(&mut self, part: &str) {
+        if let Some(text) = &mut self.held.text {
+            text.push_str(part);
+        }
+    }
+
+    fn end_text(&mut self) {
+        if let Some(text) = self.held.text.take() {
+            self.put(PyString::new(self.py, &text).into_any().unbind());
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! What an offloaded stage has in hand: which element is begun, which still count as waiting in their queue, and what
+//! becomes of both when the stage is interrupted or stopped.
+
+use std::collections::VecDeque;
+
+use torvyn_stream::{Element, Queue};
+
+use crate::core::Core;
+use crate::edges::Accepts;
+use crate::offload::Task;
+use crate::shared_state::Failure;
+
+impl Core {
+    /// The element that an answer is about.
+    pub(crate) fn take_front(&mut self, index: usize) -> Option<Element> {
+        let state = self.offload(index)?;
+        let was_begun = std::mem::replace(&mut state.is_begun, false);
+        let element = state.in_flight.pop_front();
+        if element.is_some() && !was_begun {
+            self.edges.shared.nodes[index].received.add(1);
+        }
+        element
+    }
+
+    /// The oldest element in hand counts as received: the worker goes on to it by itself, unless it pauses.
+    pub(crate) fn begin_front(&mut self, index: usize) {
+        let paused = self.nodes[index].paused;
+        if let Some(state) = self.offload(index)
+            && !state.is_begun
+            && !paused
+            && !state.in_flight.is_empty()
+        {
+            state.is_begun = true;
+            self.edges.shared.nodes[index].received.add(1);
+        }
+    }
+
+    /// The worker has said its last word: it will not begin what it still has in hand.
+    pub(crate) fn return_front(&mut self, index: usize) {
+        if let Some(state) = self.offload(index)
+            && state.is_begun
+        {
+            state.is_begun = false;
+            self.edges.shared.nodes[index].received.subtract(1);
+            self.settle_loan(index);
+        }
+    }
+
+    /// An interrupt: drops what the stage has not begun, unless it is marked to be kept, and what its answers were about
+    /// to send.
+    pub(crate) fn recall(&mut self, index: usize) -> Result<(), Failure> {
+        let paused = self.nodes[index].paused;
+        let Some(state) = self.offload(index) else { return Ok(()) };
+        if state.exchange.is_stopped() {
+            return Ok(());
+        }
+        let begun = state.exchange.recall(state.in_flight.len(), paused, &mut state.results);
+        let rest = state.in_flight.split_off(begun);
+        self.drop_recalled(index, rest);
+        let before = self.set_accepts(index, Accepts::Kept);
+        let mut result = Ok(());
+        let Some(state) = self.offload(index) else { return Ok(()) };
+        let (last, answers): (Vec<_>, Vec<_>) = state.results.drain(..).partition(|finished| finished.last);
+        state.results.extend(last);
+        for finished in answers {
+            let concluded = self.conclude_result(index, finished);
+            result = result.and(concluded);
+        }
+        self.restore_accepts(index, &before);
+        self.begin_front(index);
+        self.settle_loan(index);
+        result
+    }
+
+    /// Drops the elements that were handed over and not begun, unless they are to be kept: those go back to the worker.
+    fn drop_recalled(&mut self, index: usize, mut rest: VecDeque<Element>) {
+        let Some(state) = self.offload(index) else { return };
+        // The oldest counts as received, though the worker has not looked at it yet; the others are the queue's.
+        let is_front = state.in_flight.is_empty() && state.is_begun;
+        let is_gone = is_front && rest.front().is_some_and(|element| !element.keep());
+        let front = if is_gone { rest.pop_front() } else { None };
+        let (kept, gone): (Vec<_>, Vec<_>) = rest.into_iter().partition(Element::keep);
+        let tasks: Vec<_> = kept.iter().map(|element| Task::Accept(element.detached())).collect();
+        state.in_flight.extend(kept);
+        state.is_begun &= front.is_none();
+        state.exchange.hand_over(tasks.into_iter().chain([Task::Interrupt]), None);
+        if let Some(queue) = self.lender(index) {
+            queue.drop_lent(gone.len());
+        }
+        if front.is_some() {
+            self.nodes[index].given_up += 1;
+            // It may have been out for another try, which nobody answers now.
+            self.nodes[index].retry.take_if(|retry| retry.element.is_none());
+        }
+        gone.into_iter().chain(front).for_each(|element| self.edges.release(element));
+    }
+
+    /// All of a batch but the element being worked on still counts as waiting in the queue it came from.
+    pub(crate) fn settle_loan(&mut self, index: usize) {
+        let Some(state) = self.offload(index) else { return };
+        let begun = usize::from(state.is_begun);
+        let waiting = state.in_flight.len() - begun;
+        let bytes = state.in_flight.iter().skip(begun).map(|element| element.len as usize).sum();
+        if let Some(queue) = self.lender(index) {
+            queue.lend(waiting, bytes);
+        }
+    }
+
+    /// The queue that what is in hand came from.
+    fn lender(&mut self, index: usize) -> Option<&mut Queue> {
+        let lender = usize::from(self.offload(index)?.lender);
+        let edge = *self.nodes[index].inputs.get(lender)?;
+        Some(&mut self.edges.list[usize::from(edge)].queue)
+    }
+
+    /// Counts what a stage that was stopped has answered: its outputs reach nobody.
+    pub(crate) fn count_results(&mut self, index: usize) {
+        let Some(state) = self.offload(index) else { return };
+        let results = std::mem::take(&mut state.results);
+        if results.is_empty() {
+            return;
+        }
+        let before = self.set_accepts(index, Accepts::Nothing);
+        for finished in results {
+            // The flow is ending: a failure is counted, and there is no policy to follow.
+            let _ = self.conclude_result(index, finished);
+        }
+        self.restore_accepts(index, &before);
+        self.settle_loan(index);
+    }
+
+    pub(crate) fn set_accepts(&mut self, index: usize, accepts: Accepts) -> Vec<Accepts> {
+        let edges = &mut self.edges.list;
+        let set = |&edge: &u16| {
+            let edge = &mut edges[usize::from(edge)];
+            let to = if edge.is_dead() { Accepts::Nothing } else { accepts };
+            std::mem::replace(&mut edge.accepts, to)
+        };
+        self.nodes[index].ports.iter().flatten().map(set).collect()
+    }
+
+    pub(crate) fn restore_accepts(&mut self, index: usize, before: &[Accepts]) {
+        for (&edge, &accepts) in self.nodes[index].ports.iter().flatten().zip(before) {
+            self.edges.list[usize::from(edge)].accepts = accepts;
+        }
+    }
+
+    /// What was handed over and not begun stays unread in the queue it came from. What was begun may still be answered:
+    /// it is set aside for `settle_late`.
+    pub(crate) fn leave_loan(&mut self, index: usize) {
+        self.settle_loan(index);
+        let Some(state) = self.offload(index) else { return };
+        if state.is_begun {
+            state.left = state.in_flight.pop_front();
+            state.is_begun = false;
+        }
+        let waiting = std::mem::take(&mut state.in_flight);
+        if let Some(queue) = self.lender(index) {
+            queue.leave_lent();
+        }
+        waiting.into_iter().for_each(|element| self.edges.release(element));
+    }
+
+    /// After the last turn and the end of the workers: counts what they answered meanwhile, and gives up the rest.
+    pub(crate) fn settle_late(&mut self) {
+        for index in 0..self.nodes.len() {
+            let Some(state) = self.offload(index) else { continue };
+            state.exchange.collect_late(&mut state.results);
+            if let Some(left) = state.left.take() {
+                state.in_flight.push_back(left);
+                state.is_begun = true;
+            }
+            self.count_results(index);
+            self.empty_hands(index);
+            let Some(left) = self.offload(index).and_then(|state| state.left.take()) else { continue };
+            self.nodes[index].given_up += 1;
+            self.edges.release(left);
+        }
+        self.publish();
+    }
+}

@@ -1,0 +1,225 @@
+//! The part of a flow that anybody may touch at any time: requests to it, facts about it, and how it ended.
+
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use torvyn_stream::{Counter, End, Ledger, QueueCounters, StageError};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum State {
+    Running = 0,
+    Draining = 1,
+    Completed = 2,
+    Cancelled = 3,
+    Failed = 4,
+}
+
+impl State {
+    fn from_u8(value: u8) -> State {
+        match value {
+            0 => State::Running,
+            1 => State::Draining,
+            2 => State::Completed,
+            3 => State::Cancelled,
+            _ => State::Failed,
+        }
+    }
+
+    pub fn is_over(self) -> bool {
+        matches!(self, State::Completed | State::Cancelled | State::Failed)
+    }
+
+    pub fn name(self) -> &'static str {
+        match self {
+            State::Running => "running",
+            State::Draining => "draining",
+            State::Completed => "completed",
+            State::Cancelled => "cancelled",
+            State::Failed => "failed",
+        }
+    }
+}
+
+/// Requests to the flow as a whole, as bits: a control lane that no full queue can block.
+pub mod request {
+    pub const CANCEL: u32 = 1;
+    pub const DRAIN: u32 = 2;
+    pub const INTERRUPT: u32 = 4;
+    /// Some node has requests of its own.
+    pub const NODE: u32 = 8;
+    /// The caller will feed no more.
+    pub const FINISH: u32 = 16;
+}
+
+/// Requests to one node.
+pub mod node_request {
+    pub const WAKE: u8 = 1;
+    pub const RESUME: u8 = 2;
+    pub const INTERRUPT: u8 = 4;
+}
+
+/// The account of one node. At the end of every turn
+/// `received = passed + filtered + failed + dead_lettered + absorbed + unread`.
+#[derive(Debug, Default)]
+pub struct NodeCounters {
+    /// Elements that the node has begun to work on.
+    pub received: Counter,
+    /// Elements that went on, in whatever form, or that a sink has accepted.
+    pub passed: Counter,
+    /// Elements that were judged and dropped.
+    pub filtered: Counter,
+    /// Elements whose call failed and that no policy saved.
+    pub failed: Counter,
+    pub dead_lettered: Counter,
+    /// Elements that an aggregator, or a guard that holds text back, has taken into its own state.
+    pub absorbed: Counter,
+    /// Elements begun and not concluded: those in the node's hands now, and those it held when the stream ended.
+    pub unread: Counter,
+    /// Elements sent to the node's edges, dead letters not counted; one that goes to several edges counts once.
+    pub emitted: Counter,
+    /// Elements sent to a port that has no edge on purpose.
+    pub ignored: Counter,
+    /// Calls that failed, retried ones as well.
+    pub errors: Counter,
+    pub retried: Counter,
+    /// Time of the sampled calls, and how many they were.
+    pub sampled_ns: Counter,
+    pub sampled_calls: Counter,
+    pub ledger: Ledger,
+    requests: AtomicU8,
+}
+
+impl NodeCounters {
+    pub fn take_requests(&self) -> u8 {
+        self.requests.swap(0, Ordering::AcqRel)
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FailureKind {
+    /// A component's call failed.
+    Component,
+    /// A queue with the policy `error` was full.
+    QueueFull,
+    /// A node used more than its budget.
+    MemoryExceeded,
+    /// The flow's deadline passed.
+    DeadlineExceeded,
+    /// The reactor itself panicked.
+    Panic,
+}
+
+#[derive(Debug)]
+pub struct Failure {
+    pub kind: FailureKind,
+    pub node: Option<usize>,
+    pub edge: Option<usize>,
+    pub sequence: Option<u64>,
+    pub method: &'static str,
+    pub error: StageError,
+}
+
+#[derive(Debug, Default)]
+pub struct Outcome {
+    pub end: Option<End>,
+    pub failure: Option<Failure>,
+}
+
+#[derive(Debug)]
+pub struct SharedState {
+    state: AtomicU8,
+    requests: AtomicU32,
+    pub nodes: Box<[NodeCounters]>,
+    pub edges: Box<[QueueCounters]>,
+    pub turns: Counter,
+    limit: AtomicU64,
+    /// The node whose component may be running now: whom to name when the turn does not end. `NO_NODE` between turns.
+    running_node: AtomicU32,
+    outcome: Mutex<Outcome>,
+}
+
+const NO_NODE: u32 = u32::MAX;
+
+impl SharedState {
+    pub fn new(nodes: usize, edges: usize) -> Self {
+        Self {
+            state: AtomicU8::new(State::Running as u8),
+            requests: AtomicU32::new(0),
+            nodes: (0..nodes).map(|_| NodeCounters::default()).collect(),
+            edges: (0..edges).map(|_| QueueCounters::default()).collect(),
+            turns: Counter::default(),
+            limit: AtomicU64::new(u64::MAX),
+            running_node: AtomicU32::new(NO_NODE),
+            outcome: Mutex::default(),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn set_running_node(&self, node: Option<usize>) {
+        self.running_node.store(node.map_or(NO_NODE, |node| node as u32), Ordering::Relaxed);
+    }
+
+    pub fn running_node(&self) -> Option<usize> {
+        let node = self.running_node.load(Ordering::Relaxed);
+        (node != NO_NODE).then_some(node as usize)
+    }
+
+    /// Changes with every call that ends: a number that stays the same means that one call lasts.
+    pub(crate) fn progress(&self) -> u64 {
+        let calls = |node: &NodeCounters| {
+            [&node.received, &node.emitted, &node.filtered, &node.errors]
+                .map(Counter::get)
+                .iter()
+                .sum::<u64>()
+        };
+        let node = u64::from(self.running_node.load(Ordering::Relaxed));
+        self.nodes.iter().map(calls).fold(node << 32, u64::wrapping_add)
+    }
+
+    pub fn outcome(&self) -> MutexGuard<'_, Outcome> {
+        self.outcome.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    #[inline]
+    pub fn state(&self) -> State {
+        State::from_u8(self.state.load(Ordering::Acquire))
+    }
+
+    pub(crate) fn set_state(&self, state: State) {
+        self.state.store(state as u8, Ordering::Release);
+    }
+
+    /// The source elements after which the flow drains by itself; `u64::MAX` for no limit.
+    #[inline]
+    pub fn limit(&self) -> u64 {
+        self.limit.load(Ordering::Relaxed)
+    }
+
+    pub fn set_limit(&self, elements: u64) {
+        self.limit.store(elements, Ordering::Relaxed);
+    }
+
+    pub fn request(&self, what: u32) {
+        self.requests.fetch_or(what, Ordering::AcqRel);
+    }
+
+    pub fn request_node(&self, node: usize, what: u8) {
+        self.nodes[node].requests.fetch_or(what, Ordering::AcqRel);
+        self.request(request::NODE);
+    }
+
+    #[inline]
+    pub(crate) fn has_requests(&self) -> bool {
+        self.requests.load(Ordering::Relaxed) != 0
+    }
+
+    pub(crate) fn take_requests(&self) -> u32 {
+        self.requests.swap(0, Ordering::AcqRel)
+    }
+
+    /// Bytes of this part, on the heap as well.
+    pub fn size_bytes(&self) -> usize {
+        size_of::<Self>() + size_of_val(&*self.nodes) + size_of_val(&*self.edges)
+    }
+}

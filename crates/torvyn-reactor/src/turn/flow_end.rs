@@ -1,0 +1,308 @@
+//! How streams and flows end: in order, drained, interrupted, cancelled or failed. Every element is accounted for.
+
+use torvyn_stream::{End, ErrorKind, StageError, Step};
+
+use crate::blueprint::Role;
+use crate::core::Core;
+use crate::edges::Accepts;
+use crate::node::{Phase, Worker};
+use crate::offload::Task;
+use crate::shared_state::{Failure, FailureKind, State, node_request, request};
+
+impl Core {
+    /// Does what others have asked of the flow.
+    pub(crate) fn obey(&mut self) -> Result<(), Failure> {
+        let asked = self.edges.shared.take_requests();
+        if asked & request::CANCEL != 0 {
+            self.give_up();
+            return Ok(());
+        }
+        if asked & request::NODE != 0 {
+            for index in 0..self.nodes.len() {
+                self.obey_node(index)?;
+            }
+        }
+        if asked & request::INTERRUPT != 0 {
+            self.interrupt(|_| true)?;
+        }
+        if asked & (request::DRAIN | request::FINISH) != 0 {
+            if asked & request::DRAIN != 0 {
+                // Asked twice, the first time counts.
+                let until = self.now_ns.saturating_add(self.drain_timeout_ns);
+                self.drain_until.get_or_insert(until);
+            }
+            self.stop_sources();
+        }
+        Ok(())
+    }
+
+    fn obey_node(&mut self, index: usize) -> Result<(), Failure> {
+        let asked = self.edges.shared.nodes[index].take_requests();
+        let node = &mut self.nodes[index];
+        if asked & node_request::WAKE != 0 {
+            node.pending = None;
+        }
+        if asked & node_request::RESUME != 0 {
+            node.paused = false;
+        }
+        if asked & node_request::INTERRUPT != 0 {
+            self.interrupt_after(index)?;
+        }
+        Ok(())
+    }
+
+    /// A source that has asked for an interrupt inside `pull` means what it sent before.
+    pub(crate) fn obey_source(&mut self, index: usize) -> Result<(), Failure> {
+        let asked = self.edges.shared.nodes[index].take_requests();
+        let rest = asked & !node_request::INTERRUPT;
+        if rest != 0 {
+            self.edges.shared.request_node(index, rest);
+        }
+        if asked & node_request::INTERRUPT != 0 { self.interrupt_after(index) } else { Ok(()) }
+    }
+
+    /// Sources end here; what is already inside goes on to the sinks.
+    pub(crate) fn stop_sources(&mut self) {
+        if self.edges.shared.state() == State::Running {
+            self.edges.shared.set_state(State::Draining);
+        }
+        for index in 0..self.nodes.len() {
+            if self.nodes[index].role == Role::Source && self.nodes[index].phase == Phase::Running {
+                self.stop_source(index);
+            }
+        }
+        if let Some(entry) = self.entry {
+            let edge = &mut self.edges.list[usize::from(entry)];
+            edge.closed.get_or_insert_with(|| Box::new(End::because("stop")));
+        }
+    }
+
+    /// What a source has made and could not send yet still leaves; then it is finished.
+    fn stop_source(&mut self, index: usize) {
+        let node = &mut self.nodes[index];
+        node.retry = None;
+        if let Worker::Offloaded(state) = &mut node.worker {
+            state.exchange.stop_after(&mut state.results);
+        }
+        if node.is_busy() {
+            node.phase = Phase::Flushing;
+            node.end = Some(Box::new(End::because("stop")));
+        } else {
+            self.finish_node(index, End::because("stop"));
+        }
+    }
+
+    /// The caller will feed no more, and says how the stream ended.
+    pub(crate) fn close_entry(&mut self, end: End) {
+        if let Some(entry) = self.entry {
+            self.edges.list[usize::from(entry)].closed = Some(Box::new(end));
+        }
+    }
+
+    /// Deadlines of the flow. True when they ended it.
+    pub(crate) fn check_time(&mut self) -> Result<bool, Failure> {
+        if self.deadline_ns.is_some_and(|deadline| deadline <= self.now_ns) {
+            return Err(Failure {
+                kind: FailureKind::DeadlineExceeded,
+                node: None,
+                edge: None,
+                sequence: None,
+                method: "run",
+                error: StageError::new(ErrorKind::DeadlineExceeded, "the flow's deadline has passed"),
+            });
+        }
+        if self.drain_until.is_some_and(|until| until <= self.now_ns) {
+            self.give_up();
+            return Ok(true);
+        }
+        Ok(false)
+    }
+
+    /// When a node's input has ended and its hands are empty: flush, then close. True when something happened.
+    pub(crate) fn finish_if_ended(&mut self, index: usize) -> Result<bool, Failure> {
+        let node = &self.nodes[index];
+        if node.phase == Phase::Finished || node.paused || node.is_busy() {
+            return Ok(false);
+        }
+        if node.phase == Phase::Flushing {
+            let end = self.nodes[index].end.take();
+            return self.close_node(index, end.map_or_else(|| End::because("stop"), |end| *end));
+        }
+        let Some(end) = self.edges.input_end(node).cloned() else { return Ok(false) };
+        let sink = node.role == Role::Sink;
+        if sink && self.failing {
+            // `complete` belongs to streams that ended in order.
+            self.finish_node(index, end);
+            return Ok(true);
+        }
+        if let Worker::Offloaded(_) = node.worker {
+            let task = if sink { Task::Complete(end.clone()) } else { Task::Flush(end.clone()) };
+            self.nodes[index].end.get_or_insert_with(|| Box::new(end));
+            return Ok(self.ask_to_close(index, task));
+        }
+        self.let_held_go(index)?;
+        self.nodes[index].phase = Phase::Flushing;
+        self.nodes[index].end = Some(Box::new(end));
+        if self.nodes[index].role != Role::Sink {
+            self.call(index, Step::Done)?;
+        }
+        if self.nodes[index].phase == Phase::Flushing && !self.nodes[index].is_busy() {
+            self.finish_if_ended(index)?;
+        }
+        Ok(true)
+    }
+
+    fn close_node(&mut self, index: usize, end: End) -> Result<bool, Failure> {
+        let node = &mut self.nodes[index];
+        if let (Role::Sink, Worker::Inline(stage)) = (node.role, &mut node.worker)
+            && !self.failing
+            && let Err(error) = stage.complete(&end)
+        {
+            self.edges.shared.nodes[index].errors.add(1);
+            return Err(Failure {
+                kind: FailureKind::Component,
+                node: Some(index),
+                edge: None,
+                sequence: None,
+                method: "complete",
+                error,
+            });
+        }
+        self.finish_node(index, end);
+        Ok(true)
+    }
+
+    /// An offloaded stage has said its last word; its node closes when what it made has left.
+    pub(crate) fn finish_when_empty(&mut self, index: usize, end: Option<End>) {
+        let end = end.unwrap_or_else(|| End::because("stop"));
+        if self.let_held_go(index).is_ok() && self.nodes[index].backlog.is_empty() {
+            self.finish_node(index, end);
+        } else {
+            self.nodes[index].phase = Phase::Flushing;
+            self.nodes[index].end = Some(Box::new(end));
+        }
+    }
+
+    /// Nothing more comes from this node: those after it see the end, those before it see that nobody listens.
+    pub(crate) fn finish_node(&mut self, index: usize, end: End) {
+        self.nodes[index].phase = Phase::Finished;
+        self.close_worker(index);
+        let node = &mut self.nodes[index];
+        for &edge in node.ports.iter().flatten() {
+            let edge = &mut self.edges.list[usize::from(edge)];
+            edge.closed.get_or_insert_with(|| Box::new(end.clone()));
+        }
+        node.end = Some(Box::new(end));
+        self.empty_hands(index);
+        self.stop_listening(index);
+    }
+
+    pub(crate) fn stop_listening(&mut self, index: usize) {
+        let inputs = self.nodes[index].inputs.clone();
+        for &edge in &inputs {
+            let at = usize::from(edge);
+            self.edges.list[at].accepts = Accepts::Nothing;
+            for element in self.edges.list[at].queue.discard() {
+                self.edges.release(element);
+            }
+            let Some(source) = self.edges.list[at].source.map(usize::from) else { continue };
+            let edges = &self.edges.list;
+            let unheard = |&edge: &u16| edges[usize::from(edge)].is_dead();
+            let node = &self.nodes[source];
+            if node.phase != Phase::Finished && node.ports.iter().flatten().all(unheard) {
+                self.finish_node(source, End::because("cancelled"));
+            }
+        }
+    }
+
+    pub(crate) fn empty_hands(&mut self, index: usize) {
+        let node = &mut self.nodes[index];
+        for (edge, element) in std::mem::take(&mut node.backlog) {
+            self.edges.leave_unread(edge, element);
+        }
+        let mut gone: Vec<_> = node.held.drain(..).collect();
+        gone.extend(node.retry.take().and_then(|retry| retry.element));
+        gone.extend(node.current.take());
+        node.more = false;
+        node.given_up += gone.len() as u64;
+        self.edges.shared.nodes[index].ledger.hold(0);
+        gone.into_iter().for_each(|element| self.edges.release(element));
+        self.leave_loan(index);
+    }
+
+    /// Cancelled, or not drained in time. A flow that was failing has failed.
+    fn give_up(&mut self) {
+        if self.failing {
+            self.abandon(State::Failed, End::because("error"));
+        } else {
+            self.abandon(State::Cancelled, End::because("cancelled"));
+        }
+    }
+
+    /// Ends the flow at once: everything inside stays unread and is counted.
+    pub(crate) fn abandon(&mut self, state: State, end: End) {
+        for index in 0..self.nodes.len() {
+            if self.nodes[index].phase != Phase::Finished {
+                self.nodes[index].phase = Phase::Finished;
+                self.close_worker(index);
+            }
+            self.empty_hands(index);
+        }
+        self.outbox.made.clear();
+        for index in 0..self.edges.list.len() {
+            // What has reached the exit of a flow that failed was delivered: the caller reads it, then the error.
+            if state == State::Failed && self.edges.list[index].target.is_none() {
+                continue;
+            }
+            for element in self.edges.list[index].queue.discard() {
+                self.edges.release(element);
+            }
+        }
+        self.conclude_flow(state, end);
+    }
+
+    /// Whether all nodes are done; then the flow is.
+    pub(crate) fn settle(&mut self) -> bool {
+        if self.edges.shared.state() == State::Running && self.sources_are_done() {
+            self.edges.shared.set_state(State::Draining);
+        }
+        if self.nodes.iter().any(|node| node.phase != Phase::Finished) {
+            return false;
+        }
+        let last = self.nodes.iter().filter(|node| node.role == Role::Sink || self.exit.is_some());
+        let ends = last.filter_map(|node| node.end.as_deref());
+        let said = |end: &&End| end.finish_reason != "stop" || end.object.is_some();
+        let end = self.exit_end().cloned().or_else(|| {
+            let mut ends = ends.clone();
+            ends.clone().find(said).or_else(|| ends.next()).cloned()
+        });
+        if self.failing {
+            self.conclude_flow(State::Failed, End::because("error"));
+        } else {
+            self.conclude_flow(State::Completed, end.unwrap_or_else(|| End::because("stop")));
+        }
+        true
+    }
+
+    fn sources_are_done(&self) -> bool {
+        let entry = self.entry.map(|entry| self.edges.list[usize::from(entry)].closed.is_some());
+        let mut sources = self.nodes.iter().filter(|node| node.role == Role::Source);
+        entry.unwrap_or(true) && sources.all(|node| node.phase == Phase::Finished)
+    }
+
+    /// Tells the worker that no more is wanted; what it has answered by now is counted.
+    pub(crate) fn close_worker(&mut self, index: usize) {
+        match &mut self.nodes[index].worker {
+            Worker::Inline(stage) => stage.close(),
+            Worker::Offloaded(state) => {
+                state.exchange.stop_after(&mut state.results);
+                self.count_results(index);
+            }
+        }
+    }
+
+    fn conclude_flow(&mut self, state: State, end: End) {
+        self.edges.shared.outcome().end.get_or_insert(end);
+        self.edges.shared.set_state(state);
+    }
+}

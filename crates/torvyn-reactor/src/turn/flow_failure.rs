@@ -1,0 +1,79 @@
+//! Failures: a flow fails in stream order, or at once when its time is over or the reactor itself is at fault.
+
+use torvyn_stream::{End, ErrorKind};
+
+use crate::core::Core;
+use crate::node::Phase;
+use crate::shared_state::{Failure, FailureKind, State};
+
+impl Core {
+    /// The flow has failed: at once, or once all that precedes the failure has reached the sinks. True when it is over.
+    pub(crate) fn fail(&mut self, failure: Failure) -> bool {
+        let failure = self.blame_holder(failure);
+        let interrupted = failure.error.kind == ErrorKind::Interrupted;
+        let in_order = !matches!(failure.kind, FailureKind::DeadlineExceeded | FailureKind::Panic);
+        let node = failure.node.or_else(|| {
+            let edge = &self.edges.list[failure.edge?];
+            edge.source.map(usize::from)
+        });
+        // What fails later, on the way out, is counted; the first failure is the one to tell.
+        self.edges.shared.outcome().failure.get_or_insert(failure);
+        if interrupted {
+            self.abandon(State::Cancelled, End::because("cancelled"));
+            return true;
+        }
+        match node {
+            Some(node) if in_order && !self.edges.shared.state().is_over() => {
+                self.fail_in_order(node);
+                false
+            }
+            _ => {
+                self.abandon(State::Failed, End::because("error"));
+                true
+            }
+        }
+    }
+
+    /// Ends the stream at the node that failed and stops the sources. What the node has sent or held before it failed
+    /// goes on to the sinks, within the time a drain may take; what lies before it stays unread.
+    fn fail_in_order(&mut self, index: usize) {
+        self.failing = true;
+        self.drain_until = Some(self.now_ns.saturating_add(self.drain_timeout_ns));
+        self.outbox.made.clear();
+        self.outbox.ports.clear();
+        if self.nodes[index].phase != Phase::Finished {
+            // A queue that is full and fails has counted what it did not take.
+            let _ = self.let_held_go(index);
+            self.close_worker(index);
+            let sent = std::mem::take(&mut self.nodes[index].backlog);
+            self.empty_hands(index);
+            self.nodes[index].backlog = sent;
+            self.finish_when_empty(index, Some(End::because("error")));
+            if self.nodes[index].phase != Phase::Finished {
+                self.stop_listening(index);
+            }
+        }
+        self.stop_sources();
+    }
+
+    /// Elements are charged to the node that made them. When most of what it has in use is held by a filter, the filter
+    /// is at fault.
+    fn blame_holder(&self, mut failure: Failure) -> Failure {
+        let (FailureKind::MemoryExceeded, Some(maker)) = (failure.kind, failure.node) else { return failure };
+        let budget_bytes = self.nodes[maker].budget_bytes;
+        for (index, node) in self.nodes.iter().enumerate() {
+            let of_maker = node.held.iter().filter(|element| element.owner() == maker);
+            let held_bytes: u64 = of_maker.map(|element| u64::from(element.len)).sum();
+            if index != maker && held_bytes > budget_bytes / 2 {
+                let count = node.held.len();
+                failure.node = Some(index);
+                failure.method = "hold";
+                failure.error.message = format!(
+                    "it holds {count} elements with {held_bytes} bytes, and the node that made them may have \
+                     {budget_bytes} in use"
+                );
+            }
+        }
+        failure
+    }
+}

@@ -1,0 +1,73 @@
+//! Interrupts: what waits downstream is dropped and counted, unless it is marked to be kept; the flow goes on.
+
+use torvyn_stream::Element;
+
+use crate::core::Core;
+use crate::node::Worker;
+use crate::shared_state::Failure;
+
+impl Core {
+    /// Drops what waits after a node, in its hands and further down; what is marked to be kept stays.
+    pub(crate) fn interrupt_after(&mut self, index: usize) -> Result<(), Failure> {
+        let mut reached = vec![false; self.nodes.len()];
+        reached[index] = true;
+        // Nodes are in topological order: one pass finds all that is downstream.
+        for at in index..self.nodes.len() {
+            if reached[at] {
+                for &edge in self.nodes[at].ports.iter().flatten() {
+                    if let Some(target) = self.edges.list[usize::from(edge)].target {
+                        reached[usize::from(target)] = true;
+                    }
+                }
+            }
+        }
+        self.interrupt(|node| node.is_some_and(|node| reached[usize::from(node)]))
+    }
+
+    /// Drops what waits on the edges from the nodes that are `meant`, and in their hands, unless it is to be kept.
+    pub(crate) fn interrupt(&mut self, meant: impl Fn(Option<u16>) -> bool) -> Result<(), Failure> {
+        let mut gone = Vec::new();
+        for edge in &mut self.edges.list {
+            if meant(edge.source) {
+                gone.extend(edge.queue.interrupt());
+            }
+        }
+        gone.into_iter().for_each(|element| self.edges.release(element));
+        let mut result = Ok(());
+        for index in 0..self.nodes.len() {
+            if meant(Some(index as u16)) {
+                let interrupted = self.interrupt_hands(index);
+                result = result.and(interrupted);
+            }
+        }
+        result
+    }
+
+    fn interrupt_hands(&mut self, index: usize) -> Result<(), Failure> {
+        let node = &mut self.nodes[index];
+        let (keep, drop): (Vec<_>, Vec<_>) = node.backlog.drain(..).partition(|(_, element)| element.keep());
+        node.backlog = keep.into();
+        for (edge, element) in drop {
+            self.edges.list[usize::from(edge)].queue.note_dropped();
+            self.edges.release(element);
+        }
+        let (keep, mut gone): (Vec<_>, Vec<_>) = node.held.drain(..).partition(Element::keep);
+        let held = keep.iter().map(|element| u64::from(element.len)).sum();
+        node.held = keep.into();
+        self.edges.shared.nodes[index].ledger.hold(held);
+        if node.retry.as_ref().and_then(|retry| retry.element.as_ref()).is_some_and(|one| !one.keep()) {
+            gone.extend(node.retry.take().and_then(|retry| retry.element));
+        }
+        gone.extend(node.current.take());
+        node.given_up += gone.len() as u64;
+        gone.into_iter().for_each(|element| self.edges.release(element));
+        match &mut node.worker {
+            Worker::Inline(stage) => {
+                node.more = false;
+                stage.interrupt();
+                Ok(())
+            }
+            Worker::Offloaded(_) => self.recall(index),
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! NetworkPolicy: where a guest's connections may lead, by its grants.
+//!
+//! A grant of an address is exact. A grant of a name leads to what the name resolves to, also on this machine and its
+//! site, but never to a special address. A wildcard leads to public addresses only. Addresses are checked when the
+//! connection is made, so a name that has come to point elsewhere does not help.
+
+use std::collections::{HashMap, HashSet};
+use std::net::IpAddr;
+use std::sync::{Mutex, PoisonError};
+
+use crate::capabilities::address::{AddressScope, address_scope};
+use crate::capabilities::capability::{Capability, host_name};
+
+type Ports = Vec<(u16, u16)>;
+
+/// What a guest may have resolved from names; with more all is forgotten, so it has to look up again.
+const RESOLVED_MAX: usize = 1024;
+
+#[derive(Default)]
+pub struct NetworkPolicy {
+    grants: Vec<(Vec<String>, Ports)>,
+    resolved: Mutex<ResolvedNames>,
+}
+
+#[derive(Default)]
+struct ResolvedNames {
+    /// Lookups that are under way, by their handle.
+    asked: HashMap<u32, String>,
+    found: HashMap<IpAddr, HashSet<String>>,
+    count: usize,
+}
+
+impl NetworkPolicy {
+    /// What the capabilities open for plain connections, or for HTTP.
+    pub fn of(capabilities: &[Capability], for_http: bool) -> Self {
+        let opened = |capability: &Capability| match capability {
+            Capability::Network { http, hosts, ports } if *http == for_http => {
+                Some((hosts.clone(), ports.clone()))
+            }
+            _ => None,
+        };
+        Self { grants: capabilities.iter().filter_map(opened).collect(), resolved: Mutex::default() }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.grants.is_empty()
+    }
+
+    /// Whether the name may be looked up: names tell things to those who answer for them.
+    pub fn names(&self, name: &str) -> bool {
+        let name = host_name(name);
+        self.grants.iter().any(|(hosts, _)| hosts.iter().any(|grant| stands_for(grant, &name)))
+    }
+
+    /// The nearest that a connection to this host and port may lead, or None when it may not be made at all.
+    pub fn bound(&self, host: &str, port: u16) -> Option<AddressScope> {
+        let name = host_name(host);
+        let open = |ports: &Ports| ports.iter().any(|(from, to)| (*from..=*to).contains(&port));
+        let hosts = self.grants.iter().filter(|(_, ports)| open(ports)).flat_map(|(hosts, _)| hosts);
+        hosts.filter_map(|grant| bound_of(grant, &name)).max()
+    }
+
+    /// Whether a connection to the address itself may be made, or was resolved from a name that may be used.
+    pub fn allows(&self, address: IpAddr, port: u16) -> bool {
+        let address = address.to_canonical();
+        let near = address_scope(address);
+        if self.bound(&address.to_string(), port).is_some_and(|bound| near <= bound) {
+            return true;
+        }
+        let resolved = self.resolved.lock().unwrap_or_else(PoisonError::into_inner);
+        let names = resolved.found.get(&address).into_iter().flatten();
+        names.filter_map(|name| self.bound(name, port)).any(|bound| near <= bound)
+    }
+
+    pub fn note_lookup(&self, lookup: u32, name: &str) {
+        let mut resolved = self.resolved.lock().unwrap_or_else(PoisonError::into_inner);
+        resolved.asked.insert(lookup, host_name(name));
+    }
+
+    pub fn note_address(&self, lookup: u32, address: IpAddr) {
+        let mut resolved = self.resolved.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(name) = resolved.asked.get(&lookup).cloned() else { return };
+        if resolved.count >= RESOLVED_MAX {
+            resolved.found.clear();
+            resolved.count = 0;
+        }
+        let is_new = resolved.found.entry(address.to_canonical()).or_default().insert(name);
+        resolved.count += usize::from(is_new);
+    }
+}
+
+fn stands_for(grant: &str, name: &str) -> bool {
+    bound_of(grant, name).is_some()
+}
+
+fn bound_of(grant: &str, name: &str) -> Option<AddressScope> {
+    if grant == name {
+        let is_address = name.parse::<IpAddr>().is_ok();
+        return Some(if is_address { AddressScope::Special } else { AddressScope::Local });
+    }
+    let domain = grant.strip_prefix('*')?;
+    (domain.is_empty() || (name.len() > domain.len() && name.ends_with(domain)))
+        .then_some(AddressScope::Public)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    fn policy(grants: &[&str]) -> NetworkPolicy {
+        let parse = |text: &&str| Capability::parse(text, Path::new("/")).unwrap();
+        NetworkPolicy::of(&grants.iter().map(parse).collect::<Vec<_>>(), false)
+    }
+
+    fn allows(policy: &NetworkPolicy, address: &str, port: u16) -> bool {
+        policy.allows(address.parse().unwrap(), port)
+    }
+
+    #[test]
+    fn an_address_is_reached_on_the_granted_ports_and_no_other() {
+        let policy = policy(&["network:tcp-connect:127.0.0.1,169.254.1.1:80,90-91"]);
+        assert!(allows(&policy, "127.0.0.1", 80) && allows(&policy, "169.254.1.1", 91));
+        assert!(!allows(&policy, "127.0.0.1", 81) && !allows(&policy, "127.0.0.2", 80));
+    }
+
+    #[test]
+    fn a_wildcard_reaches_public_addresses_only() {
+        let policy = policy(&["network:tcp-connect:*:80"]);
+        assert!(allows(&policy, "8.8.8.8", 80));
+        for address in
+            ["127.0.0.1", "10.1.2.3", "169.254.169.254", "::1", "::ffff:10.0.0.1", "64:ff9b::a00:1"]
+        {
+            assert!(!allows(&policy, address, 80), "{address}");
+        }
+    }
+
+    #[test]
+    fn a_name_reaches_what_it_was_looked_up_to_be() {
+        let policy = policy(&["network:tcp-connect:db.local:5432", "network:tcp-connect:*.example.org:80"]);
+        assert!(policy.names("DB.local.") && policy.names("a.example.org") && !policy.names("example.org"));
+        for (lookup, name) in [(1, "db.local"), (2, "a.example.org")] {
+            policy.note_lookup(lookup, name);
+            for address in ["10.0.0.7", "9.9.9.9", "169.254.169.254"] {
+                assert!(!allows(&policy, address, 1));
+                policy.note_address(lookup, address.parse().unwrap());
+            }
+        }
+        assert!(allows(&policy, "10.0.0.7", 5432) && allows(&policy, "9.9.9.9", 80));
+        assert!(!allows(&policy, "10.0.0.7", 80), "a wildcard does not policy the site");
+        assert!(!allows(&policy, "169.254.169.254", 5432), "no name leads to a link-local address");
+    }
+
+    #[test]
+    fn grants_for_http_open_no_plain_connections() {
+        assert!(policy(&["network:http-outgoing:*:*"]).is_empty());
+    }
+}

@@ -1,0 +1,7 @@
+//! Running guests: instances, the calls into them, their time limits and their health.
+
+pub mod calls;
+pub mod health;
+pub mod instance;
+pub mod stage;
+pub mod ticker;

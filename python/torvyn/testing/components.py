@@ -1,0 +1,116 @@
+"""Parts for tests: sources that are scripted or count, sinks that collect or stall."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from torvyn.contract import Element, End, Output, Pending, Signal, Sink, Source
+
+Item = str | bytes | Output | Pending | End | Exception
+
+
+class ScriptedSource(Source):
+    """Plays a script: what it lists is sent, `PENDING` waits, `End` ends, an exception is raised.
+
+    With text only it has a native twin, which `variant="native"` runs in its place; a twin does not
+    keep `sent` and `signals`.
+    """
+
+    def __init__(self, items: Iterable[Item] = (), *, end: End | None = None) -> None:
+        super().__init__()
+        self.items: list[Item] = list(items)
+        self.sent = 0
+        """How many items of the script have been played."""
+        self.signals: list[Signal] = []
+        """What the flow said about back-pressure."""
+        self.end = end
+
+    def init(self, config: str) -> None:
+        self.sent = 0
+        self.signals.clear()
+
+    def pull(self) -> str | bytes | Output | Pending | End | None:
+        if self.sent == len(self.items):
+            return self.end
+        item = self.items[self.sent]
+        self.sent += 1
+        if isinstance(item, Exception):
+            raise item
+        return item
+
+    def notify_backpressure(self, signal: Signal) -> None:
+        self.signals.append(signal)
+
+
+class CountingSource(Source):
+    """Sends `0`, `1`, `2`, ... for as long as the flow takes them, or `total` of them."""
+
+    def __init__(self, total: int | None = None) -> None:
+        super().__init__()
+        self.total = total
+        self.sent = 0
+        self.signals: list[Signal] = []
+        """What the flow said about back-pressure."""
+
+    def init(self, config: str) -> None:
+        self.sent = 0
+        self.signals.clear()
+
+    def pull(self) -> str | None:
+        if self.sent == self.total:
+            return None
+        self.sent += 1
+        return str(self.sent - 1)
+
+    def notify_backpressure(self, signal: Signal) -> None:
+        self.signals.append(signal)
+
+
+class CollectingSink(Sink):
+    """Keeps every element and the end of the stream."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.elements: list[Element] = []
+        self.end: End | None = None
+        """How the stream ended; None when it has not, failed or was cancelled."""
+
+    def init(self, config: str) -> None:
+        self.elements.clear()
+        self.end = None
+
+    def push(self, element: Element) -> Signal | None:
+        self.elements.append(element)
+        return None
+
+    def complete(self, end: End) -> Any:
+        self.end = end
+
+    @property
+    def texts(self) -> list[str]:
+        return [element.text for element in self.elements]
+
+
+class StallingSink(CollectingSink):
+    """Takes `after` elements, then pauses with the next in its hand until told to `release`."""
+
+    def __init__(self, after: int = 0) -> None:
+        super().__init__()
+        self.after = after
+        self.is_stalled = False
+
+    def init(self, config: str) -> None:
+        super().init(config)
+        self.is_stalled = False
+
+    def push(self, element: Element) -> Signal | None:
+        self.elements.append(element)
+        self.is_stalled = len(self.elements) == self.after + 1
+        return Signal.PAUSE if self.is_stalled else None
+
+    def release(self, after: int | None = None) -> None:
+        """Goes on: for good, or until so many more were taken."""
+        self.after = -1 if after is None else len(self.elements) + after
+        self.is_stalled = False
+        self.resume()

@@ -1,0 +1,180 @@
+"""Public names, file names and ARCHITECTURE.md use the words of the glossary."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+from pages import ROOT
+
+GLOSSARY = ROOT / "docs" / "concepts" / "glossary.md"
+PUBLIC = ("", ".client", ".engine", ".protocol", ".testing", ".text", ".transport")
+
+# Words that need no definition: they mean here what they mean everywhere.
+ORDINARY = frozenset(
+    [
+        "app",
+        "application",
+        "as",
+        "async",
+        "clock",
+        "client",
+        "collecting",
+        "counting",
+        "deadline",
+        "done",
+        "engines",
+        "error",
+        "event",
+        "exceeded",
+        "fatal",
+        "idle",
+        "input",
+        "internal",
+        "invalid",
+        "json",
+        "kind",
+        "kinds",
+        "load",
+        "meta",
+        "open",
+        "parser",
+        "partial",
+        "reason",
+        "reasons",
+        "run",
+        "scripted",
+        "sentence",
+        "serve",
+        "server",
+        "settings",
+        "side",
+        "splitter",
+        "stalling",
+        "start",
+        "stop",
+        "streamer",
+        "strings",
+        "text",
+        "tool",
+        "torvyn",
+        "unavailable",
+        "until",
+        "utf8",
+        "variant",
+        "variants",
+        "version",
+        "vocabulary",
+        "wasm",
+        "check",
+        "decoder",
+        "encoder",
+    ]
+)
+
+# Words of an older dialect. A name that needs one of them needs a better name.
+NOT_USED = frozenset(
+    [
+        "asked",
+        "book",
+        "course",
+        "desk",
+        "fate",
+        "gate",
+        "given",
+        "hand",
+        "held",
+        "made",
+        "outlet",
+        "parcel",
+        "room",
+        "rooms",
+        "said",
+        "shown",
+        "silent",
+        "strand",
+        "strands",
+        "taken",
+        "told",
+        "voice",
+        "voices",
+        "wanted",
+        "whoever",
+        "whom",
+    ]
+)
+
+
+def words(name: str) -> list[str]:
+    """`AsyncClient`, `run_flow` and `idle-timeout` -> their words, in lower case."""
+    spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|[_\W]+", " ", name)
+    return spaced.lower().split()
+
+
+def glossary_words() -> set[str]:
+    terms = re.findall(r"\*\*(.+?)\*\*", GLOSSARY.read_text())
+    return {word for term in terms for word in words(term)}
+
+
+def unknown_words(names: Iterable[str], known: set[str]) -> dict[str, list[str]]:
+    """The names that use a word without a meaning, each with those words."""
+    missing = {name: [word for word in words(name) if not _is_known(word, known)] for name in names}
+    return {name: found for name, found in missing.items() if found}
+
+
+def _is_known(word: str, known: set[str]) -> bool:
+    return word in known or word.removesuffix("s") in known
+
+
+@pytest.mark.parametrize("package", PUBLIC, ids=lambda package: f"torvyn{package}")
+def test_public_names_use_words_of_the_glossary(package: str) -> None:
+    names = importlib.import_module(f"torvyn{package}").__all__
+
+    assert unknown_words(names, glossary_words() | ORDINARY) == {}
+
+
+def test_architecture_names_packages_by_words_of_the_glossary_or_ordinary_ones() -> None:
+    assert not _not_used((ROOT / "ARCHITECTURE.md").read_text())
+
+
+@pytest.mark.parametrize("folder", ["python/torvyn", "crates"])
+def test_no_file_name_uses_a_word_of_the_old_dialect(folder: str) -> None:
+    files = [*(ROOT / folder).rglob("*.py"), *(ROOT / folder).rglob("*.rs")]
+
+    assert [_place(path) for path in files if _not_used(path.stem)] == []
+
+
+@pytest.mark.parametrize("package", PUBLIC, ids=lambda package: f"torvyn{package}")
+def test_no_public_name_uses_a_word_of_the_old_dialect(package: str) -> None:
+    names = importlib.import_module(f"torvyn{package}").__all__
+
+    assert [name for name in names if _not_used(name)] == []
+
+
+def _not_used(text: str) -> set[str]:
+    return NOT_USED & set(words(text))
+
+
+def _place(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def test_ordinary_words_are_in_use_and_not_in_the_glossary() -> None:
+    names = [
+        name for package in PUBLIC for name in importlib.import_module(f"torvyn{package}").__all__
+    ]
+    used = {word for name in names for word in words(name)}
+
+    assert sorted(ORDINARY - used) == []
+    assert sorted(ORDINARY & glossary_words()) == []
+
+
+def test_an_unknown_word_is_detected() -> None:
+    assert unknown_words(["FlowGizmo", "run_flow"], glossary_words() | ORDINARY) == {
+        "FlowGizmo": ["gizmo"]
+    }
+    assert _not_used("open_room") == {"room"}
+    assert words("Utf8Decoder") == ["utf8", "decoder"]

@@ -1,0 +1,116 @@
+"""ARCHITECTURE.md names what exists, and no folder holds more files than a reader can scan."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "python" / "torvyn"
+CRATES = ROOT / "crates"
+PAGE = (ROOT / "ARCHITECTURE.md").read_text()
+
+MAX_LINES, MAX_COLUMNS, MAX_HOPS, MAX_FILES = 110, 120, 8, 15
+# Folders in which every file is of one kind and is found by its name.
+ONE_KIND = {
+    "python/torvyn/components/builtin",
+    "python/torvyn/cli/commands",
+}
+HOP = re.compile(r"^ *\d+  (\S+) +(\S+\.(?:py|rs)) +\S", re.MULTILINE)
+ROW = re.compile(r"^\| (`.+?`) \|", re.MULTILINE)
+
+
+def section(title: str) -> str:
+    found = re.search(rf"^## {title}$(.+?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL)
+    assert found, f"ARCHITECTURE.md has no section {title!r}"
+    return found[1]
+
+
+def names_in_rows(title: str) -> list[str]:
+    return [name for row in ROW.findall(section(title)) for name in re.findall(r"`(.+?)`", row)]
+
+
+def test_the_page_fits_on_two_screens() -> None:
+    lines = PAGE.splitlines()
+
+    assert len(lines) <= MAX_LINES
+    assert [line for line in lines if len(line) > MAX_COLUMNS] == []
+
+
+def test_the_page_lists_every_package() -> None:
+    packages = {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
+
+    assert sorted(names_in_rows("Python packages")) == sorted({*packages, "errors", "catalogue"})
+
+
+def test_the_page_lists_every_crate() -> None:
+    crates = {path.parent.name for path in CRATES.glob("*/Cargo.toml")}
+
+    assert sorted(names_in_rows("Crates")) == sorted(crates)
+
+
+def test_the_page_lists_every_file_with_unsafe_code() -> None:
+    listed = {
+        f"{crate}/{name}"
+        for crate, names in re.findall(r"^- `(torvyn-\w+)`: (.+(?:\n  .+)*)", PAGE, re.MULTILINE)
+        for name in re.findall(r"`([\w/]+\.rs)`", names)
+    }
+
+    assert listed == set(_unsafe_files())
+
+
+def _unsafe_files() -> Iterator[str]:
+    for path in CRATES.glob("*/src/**/*.rs"):
+        code = re.sub(r"//.*", "", path.read_text())
+        if re.search(r"\bunsafe\b", code):
+            crate, _, name = str(path.relative_to(CRATES)).partition("/src/")
+            yield f"{crate}/{name}"
+
+
+@pytest.mark.parametrize("title", ["The path of an element", "The path of an answer"])
+def test_each_hop_of_a_drawing_names_code_that_exists(title: str) -> None:
+    hops = HOP.findall(section(title))
+
+    assert 3 <= len(hops) <= MAX_HOPS
+    assert len(hops) == len(re.findall(r"^ *\d+  ", section(title), re.MULTILINE))
+    assert [hop for hop in hops if not _is_defined(*hop)] == []
+
+
+def _is_defined(name: str, file: str) -> bool:
+    """Whether a file of the package or of a crate defines every part of `Class.method`."""
+    found = [path for path in (PACKAGE / file, CRATES / file) if path.is_file()]
+    parts = re.split(r"\.|::", name)
+    kinds = "class|def|struct|enum|trait|fn|impl"
+    return bool(found) and all(
+        re.search(rf"\b(?:{kinds}) {part}\b", found[0].read_text()) for part in parts
+    )
+
+
+def test_every_path_on_the_page_exists() -> None:
+    paths = re.findall(r"`([\w/.-]+/[\w/.-]+)`", PAGE)
+
+    homes = (ROOT, PACKAGE, CRATES)
+    assert [path for path in paths if not any((home / path).exists() for home in homes)] == []
+
+
+@pytest.mark.parametrize("top", ["python", "tests", "crates"])
+def test_no_folder_has_more_files_than_a_reader_can_scan(top: str) -> None:
+    full = {str(folder.relative_to(ROOT)): count for folder, count in _counted(ROOT / top)}
+
+    too_many = {name: count for name, count in full.items() if count > MAX_FILES}
+    assert {name: count for name, count in too_many.items() if name not in ONE_KIND} == {}
+
+
+def _counted(top: Path) -> Iterator[tuple[Path, int]]:
+    for folder in [top, *(path for path in top.rglob("*") if path.is_dir())]:
+        files = [*folder.glob("*.py"), *folder.glob("*.rs")]
+        yield folder, len([path for path in files if path.name not in ("__init__.py", "mod.rs")])
+
+
+def test_a_name_that_does_not_exist_is_detected() -> None:
+    assert _is_defined("Source.pull", "contract/roles.py")
+    assert not _is_defined("Source.gizmo", "contract/roles.py")
+    assert not _is_defined("Source", "contract/gizmo.py")
