@@ -84,11 +84,12 @@ def command(
     flags = setting_pairs(settings)
     flags |= {f"serve.{name}": value for name, value in given.items() if value is not None}
     linker = _linker(manifest, engines, flags)
-    plans = _plans(linker, engines)
     found, file = linker.settings, linker.manifest
+    if not linker.problems:
+        check_bound(found["serve.host"], is_public, bool(found["serve.keys"]))
+    plans = _plans(linker, engines)
     secrets = screen.secrets = frozenset(linker.problems.secrets)
     screen.warn(linker.problems.warnings())
-    check_bound(found["serve.host"], is_public, bool(found["serve.keys"]))
     with show_logs(
         screen.format, screen.log_level, secrets, component_level=screen.component_log_level
     ):
