@@ -1,7 +1,7 @@
-"""Writes the pages of docs/reference from the code; `--check` says which are out of date.
+"""Generates the pages of docs/reference from the code; `--check` lists those out of date.
 
-A page here is a view of a table that the program itself uses, so that it cannot say anything else.
-Nothing in docs/reference is edited by hand.
+A page renders a table that the program itself uses, so it cannot be wrong. Do not edit
+docs/reference by hand.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ PAGES: Final[dict[str, Callable[[], str]]] = {
 
 
 def render() -> dict[str, str]:
-    """Every page as it should be, by file name."""
+    """Every generated page, by file name."""
     return {name: page().rstrip("\n") + "\n" for name, page in PAGES.items()}
 
 
 def stale() -> list[str]:
-    """The pages that are not what the code says, or that the code does not know."""
-    wanted = render()
-    known = {path.name: path.read_text() for path in FOLDER.glob("*.md")}
-    return sorted(name for name in {*wanted, *known} if wanted.get(name) != known.get(name))
+    """The pages that differ from the code, and the files that it does not generate."""
+    pages = render()
+    files = {path.name: path.read_text() for path in FOLDER.glob("*.md")}
+    return sorted(name for name in {*pages, *files} if pages.get(name) != files.get(name))
 
 
 def main(arguments: Sequence[str]) -> int:

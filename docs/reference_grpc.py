@@ -1,4 +1,4 @@
-"""The reference page of gRPC: the .proto that is shipped, as tables."""
+"""The reference page of gRPC: the shipped .proto file, as tables."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from reference_python import NOTE
 PROTO: Final = Path(__file__).parents[1] / "python" / "torvyn" / "v1" / "inference.proto"
 HEAD: Final = """# gRPC
 
-`torvyn/v1/inference.proto`, package `torvyn.v1`; `torvyn schema --grpc` prints it. How it is used
-is in [the guide](../guides/grpc.md), what the frames mean in [the protocol](protocol.md).
+`torvyn/v1/inference.proto`, package `torvyn.v1`; `torvyn schema --grpc` prints it.
+[The guide](../guides/grpc.md) shows how to use it; [the protocol](protocol.md) explains the frames.
 """
 _COMMENT: Final = re.compile(r"\s*// ?(.*)")
 _OPENS: Final = re.compile(r"(\s*)(service|message|enum|oneof) (\w+) \{(\})?")
@@ -28,36 +28,36 @@ def grpc_page() -> str:
 
 
 def _lines(lines: list[str]) -> Iterator[str]:
-    said: list[str] = []
+    comments: list[str] = []
     for line in lines:
         if found := _COMMENT.fullmatch(line):
-            said.append(found[1])
+            comments.append(found[1])
             continue
-        words = _joined(said)
+        text = _joined(comments)
         if found := _OPENS.fullmatch(line):
-            yield from _section(found, words)
+            yield from _section(found, text)
         elif found := _RPC.fullmatch(line):
-            yield f"| `{found[1]}` | `{found[2]}` | `{found[3]}` | {words} |"
+            yield f"| `{found[1]}` | `{found[2]}` | `{found[3]}` | {text} |"
         elif found := _FIELD.fullmatch(line):
-            yield f"| `{found[2]}` | {found[3]} | `{found[1]}` | {words} |"
+            yield f"| `{found[2]}` | {found[3]} | `{found[1]}` | {text} |"
         elif found := _NUMBER.fullmatch(line):
             yield f"| `{found[1]}` | {found[2]} |"
-        said = []
+        comments = []
 
 
-def _joined(said: list[str]) -> str:
-    return " ".join(line for line in said if line).replace("|", "\\|")
+def _joined(comments: list[str]) -> str:
+    return " ".join(line for line in comments if line).replace("|", "\\|")
 
 
-def _section(found: re.Match[str], words: str) -> Iterator[str]:
+def _section(found: re.Match[str], text: str) -> Iterator[str]:
     _, kind, name, is_empty = found.groups()
     if kind == "oneof":
         return
     yield from ("", f"## {name}", "")
-    if words:
-        yield from (words, "")
+    if text:
+        yield from (text, "")
     heads = {
-        "service": ("| call | takes | gives | |", "|---|---|---|---|"),
+        "service": ("| call | request | response | |", "|---|---|---|---|"),
         "enum": ("| value | number |", "|---|---|"),
         "message": ("| field | number | type | |", "|---|---|---|---|"),
     }

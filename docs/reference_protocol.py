@@ -1,4 +1,4 @@
-"""The reference page of the wire: its examples are run here, and what they print is the page's."""
+"""The reference page of the protocol. Its examples run here; the page shows their output."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from torvyn.protocol import FINISH_REASONS, VERSION
 
 PAGE: Final = f"""# The protocol
 
-A streamed answer is made of frames. `torvyn.protocol` gives them bytes and reads them back:
+A streamed answer consists of frames. `torvyn.protocol` encodes them to bytes and decodes them:
 `decode(encode(x)) == x` for any text. This is version {VERSION} of our own dialect; a start frame
-carries the number. A reader passes over types and members that it does not know, so additions keep
-the number; what changes the meaning of something old gets a new one.
+carries the number. A reader ignores types and members that it does not know, so additions keep the
+number; a change of meaning gets a new one.
 
 ## Frames
 
@@ -24,20 +24,21 @@ the number; what changes the meaning of something old gets a new one.
 |---|---|---|
 | `start` | `version`, `id`, `flow`, `created` (Unix seconds) | first, once |
 | `delta` | `seq`, `index`, `kind`, `text` or `call`, `logprobs`? | new text of choice `index` |
-| `meta` | `seq`, `data` | whatever a flow has to say besides |
+| `meta` | `seq`, `data` | other data of the flow |
 | `error` | `seq`, `code`, `message`, `retryable` | at most once, before `end` |
 | `end` | `seq`, `finish`, `usage`?, `timing`? | last, exactly once |
-| `heartbeat` | | whenever nothing was sent for a while |
+| `heartbeat` | | when nothing was sent for a while |
 
 `kind` is `text`, `reasoning` or `tool_call`; a `call` has `index`, `arguments` and, in its first
-piece, `id` and `name`. Each entry of `finish` has `index`, `reason` and, where they are known,
-`matched_stop` and `stopped_by`. Reasons: {", ".join(f"`{reason}`" for reason in FINISH_REASONS)}.
+piece, `id` and `name`. Each entry of `finish` has `index`, `reason` and, if known, `matched_stop`
+and `stopped_by`. Reasons: {", ".join(f"`{reason}`" for reason in FINISH_REASONS)}.
 
 Members are written in the order of this table, after `type`, without white space. `seq` counts from
-1 over all choices. A socket that carries several streams has `stream_id` before `type`. In strings,
-quotes, backslashes, controls, U+0085, U+2028 and U+2029 are escaped, because some readers cut lines
-there; everything else is UTF-8 as it is. Halves of a surrogate pair that come in two deltas of a
-choice leave as one character in the second; a half that stays alone leaves as U+FFFD.
+1 over all choices. A connection that carries several streams has `stream_id` before `type`. In
+strings, quotes, backslashes, control characters, U+0085, U+2028 and U+2029 are escaped, because
+some readers split lines there; everything else is plain UTF-8. If the halves of a surrogate pair
+arrive in two deltas of a choice, they leave as one character in the second; a lone half leaves as
+U+FFFD.
 
 ```python
 from torvyn.protocol import DeltaFrame, Encoder, EndFrame, ErrorFrame, Finish, Frame
@@ -67,8 +68,8 @@ for frame in frames:
 | `lines` | JSON | LF |
 | `json` | JSON, one WebSocket message (torvyn dialect) | nothing |
 
-On an event stream the id names the last frame that is whole: where a frame is several blocks, its
-last one has it. `start` is number 0. There is no `event:` line: the type is in the data, so that a
+In an event stream the id names the last complete frame: if a frame has several blocks, only its
+last block has the id. `start` is number 0. There is no `event:` line: the type is in the data, so a
 browser's `onmessage` gets every frame, and none is mistaken for its own `error` event. A heartbeat
 is `: hb` and one LF; a blank line would end a block.
 
@@ -79,46 +80,46 @@ print((wire.start() + wire.text("Hi") + wire.heartbeat()).decode(), end="")
 
 ## WebSocket
 
-One socket, `/v1/ws`, carries many streams. Every message is one JSON object in a text message.
-`stream_id` is a text that the client chooses, of up to 128 characters; it can be used again after
-the `end` of its stream.
+One WebSocket, `/v1/ws`, carries many streams. Every message is one JSON object in a text message.
+The client chooses a `stream_id` of up to 128 characters; it can use it again after the `end` of the
+stream.
 
-| the client says | members | what it does |
+| from the client | members | what it does |
 |---|---|---|
 | `start` | `stream_id`, `credit`?, the body of `POST /v1/streams` | starts a stream |
-| `stop` | `stream_id` | lets go what is held; it ends with `stopped_by: client` |
-| `cancel` | `stream_id` | what is held is dropped; it ends as `cancelled` |
-| `update` | `stream_id`, `stop`?, `max_tokens`? | what ends it, for text that has not left |
-| `credit` | `stream_id`, `frames` | grants so many frames more |
-| `resume` | `stream_id`, `id`, `after`?, `credit`? | a stateful answer, after `<epoch>-<seq>` |
+| `stop` | `stream_id` | sends held text, then ends with `stopped_by: client` |
+| `cancel` | `stream_id` | drops held text, then ends with `cancelled` |
+| `update` | `stream_id`, `stop`?, `max_tokens`? | changes the limits, for text not yet sent |
+| `credit` | `stream_id`, `frames` | grants more frames |
+| `resume` | `stream_id`, `id`, `after`?, `credit`? | continues an answer after `<epoch>-<seq>` |
 | `observe` | `stream_id`, `id`, `credit`? | watches an answer |
-| `ping` | | is answered with `pong` |
+| `ping` | | the server replies with `pong` |
 
-| the server says | members | when |
+| from the server | members | when |
 |---|---|---|
-| a frame | `stream_id` first, then its own; `start` has `epoch` too | of that stream |
-| `refused` | `stream_id`?, `code`, `message`, `hint`?, `retryable` | what became no stream |
-| `heartbeat` | | nothing was sent on the socket for a while |
+| a frame | `stream_id` first, then its own; `start` has `epoch` too | a frame of that stream |
+| `refused` | `stream_id`?, `code`, `message`, `hint`?, `retryable` | a message was not accepted |
+| `heartbeat` | | nothing was sent on the connection for a while |
 | `pong` | | after a `ping` |
 
-A stream without `credit` is not held back. With it, each `delta` and `meta` takes one; `start`, and
-all that is sent together with the `end`, take none, and what was stopped or cancelled needs no
-more. `credit` for a stream that has ended is passed over.
+A stream without `credit` has no limit. With it, each `delta` and `meta` uses one; `start`, and
+everything that is sent together with the `end`, uses none, and a stream that was stopped or
+cancelled needs no more. `credit` for a stream that has ended is ignored.
 
-An `update` can lower a limit at any time, and raise it as far as the engine was asked for at the
-start; a server above it that was given stop strings may still stop at those.
+An `update` can lower a limit at any time, and raise it up to the limit that the engine got at the
+start; an upstream that was given stop strings may still stop at those.
 
-The server closes with 1001 when it ends, 1009 after a message that is too large, 1011 after a
-failure of its own, and 1008 where it cannot answer a handshake with a status. The subprotocol is
-`torvyn.v1`; a browser, which can set no header, names `torvyn.key.KEY` beside it.
+The server closes with 1001 at shutdown, 1009 after a message that is too large, 1011 after an
+internal error, and 1008 if it cannot reject a handshake with a status. The subprotocol is
+`torvyn.v1`; a browser, which cannot set headers, adds the subprotocol `torvyn.key.KEY`.
 
 ## OpenAI's dialects
 
 `openai-chat` and `openai-completions` carry the same frames as chunks. Chat sends a role chunk for
 each choice, at `start` or before its first delta. Reasoning is `reasoning_content`; a stop string
 that matched is `stop_reason`. `end` is a finish chunk for each choice, a chunk with `choices: []`
-and the usage if `include_usage` was set, and `[DONE]` (on event streams). `meta` and `timing` have
-no place.
+and the usage if `include_usage` was set, and `[DONE]` (in event streams). `meta` and `timing` are
+not sent.
 
 ```python
 wire = Encoder("openai-chat", "sse", include_usage=True, **identity)
@@ -126,7 +127,7 @@ print((wire.start() + wire.text("Hi")).decode(), end="")
 print(wire.encode(EndFrame(2, (Finish(0, "stop", "END"),), Usage(5, 1))).decode(), end="")
 ```
 
-Completions keep the text beside the index. They know neither reasoning nor tools: those stand in
+Completions have the text next to the index. They know neither reasoning nor tools: those are in
 `reasoning_content` and `tool_calls` of a choice whose `text` is empty, so that nothing is mixed or
 lost.
 
@@ -136,7 +137,7 @@ print((wire.text("Hi") + wire.encode(DeltaFrame(2, 0, "reasoning", "hm"))).decod
 ```
 
 An error and a cancellation end a stream in the same way: an `error` object, then `[DONE]`. `type`
-is `server_error` when a retry may help, `api_error` when not, `cancelled` after a cancellation.
+is `server_error` if a retry may help, `api_error` if not, `cancelled` after a cancellation.
 
 ```python
 wire = Encoder("openai-chat", "sse", **identity)
@@ -144,14 +145,14 @@ print(wire.error("engine.unavailable", "the engine went away", True).decode(), e
 print(wire.encode(EndFrame(2, (Finish(0, "error"),))).decode(), end="")
 ```
 
-## Reading
+## Decoding
 
-`Decoder(dialect, framing)` gives frames; `finish` raises `protocol.stream-cut` when the connection
+`Decoder(dialect, framing)` returns frames; `finish` raises `protocol.stream-cut` if the connection
 ended before the answer did. `ChunkDecoder` reads what other servers send: deltas, one `Finish` for
-each choice, `Usage`, `ErrorFrame`, and `DONE`. It takes `reasoning_content` and `reasoning`,
-content in parts, usage wherever it is, calls without an index, and errors in every known form; a
-finish reason that only its provider knows is a `stop`. `EventParser` is the event stream alone, by
-the rules of the HTML standard, with a limit for a line (1 MiB) and for an event (8 MiB).
+each choice, `Usage`, errors, and `DONE`. It accepts `reasoning_content` and `reasoning`, content in
+parts, usage in any known place, calls without an index, and errors in every form that we have met;
+a finish reason that only its provider knows is a `stop`. `EventParser` parses the event stream
+alone, by the rules of the HTML standard, with a limit per line (1 MiB) and per event (8 MiB).
 
 ```python
 from torvyn.protocol import ChunkDecoder
@@ -165,8 +166,8 @@ for item in decoder.put(
     print(item)
 ```
 
-`PartialJson` reads the arguments of a call while they come, each character once. It shows what will
-stay: whole keys, numbers and literals, and texts as far as they have come.
+`PartialJson` reads the arguments of a call while they arrive, each character once. It shows only
+what will not change: complete keys, numbers and literals, and strings as far as they have arrived.
 
 ```python
 from torvyn.protocol import PartialJson
@@ -180,9 +181,9 @@ print(arguments.finish())
 
 ## In a flow
 
-`Frames(encoder, index)` as the last stage of a flow that is fed turns elements into frames in the
-same native call. Its outputs are the bytes; `start`, `error` and `end` are written by whoever
-feeds.
+`Frames(encoder, index)` as the last stage of a fed flow turns elements into frames in the same
+native call. Its outputs are bytes; the caller that feeds the flow writes `start`, `error` and
+`end`.
 
 ```python
 import torvyn

@@ -1,4 +1,4 @@
-"""Reference pages of the names that `torvyn` and its rooms for programs hand out."""
+"""Reference pages of the public names of `torvyn` and its packages for programs."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ SECTIONS: Final[dict[str, tuple[str, ...]]] = {
     "Functions as components": (
         "source", "processor", "filter", "router", "aggregator", "sink", "stream",
     ),
-    "What flows": ("Element", "Output", "End"),
-    "Answers": ("PENDING", "Signal", "Verdict"),
+    "Elements": ("Element", "Output", "End"),
+    "Return values": ("PENDING", "Signal", "Verdict"),
     "Errors": (
         "TorvynError", "InvalidInput", "Unavailable", "Internal", "DeadlineExceeded", "Fatal",
     ),
 }  # fmt: skip
 
-# The same class, written in Python: the native one has no docstrings to read.
+# The same class in Python: the native one has no docstrings.
 STAND_INS: Final[dict[str, Any]] = {"Element": PureElement}
 
-# Not public names, but what public names give.
-GIVEN: Final[tuple[type, ...]] = (Project, Statistics, NodeStatistics, EdgeStatistics)
+# Not public names, but public names return them.
+RETURNED: Final[tuple[type, ...]] = (Project, Statistics, NodeStatistics, EdgeStatistics)
 
 
 def python_page() -> str:
     lines = [
         f"{NOTE}# Python",
         "",
-        f"`import torvyn` gives {len(torvyn.__all__)} names. The native module is loaded when",
+        f"`import torvyn` provides {len(torvyn.__all__)} names. The native module is loaded when",
         "`Flow` or `load` is first used. The other errors are in `torvyn.errors`: see",
         "[Errors](errors.md).",
         "",
@@ -55,14 +55,14 @@ def python_page() -> str:
             lines += _entry(f"torvyn.{name}", STAND_INS.get(name, getattr(torvyn, name)))
     lines += ["## Types", "", "For annotations, from `torvyn.contract`.", ""]
     lines += ["| name | stands for |", "|---|---|", *_types(), ""]
-    lines += ["## What a flow gives", ""]
-    for given in GIVEN:
-        lines += _entry(f"{given.__name__}", given)
+    lines += ["## What a flow returns", ""]
+    for returned in RETURNED:
+        lines += _entry(returned.__name__, returned)
     return "\n".join(lines)
 
 
 def _types() -> Iterator[str]:
-    """The aliases and the tables of keywords, as they are written in the source."""
+    """The aliases and the keyword tables, as the source defines them."""
     for module in (roles, functions, options):
         for node in ast.parse(inspect.getsource(module)).body:
             if isinstance(node, ast.AnnAssign) and ast.unparse(node.annotation) == "TypeAlias":
@@ -79,7 +79,7 @@ def _types() -> Iterator[str]:
 def engine_page() -> str:
     doc = inspect.getdoc(engine) or ""
     lines = [f"{NOTE}# torvyn.engine", "", doc.splitlines()[0], ""]
-    lines += ["How to use it: [Ask an engine](../guides/engines.md).", ""]
+    lines += ["How to use it: [Use an engine](../guides/engines.md).", ""]
     for name in engine.__all__:
         if not name.isupper():
             lines += _entry(f"torvyn.engine.{name}", getattr(engine, name))
@@ -89,7 +89,7 @@ def engine_page() -> str:
 def client_page() -> str:
     doc = inspect.getdoc(client) or ""
     lines = [f"{NOTE}# torvyn.client", "", doc.splitlines()[0], ""]
-    lines += ["How to use it: [Ask a server](../guides/client.md).", ""]
+    lines += ["How to use it: [Use a client](../guides/client.md).", ""]
     for name in client.__all__:
         lines += _entry(f"torvyn.client.{name}", getattr(client, name))
     return "\n".join(lines)
@@ -133,9 +133,9 @@ def _call(name: str, thing: Any) -> str:
             parts.append("*")
         starred = starred or parameter.kind in (parameter.KEYWORD_ONLY, parameter.VAR_POSITIONAL)
         parts.append(_parameter(parameter))
-    gives = signature.return_annotation
-    is_told = isinstance(gives, str) and not inspect.isclass(thing)
-    return f"{name}({', '.join(parts)})" + (f" -> {gives}" if is_told else "")
+    returns = signature.return_annotation
+    is_shown = isinstance(returns, str) and not inspect.isclass(thing)
+    return f"{name}({', '.join(parts)})" + (f" -> {returns}" if is_shown else "")
 
 
 def _parameter(parameter: inspect.Parameter) -> str:
@@ -147,8 +147,8 @@ def _parameter(parameter: inspect.Parameter) -> str:
     if parameter.default is parameter.empty:
         return text
     default = parameter.default
-    shown = default.name if isinstance(default, enum.Enum) else repr(default)
-    return f"{text} = {shown}".replace("'", '"')
+    value = default.name if isinstance(default, enum.Enum) else repr(default)
+    return f"{text} = {value}".replace("'", '"')
 
 
 def _doc(thing: Any) -> Iterator[str]:
@@ -157,14 +157,14 @@ def _doc(thing: Any) -> Iterator[str]:
         yield f"{CATALOGUE[code]} Its code is `{code}`."
     else:
         text = inspect.getdoc(thing) or ""
-        if text.startswith(f"{thing.__name__}("):  # what a dataclass writes for itself
+        if text.startswith(f"{thing.__name__}("):  # generated by dataclass
             return
         yield "\n\n".join(part for part in text.split("\n\n") if not part.startswith("    "))
     yield ""
 
 
 def _members(cls: type) -> Iterator[str]:
-    """What a reader may use: documented fields, properties and methods of the class's own."""
+    """The documented fields, properties and methods that the class itself defines."""
     for name, doc in _field_docs(cls):
         yield f"| `.{name}` | {_in_cell(doc)} |"
     for name, member in vars(cls).items():
@@ -178,7 +178,7 @@ def _members(cls: type) -> Iterator[str]:
 
 
 def _field_docs(cls: type) -> Iterator[tuple[str, str]]:
-    """Fields with a string below them, which is where a field is explained."""
+    """The fields that have a docstring below them."""
     try:
         source = textwrap.dedent(inspect.getsource(cls))
     except (OSError, TypeError):

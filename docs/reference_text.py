@@ -1,4 +1,4 @@
-"""The page of `torvyn.text`: native classes as their stub tells them, the others as they are."""
+"""The page of `torvyn.text`: native classes from their stub, the others by inspection."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def text_page() -> str:
 
 
 def _stubs() -> dict[str, ast.ClassDef]:
-    """The classes of the native module, which has no signatures that could be read."""
+    """The stubs of the native classes, which have no signatures at run time."""
     stub = Path(torvyn.__file__).with_name("_native.pyi")
     body = ast.parse(stub.read_text()).body
     return {node.name: node for node in body if isinstance(node, ast.ClassDef)}
@@ -34,8 +34,8 @@ def _stubs() -> dict[str, ast.ClassDef]:
 
 def _native_entry(name: str, stub: ast.ClassDef) -> Iterator[str]:
     methods = [node for node in stub.body if isinstance(node, ast.FunctionDef)]
-    made = next(node for node in methods if node.name == "__new__")
-    yield from (f"### {name}", "", f"`{stub.name}({_arguments(made)})`", "")
+    constructor = next(node for node in methods if node.name == "__new__")
+    yield from (f"### {name}", "", f"`{stub.name}({_arguments(constructor)})`", "")
     yield from (inspect.cleandoc(ast.get_docstring(stub) or ""), "")
     yield from ("| member | meaning |", "|---|---|")
     for method in methods:
@@ -52,6 +52,6 @@ def _member(method: ast.FunctionDef) -> str:
 
 
 def _arguments(method: ast.FunctionDef) -> str:
-    """The arguments without the first, which is the object or its class."""
+    """The arguments without `self` or `cls`."""
     arguments = ast.unparse(method.args).partition(", ")[2]
     return arguments.replace("'", '"')

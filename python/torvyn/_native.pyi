@@ -1,8 +1,11 @@
-"""The native module. Text that a person reads is never made there: errors carry fields."""
+"""The native module. It writes no text for people: `NativeError` carries fields.
+
+Classes marked `type_check_only` are returned by methods and not exported.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from os import PathLike
-from typing import Any, Literal, Self, SupportsIndex, final
+from typing import Any, Final, Literal, Self, SupportsIndex, final, type_check_only
 
 from typing_extensions import disjoint_base
 
@@ -15,42 +18,31 @@ __all__ = [
     "CompiledComponent",
     "Element",
     "EventParser",
-    "FlowIterator",
+    "FileParser",
     "FrameEncoder",
-    "GuardedTexts",
     "ManualClock",
+    "NativeError",
     "NativeFlow",
     "NativeStage",
-    "NodeHandle",
     "PartialJson",
     "Port",
-    "SandboxError",
-    "SandboxGuest",
     "SentenceSplitter",
     "ServerEvent",
     "StopStrings",
     "TextGuard",
     "TextStreamer",
     "TokenTable",
-    "TomlError",
     "Utf8Decoder",
-    "VocabularyFault",
     "Waker",
-    "WasmError",
+    "WasmTools",
     "Workers",
-    "annotate_component",
-    "capability_covers",
-    "component_notes",
-    "describe_component",
-    "encode_component",
-    "parse_toml",
-    "read_gguf",
-    "read_sentencepiece",
-    "wit_files",
-    "wit_worlds",
 ]
 
-# element
+class NativeError(ValueError):
+    """A failure in native code. `args`: a kind, a message, and what the function documents."""
+
+# Flows
+
 @disjoint_base
 class Element:
     """`torvyn.Element`: frozen, owns its data."""
@@ -64,123 +56,78 @@ class Element:
         attributes: Mapping[str, Any] | None = None,
         context: Context | None = None,
     ) -> Self: ...
-    @property
-    def text(self) -> str:
-        """The payload as text; raises `InvalidInput` when it is not UTF-8."""
-
-    def text_lossy(self) -> str:
-        """The payload as text, bad bytes replaced by U+FFFD."""
-
-    @property
-    def data(self) -> memoryview:
-        """The payload as a read-only view of bytes; no copy."""
-
-    @property
-    def sequence(self) -> int: ...
-    @property
-    def timestamp_ns(self) -> int: ...
-    @property
-    def content_type(self) -> str: ...
-    @property
-    def attributes(self) -> Mapping[str, Any]: ...
-    @property
-    def context(self) -> Context | None: ...
+    text: Final[str]
+    def text_lossy(self) -> str: ...
+    data: Final[memoryview]
+    sequence: Final[int]
+    timestamp_ns: Final[int]
+    content_type: Final[str]
+    attributes: Final[Mapping[str, Any]]
+    context: Final[Context | None]
     def __len__(self) -> int: ...
 
-# clock
 @disjoint_base
 class ManualClock:
-    """The hand-driven clock of the test kit."""
+    """The clock of the test kit. It moves only when a test advances it."""
 
     def __new__(cls, start_ns: int = 1_000_000_000) -> Self: ...
-    @property
-    def now_ns(self) -> int: ...
+    now_ns: Final[int]
     def advance_ns(self, nanos: int) -> None: ...
 
-# waker
 @final
 class Waker:
-    """One wake-up line for an event loop: a descriptor that becomes readable when somebody
-    rings."""
+    """A file descriptor that an event loop waits for. It becomes readable on a wake-up."""
 
     def __new__(cls) -> Waker: ...
     def fileno(self) -> int: ...
-    def take(self) -> list[int]:
-        """Who has rung since the last time."""
+    def take(self) -> list[int]: ...  # The tokens of the wake-ups since the last call
 
-# native
 @final
 class NativeStage:
-    """A native part on its way into a flow; used once."""
+    """A native stage for one flow."""
 
     def __new__(cls, kind: str, parameters: dict[str, object]) -> NativeStage: ...
 
-# port
 @final
 class Port:
-    """The exchange of an offloaded stage, as its runner sees it."""
+    """The exchange between an offloaded stage's runner and the reactor."""
 
     def __new__(cls, role: str, ports: list[str]) -> Port: ...
-    def notify(self, waker: Waker, token: int) -> None:
-        """Be told through `waker` under `token` when there is something to do."""
-
+    def notify(self, waker: Waker, token: int) -> None: ...
+    stopped: Final[bool]
+    # Whether the runner waits for the reactor, and the reactor has no result to collect
     @property
-    def stopped(self) -> bool: ...
-    @property
-    def idle(self) -> bool:
-        """Whether the runner waits for the reactor, and the reactor for nothing of this port."""
+    def idle(self) -> bool: ...
+    has_results: Final[bool]
+    def take(self) -> list[tuple[str, Any]]: ...  # All tasks, as kind and value
+    def credit(self) -> int: ...  # How many elements the component may emit now
+    # Blocks until there is a task. False when the flow has stopped
+    def wait(self, for_credit: bool = False, timeout_s: float = 3600.0) -> bool: ...
+    # The result for the oldest element. False when the reactor recalled the elements after it
+    def answer(self, value: object) -> bool: ...
+    def resumed(self) -> bool: ...
+    def emit(self, value: object) -> bool: ...  # An output that precedes the result
+    def fail(self, error: BaseException, consumed: bool = True) -> bool: ...
+    # A flush, a completion or a whole stream failed
+    def fail_last(self, error: BaseException) -> bool: ...
+    # A source's item. Returns the seconds to wait: -1 after `PENDING`, None for an item
+    def pulled(self, value: object) -> float | None: ...
+    # The result of a flush or a completion, or the end of a source
+    def finish(self, value: object) -> None: ...
 
-    @property
-    def has_results(self) -> bool:
-        """Whether the reactor has not fetched all results yet."""
-
-    def take(self) -> list[tuple[str, Any]]:
-        """All tasks that are there: kind and value."""
-
-    def credit(self) -> int:
-        """How many elements may be made now."""
-
-    def wait(self, for_credit: bool = False, timeout_s: float = 3600.0) -> bool:
-        """Blocks until there is something to do. False when the flow wants no more."""
-
-    def answer(self, value: object) -> bool:
-        """The answer to the oldest element. False when those taken with it are not wanted any
-        more."""
-
-    def resumed(self) -> bool:
-        """A sink that answered with PAUSE may be given elements again."""
-
-    def emit(self, value: object) -> bool:
-        """Something made before the answer is known."""
-
-    def fail(self, error: BaseException, consumed: bool = True) -> bool:
-        """The call for the oldest element failed; for a source there is none."""
-
-    def fail_last(self, error: BaseException) -> bool:
-        """The last word could not be said: a flush, a completion or a whole stream failed."""
-
-    def pulled(self, value: object) -> float | None:
-        """A source's item. The seconds to wait after `PENDING.after`, -1 after `PENDING`, else
-        None."""
-
-    def finish(self, value: object) -> None:
-        """The last word: what a flush made, a completion, or the end of a source."""
-
-# pool
 @final
 class Workers:
     """The worker threads."""
 
     def __new__(cls, count: int, on_blocked: Callable[[int, int | None, int], None]) -> Workers: ...
-    @property
-    def count(self) -> int: ...
-    def stop(self, patience_s: float) -> int:
-        """Ends the workers; how many were left behind because a component blocks them."""
+    count: Final[int]
+    # Stops the workers. Returns how many a component still blocks
+    def stop(self, patience_s: float) -> int: ...
 
-# iterator
 @final
+@type_check_only
 class NodeHandle:
-    """A node as its component may reach it, from any thread."""
+    """Controls one node from any thread."""
 
     def wake(self) -> None: ...
     def resume(self) -> None: ...
@@ -188,18 +135,17 @@ class NodeHandle:
     def interrupt(self) -> None: ...
 
 @final
+@type_check_only
 class FlowIterator:
-    """Iterates over what leaves a flow, and drives it."""
+    """Iterates over a flow's outputs and runs the flow."""
 
     def __iter__(self) -> Iterator[Any]: ...
     def __next__(self) -> Any: ...
-    def close(self) -> None:
-        """What was taken from the flow and not handed out stays unread."""
+    def close(self) -> None: ...
 
-# flow
 @final
 class NativeFlow:
-    """The handle of a flow: build, drive, feed, ask, stop."""
+    """One run of a flow."""
 
     def __new__(
         cls,
@@ -212,93 +158,62 @@ class NativeFlow:
         deadline_ns: int | None = None,
         clock: ManualClock | None = None,
     ) -> NativeFlow: ...
-    def drive(self, until_output: bool = False, wait: bool = True) -> str:
-        """Runs turns here: gives `over`, `output`, `again` or `parked`."""
-
-    def turn_once(self) -> tuple[str, int | None]:
-        """One turn; with `parked`, the nanoseconds until the flow is due."""
-
-    def attend(self) -> None:
-        """From now on the calling thread drives, and is woken when it waits."""
-
-    def attend_loop(self, waker: Waker, token: int) -> None:
-        """From now on an event loop drives: `waker` rings `token`."""
-
-    def start(self, workers: Workers) -> None:
-        """From now on the workers drive."""
-
-    def on_over(self, callback: Callable[[], None]) -> None:
-        """Called once when the flow is over, on the thread that ran its last turn."""
-
+    # Runs turns on this thread: `over`, `output`, `again` or `parked`
+    def drive(self, until_output: bool = False, wait: bool = True) -> str: ...
+    # One turn; with `parked`, the nanoseconds until the flow is due
+    def turn_once(self) -> tuple[str, int | None]: ...
+    def drive_from_thread(self) -> None: ...  # From now on the calling thread runs the flow
+    # From now on an event loop runs the flow
+    def drive_from_loop(self, waker: Waker, token: int) -> None: ...
+    def start(self, workers: Workers) -> None: ...  # From now on the workers run the flow
+    # Called once, on the thread that runs the last turn
+    def on_over(self, callback: Callable[[], None]) -> None: ...
     def wake(self) -> None: ...
     def cancel(self) -> None: ...
     def drain(self) -> None: ...
     def interrupt(self) -> None: ...
-    def limit(self, elements: int) -> None:
-        """Drain after so many elements of the sources; 0: pull nothing."""
-
+    def limit(self, elements: int) -> None: ...  # Drains the flow after so many source elements
     def node(self, index: int) -> NodeHandle: ...
-    @property
-    def state(self) -> str: ...
-    @property
-    def is_over(self) -> bool: ...
-    @property
-    def key(self) -> int: ...
-    @property
-    def now_ns(self) -> int: ...
+    state: Final[str]
+    is_over: Final[bool]
+    key: Final[int]
+    now_ns: Final[int]
     def end(self) -> End | None: ...
-    def take_failure(self) -> dict[str, Any] | None:
-        """How the flow failed; given once."""
-
+    def take_failure(self) -> dict[str, Any] | None: ...
     def statistics(self) -> dict[str, Any]: ...
-    def memory(self) -> tuple[int, int]:
-        """Bytes of reactor state and of queue slots."""
-
+    def memory(self) -> tuple[int, int]: ...  # Bytes of reactor state and of queue slots
     def trace(self, limit: int) -> None: ...
     def take_trace(self) -> tuple[list[tuple[int, str, int, int, int, int, int]], int]: ...
-    def outputs(self, most: int = ...) -> list[Any]:
-        """What has left the flow, without running it."""
-
-    def feed_room(self) -> int: ...
-    def feed(self, items: list[Any]) -> tuple[list[Any], int]:
-        """Feeds as far as there is room, runs what can run; what came out, and how many were
-        taken."""
-
-    def feed_text(self, text: str) -> str | tuple[list[Any], int]:
-        """`feed` of one text; what leaves is joined when it is text and nothing else."""
-
+    # The outputs so far, without running the flow
+    def outputs(self, most: int = ...) -> list[Any]: ...
+    def feed_capacity(self) -> int: ...
+    # Feeds as many items as fit and runs the flow. Returns its outputs and the count
+    def feed(self, items: list[Any]) -> tuple[list[Any], int]: ...
+    # `feed` for one text. Outputs that are all text are joined
+    def feed_text(self, text: str) -> str | tuple[list[Any], int]: ...
     def finish_feed(self, end: End | None) -> list[Any]: ...
     def iterate(self, on_end: Callable[[], None], text: bool = False) -> FlowIterator: ...
-    def settle(self) -> None:
-        """Counts what thread and async stages answered after the last turn. To be called when
-        their runners have ended."""
-
-    def give_back(self, count: int) -> None:
-        """`count` of the outputs taken last were not read by anybody."""
-
+    # Counts the results that arrived after the last turn. Call it when all runners ended
+    def settle(self) -> None: ...
+    def give_back(self, count: int) -> None: ...  # Counts the last `count` outputs as unread
     @property
-    def current_node(self) -> int | None:
-        """The index of the node whose component is being called."""
-
+    def current_node(self) -> int | None: ...  # The index of the node whose component is running
     def close(self) -> None: ...
 
-# sandbox
-class SandboxError(Exception):
-    """A component cannot be compiled or linked, or a guest failed. `args`: a kind and words."""
+# WebAssembly
 
 @final
 class CompiledComponent:
-    """A sandboxed component: compiled, checked against the contract and linked."""
+    """A component that is compiled, checked against the contract and linked."""
 
     def __new__(
         cls, code: bytes, counts_fuel: bool = False, role: str | None = None
     ) -> CompiledComponent:
-        """Links what `precompile` made. It will be run as it is: trust who made it."""
+        """Links code from `precompile`. The code runs unchecked: its author must be trusted."""
 
+    # Compiles. Time and memory are unbounded: call it in a process with limits
     @staticmethod
-    def precompile(wasm: bytes, counts_fuel: bool = False) -> bytes:
-        """Compiled code. Takes any time and memory: call it in a process with limits."""
-
+    def precompile(wasm: bytes, counts_fuel: bool = False) -> bytes: ...
     @staticmethod
     def load(
         wasm: bytes,
@@ -306,32 +221,25 @@ class CompiledComponent:
         counts_fuel: bool = False,
         role: str | None = None,
     ) -> CompiledComponent | None:
-        """What was compiled before; None when the cache has nothing that it would load."""
+        """The component from the cache, if it has it."""
 
     @staticmethod
     def remember(
         wasm: bytes, code: bytes, cache_dir: str | PathLike[str], counts_fuel: bool
     ) -> None:
-        """Puts compiled code into the cache. It will be run as it is: trust who made it."""
+        """Stores code from `precompile` in the cache."""
 
-    @property
-    def role(self) -> str: ...
-    @property
-    def interface(self) -> str: ...
-    @property
-    def world(self) -> str: ...
-    @property
-    def imports(self) -> list[str]: ...
-    @property
-    def exports(self) -> list[str]: ...
-    @property
-    def capabilities(self) -> list[str]:
-        """What its imports are there for."""
-
-    @property
-    def cache(self) -> Literal["hit", "miss"]: ...
-    @property
-    def compile_s(self) -> float: ...
+    # Whether a grant covers a request; `ValueError` for text that is not a capability
+    @staticmethod
+    def capability_covers(grant: str, request: str, folder: str | PathLike[str]) -> bool: ...
+    role: Final[str]
+    interface: Final[str]
+    world: Final[str]
+    imports: Final[list[str]]
+    exports: Final[list[str]]
+    capabilities: Final[list[str]]
+    cache: Final[Literal["hit", "miss"]]
+    compile_s: Final[float]
     def start(
         self,
         config: str,
@@ -345,12 +253,13 @@ class CompiledComponent:
         printer: Callable[[str, str, bool], object],
         auditor: Callable[[str, str, int, int], object],
     ) -> SandboxGuest:
-        """Instantiates and calls `init`; `printer(channel, line, is_granted)` gets its prints,
-        `auditor(kind, asked, count, suppressed)` the denials that are worth reading."""
+        """Instantiates the guest and calls its `init`. `printer` receives channel, line and whether
+        the channel is granted; `auditor` kind, request, count and suppressed count of a denial."""
 
 @final
+@type_check_only
 class SandboxGuest:
-    """A guest that was started."""
+    """A running guest."""
 
     def stage(
         self,
@@ -361,87 +270,114 @@ class SandboxGuest:
         deadline_s: float | None,
     ) -> NativeStage: ...
     def teardown(self, timeout_s: float) -> None: ...
-    @property
-    def traps(self) -> int: ...
-    @property
-    def state_lost(self) -> int: ...
-    @property
-    def replaced(self) -> int: ...
-    @property
-    def replace_ns(self) -> int: ...
-    @property
-    def refused(self) -> int: ...
-    @property
-    def denied(self) -> dict[str, int]: ...
+    traps: Final[int]
+    state_lost: Final[int]
+    replaced: Final[int]
+    replace_ns: Final[int]
+    refused: Final[int]
+    denied: Final[dict[str, int]]
 
-def capability_covers(grant: str, asked: str, folder: str | PathLike[str]) -> bool:
-    """Whether having one capability means having another; `ValueError` for what is none."""
+@final
+class WasmTools:
+    """Reads and writes component files. Kinds of errors: `malformed`, `no-world`, `world-unknown`,
+    `unfit`, `contract`; the third argument lists names."""
 
-# stops
+    # The component of a core module, and its world (by default that of its exports)
+    @staticmethod
+    def encode(core: bytes, world: str | None = None) -> tuple[bytes, str]: ...
+    @staticmethod
+    def describe(component: bytes) -> dict[str, Any]: ...
+    # The notes in a component, such as its `unit` and `ports`
+    @staticmethod
+    def notes(component: bytes) -> dict[str, str]: ...
+    # The component with one more note
+    @staticmethod
+    def annotate(component: bytes, name: str, text: str) -> bytes: ...
+    # The worlds of a folder of WIT files
+    @staticmethod
+    def wit_worlds(folder: str | PathLike[str]) -> list[str]: ...
+    @staticmethod
+    def wit_files() -> list[tuple[str, str]]: ...  # The built-in WIT files, as paths and texts
+
+@final
+class FileParser:
+    @staticmethod
+    def toml(text: str) -> tuple[str, int, int, Any]:
+        """A tree of `(kind, start, end, value)`; a table's value is `[(key, start, end, node)]`.
+        Errors are `syntax` or `too-deep`, with message, start and end."""
+
+    @staticmethod
+    def gguf(
+        path: str | PathLike[str],
+    ) -> tuple[str, list[bytes], list[int], bool | None]:
+        """The tokenizer of a GGUF file: model, tokens, types, `add_space_prefix`. Errors are
+        `invalid`, `too-large` or `unsupported`."""
+
+    @staticmethod
+    def sentencepiece(
+        data: bytes,
+    ) -> tuple[list[tuple[bytes, int]], bytes, bool, bool, bool, bool]:
+        """Pieces with types, the unknown piece's surface, and four rules of the model."""
+
+# Text
+
 @final
 class StopStrings:
-    """Text up to the first stop string that completes; of several, the first of the list."""
+    """Passes text up to the first stop string that completes."""
 
     def __new__(cls, stops: list[str], include: bool = False) -> StopStrings: ...
     def put(self, text: str) -> str:
-        """What can no longer be part of a stop. After a match, nothing."""
-    def finish(self) -> str:
-        """The input is over: the text that waited."""
-    def replace(self, stops: list[str]) -> str:
-        """Other stops for what has not left; what leaves by it."""
-    @property
-    def matched(self) -> str | None: ...
-    @property
-    def held_bytes(self) -> int: ...
+        """The text that can no longer be part of a stop string. After a match, nothing."""
 
-# guard
+    def finish(self) -> str:
+        """Ends the input and returns the buffered text."""
+
+    def replace(self, stops: list[str]) -> str:
+        """Changes the stop strings for the buffered and the coming text."""
+
+    matched: Final[str | None]
+    @property
+    def held_bytes(self) -> int:
+        """Bytes in the buffer."""
+
 @final
 class TextGuard:
-    """One guarded stream of text. The native stage `guard` is made `like` one."""
+    """Guards one stream of text. `NativeStage("guard")` takes its rules from one."""
 
     def __new__(cls, parameters: dict[str, Any]) -> TextGuard: ...
-    def fork(self) -> TextGuard:
-        """Another stream under the same rules."""
-    def put(self, text: str) -> str:
-        """What may leave."""
-    def finish(self) -> str:
-        """The input is over: everything is decided."""
+    def fork(self) -> TextGuard: ...  # A guard with the same rules for another stream
+    def elements(self, kinds: list[str]) -> GuardedTexts: ...
+    def put(self, text: str) -> str: ...  # The text that may be sent
+    def finish(self) -> str: ...
     def clear(self) -> None: ...
-    def take_findings(self) -> list[tuple[int, int, int, int]]:
-        """What was found since the last time: rule, position, length, exposed characters."""
-    @property
-    def blocked(self) -> bool: ...
-    @property
-    def held_bytes(self) -> int: ...
+    # The matches since the last call: rule, position, length, exposed characters
+    def take_findings(self) -> list[tuple[int, int, int, int]]: ...
+    blocked: Final[bool]
+    held_bytes: Final[int]
 
 @final
+@type_check_only
 class GuardedTexts:
-    """Elements through guards, each kind and choice as a text of its own, in order."""
+    """Guards elements in order; each kind and choice is a text of its own."""
 
-    def __new__(cls, like: TextGuard, kinds: list[str]) -> GuardedTexts: ...
     def put(
         self, element: Any, kind: str, choice: int, text: str | None
     ) -> list[tuple[str | None, Any, bool]] | None:
-        """None: the element may leave as it came. Else what may leave: a part of the text of an
-        element, or None for the element itself; the element; whether nothing was taken out of it
-        and this is the last part."""
-    def finish(self) -> list[tuple[str | None, Any, bool]]:
-        """The input is over: everything is decided."""
-    def take_findings(self) -> list[tuple[int, int, int, int]]:
-        """What was found since the last time: rule, position, length, exposed characters."""
-    @property
-    def blocked(self) -> bool: ...
-    @property
-    def held_bytes(self) -> int: ...
+        """None: send the element unchanged. Otherwise what to send: text (None: the element
+        itself), element, and whether this is the last part of an element without a match."""
 
-# text
+    def finish(self) -> list[tuple[str | None, Any, bool]]: ...
+    def take_findings(self) -> list[tuple[int, int, int, int]]: ...
+    blocked: Final[bool]
+    held_bytes: Final[int]
+
 @final
 class SentenceSplitter:
-    """Text to sentences, as it streams.
+    """Splits streaming text into sentences.
 
-    In normal mode the outputs joined are the input, and they are the same for every split of it;
-    in simple mode each `put` is one token. Lengths are in characters, `max = 0` means none.
-    `language` is one of `languages()`, or `auto` to detect it from the text.
+    In normal mode the joined output equals the input, however the input is split; in simple mode
+    each `put` is one token. Lengths are in characters; `max = 0` means no limit. `language` is one
+    of `languages()`, or `auto` to detect it from the text.
     """
 
     def __new__(
@@ -454,54 +390,45 @@ class SentenceSplitter:
     ) -> SentenceSplitter: ...
     @staticmethod
     def languages() -> list[str]:
-        """The ISO 639-1 codes that `language` takes, sorted."""
+        """The ISO 639-1 codes that `language` accepts, sorted."""
 
     def put(self, text: str) -> list[str]:
         """The sentences that this piece completes."""
 
     def finish(self) -> str | None:
-        """The input is over: the rest, if there is one. The splitter is as new."""
+        """Ends the input: returns the rest, if any, and resets the splitter."""
 
     def flush_idle(self) -> str | None:
-        """No input for a while: what is held leaves, and the text goes on afterwards."""
+        """Returns the buffered text when no input has come for a while; the text continues."""
 
     def clear(self) -> None:
-        """Forgets everything."""
+        """Resets the splitter."""
 
     @property
     def held_bytes(self) -> int:
-        """Bytes that wait here."""
+        """Bytes in the buffer."""
 
 @final
 class Utf8Decoder:
-    """Bytes to text, as they stream.
-
-    Joined it equals `bytes.decode(errors="replace")` of the whole for every split.
-    """
+    """Decodes streaming UTF-8. The joined output equals `bytes.decode(errors="replace")`."""
 
     def __new__(cls) -> Utf8Decoder: ...
     def put(self, data: bytes) -> str:
-        """Every character that these bytes complete; a bad byte is U+FFFD."""
+        """The characters that these bytes complete; an invalid byte becomes U+FFFD."""
 
     def finish(self) -> str:
-        """The input is over: U+FFFD if a character never became whole. The decoder is as new."""
+        """Ends the input: returns U+FFFD for an incomplete character and resets the decoder."""
 
     def clear(self) -> None:
-        """Forgets what waits."""
+        """Resets the decoder."""
 
     @property
     def held_bytes(self) -> int:
-        """Bytes that wait for the rest of their character: 0 to 3."""
-
-# vocabulary
-class VocabularyFault(ValueError):
-    """A file that is no tokenizer. `args`: `invalid`, `too-large` or `unsupported`, and why."""
-
-    args: tuple[str, str]
+        """Bytes of an incomplete character: 0 to 3."""
 
 @disjoint_base
 class TokenTable:
-    """Token ids to bytes, shared by all streamers of a tokenizer."""
+    """Maps token ids to bytes; all streamers of a tokenizer share it."""
 
     def __new__(
         cls,
@@ -516,27 +443,17 @@ class TokenTable:
     ) -> Self: ...
     def __len__(self) -> int: ...
     def __getitem__(self, id: int, /) -> bytes | None:
-        """The bytes of a token; None for an id between others that stands for nothing."""
+        """The bytes of a token; None for an unused id."""
 
     def is_special(self, id: int) -> bool:
-        """Whether a token is a sign of the model rather than text."""
+        """Whether a token controls the model instead of being text."""
 
-def read_gguf(
-    path: str | PathLike[str],
-) -> tuple[str, list[bytes], list[int], bool | None]:
-    """The tokenizer of a GGUF file: model, tokens, types, `add_space_prefix`."""
-
-def read_sentencepiece(
-    data: bytes,
-) -> tuple[list[tuple[bytes, int]], bytes, bool, bool, bool, bool]:
-    """Pieces with types, the unknown piece's surface, and four rules of the model."""
-
-# streamer
 @final
 class TextStreamer:
-    """Token ids or bytes to text, as they stream.
+    """Turns streaming token ids or bytes into text.
 
-    Joined it equals the text of all ids for every split. A call that fails changes nothing.
+    The joined output equals the text of all ids, however they are split. A call that fails changes
+    nothing.
     """
 
     def __new__(
@@ -554,113 +471,54 @@ class TextStreamer:
         """The text that this id, these ids or these bytes complete."""
 
     def finish(self) -> str:
-        """The input is over: what waits, by the policy for the tail. The streamer is as new."""
+        """Ends the input: returns the buffered text as `tail` says and resets the streamer."""
 
     def clear(self) -> None:
-        """Forgets everything."""
+        """Resets the streamer."""
 
     @property
     def held_bytes(self) -> int:
-        """Bytes that wait: of an unfinished character, and of a grapheme that may go on."""
+        """Bytes of an incomplete character, and of a grapheme that may continue."""
 
-# toml
-class TomlError(ValueError):
-    """`args` are `(kind, message, start, end)`; kind is `syntax` or `too-deep`, in bytes."""
+# Wire
 
-    args: tuple[str, str, int, int]
-
-def parse_toml(text: str) -> tuple[str, int, int, Any]:
-    """A tree of `(kind, start, end, value)`; a table's value is `[(key, start, end, node)]`."""
-
-# Components of WebAssembly
-
-class WasmError(ValueError):
-    """Bytes that are no component. `args`: a kind, words of the tool, names it speaks of.
-
-    The kinds are `malformed`, `no-world`, `world-unknown`, `unfit` and `contract`.
-    """
-
-def encode_component(core: bytes, world: str | None = None) -> tuple[bytes, str]:
-    """The component of a core module, and its world: the given one or that of its exports."""
-
-def describe_component(component: bytes) -> dict[str, Any]:
-    """World, imports, exports, notes and sizes of a component; nothing is compiled."""
-
-def component_notes(component: bytes) -> dict[str, str]:
-    """What a component says of itself, such as its `unit` and `ports`."""
-
-def annotate_component(component: bytes, name: str, text: str) -> bytes:
-    """The component with one more note on itself, such as `unit` and `tokens`."""
-
-def wit_worlds(folder: str | PathLike[str]) -> list[str]:
-    """The worlds of a project's own WIT; raises `WasmError` when it does not resolve."""
-
-def wit_files() -> list[tuple[str, str]]:
-    """The built-in contracts: paths and texts."""
-
-# events
 @final
 class ServerEvent:
-    """One event of a stream."""
+    """One server-sent event."""
 
-    @property
-    def event(self) -> str:
-        """Its type; `message` unless the stream says otherwise."""
-
-    @property
-    def data(self) -> str: ...
-    @property
-    def id(self) -> str:
-        """The last id the stream has given."""
+    event: Final[str]
+    data: Final[str]
+    id: Final[str]
 
 @final
 class EventParser:
-    """Bytes of an event stream to events."""
+    """Parses a stream of server-sent events."""
 
     def __new__(cls, *, line_limit: int = 1048576, event_limit: int = 8388608) -> EventParser: ...
     def put(self, data: bytes) -> list[ServerEvent]:
-        """Every event that these bytes complete. What came before a failure is given first, the
-        failure next time."""
+        """The events that these bytes complete. After an error, the next call raises it."""
 
     def finish(self) -> None:
-        """The input is over: raises what stopped the parser. A half event is dropped, as the
-        standard says."""
+        """Ends the input: raises the error that stopped the parser, drops an incomplete event."""
 
-    @property
-    def held_bytes(self) -> int:
-        """Bytes of an event that has not ended."""
-
-    @property
-    def last_event_id(self) -> str:
-        """What to send as `Last-Event-ID` when coming back."""
-
-    @property
-    def retry_ms(self) -> int | None:
-        """How long to wait before coming back, when the stream said so."""
+    held_bytes: Final[int]
+    last_event_id: Final[str]
+    retry_ms: Final[int | None]
 
 @final
 class ChunkParser:
-    """Bytes of an OpenAI stream: `(index, text)` for the common chunk, a `ServerEvent` for every
-    other."""
+    """Parses an OpenAI stream: `(index, text)` for common chunks, `ServerEvent` for others."""
 
     def __new__(
         cls, dialect: str, *, line_limit: int = 1048576, event_limit: int = 8388608
     ) -> ChunkParser: ...
-    def put(self, data: bytes) -> list[tuple[int, str] | ServerEvent]:
-        """What these bytes complete. What came before a failure is given first, the failure next
-        time."""
+    def put(self, data: bytes) -> list[tuple[int, str] | ServerEvent]: ...
+    def finish(self) -> None: ...
+    held_bytes: Final[int]
 
-    def finish(self) -> None:
-        """The input is over: raises what stopped the parser."""
-
-    @property
-    def held_bytes(self) -> int:
-        """Bytes of an event that has not ended."""
-
-# frames
 @disjoint_base
 class FrameEncoder:
-    """Frames into bytes. JSON is given as text; without `seq` a frame gets the next number."""
+    """Encodes frames. JSON is passed as text; without `seq` a frame gets the next number."""
 
     def __new__(
         cls,
@@ -676,13 +534,8 @@ class FrameEncoder:
         stream_id: str | None = None,
     ) -> Self: ...
     @property
-    def seq(self) -> int:
-        """The number of the last frame; deltas count from 1."""
-
-    @property
-    def choices(self) -> int:
-        """How many choices the answer has."""
-
+    def seq(self) -> int: ...  # The number of the last frame; deltas count from 1
+    choices: Final[int]
     def start(self) -> bytes: ...
     def text(
         self,
@@ -691,9 +544,7 @@ class FrameEncoder:
         kind: str = "text",
         logprobs: str | None = None,
         seq: int | None = None,
-    ) -> bytes:
-        """New text of a choice. `logprobs` is JSON in the dialect's form."""
-
+    ) -> bytes: ...
     def call(
         self,
         call: tuple[int, str | None, str | None, str],
@@ -701,7 +552,7 @@ class FrameEncoder:
         logprobs: str | None = None,
         seq: int | None = None,
     ) -> bytes:
-        """A piece of a call: `call` is its index, id, name and arguments."""
+        """A piece of a tool call: its index, id, name and arguments."""
 
     def meta(self, data: str, seq: int | None = None) -> bytes: ...
     def error(
@@ -714,31 +565,25 @@ class FrameEncoder:
         timing: str | None = None,
         seq: int | None = None,
     ) -> bytes:
-        """`finish` has index, reason, matched stop, who stopped it and on which side a guard did;
-        `usage` prompt, completion, cached and reasoning tokens."""
+        """`finish`: index, reason, matched stop, the node that stopped and its side; `usage`:
+        prompt, completion, cached and reasoning tokens."""
 
     def heartbeat(self) -> bytes: ...
 
-# partial
 @final
 class PartialJson:
-    """Tool arguments and other JSON, while it arrives."""
+    """Parses JSON while it arrives."""
 
     def __new__(cls, *, depth_limit: int = 128) -> PartialJson: ...
     def put(self, text: str) -> None:
-        """Feeds a piece of the text; every character is looked at once."""
+        """Parses a piece of the text; every character once."""
 
     def finish(self) -> Any:
-        """The input is over: the whole value. Raises when it is not whole."""
+        """Ends the input and returns the value. Raises when it is incomplete."""
 
     @property
     def value(self) -> Any:
-        """What is known: whole keys, numbers and literals, and texts as far as they have come.
+        """The value so far, None before it begins. Containers grow in place; a string that has
+        grown is copied."""
 
-        None before the first. Containers are not copied: they grow. A text that is open is copied
-        each time it has grown.
-        """
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether the value is whole."""
+    is_complete: Final[bool]

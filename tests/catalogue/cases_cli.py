@@ -52,7 +52,7 @@ def plan() -> Plan:
 
 def nothing_measured(folder: Path) -> None:
     (folder / "empty.txt").write_text("")
-    measurement.measure(plan(), measurement.Settings(0, 1, None, None))
+    measurement.measure(plan(), measurement.BenchOptions(0, 1, None, None))
 
 
 def unknown_component(folder: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from torvyn._native import WasmError
+from torvyn._native import NativeError
 from torvyn.errors import LinkError
 from torvyn.sandbox.audit import Audit
 from torvyn.sandbox.build.build import _write, build
@@ -67,7 +67,7 @@ def missing(_: Path) -> None:
 def unfit(_: Path) -> None:
     words = "module requires an import interface named `torvyn:streaming/buffer-allocator@0.1.0`"
     raise _encode_error(
-        GuestProject("guest", Path(), "c"), WasmError("unfit", words, ["content-filter"])
+        GuestProject("guest", Path(), "c"), NativeError("unfit", words, ["content-filter"])
     )
 
 

@@ -1,4 +1,4 @@
-"""`torvyn init`: every template makes a project that checks, runs and whose own test passes."""
+"""`torvyn init`: every template creates a project that checks, runs and passes its own test."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_a_template_makes_a_project_that_checks_and_runs(
 
     assert cli("check", cwd=tmp_path / "made").code == 0
     done = cli("run", "-q", cwd=tmp_path / "made")
-    assert (done.code, done.out, done.err) == (0, TEMPLATES[name].prints, "")
+    assert (done.code, done.out, done.err) == (0, TEMPLATES[name].output, "")
 
 
 def test_the_tests_of_all_templates_pass(cli: Cli, tmp_path: Path) -> None:
@@ -36,22 +36,22 @@ def test_the_tests_of_all_templates_pass(cli: Cli, tmp_path: Path) -> None:
 def test_a_project_with_a_language_is_sandboxed(cli: Cli, tmp_path: Path) -> None:
     done = cli("init", "made", "--language", "python", cwd=tmp_path)
 
-    assert done.err == "\n`made` is ready: cd made && torvyn build && torvyn run\n"
+    assert done.err == "\nCreated `made`. Run it: cd made && torvyn build && torvyn run\n"
     manifest = (tmp_path / "made" / "Torvyn.toml").read_text()
     assert manifest.count('isolation = "wasm"') == manifest.count("[[component]]")
     assert '[security.grants.numbered]\ncapabilities = ["stdio:stdout"]' in manifest
     assert "torvyn[python-guest]" in (tmp_path / "made" / "README.md").read_text()
 
 
-def test_a_project_made_in_this_folder_has_its_name(cli: Cli, tmp_path: Path) -> None:
+def test_a_project_in_the_current_folder_has_its_name(cli: Cli, tmp_path: Path) -> None:
     folder = tmp_path / "here"
     folder.mkdir()
 
-    assert cli("init", cwd=folder).err == "\n`here` is ready: torvyn run\n"
+    assert cli("init", cwd=folder).err == "\nCreated `here`. Run it: torvyn run\n"
     assert 'name = "here"' in (folder / "Torvyn.toml").read_text()
 
 
-def test_nothing_is_written_when_one_file_is_there(cli: Cli, tmp_path: Path) -> None:
+def test_nothing_is_written_if_one_file_exists(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "README.md").write_text("mine")
 
     done = cli("init", "--name", "x", cwd=tmp_path)
@@ -62,7 +62,7 @@ def test_nothing_is_written_when_one_file_is_there(cli: Cli, tmp_path: Path) -> 
     assert (tmp_path / "README.md").read_text() == "mine"
 
 
-def test_a_folder_that_cannot_be_made_is_an_error(cli: Cli, tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_created_is_an_error(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
 
     done = cli("init", "file/project", cwd=tmp_path)

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from toolchains import needs_zig
-from torvyn._native import component_notes, describe_component
+from torvyn._native import WasmTools
 from torvyn.cli.app import group
 from torvyn.cli.templates.project_template import TEMPLATES
 from torvyn.errors import TorvynError
@@ -75,7 +75,7 @@ def test_a_guest_is_a_component_of_its_roles_world(
 ) -> None:
     built = build(copy(name))
 
-    found = describe_component(built.path.read_bytes())
+    found = WasmTools.describe(built.path.read_bytes())
     assert built.world == found["world"] == world
     assert built.size_bytes == found["size_bytes"]
 
@@ -83,15 +83,15 @@ def test_a_guest_is_a_component_of_its_roles_world(
 def test_a_guest_takes_little_memory_and_imports_only_what_it_uses(
     copy: Callable[[str], GuestProject],
 ) -> None:
-    found = describe_component(build(copy("by-length")).path.read_bytes())
+    found = WasmTools.describe(build(copy("by-length")).path.read_bytes())
 
     assert found["memory_bytes"] == 2 * PAGE_BYTES  # 64 KiB of stack, and the arena
     assert found["imports"] == [("torvyn:streaming/types@0.1.0", ["[method]buffer.size"])]
 
 
 def test_a_guest_says_its_unit_and_its_ports(copy: Callable[[str], GuestProject]) -> None:
-    assert component_notes(build(copy("shout")).path.read_bytes()) == {"unit": "shouts"}
-    assert component_notes(build(copy("by-length")).path.read_bytes()) == {"ports": "a,b"}
+    assert WasmTools.notes(build(copy("shout")).path.read_bytes()) == {"unit": "shouts"}
+    assert WasmTools.notes(build(copy("by-length")).path.read_bytes()) == {"ports": "a,b"}
 
 
 def test_no_path_of_this_machine_is_in_a_component(copy: Callable[[str], GuestProject]) -> None:
@@ -170,4 +170,4 @@ def test_a_template_in_c_prints_what_the_one_in_python_does(
 
     done = CliRunner().invoke(group, ["run", "-q"], standalone_mode=False)
 
-    assert (done.return_value, done.output) == (0, TEMPLATES[name].prints)
+    assert (done.return_value, done.output) == (0, TEMPLATES[name].output)

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from toolchains import needs_componentize_py
-from torvyn._native import component_notes, describe_component
+from torvyn._native import WasmTools
 from torvyn.errors import TorvynError
 from torvyn.sandbox.build.build import build
-from torvyn.sandbox.build.class_source import ClassSource, imported, read_class
+from torvyn.sandbox.build.class_source import ClassSource, imported_modules, read_class
 from torvyn.sandbox.build.project import GuestProject
 
 ROUTER = """
@@ -104,7 +104,7 @@ def test_an_inherited_method_that_a_sandbox_cannot_call_is_refused(write: Write)
 def test_imports_inside_functions_are_seen(write: Write) -> None:
     guest = write(ROUTER)
 
-    assert imported([guest.folder / "component.py"]) == {"torvyn", "base64"}
+    assert imported_modules([guest.folder / "component.py"]) == {"torvyn", "base64"}
 
 
 @needs_componentize_py
@@ -114,8 +114,8 @@ def test_the_same_file_becomes_a_component(write: Write) -> None:
 
     component = build(guest).path.read_bytes()
 
-    assert describe_component(component)["world"] == "content-router"
-    assert component_notes(component) == {"ports": "short,long", "unit": "words"}
+    assert WasmTools.describe(component)["world"] == "content-router"
+    assert WasmTools.notes(component) == {"ports": "short,long", "unit": "words"}
     assert not build(guest).was_built
 
 

@@ -5,6 +5,7 @@
 
 mod component;
 mod element;
+mod error;
 mod flow;
 #[cfg(feature = "sandbox")]
 mod sandbox;
@@ -22,11 +23,11 @@ mod _native {
     #[pymodule_export]
     use super::element::PyElement;
     #[pymodule_export]
+    use super::error::NativeError;
+    #[pymodule_export]
     use super::flow::NativeFlow;
     #[pymodule_export]
     use super::flow::clock::ManualClock;
-    #[pymodule_export]
-    use super::flow::iterator::{FlowIterator, NodeHandle};
     #[pymodule_export]
     use super::flow::pool::Workers;
     #[pymodule_export]
@@ -35,9 +36,7 @@ mod _native {
     use super::flow::waker::PyWaker;
     #[cfg(feature = "sandbox")]
     #[pymodule_export]
-    use super::sandbox::{CompiledComponent, SandboxError, SandboxGuest, capability_covers};
-    #[pymodule_export]
-    use super::text::guard::GuardedTexts;
+    use super::sandbox::CompiledComponent;
     #[pymodule_export]
     use super::text::guard::TextGuard;
     #[pymodule_export]
@@ -47,14 +46,11 @@ mod _native {
     #[pymodule_export]
     use super::text::streamer::TextStreamer;
     #[pymodule_export]
-    use super::text::vocabulary::{TokenTable, VocabularyFault, read_gguf, read_sentencepiece};
+    use super::text::token_table::TokenTable;
     #[pymodule_export]
-    use super::tools::toml::{TomlError, parse_toml};
+    use super::tools::file_parser::FileParser;
     #[pymodule_export]
-    use super::tools::wasm::{
-        WasmError, annotate_component, component_notes, describe_component, encode_component, wit_files,
-        wit_worlds,
-    };
+    use super::tools::wasm::WasmTools;
     #[pymodule_export]
     use super::wire::events::{ChunkParser, EventParser, ServerEvent};
     #[pymodule_export]

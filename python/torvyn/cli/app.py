@@ -1,4 +1,5 @@
-"""The group of commands. A command's module is imported when it is called, never for `--help`."""
+"""The group of commands. A command's module is imported when the command is called, not for
+`--help`."""
 
 from __future__ import annotations
 
@@ -14,24 +15,24 @@ from torvyn.cli.screen import Screen
 from torvyn.errors import UsageError
 
 COMMANDS: Final[dict[str, str]] = {
-    "init": "Start a project from a template.",
-    "check": "Say everything that is wrong with a manifest.",
-    "link": "Show the plan of a flow without starting it.",
-    "build": "Build components that run in a sandbox.",
+    "init": "Create a project from a template.",
+    "check": "Check a manifest and list all problems.",
+    "link": "Show the plan of a flow without running it.",
+    "build": "Build the components that run in a sandbox.",
     "run": "Run a flow.",
-    "serve": "Serve flows to clients, over HTTP and gRPC.",
-    "keys": "Say who may ask a server.",
-    "trace": "Run a flow and show what happened to each element.",
-    "bench": "Measure a flow.",
-    "generate": "Answer a prompt.",
-    "chat": "Talk with a model.",
-    "inspect": "Show what a WebAssembly component is.",
-    "config": "Show the settings and where each came from.",
-    "schema": "Print the JSON Schema of Torvyn.toml, or the .proto of gRPC.",
-    "doctor": "Look at this machine and say what is missing.",
-    "completions": "Print the completion script of a shell.",
+    "serve": "Serve flows over HTTP and gRPC.",
+    "keys": "Manage the API keys of a server.",
+    "trace": "Run a flow and show what happens to each element.",
+    "bench": "Measure how fast a flow is.",
+    "generate": "Generate an answer to a prompt.",
+    "chat": "Chat with a model.",
+    "inspect": "Describe a WebAssembly component.",
+    "config": "Show the settings and where each value comes from.",
+    "schema": "Print the JSON Schema of Torvyn.toml, or the .proto file for gRPC.",
+    "doctor": "Check this machine and report what is missing.",
+    "completions": "Print the completion script for a shell.",
 }
-"""The commands and their first lines, here so that `--help` needs none of their modules."""
+"""The commands and their summaries, here so that `--help` needs none of their modules."""
 
 COMPLETE: Final = "_TORVYN_COMPLETE"
 """Set by the completion scripts, which call the command without arguments."""
@@ -52,8 +53,8 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in COMMANDS:
             return None
-        found: click.Command = importlib.import_module(f"torvyn.cli.commands.{name}").command
-        return found
+        command: click.Command = importlib.import_module(f"torvyn.cli.commands.{name}").command
+        return command
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -82,21 +83,21 @@ def unknown_command(name: str) -> NoReturn:
 )
 @click.version_option(package_name="torvyn", message="torvyn %(version)s")
 def group() -> None:
-    """Flows of small components through which elements stream.
+    """Torvyn runs streaming data flows and serves language models.
 
-    A flow is described in Torvyn.toml. `torvyn COMMAND --help` explains a command.
+    A flow is described in Torvyn.toml. For the options of a command, run `torvyn COMMAND --help`.
     """
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Runs a command line; gives the exit code, whatever happens."""
+    """Runs a command line and returns the exit code; never raises."""
 
     def call() -> Any:
         return group.main(list(arguments), prog_name="torvyn", standalone_mode=False)
 
-    # Commands handle their own errors; what arrives here is about the command line itself.
-    screen = Screen.guessed(arguments)
+    # Commands handle their own errors; those that arrive here are about the command line itself.
+    screen = Screen.from_arguments(arguments)
     if not arguments and COMPLETE not in os.environ:
-        screen.note(group.make_context("torvyn", ["--"], resilient_parsing=True).get_help())
+        screen.message(group.make_context("torvyn", ["--"], resilient_parsing=True).get_help())
         return UsageError.exit_code
     return flush_output(exit_code_of(call, screen), screen)

@@ -1,4 +1,4 @@
-"""A command: its own options, those that every command has, and the handling of its failures."""
+"""Makes a command of a function: adds the options and the error handling that all commands have."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from torvyn.cli.screen import Screen
 def command(
     name: str, *, example: str, formats: Sequence[str] = ("human", "json")
 ) -> Callable[[Callable[..., int | None]], click.Command]:
-    """Makes a command of a function of a `Screen` and options; its docstring is the help."""
+    """The function takes a `Screen` and the options; its docstring is the help text."""
 
     def make(function: Callable[..., int | None]) -> click.Command:
         @functools.wraps(function)
@@ -27,33 +27,41 @@ def command(
             with show_logs(format, level, lambda: screen.secrets):
                 return exit_code_of(lambda: function(screen, **options), screen)
 
-        made = click.command(
+        command = click.command(
             name,
-            epilog="\b\nExample:\n" + "\n".join(f"  {line}" for line in example.splitlines()),
+            epilog=_epilog(example),
             context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
         )(invoke)
-        made.params.extend(_shared(formats))
-        return made
+        command.params.extend(_shared_options(formats))
+        return command
 
     return make
 
 
-def _shared(formats: Sequence[str]) -> list[click.Parameter]:
+def _epilog(example: str) -> str:
+    lines = example.splitlines()
+    title = "Examples" if len(lines) > 1 else "Example"
+    return f"\b\n{title}:\n" + "\n".join(f"  {line}" for line in lines)
+
+
+def _shared_options(formats: Sequence[str]) -> list[click.Parameter]:
     return [
         click.Option(
             ["--format"],
             type=click.Choice(formats),
             default="human",
-            help="Text for people, or JSON for programs.",
+            help="The format of the output.",
         ),
         click.Option(
             ["--color"],
             type=click.Choice(["auto", "always", "never"]),
             default="auto",
-            help="When to use colours; NO_COLOR is heard.",
+            help="When to use colors. `auto` also respects NO_COLOR.",
         ),
-        click.Option(["-q", "--quiet"], is_flag=True, help="Only data and errors."),
+        click.Option(["-q", "--quiet"], is_flag=True, help="Print only data and errors."),
         click.Option(
-            ["-v", "--verbose"], count=True, help="Say more: logs, and tracebacks of components."
+            ["-v", "--verbose"],
+            count=True,
+            help="Print more: logs and tracebacks of components. Repeat it for debug logs.",
         ),
     ]

@@ -1,4 +1,4 @@
-"""Failures: every way a command can end badly -> one text on the screen and one exit code."""
+"""Turns every exception of a command into a message on the screen and an exit code."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _PACKAGE: Final = str(Path(torvyn.__file__).parent) + os.sep
 
 
 def exit_code_of(action: Callable[[], Any], screen: Screen) -> int:
-    """Does it and gives its exit code; nothing but the end of the process gets past."""
+    """Runs the action and returns its exit code; catches everything but the end of the process."""
     try:
-        answer = action()
+        code = action()
     except KeyboardInterrupt:
-        screen.say("", "[torvyn] Interrupted.")
+        screen.info("", "[torvyn] Interrupted.")
         return INTERRUPTED
     except click.Abort:
         return INTERRUPTED
@@ -38,33 +38,33 @@ def exit_code_of(action: Callable[[], Any], screen: Screen) -> int:
         return 0 if output_was_closed(error) else _fail(error, screen)
     except Exception as error:
         return 0 if output_was_closed(error) else _fail(bug(error), screen)
-    return answer if isinstance(answer, int) else 0
+    return code if isinstance(code, int) else 0
 
 
 def _fail(error: TorvynError, screen: Screen) -> int:
-    screen.fail(error)
+    screen.error(error)
     for note in getattr(error, "__notes__", ()):
-        screen.note("\n" + screen.redact(note))
+        screen.message("\n" + screen.redact(note))
     if screen.verbose and error.__cause__ is not None:
-        screen.note("\n" + screen.redact(cause_text(error)))
+        screen.message("\n" + screen.redact(cause_text(error)))
     return error.exit_code
 
 
 def bug(cause: Exception) -> BugError:
-    # Late: `torvyn --help` needs none of it.
+    # Imported late, because `torvyn --help` does not need it.
     from torvyn.contract.inspection import describe_error
 
     error = BugError(
         "cli.bug",
         f"torvyn failed: {describe_error(cause)}",
-        hint="this is a mistake in torvyn; please report it with what `-v` prints",
+        hint="this is a bug in torvyn; please report it with the output of `-v`",
     )
     error.__cause__ = cause
     return error
 
 
 def cause_text(error: TorvynError) -> str:
-    """The traceback behind an error: a component's own frames; all, when torvyn is wrong."""
+    """The traceback behind an error: the component's own frames, or all frames for a bug."""
     cause = error.__cause__
     assert cause is not None
     shown = traceback.TracebackException.from_exception(cause)
@@ -81,7 +81,7 @@ def cause_text(error: TorvynError) -> str:
 
 
 def output_was_closed(error: BaseException) -> bool:
-    """Whether this is about a reader of our standard output that has gone, which is no failure."""
+    """Whether the reader of our standard output has gone, which is not a failure."""
     link: BaseException | None = error
     while link is not None and not isinstance(link, BrokenPipeError):
         link = link.__cause__ or link.__context__
@@ -102,7 +102,7 @@ def reader_is_gone() -> bool:
 
 
 def flush_output(code: int, screen: Screen) -> int:
-    """What is still in the buffer must leave before the process does."""
+    """Flushes standard output before the process ends."""
     try:
         flush_stdout()
     except BrokenPipeError:

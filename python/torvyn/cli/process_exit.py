@@ -1,4 +1,4 @@
-"""The end of the process: with the command's exit code, also when a component keeps a thread."""
+"""Ends the process with the command's exit code, even if a component's thread never ends."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _has_left_thread = False
 
 
 def leave_thread_behind() -> None:
-    """Some thread will not end: the process must not wait for it, nor for what it locks."""
+    """Makes the process exit without waiting for a stuck thread, or for a lock that it holds."""
     global _has_left_thread
     _has_left_thread = True
     if not _flushes():
-        # It is stuck in a write, with the lock of standard output in its hand.
+        # The thread is stuck in a write and holds the lock of standard output.
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115
 
 
@@ -32,14 +32,13 @@ def exit_with(code: int) -> NoReturn:
 
 
 def _flushes() -> bool:
-    """Whether standard output can be flushed, or cannot for a reason that is not ours to wait
-    for."""
+    """Whether flushing standard output ends, with or without an error."""
 
     def flush() -> None:
         with suppress(OSError, ValueError, AttributeError):
             sys.stdout.flush()
 
-    flushing = threading.Thread(target=flush, daemon=True)
-    flushing.start()
-    flushing.join(_FLUSH_S)
-    return not flushing.is_alive()
+    thread = threading.Thread(target=flush, daemon=True)
+    thread.start()
+    thread.join(_FLUSH_S)
+    return not thread.is_alive()

@@ -1,7 +1,7 @@
-"""The screen: data goes to stdout, talk and errors to stderr, in words or as JSON.
+"""The output of a command: data to stdout, messages and errors to stderr, as text or as JSON.
 
-Standard output is flushed before anything is said, so both streams merged read in the order in
-which things happened. Messages of errors are redacted; counts and names are not.
+Standard output is flushed before each message, so that both streams merged are in order. Secrets
+are removed from error messages, not from counts and names.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ class Screen:
         self._color = color
 
     @classmethod
-    def guessed(cls, arguments: Sequence[str]) -> Screen:
-        """The screen for a command line that could not be read."""
+    def from_arguments(cls, arguments: Sequence[str]) -> Screen:
+        """The screen for a command line that cannot be parsed."""
         wants_json = "--format=json" in arguments or any(
             pair == ("--format", "json") for pair in pairwise(arguments)
         )
@@ -54,7 +54,7 @@ class Screen:
 
     @property
     def log_level(self) -> int:
-        """Which log records are shown: errors, warnings, progress (as JSON always) or all."""
+        """Which of Torvyn's log records are shown: errors, warnings, progress (JSON) or all."""
         if self.is_quiet:
             return logging.ERROR
         levels = (logging.WARNING, logging.INFO, logging.DEBUG)
@@ -62,28 +62,28 @@ class Screen:
 
     @property
     def component_log_level(self) -> int:
-        """The same for records that are not torvyn's own: what components and libraries log."""
+        """The same for the log records of components and libraries."""
         if self.is_quiet:
             return logging.ERROR
         return (logging.WARNING, logging.INFO, logging.DEBUG)[min(self.verbose, 2)]
 
-    # Talk
+    # Messages
 
-    def say(self, *lines: str) -> None:
-        """Talk, for people who watch; `-q` silences it."""
+    def info(self, *lines: str) -> None:
+        """Lines on stderr, unless `-q` or JSON."""
         if not self.is_quiet and not self.is_json:
             self._write(sys.stderr, "\n".join(lines) + "\n")
 
-    def note(self, text: str) -> None:
-        """Text on stderr that was asked for, `-q` or not."""
+    def message(self, text: str) -> None:
+        """Text on stderr that the user asked for, even with `-q`."""
         self._write(sys.stderr, text if text.endswith("\n") else text + "\n")
 
-    def mutter(self, text: str) -> None:
-        """Talk that streams, for a person who watches, dimmed."""
-        self.whisper(self.paint(escape_controls(text), "dim"))
+    def stream_dim(self, text: str) -> None:
+        """Part of a line on stderr, escaped and dimmed."""
+        self.stream_info(self.paint(escape_controls(text), "dim"))
 
-    def whisper(self, text: str) -> None:
-        """Talk that streams and is fit for a terminal already."""
+    def stream_info(self, text: str) -> None:
+        """Part of a line on stderr, as it is."""
         if not self.is_quiet and not self.is_json and sys.stderr is not None:
             self._write(sys.stderr, text)
 
@@ -93,11 +93,11 @@ class Screen:
         self._write(sys.stdout, text if text.endswith("\n") else text + "\n")
 
     def stream(self, text: str) -> None:
-        """Data as it is, at once: more of the same line may follow."""
+        """Text on stdout, as it is; more of the same line may follow."""
         self._write(sys.stdout, text)
 
     def frame(self, data: bytes) -> None:
-        """Encoded data, at once: bytes stay what they are, whatever the terminal's encoding."""
+        """Bytes on stdout, whatever the terminal's encoding."""
         flush_stdout()
         with output_errors():
             if sys.stdout is not None:
@@ -105,22 +105,22 @@ class Screen:
                 sys.stdout.buffer.flush()
 
     def document(self, fields: dict[str, Any], indent: int | None = 2) -> None:
-        """The answer of a command as JSON; without `indent` it is one line."""
+        """The result of a command as JSON; without `indent`, on one line."""
         self.data(_json({"schema_version": SCHEMA_VERSION, **fields}, indent))
 
     # Errors
 
-    def fail(self, error: TorvynError) -> None:
+    def error(self, error: TorvynError) -> None:
         self.problems(error.diagnostics, exit_code=error.exit_code)
 
     def warn(self, found: Sequence[Diagnostic]) -> None:
-        """Warnings, which stop nothing; `-q` silences them."""
+        """Warnings, unless `-q`."""
         if found and not self.is_quiet:
             self.problems(found, exit_code=0)
-            self.say("")
+            self.info("")
 
     def problems(self, found: Iterable[Diagnostic], exit_code: int) -> None:
-        """All problems, a block each, without secrets."""
+        """Prints one block per problem, without secrets."""
         found = [self._redacted(diagnostic) for diagnostic in found]
         if self.is_json:
             problems = [diagnostic.to_dict() for diagnostic in found]
@@ -137,8 +137,8 @@ class Screen:
             self._write(sys.stderr, "\n\n".join(blocks) + "\n")
 
     def paint(self, text: str, style: str, stream: IO[str] | None = None) -> str:
-        wanted = self.has_color(stream or sys.stderr)
-        return f"{_STYLES[style]}{text}{_STYLES_OFF}" if wanted else text
+        has_color = self.has_color(stream or sys.stderr)
+        return f"{_STYLES[style]}{text}{_STYLES_OFF}" if has_color else text
 
     def _paint_block(self, block: str) -> str:
         head, colon, rest = block.partition(":")
@@ -161,12 +161,12 @@ class Screen:
         return redact(text, self.secrets)
 
     def _redacted(self, diagnostic: Diagnostic) -> Diagnostic:
-        hint = diagnostic.hint and self._told(diagnostic.hint)
-        return replace(diagnostic, message=self._told(diagnostic.message), hint=hint)
+        hint = diagnostic.hint and self._quote(diagnostic.hint)
+        return replace(diagnostic, message=self._quote(diagnostic.message), hint=hint)
 
-    def _told(self, text: str) -> str:
-        """Without secrets. For people, only the first line begins at the margin: what a message
-        quotes cannot pass for a line of ours."""
+    def _quote(self, text: str) -> str:
+        """Removes secrets. In human output, lines after the first are indented, so that a text
+        quoted in a message cannot pass for a line of Torvyn's."""
         text = self.redact(text)
         return text if self.is_json else text.replace("\n", "\n  ")
 
@@ -174,8 +174,7 @@ class Screen:
         if stream is None:
             return
         flush_stdout()
-        # What cannot be said is not said: work does not stop because nobody listens to talk, or
-        # because a component has closed what it is said on.
+        # A message that cannot be written is dropped: work does not stop because stderr is closed.
         with output_errors() if stream is sys.stdout else suppress(Exception):
             try:
                 stream.write(text)
@@ -187,9 +186,9 @@ class Screen:
 
 @contextmanager
 def output_errors() -> Iterator[None]:
-    """Turns what goes wrong with standard output into an error for people, said once.
+    """Turns errors of standard output into a `FlowError`, once.
 
-    A reader that has gone stays a `BrokenPipeError`: that is no error of anybody's.
+    A `BrokenPipeError` stays one: a reader that has gone is not an error.
     """
     try:
         yield
@@ -207,7 +206,7 @@ def output_errors() -> Iterator[None]:
 
 
 def flush_stdout() -> None:
-    """What is in the buffer leaves. A stream that a component has closed has lost nothing."""
+    """Flushes standard output, unless a component has closed it."""
     if not is_usable(sys.stdout):
         return
     with output_errors():
@@ -215,7 +214,7 @@ def flush_stdout() -> None:
 
 
 def is_usable(stream: TextIO | None) -> bool:
-    """Whether it is a stream that is open: a component may have closed, detached or replaced it."""
+    """Whether the stream is open: a component may have closed, detached or replaced it."""
     try:
         return stream is not None and callable(stream.flush) and not stream.closed
     except (ValueError, AttributeError):
@@ -223,19 +222,19 @@ def is_usable(stream: TextIO | None) -> bool:
 
 
 def settle_streams() -> None:
-    """At the end of the process Python flushes both streams, and would complain of what components
-    have made of them."""
+    """Removes streams that components have closed or replaced: Python would fail to flush them at
+    exit."""
     for name in ("stdout", "stderr"):
         if not is_usable(getattr(sys, name)):
             setattr(sys, name, None)
 
 
 def discard_output() -> None:
-    """What is written to standard output goes nowhere from now on, at the very end too."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
+    """Discards everything that is written to standard output from now on."""
+    null = os.open(os.devnull, os.O_WRONLY)
     with suppress(ValueError, AttributeError):
-        os.dup2(nowhere, sys.stdout.fileno())
-    os.close(nowhere)
+        os.dup2(null, sys.stdout.fileno())
+    os.close(null)
 
 
 def _json(fields: Any, indent: int | None = None) -> str:

@@ -1,6 +1,6 @@
-"""Standard output of components, led elsewhere while a command needs its own for data.
+"""Redirects what components print to stderr, while a command uses stdout for its own data.
 
-On the level of the descriptor as well, so that what child processes write goes along.
+The file descriptor is redirected as well, so that the output of child processes is included.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def output_to_stderr(discard: bool = False) -> Iterator[None]:
 
 
 def _copy(descriptor: int) -> int | None:
-    """Another descriptor of the same; None when it is closed."""
+    """A duplicate of the descriptor; None if it is closed."""
     try:
         return os.dup(descriptor)
     except OSError:

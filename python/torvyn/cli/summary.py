@@ -1,4 +1,4 @@
-"""The summary of a flow that has ended, in a line or in tables."""
+"""The summary of a flow that has ended, as one line or as tables."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _COUNTS = (
     "ignored", "errors", "retried",
 )  # fmt: skip
 _ALWAYS = ("received", "passed", "filtered", "emitted", "errors")
-"""The other columns are shown when there is something in them."""
+"""The other columns are shown if a node has a value other than 0."""
 _EDGE_HEADS = (
     "edge", "entered", "taken", "dropped", "unread", "peak", "peak bytes", "pressured"
 )  # fmt: skip
@@ -24,14 +24,14 @@ _LEDGER_HEADS = (
 
 
 def summary_line(statistics: Statistics) -> str:
-    """`20 tokens produced | 1 filtered | 3 sentences emitted`; zeros in the middle are left out."""
+    """`20 tokens produced | 1 filtered | 3 sentences emitted`; counts of 0 are left out."""
     nodes = statistics.nodes.values()
-    made = _by_unit((node.unit, node.emitted) for node in nodes if node.role == "source")
-    taken = _by_unit((node.unit, node.passed) for node in nodes if node.role == "sink")
-    parts = [f"{made} produced"]
+    produced = _by_unit((node.unit, node.emitted) for node in nodes if node.role == "source")
+    emitted = _by_unit((node.unit, node.passed) for node in nodes if node.role == "sink")
+    parts = [f"{produced} produced"]
     if statistics.filtered:
         parts.append(f"{statistics.filtered} filtered")
-    parts.append(f"{taken} emitted")
+    parts.append(f"{emitted} emitted")
     if statistics.dropped:
         parts.append(f"{statistics.dropped} dropped")
     if statistics.unread:
@@ -50,7 +50,7 @@ def _by_unit(counts: Iterable[tuple[str | None, int]]) -> str:
 
 
 def statistics_tables(statistics: Statistics) -> str:
-    """Everything that was counted: nodes, edges and the copy ledger."""
+    """All statistics: nodes, guests, edges and the ledger."""
     nodes = statistics.nodes.values()
     ledger = [*map(_ledger_row, nodes), _ledger_total(statistics)]
     guests = [row for node in nodes for row in _guest_rows(node)]
@@ -66,18 +66,18 @@ def statistics_tables(statistics: Statistics) -> str:
 
 
 def _denied(nodes: Iterable[NodeStatistics]) -> Iterator[str]:
-    """What guests were denied; no table when nothing was."""
+    """The table of denied capabilities, if there are any."""
     rows = [(node.name, kind, str(count)) for node in nodes for kind, count in node.denied.items()]
     if rows:
         yield table(("denied", "capability", "times"), rows)
 
 
 def _node_table(nodes: Collection[NodeStatistics]) -> str:
-    shown = [
+    columns = [
         name for name in _COUNTS if name in _ALWAYS or any(getattr(node, name) for node in nodes)
     ]
-    heads = ("node", "role", *(name.replace("_", "-") for name in shown), "call")
-    return table(heads, [_node_row(node, shown) for node in nodes])
+    heads = ("node", "role", *(name.replace("_", "-") for name in columns), "call")
+    return table(heads, [_node_row(node, columns) for node in nodes])
 
 
 def _node_row(node: NodeStatistics, counts: Sequence[str]) -> tuple[str, ...]:
@@ -115,7 +115,7 @@ def _ledger_total(statistics: Statistics) -> tuple[str, ...]:
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Columns; numbers to the right, words to the left."""
+    """Aligned columns: numbers to the right, words to the left."""
     columns = list(zip(heads, *rows, strict=True))
     widths = [max(len(cell) for cell in column) for column in columns]
     numeric = [all(_is_figure(cell) for cell in column[1:]) for column in columns]
@@ -134,7 +134,7 @@ def _is_figure(cell: str) -> bool:
 
 
 def duration(seconds: float) -> str:
-    """A time in the unit that suits it: `850 ns`, `12.3 us`, `4.20 ms`, `1.50 s`."""
+    """A time in a suitable unit: `850 ns`, `12.3 us`, `4.20 ms`, `1.50 s`."""
     for scale, unit in ((1.0, "s"), (1e-3, "ms"), (1e-6, "us")):
         if seconds >= scale:
             return f"{seconds / scale:.3g} {unit}" if seconds < 1000 * scale else f"{seconds:.0f} s"

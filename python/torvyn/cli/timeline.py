@@ -1,8 +1,8 @@
-"""Timelines: the calls that a traced flow recorded, gathered by element.
+"""The calls of a traced flow, grouped by element.
 
 An element keeps its number from its source through filters, processors and routers; an aggregator
-numbers what it makes anew. So an element is named by where its number was given: `source#7`. Where
-several streams join, elements of one number are shown together: `a+b#7`.
+numbers its outputs from 0 again. So an element is named after the node that numbered it, such as
+`source#7`. Where several streams join, elements with the same number are shown together: `a+b#7`.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ class Call:
     """Since the first call of the trace."""
     duration_ns: int
     copied_bytes: int
-    made: list[str] = field(default_factory=list)
-    """The elements that an aggregator made in this call."""
+    outputs: list[str] = field(default_factory=list)
+    """The elements that an aggregator emitted in this call."""
 
 
 @dataclass(slots=True)
@@ -60,7 +60,7 @@ class ElementTrace:
                     "start_ns": call.start_ns,
                     "duration_ns": call.duration_ns,
                     "copied_bytes": call.copied_bytes,
-                    "made": call.made,
+                    "made": call.outputs,
                 }
                 for call in self.calls
             ],
@@ -68,34 +68,34 @@ class ElementTrace:
 
 
 def timelines(flow: Flow) -> list[ElementTrace]:
-    """The elements of a traced flow that has ended, in the order in which they appeared."""
+    """The elements of a traced flow that has ended, in order of appearance."""
     recorded, _ = flow.take_trace()
     names = origins(flow.plan)
     elements: dict[str, ElementTrace] = {}
     copied: dict[str, int] = {}
-    made: dict[str, int] = {}
+    emitted: dict[str, int] = {}
     roles = {node.name: node.role for node in flow.plan.nodes}
     begin_ns = min((call[5] for call in recorded), default=0)
-    for node, outcome, count, copied_bytes, sequence, start_ns, nanos in answered(flow, recorded):
+    for node, outcome, count, copied_bytes, sequence, start_ns, nanos in productive(flow, recorded):
         name = f"{names[node]}#{sequence}"
         element = elements.setdefault(name, ElementTrace(name))
         # The ledger's figure is a running sum.
         before, copied[node] = copied.get(node, 0), copied_bytes
         call = Call(node, outcome, start_ns - begin_ns, nanos, copied_bytes - before)
         if roles[node] == "aggregator":
-            first = made.get(node, 0)
-            made[node] = first + count
-            call.made = [f"{node}#{number}" for number in range(first, first + count)]
+            first = emitted.get(node, 0)
+            emitted[node] = first + count
+            call.outputs = [f"{node}#{number}" for number in range(first, first + count)]
         element.calls.append(call)
     return list(elements.values())
 
 
-def answered(flow: Flow, recorded: Iterable[RawCall]) -> list[RawCall]:
-    """The calls without pulls that found nothing: only the last for a number made an element."""
+def productive(flow: Flow, recorded: Iterable[RawCall]) -> list[RawCall]:
+    """The calls without empty pulls: of a source's pulls for one number, only the last emitted."""
     emitted = {
         name: node.emitted for name, node in flow.statistics.nodes.items() if node.role == "source"
     }
-    kept: list[RawCall] = []
+    calls: list[RawCall] = []
     seen: set[tuple[str, int]] = set()
     for call in reversed([*recorded]):
         node, sequence = call[0], call[4]
@@ -103,26 +103,26 @@ def answered(flow: Flow, recorded: Iterable[RawCall]) -> list[RawCall]:
             if sequence >= emitted[node] or (node, sequence) in seen:
                 continue
             seen.add((node, sequence))
-        kept.append(call)
-    return kept[::-1]
+        calls.append(call)
+    return calls[::-1]
 
 
 def origins(plan: Plan) -> dict[str, str]:
-    """For each node, where the numbers of the elements it is called with were given."""
+    """For each node, the nodes that numbered the elements it receives."""
     numbered_by: dict[str, frozenset[str]] = {}
     for node in plan.nodes:
-        given = {edge.source for edge in plan.edges if edge.target == node.name}
+        sources = {edge.source for edge in plan.edges if edge.target == node.name}
         upstream = [
             frozenset((name,)) if plan.node(name).role == "aggregator" else numbered_by[name]
-            for name in given
+            for name in sources
         ]
         numbered_by[node.name] = frozenset().union(*upstream) or frozenset((node.name,))
     order = [node.name for node in plan.nodes]
-    return {name: "+".join(sorted(found, key=order.index)) for name, found in numbered_by.items()}
+    return {name: "+".join(sorted(nodes, key=order.index)) for name, nodes in numbered_by.items()}
 
 
 def untraced(flow: Flow) -> list[str]:
-    """Nodes that worked out of the trace's sight: iterated sources and streams that run apart."""
+    """Nodes that the trace cannot see: iterated sources and streams that do not run inline."""
     seen = {call[0] for call in flow.take_trace()[0]}
     facts = flow.statistics.nodes
     return [

@@ -1,4 +1,4 @@
-"""What click finds wrong with a command line, in the form of all our errors."""
+"""Turns click's usage errors into ours."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def usage_error(error: click.ClickException) -> UsageError:
         message = f"`{command}` needs {_name(error.param)}{_choices(error.param)}"
         return UsageError("cli.missing-argument", message, hint=see)
     if isinstance(error, click.BadParameter) and error.param is not None:
-        message = f"{_name(error.param)}: {_wrong(error.message)}"
+        message = f"{_name(error.param)}: {_plain(error.message)}"
         return UsageError("cli.bad-value", message, hint=_near(error) or see)
     message = error.format_message().rstrip(".")
     return UsageError("cli.bad-usage", message[:1].lower() + message[1:], hint=see)
@@ -35,7 +35,7 @@ def _name(param: click.Parameter) -> str:
     return param.metavar or param.human_readable_name
 
 
-def _wrong(message: str) -> str:
+def _plain(message: str) -> str:
     message = re.sub(r"is not in the range x>=(\S+?)\.?$", r"is less than \1", message)
     return message.rstrip(".").replace("integer range", "whole number").replace("integer", "number")
 
@@ -46,8 +46,8 @@ def _choices(param: click.Parameter) -> str:
 
 
 def _near(error: click.BadParameter) -> str | None:
-    """The choice that was probably meant; click names the value in quotes, first."""
+    """A hint with the most similar choice; click's message begins with the value in quotes."""
     choices = getattr(error.param.type, "choices", ()) if error.param else ()
-    given = error.message.split("'")[1] if error.message.startswith("'") else ""
-    near = get_close_matches(given, choices, n=1)
+    value = error.message.split("'")[1] if error.message.startswith("'") else ""
+    near = get_close_matches(value, choices, n=1)
     return f"did you mean `{near[0]}`?" if near else None

@@ -116,10 +116,8 @@ class Guard(Filter):
         return 0 if self._texts is None else self._texts.held_bytes
 
     def _open_texts(self) -> GuardedTexts:
-        from torvyn._native import GuardedTexts
-
         assert self._rules is not None
-        self._texts = GuardedTexts(self._rules, list(self._kinds))
+        self._texts = self._rules.elements(list(self._kinds))
         return self._texts
 
     def _block(self, pieces: list[GuardedPiece]) -> Verdict:

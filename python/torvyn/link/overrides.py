@@ -136,9 +136,7 @@ def _with_output(node: NodeRecord, path: str, problems: Problems) -> NodeRecord:
     end = options.get("end", "\n")
     if options.get("prefix") or (node.config and not options) or end not in formats:
         place = Location("command line", path="--output")
-        message = (
-            f"`{node.name}` prints with its own prefix or line end, which `--output` would lose"
-        )
+        message = f"`{node.name}` prints with its own prefix or line end, and `--output` does not"
         hint = "redirect standard output instead: `torvyn run > FILE`"
         problems.add(_CODE, message, place, hint)
         return node

@@ -38,14 +38,14 @@ class Entry:
 
 def parse_tree(text: str, file: str, problems: Problems) -> Node | None:
     """The tree, or None and a problem when the text is not TOML."""
-    from torvyn._native import TomlError, parse_toml
+    from torvyn._native import FileParser, NativeError
 
     try:
-        raw = parse_toml(text)
+        raw = FileParser.toml(text)
     except UnicodeEncodeError as error:
         place = Location(file, *_Text(text[: error.start]).end())
         problems.add("manifest.not-utf8", "the text holds half a surrogate pair", place)
-    except TomlError as error:
+    except NativeError as error:
         kind, message, start, _ = error.args
         _complain(problems, kind, message, Location(file, *_Text(text).place(start)))
     else:

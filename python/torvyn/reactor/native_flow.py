@@ -17,7 +17,7 @@ CALLER = ""
 Wiring = list[tuple[str, str, str]]
 """Source, port and target of every edge in native order."""
 
-ErrorReport = Callable[[int, str, str, int, BaseException | None, int | None], None]
+ErrorLog = Callable[[int, str, str, int, BaseException | None, int | None], None]
 
 
 def build(
@@ -25,7 +25,7 @@ def build(
     runners: Sequence[Runner],
     context: Context,
     *,
-    on_error: ErrorReport,
+    on_error: ErrorLog,
     deadline_s: float | None,
     clock: ManualClock | None,
 ) -> tuple[NativeFlow, Wiring]:

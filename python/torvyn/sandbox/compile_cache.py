@@ -15,7 +15,7 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Final
 
-from torvyn._native import CompiledComponent, SandboxError
+from torvyn._native import CompiledComponent, NativeError
 from torvyn.errors import LinkError
 from torvyn.sandbox.compiler_client import precompile, reuse_process
 
@@ -45,7 +45,7 @@ LARGEST_BYTES: Final = 256 * 1024 * 1024
 """Larger files are not read."""
 
 
-def to_link_error(error: SandboxError, name: str) -> LinkError:
+def to_link_error(error: NativeError, name: str) -> LinkError:
     """What the native sandbox said, as something a person reads."""
     kind, message = error.args
     code = _CODES.get(kind, "sandbox.invalid")
@@ -74,7 +74,7 @@ def compile_component(
         reason = (error.strerror or str(error)).lower()
         message = f"component `{name}`: `{path}` cannot be read: {reason}"
         raise LinkError("link.component-missing", message) from error
-    except SandboxError as error:
+    except NativeError as error:
         raise to_link_error(error, name) from error
 
 
@@ -92,13 +92,13 @@ def preload(paths: Collection[Path], cache_dir: Path | None = None) -> None:
     with reuse_process():
         for path in paths:
             # What is wrong with a file is said by whoever needs it.
-            with contextlib.suppress(OSError, SandboxError):
+            with contextlib.suppress(OSError, NativeError):
                 _compiled(path, _stamp(path), folder, False, None)
 
 
 def _warm(cache_dir: Path, path: Path) -> None:
     # What is wrong with a file is said by whoever needs it.
-    with contextlib.suppress(OSError, SandboxError):
+    with contextlib.suppress(OSError, NativeError):
         stamp = _stamp(path)
         found = CompiledComponent.load(path.read_bytes(), cache_dir, False, None)
         if found is not None:
@@ -118,10 +118,10 @@ def _stamp(path: Path) -> tuple[int, ...]:
 def _must_be_readable(facts: os.stat_result) -> None:
     """A device or a pipe would never end, and what is larger than any component is none."""
     if not stat.S_ISREG(facts.st_mode):
-        raise SandboxError("invalid", "it is no file")
+        raise NativeError("invalid", "it is no file")
     if facts.st_size > LARGEST_BYTES:
         mebibytes = LARGEST_BYTES >> 20
-        raise SandboxError("too-large", f"it is larger than {mebibytes} MiB")
+        raise NativeError("too-large", f"it is larger than {mebibytes} MiB")
 
 
 @lru_cache(maxsize=64)
@@ -139,7 +139,7 @@ def _compiled(
     code = precompile(wasm, counts_fuel)
     try:
         CompiledComponent.remember(wasm, code, cache_dir, counts_fuel)
-    except SandboxError as error:
+    except NativeError as error:
         _warn_unusable(cache_dir, error)
     return CompiledComponent(code, counts_fuel, role)
 
@@ -150,7 +150,7 @@ def _load(
     """The component from the cache; a cache that cannot be read has nothing."""
     try:
         return CompiledComponent.load(wasm, cache_dir, counts_fuel, role)
-    except SandboxError as error:
+    except NativeError as error:
         _warn_unusable(cache_dir, error)
         return None
 
@@ -159,7 +159,7 @@ _unusable: Final[set[Path]] = set()
 """Caches that somebody was warned of."""
 
 
-def _warn_unusable(cache_dir: Path, error: SandboxError) -> None:
+def _warn_unusable(cache_dir: Path, error: NativeError) -> None:
     """Says once that a cache is not used; raises what has nothing to do with it."""
     kind, message = error.args
     if kind != "cache":

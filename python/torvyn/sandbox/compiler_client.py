@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from torvyn import _native
-from torvyn._native import SandboxError
+from torvyn._native import NativeError
 from torvyn.sandbox import compiler_process
 
 _BASE_S, _S_PER_MIB = 2, 5
@@ -28,7 +28,7 @@ _BASE_BYTES, _BYTES_PER_BYTE = 128 << 20, 64
 
 
 def precompile(wasm: bytes, counts_fuel: bool) -> bytes:
-    """Compiled code; raises `SandboxError` for what is no component, or takes too much."""
+    """Compiled code; raises `NativeError` for what is no component, or takes too much."""
     return _ask(compiler_process.COMPILE, wasm, counts_fuel)
 
 
@@ -65,14 +65,14 @@ def _ask(task: bytes, wasm: bytes, counts_fuel: bool) -> bytes:
         return result
     if status == compiler_process.REFUSED:
         kind, _, message = result.decode(errors="replace").partition(" ")
-        raise SandboxError(kind, " ".join(message.split()))
+        raise NativeError(kind, " ".join(message.split()))
     if status == compiler_process.OUT_OF_TIME:
         raise _too_costly(f"{time_s} s of processor time")
     raise _too_costly(f"{memory_bytes >> 20} MiB of memory")
 
 
-def _too_costly(what: str) -> SandboxError:
-    return SandboxError("too-costly", f"compiling it takes more than {what}")
+def _too_costly(what: str) -> NativeError:
+    return NativeError("too-costly", f"compiling it takes more than {what}")
 
 
 class _Process:
@@ -89,7 +89,7 @@ class _Process:
             )
         except OSError as error:
             message = f"the compiler's process cannot be started: {error}"
-            raise SandboxError("engine", message) from error
+            raise NativeError("engine", message) from error
 
     def ask(self, header: bytes, wasm: bytes, timeout_s: float) -> tuple[int, bytes]:
         assert self._process.stdin is not None
@@ -106,7 +106,7 @@ class _Process:
         except TimeoutError:
             raise _too_costly(f"{timeout_s:g} s") from None
         except BrokenPipeError:
-            raise SandboxError("engine", "the compiler's process ended") from None
+            raise NativeError("engine", "the compiler's process ended") from None
 
     def _read(self, size: int, until: float) -> bytes:
         assert self._process.stdout is not None

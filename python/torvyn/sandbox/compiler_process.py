@@ -86,12 +86,10 @@ def _work(
         if task == COMPILE:
             result = native.CompiledComponent.precompile(wasm, counts_fuel)
         else:
-            result = json.dumps(native.describe_component(wasm)).encode()
-    except native.SandboxError as error:
-        _write(writer, " ".join(error.args).encode())
-        return REFUSED
-    except native.WasmError as error:
-        _write(writer, f"invalid {error.args[1]}".encode())
+            result = json.dumps(native.WasmTools.describe(wasm)).encode()
+    except native.NativeError as error:
+        kind = error.args[0] if task == COMPILE else "invalid"
+        _write(writer, f"{kind} {error.args[1]}".encode())
         return REFUSED
     _write(writer, result)
     return DONE

@@ -13,15 +13,9 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from torvyn._native import (
-    CompiledComponent,
-    NativeStage,
-    SandboxError,
-    SandboxGuest,
-    component_notes,
-)
+from torvyn._native import CompiledComponent, NativeError, NativeStage, WasmTools
 from torvyn.contract import ROLES, Component, Context
 from torvyn.errors import (
     ComponentError,
@@ -36,6 +30,9 @@ from torvyn.manifest.schema.settings_tables import GUEST_INIT_TIMEOUT_S, RUNTIME
 from torvyn.sandbox.audit import WEAKENED, Audit
 from torvyn.sandbox.compile_cache import compile_component, to_link_error
 from torvyn.text.control_characters import CONTROLS, escape_controls
+
+if TYPE_CHECKING:
+    from torvyn._native import SandboxGuest
 
 logger = logging.getLogger("torvyn.sandbox")
 
@@ -134,7 +131,7 @@ class GuestComponent(Component):
                 printer=self.printer(allowed.node),
                 auditor=partial(_deny, allowed, self.name),
             )
-        except SandboxError as error:
+        except NativeError as error:
             raise _failure(error, self.name) from None
 
     def printer(self, node: str) -> Callable[[str, str, bool], None]:
@@ -173,14 +170,14 @@ class GuestComponent(Component):
             )
         try:
             guest.teardown(allowed.teardown_timeout_s)
-        except SandboxError as error:
+        except NativeError as error:
             raise _failure(error, self.name) from None
         finally:
             self._denied = guest.denied
             _tell_denied(allowed.node, self._denied)
 
 
-def _failure(error: SandboxError, name: str) -> Exception:
+def _failure(error: NativeError, name: str) -> Exception:
     kind, message = error.args
     if kind in _BY_KIND:
         return _BY_KIND[kind](message)
@@ -243,7 +240,7 @@ def guest_class(
 
 def _said(path: Path) -> dict[str, Any]:
     """What the guest says of itself where a class would have attributes."""
-    notes = component_notes(path.read_bytes())
+    notes = WasmTools.notes(path.read_bytes())
     said: dict[str, Any] = {"unit": notes["unit"]} if notes.get("unit") else {}
     if notes.get("ports"):
         said["ports"] = tuple(port.strip() for port in notes["ports"].split(","))

@@ -37,7 +37,7 @@ def _digest() -> str:
     digest = hashlib.sha256(_toolchain().encode())
     for file in (_APP, *_BESIDE, *python_guest.contract_files()):
         digest.update(file.read_bytes())
-    for _, text in _native.wit_files():
+    for _, text in _native.WasmTools.wit_files():
         digest.update(text.encode())
     return digest.hexdigest()[:16]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from torvyn._native import VocabularyFault, read_gguf, read_sentencepiece
+from torvyn._native import FileParser, NativeError
 from torvyn.errors import TextError
 from torvyn.text.failures import (
     vocabulary_invalid,
@@ -27,9 +27,9 @@ _SPACE: Final = METASPACE.encode()
 def parse_sentencepiece(data: bytes) -> VocabularyData:
     """Decodes like `SentencePieceProcessor.decode`, piece by piece."""
     try:
-        pieces, unknown, dummy, extra, is_suffix, denormalizes = read_sentencepiece(data)
-    except VocabularyFault as fault:
-        raise _vocabulary_error(fault) from None
+        pieces, unknown, dummy, extra, is_suffix, denormalizes = FileParser.sentencepiece(data)
+    except NativeError as error:
+        raise _vocabulary_error(error) from None
     if is_suffix or denormalizes:
         rule = "treat_whitespace_as_suffix" if is_suffix else "denormalizer"
         raise vocabulary_unsupported(f"the model has a {rule}")
@@ -47,9 +47,9 @@ def parse_sentencepiece(data: bytes) -> VocabularyData:
 def parse_gguf(path: Path) -> VocabularyData:
     """Decodes like llama.cpp's detokenizer, token by token."""
     try:
-        model, tokens, kinds, prefix = read_gguf(path)
-    except VocabularyFault as fault:
-        raise _vocabulary_error(fault) from None
+        model, tokens, kinds, prefix = FileParser.gguf(path)
+    except NativeError as error:
+        raise _vocabulary_error(error) from None
     kinds = kinds or [NORMAL] * len(tokens)
     if len(kinds) != len(tokens):
         raise vocabulary_invalid(f"it has {len(tokens)} tokens, but {len(kinds)} token types")
@@ -89,7 +89,7 @@ def _byte_level(token: bytes, kind: int) -> bytes:
         return token
 
 
-def _vocabulary_error(fault: VocabularyFault) -> TextError:
-    kind, reason = fault.args
+def _vocabulary_error(error: NativeError) -> TextError:
+    kind, reason = error.args
     kinds = {"too-large": vocabulary_too_large, "unsupported": vocabulary_unsupported}
     return kinds.get(kind, vocabulary_invalid)(reason)

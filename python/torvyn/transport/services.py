@@ -1,4 +1,4 @@
-"""Services: the flows of a manifest, or engines, opened under the names that clients use."""
+"""Opens the services of a server, by the names that clients use."""
 
 from __future__ import annotations
 

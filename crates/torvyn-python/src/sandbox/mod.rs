@@ -8,47 +8,40 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use pyo3::create_exception;
-use pyo3::exceptions::{PyException, PyValueError};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use torvyn_sandbox::cache::Outcome;
 use torvyn_sandbox::{
     Auditor, Capability, Channel, Denial, Denials, FlowInfo, Grants, GuestStage, Health, Instance, Limits,
-    Line, Printer, Sandbox, SandboxError as Refusal, Setup, SharedInstance,
+    Line, Printer, Sandbox, SandboxError, Setup, SharedInstance,
 };
 use torvyn_stream::StageError;
 
 use crate::component::native_stage::NativeStage;
+use crate::error::NativeError;
 use crate::flow::report::kind_name;
 use crate::sandbox::details::Words;
 
-create_exception!(
-    torvyn._native,
-    SandboxError,
-    PyException,
-    "A component cannot be compiled or linked, or a guest failed. `args` are the kind and what happened."
-);
-
 static SANDBOX: LazyLock<Arc<Sandbox>> = LazyLock::new(|| Sandbox::hosted(Arc::new(Words)));
 
-fn refused(error: &Refusal) -> PyErr {
+fn sandbox_error(error: &SandboxError) -> PyErr {
     let kind = match error {
-        Refusal::Engine(_) => "engine",
-        Refusal::Invalid(_) => "invalid",
-        Refusal::TooComplex(_) => "too-complex",
-        Refusal::CoreModule => "core-module",
-        Refusal::NoRole { .. } | Refusal::SeveralRoles { .. } => "role",
-        Refusal::Import { .. } => "import",
-        Refusal::Contract { .. } => "contract",
-        Refusal::Grant(_) => "grant",
-        Refusal::Cache(_) => "cache",
+        SandboxError::Engine(_) => "engine",
+        SandboxError::Invalid(_) => "invalid",
+        SandboxError::TooComplex(_) => "too-complex",
+        SandboxError::CoreModule => "core-module",
+        SandboxError::NoRole { .. } | SandboxError::SeveralRoles { .. } => "role",
+        SandboxError::Import { .. } => "import",
+        SandboxError::Contract { .. } => "contract",
+        SandboxError::Grant(_) => "grant",
+        SandboxError::Cache(_) => "cache",
     };
-    SandboxError::new_err((kind, error.to_string()))
+    NativeError::new_err((kind, error.to_string()))
 }
 
-fn failed(error: StageError) -> PyErr {
-    SandboxError::new_err((kind_name(error.kind), error.message))
+fn guest_error(error: StageError) -> PyErr {
+    NativeError::new_err((kind_name(error.kind), error.message))
 }
 
 /// A component, compiled and linked.
@@ -66,7 +59,7 @@ impl CompiledComponent {
         let made = py.detach(|| unsafe {
             torvyn_sandbox::CompiledComponent::from_code(&SANDBOX, code, counts_fuel, role)
         });
-        made.map(|compiled| Self(Arc::new(compiled))).map_err(|error| refused(&error))
+        made.map(|compiled| Self(Arc::new(compiled))).map_err(|error| sandbox_error(&error))
     }
 
     /// Compiled code as bytes, without linking it: the work of a process with limits.
@@ -74,7 +67,7 @@ impl CompiledComponent {
     #[pyo3(signature = (wasm, counts_fuel=false))]
     fn precompile<'py>(py: Python<'py>, wasm: &[u8], counts_fuel: bool) -> PyResult<Bound<'py, PyBytes>> {
         let made = py.detach(|| torvyn_sandbox::precompile(wasm, counts_fuel));
-        made.map(|code| PyBytes::new(py, &code)).map_err(|error| refused(&error))
+        made.map(|code| PyBytes::new(py, &code)).map_err(|error| sandbox_error(&error))
     }
 
     /// What was compiled before; None when the cache has nothing that it would load.
@@ -90,7 +83,9 @@ impl CompiledComponent {
         let found = py.detach(|| {
             torvyn_sandbox::CompiledComponent::load(&SANDBOX, wasm, &cache_dir, counts_fuel, role)
         });
-        found.map(|found| found.map(|compiled| Self(Arc::new(compiled)))).map_err(|error| refused(&error))
+        found
+            .map(|found| found.map(|compiled| Self(Arc::new(compiled))))
+            .map_err(|error| sandbox_error(&error))
     }
 
     /// Puts what `precompile` made into the cache.
@@ -103,7 +98,7 @@ impl CompiledComponent {
         counts_fuel: bool,
     ) -> PyResult<()> {
         let write = || torvyn_sandbox::remember(&SANDBOX, wasm, code, &cache_dir, counts_fuel);
-        py.detach(write).map_err(|error| refused(&error))
+        py.detach(write).map_err(|error| sandbox_error(&error))
     }
 
     #[getter]
@@ -152,6 +147,13 @@ impl CompiledComponent {
         self.0.compile_time.as_secs_f64()
     }
 
+    /// Whether a grant covers a request; relative paths are resolved in `folder`. Raises `ValueError` for text that is
+    /// not a capability.
+    #[staticmethod]
+    fn capability_covers(grant: &str, request: &str, folder: PathBuf) -> PyResult<bool> {
+        Ok(capability(grant, &folder)?.covers(&capability(request, &folder)?))
+    }
+
     /// Instantiates and calls `init`. `printer(channel, text, is_granted)` gets every line the guest prints,
     /// `auditor(kind, asked, count, suppressed)` the denials that are worth reading. With a seed, clocks and random
     /// numbers follow from it.
@@ -170,7 +172,9 @@ impl CompiledComponent {
         printer: Py<PyAny>,
         auditor: Py<PyAny>,
     ) -> PyResult<SandboxGuest> {
-        let capabilities = grants.iter().map(|text| capability(text)).collect::<PyResult<_>>()?;
+        // The manifest has made all paths absolute.
+        let capabilities =
+            grants.iter().map(|text| capability(text, Path::new("/"))).collect::<PyResult<_>>()?;
         let guest = SandboxGuest {
             compiled: self.0.clone(),
             config,
@@ -184,12 +188,12 @@ impl CompiledComponent {
             grants: Arc::new(Grants { capabilities, seed }),
             denials: Arc::new(Denials::new(auditing(auditor))),
             printer: printing(printer),
-            seat: SharedInstance::default(),
+            instance_slot: SharedInstance::default(),
             health: Arc::default(),
         };
         let setup = guest.setup(FlowInfo::default());
-        let instance = py.detach(|| Instance::start(&setup)).map_err(failed)?;
-        *guest.seat.lock().unwrap_or_else(PoisonError::into_inner) = Some(instance);
+        let instance = py.detach(|| Instance::start(&setup)).map_err(guest_error)?;
+        *guest.instance_slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(instance);
         Ok(guest)
     }
 }
@@ -207,7 +211,7 @@ pub struct SandboxGuest {
     grants: Arc<Grants>,
     denials: Arc<Denials>,
     printer: Printer,
-    seat: SharedInstance,
+    instance_slot: SharedInstance,
     health: Arc<Health>,
 }
 
@@ -244,18 +248,22 @@ impl SandboxGuest {
             span_id: String::new(),
             deadline: deadline.map(|left| Instant::now() + left),
         };
-        let mut stage =
-            GuestStage::new(self.setup(facts.clone()), ports, self.seat.clone(), self.health.clone());
+        let mut stage = GuestStage::new(
+            self.setup(facts.clone()),
+            ports,
+            self.instance_slot.clone(),
+            self.health.clone(),
+        );
         stage.set_flow(facts);
         Ok(NativeStage(Mutex::new(Some(Box::new(stage)))))
     }
 
     /// Calls the guest's `teardown`, if its instance has come back, and lets go of it.
     fn teardown(&self, py: Python<'_>, timeout_s: f64) -> PyResult<()> {
-        let instance = self.seat.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let instance = self.instance_slot.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(instance) = instance else { return Ok(()) };
         let timeout = seconds(timeout_s)?;
-        py.detach(|| instance.teardown(&self.printer, timeout)).map_err(failed)
+        py.detach(|| instance.teardown(&self.printer, timeout)).map_err(guest_error)
     }
 
     /// Calls that did not come back, and replacements that did not start.
@@ -322,15 +330,6 @@ fn auditing(auditor: Py<PyAny>) -> Auditor {
     })
 }
 
-/// Paths of capabilities are absolute here; the manifest's are made so before.
-fn capability(text: &str) -> PyResult<Capability> {
-    Capability::parse(text, Path::new("/")).map_err(|error| PyValueError::new_err(error.reason))
-}
-
-/// Whether having `grant` means having `asked`; relative paths lie under `folder`. Raises `ValueError` for what is
-/// no capability.
-#[pyfunction]
-pub fn capability_covers(grant: &str, asked: &str, folder: PathBuf) -> PyResult<bool> {
-    let parse = |text| Capability::parse(text, &folder).map_err(|error| PyValueError::new_err(error.reason));
-    Ok(parse(grant)?.covers(&parse(asked)?))
+fn capability(text: &str, folder: &Path) -> PyResult<Capability> {
+    Capability::parse(text, folder).map_err(|error| PyValueError::new_err(error.reason))
 }

@@ -106,6 +106,11 @@ impl TextGuard {
         Self(Guard::new(self.0.settings().clone()))
     }
 
+    /// A guard over elements under the same rules: each kind and choice is a text of its own.
+    fn elements(&self, kinds: Vec<String>) -> GuardedTexts {
+        GuardedTexts { texts: guard::GuardedTexts::new(self.0.settings().clone(), kinds), blocked: false }
+    }
+
     /// Takes text; gives what may leave.
     fn put(&mut self, text: &str) -> String {
         let mut out = String::with_capacity(text.len());
@@ -177,11 +182,6 @@ pub struct GuardedTexts {
 
 #[pymethods]
 impl GuardedTexts {
-    #[new]
-    fn new(like: &TextGuard, kinds: Vec<String>) -> Self {
-        Self { texts: guard::GuardedTexts::new(like.0.settings().clone(), kinds), blocked: false }
-    }
-
     /// Takes an element. None: it may leave as it came. Else what may leave instead.
     fn put(
         &mut self,

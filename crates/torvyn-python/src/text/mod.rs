@@ -4,4 +4,4 @@ pub mod guard;
 pub mod splitter;
 pub mod stops;
 pub mod streamer;
-pub mod vocabulary;
+pub mod token_table;

@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyInt, PyList, PyString};
 use torvyn_text::{Bad, Policies, StreamError, Streamer, Unknown};
 
-use crate::text::vocabulary::TokenTable;
+use crate::text::token_table::TokenTable;
 
 /// Token ids or bytes to text, as they stream.
 #[pyclass(module = "torvyn._native")]

@@ -1,4 +1,4 @@
 //! `torvyn-tools` for Python: TOML with positions, WebAssembly component files, WIT.
 
-pub mod toml;
+pub mod file_parser;
 pub mod wasm;

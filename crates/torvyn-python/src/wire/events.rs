@@ -14,7 +14,7 @@ pub fn failure(py: Python<'_>, kind: &str, number: usize) -> PyErr {
     made.map_or_else(|error| error, PyErr::from_value)
 }
 
-fn component_error(py: Python<'_>, error: EventError) -> PyErr {
+fn event_error(py: Python<'_>, error: EventError) -> PyErr {
     match error {
         EventError::LineTooLong { limit } => failure(py, "line-too-long", limit),
         EventError::EventTooLarge { limit } => failure(py, "event-too-large", limit),
@@ -76,7 +76,7 @@ impl EventParser {
 
     /// The input is over: raises what stopped the parser. A half event is dropped, as the standard says.
     fn finish(&self, py: Python<'_>) -> PyResult<()> {
-        self.0.failure().map_or(Ok(()), |error| Err(component_error(py, error)))
+        self.0.failure().map_or(Ok(()), |error| Err(event_error(py, error)))
     }
 
     /// Bytes of an event that has not ended.
@@ -104,7 +104,7 @@ fn give<'py>(
     outcome: Result<(), EventError>,
 ) -> PyResult<Bound<'py, PyList>> {
     match outcome {
-        Err(error) if made.is_empty() => Err(component_error(py, error)),
+        Err(error) if made.is_empty() => Err(event_error(py, error)),
         _ => Ok(made),
     }
 }
@@ -152,7 +152,7 @@ impl ChunkParser {
 
     /// The input is over: raises what stopped the parser.
     fn finish(&self, py: Python<'_>) -> PyResult<()> {
-        self.events.failure().map_or(Ok(()), |error| Err(component_error(py, error)))
+        self.events.failure().map_or(Ok(()), |error| Err(event_error(py, error)))
     }
 
     /// Bytes of an event that has not ended.

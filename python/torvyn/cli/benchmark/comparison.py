@@ -1,9 +1,8 @@
-"""Benchmarks compared: a result with an earlier one, and whether the flow has become slower.
+"""Compares a benchmark result with an earlier one: has the flow become slower?
 
-The two were measured at different times, when the machine may have been differently fast. So each
-round is compared by its relative rate, which is the flow's rate divided by that of the reference
-work around it. An interval of confidence decides; where it lies on both sides of the threshold, the
-answer is that it cannot tell.
+The machine may have been faster at one time than at the other. So each round is compared by its
+relative rate: the flow's rate divided by that of the reference work around it. A confidence
+interval decides; if the threshold is inside the interval, the verdict is `cannot-tell`.
 """
 
 from __future__ import annotations
@@ -20,19 +19,19 @@ from torvyn.errors import MissingError, TorvynError, UsageError
 
 Verdict = Literal["slower", "not-slower", "cannot-tell"]
 PROCESS_SPREAD: Final = 0.04
-"""How far two processes that run the same flow differ anyway: memory lies elsewhere, hashes differ.
-No number of rounds in one process shows that, so the interval is made wider by it."""
+"""How much two processes that run the same flow differ, because of memory layout and hash seeds.
+More rounds in one process do not show this, so the interval is widened by it."""
 
 
 class RegressionError(TorvynError):
-    """The flow has become slower than it may."""
+    """The flow is slower than the threshold allows."""
 
     exit_code: ClassVar[int] = 3
 
 
 def read_result(path: str, flow: str) -> dict[str, Any]:
     """An earlier result of the same flow."""
-    hint = "it is what `torvyn bench --format json` prints"
+    hint = "create one with `torvyn bench --format json`"
     try:
         text = Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -41,21 +40,21 @@ def read_result(path: str, flow: str) -> dict[str, Any]:
         raise MissingError("cli.baseline-unreadable", message, hint=hint) from error
     try:
         result: dict[str, Any] = json.loads(text)
-        known = float(result["throughput"]["median"]) > 0 and result["components"] is not None
+        is_valid = float(result["throughput"]["median"]) > 0 and result["components"] is not None
         relative_rates(result)
     except (ValueError, KeyError, TypeError, ZeroDivisionError):
-        known = False
-    if not known:
-        message = f"{path} is not the result of a benchmark"
+        is_valid = False
+    if not is_valid:
+        message = f"{path} is not a benchmark result"
         raise UsageError("cli.baseline-unusable", message, hint=hint)
     if result.get("flow") != flow:
-        message = f"{path} is about flow `{result.get('flow')}`, not `{flow}`"
+        message = f"{path} is a result of flow `{result.get('flow')}`, not of `{flow}`"
         raise UsageError("cli.baseline-unusable", message)
     return result
 
 
 def compare(result: dict[str, Any], before: dict[str, Any], threshold: float) -> dict[str, Any]:
-    """The changes in per cent. Throughput alone decides: single calls are too short for that."""
+    """The changes in percent. Only throughput decides, because single calls are too short."""
     lowest, change, highest = _change(relative_rates(before), relative_rates(result))
     components = {}
     for name, now in result["components"].items():
@@ -65,7 +64,7 @@ def compare(result: dict[str, Any], before: dict[str, Any], threshold: float) ->
     return {
         "throughput_before": before["throughput"]["median"],
         "throughput_change": change,
-        # JSON has no infinity: null where there were too few rounds for limits.
+        # JSON has no infinity: null if there were too few rounds for an interval.
         "throughput_change_lowest": lowest if math.isfinite(highest) else None,
         "throughput_change_highest": highest if math.isfinite(highest) else None,
         "threshold": threshold,
@@ -75,15 +74,15 @@ def compare(result: dict[str, Any], before: dict[str, Any], threshold: float) ->
 
 
 def relative_rates(result: dict[str, Any]) -> list[float]:
-    """The rate of each round, divided by that of the reference just before and after it."""
+    """The rate of each round, divided by that of the reference work before and after it."""
     reference = [float(rate) for rate in result["reference"]]
     around = [math.sqrt(left * right) for left, right in pairwise(reference)]
     rates = [one["produced"] / one["elapsed_s"] for one in result["rounds"]]
-    return [rate / beside for rate, beside in zip(rates, around, strict=True)]
+    return [rate / speed for rate, speed in zip(rates, around, strict=True)]
 
 
 def _change(before: Sequence[float], now: Sequence[float]) -> Interval:
-    """In per cent: of ratios, so it is computed with logarithms."""
+    """The change in percent, computed with logarithms because it is a ratio."""
     logs = [[math.log(rate) for rate in rates] for rates in (before, now)]
     lowest, estimate, highest = shift_interval(*logs)
     wider = (lowest - PROCESS_SPREAD, estimate, highest + PROCESS_SPREAD)
@@ -97,9 +96,9 @@ def _verdict(lowest: float, highest: float, threshold: float) -> Verdict:
 
 
 def more_rounds(result: dict[str, Any]) -> str:
-    """What to do when it cannot tell."""
+    """The hint for `cannot-tell`."""
     count = 4 * len(result["rounds"])
-    return f"measure both with more rounds (`--rounds {count}`), or on a quieter machine"
+    return f"measure both with more rounds (`--rounds {count}`), or on an idle machine"
 
 
 def raise_if_regressed(comparison: dict[str, Any], path: str) -> None:
@@ -107,6 +106,6 @@ def raise_if_regressed(comparison: dict[str, Any], path: str) -> None:
         slower, allowed = -comparison["throughput_change"], comparison["threshold"]
         raise RegressionError(
             "cli.regressed",
-            f"the throughput is {slower:.1f} % lower than in {path}; {allowed:g} % are allowed",
-            hint="`torvyn bench` shows each component's calls now and before",
+            f"the throughput is {slower:.1f} % lower than in {path}; {allowed:g} % is allowed",
+            hint="compare the components' call times in the report",
         )

@@ -1,7 +1,8 @@
-"""Measuring a flow: rounds for the throughput, then traced ones for the time of each call.
+"""Measures a flow: rounds for the throughput, then traced rounds for the time of each call.
 
-Tracing slows a flow, so the two are never taken from the same round. Reference work is timed before
-the first round and after each one, so that results can be compared on a machine whose speed varies.
+Tracing slows a flow, so throughput and call times never come from the same round. Reference work is
+timed before the first round and after each round, so that results can be compared although the
+machine's speed varies.
 """
 
 from __future__ import annotations
@@ -33,18 +34,18 @@ _DRAIN_AGAIN_S: Final = 0.05
 
 
 @dataclass(frozen=True)
-class Settings:
+class BenchOptions:
     warmup: int
     rounds: int | None
-    """None: at least `FEWEST_ROUNDS`, and more for as long as `SHORTEST_S`."""
+    """None: at least `FEWEST_ROUNDS`, for at least `SHORTEST_S`."""
     duration_s: float | None
     """Instead of a number of rounds: as many as fit, at least one."""
     limit: int | None
 
     @property
     def longest_round_s(self) -> float | None:
-        """With a duration, an endless flow is drained after a tenth of it, and counts as a round.
-        A tenth, because a comparison needs several rounds."""
+        """With a duration, a round is drained after a tenth of it: a flow may be endless, and a
+        comparison needs several rounds."""
         if self.duration_s is None:
             return None
         return max(self.duration_s / 10, _SHORTEST_ROUND_S)
@@ -57,8 +58,8 @@ class Settings:
         return rounds >= FEWEST_ROUNDS and elapsed_s >= SHORTEST_S
 
 
-class Stopped(Exception):
-    """A round did not come to its end; `outcome` says how."""
+class RoundIncomplete(Exception):
+    """A round did not complete; `outcome` says why."""
 
     def __init__(self, outcome: Outcome) -> None:
         super().__init__(outcome.state)
@@ -66,14 +67,14 @@ class Stopped(Exception):
 
 
 def measure(
-    plan: Plan, settings: Settings, progress: Callable[[str], None] = lambda _: None
+    plan: Plan, options: BenchOptions, progress: Callable[[str], None] = lambda _: None
 ) -> dict[str, Any]:
     """The result of a benchmark, as `--format json` prints it and `--compare` reads it."""
-    for number in range(settings.warmup):
-        progress(f"warm-up {number + 1} of {settings.warmup}")
-        _round(plan, settings)
-    rounds, reference = _rounds(plan, settings, progress)
-    times = _call_times(plan, settings, len(rounds), progress)
+    for number in range(options.warmup):
+        progress(f"warm-up {number + 1} of {options.warmup}")
+        _round(plan, options)
+    rounds, reference = _rounds(plan, options, progress)
+    times = _call_times(plan, options, len(rounds), progress)
     rates = [one.produced / one.elapsed_s for one in rounds]
     return {
         "flow": plan.name,
@@ -91,39 +92,39 @@ def measure(
 
 
 def _rounds(
-    plan: Plan, settings: Settings, progress: Callable[[str], None]
+    plan: Plan, options: BenchOptions, progress: Callable[[str], None]
 ) -> tuple[list[Statistics], list[float]]:
-    """The rounds, and the rate of the reference before the first and after each."""
+    """The rounds, and the rates of the reference work before the first and after each."""
     done: list[Statistics] = []
     reference = [reference_rate(0.0)]
     begin_s = time.monotonic()
-    total = None if settings.duration_s is not None else settings.rounds
+    total = None if options.duration_s is not None else options.rounds
     while True:
         progress(f"round {len(done) + 1}" + ("" if total is None else f" of {total}"))
-        done.append(_round(plan, settings).statistics)
+        done.append(_round(plan, options).statistics)
         reference.append(reference_rate(done[-1].elapsed_s))
-        if settings.is_enough(len(done), time.monotonic() - begin_s):
+        if options.is_enough(len(done), time.monotonic() - begin_s):
             return done, reference
 
 
-def _round(plan: Plan, settings: Settings, traced: bool = False) -> Flow:
+def _round(plan: Plan, options: BenchOptions, traced: bool = False) -> Flow:
     from torvyn.cli.foreground_run import run_in_foreground
     from torvyn.reactor import Flow as NewFlow
 
     flow = NewFlow.from_plan(plan)
-    if settings.limit is not None:
-        flow.limit(settings.limit)
+    if options.limit is not None:
+        flow.limit(options.limit)
     if traced:
         flow.trace()
-    with _drained_after(settings.longest_round_s, flow):
+    with _drained_after(options.longest_round_s, flow):
         outcome = run_in_foreground(flow)
     if outcome.state != "completed":
-        raise Stopped(outcome)
+        raise RoundIncomplete(outcome)
     if not outcome.statistics.produced:
         raise UsageError(
             "cli.nothing-measured",
-            f"flow `{plan.name}` produced nothing in a round",
-            hint="standard input is read once; give a file with `--input`",
+            f"flow `{plan.name}` produced no elements in a round",
+            hint="standard input can be read only once; read a file with `--input`",
         )
     return flow
 
@@ -137,7 +138,7 @@ def _drained_after(limit_s: float | None, flow: Flow) -> Iterator[None]:
 
     def drain() -> None:
         over.wait(limit_s)
-        # More than once: a flow that is still starting does not take note of it.
+        # Repeated, because a flow that is still starting ignores it.
         while not over.is_set():
             flow.drain()
             over.wait(_DRAIN_AGAIN_S)
@@ -152,18 +153,18 @@ def _drained_after(limit_s: float | None, flow: Flow) -> Iterator[None]:
 
 
 def _call_times(
-    plan: Plan, settings: Settings, most_rounds: int, progress: Callable[[str], None]
+    plan: Plan, options: BenchOptions, most_rounds: int, progress: Callable[[str], None]
 ) -> dict[str, list[int]]:
-    """The times of each node's calls, from as many rounds as it takes to have enough."""
-    from torvyn.cli.timeline import answered
+    """The times of each node's calls, from as many rounds as are needed for enough calls."""
+    from torvyn.cli.timeline import productive
 
     times: dict[str, list[int]] = {}
     for number in range(most_rounds):
         progress(f"traced round {number + 1}")
-        flow = _round(plan, settings, traced=True)
-        for call in answered(flow, flow.take_trace()[0]):
+        flow = _round(plan, options, traced=True)
+        for call in productive(flow, flow.take_trace()[0]):
             times.setdefault(call[0], []).append(call[6])
-        if all(len(found) >= _ENOUGH_CALLS for found in times.values()):
+        if all(len(nanos) >= _ENOUGH_CALLS for nanos in times.values()):
             break
     return times
 
@@ -177,7 +178,7 @@ def _components(plan: Plan, times: dict[str, list[int]]) -> dict[str, dict[str, 
 
 
 def percentiles(nanos: list[int]) -> dict[str, int]:
-    """The smallest value that at least such a part of all does not exceed."""
+    """The smallest value that the given share of all values does not exceed."""
     ordered = sorted(nanos)
     last = len(ordered) - 1
     return {
@@ -187,7 +188,7 @@ def percentiles(nanos: list[int]) -> dict[str, int]:
 
 
 def _ceiling(number: float) -> int:
-    # 0.999 * 1000 is a little more than 999: without the rounding the next value would be taken.
+    # 0.999 * 1000 is slightly more than 999: rounding avoids the next value.
     return -int(-round(number, 6) // 1)
 
 

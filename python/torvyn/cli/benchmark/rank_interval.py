@@ -1,7 +1,7 @@
-"""By how much two samples differ, as a confidence interval (Hodges-Lehmann, from Mann-Whitney).
+"""A confidence interval for the shift between two samples (Hodges-Lehmann, from Mann-Whitney).
 
-It uses ranks only, so one round that was disturbed moves it little, and it needs no assumption
-about how times are distributed.
+It uses only ranks, so one disturbed round changes it little, and it assumes nothing about the
+distribution of times.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 _BLOCKS: Final = 10
 _ERROR: Final = 0.01
-"""The chance that the true shift is above the interval, and the same for below."""
+"""The probability that the true shift is above the interval, and likewise below."""
 
 
 class Interval(NamedTuple):
@@ -24,10 +24,10 @@ class Interval(NamedTuple):
 
 
 def shift_interval(before: Sequence[float], now: Sequence[float]) -> Interval:
-    """How far `now` lies above `before`. Unbounded when there are too few values to tell.
+    """How far `now` is above `before`; unbounded if there are too few values.
 
-    Neighbours in time resemble each other, so many values say less than their number promises:
-    each sample is cut into at most ten blocks, and the medians of the blocks are compared.
+    Consecutive values are correlated, so each sample is cut into at most ten blocks, and the
+    medians of the blocks are compared.
     """
     old, new = _block_medians(before), _block_medians(now)
     shifts = sorted(b - a for a, b in product(old, new))
@@ -44,7 +44,7 @@ def _block_medians(values: Sequence[float]) -> list[float]:
 
 
 def _values_outside(first: int, second: int) -> int:
-    """The most that P(U < k) allows: U is the Mann-Whitney statistic of equal samples."""
+    """The largest k with P(U < k) <= `_ERROR`; U is the Mann-Whitney statistic of equal samples."""
     ways = _rank_sums(first, second)
     limit = _ERROR * math.comb(first + second, first)
     outside, below = 0, 0

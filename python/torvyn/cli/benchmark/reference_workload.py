@@ -1,8 +1,8 @@
 """Reference work: a fixed piece of plain Python, timed between the rounds of a benchmark.
 
-A machine is not equally fast at all times: its clock changes, and other programs use its cores and
-caches. A flow's rate divided by the rate of the reference next to it changes much less. The work
-must stay as it is, and must use nothing of torvyn: results of different versions are compared.
+A machine's speed varies with its clock and with other programs. A flow's rate divided by the rate
+of the reference work next to it varies much less. The work must never change and must not use
+Torvyn, because results of different versions are compared.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def reference_rate(round_s: float) -> float:
 
 
 def _unit() -> int:
-    """About 50 us of what components do most: strings, dictionaries and lists."""
+    """About 50 us of work on strings, dictionaries and lists, as components do."""
     counts: dict[str, int] = {}
     words: list[str] = []
     for number in range(400):

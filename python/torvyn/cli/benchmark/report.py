@@ -1,4 +1,4 @@
-"""The result of a benchmark as text, and as a page of Markdown."""
+"""Renders a benchmark result as text and as Markdown."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def _facts(result: dict[str, Any]) -> Iterator[str]:
     spread = f"{_rate(rate['lowest'])} to {_rate(rate['highest'])}"
     yield f"throughput {_rate(rate['median'])} elements/s (median of {len(rounds)}; {spread})"
     last = rounds[-1]
-    yield f"a round {last['produced']} produced, {last['emitted']} emitted"
-    yield f"copies {result['copies']}, allocations {result['allocations']} a round"
+    yield f"per round: {last['produced']} produced, {last['emitted']} emitted"
+    yield f"per round: {result['copies']} copies, {result['allocations']} allocations"
     compared = result.get("comparison")
     if compared is not None:
         yield from _comparison(result, compared)
@@ -42,7 +42,7 @@ def _facts(result: dict[str, Any]) -> Iterator[str]:
 _VERDICTS: Final = {
     "slower": "slower than allowed",
     "not-slower": "not slower than allowed",
-    "cannot-tell": "cannot tell whether that is slower than allowed",
+    "cannot-tell": "too uncertain to tell whether it is slower than allowed",
 }
 
 
@@ -73,7 +73,7 @@ def _method(result: dict[str, Any]) -> str:
     machine = result["machine"]
     return (
         f"torvyn {machine['torvyn']}, Python {machine['python']}, {machine['system']}, "
-        f"{machine['cores']} cores; calls timed in traced rounds of their own"
+        f"{machine['cores']} cores; call times are from separate, traced rounds"
     )
 
 

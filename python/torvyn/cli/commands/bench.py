@@ -1,4 +1,4 @@
-"""`torvyn bench`: how fast a flow is, and whether it has become slower."""
+"""`torvyn bench`: measures how fast a flow is, and compares it with an earlier result."""
 
 from __future__ import annotations
 
@@ -22,34 +22,34 @@ torvyn bench --compare before.json --threshold 5"""
 @flow_options
 @end_options
 @click.option("--warmup", type=click.IntRange(min=0), default=1, show_default=True, metavar="N",
-              help="Rounds before the measured ones.")  # fmt: skip
+              help="Rounds to run before measuring.")  # fmt: skip
 @click.option("--rounds", type=click.IntRange(min=1), metavar="N",
-              help="Measured rounds; 5, and more for 2 seconds, unless given.")  # fmt: skip
+              help="Rounds to measure; by default at least 5, for at least 2 seconds.")  # fmt: skip
 @click.option("--duration", metavar="DURATION",
-              help="Measure so long instead, such as 10s; a round ends after a tenth of it."
+              help="Measure for this long instead, such as 10s; a round lasts up to a tenth."
               )  # fmt: skip
 @click.option("--compare", metavar="FILE",
-              help="An earlier result; exit code 3 when the flow is slower for certain."
+              help="Compare with this earlier result; exit with code 3 if the flow is slower."
               )  # fmt: skip
 @click.option("--threshold", type=click.FloatRange(min=0), default=10.0, show_default=True,
-              metavar="PERCENT", help="How much slower is still the same.")  # fmt: skip
+              metavar="PERCENT", help="The slowdown that --compare allows.")  # fmt: skip
 def command(screen: Screen, **options: Any) -> int:
-    """Measure a flow.
+    """Measure how fast a flow is.
 
-    Runs the flow again and again, each time as new. The throughput comes from rounds without
-    tracing, the percentiles of each component's calls from traced ones after them. What components
-    print is dropped.
+    Runs the flow repeatedly, each time from the start. Rounds without tracing give the throughput;
+    traced rounds after them give the percentiles of each component's calls. Output of components is
+    discarded.
     """
     from torvyn.cli.benchmark.comparison import compare, raise_if_regressed, read_result
-    from torvyn.cli.benchmark.measurement import Settings
+    from torvyn.cli.benchmark.measurement import BenchOptions
 
     own = ("warmup", "rounds", "duration", "compare", "threshold")
     warmup, rounds, span, path, threshold = (options.pop(name) for name in own)
     span_s = None if span is None else duration_s("--duration", span)
     plan, limit = link_with_ends(screen, options)
-    settings = Settings(warmup, rounds, span_s, limit)
+    bench_options = BenchOptions(warmup, rounds, span_s, limit)
     before = None if path is None else read_result(path, plan.name)
-    result = _measured(screen, plan, settings)
+    result = _measure(screen, plan, bench_options)
     if isinstance(result, int):
         return result
     if before is not None:
@@ -60,25 +60,26 @@ def command(screen: Screen, **options: Any) -> int:
     return 0
 
 
-def _measured(screen: Screen, plan: Any, settings: Any) -> dict[str, Any] | int:
-    """The result, or the exit code of a round that did not come to its end."""
-    from torvyn.cli.benchmark.measurement import Stopped, measure
+def _measure(screen: Screen, plan: Any, options: Any) -> dict[str, Any] | int:
+    """The result, or the exit code of a round that did not complete."""
+    from torvyn.cli.benchmark.measurement import RoundIncomplete, measure
     from torvyn.cli.stdout_redirect import output_to_stderr
 
     try:
         with output_to_stderr(discard=True):
-            return measure(plan, settings, _progress(screen))
-    except Stopped as stopped:
-        if stopped.outcome.state == "failed" and stopped.outcome.error is not None:
-            raise stopped.outcome.error from None
-        screen.say(f"[torvyn] Flow '{plan.name}' {stopped.outcome.state}.")
-        return stopped.outcome.exit_code
+            return measure(plan, options, _progress(screen))
+    except RoundIncomplete as error:
+        outcome = error.outcome
+        if outcome.state == "failed" and outcome.error is not None:
+            raise outcome.error from None
+        screen.info(f"[torvyn] Flow '{plan.name}' {outcome.state}.")
+        return outcome.exit_code
     finally:
         _progress(screen)("")
 
 
 def _progress(screen: Screen) -> Callable[[str], None]:
-    """One line that is written over, on a terminal only."""
+    """Shows progress in one line that is overwritten, on a terminal only."""
     if screen.is_quiet or sys.stderr is None or not sys.stderr.isatty():
         return lambda text: None
 

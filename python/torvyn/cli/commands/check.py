@@ -1,4 +1,4 @@
-"""`torvyn check`: everything that is wrong with a manifest and its flows, in one run."""
+"""`torvyn check`: lists all problems of a manifest and its flows."""
 
 from __future__ import annotations
 
@@ -20,33 +20,33 @@ torvyn check --manifest examples/token-streaming --format json"""
 @make_command("check", example=EXAMPLE)
 @manifest_option
 def command(screen: Screen, manifest: str) -> int:
-    """Say everything that is wrong with a manifest.
+    """Check a manifest and list all problems.
 
-    Reads the file, loads its components and links all of its flows; nothing is started.
+    Reads the manifest, loads its components and links all its flows. Nothing is started. The exit
+    code is 2 if there are errors.
     """
     from torvyn.link import ProjectLinker
 
     path = manifest_path(manifest)
     linker = ProjectLinker.open(path)
-    found = linker.check()
-    errors = [diagnostic for diagnostic in found if diagnostic.severity == "error"]
-    code = 2 if errors else 0
+    problems = linker.check()
+    errors = [problem for problem in problems if problem.severity == "error"]
     if screen.is_json:
-        problems = [diagnostic.to_dict() for diagnostic in found]
-        screen.document({"manifest": str(path), "ok": not errors, "problems": problems})
+        records = [problem.to_dict() for problem in problems]
+        screen.document({"manifest": str(path), "ok": not errors, "problems": records})
     else:
-        _show(screen, linker.manifest, found, errors)
-    return code
+        _show(screen, linker.manifest, problems, errors)
+    return 2 if errors else 0
 
 
 def _show(
-    screen: Screen, manifest: Manifest, found: tuple[Diagnostic, ...], errors: list[Diagnostic]
+    screen: Screen, manifest: Manifest, problems: tuple[Diagnostic, ...], errors: list[Diagnostic]
 ) -> None:
-    if found:
-        screen.problems(found, exit_code=2 if errors else 0)
+    if problems:
+        screen.problems(problems, exit_code=2 if errors else 0)
     if errors:
         count = "1 problem" if len(errors) == 1 else f"{len(errors)} problems"
-        screen.say("", f"{manifest.file}: {count}")
+        screen.info("", f"{manifest.file}: {count}")
     else:
         screen.data(f"{manifest.file}: ok, {_contents(manifest)}")
 

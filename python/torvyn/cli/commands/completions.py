@@ -1,4 +1,4 @@
-"""`torvyn completions`: the script that makes a shell complete our commands."""
+"""`torvyn completions`: prints the script with which a shell completes Torvyn's commands."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ torvyn completions fish > ~/.config/fish/completions/torvyn.fish"""
 @make_command("completions", example=EXAMPLE)
 @click.argument("shell", metavar="SHELL", type=click.Choice(["bash", "zsh", "fish"]))
 def command(screen: Screen, shell: str) -> int:
-    """Print the completion script of a shell.
+    """Print the completion script for a shell.
 
-    SHELL is bash, zsh or fish.
+    SHELL is bash, zsh or fish. Add the output to the shell's configuration, as in the example.
     """
     from click.shell_completion import get_completion_class
 
     from torvyn.cli.app import COMPLETE, group
 
-    found = get_completion_class(shell)
-    assert found is not None
-    # Only the text: `source()` would also look for a bash on the path, and complain of an old one.
-    completion = found(group, {}, "torvyn", COMPLETE)
+    completion_class = get_completion_class(shell)
+    assert completion_class is not None
+    # `source()` would also check the version of the bash on the path.
+    completion = completion_class(group, {}, "torvyn", COMPLETE)
     script = completion.source_template % completion.source_vars()
     if screen.is_json:
         screen.document({"shell": shell, "script": script})

@@ -1,4 +1,4 @@
-"""`torvyn config`: the settings in force, and where each came from."""
+"""`torvyn config`: shows the settings and where each value comes from."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ TORVYN_RUNTIME__WORKER_THREADS=4 torvyn config --format json"""
 @manifest_option
 @set_option
 def command(screen: Screen, manifest: str, settings: tuple[str, ...]) -> int:
-    """Show the settings and where each came from.
+    """Show the settings and where each value comes from.
 
-    Flags win over TORVYN_* variables, those over Torvyn.toml, that over the user's config, and that
-    over the defaults. Values that came from the environment by `${NAME}` are not shown.
+    Flags override TORVYN_* variables, which override Torvyn.toml, which overrides your user config,
+    which overrides the defaults. Values from `${NAME}` variables are hidden.
     """
     from torvyn.manifest import read, resolve
 
     path = manifest_path(manifest)
-    # Settings exist without a project as well; a file that was asked for must be there.
+    # Settings exist without a project as well, but a file that the user names must exist.
     record = read(path) if path.exists() or manifest != "Torvyn.toml" else None
-    found = resolve(record, flags=setting_pairs(settings))
-    screen.secrets = found.secrets
+    values = resolve(record, flags=setting_pairs(settings))
+    screen.secrets = values.secrets
     if screen.is_json:
-        screen.document({"settings": [_fields(screen, setting) for setting in found]})
+        screen.document({"settings": [_fields(screen, setting) for setting in values]})
         return 0
     from torvyn.cli.summary import table
 
-    rows = [(setting.name, screen.redact(setting.text), _origin(setting)) for setting in found]
+    rows = [(setting.name, screen.redact(setting.text), _origin(setting)) for setting in values]
     screen.data(table(("setting", "value", "from"), rows))
     return 0
 

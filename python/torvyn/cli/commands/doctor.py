@@ -1,4 +1,4 @@
-"""`torvyn doctor`: what this machine has, what is missing and how much that matters."""
+"""`torvyn doctor`: checks this machine and reports what is missing."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ _FEW_FILES: Final = 1024
 class Finding:
     what: str
     status: str
-    """`ok`, `warn` (torvyn works, something is odd) or `fail` (something needed is missing)."""
+    """`ok`, `warn` (Torvyn works, but check this) or `fail` (a requirement is missing)."""
     text: str
     hint: str | None = None
 
 
 @make_command("doctor", example="torvyn doctor --format json")
 def command(screen: Screen) -> int:
-    """Look at this machine and say what is missing.
+    """Check this machine and report what is missing.
 
-    The exit code is 3 when something is missing without which torvyn does not work.
+    The exit code is 3 if a requirement of Torvyn is missing.
     """
-    findings = [*findings_here()]
+    findings = [*all_findings()]
     failed = any(finding.status == "fail" for finding in findings)
     if screen.is_json:
         screen.document({"ok": not failed, "findings": [asdict(finding) for finding in findings]})
@@ -49,14 +49,14 @@ def _mark(screen: Screen, finding: Finding) -> str:
     return screen.paint(finding.status.ljust(4), style, sys.stdout)
 
 
-def findings_here() -> Iterator[Finding]:
+def all_findings() -> Iterator[Finding]:
     yield _python()
     yield _native()
     yield _cores()
     yield _open_files()
     yield _user_config()
     yield _manifest()
-    yield from _third_parties()
+    yield from _installed_components()
 
 
 def _python() -> Finding:
@@ -84,7 +84,7 @@ def _open_files() -> Finding:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     text = "no limit" if soft == resource.RLIM_INFINITY else str(soft)
     if soft != resource.RLIM_INFINITY and soft < _FEW_FILES:
-        hint = f"raise it with `ulimit -n`, up to {hard}: a flow that is waited for takes two"
+        hint = f"raise the limit with `ulimit -n`, up to {hard}; a running flow needs two files"
         return Finding("open files", "warn", text, hint)
     return Finding("open files", "ok", text)
 
@@ -106,11 +106,11 @@ def _manifest() -> Finding:
     problems = ProjectLinker.open("Torvyn.toml").check()
     if not problems:
         return Finding("manifest", "ok", "Torvyn.toml")
-    hint = "`torvyn check` says what and where"
+    hint = "run `torvyn check` for the list"
     return Finding("manifest", "warn", f"Torvyn.toml has {len(problems)} problem(s)", hint)
 
 
-def _third_parties() -> Iterator[Finding]:
+def _installed_components() -> Iterator[Finding]:
     from importlib.metadata import entry_points
 
     points = sorted(entry_points(group="torvyn.components"), key=lambda point: point.name)
@@ -121,6 +121,6 @@ def _third_parties() -> Iterator[Finding]:
             point.load()
         except Exception as error:
             text = f"`{point.name}` ({point.value}) cannot be loaded: {error}"
-            yield Finding("components", "warn", text, "update or remove the package it comes from")
+            yield Finding("components", "warn", text, "update or uninstall its package")
         else:
             yield Finding("components", "ok", f"`{point.name}` ({point.value})")

@@ -1,4 +1,4 @@
-"""`torvyn generate`: a prompt in, an answer out, for pipes and scripts."""
+"""`torvyn generate`: generates an answer to a prompt, for pipes and scripts."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import click
 
 from torvyn.cli.command_decorator import command as make_command
 from torvyn.cli.commands.run import FILTERED
-from torvyn.cli.inference.model_options import Voice, must_be_text, open_voice, voice_options
+from torvyn.cli.inference.model_options import Model, model_options, open_model, require_utf8
 from torvyn.cli.screen import Screen
 from torvyn.errors import MissingError, TorvynError, UsageError
 
 if TYPE_CHECKING:
     from torvyn.cli.inference.answer_printer import Printer
-    from torvyn.cli.inference.reply import Reply
+    from torvyn.cli.inference.generation import AnyGeneration
 
 EXAMPLE = """\
 torvyn generate "Why is the sky blue?"
@@ -31,12 +31,16 @@ torvyn generate --json Hello | jq -r 'select(.type == "delta") | .text'"""
 @make_command("generate", example=EXAMPLE)
 @click.argument("prompt", required=False, metavar="[PROMPT]")
 @click.option("--input", "path", metavar="FILE", help="Read the prompt from a file.")
-@voice_options
-@click.option("-n", "choices", type=int, metavar="N", help="How many answers; one after the other.")
-@click.option("--logprobs", is_flag=True, help="Log probabilities of tokens, with --json.")
+@model_options
+@click.option("-n", "choices", type=int, metavar="N", help="The number of answers to generate.")
+@click.option(
+    "--logprobs", is_flag=True, help="Include log probabilities of the tokens, with --json."
+)
 @click.option("--raw", is_flag=True, help="Continue the prompt as it is, without a chat template.")
-@click.option("--timing", is_flag=True, help="Say how long it took, on standard error.")
-@click.option("--json", "as_json", is_flag=True, help="Frames, one JSON a line: --format json.")
+@click.option("--timing", is_flag=True, help="Print how long the answer took, to standard error.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print one JSON object per line; same as --format json."
+)
 def command(
     screen: Screen,
     prompt: str | None,
@@ -49,11 +53,11 @@ def command(
     as_json: bool,
     **options: Any,
 ) -> int:
-    """Answer a prompt.
+    """Generate an answer to a prompt.
 
-    Without PROMPT, or with `-`, the prompt is standard input. The answer streams to standard
-    output; why it ended early, and everything else, goes to standard error. The engine `local`
-    needs no network and no key:
+    Without PROMPT, or with `-`, the prompt is read from standard input. The answer streams to
+    standard output, messages go to standard error. The engine `local` needs no network and no API
+    key; install it with:
 
     \b
       pip install "torvyn[local]"
@@ -61,84 +65,84 @@ def command(
     """
     screen.is_json = screen.is_json or as_json
     if raw and system is not None:
-        raise UsageError("cli.bad-usage", "`--raw` has no place for `--system`")
-    must_be_text("`--system`", system)
-    must_be_text("the prompt", prompt)
+        raise UsageError("cli.bad-usage", "`--raw` and `--system` cannot be combined")
+    require_utf8("`--system`", system)
+    require_utf8("the prompt", prompt)
     text = read_prompt(screen, prompt, path)
-    voice = open_voice(screen, options, is_raw=raw)
-    asked = {"n": choices, "logprobs": logprobs or None}
+    model = open_model(screen, options, is_raw=raw)
+    request = {"n": choices, "logprobs": logprobs or None}
     messages = [{"role": "system", "content": system}, {"role": "user", "content": text}]
-    return _answer(screen, voice, messages if system is not None else text, asked, timing)
+    return _answer(screen, model, messages if system is not None else text, request, timing)
 
 
 def _answer(
-    screen: Screen, voice: Voice, messages: Any, asked: dict[str, Any], timing: bool
+    screen: Screen, model: Model, messages: Any, request: dict[str, Any], timing: bool
 ) -> int:
-    from torvyn.cli.inference.answer_printer import Frames, Text, timing_line
-    from torvyn.cli.inference.answer_reader import Listener
+    from torvyn.cli.inference.answer_printer import FramePrinter, TextPrinter, timing_line
+    from torvyn.cli.inference.answer_reader import AnswerReader
 
-    with Listener(voice.engine) as listener:
-        generation = voice.generate(messages, **asked)
+    with AnswerReader(model.engine) as reader:
+        generation = model.generate(messages, **request)
         printer: Printer = (
-            Frames(screen, generation, voice.name)
+            FramePrinter(screen, generation, model.name)
             if screen.is_json
-            else Text(screen, generation.request.n)
+            else TextPrinter(screen, generation.request.n)
         )
         try:
-            number = listener.listen(generation, printer.take)
+            number = reader.read(generation, printer.take)
         except TorvynError as error:
             printer.end(generation, error)
             raise
         printer.end(generation)
-        _tell_end(screen, generation)
+        _explain_end(screen, generation)
     if timing:
         usage = generation.usage
         line = timing_line(generation.timing, usage.completion_tokens, usage.prompt_tokens)
-        screen.say(f"[torvyn] {line}")
+        screen.info(f"[torvyn] {line}")
     if number is not None:
-        screen.say("[torvyn] Interrupted.")
+        screen.info("[torvyn] Interrupted.")
     return 0 if number is None else 128 + number
 
 
-def _tell_end(screen: Screen, generation: Reply) -> None:
-    """An answer that is not whole is never taken for one."""
-    several = generation.request.n > 1
+def _explain_end(screen: Screen, generation: AnyGeneration) -> None:
+    """Says why an answer is incomplete."""
+    has_choices = generation.request.n > 1
     for index, reason in enumerate(generation.finish_reasons):
         if reason == "content_filter" and generation.filtered_side == "prompt":
-            screen.say(f"[torvyn] {FILTERED['prompt']}")
+            screen.info(f"[torvyn] {FILTERED['prompt']}")
             return
         if reason in ENDS:
-            screen.say(f"[torvyn] {f'choice {index}: ' if several else ''}{ENDS[reason]}")
+            screen.info(f"[torvyn] {f'choice {index}: ' if has_choices else ''}{ENDS[reason]}")
 
 
 ENDS = {
-    "length": "The answer was cut at its limit of tokens (length).",
+    "length": "The answer reached the token limit (length).",
     "content_filter": FILTERED["completion"],
-    "tool_calls": "The answer calls tools; `--json` shows them (tool_calls).",
+    "tool_calls": "The answer calls tools; use `--json` to see the calls (tool_calls).",
 }
 
 
 def read_prompt(screen: Screen, prompt: str | None, path: str | None) -> str:
-    """The prompt, wherever it stands. A last line end is no part of it."""
+    """The prompt from the argument, a file or standard input, without a final line end."""
     if prompt is not None and prompt != "-" and path is not None:
-        message = "two prompts are given, PROMPT and `--input`"
-        raise UsageError("cli.bad-usage", message, hint="`--system TEXT` says what to do with one")
+        message = "PROMPT and `--input` cannot be combined"
+        raise UsageError("cli.bad-usage", message, hint="use `--system TEXT` for instructions")
     if path is None and prompt is not None and prompt != "-":
         return prompt
     if path is not None:
         name, data = f"`{path}`", _read_file(path)
     else:
         if sys.stdin is not None and sys.stdin.isatty():
-            screen.say("[torvyn] Write the prompt; Ctrl-D ends it.")
+            screen.info("[torvyn] Type the prompt, then press Ctrl-D.")
         name, data = "standard input", b"" if sys.stdin is None else sys.stdin.buffer.read()
     try:
         text = data.decode()
     except UnicodeDecodeError as error:
-        message = f"the prompt in {name} is not UTF-8 from byte {error.start} on"
+        message = f"the prompt in {name} is not valid UTF-8 at byte {error.start}"
         raise UsageError("cli.input-unusable", message) from None
     text = text.removesuffix("\n")
     if not text.strip():
-        hint = 'such as `torvyn generate "Why is the sky blue?"`'
+        hint = 'for example: `torvyn generate "Why is the sky blue?"`'
         raise UsageError("cli.input-unusable", f"the prompt in {name} is empty", hint=hint)
     return text
 

@@ -1,4 +1,4 @@
-"""`torvyn init`: a new project that checks, runs and has a test, from a template."""
+"""`torvyn init`: creates a project with a flow, components, a test and a README."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ torvyn init careful --language python"""
     type=click.Choice([*TEMPLATES]),
     default="pipeline",
     show_default=True,
-    help="A whole pipeline, or one component of a role with built-in parts around it.",
+    help="A whole pipeline, or one component of a role among built-in components.",
 )
 @click.option(
     "--language",
     type=click.Choice(LANGUAGES),
-    help="For components that run in the sandbox: what they are written in. Without it they are "
-    "in Python and run in-process.",
+    help="Write the components in this language and run them in the sandbox. By default they are "
+    "in Python and run in the process.",
 )
-@click.option("--name", help="The project's name; without it, that of the folder.")
+@click.option("--name", help="The project's name; by default the name of the folder.")
 def command(
     screen: Screen, path: str, template: str, language: str | None, name: str | None
 ) -> int:
-    """Start a project from a template.
+    """Create a project from a template.
 
-    Writes a manifest, components, a test and a README into PATH. A file that is there already is
-    never overwritten.
+    Writes a manifest, components, a test and a README into PATH, by default the current folder.
+    Existing files are never overwritten.
     """
     folder = Path(path)
-    name = checked_name(folder.resolve().name if name is None else name)
+    name = validate_name(folder.resolve().name if name is None else name)
     files = files_of(TEMPLATES[template], name, language)
     write_files(folder, files)
     if screen.is_json:
@@ -54,29 +54,29 @@ def command(
     screen.data("\n".join(str(folder / file) for file in files))
     into = "" if folder.resolve() == Path.cwd() else f"cd {path} && "
     build = "torvyn build && " if language else ""
-    screen.say("", f"`{name}` is ready: {into}{build}torvyn run")
+    screen.info("", f"Created `{name}`. Run it: {into}{build}torvyn run")
     return 0
 
 
-def checked_name(name: str) -> str:
+def validate_name(name: str) -> str:
     if re.fullmatch(r"[A-Za-z][A-Za-z0-9._-]*", name):
         return name
     raise UsageError(
         "cli.bad-value",
-        f"`{name}` cannot be the name of a project",
-        hint="a name is letters, digits, `-`, `_` and `.`, a letter first; give one with `--name`",
+        f"`{name}` is not a valid project name",
+        hint="use letters, digits, `-`, `_` and `.`, beginning with a letter; set it with `--name`",
     )
 
 
 def write_files(folder: Path, files: dict[str, str]) -> None:
-    """All files or, when one is there already, none."""
-    there = [file for file in files if (folder / file).exists()]
-    if there:
-        listed = ", ".join(f"`{file}`" for file in there)
+    """Writes all files, or none if one exists."""
+    existing = [file for file in files if (folder / file).exists()]
+    if existing:
+        names = ", ".join(f"`{file}`" for file in existing)
         raise UsageError(
             "cli.file-exists",
-            f"nothing was written: {folder} has {listed} already",
-            hint="choose another folder, or move them away",
+            f"{folder} already contains {names}; nothing was written",
+            hint="choose another folder, or move the files",
         )
     for file, text in files.items():
         target = folder / file

@@ -1,4 +1,4 @@
-"""`torvyn inspect`: what a WebAssembly component is and what it needs; nothing of it is run."""
+"""`torvyn inspect`: describes a WebAssembly component without running it."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ torvyn inspect guard.wasm --format json"""
 @make_command("inspect", example=EXAMPLE)
 @click.argument("file", type=click.Path())
 def command(screen: Screen, file: str) -> int:
-    """Show what a WebAssembly component is.
+    """Describe a WebAssembly component.
 
-    Its world and role, what it imports and exports, the capabilities its imports are there for,
-    and its size. The component is compiled and linked as a flow would do it, and not started.
+    Shows its world, role and size, its imports and exports, and the capabilities that it needs. The
+    component is compiled and linked as for a flow, but not started.
     """
     from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""`torvyn keys`: who may ask a server, as a file of hashes."""
+"""`torvyn keys`: manages a server's API keys in a file of hashes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Examples:
 file_option = click.option(
     "--file",
     metavar="PATH",
-    help="The key file; else `keys` of `[serve]`, else one in your config folder.",
+    help="The key file; by default `keys` of `[serve]`, else keys.json in your config folder.",
 )
 
 
@@ -45,8 +45,9 @@ class Group(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and args[0] not in self.commands and not args[0].startswith("-"):
-            hint = "add, list or revoke; see `torvyn keys --help`"
-            raise UsageError("cli.unknown-command", f"`keys` does not do `{args[0]}`", hint=hint)
+            message = f"there is no command `keys {args[0]}`"
+            hint = "use add, list or revoke; see `torvyn keys --help`"
+            raise UsageError("cli.unknown-command", message, hint=hint)
         return super().resolve_command(ctx, args)
 
 
@@ -58,83 +59,88 @@ class Group(click.Group):
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 def command() -> None:
-    """Say who may ask a server.
+    """Manage the API keys of a server.
 
-    A server that was told of a key file (`keys` of `[serve]`, or `--keys`) answers nobody without a
-    key. The file holds hashes: a key is shown once, when it is made. A server that runs notices
-    changes within a second or two.
+    A server with a key file (`keys` of `[serve]`, or `--keys`) rejects requests without a valid
+    key. The file contains only hashes: a key is shown once, when you add it. A running server
+    applies changes within two seconds.
     """
 
 
 @make_command("add", example="torvyn keys add web --tenant shop --max-streams 8 --expires 30d")
 @click.argument("name", metavar="NAME")
-@click.option("--tenant", metavar="NAME", help="Whose key it is; its own name if not said.")
 @click.option(
-    "--max-streams", type=click.IntRange(min=1), metavar="N", help="Answers at a time, at most."
+    "--tenant", metavar="NAME", help="The owner of the key; by default the name of the key."
 )
 @click.option(
-    "--requests-per-minute", type=click.IntRange(min=1), metavar="N", help="Requests, at most."
+    "--max-streams", type=click.IntRange(min=1), metavar="N", help="Maximum concurrent answers."
+)
+@click.option(
+    "--requests-per-minute", type=click.IntRange(min=1), metavar="N", help="Maximum request rate."
 )
 @click.option(
     "--tokens-per-second",
     type=click.FloatRange(min=0, min_open=True),
     metavar="N",
-    help="How fast its answers come together, at most.",
+    help="Maximum token rate of all its answers together.",
 )
 @click.option(
     "--priority",
     type=click.Choice(PRIORITIES),
-    help="The highest that its requests may ask for, and theirs if they do not.",
+    help="The highest priority of its requests, and their default.",
 )
-@click.option("--expires", metavar="DURATION", help="How long it is good, such as 12h or 30d.")
+@click.option(
+    "--expires", metavar="DURATION", help="How long the key is valid, such as 12h or 30d."
+)
 @file_option
 def add(screen: Screen, name: str, expires: str | None, file: str | None, **limits: Any) -> int:
-    """Make a key and print it, this once.
+    """Add a key and print it.
 
-    Keys of one tenant see each other's streams; those of others do not. A limit that is not said
-    is none.
+    The key is shown only this once. Keys of the same tenant can resume and observe each other's
+    streams. Without limits, the key is unlimited.
     """
     from torvyn.transport.access import key_file
 
-    path, settings = _place(file)
+    path, settings = _key_file(file)
     audit = _audit(settings)
-    lasts = None if expires is None else _lasts(expires)
-    with key_file.changed(path) as keys:
-        key = keys.add(name, lasts=lasts, **limits)
+    lasts = None if expires is None else _lifetime(expires)
+    with key_file.edit(path) as keys:
+        key = keys.add(name, lifetime=lasts, **limits)
         record = keys.keys[name]
-    _write_down(audit, "key.added", record)
+    _audit_change(audit, "key.added", record)
     if screen.is_json:
         screen.document({"file": str(path), "key": key, **_fields(record)})
         return 0
     screen.data(key)
-    screen.say(f"[torvyn] Added `{name}` to {path}. This is its key, which is not shown again.")
+    screen.info(f"[torvyn] Added `{name}` to {path}. Save the key now; it is not shown again.")
     if not settings["serve.keys"]:
-        screen.say(f"Servers ask for it with `--keys {path}`, or `keys` of `[serve]`.")
+        hint = f"`torvyn serve --keys {path}`, or set `keys` of `[serve]`"
+        screen.info(f"To require keys, start the server with {hint}.")
     return 0
 
 
 @make_command("list", example="torvyn keys list --format json")
 @file_option
 def list_(screen: Screen, file: str | None) -> int:
-    """Show the keys, by their names and limits.
+    """List the keys with their limits.
 
-    The id is the beginning of a key's hash; the audit of a server names refused keys by it.
+    The id is the beginning of the key's hash; a server's audit log names rejected keys by it.
     """
     from torvyn.cli.summary import table
     from torvyn.transport.access import key_file
 
-    path, _ = _place(file)
-    found = key_file.read(path)
-    for warning in found.warnings:
-        screen.say(f"[torvyn] warning: {warning}")
-    records = list(found.keys.values())
+    path, _ = _key_file(file)
+    keys = key_file.read(path)
+    for warning in keys.warnings:
+        screen.info(f"[torvyn] warning: {warning}")
+    records = list(keys.keys.values())
     if screen.is_json:
         screen.document({"file": str(path), "keys": [_fields(record) for record in records]})
     elif records:
         heads = ("name", "tenant", "id", "created", "expires", "limits")
         screen.data(table(heads, [_row(record) for record in records]))
     else:
-        screen.say(f"[torvyn] There are no keys in {path}.")
+        screen.info(f"[torvyn] {path} contains no keys.")
     return 0
 
 
@@ -142,48 +148,48 @@ def list_(screen: Screen, file: str | None) -> int:
 @click.argument("name", metavar="NAME")
 @file_option
 def revoke(screen: Screen, name: str, file: str | None) -> int:
-    """Take a key back.
+    """Revoke a key.
 
-    A server that runs ends what runs for it within a second or two.
+    A running server ends the key's streams within two seconds.
     """
     from torvyn.transport.access import key_file
 
-    path, settings = _place(file)
+    path, settings = _key_file(file)
     audit = _audit(settings)
     key_file.read(path)
-    with key_file.changed(path) as keys:
+    with key_file.edit(path) as keys:
         record = keys.revoke(name)
-    _write_down(audit, "key.revoked", record)
+    _audit_change(audit, "key.revoked", record)
     if screen.is_json:
         screen.document({"file": str(path), "revoked": _fields(record)})
     else:
-        screen.say(f"[torvyn] Revoked `{name}` in {path}.")
+        screen.info(f"[torvyn] Revoked `{name}` in {path}.")
     return 0
 
 
-for part in (add, list_, revoke):
-    command.add_command(part)
+for subcommand in (add, list_, revoke):
+    command.add_command(subcommand)
 
 
-def _place(file: str | None) -> tuple[Path, Settings]:
-    """The key file, and the settings of the project in this folder, if there is one."""
+def _key_file(file: str | None) -> tuple[Path, Settings]:
+    """The path of the key file, and the settings of the project in this folder, if any."""
     from torvyn.manifest.settings import user_config
     from torvyn.transport.settings import path_of
 
     settings = _settings()
     if file is not None:
         return Path(file), settings
-    if found := path_of(settings, "serve.keys", "."):
-        return Path(os.path.relpath(found)), settings
+    if path := path_of(settings, "serve.keys", "."):
+        return Path(os.path.relpath(path)), settings
     config = user_config(os.environ)
     if config is None:
-        message = "there is no folder of yours to keep keys in"
-        raise UsageError("cli.bad-usage", message, hint="`--file PATH` names the key file")
+        message = "cannot find your config folder for the key file"
+        raise UsageError("cli.bad-usage", message, hint="name the key file with `--file PATH`")
     return config.with_name("keys.json"), settings
 
 
 def _settings() -> Settings:
-    """Keys can be made where a flow cannot run: without its variables, before it is finished."""
+    """Ignores problems of flows and components: keys can be added before a flow can run."""
     from torvyn.manifest.parse import parse_leniently, raise_if_any, read_text
     from torvyn.manifest.problems import Problems
     from torvyn.manifest.records import Manifest
@@ -203,18 +209,18 @@ def _is_of_flows(problem: Diagnostic) -> bool:
     return path is not None and path.startswith(("flow", "component"))
 
 
-def _lasts(text: str) -> timedelta:
+def _lifetime(text: str) -> timedelta:
     days = re.fullmatch(r"([0-9]{1,6})d", text)
     seconds = float(days[1]) * 86_400 if days else duration_s("--expires", text)
     if not 0 < seconds <= _MOST_DAYS * 86_400:
-        message = f"`--expires`: {text} is not within 100 years"
-        raise UsageError("cli.bad-value", message, hint="such as 30d")
+        message = f"`--expires`: {text} is not between 0 and 100 years"
+        raise UsageError("cli.bad-value", message, hint="for example 30d")
     return timedelta(seconds=seconds)
 
 
 def _audit(settings: Settings) -> Audit:
-    """The file of the audit, opened: what cannot be written down is not done. Standard output is
-    for the key; there it is the server that tells."""
+    """The audit log, opened before the change: a change that cannot be logged is not made. An audit
+    on standard output belongs to the server; here, standard output is for the key."""
     from torvyn.transport.access.audit import Audit
     from torvyn.transport.settings import path_of
 
@@ -222,12 +228,12 @@ def _audit(settings: Settings) -> Audit:
     return Audit(to, path_of(settings, "serve.audit_file", "."))
 
 
-def _write_down(audit: Audit, event: str, record: KeyRecord) -> None:
+def _audit_change(audit: Audit, event: str, record: KeyRecord) -> None:
     audit.administered(event, key=record.name, key_id=record.id, tenant=record.tenant)
 
 
 def _fields(record: KeyRecord) -> dict[str, Any]:
-    """All but the hash, which nobody needs."""
+    """All fields except the hash."""
     return {
         "name": record.name,
         "id": record.id,

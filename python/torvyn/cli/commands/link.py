@@ -1,4 +1,4 @@
-"""`torvyn link`: the plan of a flow, with every name resolved and nothing started."""
+"""`torvyn link`: shows the plan of a flow without running it."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ torvyn link --config filter.words=secret --format json"""
 @make_command("link", example=EXAMPLE)
 @flow_options
 def command(screen: Screen, **target: Any) -> int:
-    """Show the plan of a flow without starting it.
+    """Show the plan of a flow without running it.
 
-    The nodes stand in the order in which they start, with their roles and components; the edges
-    with the limits of their queues.
+    Lists the nodes in the order in which they start, with their roles and components, and the
+    edges with the capacities of their queues.
     """
     plan = Target.of(**target).link(screen)
     if screen.is_json:

@@ -1,4 +1,4 @@
-"""`torvyn run`: a flow from its manifest to its summary."""
+"""`torvyn run`: runs a flow and prints its summary."""
 
 from __future__ import annotations
 
@@ -31,28 +31,28 @@ torvyn run --config filter.words=secret,private"""
 @flow_options
 @end_options
 @click.option(
-    "--stats", is_flag=True, help="Print what was counted, per node and edge, and the copies."
+    "--stats", is_flag=True, help="Print statistics of nodes, edges and copies at the end."
 )
 def command(screen: Screen, stats: bool, **options: Any) -> int:
     """Run a flow.
 
-    What components print goes to standard output, the rest to standard error. Ctrl-C drains the
-    flow: its sources stop, and what is inside still reaches the sinks. A second one cancels it, a
-    third ends the process. With `--format json` the statistics go to standard output, as the last
-    line.
+    Output of components goes to standard output, messages go to standard error. Ctrl-C drains the
+    flow: the sources stop, and the elements in the flow still reach the sinks. A second Ctrl-C
+    cancels the flow, a third ends the process. With `--stats --format json`, the last line of
+    standard output is a JSON object with the statistics.
     """
     plan, limit = link_with_ends(screen, options)
     outcome = run_plan(screen, plan, limit)
     if stats:
         _show_statistics(screen, plan, outcome)
     if outcome.state == "failed" and outcome.error is not None:
-        screen.say("")
+        screen.info("")
         raise outcome.error
     return outcome.exit_code
 
 
 def run_plan(screen: Screen, plan: Plan, limit: int | None) -> Outcome:
-    """Runs the plan with its `[torvyn]` lines around it."""
+    """Runs the plan, and prints the `[torvyn]` lines before and after it."""
     from torvyn.cli.foreground_run import run_in_foreground
     from torvyn.cli.summary import summary_line
     from torvyn.observe.logs import show_logs
@@ -67,7 +67,7 @@ def run_plan(screen: Screen, plan: Plan, limit: int | None) -> Outcome:
         plan.secrets,
         component_level=screen.component_log_level,
     ):
-        screen.say(f"[torvyn] Running flow '{plan.name}'", "")
+        screen.info(f"[torvyn] Running flow '{plan.name}'", "")
         _log(screen, "flow.started", f"running flow `{plan.name}`", flow=plan.name)
         outcome = run_in_foreground(flow, partial(_notice, screen))
         line = summary_line(outcome.statistics)
@@ -76,20 +76,20 @@ def run_plan(screen: Screen, plan: Plan, limit: int | None) -> Outcome:
         side = {} if filtered is None else {"finish": "content_filter", "side": filtered}
         _log(screen, "flow.ended", message, flow=plan.name, state=outcome.state, **side)
     if outcome.state != "unread":
-        screen.say("", f"[torvyn] Flow '{plan.name}' {outcome.state}.", f"[torvyn] {line}")
+        screen.info("", f"[torvyn] Flow '{plan.name}' {outcome.state}.", f"[torvyn] {line}")
         if filtered is not None:
-            screen.say(f"[torvyn] {FILTERED[filtered]}")
+            screen.info(f"[torvyn] {FILTERED[filtered]}")
     return outcome
 
 
 FILTERED = {
-    "prompt": "A guard refused the prompt, and the engine was not asked (content_filter).",
+    "prompt": "A guard blocked the prompt; the engine did not receive it (content_filter).",
     "completion": "A guard ended the answer (content_filter).",
 }
 
 
 def _filtered_side(flow: Flow) -> str | None:
-    """Where a guard ended the answer of an engine; None: it did not, or there is no engine."""
+    """The side on which a guard ended an engine's answer; None if no guard did."""
     end, names = flow.end, [node.component.name for node in flow.plan.nodes]
     if end is None or end.finish_reason != "content_filter":
         return None
@@ -98,14 +98,14 @@ def _filtered_side(flow: Flow) -> str | None:
 
 
 def _notice(screen: Screen, text: str) -> None:
-    """Past the screen, which flushes standard output first: a component may be stuck in a write."""
+    """Writes to stderr directly: the screen flushes stdout first, where a component may hang."""
     if not screen.is_quiet and not screen.is_json:
         with suppress(OSError, ValueError):
             print(f"\n[torvyn] {text}", file=sys.stderr, flush=True)
 
 
 def _log(screen: Screen, event: str, message: str, **fields: str) -> None:
-    """What people read in the `[torvyn]` lines is a record for programs."""
+    """Logs what the `[torvyn]` lines say, for JSON output."""
     if screen.is_json:
         logger.info(message, extra={"event": event, **fields})
 
@@ -115,7 +115,7 @@ def _show_statistics(screen: Screen, plan: Plan, outcome: Outcome) -> None:
 
     if screen.is_json:
         warnings = [warning.to_dict() for warning in plan.warnings]
-        counted = {**outcome.statistics.to_dict(), "outcome": outcome.state, "warnings": warnings}
-        screen.document(counted, indent=None)
+        fields = {**outcome.statistics.to_dict(), "outcome": outcome.state, "warnings": warnings}
+        screen.document(fields, indent=None)
     else:
-        screen.note("\n" + statistics_tables(outcome.statistics))
+        screen.message("\n" + statistics_tables(outcome.statistics))

@@ -1,4 +1,4 @@
-"""`torvyn schema`: the JSON Schema of Torvyn.toml, for editors; the .proto of gRPC, for clients."""
+"""`torvyn schema`: prints the JSON Schema of Torvyn.toml, or the .proto file for gRPC."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ torvyn schema --grpc > inference.proto"""
 
 
 @make_command("schema", example=EXAMPLE)
-@click.option("--grpc", "is_grpc", is_flag=True, help="The messages of gRPC, as a .proto file.")
+@click.option("--grpc", "is_grpc", is_flag=True, help="Print the .proto file for gRPC clients.")
 def command(screen: Screen, is_grpc: bool) -> int:
-    """Print the JSON Schema of Torvyn.toml, or the .proto of gRPC.
+    """Print the JSON Schema of Torvyn.toml, or the .proto file for gRPC.
 
-    Editors check and complete a manifest with the schema; protoc makes clients of the .proto. With
-    `--format json` they are the field `schema` or `proto` of the answer.
+    Editors use the schema to check and complete a manifest; protoc generates clients from the
+    .proto file. With `--format json`, the output has the field `schema` or `proto`.
     """
     if is_grpc:
         proto = resources.files("torvyn.v1").joinpath("inference.proto").read_text()

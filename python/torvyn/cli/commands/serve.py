@@ -1,4 +1,4 @@
-"""`torvyn serve`: flows that answer requests, over HTTP and gRPC."""
+"""`torvyn serve`: serves flows over HTTP and gRPC."""
 
 from __future__ import annotations
 
@@ -33,31 +33,35 @@ DEFAULT = "Torvyn.toml"
 @click.option(
     "--manifest",
     metavar="PATH",
-    help=f"The manifest, or the folder that holds it; {DEFAULT} when it is there.",
+    help=f"The manifest or its folder; by default {DEFAULT}, if it exists.",
 )
 @click.option(
     "--engine",
     "engines",
     multiple=True,
     metavar="NAME",
-    help="Serve an engine as it is, instead of a manifest's flows. Repeatable.",
+    help="Serve this engine directly, instead of a manifest's flows. Repeatable.",
 )
 @click.option("--host", metavar="ADDRESS", help="The address to listen on.")
-@click.option("--port", metavar="N", help="The port; 0 takes any that is free.")
-@click.option("--grpc-port", metavar="N", help="The port of gRPC; without one there is none.")
+@click.option("--port", metavar="N", help="The port; 0 chooses a free one.")
+@click.option("--grpc-port", metavar="N", help="The port for gRPC; by default gRPC is off.")
 @click.option(
-    "--keys", metavar="PATH", help="The file of those who may ask; `torvyn keys` makes it."
+    "--keys", metavar="PATH", help="Require an API key from this file; see `torvyn keys`."
 )
-@click.option("--tls-cert", metavar="PATH", help="The certificate, as PEM: serve over TLS.")
-@click.option("--tls-key", metavar="PATH", help="The private key of the certificate.")
+@click.option("--tls-cert", metavar="PATH", help="Serve over TLS with this certificate (PEM).")
+@click.option("--tls-key", metavar="PATH", help="The private key of the certificate (PEM).")
 @click.option(
-    "--workers", type=click.IntRange(min=1), default=1, metavar="N", help="Processes; one."
+    "--workers",
+    type=click.IntRange(min=1),
+    default=1,
+    metavar="N",
+    help="The number of processes; only 1 is supported.",
 )
 @click.option(
     "--allow-public-without-keys",
     "is_public",
     is_flag=True,
-    help="Listen where other machines can reach it, though nobody is asked for a key.",
+    help="Allow other machines to connect although the server requires no API key.",
 )
 @set_option
 def command(
@@ -67,51 +71,53 @@ def command(
     workers: int,
     is_public: bool,
     settings: tuple[str, ...],
-    **given: str | None,
+    **flags: str | None,
 ) -> int:
-    """Serve flows to clients, over HTTP and gRPC.
+    """Serve flows over HTTP and gRPC.
 
-    Every flow from an engine to a `response` is served under its name, or as `[serve.routes]` says.
-    Without a manifest it is the engine `local`. Clients of OpenAI's interface find it at `/v1`.
-    Ctrl-C ends it: streams have `shutdown_grace` to end; a second one ends them at once.
+    Serves every flow that leads from an engine to a `response`, under its own name or as
+    `[serve.routes]` says. Without a manifest, serves the engine `local`. OpenAI clients use the URL
+    with `/v1`. Ctrl-C shuts the server down and gives open streams `shutdown_grace` to end; a
+    second Ctrl-C ends them at once.
     """
     from torvyn.observe.logs import show_logs
     from torvyn.transport.access.host_check import check_bound
-    from torvyn.transport.server import refuse_workers
+    from torvyn.transport.server import require_one_worker
     from torvyn.transport.services import of_engines, of_plans
 
-    refuse_workers(workers)
-    flags = setting_pairs(settings)
-    flags |= {f"serve.{name}": value for name, value in given.items() if value is not None}
-    linker = _linker(manifest, engines, flags)
-    found, file = linker.settings, linker.manifest
+    require_one_worker(workers)
+    overrides = setting_pairs(settings)
+    overrides |= {f"serve.{name}": value for name, value in flags.items() if value is not None}
+    linker = _linker(manifest, engines, overrides)
+    values, file = linker.settings, linker.manifest
     if not linker.problems:
-        check_bound(found["serve.host"], is_public, bool(found["serve.keys"]))
+        check_bound(values["serve.host"], is_public, bool(values["serve.keys"]))
     plans = _plans(linker, engines)
     secrets = screen.secrets = frozenset(linker.problems.secrets)
     screen.warn(linker.problems.warnings())
     with show_logs(
         screen.format, screen.log_level, secrets, component_level=screen.component_log_level
     ):
-        # Settings that cannot be served with are said before a model is loaded.
-        server = _server_settings(screen, file, found)
+        # Invalid settings are reported before a model is loaded.
+        server = _server_settings(screen, file, values)
         services = of_plans(plans) if plans else of_engines(engines or ("local",))
-        return _serve(screen, services, server, found)
+        return _serve(screen, services, server, values)
 
 
-def _server_settings(screen: Screen, file: Manifest, found: Settings) -> ServerSettings:
+def _server_settings(screen: Screen, file: Manifest, values: Settings) -> ServerSettings:
     from torvyn.transport import ServerSettings, tls
     from torvyn.transport.access import key_file
     from torvyn.transport.access.host_check import is_loopback
 
-    settings = ServerSettings.of(found, Path(file.file).parent, secrets=screen.secrets)
+    settings = ServerSettings.of(values, Path(file.file).parent, secrets=screen.secrets)
     is_secured = bool(tls.options(settings))
-    said = tls.warnings(settings)
+    warnings = tls.warnings(settings)
     if settings.keys and not key_file.read(Path(settings.keys)).keys:
-        said.append(f"there is no key in `{settings.keys}`, so nobody is answered")
+        warnings.append(f"`{settings.keys}` contains no keys, so all requests are rejected")
     if settings.keys and not is_secured and not is_loopback(settings.host):
-        said.append("keys travel as they are: set `tls_cert` and `tls_key`, or use a proxy for TLS")
-    for warning in said:
+        hint = "set `tls_cert` and `tls_key`, or use a proxy with TLS"
+        warnings.append(f"API keys are sent without encryption: {hint}")
+    for warning in warnings:
         logging.getLogger("torvyn.transport").warning(warning)
     return settings
 
@@ -138,27 +144,27 @@ def _plans(linker: ProjectLinker, engines: tuple[str, ...]) -> dict[str, Plan]:
 
 
 def _serve(
-    screen: Screen, services: dict[str, Service], settings: ServerSettings, found: Settings
+    screen: Screen, services: dict[str, Service], settings: ServerSettings, values: Settings
 ) -> int:
     from torvyn.observe.spans import Tracer
     from torvyn.transport import app, serve
 
     tracer = None
     try:
-        tracer = Tracer.of(found)
+        tracer = Tracer.of(values)
         application = app(services, settings, tracer)
         application.sessions.open()
         number = serve(
             application,
             lambda server: _say_ready(screen, server, services, bool(settings.keys)),
-            lambda: _say_ending(screen, len(application.calls), settings.shutdown_grace_s),
+            lambda: _say_ending(screen, len(application.running.calls), settings.shutdown_grace_s),
         )
     finally:
         for service in services.values():
             service.close()
         if tracer is not None:
             tracer.close()
-    screen.say("[torvyn] Served.")
+    screen.info("[torvyn] Server stopped.")
     return TERMINATED if number == signal.SIGTERM else INTERRUPTED
 
 
@@ -166,13 +172,13 @@ def _say_ready(
     screen: Screen, server: Server, services: dict[str, Service], has_keys: bool = False
 ) -> None:
     names, url = ", ".join(f"`{name}`" for name in services), server.url
-    screen.say(f"[torvyn] Serving {names} at {url}")
+    screen.info(f"[torvyn] Serving {names} at {url}")
     record: dict[str, Any] = {"event": "serving", "url": url, "flows": list(services)}
     if server.grpc is not None:
-        screen.say(f"[torvyn] gRPC at {server.grpc.address}")
+        screen.info(f"[torvyn] gRPC at {server.grpc.address}")
         record["grpc"] = server.grpc.address
     curl = _curl(url, services) + (' -H "Authorization: Bearer $KEY"' if has_keys else "")
-    screen.say("", f"Open {url} in a browser, or try:", "", curl, "")
+    screen.info("", f"Open {url} in a browser, or try:", "", curl, "")
     if screen.is_json:
         screen.document(record, indent=None)
 
@@ -185,5 +191,6 @@ def _curl(url: str, services: dict[str, Service]) -> str:
 
 def _say_ending(screen: Screen, streams: int, grace_s: float) -> None:
     if streams:
-        words = f"{streams} streams have {grace_s:g} s" if streams > 1 else "a stream is open"
-        screen.say("", f"[torvyn] Ending: {words}; Ctrl-C again ends now.")
+        count = "1 open stream has" if streams == 1 else f"{streams} open streams have"
+        wait = f"{count} {grace_s:g} s to end"
+        screen.info("", f"[torvyn] Shutting down: {wait}; press Ctrl-C again to stop now.")

@@ -1,4 +1,4 @@
-"""`torvyn trace`: a flow, and what happened to each of its elements."""
+"""`torvyn trace`: runs a flow and shows the calls for each element."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ torvyn trace flow.main --format json > trace.json"""
 @flow_options
 @end_options
 def command(screen: Screen, **options: Any) -> int:
-    """Run a flow and show what happened to each element.
+    """Run a flow and show what happens to each element.
 
-    Every call is timed and every copy counted, which slows the flow: for looking, not for
-    measuring. What components print goes to standard error; `-q` drops it.
+    Torvyn times every call and counts every copy. This slows the flow; use `torvyn bench` to
+    measure it. Output of components goes to standard error, or nowhere with `-q`.
     """
     from torvyn.cli.foreground_run import run_in_foreground
     from torvyn.cli.stdout_redirect import output_to_stderr
@@ -69,20 +69,20 @@ def _show(screen: Screen, flow: Flow, elements: list[ElementTrace], state: str) 
         screen.data(render_element(element))
     statistics = flow.statistics
     copied = sum(node.copied_bytes for node in statistics.nodes.values())
-    screen.say(
+    screen.info(
         f"[torvyn] Flow '{flow.name}' {state}.",
         f"[torvyn] {summary_line(statistics)}",
         f"[torvyn] {statistics.copies} copies of {copied} bytes",
     )
     if untraced(flow):
         nodes = ", ".join(f"`{name}`" for name in untraced(flow))
-        screen.say(f"[torvyn] Not traced, because they are iterated apart: {nodes}")
+        screen.info(f"[torvyn] Not traced, because they do not run inline: {nodes}")
     if flow.take_trace()[1]:
-        screen.say(f"[torvyn] {flow.take_trace()[1]} calls more were made than were kept.")
+        screen.info(f"[torvyn] The trace was full: {flow.take_trace()[1]} calls are missing.")
 
 
 def render_element(element: ElementTrace) -> str:
-    """The element's name and time, then a line for each call: when, who, what, how long."""
+    """The element's name and time, then one line per call: start, node, outcome, duration."""
     from torvyn.cli.summary import duration
 
     width = max(len(call.node) for call in element.calls)
@@ -99,4 +99,4 @@ def render_element(element: ElementTrace) -> str:
 
 def _notes(call: Call) -> str:
     copied = f"  {call.copied_bytes} bytes copied" if call.copied_bytes else ""
-    return copied + (f"  -> {', '.join(call.made)}" if call.made else "")
+    return copied + (f"  -> {', '.join(call.outputs)}" if call.outputs else "")

@@ -1,4 +1,4 @@
-"""An answer on standard output: as text, as rendered Markdown, or as frames, one JSON a line."""
+"""Prints an answer to standard output: as text, as Markdown, or as frames, one per line."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from torvyn.cli.terminal.word_wrap import Pen, Wrap
 from torvyn.text.control_characters import escape_controls
 
 if TYPE_CHECKING:
-    from torvyn.cli.inference.reply import Reply
+    from torvyn.cli.inference.generation import AnyGeneration
     from torvyn.engine import Delta
     from torvyn.errors import TorvynError
     from torvyn.protocol import Encoder
 
 
 class Printer(Protocol):
-    """Takes the deltas of one answer, then its end; `error` says why it could not go on."""
+    """Prints the deltas of one answer, then its end and the error that ended it, if any."""
 
     def take(self, delta: Delta) -> None: ...
 
-    def end(self, generation: Reply, error: TorvynError | None = None) -> None: ...
+    def end(self, generation: AnyGeneration, error: TorvynError | None = None) -> None: ...
 
 
-class Text:
-    """Text as it comes. On a terminal its control characters are shown and its last line is ended;
-    in a pipe nothing is changed. Of several choices each is printed whole, on lines of its own,
-    in their order: the one whose turn it is streams, the others wait."""
+class TextPrinter:
+    """Prints text as it arrives. On a terminal, control characters are escaped and the last line is
+    ended; a pipe gets the text unchanged. Several choices are printed one after the other: the
+    current one streams, the others are buffered."""
 
     def __init__(
         self,
@@ -41,46 +41,46 @@ class Text:
         choices: int = 1,
         *,
         ends_lines: bool = False,
-        is_rendered: bool = False,
+        renders_markdown: bool = False,
     ) -> None:
         self._screen = screen
         self._is_terminal = sys.stdout is not None and sys.stdout.isatty()
         self._ends_lines = ends_lines or self._is_terminal or choices > 1
-        self._markdown = _renderer(screen) if is_rendered else None
-        self._waiting: list[list[str]] = [[] for _ in range(choices)]
+        self._markdown = _renderer(screen) if renders_markdown else None
+        self._buffers: list[list[str]] = [[] for _ in range(choices)]
         self._is_finished = [False] * choices
-        self._turn = 0
+        self._current = 0
         self._ends_line = True
         if choices > 1:
             self._announce()
 
     def take(self, delta: Delta) -> None:
         text = delta.text if delta.kind == "text" else ""
-        if text and delta.index == self._turn:
+        if text and delta.index == self._current:
             self._print(text)
         elif text:
-            self._waiting[delta.index].append(text)
+            self._buffers[delta.index].append(text)
         if delta.finish_reason is not None:
             self._is_finished[delta.index] = True
-            self._go_on()
+            self._advance()
 
-    def end(self, generation: Reply, error: TorvynError | None = None) -> None:
+    def end(self, generation: AnyGeneration, error: TorvynError | None = None) -> None:
         self._is_finished = [True] * len(self._is_finished)
-        self._go_on()
+        self._advance()
         self._finish()
 
-    def _go_on(self) -> None:
-        """To the next choice, and what waits of it, if this one is over."""
-        while self._turn + 1 < len(self._waiting) and self._is_finished[self._turn]:
+    def _advance(self) -> None:
+        """Moves on to the next choice, and its buffered text, if the current one has ended."""
+        while self._current + 1 < len(self._buffers) and self._is_finished[self._current]:
             self._finish()
-            self._turn += 1
+            self._current += 1
             self._announce()
-            for text in self._waiting[self._turn]:
+            for text in self._buffers[self._current]:
                 self._print(text)
-            self._waiting[self._turn].clear()
+            self._buffers[self._current].clear()
 
     def _announce(self) -> None:
-        self._screen.say(f"[torvyn] choice {self._turn}")
+        self._screen.info(f"[torvyn] choice {self._current}")
 
     def _print(self, text: str) -> None:
         if self._markdown is not None:
@@ -104,13 +104,13 @@ class Text:
 
 
 def _renderer(screen: Screen) -> Markdown:
-    """Markdown for standard output; without colours the marks of spans stay."""
+    """Renders Markdown for standard output; without colors, the marks of spans stay visible."""
     has_styles = screen.has_color(sys.stdout)
     return Markdown(terminal_columns, has_styles=has_styles, glyphs=glyphs_for(sys.stdout))
 
 
-class Reasoning:
-    """What a model thinks aloud, for a person who watches: dim, on standard error."""
+class ReasoningPrinter:
+    """Prints a model's reasoning to standard error, dimmed."""
 
     def __init__(self, screen: Screen) -> None:
         self._screen = screen
@@ -123,74 +123,74 @@ class Reasoning:
         for line in rest:
             self._wrap.newline()
             self._wrap.put(line, QUIET)
-        self._screen.whisper(self._pen.taken(is_over=True))
+        self._screen.stream_info(self._pen.take(is_over=True))
 
     def finish(self) -> None:
-        """An empty line stands between the thoughts and the answer."""
+        """Leaves an empty line between the reasoning and the answer."""
         self._wrap.newline()
         self._wrap.newline()
-        self._screen.whisper(self._pen.taken(is_over=True))
+        self._screen.stream_info(self._pen.take(is_over=True))
 
 
-def fitted(text: str) -> str:
-    """A remark, in lines that fit the terminal if standard error is one."""
+def wrap_message(text: str) -> str:
+    """A message in lines that fit the terminal, if standard error is one."""
     if sys.stderr is None or not sys.stderr.isatty():
         return text
     pen = Pen(has_styles=False)
     wrap = Wrap(pen, terminal_columns)
     wrap.put(text, is_whole=True)
     wrap.flush()
-    return pen.taken()
+    return pen.take()
 
 
 def terminal_columns() -> int:
-    """The width of the terminal as it is now."""
+    """The current width of the terminal."""
     return shutil.get_terminal_size().columns
 
 
-class Frames:
-    """The frames of torvyn's own dialect: start, deltas, an error if there was one, end."""
+class FramePrinter:
+    """Prints frames of the `torvyn` dialect: start, deltas, the error if there was one, end."""
 
-    def __init__(self, screen: Screen, generation: Reply, answerer: str) -> None:
+    def __init__(self, screen: Screen, generation: AnyGeneration, model: str) -> None:
         self._screen = screen
         self._generation = generation
-        self._answerer = answerer
-        self._matched: dict[int, str | None] = {}
-        self._started: Encoder | None = None
+        self._model = model
+        self._matched_stops: dict[int, str | None] = {}
+        self._encoder: Encoder | None = None
         if generation.request_id:
-            self._wire()
+            self._started_encoder()
 
-    def _wire(self) -> Encoder:
-        """The encoder, whose start was printed. A server names its stream when it has begun."""
-        if self._started is None:
+    def _started_encoder(self) -> Encoder:
+        """Prints the start frame first. A server assigns the id when the stream has started."""
+        if self._encoder is None:
             from torvyn.protocol import Encoder
 
-            self._started = Encoder(
+            self._encoder = Encoder(
                 "torvyn",
                 "lines",
                 id=self._generation.request_id,
-                flow=self._answerer,
+                flow=self._model,
                 created=int(time.time()),
                 epoch="0",
                 choices=self._generation.request.n,
             )
-            self._screen.frame(self._started.start())
-        return self._started
+            self._screen.frame(self._encoder.start())
+        return self._encoder
 
     def take(self, delta: Delta) -> None:
         if delta.finish_reason is not None:
-            self._matched[delta.index] = delta.matched_stop
+            self._matched_stops[delta.index] = delta.matched_stop
         if delta.text or delta.call is not None:
-            encoded = self._wire().delta(
-                delta.index, delta.kind, delta.text, delta.call, delta.logprobs
+            encoder = self._started_encoder()
+            self._screen.frame(
+                encoder.delta(delta.index, delta.kind, delta.text, delta.call, delta.logprobs)
             )
-            self._screen.frame(encoded)
 
-    def end(self, generation: Reply, error: TorvynError | None = None) -> None:
+    def end(self, generation: AnyGeneration, error: TorvynError | None = None) -> None:
         from torvyn.errors import Unavailable
         from torvyn.protocol import EndFrame, Finish
 
-        encoder = self._wire()
+        encoder = self._started_encoder()
         if error is not None:
             message = self._screen.redact(error.message)
             is_retryable = isinstance(error, Unavailable)
@@ -199,7 +199,7 @@ class Frames:
             Finish(
                 index,
                 reason or "error",
-                self._matched.get(index),
+                self._matched_stops.get(index),
                 side=generation.filtered_side if reason == "content_filter" else None,
             )
             for index, reason in enumerate(generation.finish_reasons)
@@ -210,7 +210,7 @@ class Frames:
 
 
 def timing_line(figures: Mapping[str, float], completion: int, prompt: int) -> str:
-    """What a person wants to know of an answer's speed."""
+    """The speed of an answer in one line."""
     parts = []
     if "ttft_s" in figures:
         parts.append(f"first token {_seconds(figures['ttft_s'])}")

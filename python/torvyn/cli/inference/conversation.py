@@ -1,8 +1,7 @@
-"""A conversation: what was said, and the file in which it outlives the program.
+"""A conversation: its messages, and the file that keeps them.
 
-The file has one JSON object a line and only ever grows: messages in their order, and
-`{"reset": true}` where a new conversation begins. A line that cannot be read stops everything
-before anything is written.
+The file has one JSON object per line and is only appended to: messages in order, and
+`{"reset": true}` where a new conversation begins. If a line cannot be read, nothing is written.
 """
 
 from __future__ import annotations
@@ -22,15 +21,15 @@ _RESET: Final = {"reset": True}
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """`finish_reason` is there when an answer is not whole: `cancelled`, `length` ..."""
+    """`finish_reason` is set if an answer is incomplete: `cancelled`, `length` ..."""
 
     role: str
     content: str
     finish_reason: str | None = None
 
     def to_dict(self) -> dict[str, str]:
-        told = {"role": self.role, "content": self.content}
-        return told if self.finish_reason is None else {**told, "finish_reason": self.finish_reason}
+        reason = {} if self.finish_reason is None else {"finish_reason": self.finish_reason}
+        return {"role": self.role, "content": self.content, **reason}
 
 
 class Conversation:
@@ -39,15 +38,16 @@ class Conversation:
         self.messages: list[Message] = []
         self._path = None if path is None else Path(path)
         self._is_line_open = False
-        """Somebody has edited the file, and its last line has no end."""
+        """The last line has no line end, because the file was edited."""
         if self._path is not None:
             self._load(self._path)
 
-    def asking(self, question: str) -> list[dict[str, str]]:
-        """All that the model is told; the question is not kept before it is answered."""
-        told = [] if self.system is None else [{"role": "system", "content": self.system}]
-        told += [{"role": m.role, "content": m.content} for m in self.messages]
-        return [*told, {"role": "user", "content": question}]
+    def messages_with(self, question: str) -> list[dict[str, str]]:
+        """The messages of a request. The question is added to the conversation by `add`, when it
+        is answered."""
+        messages = [] if self.system is None else [{"role": "system", "content": self.system}]
+        messages += [{"role": m.role, "content": m.content} for m in self.messages]
+        return [*messages, {"role": "user", "content": question}]
 
     def add(self, question: str, answer: str, finish_reason: str | None) -> None:
         reason = None if finish_reason == "stop" else finish_reason
@@ -55,25 +55,25 @@ class Conversation:
         self.messages += turn
         self._append(*(message.to_dict() for message in turn))
 
-    def instruct(self, text: str) -> None:
-        """Another system message, or none, from now on."""
+    def set_system(self, text: str) -> None:
+        """Replaces the system message; an empty text removes it."""
         self.system = text or None
         self._append(Message("system", text).to_dict())
 
     def reset(self) -> None:
-        """Forgets what was said, not who it is said to."""
+        """Removes the messages, except the system message."""
         self.messages.clear()
         self._append(_RESET)
 
     def save(self, name: str) -> None:
-        """Into a new file: Markdown if its name says so, else what `--history` reads."""
-        said = list(self.messages)
+        """Writes a new file: Markdown if it is named `*.md`, else lines that `--history` reads."""
+        messages = list(self.messages)
         if self.system is not None:
-            said.insert(0, Message("system", self.system))
+            messages.insert(0, Message("system", self.system))
         if name.endswith(".md"):
-            text = "\n".join(f"## {message.role}\n\n{message.content}\n" for message in said)
+            text = "\n".join(f"## {message.role}\n\n{message.content}\n" for message in messages)
         else:
-            text = _lines(message.to_dict() for message in said)
+            text = _lines(message.to_dict() for message in messages)
         try:
             with open(name, "x", encoding="utf-8") as file:
                 file.write(text)
@@ -84,7 +84,7 @@ class Conversation:
         if self._path is None:
             return
         try:
-            # Nobody else's business; and in one write, so that no half of a turn is left.
+            # Readable by its owner only, and in one write, so that no half of a turn is left.
             file = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
             try:
                 os.write(file, b"\n" * self._is_line_open + _lines(entries).encode())
@@ -104,10 +104,10 @@ class Conversation:
             raise MissingError("cli.input-unreadable", message) from None
         for number, line in enumerate(data.split(b"\n"), 1):
             if line.strip():
-                self._take(_parsed(line, f"{path}:{number}"))
+                self._add_entry(_parse_entry(line, f"{path}:{number}"))
         self._is_line_open = bool(data) and not data.endswith(b"\n")
 
-    def _take(self, entry: dict[str, Any]) -> None:
+    def _add_entry(self, entry: dict[str, Any]) -> None:
         if entry.get("reset"):
             self.messages.clear()
         elif entry["role"] == "system":
@@ -118,11 +118,11 @@ class Conversation:
             )
 
 
-def _parsed(line: bytes, place: str) -> dict[str, Any]:
+def _parse_entry(line: bytes, place: str) -> dict[str, Any]:
     try:
         entry = json.loads(line)
     except ValueError:
-        raise _unusable(place, "it is not JSON") from None
+        raise _unusable(place, "it is not valid JSON") from None
     if entry == _RESET:
         return _RESET
     is_message = (
@@ -132,7 +132,7 @@ def _parsed(line: bytes, place: str) -> dict[str, Any]:
         and isinstance(entry.get("finish_reason"), (str, NoneType))
     )
     if not is_message:
-        raise _unusable(place, f"it needs `content` and a `role` of {', '.join(ROLES)}")
+        raise _unusable(place, f"it needs a `content` and a `role` ({', '.join(ROLES)})")
     return dict(entry)
 
 
@@ -143,8 +143,8 @@ def _lines(entries: Any) -> str:
 def _unusable(place: str, why: str) -> UsageError:
     return UsageError(
         "cli.history-unusable",
-        f"{place}: this is no line of a conversation: {why}",
-        hint="mend or remove the line, or name another file; nothing was changed",
+        f"{place}: this line is not a message: {why}",
+        hint="fix or remove the line, or name another file; the file was not changed",
     )
 
 

@@ -1,7 +1,7 @@
-"""Who is asked, and how: the options that `generate` and `chat` share, and the voice they open.
+"""The options of `generate` and `chat`, and the model that they open.
 
-A voice is an engine by its name, a flow that answers requests through its guards, or a server. What
-is wrong with options is the command line's fault here, whatever room finds it.
+A model is an engine, a flow that answers requests through its guards, or a server. Invalid options
+are usage errors, whichever package finds them.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from torvyn.cli.target import Target, manifest_option, pairs, set_option
 from torvyn.errors import InvalidInput, UsageError
 
 if TYPE_CHECKING:
-    from torvyn.cli.inference.reply import Answerer, Reply
+    from torvyn.cli.inference.generation import AnyGeneration, AsyncCloseable
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 DEFAULT_ENGINE: Final = "local"
-_ASKED: Final = ("max_tokens", "temperature", "top_p", "seed", "stop")
+_REQUEST_FIELDS: Final = ("max_tokens", "temperature", "top_p", "seed", "stop")
 
 
 def _engine_names(context: click.Context, param: click.Parameter, typed: str) -> list[str]:
@@ -36,15 +36,15 @@ def _engine_names(context: click.Context, param: click.Parameter, typed: str) ->
     return [name for name in ENGINES if name.startswith(typed)]
 
 
-_VOICE_OPTIONS: Final = (
+_MODEL_OPTIONS: Final = (
     click.option(
         "--engine",
         metavar="NAME",
         shell_complete=_engine_names,
-        help="local (the default), openai, scripted ..., or `module:Class` of your own.",
+        help="local (the default), openai, scripted ..., or your own as `module:Class`.",
     ),
-    click.option("--model", metavar="MODEL", help="The engine's model: a GGUF file, or a name."),
-    click.option("--base-url", metavar="URL", help="The address of an upstream."),
+    click.option("--model", metavar="MODEL", help="The model: a GGUF file or a model name."),
+    click.option("--base-url", metavar="URL", help="The URL of the upstream server."),
     click.option(
         "-o",
         "--option",
@@ -53,132 +53,144 @@ _VOICE_OPTIONS: Final = (
         metavar="KEY=VALUE",
         help="Any other option of the engine, such as context=8192. Repeatable.",
     ),
-    click.option("--flow", "flow_name", metavar="NAME", help="Ask a flow, through its guards."),
-    click.option("--server", metavar="URL", help="Ask a server that `torvyn serve` runs."),
-    click.option("--key", metavar="KEY", help="The key for --server; better in TORVYN_KEY."),
+    click.option("--flow", "flow_name", metavar="NAME", help="Send the request through this flow."),
+    click.option("--server", metavar="URL", help="Send the request to this Torvyn server."),
+    click.option(
+        "--key", metavar="KEY", help="The API key for --server. Prefer the variable TORVYN_KEY."
+    ),
     manifest_option,
     click.option(
         "--config",
         "overrides",
         multiple=True,
         metavar="NODE.KEY=VALUE",
-        help="Change a node's config, with --flow. Repeatable.",
+        help="Override an option of a node, with --flow. Repeatable.",
     ),
     set_option,
 )
 _REQUEST_OPTIONS: Final = (
-    click.option("--system", metavar="TEXT", help="What the model is told before all else."),
-    click.option("--max-tokens", type=int, metavar="N", help="Tokens of an answer, at most."),
-    click.option("--temperature", type=float, metavar="T", help="How much chance decides: 0 to 2."),
-    click.option("--top-p", type=float, metavar="P", help="Choose from this share: 0 to 1."),
-    click.option("--seed", type=int, metavar="N", help="The same seed, the same chance."),
-    click.option("--stop", multiple=True, metavar="TEXT", help="End there. Repeatable."),
+    click.option("--system", metavar="TEXT", help="The system message."),
+    click.option("--max-tokens", type=int, metavar="N", help="Maximum tokens per answer."),
+    click.option("--temperature", type=float, metavar="T", help="Sampling temperature, 0 to 2."),
+    click.option("--top-p", type=float, metavar="P", help="Nucleus sampling, 0 to 1."),
+    click.option("--seed", type=int, metavar="N", help="Seed of the sampling."),
+    click.option(
+        "--stop", multiple=True, metavar="TEXT", help="End the answer before TEXT. Repeatable."
+    ),
 )
 
 
-def voice_options(function: Function) -> Function:
-    """The options that say who answers, and how."""
-    for option in reversed((*_VOICE_OPTIONS, *_REQUEST_OPTIONS)):
+def model_options(function: Function) -> Function:
+    """Adds the options that choose the model and describe the request."""
+    for option in reversed((*_MODEL_OPTIONS, *_REQUEST_OPTIONS)):
         function = option(function)
     return function
 
 
 @dataclass(frozen=True)
-class Voice:
-    """Who answers. `asked` are the options of every request."""
+class Model:
+    """An engine, a flow or a server. `request` holds the options of every request."""
 
     name: str
-    engine: Answerer
-    answer: Callable[..., Reply]
-    asked: dict[str, Any]
+    engine: AsyncCloseable
+    start: Callable[..., AnyGeneration]
+    request: dict[str, Any]
 
-    def generate(self, messages: str | Sequence[dict[str, str]], **more: Any) -> Reply:
-        with blamed_on_the_command():
-            return self.answer(messages, **self.asked, **more)
+    def generate(self, messages: str | Sequence[dict[str, str]], **more: Any) -> AnyGeneration:
+        with as_usage_errors():
+            return self.start(messages, **self.request, **more)
 
 
-def open_voice(screen: Screen, options: dict[str, Any], *, is_raw: bool = False) -> Voice:
-    """Takes what `voice_options` gave out of `options`; loads the model."""
-    asked = {name: options.pop(name) for name in _ASKED}
-    asked["stop"] = list(asked["stop"]) or None
-    asked = {name: value for name, value in asked.items() if value is not None}
+def open_model(screen: Screen, options: dict[str, Any], *, is_raw: bool = False) -> Model:
+    """Removes the options of `model_options` from `options`, and loads the model."""
+    request = {name: options.pop(name) for name in _REQUEST_FIELDS}
+    request["stop"] = list(request["stop"]) or None
+    request = {name: value for name, value in request.items() if value is not None}
     flow, target = options.pop("flow_name"), {}
     for name in ("manifest", "overrides", "settings"):
         target[name] = options.pop(name)
-    given = {name: options.pop(name) for name in ("engine", "model", "base_url", "engine_options")}
+    engine_args = {
+        name: options.pop(name) for name in ("engine", "model", "base_url", "engine_options")
+    }
     server, key = options.pop("server"), options.pop("key")
     if server is not None:
-        if any((*given.values(), target["overrides"], target["settings"], is_raw)):
-            raise _usage("with `--server` the server says who answers", "`--flow` names its flow")
-        return _server_voice(screen, server, key, flow, asked)
+        if any((*engine_args.values(), target["overrides"], target["settings"], is_raw)):
+            message = "with `--server`, the server chooses the engine and its options"
+            raise _usage(message, "choose one of its flows with `--flow`")
+        return _server_model(screen, server, key, flow, request)
     if key is not None:
-        raise _usage("`--key` is for a server", "name it: `--server URL`")
-    with blamed_on_the_command(), _progress(screen, given):
+        raise _usage("`--key` needs `--server`", "add `--server URL`")
+    with as_usage_errors(), _progress(screen, engine_args):
         if flow is not None:
-            return _flow_voice(screen, flow, target, given, is_raw, asked)
+            return _flow_model(screen, flow, target, engine_args, is_raw, request)
         if target["overrides"] or target["settings"]:
-            raise _usage("`--config` and `--set` change a flow", "name it: `--flow NAME`")
-        return _engine_voice(given, is_raw, asked)
+            raise _usage("`--config` and `--set` need `--flow`", "add `--flow NAME`")
+        return _engine_model(engine_args, is_raw, request)
 
 
-def _flow_voice(
+def _flow_model(
     screen: Screen,
     flow: str,
     target: dict[str, Any],
-    given: dict[str, Any],
+    engine_args: dict[str, Any],
     is_raw: bool,
-    asked: dict[str, Any],
-) -> Voice:
+    request: dict[str, Any],
+) -> Model:
     from torvyn.engine import Service
 
-    if any(given.values()) or is_raw:
+    if any(engine_args.values()) or is_raw:
         raise _usage(
-            "with `--flow` the manifest says which engine answers",
-            "change it there, or for once: `--config NODE.KEY=VALUE`",
+            "with `--flow`, the manifest chooses the engine and its options",
+            "change the manifest, or override an option with `--config NODE.KEY=VALUE`",
         )
     plan = Target.of(flow=None, flow_name=flow.removeprefix("flow."), **target).link(screen)
     service = Service.open(plan)
-    return Voice(service.name, service.engine, service.generate, asked)
+    return Model(service.name, service.engine, service.generate, request)
 
 
-def _server_voice(
-    screen: Screen, url: str, key: str | None, flow: str | None, asked: dict[str, Any]
-) -> Voice:
-    from torvyn.cli.inference.remote_model import Remote
+def _server_model(
+    screen: Screen, url: str, key: str | None, flow: str | None, request: dict[str, Any]
+) -> Model:
+    from torvyn.cli.inference.remote_model import RemoteModel
 
     key = key or os.environ.get("TORVYN_KEY")
     screen.secrets = frozenset({key} if key else ())
-    with blamed_on_the_command():
-        remote = Remote(screen, url, key, flow)
-    return Voice(remote.name, remote, remote.generate, asked)
+    with as_usage_errors():
+        remote = RemoteModel(screen, url, key, flow)
+    return Model(remote.name, remote, remote.generate, request)
 
 
-def _engine_voice(given: dict[str, Any], is_raw: bool, asked: dict[str, Any]) -> Voice:
+def _engine_model(engine_args: dict[str, Any], is_raw: bool, request: dict[str, Any]) -> Model:
     from torvyn.engine import open as open_engine
     from torvyn.engine.registry import engine_class
 
-    name = given["engine"] or DEFAULT_ENGINE
+    name = engine_args["engine"] or DEFAULT_ENGINE
     if ":" in name and os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     parameters = inspect.signature(engine_class(name)).parameters
     options = {
-        key: engine_value(parameters.get(key), value)
-        for key, value in pairs(tuple(given["engine_options"]), "--option", "KEY=VALUE").items()
+        key: parse_engine_option(parameters.get(key), value)
+        for key, value in pairs(
+            tuple(engine_args["engine_options"]), "--option", "KEY=VALUE"
+        ).items()
     }
-    options |= {key: given[key] for key in ("model", "base_url") if given[key] is not None}
+    options |= {
+        key: engine_args[key] for key in ("model", "base_url") if engine_args[key] is not None
+    }
     if is_raw:
         if "api" not in parameters:
-            raise _usage(f"the engine `{name}` has no `--raw`", "it takes prompts as they are")
+            message = f"the engine `{name}` has no `--raw`: it never uses a chat template"
+            raise _usage(message, "leave out `--raw`")
         options["api"] = "completions"
     engine = open_engine(name, **options)
     described = str(engine.describe().get("model") or engine.name)
-    return Voice(described, engine, engine.generate, asked)
+    return Model(described, engine, engine.generate, request)
 
 
-def engine_value(parameter: inspect.Parameter | None, text: str) -> Any:
-    """What `-o key=TEXT` means: numbers, booleans and lists where the engine wants them."""
-    wanted = str(parameter.annotation) if parameter is not None else ""
-    if not re.search(r"\b(int|float|bool|Sequence|Mapping|list|dict)\b", wanted):
+def parse_engine_option(parameter: inspect.Parameter | None, text: str) -> Any:
+    """The value of `-o key=TEXT`: JSON if the engine's parameter is not a string."""
+    annotation = str(parameter.annotation) if parameter is not None else ""
+    if not re.search(r"\b(int|float|bool|Sequence|Mapping|list|dict)\b", annotation):
         return text
     try:
         return json.loads(text)
@@ -187,8 +199,8 @@ def engine_value(parameter: inspect.Parameter | None, text: str) -> Any:
 
 
 @contextmanager
-def blamed_on_the_command() -> Iterator[None]:
-    """A request or an option that cannot be right is a command line that is wrong."""
+def as_usage_errors() -> Iterator[None]:
+    """Turns invalid options and requests into usage errors."""
     try:
         yield
     except InvalidInput as error:
@@ -196,14 +208,14 @@ def blamed_on_the_command() -> Iterator[None]:
 
 
 @contextmanager
-def _progress(screen: Screen, given: dict[str, Any]) -> Iterator[None]:
-    """A line while a model is loaded, for a person who waits at a terminal."""
+def _progress(screen: Screen, engine_args: dict[str, Any]) -> Iterator[None]:
+    """Shows a line on a terminal while a model is loaded."""
     is_shown = sys.stderr is not None and sys.stderr.isatty() and not screen.is_quiet
     is_shown = is_shown and os.environ.get("TERM") != "dumb"
-    if not is_shown or given["engine"] not in (None, "local", "transformers"):
+    if not is_shown or engine_args["engine"] not in (None, "local", "transformers"):
         yield
         return
-    what = os.path.basename(given["model"] or "") or "the model"
+    what = os.path.basename(engine_args["model"] or "") or "the model"
     sys.stderr.write(screen.paint(f"loading {what} ...", "dim"))
     sys.stderr.flush()
     try:
@@ -213,8 +225,8 @@ def _progress(screen: Screen, given: dict[str, Any]) -> Iterator[None]:
         sys.stderr.flush()
 
 
-def must_be_text(what: str, text: str | None) -> None:
-    """A terminal hands on bytes that are no UTF-8 as halves of pairs, which nobody can encode."""
+def require_utf8(what: str, text: str | None) -> None:
+    """Python turns arguments that are not UTF-8 into surrogates, which cannot be encoded."""
     try:
         (text or "").encode()
     except UnicodeEncodeError:

@@ -1,7 +1,7 @@
-"""The messages a person types or pastes, or a pipe sends.
+"""Reads the messages that a person types or pastes, or that a pipe sends.
 
-A pasted block is one message. Terminals mark what is pasted, and the line editor keeps its line
-ends; where they do not, lines that arrive in one burst belong together.
+A pasted block is one message. Most terminals mark pasted text, and the line editor keeps its line
+ends; in other terminals, lines that arrive in one burst are one message.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from torvyn.cli.screen import Screen
 PROMPT = "> "
 MORE = ". "
 BURST_S: Final = 0.03
-"""Who types cannot press Enter and another key in this time."""
+"""Nobody types Enter and another key within this time."""
 
 
-class Prompt:
-    """`read` gives the next message, None at the end. At a terminal lines are edited and
-    remembered, Ctrl-C clears the message, and a `\\` at the end of a line continues it."""
+class PromptReader:
+    """`read` returns the next message, or None at the end. A terminal has line editing with a
+    history; Ctrl-C clears the message, and a `\\` at the end of a line continues it."""
 
-    def __init__(self, screen: Screen, remembered: Iterable[str] = ()) -> None:
+    def __init__(self, screen: Screen, history: Iterable[str] = ()) -> None:
         self._screen = screen
         self.is_terminal = sys.stdin is not None and sys.stdin.isatty()
         self._is_edited = self.is_terminal and sys.stdout is not None and sys.stdout.isatty()
         if self._is_edited and (readline := _readline()) is not None:
-            for message in remembered:
+            for message in history:
                 readline.add_history(message)
 
     def read(self) -> str | None:
@@ -38,18 +38,18 @@ class Prompt:
 
     def _message(self) -> str | None:
         lines: list[str] = []
-        # Lines that were typed during the last answer are messages of their own.
+        # Each line that was typed during the last answer is a message.
         is_typed_ahead = _has_input(0)
         while True:
             try:
                 line = self._typed(MORE if lines else PROMPT)
                 is_pasted = not is_typed_ahead and line is not None and _has_input(BURST_S)
             except KeyboardInterrupt:
-                self._screen.note("")
+                self._screen.message("")
                 lines.clear()
                 continue
             if line is None:
-                self._screen.note("")
+                self._screen.message("")
                 return None
             goes_on = is_pasted or line.endswith("\\")
             lines.append(line if is_pasted else line.removesuffix("\\"))
@@ -60,7 +60,7 @@ class Prompt:
         if self._is_edited:
             painted = self._screen.paint(prompt, "bold", sys.stdout)
             if painted != prompt:
-                # Between these marks nothing takes room on the line, for who edits it.
+                # The line editor does not count the characters between these marks.
                 painted = f"\x01\x1b[1m\x02{prompt}\x01\x1b[0m\x02"
             with contextlib.suppress(EOFError):
                 return input(painted).encode(errors="surrogateescape").decode(errors="replace")
@@ -70,7 +70,7 @@ class Prompt:
         return self._next()
 
     def _next(self) -> str | None:
-        """Bytes that are no UTF-8 are replaced: a chat goes on."""
+        """Replaces bytes that are not UTF-8, so that the chat continues."""
         if sys.stdin is None:
             return None
         line = sys.stdin.buffer.readline()
@@ -78,7 +78,7 @@ class Prompt:
 
 
 def _has_input(timeout_s: float) -> bool:
-    """Whether something was typed or pasted that nobody has read."""
+    """Whether there is unread input."""
     try:
         return bool(select.select([sys.stdin], [], [], timeout_s)[0])
     except (OSError, ValueError):

@@ -1,6 +1,6 @@
-"""A server as the voice of `generate` and `chat`: its streams in the shape of generations.
+"""A server as the model of `generate` and `chat`: its streams in the shape of generations.
 
-They are stateful, so that a network that fails costs nothing but time.
+The streams are stateful, so that they survive a lost connection.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _KEY_CODES: Final = ("transport.key-missing", "transport.key-wrong")
 _KEY_HINT: Final = (
     "set TORVYN_KEY to the key that the server's operator gave you, or use `--key KEY`"
 )
-_FAREWELL_S: Final = 2.0
-"""How long the server may take to say how an answer ended that was cancelled."""
+_CANCEL_TIMEOUT_S: Final = 2.0
+"""How long to wait for the end frame of a cancelled answer."""
 
 
-class Remote:
-    """A server, and the flow of it that answers."""
+class RemoteModel:
+    """A server, and which of its flows answers."""
 
     def __init__(self, screen: Screen, url: str, key: str | None, flow: str | None) -> None:
         self._screen = screen
@@ -36,9 +36,10 @@ class Remote:
         self._client = AsyncClient(url, key=key, on_reconnect=self._reconnecting)
         self.name = flow or urlsplit(self._client.url).netloc
 
-    def generate(self, asked: str | Sequence[dict[str, str]], **options: Any) -> RemoteReply:
-        stream = self._client.stream(asked, flow=self._flow, stateful=True, **options)
-        return RemoteReply(stream, Wanted(options.get("n") or 1, options.get("max_tokens")))
+    def generate(self, prompt: str | Sequence[dict[str, str]], **options: Any) -> RemoteGeneration:
+        stream = self._client.stream(prompt, flow=self._flow, stateful=True, **options)
+        limits = RemoteLimits(options.get("n") or 1, options.get("max_tokens"))
+        return RemoteGeneration(stream, limits)
 
     async def aclose(self) -> None:
         await self._client.aclose()
@@ -47,27 +48,27 @@ class Remote:
         if tries > 1:
             return
         if sys.stderr is not None and sys.stderr.isatty():
-            # An answer is in the middle of a line.
-            self._screen.mutter("[reconnecting...]")
+            # The answer may be in the middle of a line.
+            self._screen.stream_dim("[reconnecting...]")
         else:
-            self._screen.say(f"[torvyn] reconnecting... ({why.message})")
+            self._screen.info(f"[torvyn] reconnecting... ({why.message})")
 
 
 @dataclass(frozen=True)
-class Wanted:
+class RemoteLimits:
     n: int
     max_tokens: int | None
 
 
-class RemoteReply:
+class RemoteGeneration:
     """One answer of a server."""
 
-    def __init__(self, stream: AsyncStream, request: Wanted) -> None:
+    def __init__(self, stream: AsyncStream, request: RemoteLimits) -> None:
         self.request = request
         self._stream = stream
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._is_over = asyncio.Event()
-        self._ending: asyncio.Task[None] | None = None
+        self._ended = asyncio.Event()
+        self._cancellation: asyncio.Task[None] | None = None
 
     @property
     def request_id(self) -> str:
@@ -79,10 +80,10 @@ class RemoteReply:
 
     @property
     def finish_reasons(self) -> tuple[FinishReason | None, ...]:
-        told = self._stream.finish_reasons
-        if self._ending is None:
-            return told
-        return tuple(reason or "cancelled" for reason in told)
+        reasons = self._stream.finish_reasons
+        if self._cancellation is None:
+            return reasons
+        return tuple(reason or "cancelled" for reason in reasons)
 
     @property
     def filtered_side(self) -> FilterSide | None:
@@ -99,46 +100,46 @@ class RemoteReply:
                 async for frame in frames:
                     for delta in _deltas(frame):
                         yield delta
-            if self._ending is None:
+            if self._cancellation is None:
                 self._stream.raise_error()
         except TorvynError as error:
-            raise _for_a_command(error) from error.__cause__
+            raise _with_command_hint(error) from error.__cause__
         finally:
-            self._is_over.set()
-            if self._ending is not None:
-                await self._ending
+            self._ended.set()
+            if self._cancellation is not None:
+                await self._cancellation
 
     def close(self) -> None:
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._close)
 
     def _close(self) -> None:
-        if self._ending is None:
-            self._ending = asyncio.ensure_future(self._end())
+        if self._cancellation is None:
+            self._cancellation = asyncio.ensure_future(self._cancel())
         else:
-            # Asked twice: without a farewell.
-            self._ending.cancel()
+            # The second call does not wait for the server.
+            self._cancellation.cancel()
 
-    async def _end(self) -> None:
-        """The server says how it ended, with the usage, if it can."""
+    async def _cancel(self) -> None:
+        """Cancels the stream and waits for its end frame, which holds the usage."""
         with contextlib.suppress(TorvynError, TimeoutError, asyncio.CancelledError):
-            async with asyncio.timeout(_FAREWELL_S):
+            async with asyncio.timeout(_CANCEL_TIMEOUT_S):
                 if await self._stream.cancel():
-                    await self._is_over.wait()
+                    await self._ended.wait()
         await self._stream.aclose()
 
 
-def _for_a_command(error: TorvynError) -> TorvynError:
-    """The server's hint speaks of headers; a command line gives a key in other ways."""
+def _with_command_hint(error: TorvynError) -> TorvynError:
+    """The server's hint names an HTTP header; a command passes the key in other ways."""
     if error.code in _KEY_CODES:
         error.diagnostics = tuple(replace(each, hint=_KEY_HINT) for each in error.diagnostics)
     return error
 
 
 def _deltas(frame: Frame) -> Iterator[Delta]:
-    """The frame as deltas of an engine: the end as a finish for each choice."""
+    """The frame as an engine's deltas: an end frame is one finish per choice."""
     if isinstance(frame, DeltaFrame):
         yield Delta(frame.index, frame.text, frame.kind, frame.call, frame.logprobs)
     elif isinstance(frame, EndFrame):
-        for one in frame.finish:
-            yield Delta(one.index, finish_reason=one.reason, matched_stop=one.matched_stop)
+        for finish in frame.finish:
+            yield Delta(finish.index, finish_reason=finish.reason, matched_stop=finish.matched_stop)

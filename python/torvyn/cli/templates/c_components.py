@@ -1,4 +1,4 @@
-"""The components of the templates in C: the same names, configs and outputs as those in Python."""
+"""The templates' components in C, with the same names, configs and outputs as those in Python."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _COUNTDOWN = _code("""
 """)
 
 _SHOUT = _code("""
-    /* Makes every element louder. */
+    /* Converts every element to upper case. */
     #define TORVYN_PROCESSOR
     #include <torvyn.h>
 
@@ -54,7 +54,7 @@ _SHOUT = _code("""
 """)
 
 _KEEP_SHORT = _code("""
-    /* Lets short elements pass; its config is the greatest length, one digit. */
+    /* Passes short elements; its config is the maximum length, one digit. */
     #define TORVYN_FILTER
     #include <torvyn.h>
 
@@ -70,7 +70,7 @@ _KEEP_SHORT = _code("""
 """)
 
 _BY_LENGTH = _code("""
-    /* Sends short elements one way and long ones another. Nothing is read. */
+    /* Sends short elements to one port and long elements to another, without reading them. */
     #define TORVYN_ROUTER
     #include <torvyn.h>
 
@@ -82,30 +82,30 @@ _BY_LENGTH = _code("""
 """)
 
 _PAIRS = _code("""
-    /* Joins two elements to one. */
+    /* Joins every two elements into one. */
     #define TORVYN_AGGREGATOR
     #include <torvyn.h>
 
     TORVYN_UNIT("pairs");
 
-    static torvyn_text held;
+    static torvyn_text pair;
     static int count;
 
-    static void take(void) {
-        torvyn_emit(held.data, held.size);
-        torvyn_clear(&held);
+    static void emit(void) {
+        torvyn_emit(pair.data, pair.size);
+        torvyn_clear(&pair);
         count = 0;
     }
 
     void torvyn_ingest(const torvyn_element *element) {
         torvyn_bytes text = torvyn_read(element);
-        if (count) torvyn_append(&held, " and ", 5);
-        torvyn_append(&held, text.data, text.size);
-        if (++count == 2) take();
+        if (count) torvyn_append(&pair, " and ", 5);
+        torvyn_append(&pair, text.data, text.size);
+        if (++count == 2) emit();
     }
 
     void torvyn_flush(void) {
-        if (count) take();
+        if (count) emit();
     }
 """)
 
@@ -142,4 +142,4 @@ COMPONENTS: Final = {
 """Name -> the text of its `component.c`."""
 
 PRINTING: Final = ("numbered",)
-"""Those that need a grant for standard output."""
+"""The components that need a grant for standard output."""

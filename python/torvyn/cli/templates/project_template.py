@@ -1,7 +1,7 @@
-"""The templates of `torvyn init`: a pipeline, and for each role a project with one component.
+"""The templates of `torvyn init`: a pipeline, and one project per role with one component.
 
-A template is data: components as text, the nodes and edges of its flow, and what the flow prints
-and counts, which its test and its README repeat.
+A template is data: the source of its components, the nodes and edges of its flow, and the flow's
+output and counts, which the generated test and README repeat.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Template:
     nodes: dict[str, str]
     """Name -> the keys of its table."""
     edges: tuple[tuple[str, str], ...]
-    prints: str
+    output: str
     produced: int
 
 
@@ -53,7 +53,7 @@ _COUNTDOWN = _code('''
 ''')
 
 _SHOUT = _code('''
-    """Makes every element louder."""
+    """Converts every element to upper case."""
 
     import torvyn
 
@@ -66,7 +66,7 @@ _SHOUT = _code('''
 ''')
 
 _KEEP_SHORT = _code('''
-    """Lets short elements pass; its config is the greatest length."""
+    """Passes short elements; its config is the maximum length."""
 
     import torvyn
 
@@ -82,7 +82,7 @@ _KEEP_SHORT = _code('''
 ''')
 
 _BY_LENGTH = _code('''
-    """Sends short elements one way and long ones another."""
+    """Sends short elements to one port and long elements to another."""
 
     import torvyn
 
@@ -95,7 +95,7 @@ _BY_LENGTH = _code('''
 ''')
 
 _PAIRS = _code('''
-    """Joins two elements to one."""
+    """Joins every two elements into one."""
 
     import torvyn
 
@@ -104,18 +104,18 @@ _PAIRS = _code('''
         unit = "pairs"
 
         def init(self, config: str) -> None:
-            self.held: list[str] = []
+            self.texts: list[str] = []
 
         def ingest(self, element: torvyn.Element) -> str | None:
-            self.held.append(element.text)
-            return self.take() if len(self.held) == 2 else None
+            self.texts.append(element.text)
+            return self.join() if len(self.texts) == 2 else None
 
         def flush(self) -> list[str]:
-            return [self.take()] if self.held else []
+            return [self.join()] if self.texts else []
 
-        def take(self) -> str:
-            pair = " and ".join(self.held)
-            self.held.clear()
+        def join(self) -> str:
+            pair = " and ".join(self.texts)
+            self.texts.clear()
             return pair
 ''')
 
@@ -143,7 +143,7 @@ def _chain(*names: str) -> tuple[tuple[str, str], ...]:
 
 TEMPLATES: Final[dict[str, Template]] = {
     "pipeline": Template(
-        "a source, a filter, an aggregator and a sink of its own",
+        "its own source, filter, aggregator and sink",
         {
             "countdown": _COUNTDOWN,
             "keep-short": _KEEP_SHORT,
@@ -161,7 +161,7 @@ TEMPLATES: Final[dict[str, Template]] = {
         11,
     ),
     "source": Template(
-        "a source of its own",
+        "its own source",
         {"countdown": _COUNTDOWN},
         {"source": 'component = "countdown"\nconfig = "3"', "sink": _CONSOLE},
         _chain("source", "sink"),
@@ -169,7 +169,7 @@ TEMPLATES: Final[dict[str, Template]] = {
         3,
     ),
     "processor": Template(
-        "a processor of its own",
+        "its own processor",
         {"shout": _SHOUT},
         {"source": _WORDS, "shout": 'component = "shout"', "sink": _CONSOLE},
         _chain("source", "shout", "sink"),
@@ -177,7 +177,7 @@ TEMPLATES: Final[dict[str, Template]] = {
         4,
     ),
     "filter": Template(
-        "a filter of its own",
+        "its own filter",
         {"keep-short": _KEEP_SHORT},
         {
             "source": _WORDS,
@@ -189,7 +189,7 @@ TEMPLATES: Final[dict[str, Template]] = {
         4,
     ),
     "router": Template(
-        "a router of its own",
+        "its own router",
         {"by-length": _BY_LENGTH},
         {
             "source": _WORDS,
@@ -202,7 +202,7 @@ TEMPLATES: Final[dict[str, Template]] = {
         4,
     ),
     "aggregator": Template(
-        "an aggregator of its own",
+        "its own aggregator",
         {"pairs": _PAIRS},
         {"source": _WORDS, "aggregator": 'component = "pairs"', "sink": _CONSOLE},
         _chain("source", "aggregator", "sink"),
@@ -210,7 +210,7 @@ TEMPLATES: Final[dict[str, Template]] = {
         4,
     ),
     "sink": Template(
-        "a sink of its own",
+        "its own sink",
         {"numbered": _NUMBERED},
         {"source": _WORDS, "sink": 'component = "numbered"'},
         _chain("source", "sink"),
@@ -224,7 +224,7 @@ LANGUAGES: Final = ("python", "c")
 
 
 def files_of(template: Template, name: str, language: str | None = None) -> dict[str, str]:
-    """Every file of the project: its path and its text. With a language, it is sandboxed."""
+    """The path and text of every file. With a language, the components run in the sandbox."""
     manifest = _manifest(template, name, language) + (_grants(template) if language else "")
     files = {"Torvyn.toml": manifest, "README.md": _readme(template, name, language)}
     for component, text in template.components.items():
@@ -250,7 +250,7 @@ def _manifest(template: Template, name: str, language: str | None) -> str:
     for component in template.components:
         keys = f'name = "{component}"\npath = "components/{component}"\n{isolation}'
         parts.append(f"[[component]]\n{keys}")
-    parts.append(f'[flow.main]\ndescription = "{template.summary.capitalize()}"\n')
+    parts.append(f'[flow.main]\ndescription = "A flow with {template.summary}"\n')
     parts += [f"[flow.main.nodes.{node}]\n{keys}\n" for node, keys in template.nodes.items()]
     parts += [f'[[flow.main.edges]]\nfrom = "{a}"\nto = "{b}"\n' for a, b in template.edges]
     return "\n".join(parts)
@@ -258,15 +258,15 @@ def _manifest(template: Template, name: str, language: str | None) -> str:
 
 def _test(template: Template) -> str:
     return (
-        '"""The whole flow: what it prints, and that every element is accounted for."""\n\n'
+        '"""Runs the whole flow and checks its output and its counts."""\n\n'
         "from pathlib import Path\n\nimport pytest\nimport torvyn\n\n"
         "PROJECT = Path(__file__).parents[1]\n\n\n"
-        "def test_the_flow_prints_what_it_should(\n"
+        "def test_the_flow_prints_the_expected_output(\n"
         "    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch\n"
         ") -> None:\n"
         "    monkeypatch.chdir(tmp_path)\n"
         '    statistics = torvyn.load(PROJECT).flow("main").run()\n\n'
-        f"    assert capsys.readouterr().out == {_quote(template.prints)}\n"
+        f"    assert capsys.readouterr().out == {_quote(template.output)}\n"
         f"    assert statistics.produced == {template.produced}\n"
         "    assert statistics.live == 0\n"
     )
@@ -285,11 +285,11 @@ def _readme(template: Template, name: str, language: str | None) -> str:
     return (
         f"# {name}\n\nA Torvyn project: a flow with {template.summary}.\n\n"
         f"{_BUILD.format(extra=_EXTRAS[language]) if language else ''}"
-        "    torvyn check     # is the manifest right?\n"
+        "    torvyn check     # check the manifest\n"
         "    torvyn run       # run the flow\n"
         "    python -m pytest # run the test\n\n"
         f"`Torvyn.toml` describes the flow. Its components are in `components/`:\n\n{nodes}\n\n"
-        f"`torvyn run -q` prints:\n\n{_indented(template.prints)}"
+        f"`torvyn run -q` prints:\n\n{_indented(template.output)}"
     )
 
 

@@ -8,11 +8,13 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from torvyn._native import capability_covers
+from torvyn._native import CompiledComponent
 from torvyn.errors import Location
 from torvyn.link.component_loader import Library
 from torvyn.manifest import Manifest
 from torvyn.manifest.problems import Problems, quoted, suggestion
+
+_covers = CompiledComponent.capability_covers
 
 HARMLESS = ("clock:wall", "clock:monotonic", "random:insecure")
 """Everybody has these."""
@@ -74,7 +76,7 @@ def _compare(
     asked_at, granted_at, folder = where
     for capability in asked:
         wanted = capability.removeprefix("?")
-        if any(capability_covers(held, wanted, folder) for held in (*grants, *HARMLESS)):
+        if any(_covers(held, wanted, folder) for held in (*grants, *HARMLESS)):
             continue
         hint = f"add it to `capabilities` of `[security.grants.{name}]`"
         if capability.startswith("?"):
@@ -92,7 +94,7 @@ def _compare(
 
 
 def _meet(held: str, wanted: str, folder: Path) -> bool:
-    return capability_covers(held, wanted, folder) or capability_covers(wanted, held, folder)
+    return _covers(held, wanted, folder) or _covers(wanted, held, folder)
 
 
 def _values(grants: list[str]) -> set[str]:
@@ -119,7 +121,7 @@ def _valid(
     for text in texts or ():
         bare = text.removeprefix("?") if may_wish else text
         try:
-            capability_covers(bare, bare, folder)
+            _covers(bare, bare, folder)
         except ValueError as error:
             problems.add("link.capability-bad", f"`{text}`: {error}", place, _hint(text))
         else:

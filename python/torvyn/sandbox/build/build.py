@@ -80,7 +80,7 @@ def _digest(guest: GuestProject, language: ModuleType) -> str:
 def _inputs(guest: GuestProject, language: ModuleType) -> Iterable[bytes]:
     yield repr((guest.name, guest.language, guest.entry)).encode()
     yield language.toolchain(guest).encode()
-    for path, text in _native.wit_files():
+    for path, text in _native.WasmTools.wit_files():
         yield f"{path}\n{text}".encode()
     for path in language.inputs(guest):
         yield os.path.relpath(path, guest.folder).encode()

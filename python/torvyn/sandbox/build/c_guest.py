@@ -73,8 +73,8 @@ def make(guest: GuestProject) -> ComponentBinary:
     if not sources:
         raise source_missing(guest)
     try:
-        component, world = _native.encode_component(_compile(guest, sources))
-    except _native.WasmError as error:
+        component, world = _native.WasmTools.encode(_compile(guest, sources))
+    except _native.NativeError as error:
         raise _encode_error(guest, error) from error
     return ComponentBinary(component, world)
 
@@ -121,7 +121,7 @@ def _place(match: re.Match[str]) -> Location:
     return Location(display_path(Path(match["file"])), int(match["line"]), int(match["column"]))
 
 
-def _encode_error(guest: GuestProject, error: _native.WasmError) -> ContractError:
+def _encode_error(guest: GuestProject, error: _native.NativeError) -> ContractError:
     kind, words, names = error.args
     if kind == "no-world":
         roles = ", ".join(f"`{role}`" for role in ROLES.values())

@@ -88,7 +88,7 @@ def make(guest: GuestProject) -> ComponentBinary:
         component = componentize(guest, root)
     for name, text in (("unit", found.unit), ("ports", ",".join(found.ports))):
         if text:
-            component = _native.annotate_component(component, name, text)
+            component = _native.WasmTools.annotate(component, name, text)
     return ComponentBinary(component, WORLDS[found.role][0])
 
 
@@ -138,7 +138,7 @@ def _app(found: ClassSource, modules: set[str]) -> str:
 
 def write_contracts(folder: Path, roles: Iterable[str]) -> None:
     """The built-in WIT as one folder that resolves alone, with a world of its own."""
-    for path, text in _native.wit_files():
+    for path, text in _native.WasmTools.wit_files():
         inside = path.removeprefix("0.2/")
         if inside.startswith("deps/"):
             target = folder / inside

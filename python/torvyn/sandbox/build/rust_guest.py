@@ -46,11 +46,11 @@ def inputs(guest: GuestProject) -> list[Path]:
 def make(guest: GuestProject) -> ComponentBinary:
     module = _compile(guest, _target(guest))
     try:
-        component, world = _native.encode_component(module.read_bytes())
-    except _native.WasmError as error:
+        component, world = _native.WasmTools.encode(module.read_bytes())
+    except _native.NativeError as error:
         raise _encode_error(guest, error) from error
     for name, text in _notes(guest):
-        component = _native.annotate_component(component, name, text)
+        component = _native.WasmTools.annotate(component, name, text)
     return ComponentBinary(component, world)
 
 
@@ -193,7 +193,7 @@ def _notes(guest: GuestProject) -> Iterator[tuple[str, str]]:
         yield "ports", ",".join(str(port) for port in said["ports"])
 
 
-def _encode_error(guest: GuestProject, error: _native.WasmError) -> ContractError:
+def _encode_error(guest: GuestProject, error: _native.NativeError) -> ContractError:
     kind, words, names = error.args
     if kind == "no-world":
         what = f"exports {', '.join(names)}" if names else "exports no interface of torvyn"

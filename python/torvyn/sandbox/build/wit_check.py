@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from torvyn._native import WasmError, wit_worlds
+from torvyn._native import NativeError, WasmTools
 from torvyn.errors import Diagnostic, Location
 
 _PLACE = re.compile(r"-->\s*(?P<file>.+?):(?P<line>\d+):(?P<column>\d+)")
@@ -19,8 +19,8 @@ def check_wit(folders: Iterable[Path]) -> list[Diagnostic]:
         path = folder / "wit"
         if path.is_dir() and any(path.glob("*.wit")):
             try:
-                wit_worlds(path)
-            except WasmError as error:
+                WasmTools.wit_worlds(path)
+            except NativeError as error:
                 found.append(_problem(path, str(error.args[1])))
     return found
 

@@ -1,0 +1,94 @@
+"""Calls a component once per element, then to flush or to complete."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any, Final
+
+from torvyn.contract import Signal
+from torvyn.contract.roles import METHODS
+from torvyn.reactor.stages.executor import PLAIN, StageExecutor
+
+_STOPPED: Final = object()
+"""In place of an answer: the flow stopped while the answer was being emitted."""
+
+
+class ElementExecutor(StageExecutor):
+    async def _run(self) -> None:
+        method = getattr(self.component, METHODS[self.role])
+        host, answer = self.host, self.port.answer
+        is_coroutine = host.is_async and inspect.iscoroutinefunction(method)
+        begin_call, is_stepped = host.begin_call, host.is_stepped
+        while tasks := await self.tasks():
+            is_wanted = True
+            for kind, value in tasks:
+                if kind != "element":
+                    await self._finish(kind, value)
+                    continue
+                if not is_wanted:
+                    continue
+                if is_stepped:
+                    await host.step()
+                try:
+                    result = method(value)
+                    if is_coroutine:
+                        begin_call()
+                        result = await result
+                    if type(result) not in PLAIN:
+                        result = await self._expand(result)
+                        if result is _STOPPED:
+                            return
+                        if result is Signal.PAUSE and self.role == "sink":
+                            is_wanted = await self._pause()
+                            continue
+                except GeneratorExit as error:
+                    self.fail_if_open(error)
+                    raise
+                except BaseException as error:
+                    is_wanted = self.fail(error)
+                else:
+                    # False: an interrupt has dropped the other elements of this batch.
+                    is_wanted = answer(result)
+
+    async def _expand(self, result: Any) -> Any:
+        """Awaits a result, or emits it item by item; returns the answer."""
+        host = self.host
+        if self.is_awaitable(result):
+            host.begin_call()
+            result = await result
+        if self.role == "processor" and self.is_generated(result):
+            return None if await self.emit_all(result) else _STOPPED
+        return result
+
+    async def _pause(self) -> bool:
+        """Accepts and counts the element, then waits until the sink resumes."""
+        is_wanted = self.port.answer(Signal.PAUSE)
+        await self.host.sleep(None)
+        return self.port.resumed() and is_wanted
+
+    async def _finish(self, kind: str, value: Any) -> None:
+        if kind not in ("flush", "complete"):
+            return
+        self.host.end_call()
+        if self.host.is_stepped:
+            await self.host.step()
+        try:
+            if kind == "complete":
+                result = await self.resolve(self.component.complete(value))
+            else:
+                result = await self._flush()
+        except GeneratorExit:
+            raise
+        except BaseException as error:
+            self.port.fail_last(self.host.failure_of(error))
+        else:
+            self.port.finish(result)
+
+    async def _flush(self) -> Any:
+        flush = getattr(self.component, "flush", None)
+        result: Any = None if flush is None else await self.resolve(flush())
+        if not self.is_generated(result):
+            return result
+        if hasattr(result, "__anext__"):
+            return [item async for item in result if item is not None]
+        return [item for item in result if item is not None]
