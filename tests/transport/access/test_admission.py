@@ -112,4 +112,4 @@ async def test_a_request_without_keys_may_say_its_priority() -> None:
     await client.until(1)
     (call,) = application.running.calls.values()
 
-    assert call.generation.request.priority == "high"
+    assert call.answer.request.priority == "high"

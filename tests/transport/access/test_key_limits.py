@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -11,11 +10,14 @@ from asgi_client import Endless, Gated, within
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torvyn.engine import Delta, Scripted
+from torvyn.engine import Scripted
+from torvyn.engine.answer.answer import AnswerWrapper, Reader
+from torvyn.engine.delta import Piece
+from torvyn.protocol.frames import Usage
 from torvyn.testing import Clock
 from torvyn.transport.access.caller import ANYONE, Caller
 from torvyn.transport.access.key_limits import KeyLimits, Pace, RateLimiter
-from torvyn.transport.access.token_pacing import paced
+from torvyn.transport.access.token_pacing import PacedAnswer
 from torvyn.transport.rejection import Rejection
 
 
@@ -106,20 +108,42 @@ def test_who_has_no_limits_leaves_nothing_behind() -> None:
 # Tokens a second
 
 
-class Tokens:
-    """An answer of so many tokens, some to a delta."""
+class Tokens(AnswerWrapper):
+    """An answer of so many tokens, some per piece."""
 
     def __init__(self, count: int, each: int = 1) -> None:
+        super().__init__(Scripted("").generate("x"))
         self.made = 0
         self._count, self._each = count, each
 
-    async def deltas(self) -> AsyncIterator[Delta]:
+    @property
+    def usage(self) -> Usage:
+        return Usage(completion_tokens=self.made)
+
+    async def push(self, reader: Reader) -> None:
         while self.made < self._count:
             self.made += self._each
-            yield Delta(text="x")
+            if reader.add("x") and (sending := reader.flush()) is not None:
+                await sending
 
-    def paced(self, pace: Pace, pause: Any) -> AsyncIterator[Delta]:
-        return paced(self.deltas(), pace, pause, lambda: self.made)
+    async def paced(self, pace: Pace, pause: Any) -> list[Piece]:
+        pieces = Pieces()
+        await PacedAnswer(self, pace, pause).push(pieces)
+        return pieces.pieces
+
+
+class Pieces:
+    """A reader that keeps what it gets."""
+
+    def __init__(self) -> None:
+        self.pieces: list[Piece] = []
+
+    def add(self, piece: Piece) -> bool:
+        self.pieces.append(piece)
+        return False
+
+    def flush(self) -> None:
+        return None
 
 
 @pytest.mark.parametrize("rate", [3.0, 50.0, 2000.0])
@@ -130,9 +154,9 @@ async def test_an_answer_comes_at_the_pace_of_its_key_and_whole(rate: float) -> 
     async def pause(seconds: float) -> None:
         clock.advance(max(0.0, seconds))
 
-    deltas = [delta async for delta in Tokens(200).paced(Pace(rate, clock), pause)]
+    pieces = await Tokens(200).paced(Pace(rate, clock), pause)
 
-    assert len(deltas) == 200
+    assert len(pieces) == 200
     # A tenth of a second may be caught up, and the last fiftieth is not waited for.
     assert clock.now_s - begun_s == pytest.approx(200 / rate, abs=0.13)
 
@@ -144,7 +168,7 @@ async def test_a_delta_of_many_tokens_costs_as_many() -> None:
     async def pause(seconds: float) -> None:
         clock.advance(max(0.0, seconds))
 
-    assert len([delta async for delta in Tokens(100, 20).paced(Pace(10, clock), pause)]) == 5
+    assert len(await Tokens(100, 20).paced(Pace(10, clock), pause)) == 5
     assert clock.now_s - begun_s == pytest.approx(10, abs=0.13)
 
 
@@ -158,8 +182,7 @@ async def test_the_debt_of_one_answer_is_waited_for_by_the_next() -> None:
         waits.append(seconds)
         clock.advance(max(0.0, seconds))
 
-    async for _ in Tokens(1).paced(pace, pause):
-        pass
+    await Tokens(1).paced(pace, pause)
 
     assert waits[0] == pytest.approx(5 - 0.1)
 
@@ -171,8 +194,7 @@ async def test_late_timers_do_not_slow_an_answer_further() -> None:
     async def pause(seconds: float) -> None:
         clock.advance(max(0.0, seconds) + 0.004)
 
-    async for _ in Tokens(100).paced(Pace(100, clock), pause):
-        pass
+    await Tokens(100).paced(Pace(100, clock), pause)
 
     assert clock.now_s - begun_s == pytest.approx(1.0, abs=0.15)
 

@@ -83,7 +83,7 @@ async def test_a_session_has_no_more_priority_than_its_key(keyed: Keyed) -> None
     await client.until(1)
     (call,) = application.running.calls.values()
 
-    assert call.generation.request.priority == "low"
+    assert call.answer.request.priority == "low"
     engine.tokens.put_nowait(None)
     await client
 

@@ -117,5 +117,5 @@ def test_the_file_is_for_its_owner_alone(file: Path) -> None:
 
 
 def test_a_server_whose_audit_cannot_be_kept_does_not_start(tmp_path: Path) -> None:
-    with pytest.raises(MissingError, match="cannot be written"):
+    with pytest.raises(MissingError, match="cannot write the audit file"):
         serving(Scripted("a"), audit="file", audit_file=str(tmp_path / "no" / "audit"))

@@ -172,7 +172,7 @@ def test_a_slow_reader_gets_everything_in_order() -> None:
         call = stub.Generate(HI)
         next(call)
         (running,) = wait_for(
-            lambda: [c for c in server.application.running.calls.values() if c.outlet._sending]
+            lambda: [c for c in server.application.running.calls.values() if c.sender._sending]
         )
         server.loop.call_soon_threadsafe(running.stop)
         frames = frames_of(call)

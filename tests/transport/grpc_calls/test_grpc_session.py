@@ -242,7 +242,7 @@ def test_one_stream_is_dropped_while_its_message_is_on_its_way_and_others_go_on(
         talk.start("b")
         wait_for(lambda: len(server.application.running.calls) == 2)
         (conversation,) = server.application.running.channels._multiplexers
-        wait_for(lambda: conversation.outlet._sending == 2)
+        wait_for(lambda: conversation.sender._sending == 2)
         server.loop.call_soon_threadsafe(conversation.streams["a"].task.cancel)
         seen = {talk.next().stream_id for _ in range(300)}
         got = [talk.next().stream_id for _ in range(100)]

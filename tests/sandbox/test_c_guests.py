@@ -69,7 +69,7 @@ def test_an_aggregator_flushes_many(part: Part) -> None:
 
 
 def test_two_at_once_where_one_fits_is_an_error_of_the_component(part: Part) -> None:
-    with pytest.raises(Internal, match="more was emitted than one call may"):
+    with pytest.raises(Internal, match="the call emitted more elements than it may"):
         texts(["abc"], part("two-at-once"))
 
 
