@@ -1,10 +1,10 @@
 //! Closed sets that Python and Rust share: the members of each are in `torvyn.contract.enums`.
 
-use pyo3::exceptions::PyRuntimeError;
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use torvyn_reactor::{FailureKind, Role, State, Timing};
-use torvyn_stream::ErrorKind;
+use torvyn_reactor::{FailureKind, Recovery, Role, State, Timing};
+use torvyn_stream::{ErrorKind, Policy};
 
 type Members = PyOnceLock<Vec<Py<PyAny>>>;
 
@@ -26,29 +26,23 @@ pub fn to_python<'py, T: SharedEnum>(py: Python<'py>, value: T) -> PyResult<Boun
     member.map(|member| member.bind(py).clone()).ok_or_else(unknown)
 }
 
-/// The value of a Python member, or of a text that names one.
+/// The value of a Python member, or of a text that equals one.
 pub fn from_python<T: SharedEnum>(object: &Bound<'_, PyAny>) -> PyResult<T> {
     let py = object.py();
-    let find = |object: &Bound<'_, PyAny>| -> PyResult<Option<T>> {
-        let position = members::<T>(py)?.iter().position(|member| member.is(object));
-        Ok(position.map(|position| T::MEMBERS[position].0))
-    };
-    if let Some(value) = find(object)? {
-        return Ok(value);
+    let members = members::<T>(py)?;
+    let is_equal = |member: &Py<PyAny>| member.bind(py).eq(object).unwrap_or(false);
+    let position = members.iter().position(|member| member.is(object));
+    match position.or_else(|| members.iter().position(is_equal)) {
+        Some(position) => Ok(T::MEMBERS[position].0),
+        None => Err(PyValueError::new_err(format!("unknown {}: {object}", T::CLASS))),
     }
-    let member = class::<T>(py)?.call1((object,))?;
-    find(&member)?.ok_or_else(|| PyRuntimeError::new_err(format!("{} has an unknown member", T::CLASS)))
 }
 
 fn members<'py, T: SharedEnum>(py: Python<'py>) -> PyResult<&'py Vec<Py<PyAny>>> {
     T::cell().get_or_try_init(py, || {
-        let class = class::<T>(py)?;
+        let class = py.import("torvyn.contract.enums")?.getattr(T::CLASS)?;
         T::MEMBERS.iter().map(|(_, name)| Ok(class.getattr(*name)?.unbind())).collect()
     })
-}
-
-fn class<'py, T: SharedEnum>(py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-    py.import("torvyn.contract.enums")?.getattr(T::CLASS)
 }
 
 macro_rules! shared_enum {
@@ -154,4 +148,34 @@ shared_enum!(Timing, "Observability", {
     Off => "OFF",
     Sampled => "PRODUCTION",
     Every => "DIAGNOSTIC",
+});
+
+shared_enum!(Policy, "BackpressurePolicy", {
+    Block => "BLOCK",
+    DropOldest => "DROP_OLDEST",
+    DropNewest => "DROP_NEWEST",
+    Error => "ERROR",
+});
+
+shared_enum!(Recovery, "RecoveryPolicy", {
+    FailFast => "FAIL_FAST",
+    Skip => "SKIP",
+    DeadLetter => "DEAD_LETTER",
+});
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Priority {
+    Critical,
+    High,
+    Normal,
+    Low,
+    Background,
+}
+
+shared_enum!(Priority, "PriorityClass", {
+    Critical => "CRITICAL",
+    High => "HIGH",
+    Normal => "NORMAL",
+    Low => "LOW",
+    Background => "BACKGROUND",
 });

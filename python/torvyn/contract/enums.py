@@ -92,3 +92,30 @@ class Observability(TextEnum):
     OFF = "off"
     PRODUCTION = "production"
     DIAGNOSTIC = "diagnostic"
+
+
+class BackpressurePolicy(TextEnum):
+    """What happens to an element when its queue is full."""
+
+    BLOCK = "block"
+    DROP_OLDEST = "drop-oldest"
+    DROP_NEWEST = "drop-newest"
+    ERROR = "error"
+
+
+class RecoveryPolicy(TextEnum):
+    """What happens to an element whose last call has failed."""
+
+    FAIL_FAST = "fail-fast"
+    SKIP = "skip"
+    DEAD_LETTER = "dead-letter"
+
+
+class PriorityClass(TextEnum):
+    """A flow's share of the worker threads."""
+
+    CRITICAL = "critical"
+    HIGH = "high"
+    NORMAL = "normal"
+    LOW = "low"
+    BACKGROUND = "background"
