@@ -90,7 +90,7 @@ def _until(condition: object) -> None:
 
 def stop_ms(rounds: int) -> Measurement:
     """From a client's close or reset, at a random token, until the engine stops."""
-    kit = _load(TESTS / "transport" / "serving.py", "serving")
+    kit = _load(TESTS / "transport" / "live_server.py", "live_server")
     chance, worst, late = random.Random(11), [], 0
     for _ in range(rounds):
         delays = []

@@ -20,7 +20,7 @@ TURN = 25
 
 async def _answer_times(tracer: Any, count: int) -> list[float]:
     """The seconds of each of `count` sequential answers."""
-    from calling import ASKED, Client
+    from asgi_client import ASKED, Client
 
     from torvyn.engine import Scripted, Service
     from torvyn.transport import ServerSettings, app
