@@ -37,7 +37,7 @@ def test_a_blocked_word_never_leaks_however_it_is_split(cuts, step, is_async):
     text = f"It is {inference.WORD} to say."
     places = [0, *sorted(cut for cut in cuts if cut < len(text)), len(text)]
     engine = Scripted([text[a:b] for a, b in pairwise(places)], step_tokens=step)
-    generation = engine.generate("x", through=inference.guarded)
+    generation = engine.generate("x", through=inference.guard_flow)
     answer = asyncio.run(generation.acomplete()) if is_async else generation.complete()
 
     assert answer.text in ("It is ", "It is")
