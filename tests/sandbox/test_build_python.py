@@ -98,7 +98,7 @@ def test_an_inherited_method_that_a_sandbox_cannot_call_is_refused(write: Write)
 
     found = refused(write("import torvyn\n" + text, "component:B"))
 
-    assert found.message == "`A.push` is async; in a sandbox methods are sync"
+    assert found.message == "`A.push` is async; methods in the sandbox must be sync"
 
 
 def test_imports_inside_functions_are_seen(write: Write) -> None:

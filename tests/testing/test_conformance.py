@@ -11,7 +11,7 @@ from torvyn.testing import check
 
 FITTING = {
     "lines": {"config": "input.txt"},
-    "timer": {"config": {"interval": "1ms"}, "most": 2},
+    "timer": {"config": {"interval": "1ms"}, "max_elements": 2},
     "pattern": {"config": r"o\w?"},
     "rate-limit": {"config": {"rate": 1000}},
     "json-map": {"config": {"pick": ["n"]}, "inputs": ['{"n": 1}', '{"n": 2, "x": 3}']},
@@ -85,8 +85,8 @@ class NeverResumes(torvyn.Sink):
 @pytest.mark.parametrize(
     ("component", "complaint"),
     [
-        (WrongAnswer, "answered str"),
-        (NeedsInit, "`init` must begin anew"),
+        (WrongAnswer, "returned str"),
+        (NeedsInit, "`init` must reset the state"),
         (UndeclaredPort, "right"),
     ],
 )

@@ -31,6 +31,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from torvyn.engine.answer.answer import Answer
     from torvyn.engine.delta import Choice, Completion, Delta
     from torvyn.engine.engine import Engine
     from torvyn.engine.generation import Generation
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ENGINES",
+    "Answer",
     "Choice",
     "ChoiceStep",
     "Completion",
@@ -62,6 +64,7 @@ __all__ = [
 _HOMES = {
     "ENGINES": "registry",
     "open": "registry",
+    "Answer": "answer.answer",
     "Choice": "delta",
     "Completion": "delta",
     "Delta": "delta",

@@ -49,7 +49,7 @@ def test_both_streams_merged_are_the_transcript_of_the_example(start: Start) -> 
     assert process.returncode == 0
 
 
-def test_what_components_print_goes_to_stdout_and_the_rest_to_stderr(cli: Cli) -> None:
+def test_output_of_components_goes_to_stdout_and_messages_to_stderr(cli: Cli) -> None:
     done = cli("run", "flow.main", cwd=EXAMPLE)
 
     assert (done.code, done.out, done.err) == (0, SPOKEN, SAID)
@@ -60,7 +60,7 @@ def test_a_flow_is_named_in_several_ways_or_is_the_only_one(cli: Cli, name: tupl
     assert cli("run", "-q", *name, "--manifest", EXAMPLE) == cli("run", "-q", cwd=EXAMPLE)
 
 
-def test_quiet_leaves_only_what_components_print(cli: Cli) -> None:
+def test_quiet_prints_only_output_of_components(cli: Cli) -> None:
     done = cli("run", "--quiet", cwd=EXAMPLE)
 
     assert (done.code, done.out, done.err) == (0, SPOKEN, "")
@@ -244,7 +244,7 @@ def test_secrets_of_the_environment_are_not_in_errors(
     assert "hunter2" not in err
 
 
-def test_a_dead_letter_in_a_file_tells_no_secret(
+def test_a_dead_letter_file_contains_no_secret(
     cli: Cli, project: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PASSPHRASE", "hunter2")

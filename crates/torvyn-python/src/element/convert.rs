@@ -116,7 +116,7 @@ pub fn wrong_result(role: Role, got: &Bound<'_, PyAny>) -> StageError {
         Role::Aggregator => "None, str, bytes, Output, a list or a generator of them",
         Role::Sink => "None or Signal",
     };
-    StageError::new(ErrorKind::Contract, format!("answered {kind}, expected {expected}"))
+    StageError::new(ErrorKind::Contract, format!("returned {kind}, expected {expected}"))
 }
 
 /// A str, bytes, Output or Element as something a component made. `None`: it is none of these.
@@ -157,7 +157,7 @@ fn plain(value: &Bound<'_, PyAny>, content_type: ContentType) -> Result<Emission
     let Some(len) = encoded_len(value, content_type) else {
         return Err(StageError::new(
             ErrorKind::InvalidInput,
-            "the text has half of a surrogate pair and cannot be encoded",
+            "the text contains half of a surrogate pair and cannot be encoded",
         ));
     };
     let held = foreign(value.clone());

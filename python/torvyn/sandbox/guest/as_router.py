@@ -12,18 +12,18 @@ __all__ = ["Lifecycle", "Router"]
 
 
 def route(element: Any) -> list[str]:
-    answer = adapter.component.route(element)
-    if isinstance(answer, str):
-        return [answer]
-    if not isinstance(answer, Iterable):
-        raise adapter.wrong(answer, "port names that it declares")
-    names = list(answer)
+    result = adapter.component.route(element)
+    if isinstance(result, str):
+        return [result]
+    if not isinstance(result, Iterable):
+        raise adapter.wrong_result(result, "port names that it declares")
+    names = list(result)
     for name in names:
         if not isinstance(name, str):
-            raise adapter.wrong(name, "port names that it declares")
+            raise adapter.wrong_result(name, "port names that it declares")
     return names
 
 
 class Router:
     def route(self, element: Any) -> list[str]:
-        return adapter.lend(route, element)
+        return adapter.call_with_element(route, element)
