@@ -66,7 +66,7 @@ def command(screen: Screen, components: tuple[str, ...], manifest: str, force: b
 
 def _cache_dir(manifest: Path) -> Path | None:
     """Where a run of this project looks for compiled code; None is the default folder."""
-    from torvyn.link.project import library_of
+    from torvyn.link.project_linker import library_of
     from torvyn.manifest import read, resolve
 
     if not manifest.is_file():

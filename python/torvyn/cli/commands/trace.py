@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from torvyn.cli.command_decorator import command as make_command
 from torvyn.cli.screen import Screen
-from torvyn.cli.target import end_options, flow_options, planned
+from torvyn.cli.target import end_options, flow_options, link_with_ends
 
 if TYPE_CHECKING:
     from torvyn.cli.timeline import Call, ElementTrace
@@ -31,8 +31,7 @@ def command(screen: Screen, **options: Any) -> int:
     from torvyn.cli.timeline import timelines
     from torvyn.reactor import Flow
 
-    plan, limit = planned(options)
-    screen.secrets = plan.secrets
+    plan, limit = link_with_ends(screen, options)
     flow = Flow.from_plan(plan).trace()
     if limit is not None:
         flow.limit(limit)
@@ -73,7 +72,7 @@ def _show(screen: Screen, flow: Flow, elements: list[ElementTrace], state: str) 
     screen.info(
         f"[torvyn] Flow '{flow.name}' {state}.",
         f"[torvyn] {summary_line(statistics)}",
-        f"[torvyn] {statistics.copies} copies of {copied} bytes",
+        f"[torvyn] {statistics.copies} copies, {copied} bytes copied",
     )
     if untraced_nodes(flow):
         nodes = ", ".join(f"`{name}`" for name in untraced_nodes(flow))
