@@ -1,12 +1,12 @@
-"""What the tests of flows share: `run_flow` over every kind of part, and a clock moved by hand.
+"""What the tests of flows share: `run_flow` over every kind of component, and a manual clock.
 
-A test that takes `run_flow` or `run` runs in the sandbox too, unless `not_sandboxed` says why not.
+A test that takes `run_flow` or `run` runs in the sandbox too, unless `sandbox_exceptions` gives a reason.
 """
 
 import weakref
 
 import pytest
-from not_sandboxed import REASONS
+from sandbox_exceptions import REASONS
 
 from torvyn.errors import MissingError
 from torvyn.testing import VARIANTS, WASM, Clock
@@ -20,29 +20,29 @@ def clock():
 
 @pytest.fixture(scope="session")
 def sandbox():
-    """The guest that runs the parts of all tests; made in a minute when it is not in the cache."""
+    """The guest that runs the components of all tests; building it takes a minute."""
     from torvyn.sandbox.compile_cache import compile_component
     from torvyn.testing.universal_guest import universal_guest
 
     try:
         return compile_component(universal_guest(), "universal-guest", role="sink")
     except MissingError as error:
-        pytest.skip(f"NOT TESTED: flows of sandboxed parts: {error.message}; {error.hint}")
+        pytest.skip(f"NOT TESTED: flows of sandboxed components: {error.message}; {error.hint}")
 
 
 @pytest.fixture(params=[None, WASM], ids=["as-is", WASM])
 def run(request):
-    """`run_flow` with parts as they are; what still runs at the end of the test is cancelled."""
-    yield from _closing(request)
+    """`run_flow` with components as they are; cancels flows that still run after the test."""
+    yield from _closed_runs(request)
 
 
 @pytest.fixture(params=[*VARIANTS, WASM])
 def run_flow(request):
-    """`run_flow` once with parts of each kind."""
-    yield from _closing(request)
+    """`run_flow` once per kind of component."""
+    yield from _closed_runs(request)
 
 
-def _closing(request):
+def _closed_runs(request):
     if request.param == WASM:
         request.getfixturevalue("sandbox")
     runs = []
@@ -58,7 +58,7 @@ def _closing(request):
 
 
 def pytest_collection_modifyitems(items):
-    """Those that cannot run in the sandbox are left out there; the reason is in one place."""
+    """Skips tests that cannot run in the sandbox, with their reason."""
     for item in items:
         call = getattr(item, "callspec", None)
         if call is None or WASM not in (call.params.get("run"), call.params.get("run_flow")):

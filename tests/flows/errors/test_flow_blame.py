@@ -4,9 +4,18 @@ import asyncio
 import threading
 from itertools import pairwise
 
-import hostile
+import hostile_components as hostile
 import pytest
-from hostile import ANSWERED, CALLED, CULPRIT, HARMLESS, ITERATED, METACLASSES, MODES, READ
+from hostile_components import (
+    ANSWERED,
+    CALLED,
+    CULPRIT,
+    HARMLESS,
+    ITERATED,
+    METACLASSES,
+    MODES,
+    READ,
+)
 
 import torvyn
 from torvyn.concurrency.background_loop import background_loop

@@ -12,7 +12,7 @@ import pytest
 
 from torvyn.engine import Scripted
 
-sys.path.append(str(Path(__file__).parents[1] / "transport"))
+sys.path.append(str(Path(__file__).parents[2] / "transport"))
 from live_server import served
 
 MORE_MIB = 32 * 2

@@ -8,7 +8,7 @@ import logging
 import threading
 
 import pytest
-from blocking_parts import RUNS, Blocker, part
+from blocking_components import RUNS, Blocker, part
 
 import torvyn
 from torvyn.errors import FlowError

@@ -43,7 +43,7 @@ def own_cache() -> None:
 
 @pytest.fixture(scope="session")
 def wasm(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    source = Path(__file__).parent / "c" / "faulty"
+    source = Path(__file__).parents[1] / "c" / "faulty"
     folder = Path(shutil.copytree(source, tmp_path_factory.mktemp("c") / "faulty"))
     return build(GuestProject("faulty", folder, "c")).path
 

@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from stepping_runs import run_stepped
+from stepped_runs import run_stepped
 
 import torvyn
 from torvyn.errors import ContractError, Internal, InvalidInput
@@ -319,7 +319,7 @@ def test_a_stepped_call_is_cut_by_the_clock_that_is_moved_by_hand():
     flow.add("stage", Stuck(), call_timeout_s=5, on_error="skip").add("sink", sink)
     flow.connect("source", "stage").connect("stage", "sink")
 
-    from stepping_runs import SteppedRun
+    from stepped_runs import SteppedRun
 
     stepped = SteppedRun(flow)
     steps.append(stepped.scheduler)
