@@ -1,6 +1,6 @@
 """What the tests of flows share: `run_flow` over every kind of component, and a manual clock.
 
-A test that takes `run_flow` or `run` runs in the sandbox too, unless `sandbox_exceptions` gives a reason.
+A test with `run_flow` or `run` runs in the sandbox too, unless `sandbox_exceptions` says why not.
 """
 
 import weakref

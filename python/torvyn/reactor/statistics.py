@@ -1,12 +1,12 @@
-"""Statistics: what the native counters say, with names. A snapshot; counting goes on.
+"""The statistics of a flow: a snapshot of the native counters, with names.
 
 Two laws hold in every snapshot, however the flow ended:
 
     node: received = passed + filtered + failed + dead_lettered + absorbed + unread
     edge: entered = taken + dropped + unread
 
-What a node makes is counted on its output side: `emitted`, once for each element, and `entered` on
-every edge that the element is sent to.
+The outputs of a node are counted as `emitted`, once per element, and as `entered` on every edge
+that the element is sent to.
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ class NodeStatistics:
     received: int
     """Elements that the node has begun to work on."""
     passed: int
-    """Elements that went on, in whatever form; for a sink, those it accepted."""
+    """Elements that were sent on, changed or not; for a sink, those it accepted."""
     filtered: int
-    """Elements that were judged and dropped."""
+    """Elements that a verdict dropped."""
     failed: int
-    """Elements whose call failed and that no policy saved: skipped, or the end of the flow."""
+    """Elements whose call failed: they were skipped, or ended the flow."""
     dead_lettered: int
     absorbed: int
-    """Elements that an aggregator, or a guard that holds text back, took into its own state."""
+    """Elements that became part of an aggregator's state, or of a guard's held text."""
     unread: int
-    """Elements begun and not concluded: those it works on now, or had in hand when the flow
-    ended."""
+    """Elements that the node has begun and not finished: the current ones, or those at the end of
+    the flow."""
     emitted: int
-    """Elements sent to its edges, dead letters not counted."""
+    """Elements sent to its edges, without dead letters."""
     ignored: int
     """Elements sent to a port that is declared as ignored."""
     errors: int
-    """Calls that failed, retried ones as well."""
+    """Calls that failed, including those that were retried."""
     retried: int
     allocations: int
     releases: int
@@ -54,19 +54,19 @@ class NodeStatistics:
     held_bytes: int
     peak_bytes: int
     peak_held_bytes: int
-    """The most that waited inside the component: an unfinished sentence, held elements."""
+    """The most that the component held: an unfinished sentence, held elements."""
     copies: dict[str, int]
     copied_bytes: int
     matches: int
-    """What a guard has found."""
+    """Matches of a guard."""
     exposed_chars: int
-    """Characters of matches that had left a guard before it knew them for one."""
+    """Characters of matches that a guard had already sent on when it recognized the match."""
     mean_call_ns: float | None
-    """Of the calls that were sampled; None before the first sample."""
+    """The mean of the sampled calls; None before the first sample."""
     guest: GuestHealth | None = None
     """For nodes in the sandbox."""
     denied: dict[str, int] = field(default_factory=dict)
-    """How often a guest was denied each kind of capability."""
+    """How many requests of a guest were denied, by kind of capability."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +77,11 @@ class EdgeStatistics:
     entered: int
     """Elements sent to the edge."""
     taken: int
-    """Elements that the node behind it has begun to work on; at the exit, those the caller got."""
+    """Elements that the next node has begun to work on; at the exit, those the caller received."""
     dropped: int
-    """Elements lost to the queue's policy, or to an interrupt."""
+    """Elements that the queue's policy or an interrupt dropped."""
     unread: int
-    """Elements that nobody took: those that wait now, or waited when the flow ended."""
+    """Elements in the queue: now, or at the end of the flow."""
     depth: int
     bytes: int
     peak: int
@@ -100,7 +100,7 @@ class Statistics:
 
     @property
     def produced(self) -> int:
-        """Elements that sources made."""
+        """Elements that the sources emitted."""
         return sum(node.emitted for node in self.nodes.values() if node.role == Role.SOURCE)
 
     @property
@@ -109,18 +109,18 @@ class Statistics:
 
     @property
     def emitted(self) -> int:
-        """Elements that a sink accepted, and those that the caller of a flow without one got."""
+        """Elements that the sinks accepted, or the caller of a flow without a sink received."""
         accepted = sum(node.passed for node in self.nodes.values() if node.role == Role.SINK)
         return accepted + sum(edge.taken for edge in self.edges if edge.target == "")
 
     @property
     def dropped(self) -> int:
-        """Lost to full queues and to interrupts."""
+        """Elements that full queues and interrupts dropped."""
         return sum(edge.dropped for edge in self.edges)
 
     @property
     def unread(self) -> int:
-        """Inside the flow: waiting while it runs, left behind once it is over."""
+        """Elements inside the flow: now, or at its end."""
         edges = sum(edge.unread for edge in self.edges)
         return edges + sum(node.unread for node in self.nodes.values())
 
@@ -130,7 +130,7 @@ class Statistics:
 
     @property
     def denied(self) -> int:
-        """What guests asked for and were not granted."""
+        """Requests of guests that were denied."""
         return sum(sum(node.denied.values()) for node in self.nodes.values())
 
     @property
@@ -171,22 +171,20 @@ class Statistics:
         }
 
 
-class _UnnamedStatistics(Statistics):
-    """Counters that were read and have no names yet: most runs end and nobody looks at them.
-
-    `nodes` and `edges` are not set until they are read for the first time.
-    """
+class _LazyStatistics(Statistics):
+    """Statistics whose `nodes` and `edges` are built at the first access, because most runs end and
+    nothing reads them."""
 
     __slots__ = ("_name",)
 
     _name: Callable[[], tuple[dict[str, NodeStatistics], tuple[EdgeStatistics, ...]]] | None
 
     def __getattr__(self, attribute: str) -> Any:
-        """Called for what is not set."""
+        """Called for attributes that are not set."""
         if attribute not in ("nodes", "edges"):
             raise AttributeError(attribute)
         name = self._name
-        # None: another thread was here first.
+        # None: another thread has built them.
         if name is not None:
             nodes, edges = name()
             object.__setattr__(self, "nodes", nodes)
@@ -206,7 +204,7 @@ def from_native(
     guests: Mapping[str, GuestHealth],
     denied: Mapping[str, dict[str, int]],
 ) -> Statistics:
-    """Names put to the numbers. `wiring` names the edges in native order; "" is the caller."""
+    """Names the native counters. `wiring` has the edges in native order; "" is the caller."""
 
     def name() -> tuple[dict[str, NodeStatistics], tuple[EdgeStatistics, ...]]:
         pairs = zip(plan.nodes, raw["nodes"], strict=True)
@@ -217,13 +215,13 @@ def from_native(
         )
         return nodes, edges
 
-    made, put = object.__new__(_UnnamedStatistics), object.__setattr__
-    put(made, "flow", plan.name)
-    put(made, "state", raw["state"])
-    put(made, "elapsed_s", elapsed_s)
-    put(made, "turns", raw["turns"])
-    put(made, "_name", name)
-    return made
+    result, put = object.__new__(_LazyStatistics), object.__setattr__
+    put(result, "flow", plan.name)
+    put(result, "state", raw["state"])
+    put(result, "elapsed_s", elapsed_s)
+    put(result, "turns", raw["turns"])
+    put(result, "_name", name)
+    return result
 
 
 def _node(

@@ -1,4 +1,4 @@
-//! What a component's answer means, by its role. Used for inline calls and for results of offloaded stages alike.
+//! Turns a component's result into a step, by role; for inline calls and for results of offloaded stages.
 
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -10,10 +10,10 @@ use crate::element::convert::{component_error, emission, end_of, type_name, wron
 use crate::enums::{VerdictKind, from_python};
 use crate::symbols::Symbols;
 
-/// What an answer of a processor or aggregator came to.
+/// The result of a processor or aggregator.
 pub enum Answer<'py> {
     Step(Step),
-    /// An iterator whose items are still to be fetched.
+    /// An iterator whose items have not been fetched.
     Iterator(Bound<'py, PyAny>),
 }
 
@@ -80,7 +80,7 @@ fn verdict(
     })
 }
 
-/// Emits the items of a list. False: it is none.
+/// Emits the items of a list. False: the value is not a list.
 fn emit_list(
     py: Python<'_>,
     symbols: &Symbols,
@@ -92,7 +92,7 @@ fn emit_list(
     Ok(true)
 }
 
-/// None, one, a list, or an iterator that is handed back.
+/// Emits nothing for None, one item, or the items of a list; returns an iterator as it is.
 #[inline]
 pub fn made_step<'py>(
     py: Python<'py>,
@@ -127,7 +127,7 @@ pub fn made_step<'py>(
     Err(wrong_result(role, &value))
 }
 
-/// One item of several; None is nothing, in a list as in a generator.
+/// Emits one item of several; skips None.
 pub fn emit_item(
     py: Python<'_>,
     symbols: &Symbols,
@@ -156,7 +156,7 @@ pub fn sink_step(symbols: &Symbols, value: &Bound<'_, PyAny>) -> Result<Step, St
     Err(wrong_result(Role::Sink, value))
 }
 
-/// The names a router may answer with, in the order of the node's ports.
+/// The ports that a router may return, in the order of the node's ports.
 pub struct PortNames(pub Vec<Py<PyString>>);
 
 impl PortNames {
@@ -169,7 +169,7 @@ impl PortNames {
         if value.is_none() {
             return Ok(Step::Route);
         }
-        // A lone name is what people mean when they forget the list.
+        // A single name is a list of one.
         if value.is_instance_of::<PyString>() {
             out.ports.push(self.find(py, value)?);
             return Ok(Step::Route);
@@ -192,18 +192,18 @@ impl PortNames {
         let equal = |known: &Py<PyString>| known.bind(py).as_any().eq(name).unwrap_or(false);
         self.0.iter().position(equal).map(|port| port as u16).ok_or_else(|| {
             let known: Vec<String> = self.0.iter().map(|name| format!("`{name}`")).collect();
-            // A name that is no str has a `__str__` of the user's, which may fail.
-            let shown = match name.cast::<PyString>() {
+            // A name that is not a str has the user's `__str__`, which may fail.
+            let name = match name.cast::<PyString>() {
                 Ok(text) => format!("`{text}`"),
                 Err(_) => format!("an object of type {}", type_name(name)),
             };
-            let message = format!("routed to {shown}, its ports are {}", known.join(", "));
+            let message = format!("routed to {name}, but its ports are {}", known.join(", "));
             StageError::new(ErrorKind::Contract, message)
         })
     }
 }
 
-/// What a source answered with.
+/// Turns the result of a source into a pull.
 #[inline]
 pub fn pull_step(
     py: Python<'_>,

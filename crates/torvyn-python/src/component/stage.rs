@@ -1,7 +1,6 @@
-//! A Python component as a stage: bound methods fetched at start, called with as little as possible around them.
+//! A Python component as a stage: its methods are fetched at the start and called with little overhead.
 //!
-//! Every method of `PyStage` runs inside a turn that the border has attached; that is what makes
-//! `assume_attached` right here.
+//! Every method of `PyStage` runs inside an attached turn, so `assume_attached` is sound here.
 
 use std::ptr::NonNull;
 use std::sync::OnceLock;
@@ -20,18 +19,18 @@ use crate::symbols::Symbols;
 
 pub struct PyStage {
     role: Role,
-    /// `evaluate`, `process`, ...; for an iterated source its iterator.
+    /// `evaluate`, `process`, ...; for a source that is iterated, its iterator.
     method: Option<Py<PyAny>>,
-    /// How the iterator is advanced; for sources that are iterated.
+    /// Advances the iterator of a source that is iterated.
     advance: Option<ffi::iternextfunc>,
     flush: Option<Py<PyAny>>,
     complete: Option<Py<PyAny>>,
     notify: Option<Py<PyAny>>,
     ports: PortNames,
     node_context: NodeContext,
-    /// How many items an iterated source has given.
+    /// How many items the iterator has returned.
     given: u64,
-    /// What is left of a generator that `process` answered with.
+    /// The rest of a generator that `process` returned.
     rest: Option<Py<PyAny>>,
     symbols: &'static Symbols,
 }
@@ -45,8 +44,8 @@ type Vectorcall = unsafe extern "C" fn(
 
 const ARGUMENTS_OFFSET: usize = 1 << (usize::BITS - 1);
 
-/// `PyObject_Vectorcall` is in the stable ABI from 3.12 on, and exported with the same signature since 3.9: asked for by
-/// name, so that one wheel serves both.
+/// `PyObject_Vectorcall` is in the stable ABI since 3.12, and exported with the same signature since 3.9. The look-up by
+/// name lets one wheel serve both.
 #[inline]
 fn vectorcall() -> Option<Vectorcall> {
     static FOUND: OnceLock<Option<Vectorcall>> = OnceLock::new();
@@ -59,7 +58,7 @@ fn vectorcall() -> Option<Vectorcall> {
     })
 }
 
-/// Calls with one argument and no tuple.
+/// Calls with one argument, without a tuple.
 #[inline]
 fn call_one<'py>(
     py: Python<'py>,
@@ -93,13 +92,13 @@ fn call_none<'py>(py: Python<'py>, method: &Py<PyAny>) -> Result<Bound<'py, PyAn
     }
 }
 
-/// The next item of an iterator, or what it returned at its end.
+/// The next item of an iterator, or the value it returned at its end.
 enum Next<'py> {
     Item(Bound<'py, PyAny>),
     Stop(Option<Bound<'py, PyAny>>),
 }
 
-/// The slot by which an iterator is advanced. Called directly, it tells what a generator returned.
+/// The slot that advances an iterator. A direct call also gets a generator's return value.
 fn advance_of(iterator: &Bound<'_, PyAny>) -> ffi::iternextfunc {
     // SAFETY: attached; the object is an iterator, so its type has the slot, which is of this type.
     unsafe {
@@ -180,13 +179,13 @@ impl PyStage {
             Answer::Step(step) => Ok(step),
             Answer::Iterator(iterator) => {
                 self.rest = Some(iterator.unbind());
-                self.go_on(py, out)
+                self.emit_next(py, out)
             }
         }
     }
 
-    /// One more item of the generator: the next is fetched when this one has left.
-    fn go_on(&mut self, py: Python<'_>, out: &mut Outbox) -> Result<Step, StageError> {
+    /// Emits one more item of the generator; the next is fetched when this one has been sent.
+    fn emit_next(&mut self, py: Python<'_>, out: &mut Outbox) -> Result<Step, StageError> {
         let Some(rest) = &self.rest else { return Ok(Step::Done) };
         let advance = advance_of(rest.bind(py));
         let mut fetched = next(py, rest, advance);
@@ -209,10 +208,10 @@ impl PyStage {
         }
     }
 
-    fn let_go(&mut self, py: Python<'_>) {
+    fn release(&mut self, py: Python<'_>) {
         let iterator = if self.advance.is_some() { self.method.take() } else { None };
         for left in [self.rest.take(), iterator].into_iter().flatten() {
-            // A generator is closed so that its `finally` runs now and not when somebody collects it.
+            // A generator is closed so that its `finally` runs now and not at its collection.
             if let Ok(close) = left.bind(py).getattr("close")
                 && let Err(error) = close.call0()
             {
@@ -226,14 +225,14 @@ impl PyStage {
     }
 }
 
-/// Only `pull` ends a stream with None: an iterator has an end of its own, so a None in it is a mistake.
+/// Only `pull` ends a stream with None. An iterator ends by itself, so a None in it is a mistake.
 fn none_item(position: u64) -> StageError {
-    let message = format!("its iterator gave None as item {position}; None is not an element");
+    let message = format!("its iterator returned None as item {position}; None is not an element");
     StageError::new(ErrorKind::Contract, message)
 }
 
 fn over() -> StageError {
-    StageError::new(ErrorKind::Internal, "the component was called after its stream had ended")
+    StageError::new(ErrorKind::Internal, "the component was called after the end of its stream")
 }
 
 impl Stage for PyStage {
@@ -282,7 +281,7 @@ impl Stage for PyStage {
 
     fn resume(&mut self, _call: Call<'_>, out: &mut Outbox) -> Result<Step, StageError> {
         // SAFETY: turns of flows with Python stages run attached.
-        self.go_on(unsafe { Python::assume_attached() }, out)
+        self.emit_next(unsafe { Python::assume_attached() }, out)
     }
 
     fn flush(&mut self, _call: Call<'_>, out: &mut Outbox) -> Result<Step, StageError> {
@@ -316,7 +315,7 @@ impl Stage for PyStage {
         if let Some(notify) = &self.notify
             && let Err(error) = notify.call1(py, (signal,))
         {
-            // A notice has no answer: its failure is told, and the stream goes on.
+            // A notification has no answer: report its failure and go on.
             error.write_unraisable(py, Some(notify.bind(py)));
         }
     }
@@ -332,6 +331,6 @@ impl Stage for PyStage {
 
     fn close(&mut self) {
         // SAFETY: turns of flows with Python stages run attached.
-        self.let_go(unsafe { Python::assume_attached() });
+        self.release(unsafe { Python::assume_attached() });
     }
 }

@@ -1,4 +1,4 @@
-//! The hand-driven clock of the test kit.
+//! The manual clock of the test kit.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -8,14 +8,14 @@ use torvyn_reactor::{Clock, Flow};
 
 #[pyclass(frozen, subclass, module = "torvyn._native")]
 pub struct ManualClock {
-    hand: Arc<AtomicU64>,
-    /// Those who live by this clock: moving the hand wakes them, because nothing else would.
+    time_ns: Arc<AtomicU64>,
+    /// The flows that use this clock: advancing it wakes them, because nothing else would.
     flows: Mutex<Vec<Weak<Flow>>>,
 }
 
 impl ManualClock {
     pub fn clock(&self) -> Clock {
-        Clock::manual(self.hand.clone())
+        Clock::manual(self.time_ns.clone())
     }
 
     pub fn watch(&self, flow: &Arc<Flow>) {
@@ -30,16 +30,16 @@ impl ManualClock {
     #[new]
     #[pyo3(signature = (start_ns=1_000_000_000))]
     fn new(start_ns: u64) -> Self {
-        Self { hand: Arc::new(AtomicU64::new(start_ns)), flows: Mutex::default() }
+        Self { time_ns: Arc::new(AtomicU64::new(start_ns)), flows: Mutex::default() }
     }
 
     #[getter]
     fn now_ns(&self) -> u64 {
-        self.hand.load(Ordering::Acquire)
+        self.time_ns.load(Ordering::Acquire)
     }
 
     fn advance_ns(&self, nanos: u64) {
-        self.hand.fetch_add(nanos, Ordering::AcqRel);
+        self.time_ns.fetch_add(nanos, Ordering::AcqRel);
         let flows = self.flows.lock().unwrap_or_else(PoisonError::into_inner).clone();
         flows.iter().filter_map(Weak::upgrade).for_each(|flow| flow.wake());
     }

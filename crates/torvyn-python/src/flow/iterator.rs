@@ -1,4 +1,4 @@
-//! What a flow hands to Python besides itself: an iterator over its outputs, and nodes for its components.
+//! The iterator over a flow's outputs, and the handles of its nodes.
 
 use std::collections::VecDeque;
 use std::sync::Weak;
@@ -11,7 +11,7 @@ use torvyn_stream::Element;
 use crate::enums::TurnStatus;
 use crate::flow::NativeFlow;
 
-/// Iterates over what leaves a flow. Takes what is ready in one go and hands it out one by one.
+/// Iterates over the outputs of a flow. Takes all that are ready at once.
 #[pyclass(module = "torvyn._native")]
 pub struct FlowIterator {
     flow: Py<NativeFlow>,
@@ -48,13 +48,13 @@ impl FlowIterator {
         }
     }
 
-    /// What made the flow fail leads back here by its frames: a cycle that the collector must see.
+    /// The frames of the flow's failure refer to this: a cycle that the garbage collector must see.
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         visit.call(&self.flow)?;
         visit.call(&self.on_end)
     }
 
-    /// The reader goes away: what was taken for it and not handed out stays unread.
+    /// Counts the outputs that were taken and not returned as unread.
     fn close(&mut self) {
         let unread = self.ready.len() as u64;
         self.ready.clear();
@@ -62,7 +62,7 @@ impl FlowIterator {
     }
 }
 
-/// A node as its component may reach it, from any thread. Does not keep the flow alive.
+/// A node, for its component, from any thread. Does not keep the flow alive.
 #[pyclass(frozen, module = "torvyn._native")]
 pub struct NodeHandle {
     flow: Weak<Flow>,
@@ -89,7 +89,7 @@ impl NodeHandle {
         }
     }
 
-    /// What a guard in Python has found. Called inside a turn, by whom the turn called.
+    /// Counts the findings of a guard in Python, which calls it inside a turn.
     fn note_findings(&self, matches: u64, exposed_chars: u64) {
         if let Some(flow) = self.flow.upgrade() {
             let findings = &flow.shared.nodes[self.index].ledger.findings;

@@ -33,7 +33,7 @@ use crate::flow::text_feed::{Fed, feed_text};
 use crate::flow::waker::PyWaker;
 use crate::symbols::Symbols;
 
-/// Native flows run detached this long before signals are looked at again.
+/// Native flows run detached for this long between checks for signals.
 const DETACHED_SLICE: Duration = Duration::from_millis(5);
 
 #[pyclass(frozen, module = "torvyn._native")]
@@ -41,13 +41,13 @@ pub struct NativeFlow {
     pub flow: Arc<Flow>,
     signal: OnceLock<Arc<WakePipe>>,
     pub node_context: NodeContext,
-    /// Kept a second time, beside the flow's own reference, so that the collector can see it.
+    /// A second reference beside the flow's own, so that the garbage collector can see it.
     on_error: Py<PyAny>,
 }
 
 #[pymethods]
 impl NativeFlow {
-    // Keyword arguments of one call in Python; a struct would only give them a second name.
+    // Keyword arguments of one call in Python.
     #[allow(clippy::too_many_arguments)]
     #[new]
     #[pyo3(signature = (plan, edges, work, context, *, on_error, deadline_ns=None, clock=None))]
@@ -64,9 +64,9 @@ impl NativeFlow {
         Symbols::get(py)?;
         let edges = plan.edges(edges)?;
         let open = edges.iter().any(|edge| edge.source.is_none());
-        let hand = clock.map(|clock| clock.get());
-        let clock = match hand {
-            Some(hand) => hand.clock(),
+        let manual = clock.map(|clock| clock.get());
+        let clock = match manual {
+            Some(manual) => manual.clock(),
             None => Clock::monotonic(monotonic_ns(py)?),
         };
         let shared = Arc::new(SharedState::new(plan.node_count(), edges.len()));
@@ -91,13 +91,13 @@ impl NativeFlow {
         };
         let exit = node_context(0);
         let flow = Flow::new(blueprint, shared.clone(), clock);
-        if let Some(hand) = hand {
-            hand.watch(&flow);
+        if let Some(manual) = manual {
+            manual.watch(&flow);
         }
         Ok(Self { flow, signal: OnceLock::new(), node_context: exit, on_error })
     }
 
-    /// Runs turns on this thread until the flow is over, something has left it, or it must wait.
+    /// Runs turns on this thread until the flow is over, has an output, or must wait.
     ///
     /// With `wait`, a parked flow is waited for, and Ctrl-C raises.
     #[pyo3(signature = (until_output=false, wait=true))]
@@ -105,7 +105,7 @@ impl NativeFlow {
         to_python(py, self.drive_turns(py, until_output, wait)?)
     }
 
-    /// When a parked flow has something to do by itself, in nanoseconds from now; None when only others can wake it.
+    /// Runs one turn. Also returns when a parked flow is due, in nanoseconds from now; None if only a wake-up resumes it.
     fn turn_once<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, Option<u64>)> {
         let status = self.flow.run_turn(false, true).ok_or_else(busy)?;
         let due_ns = match status {
@@ -118,23 +118,23 @@ impl NativeFlow {
         Ok((to_python(py, turn_status(status))?, due_ns))
     }
 
-    /// From now on the calling thread drives, and is woken when it waits.
+    /// The calling thread drives from now on, and is woken when it waits.
     fn drive_from_thread(&self) -> PyResult<()> {
         self.signal()?;
         Ok(())
     }
 
-    /// From now on an event loop drives: `waker` rings `token`.
+    /// An event loop drives from now on: `waker` notifies it with `token`.
     fn drive_from_loop(&self, waker: &Bound<'_, PyWaker>, token: u64) {
         self.flow.set_driver(Driver::Notify(waker.get().notifier(token)));
     }
 
-    /// From now on the workers drive.
+    /// The workers drive from now on.
     fn start(&self, workers: &Bound<'_, Workers>) {
         self.flow.start(workers.get().pool.clone());
     }
 
-    /// Called once when the flow is over, on the thread that ran its last turn.
+    /// Sets a callback for the end of the flow; it runs once, on the thread of the last turn.
     fn on_over(&self, callback: Py<PyAny>) {
         self.flow.set_on_over(Box::new(move || {
             Python::attach(|py| {
@@ -161,7 +161,7 @@ impl NativeFlow {
         self.flow.interrupt();
     }
 
-    /// Drain after so many elements of the sources; 0: pull nothing.
+    /// Drains the flow after so many elements of its sources; 0 pulls nothing.
     fn limit(&self, elements: u64) {
         self.flow.shared.set_limit(elements);
     }
@@ -196,7 +196,7 @@ impl NativeFlow {
         end.map(|end| crate::element::convert::end_object(py, Symbols::get(py)?, &end)).transpose()
     }
 
-    /// How the flow failed; gives it once.
+    /// How the flow failed; only the first call returns it.
     fn take_failure<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
         take_failure(py, &self.flow.shared)
     }
@@ -214,7 +214,7 @@ impl NativeFlow {
         self.flow.trace(limit);
     }
 
-    /// The calls recorded: `(node, outcome, made, copied_bytes, sequence, start_ns, nanos)`, and how many were missed.
+    /// The recorded calls, `(node, outcome, made, copied_bytes, sequence, start_ns, nanos)`, and how many exceeded the limit.
     #[allow(clippy::type_complexity)]
     fn take_trace(&self) -> (Vec<(u16, &'static str, u32, u64, u64, u64, u64)>, u64) {
         let Some(tracer) = self.flow.take_trace() else { return (Vec::new(), 0) };
@@ -233,20 +233,20 @@ impl NativeFlow {
         (rows.collect(), tracer.missed)
     }
 
-    /// What has left the flow, without running it.
+    /// The outputs so far; does not run the flow.
     #[pyo3(signature = (most=usize::MAX))]
     fn outputs<'py>(&self, py: Python<'py>, most: usize) -> PyResult<Bound<'py, PyList>> {
-        let mut taken = VecDeque::new();
-        self.flow.take_output(&mut taken, most);
+        let mut elements = VecDeque::new();
+        self.flow.take_output(&mut elements, most);
         let list = PyList::empty(py);
-        for mut element in taken {
+        for mut element in elements {
             list.append(self.to_python(py, &mut element)?)?;
         }
         Ok(list)
     }
 
-    /// Puts items into the entry as far as there is room, runs what can run, and gives what came out and how many
-    /// items were taken.
+    /// Feeds as many items as the entry has capacity for and runs the flow. Returns its outputs and how many items it
+    /// accepted.
     fn feed<'py>(
         &self,
         py: Python<'py>,
@@ -254,7 +254,7 @@ impl NativeFlow {
     ) -> PyResult<(Bound<'py, PyList>, usize)> {
         let symbols = Symbols::get(py)?;
         let out = PyList::empty(py);
-        // All or nothing is refused: who is told of a wrong item may feed the batch again.
+        // A wrong item rejects the whole batch, so that the caller can feed it again.
         let mut waiting = VecDeque::with_capacity(items.len());
         for item in items {
             let made = emission(py, symbols, &item).map_err(|error| raise(py, error))?;
@@ -269,7 +269,7 @@ impl NativeFlow {
             {
                 match self.flow.feed(made) {
                     Ok(None) => fed += 1,
-                    // There was room in elements, but not in bytes.
+                    // The queue has capacity for elements, but not for bytes.
                     Ok(Some(back)) => {
                         waiting.push_front(back);
                         break;
@@ -285,12 +285,12 @@ impl NativeFlow {
         }
     }
 
-    /// `feed` of one text; what leaves is joined when it is text and nothing else.
+    /// Feeds one text; returns the outputs joined if they are only text.
     fn feed_text<'py>(&self, py: Python<'py>, text: &Bound<'py, PyString>) -> PyResult<Fed<'py>> {
         feed_text(self, py, text)
     }
 
-    /// No more will be fed. What is ready is given; the rest follows by `outputs` when a stage is away.
+    /// Ends the input and returns the outputs that are ready. With offloaded stages, `outputs` returns the rest later.
     fn finish_feed<'py>(
         &self,
         py: Python<'py>,
@@ -304,18 +304,18 @@ impl NativeFlow {
         Ok(out)
     }
 
-    /// An iterator over what leaves the flow, which this thread drives. `on_end` is called once, may raise.
+    /// An iterator over the outputs that drives the flow on this thread. It calls `on_end` once, which may raise.
     #[pyo3(signature = (on_end, text=false))]
     fn iterate(slf: Bound<'_, Self>, on_end: Py<PyAny>, text: bool) -> FlowIterator {
         FlowIterator::new(slf.unbind(), on_end, text)
     }
 
-    /// Counts what thread and async stages answered after the last turn. To be called when their runners have ended.
+    /// Counts what offloaded stages answered after the last turn. Call it when their runners have ended.
     fn settle(&self) {
         self.flow.settle();
     }
 
-    /// `count` of the outputs taken last were not read by anybody.
+    /// Counts the last `count` outputs as unread: the caller did not read them.
     fn give_back(&self, count: u64) {
         self.flow.give_back_output(count);
     }
@@ -326,12 +326,12 @@ impl NativeFlow {
         self.flow.shared.running_node()
     }
 
-    /// A flow that its own component leads back to is a cycle through native code: the collector is shown what the
-    /// stages keep. Finalizers run before anything is cleared, so the flow is cancelled and torn down as when it is dropped.
+    /// A component that refers to its own flow forms a cycle through native code, so the garbage collector visits what
+    /// the stages refer to. Finalizers run first, so the flow is cancelled and torn down as if it were dropped.
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         let mut result = Ok(());
         let is_seen = self.flow.visit(&mut |pointer| {
-            // SAFETY: a live object that a stage keeps; the reference is looked at, neither taken nor given back.
+            // SAFETY: a live object that a stage owns; the reference is only borrowed, its count does not change.
             let object = ManuallyDrop::new(unsafe { std::mem::transmute::<NonNull<()>, Py<PyAny>>(pointer) });
             if result.is_ok() {
                 result = visit.call(&*object);
@@ -339,13 +339,13 @@ impl NativeFlow {
         });
         result?;
         if is_seen {
-            // The flow has a reference of its own, beside the one here.
+            // The flow has a reference of its own.
             visit.call(&self.on_error)?;
         }
         visit.call(&self.on_error)
     }
 
-    /// Lets go of components and queues.
+    /// Releases components and queues.
     fn close(&self) {
         self.flow.close();
     }
@@ -388,15 +388,15 @@ impl NativeFlow {
         }
     }
 
-    /// The first wait only makes the signal, which costs system calls that a flow without waits is spared: a wake-up
-    /// before now rang for nobody, so the flow must run another turn before anybody sleeps.
+    /// The first wait only creates the wake pipe, to save the system calls in flows that never wait. A wake-up before
+    /// that reached nothing, so the flow runs another turn before the thread sleeps.
     fn wait(&self, py: Python<'_>, due_ns: Option<u64>) -> PyResult<()> {
         let Some(signal) = self.signal.get() else {
             self.signal()?;
             return Ok(());
         };
         let clock = self.flow.clock();
-        // A hand-driven clock does not run while we wait: only a wake-up helps, and moving the hand sends one.
+        // A manual clock does not move by itself: advancing it sends a wake-up.
         let left = match due_ns {
             Some(due) if !clock.is_manual() => Some(due.saturating_sub(self.flow.now_ns())),
             _ => None,
@@ -414,7 +414,7 @@ impl NativeFlow {
         py.check_signals()
     }
 
-    /// Runs until nothing more is ready, gathering what comes out.
+    /// Runs until the flow parks or is over, and collects its outputs.
     fn drive_ready(&self, py: Python<'_>, out: &Bound<'_, PyList>) -> PyResult<TurnStatus> {
         let mut taken = VecDeque::new();
         loop {
@@ -431,7 +431,7 @@ impl NativeFlow {
 
     pub fn to_python<'py>(&self, py: Python<'py>, element: &mut Element) -> PyResult<Bound<'py, PyAny>> {
         let pointer = companion(py, Symbols::get(py)?, element, &self.node_context)?;
-        // SAFETY: a live object that the element's companion keeps.
+        // SAFETY: a live object that the element's companion owns.
         Ok(unsafe { Bound::from_borrowed_ptr(py, pointer) })
     }
 }

@@ -1,4 +1,4 @@
-//! Worker threads in a Python process: attached only while a turn needs it, gone before the interpreter is.
+//! Worker threads in a Python process: attached only while a turn needs it, ended before the interpreter.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,14 +7,14 @@ use pyo3::prelude::*;
 use torvyn_reactor::{Flow, Host, Pool};
 
 struct PythonHost {
-    /// Called with the key of the flow, the index of the node if known, and the thread's ident when a component blocks a
-    /// worker.
+    /// Called when a component blocks a worker, with the key of the flow, the index of the node if known, and the thread's
+    /// ident.
     on_blocked: Py<PyAny>,
 }
 
 impl Host for PythonHost {
     fn thread(&self, body: &mut (dyn FnMut() + Send)) {
-        // One thread state for the thread's life: attaching later only takes the lock.
+        // One thread state for the life of the thread: later attaching only takes the lock.
         Python::attach(|py| py.detach(body));
     }
 
@@ -48,9 +48,9 @@ impl Workers {
         self.pool.workers()
     }
 
-    /// Ends the workers; gives how many were left behind because a component blocks them.
-    fn stop(&self, py: Python<'_>, patience_s: f64) -> usize {
+    /// Ends the workers; returns how many did not end because a component blocks them.
+    fn stop(&self, py: Python<'_>, timeout_s: f64) -> usize {
         let pool = self.pool.clone();
-        py.detach(move || pool.stop(Duration::from_secs_f64(patience_s)))
+        py.detach(move || pool.stop(Duration::from_secs_f64(timeout_s)))
     }
 }

@@ -1,4 +1,4 @@
-//! The exchange of an offloaded stage as its Python runner sees it: take tasks, give results, wait for credit.
+//! The port of an offloaded stage, for its Python runner: takes tasks, returns results, waits for credit.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,7 +23,7 @@ pub struct Port {
     role: Role,
     ports: PortNames,
     node_context: std::sync::OnceLock<NodeContext>,
-    /// The last word has been said.
+    /// The last result has been delivered.
     ended: AtomicBool,
 }
 
@@ -86,24 +86,24 @@ impl Port {
         })
     }
 
-    /// Be told through `waker` under `token` when there is something to do.
+    /// Sets what is notified when the port has tasks or credit.
     fn notify(&self, waker: &Bound<'_, PyWaker>, token: u64) {
         self.exchange.set_worker(waker.get().notifier(token));
     }
 
-    /// Nothing more is wanted, or nothing more will come.
+    /// Whether the flow has stopped, or the stage has delivered its last result.
     #[getter]
     fn stopped(&self) -> bool {
         self.ended.load(Ordering::Acquire) || self.exchange.is_stopped()
     }
 
-    /// Whether the runner waits for the reactor, and the reactor for nothing of this port.
+    /// Whether the runner waits for the reactor and has nothing to deliver.
     #[getter]
     fn idle(&self) -> bool {
         self.exchange.is_idle(self.ended.load(Ordering::Acquire))
     }
 
-    /// Whether the reactor has not fetched all results yet.
+    /// Whether the reactor has results left to fetch.
     #[getter]
     fn has_results(&self) -> bool {
         self.exchange.has_results()
@@ -132,12 +132,12 @@ impl Port {
         Ok(tasks)
     }
 
-    /// How many elements may be made now.
+    /// How many elements the component may emit now.
     fn credit(&self) -> usize {
         self.exchange.credit()
     }
 
-    /// Blocks until there is something to do. False when the flow wants no more.
+    /// Blocks until there are tasks or credit. False: the flow has stopped.
     #[pyo3(signature = (for_credit=false, timeout_s=3600.0))]
     fn wait(&self, py: Python<'_>, for_credit: bool, timeout_s: f64) -> bool {
         if self.stopped() {
@@ -147,39 +147,39 @@ impl Port {
         py.detach(move || exchange.wait(for_credit, Duration::from_secs_f64(timeout_s)))
     }
 
-    /// The answer to the oldest element. False when nobody wants it any more.
+    /// Answers the oldest element. False: an interrupt has dropped it.
     fn answer(&self, py: Python<'_>, value: Bound<'_, PyAny>) -> PyResult<bool> {
         let mut out = Outbox::default();
         let outcome = self.step(py, Symbols::get(py)?, value, &mut out);
         Ok(self.deliver(out, outcome, true))
     }
 
-    /// A sink that answered with PAUSE may be given elements again. False when nobody wants it any more.
+    /// Resumes a sink that answered with PAUSE. False: the flow has stopped.
     fn resumed(&self) -> bool {
         self.exchange.give_resumed()
     }
 
-    /// Something made before the answer is known.
+    /// Emits an element before the answer.
     fn emit(&self, py: Python<'_>, value: Bound<'_, PyAny>) -> PyResult<bool> {
         let mut out = Outbox::default();
         let outcome = emit_item(py, Symbols::get(py)?, self.role, &value, &mut out);
         Ok(self.deliver(out, outcome.map(|()| Step::Done), false))
     }
 
-    /// The call for the oldest element failed; for a source there is none.
+    /// Reports that the call for the oldest element failed; a source has none.
     #[pyo3(signature = (error, consumed=true))]
     fn fail(&self, py: Python<'_>, error: Bound<'_, PyAny>, consumed: bool) -> bool {
         let error = component_error(py, PyErr::from_value(error));
         self.deliver(Outbox::default(), Err(error), consumed)
     }
 
-    /// The last word could not be said: a flush or a completion failed, or a whole stream did.
+    /// Reports that a flush, a completion or a whole stream failed.
     fn fail_last(&self, py: Python<'_>, error: Bound<'_, PyAny>) -> bool {
         let error = component_error(py, PyErr::from_value(error));
         self.close(Outbox::default(), Err(error), None)
     }
 
-    /// A source's item. Gives the seconds to wait for `PENDING.after`, -1 for `PENDING`, None otherwise.
+    /// Delivers a source's item. Returns the seconds to wait for `PENDING.after`, -1 for `PENDING`, else None.
     fn pulled(&self, py: Python<'_>, value: Bound<'_, PyAny>) -> PyResult<Option<f64>> {
         let mut out = Outbox::default();
         match pull_step(py, Symbols::get(py)?, &value, 0) {
@@ -194,7 +194,7 @@ impl Port {
         Ok(None)
     }
 
-    /// The last word: what a flush made, a completion, or the end of a source.
+    /// Delivers the last result: of a flush, a completion, or the end of a source.
     fn finish(&self, py: Python<'_>, value: Bound<'_, PyAny>) -> PyResult<()> {
         let symbols = Symbols::get(py)?;
         let mut out = Outbox::default();

@@ -1,4 +1,4 @@
-//! One wake-up line for an event loop: any number of flows and stages ring it, the loop sees one readable descriptor.
+//! Wakes an event loop through one readable descriptor, for any number of flows and stages.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -12,12 +12,12 @@ struct Line {
     ready: Mutex<Vec<u64>>,
 }
 
-struct Bell {
+struct TokenNotifier {
     line: Arc<Line>,
     token: u64,
 }
 
-impl Notify for Bell {
+impl Notify for TokenNotifier {
     fn notify(&self) {
         self.line.ready.lock().unwrap_or_else(PoisonError::into_inner).push(self.token);
         self.line.signal.notify();
@@ -31,7 +31,7 @@ pub struct PyWaker {
 
 impl PyWaker {
     pub fn notifier(&self, token: u64) -> Arc<dyn Notify> {
-        Arc::new(Bell { line: self.line.clone(), token })
+        Arc::new(TokenNotifier { line: self.line.clone(), token })
     }
 }
 
@@ -47,7 +47,7 @@ impl PyWaker {
         self.line.signal.fd()
     }
 
-    /// Who has rung since the last time.
+    /// The tokens that were notified since the last call.
     fn take(&self) -> Vec<u64> {
         self.line.signal.clear();
         std::mem::take(&mut *self.line.ready.lock().unwrap_or_else(PoisonError::into_inner))
