@@ -32,10 +32,10 @@ CARD = r"\b\d(?:[ -]?\d){12,18}\b"
 PHONE = r"\+[1-9](?:[ ./()-]{0,2}\d){6,13}\b"
 METHOD = """\
 {tokens:,} tokens of about five characters; one word in two hundred is listed (for redaction, an
-address or a number). The figures are CPU microseconds per token, median and quartiles of {rounds}
-interleaved rounds. The flow has {flow:,} tokens from a native source to a native sink; its figure is
-that of the whole flow with the guard. Scanning all the text again is timed at every tenth token. All
-entries emit the same text."""
+address or a number). The figures are CPU microseconds per token, median and quartiles of
+{rounds} interleaved rounds. The flow has {flow:,} tokens from a native source to a native sink;
+its figure is that of the whole flow with the guard. Scanning all the text again is timed at
+every tenth token. All entries emit the same text."""
 
 Run = Callable[[list[str]], str]
 Entries = dict[str, tuple[Run, Callable[[], float] | None]]

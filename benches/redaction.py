@@ -20,12 +20,12 @@ from benches.report import Report, Table
 
 METHOD = """\
 {positive} lines with sensitive data and {negative} without, in many formats and languages. The
-rules were tuned on the set `tuning` only; `held_out` was written before them (at first its precision was
-0.983 and its recall 1.000). Recall is the share of marked spans that spans of their kind cover
-completely. Precision is the share of found spans that overlap a marked one of their kind. Ordinary
-numbers: the share of {texts:,} generated texts with any match. Presidio: its recognisers without a
-language model, for the six kinds that it supports; it rejects the top-level domain `.example`,
-which five of the lines use."""
+rules were tuned on the set `tuning` only; `held_out` was written before them (at first its
+precision was 0.983 and its recall 1.000). Recall is the share of marked spans that spans of
+their kind cover completely. Precision is the share of found spans that overlap a marked one of
+their kind. Ordinary numbers: the share of {texts:,} generated texts with any match. Presidio:
+its recognisers without a language model, for the six kinds that it supports; it rejects the
+top-level domain `.example`, which five of the lines use."""
 
 SETS = ("held_out", "tuning")
 
