@@ -88,7 +88,7 @@ def _until(condition: object) -> None:
 
 def left_ms(rounds: int) -> Measured:
     """From a client's close or reset, at a random token or before the first, to the engine."""
-    kit = _loaded(TESTS / "transport" / "serving.py", "serving")
+    kit = _loaded(TESTS / "transport" / "live_server.py", "live_server")
     chance, worst, late = random.Random(11), [], 0
     for _ in range(rounds):
         delays = []

@@ -20,7 +20,7 @@ TURN = 25
 
 async def _answered(tracer: Any, count: int) -> list[float]:
     """Seconds of each of so many answers, one after the other."""
-    from calling import ASKED, Client
+    from asgi_client import ASKED, Client
 
     from torvyn.engine import Scripted, Service
     from torvyn.transport import ServerSettings, app

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from keyed import Keyed
-from serving import Served, served
+from keyed_server import Keyed
+from live_server import Served, served
 
 from torvyn.client import AsyncClient, Client, PermissionDeniedError
 from torvyn.engine import Scripted

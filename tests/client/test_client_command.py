@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from calling import Gated
+from asgi_client import Gated
 from faulty_network import FaultyNetwork
-from keyed import Keyed
+from keyed_server import Keyed
+from live_server import Served, served, wait_for
 from pseudo_terminal import CTRL_C, CTRL_D, Terminal
-from serving import Served, served, wait_for
 
 from torvyn.engine import Scripted, Service
 

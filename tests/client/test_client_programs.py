@@ -6,8 +6,8 @@ import asyncio
 import subprocess
 import sys
 
-from calling import Endless
-from serving import served, wait_for
+from asgi_client import Endless
+from live_server import served, wait_for
 
 from torvyn.client import AsyncClient
 from torvyn.engine import Scripted

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from calling import Gated
+from asgi_client import Gated
 from faulty_network import FaultyNetwork
-from serving import Served, served, wait_for
+from live_server import Served, served, wait_for
 
 from torvyn.client import AsyncClient, InvalidRequestError, ServerError
 from torvyn.engine import Scripted

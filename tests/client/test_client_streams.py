@@ -7,9 +7,9 @@ import threading
 from collections.abc import Iterator
 
 import pytest
-from calling import Endless, Gated
+from asgi_client import Endless, Gated
 from faulty_server import FRAMES, ID, TEXT, FaultyServer, blocks
-from serving import PATIENCE_S, Served, served, wait_for
+from live_server import PATIENCE_S, Served, served, wait_for
 
 from torvyn.client import AsyncClient, Client
 from torvyn.concurrency.background_loop import background_loop

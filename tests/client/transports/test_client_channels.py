@@ -8,9 +8,9 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from calling import Endless, Gated
+from asgi_client import Endless, Gated
 from faulty_network import FaultyNetwork
-from serving import Served, served, wait_for
+from live_server import Served, served, wait_for
 
 from torvyn.client import AsyncClient, Client, InvalidRequestError, ServerError
 from torvyn.client.transports.channel import CREDIT

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from serving import Served, served
+from live_server import Served, served
 
 from torvyn.client import AsyncClient
 from torvyn.engine import Request, Scripted
