@@ -72,7 +72,7 @@ def _show(screen: Screen, flow: Flow, elements: list[ElementTrace], state: str) 
     screen.info(
         f"[torvyn] Flow '{flow.name}' {state}.",
         f"[torvyn] {summary_line(statistics)}",
-        f"[torvyn] {statistics.copies} copies of {copied} bytes",
+        f"[torvyn] {statistics.copies} copies, {copied} bytes copied",
     )
     if untraced_nodes(flow):
         nodes = ", ".join(f"`{name}`" for name in untraced_nodes(flow))
