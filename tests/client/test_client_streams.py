@@ -73,7 +73,7 @@ def test_a_client_describes_its_server(server: Served) -> None:
 
 
 def test_the_text_is_the_same_with_a_jitter_buffer(server: Served) -> None:
-    with Client(server.url, jitter=0.03) as client:
+    with Client(server.url, jitter=0.2) as client:
         texts = list(client.stream("Hi", flow="chat").text())
 
     assert "".join(texts) == SCRIPT

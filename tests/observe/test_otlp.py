@@ -82,7 +82,7 @@ def test_spans_beyond_the_capacity_are_dropped_and_counted() -> None:
     with exporting(f"http://127.0.0.1:{port}", capacity=10) as exporter:
         for number in range(25):
             exporter.put(span(number))
-        assert (exporter.queued, exporter.dropped) == (10, 15)
+        assert (exporter.queue_length, exporter.dropped) == (10, 15)
         with running_collector(port) as collector:
             got = collector.until(10)
 

@@ -26,6 +26,7 @@ from torvyn.errors import (
     InvalidInput,
     Unavailable,
 )
+from torvyn.manifest.schema.settings_tables import GUEST_INIT_TIMEOUT_S, RUNTIME
 from torvyn.sandbox.audit import WEAKENED, Audit
 from torvyn.sandbox.compile_cache import compile_component, to_link_error
 from torvyn.text.control_characters import CONTROLS, escape_controls
@@ -50,18 +51,16 @@ class GuestLimits:
     """The limits and grants of one node's guest."""
 
     node: str
-    max_memory_bytes: int = 64 << 20
-    call_timeout_s: float = 5.0
-    init_timeout_s: float = 5.0
-    teardown_timeout_s: float = 2.0
+    max_memory_bytes: int = RUNTIME.default("max_memory_per_component")
+    call_timeout_s: float = RUNTIME.default("call_timeout")
+    init_timeout_s: float = GUEST_INIT_TIMEOUT_S
+    teardown_timeout_s: float = RUNTIME.default("teardown_timeout")
     fuel: int | None = None
     seed: int | None = None
     """The seed of clocks and random numbers; None: the real ones."""
     grants: tuple[str, ...] = ()
     """Capabilities with absolute paths."""
     audit: Audit | None = None
-
-    DEFAULT_INIT_S: ClassVar[float] = 5.0
 
 
 @dataclass(frozen=True, slots=True)

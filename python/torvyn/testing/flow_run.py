@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import weakref
+from dataclasses import replace
 from typing import Final, Unpack
 
 from torvyn.contract import Component, ComponentLike, Element, End, FlowOptions, as_component
@@ -117,7 +118,8 @@ def run_flow(
 
 def _use_variant(flow: Flow, variant: str) -> None:
     """Replaces the components of a flow that has not started."""
-    for node in flow._draft.nodes.values():
+    for name, node in flow._record.nodes.items():
         if isinstance(node.component, Component) and node.run is None:
-            node.component = as_variant(node.component, variant)
+            component = as_variant(node.component, variant)
+            flow._record.nodes[name] = replace(node, component=component)
     flow._plan = None

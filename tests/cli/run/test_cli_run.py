@@ -95,10 +95,9 @@ def test_input_for_a_flow_without_lines_says_so(cli: Cli) -> None:
 
     assert done.code == 2
     assert done.err == (
-        "error[cli.no-such-end]: `--input` does not fit: flow `main` has no `lines`, `request` or "
-        "`engine:*` source\n\n"
-        "hint: `--input` is for the built-in source `lines`, `request` or `engine:*`; configure "
-        "the source itself\n"
+        "error[link.bad-override]: flow `main` has no source that `--input` fits\n"
+        "  at command line, --input\n\n"
+        "hint: `--input` sets the file of a built-in source: `lines`, `request` or `engine:*`\n"
     )
 
 
@@ -110,7 +109,7 @@ def test_output_does_not_change_how_a_console_prints(
     done = cli("run", "--output", "x", cwd=folder)
 
     assert done.code == 2
-    assert "prints with a prefix" in done.err
+    assert "prints with its own prefix" in done.err
 
 
 def test_limit_ends_the_flow_in_good_order(cli: Cli) -> None:

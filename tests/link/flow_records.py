@@ -9,8 +9,8 @@ import pytest
 import torvyn
 from torvyn import link
 from torvyn.errors import Diagnostic, LinkError
-from torvyn.link import EdgeDraft, FlowDraft, NodeDraft, Plan
-from torvyn.manifest import resolve
+from torvyn.link import Plan
+from torvyn.manifest import EdgeRecord, FlowRecord, NodeRecord, PortRef, resolve
 
 SETTINGS = resolve(environ={})
 
@@ -31,24 +31,21 @@ def numbers() -> Any:
     return torvyn.source(["1", "2"])
 
 
-def draft(nodes: dict[str, Any], edges: list[str], **options: Any) -> FlowDraft:
-    made = {
-        name: part if isinstance(part, NodeDraft) else NodeDraft(name, part)
-        for name, part in nodes.items()
+def flow_record(nodes: dict[str, Any], edges: list[str], **options: Any) -> FlowRecord:
+    records = {
+        name: node if isinstance(node, NodeRecord) else NodeRecord(name, node)
+        for name, node in nodes.items()
     }
-    for name, node in made.items():
-        node.name = name
-    return FlowDraft("main", made, [edge(text) for text in edges], **options)
+    return FlowRecord("main", nodes=records, edges=[edge(text) for text in edges], **options)
 
 
-def edge(text: str) -> EdgeDraft:
+def edge(text: str) -> EdgeRecord:
     source, target = text.split(" > ")
-    name, _, port = source.partition(":")
-    return EdgeDraft(name, target, port or None)
+    return EdgeRecord(PortRef.parse(source), PortRef.parse(target))
 
 
 def plan(nodes: dict[str, Any], edges: list[str], **options: Any) -> Plan:
-    return link.link_flow(draft(nodes, edges, **options), settings=SETTINGS)
+    return link.link_flow(flow_record(nodes, edges, **options), settings=SETTINGS)
 
 
 def wrong(nodes: dict[str, Any], edges: list[str], **options: Any) -> tuple[Diagnostic, ...]:
