@@ -117,7 +117,7 @@ CATALOGUE: Final[dict[str, str]] = {
     "session.generation-lost": "The server restarted and cannot continue an answer.",
     "session.store-failed": "An answer ended because the server could not store it.",
     "session.taken-over": "Another connection reads the stream now.",
-    "transport.tls-unusable": "The TLS certificate or its private key is missing, or they do not match.",
+    "transport.tls-unusable": "The TLS certificate or its key is missing, or they do not match.",
     # client: what asks a server
     "client.already-read": "A stream was read a second time.",
     "client.bad-option": "An option of a client, or a field of its request, does not fit.",
