@@ -1,4 +1,4 @@
-"""Where is a compile bomb stopped, and does anybody notice?"""
+"""When is a compile bomb stopped, and what does it cost the host?"""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import threading
 import time
 from pathlib import Path
 
-from benches.reliability.line import Line, Measured
-from benches.reliability.setting import apart, folder, hostile_wasm, python_guest
+from benches.reliability.case import Case, Measurement
+from benches.reliability.guests import folder, hostile_wasm, python_guest, run_in_process
 from torvyn.errors import LinkError
 from torvyn.sandbox.compile_cache import compile_component
 
@@ -23,9 +23,9 @@ try:
 except LinkError as error:
     assert error.code == "sandbox.too-complex", error
     child = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss << 10
-    answer((peak_bytes() - before + child) / 2**20)
+    report((peak_bytes() - before + child) / 2**20)
 """
-REFUSED = """
+REJECTED = """
 import resource, time
 from torvyn.errors import LinkError
 from torvyn.sandbox.compile_cache import compile_component
@@ -34,23 +34,21 @@ try:
     compile_component(Path(sys.argv[1]), "bomb", Path(sys.argv[2]))
 except LinkError as error:
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    answer([used.ru_maxrss / 1024, used.ru_utime + used.ru_stime, error.message])
+    report([used.ru_maxrss / 1024, used.ru_utime + used.ru_stime, error.message])
 """
-
-
 NESTED_LEVELS = (22, 24, 40, 63)
 
 
-def nested(rounds: int) -> Measured:
-    """What host and child take together, at worst, until a nested component is refused."""
+def nested(rounds: int) -> Measurement:
+    """The memory of host and child until a nested component is rejected."""
     samples = []
     for _ in range(rounds):
         for levels in NESTED_LEVELS:
             file = folder() / f"nested-{levels}.wasm"
             file.write_bytes(hostile_wasm().nested_components(levels))
-            found = apart(NESTED, file, folder() / "own")
-            samples.append(float("inf") if found is None else found)
-    return Measured(max(samples), samples, f"{', '.join(map(str, NESTED_LEVELS))} levels")
+            mebibytes = run_in_process(NESTED, file, folder() / "own")
+            samples.append(float("inf") if mebibytes is None else mebibytes)
+    return Measurement(max(samples), samples, f"{', '.join(map(str, NESTED_LEVELS))} levels")
 
 
 def _bomb(shape: dict[str, int]) -> Path:
@@ -59,23 +57,23 @@ def _bomb(shape: dict[str, int]) -> Path:
     return file
 
 
-def child_memory(rounds: int) -> Measured:
-    found = [apart(REFUSED, _bomb(MEMORY), folder() / "own") for _ in range(rounds)]
-    samples = [mebibytes for mebibytes, _, _ in found]
-    return Measured(max(samples), samples, found[0][2].partition(": ")[2])
+def child_memory(rounds: int) -> Measurement:
+    results = [run_in_process(REJECTED, _bomb(MEMORY), folder() / "own") for _ in range(rounds)]
+    samples = [mebibytes for mebibytes, _, _ in results]
+    return Measurement(max(samples), samples, results[0][2].partition(": ")[2])
 
 
-def child_time(rounds: int) -> Measured:
-    found = [apart(REFUSED, _bomb(TIME), folder() / "own") for _ in range(rounds)]
-    samples = [seconds for _, seconds, _ in found]
-    return Measured(max(samples), samples, found[0][2].partition(": ")[2])
+def child_time(rounds: int) -> Measurement:
+    results = [run_in_process(REJECTED, _bomb(TIME), folder() / "own") for _ in range(rounds)]
+    samples = [seconds for _, seconds, _ in results]
+    return Measurement(max(samples), samples, results[0][2].partition(": ")[2])
 
 
-def parent_pause(rounds: int) -> Measured:
-    """The longest time for which a thread of the parent did not run."""
+def parent_pause(rounds: int) -> Measurement:
+    """The longest pause of a thread of the parent."""
     samples = []
     for _ in range(rounds):
-        thread = threading.Thread(target=_refused, args=(_bomb(TIME),))
+        thread = threading.Thread(target=_compile, args=(_bomb(TIME),))
         thread.start()
         last, longest = time.perf_counter(), 0.0
         while thread.is_alive():
@@ -83,10 +81,10 @@ def parent_pause(rounds: int) -> Measured:
             now = time.perf_counter()
             longest, last = max(longest, now - last), now
         samples.append(longest * 1e3)
-    return Measured(max(samples), samples)
+    return Measurement(max(samples), samples)
 
 
-def _refused(file: Path) -> None:
+def _compile(file: Path) -> None:
     try:
         compile_component(file, "bomb", folder() / "own")
     except LinkError:
@@ -94,29 +92,36 @@ def _refused(file: Path) -> None:
     raise AssertionError("the bomb was compiled")
 
 
-def real_guest(rounds: int) -> Measured:
-    """Seconds to compile a guest in Python within the same limits."""
+def real_guest(rounds: int) -> Measurement:
+    """Seconds to compile a Python guest within the same limits."""
     guest = python_guest()
     started = time.perf_counter()
     compile_component(guest, "loops", folder() / "fresh")
     took_s = time.perf_counter() - started
-    return Measured(took_s, [took_s], f"{guest.stat().st_size / 1e6:.1f} MB of wasm, one round")
+    return Measurement(took_s, [took_s], f"{guest.stat().st_size / 1e6:.1f} MB of wasm, one round")
 
 
 FAULT = "a compile bomb"
-LINES = (
-    Line(
+CASES = (
+    Case(
         "compile-bomb-memory", FAULT, "1.4 MB, one function", 250, "MiB of the child", child_memory
     ),
-    Line("compile-bomb-time", FAULT, "24 KB, one function", 3, "s of the child's time", child_time),
-    Line(
+    Case(
+        "compile-bomb-time",
+        FAULT,
+        "24 KB, one function",
+        3,
+        "s of processor time of the child",
+        child_time,
+    ),
+    Case(
         "nested-components",
         "a component of components",
-        "each level instantiates the one inside twice",
+        "each level instantiates the next level twice",
         64,
         "MiB of host and child",
         nested,
     ),
-    Line("compile-bomb-parent", FAULT, "the parent meanwhile", 50, "ms pause", parent_pause),
-    Line("compile-python-guest", "none", "a real guest in Python", 360, "s to compile", real_guest),
+    Case("compile-bomb-parent", FAULT, "measured in the parent", 50, "ms pause", parent_pause),
+    Case("compile-python-guest", "none", "a real Python guest", 360, "s to compile", real_guest),
 )

@@ -1,4 +1,4 @@
-"""The setting of the measurements: guests by name, guests built now, programs that run apart."""
+"""Guests for the measurements, and programs that run in their own process."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from benches.reliability.line import LeftOut
+from benches.reliability.case import SkipCase
 from torvyn.sandbox.build.build import build
 from torvyn.sandbox.build.project import GuestProject
 from torvyn.sandbox.component import GuestComponent, GuestLimits, guest_class
@@ -36,13 +36,13 @@ class Loops(torvyn.Processor):
 """
 PRELUDE = """
 import json, os, sys
-from benches.reliability.setting import *
+from benches.reliability.guests import *
 
 def peak_bytes():
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) << 10 for line in lines if line.startswith("VmHWM"))
 
-def answer(value):
+def report(value):
     print(json.dumps(value), flush=True)
     os._exit(0)
 """
@@ -50,25 +50,25 @@ def answer(value):
 
 @cache
 def folder() -> Path:
-    """Where compiled code and builds of this run lie."""
-    made = Path(tempfile.mkdtemp(prefix="torvyn-reliability-"))
-    atexit.register(shutil.rmtree, made, ignore_errors=True)
-    return made
+    """The temporary folder for builds and compiled code."""
+    path = Path(tempfile.mkdtemp(prefix="torvyn-reliability-"))
+    atexit.register(shutil.rmtree, path, ignore_errors=True)
+    return path
 
 
-def part(path: Path | str, config: str = "", **allowed: Any) -> GuestComponent:
+def new_guest(path: Path | str, config: str = "", **limits: Any) -> GuestComponent:
     file = Path(path)
-    made: GuestComponent = guest_class(file, file.stem, folder() / "cache")()
-    made.set_limits(GuestLimits(file.stem, **allowed))
-    made.config = config
-    return made
+    guest: GuestComponent = guest_class(file, file.stem, folder() / "cache")()
+    guest.set_limits(GuestLimits(file.stem, **limits))
+    guest.config = config
+    return guest
 
 
 @cache
 def c_guest() -> Path:
-    """The guest in C that goes wrong as it is told."""
+    """The C guest that fails on request."""
     if importlib.util.find_spec("ziglang") is None:
-        raise LeftOut("ziglang is not installed")
+        raise SkipCase("ziglang is not installed")
     shutil.copytree(TESTS / "faults" / "c" / "faulty", folder() / "faulty")
     return build(GuestProject("faulty", folder() / "faulty", "c")).path
 
@@ -76,14 +76,14 @@ def c_guest() -> Path:
 @cache
 def python_guest() -> Path:
     if importlib.util.find_spec("componentize_py") is None:
-        raise LeftOut("componentize-py is not installed")
+        raise SkipCase("componentize-py is not installed")
     (folder() / "loops").mkdir()
     (folder() / "loops" / "component.py").write_text(PYTHON_GUEST)
     return build(GuestProject("loops", folder() / "loops", "python")).path
 
 
-def apart(program: str, *arguments: object) -> Any:
-    """What a program in a process of its own answers; None when a signal ended it."""
+def run_in_process(program: str, *arguments: object) -> Any:
+    """What a program reports from its own process; None if a signal ended it."""
     command = [sys.executable, "-c", PRELUDE + program, *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
     if done.returncode < 0:
@@ -93,7 +93,7 @@ def apart(program: str, *arguments: object) -> Any:
 
 
 def hostile_wasm() -> ModuleType:
-    """The makers of bombs and mutants, which the tests use as well."""
+    """The tests' generators of malformed wasm."""
     file = TESTS / "faults" / "hostile_wasm.py"
     spec = importlib.util.spec_from_file_location("hostile_wasm", file)
     assert spec is not None

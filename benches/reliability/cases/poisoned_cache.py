@@ -1,4 +1,4 @@
-"""Is compiled code that somebody else wrote ever loaded, and does a bad cache stop anybody?"""
+"""Is poisoned compiled code ever loaded, and does an unusable cache prevent a start?"""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from benches.reliability.line import Line, Measured
-from benches.reliability.setting import GUESTS, apart, folder
+from benches.reliability.case import Case, Measurement
+from benches.reliability.guests import GUESTS, folder, run_in_process
 from torvyn._native import CompiledComponent
 from torvyn.sandbox.compiler_client import precompile
 
@@ -30,7 +30,7 @@ def _compiled(cache: Path, guest: str) -> Path:
     return new.pop()
 
 
-def _flipped(seed: int) -> Poison:
+def _flip_bit(seed: int) -> Poison:
     def poison(entry: Path, _: Path) -> None:
         code = bytearray(entry.read_bytes())
         code[random.Random(seed).randrange(len(code))] ^= 1 << seed % 8
@@ -39,21 +39,21 @@ def _flipped(seed: int) -> Poison:
     return poison
 
 
-def _cut(entry: Path, _: Path) -> None:
+def _truncate(entry: Path, _: Path) -> None:
     entry.write_bytes(entry.read_bytes()[: entry.stat().st_size // 2])
 
 
-def _swapped(entry: Path, cache: Path) -> None:
+def _swap_component(entry: Path, cache: Path) -> None:
     shutil.copy(_compiled(cache, "sink"), entry)
 
 
-def _foreign(entry: Path, cache: Path) -> None:
+def _swap_cache(entry: Path, cache: Path) -> None:
     shutil.copy(_compiled(cache.with_name(cache.name + "-theirs"), "filter"), entry)
 
 
-def loaded(rounds: int) -> Measured:
+def loaded(rounds: int) -> Measurement:
     samples = []
-    poisons = [*map(_flipped, range(FLIPS)), _cut, _swapped, _foreign]
+    poisons = [*map(_flip_bit, range(FLIPS)), _truncate, _swap_component, _swap_cache]
     for number in range(rounds):
         hits = 0
         for at, poison in enumerate(poisons):
@@ -62,7 +62,7 @@ def loaded(rounds: int) -> Measured:
             loaded = CompiledComponent.load(GUESTS["filter"].read_bytes(), cache)
             hits += loaded is not None
         samples.append(float(hits))
-    return Measured(sum(samples), samples, f"{rounds * len(poisons)} poisoned entries")
+    return Measurement(sum(samples), samples, f"{rounds * len(poisons)} poisoned entries")
 
 
 UNUSABLE = """
@@ -84,33 +84,33 @@ else:
     else:
         cache.chmod(0o777)
 compile_component(GUESTS["filter"], "filter", cache)
-answer(True)
+report(True)
 """
-WAYS = ("read-only", "full", "a file", "no key", "everybody writes")
+DEFECTS = ("read-only", "full", "a file", "no key", "world-writable")
 
 
-def stopped(rounds: int) -> Measured:
+def failed_starts(rounds: int) -> Measurement:
     samples = []
     for number in range(rounds):
-        for way in WAYS:
-            cache = folder() / f"unusable-{number}-{way.replace(' ', '-')}"
-            samples.append(float(apart(UNUSABLE, cache, way) is not True))
-    return Measured(sum(samples), samples, ", ".join(WAYS))
+        for defect in DEFECTS:
+            cache = folder() / f"unusable-{number}-{defect.replace(' ', '-')}"
+            samples.append(float(run_in_process(UNUSABLE, cache, defect) is not True))
+    return Measurement(sum(samples), samples, ", ".join(DEFECTS))
 
 
-LINES = (
-    Line(
+CASES = (
+    Case(
         "cache-unusable",
         "a cache that cannot be used",
-        "read-only, full, a file in its place, an empty key, a folder that everybody writes",
+        "read-only, full, a file in its place, an empty key, a world-writable folder",
         0,
         "starts that fail",
-        stopped,
+        failed_starts,
     ),
-    Line(
+    Case(
         "cache-poison",
         "a poisoned cache entry",
-        "bit flips, a cut, another component's entry, another cache's entry",
+        "bit flips, a truncation, another component's entry, another cache's entry",
         0,
         "loaded",
         loaded,

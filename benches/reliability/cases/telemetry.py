@@ -1,4 +1,4 @@
-"""What holds when the collector of traces is away?"""
+"""Which guarantees hold when the trace collector is unreachable?"""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ import sys
 import time
 from typing import Any
 
-from benches.reliability.line import Line, Measured
-from benches.reliability.setting import TESTS
+from benches.reliability.case import Case, Measurement
+from benches.reliability.guests import TESTS
 
 ANSWERS = 1000
-"""A round; fewer than the exporter keeps."""
+"""Answers per round; fewer than the exporter's queue holds."""
 TURN = 25
-"""Answers before the other one has its turn."""
+"""Answers per turn."""
 
 
-async def _answered(tracer: Any, count: int) -> list[float]:
-    """Seconds of each of so many answers, one after the other."""
+async def _answer_times(tracer: Any, count: int) -> list[float]:
+    """The seconds of each of `count` sequential answers."""
     from asgi_client import ASKED, Client
 
     from torvyn.engine import Scripted, Service
@@ -54,52 +54,55 @@ def _prepare() -> None:
             sys.path.insert(0, str(folder))
 
 
-def lost(rounds: int) -> Measured:
+def lost(rounds: int) -> Measurement:
     _prepare()
-    from collector import collecting
+    from collector import running_collector
 
     counts = []
     for _ in range(rounds):
         port = _free_port()
         tracer = _tracer(f"http://127.0.0.1:{port}")
-        asyncio.run(_answered(tracer, ANSWERS))
-        with collecting(port) as collector:
+        asyncio.run(_answer_times(tracer, ANSWERS))
+        with running_collector(port) as collector:
             tracer.close()
         counts.append(float(ANSWERS - len(collector.spans)))
-    return Measured(sum(counts), counts, f"{ANSWERS} spans a round, sent when it was back")
+    return Measurement(sum(counts), counts, f"{ANSWERS} spans per round, sent after it came back")
 
 
-def slower(rounds: int) -> Measured:
+def slower(rounds: int) -> Measurement:
     _prepare()
-    from collector import collecting
+    from collector import running_collector
 
     ratios = []
     for _ in range(rounds):
-        with collecting() as collector:
-            there, away = _tracer(collector.url), _tracer(f"http://127.0.0.1:{_free_port()}")
-            took = asyncio.run(_by_turns(there, away))
-            there.close()
-        away.close()
+        with running_collector() as collector:
+            reachable, unreachable = (
+                _tracer(collector.url),
+                _tracer(f"http://127.0.0.1:{_free_port()}"),
+            )
+            took = asyncio.run(_by_turns(reachable, unreachable))
+            reachable.close()
+        unreachable.close()
         ratios.append(statistics.median(took[1]) / statistics.median(took[0]))
-    return Measured(statistics.median(ratios), ratios, "median answer, away by there")
+    return Measurement(statistics.median(ratios), ratios, "median answer, unreachable / reachable")
 
 
-async def _by_turns(there: Any, away: Any) -> tuple[list[float], list[float]]:
+async def _by_turns(reachable: Any, unreachable: Any) -> tuple[list[float], list[float]]:
     took: tuple[list[float], list[float]] = ([], [])
     for _ in range(ANSWERS // TURN):
-        for tracer, kept in ((there, took[0]), (away, took[1])):
-            kept.extend(await _answered(tracer, TURN))
+        for tracer, times in ((reachable, took[0]), (unreachable, took[1])):
+            times.extend(await _answer_times(tracer, TURN))
     return took
 
 
-LINES = [
-    Line(
+CASES = [
+    Case(
         "telemetry.lost",
-        "collector away",
-        "closed port; it comes back before the queue is full",
+        "the collector is unreachable",
+        "closed port, opened before the queue is full",
         0,
         "spans lost",
         lost,
     ),
-    Line("telemetry.slower", "the same", "closed port", 1.1, "x the time of an answer", slower),
+    Case("telemetry.slower", "the same", "closed port", 1.1, "x the time of an answer", slower),
 ]

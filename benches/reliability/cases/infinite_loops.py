@@ -1,12 +1,12 @@
-"""How late is a loop cut, and how soon is one in Python reported?"""
+"""How soon is an infinite loop interrupted, or reported if it is in Python?"""
 
 from __future__ import annotations
 
 import time
 
 import torvyn
-from benches.reliability.line import Line, Measured
-from benches.reliability.setting import GUESTS, apart, part
+from benches.reliability.case import Case, Measurement
+from benches.reliability.guests import GUESTS, new_guest, run_in_process
 
 LIMIT_S = 0.2
 ENTRIES = [
@@ -32,48 +32,48 @@ found, began, seen = [], [], threading.Event()
 logging.getLogger("torvyn").addHandler(Capture())
 torvyn.Flow(["a"], torvyn.processor(looping), torvyn.sink(print)).start()
 assert seen.wait(30)
-other = torvyn.Flow(["a"], part(GUESTS["filter"]), torvyn.sink(lambda element: None)).start()
+other = torvyn.Flow(["a"], new_guest(GUESTS["filter"]), torvyn.sink(lambda element: None)).start()
 assert other.wait(30)
-answer(found[0] - began[0])
+report(found[0] - began[0])
 """
 
 
 def _late_ms(name: str, letter: str) -> float:
-    flow = torvyn.Flow(["a"]).add("guest", part(GUESTS[name], letter), call_timeout_s=LIMIT_S)
+    flow = torvyn.Flow(["a"]).add("guest", new_guest(GUESTS[name], letter), call_timeout_s=LIMIT_S)
     flow.connect("source", "guest")
     started = time.perf_counter()
     try:
         list(flow) if name != "loop-sink" else flow.run()
     except torvyn.errors.DeadlineExceeded:
         return (time.perf_counter() - started - LIMIT_S) * 1e3
-    raise AssertionError(f"{name} was not cut")
+    raise AssertionError(f"{name} was not interrupted")
 
 
-def overrun(rounds: int) -> Measured:
+def overrun(rounds: int) -> Measurement:
     samples = [_late_ms(*entry) for _ in range(rounds) for entry in ENTRIES]
-    return Measured(
-        max(samples), samples, f"the worst of {len(samples)}, start of the flow included"
+    return Measurement(
+        max(samples), samples, f"the worst of {len(samples)}, including the start of the flow"
     )
 
 
-def start_overrun(rounds: int) -> Measured:
+def start_overrun(rounds: int) -> Measurement:
     samples = []
     for _ in range(rounds):
         for name, config in (("loop-start", ""), ("loop-filter", "i")):
-            guest = part(GUESTS[name], init_timeout_s=LIMIT_S)
+            guest = new_guest(GUESTS[name], init_timeout_s=LIMIT_S)
             started = time.perf_counter()
             try:
                 guest.init(config)
             except torvyn.errors.DeadlineExceeded:
                 samples.append((time.perf_counter() - started - LIMIT_S) * 1e3)
     assert len(samples) == 2 * rounds
-    return Measured(max(samples), samples, f"the worst of {len(samples)}")
+    return Measurement(max(samples), samples, f"the worst of {len(samples)}")
 
 
-def teardown_overrun(rounds: int) -> Measured:
+def teardown_overrun(rounds: int) -> Measurement:
     samples = []
     for _ in range(rounds):
-        guest = part(GUESTS["loop-filter"], teardown_timeout_s=LIMIT_S)
+        guest = new_guest(GUESTS["loop-filter"], teardown_timeout_s=LIMIT_S)
         guest.init("t")
         started = time.perf_counter()
         try:
@@ -81,26 +81,26 @@ def teardown_overrun(rounds: int) -> Measured:
         except torvyn.errors.DeadlineExceeded:
             samples.append((time.perf_counter() - started - LIMIT_S) * 1e3)
     assert len(samples) == rounds
-    return Measured(max(samples), samples, f"the worst of {len(samples)}")
+    return Measurement(max(samples), samples, f"the worst of {len(samples)}")
 
 
-def reported(rounds: int) -> Measured:
-    samples = [apart(REPORTED) for _ in range(rounds)]
-    return Measured(max(samples), samples, "another flow ran to its end beside it")
+def report_delay_s(rounds: int) -> Measurement:
+    samples = [run_in_process(REPORTED) for _ in range(rounds)]
+    return Measurement(max(samples), samples, "another flow ran to its end meanwhile")
 
 
 FAULT = "an infinite loop in a guest"
 LATE = "ms after the deadline"
-LINES = (
-    Line("loop-in-calls", FAULT, "in the functions of every role", 50, LATE, overrun),
-    Line("loop-in-start", FAULT, "in a start section and in `init`", 50, LATE, start_overrun),
-    Line("loop-in-teardown", FAULT, "in `teardown`", 50, LATE, teardown_overrun),
-    Line(
+CASES = (
+    Case("loop-in-calls", FAULT, "in the functions of every role", 50, LATE, overrun),
+    Case("loop-in-start", FAULT, "in a start section and in `init`", 50, LATE, start_overrun),
+    Case("loop-in-teardown", FAULT, "in `teardown`", 50, LATE, teardown_overrun),
+    Case(
         "loop-in-python",
         "an infinite loop in Python in this process",
         "`while True`",
         1,
         "s until it is reported with its stack",
-        reported,
+        report_delay_s,
     ),
 )

@@ -1,4 +1,4 @@
-"""What holds when a reader leaves an answer, or an upstream breaks off?"""
+"""Which guarantees hold when a reader stops reading, or an upstream cuts its answer?"""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from typing import Any
 
 import torvyn
 from benches.harness import percentile
-from benches.reliability.line import LeftOut, Line, Measured
-from benches.reliability.setting import TESTS
+from benches.reliability.case import Case, Measurement, SkipCase
+from benches.reliability.guests import TESTS
 from torvyn.components.builtin.filter_blocklist import Blocklist
 from torvyn.engine import ChoiceStep, Engine, Request, Scripted, Step
 
@@ -23,66 +23,66 @@ BATCH = 16
 
 
 class Talker(Engine):
-    """Says a word every half millisecond and tells when it was left."""
+    """Sends a word every half millisecond and records when its stream was closed."""
 
     name = "talker"
 
     def __init__(self) -> None:
         super().__init__()
-        self.made = 0
-        self.begun, self.left = threading.Event(), threading.Event()
-        self.left_s = 0.0
+        self.produced = 0
+        self.started, self.closed = threading.Event(), threading.Event()
+        self.closed_s = 0.0
 
     async def steps(self, request: Request) -> AsyncIterator[Step]:
-        self.begun.set()
+        self.started.set()
         try:
             await asyncio.sleep(GAP_S)
             while True:
-                self.made += 1
+                self.produced += 1
                 yield Step((ChoiceStep(text="word "),))
                 await asyncio.sleep(GAP_S)
         finally:
-            self.left_s = time.perf_counter()
-            self.left.set()
+            self.closed_s = time.perf_counter()
+            self.closed.set()
 
 
-def guarded() -> torvyn.Flow:
+def guard_flow() -> torvyn.Flow:
     return torvyn.Flow(Blocklist({"words": [WORD], "mode": "stream", "action": "block"}))
 
 
 def leave_delays(count: int, seed: int = 7) -> tuple[list[float], list[int]]:
-    """Seconds until the engine had ended, and tokens it made meanwhile."""
+    """Seconds until the engine stopped, and the tokens that it produced meanwhile."""
     chance = random.Random(seed)
     ways = [_leave_for, _leave_async]
-    found = [
+    results = [
         ways[number % 2](chance.choice([0, 0, 1, 2, 10, 40]), number % 4 < 2)
         for number in range(count)
     ]
-    return [delay_s for delay_s, _ in found], [made for _, made in found]
+    return [delay_s for delay_s, _ in results], [produced for _, produced in results]
 
 
 def _options(is_guarded: bool) -> dict[str, Any]:
-    return {"through": guarded} if is_guarded else {}
+    return {"through": guard_flow} if is_guarded else {}
 
 
 def _leave_for(after: int, is_guarded: bool) -> tuple[float, int]:
     engine = Talker()
     generation = engine.generate("x", **_options(is_guarded))
-    if after == 0:  # somebody else ends it before the first token
+    if after == 0:  # another thread closes it before the first token
         reader = threading.Thread(target=list, args=(generation,))
         reader.start()
-        engine.begun.wait()
-        began_s, made = time.perf_counter(), engine.made
+        engine.started.wait()
+        began_s, produced = time.perf_counter(), engine.produced
         generation.close()
         reader.join()
     else:
         deltas = iter(generation)
         for _ in range(after):
             next(deltas)
-        began_s, made = time.perf_counter(), engine.made
+        began_s, produced = time.perf_counter(), engine.produced
         deltas.close()
-    engine.left.wait()
-    return engine.left_s - began_s, engine.made - made
+    engine.closed.wait()
+    return engine.closed_s - began_s, engine.produced - produced
 
 
 def _leave_async(after: int, is_guarded: bool) -> tuple[float, int]:
@@ -93,51 +93,51 @@ def _leave_async(after: int, is_guarded: bool) -> tuple[float, int]:
         if after == 0:
             task = asyncio.ensure_future(anext(reader))
             await asyncio.sleep(0)
-            began_s, made = time.perf_counter(), engine.made
+            began_s, produced = time.perf_counter(), engine.produced
             task.cancel()
             await asyncio.wait({task})
         else:
             for _ in range(after):
                 await anext(reader)
-            began_s, made = time.perf_counter(), engine.made
+            began_s, produced = time.perf_counter(), engine.produced
             await reader.aclose()
-        return began_s, made
+        return began_s, produced
 
-    began_s, made = asyncio.run(leave())
-    engine.left.wait()
-    return engine.left_s - began_s, engine.made - made
+    began_s, produced = asyncio.run(leave())
+    engine.closed.wait()
+    return engine.closed_s - began_s, engine.produced - produced
 
 
-def left_ms(rounds: int) -> Measured:
+def stop_ms(rounds: int) -> Measurement:
     samples = [percentile(leave_delays(LEAVES, at)[0], 0.99) * 1e3 for at in range(rounds)]
-    return Measured(max(samples), samples, f"p99 of {LEAVES} leaves a round")
+    return Measurement(max(samples), samples, f"p99 of {LEAVES} readers per round")
 
 
-def made_after(rounds: int) -> Measured:
+def produced_after(rounds: int) -> Measurement:
     samples = [float(max(leave_delays(LEAVES, at)[1])) for at in range(rounds)]
-    return Measured(max(samples), samples, f"{rounds * LEAVES} leaves")
+    return Measurement(max(samples), samples, f"{rounds * LEAVES} readers")
 
 
-def truncations(rounds: int) -> Measured:
-    """Answers that ended without an error although the upstream had not said all of them."""
+def truncations(rounds: int) -> Measurement:
+    """Truncated answers that ended without an error."""
     if importlib.util.find_spec("aiohttp") is None:
-        raise LeftOut("aiohttp is not installed")
+        raise SkipCase("aiohttp is not installed")
     fake = _fake_upstream()
     whole = b"".join([fake.delta("Grüße "), fake.delta("你好"), fake.delta(finish="stop")])
     last = whole.rindex(b"data:")
     silent, tried = 0, 0
     for number in range(rounds):
-        # Every place before the chunk that says how it ended, some of them in a round.
+        # Every place before the chunk with the finish reason, some of them per round.
         for at in range(number, last, max(1, rounds * 3)):
             silent += _is_silent(fake, whole[:at])
             tried += 1
         for ending in (b"data: \xff\xfe{garbage\n\n", fake.DONE, b"error: gone\n\n"):
             silent += _is_silent(fake, whole[:last] + ending)
             tried += 1
-        # One of two answers that were asked for.
+        # One of two requested choices.
         silent += _is_silent(fake, whole + fake.DONE, choices=2)
         tried += 1
-    return Measured(float(silent), detail=f"{tried} answers cut or garbled")
+    return Measurement(float(silent), detail=f"{tried} answers cut or garbled")
 
 
 def _is_silent(fake: ModuleType, data: bytes, choices: int = 1) -> bool:
@@ -157,18 +157,18 @@ def _is_silent(fake: ModuleType, data: bytes, choices: int = 1) -> bool:
     return True
 
 
-def leaks(rounds: int) -> Measured:
-    """Characters of a blocked word that came out, however tokens and steps cut it."""
+def leaks(rounds: int) -> Measurement:
+    """Characters of a blocked word that leaked, however tokens and steps split it."""
     chance, out, tried = random.Random(3), 0, 0
     for cut in [*range(1, len(WORD)), *[0] * rounds * 20]:
         text = f"It is {WORD} to say."
         places = sorted({6 + cut} if cut else set(chance.sample(range(1, len(text)), 6)))
         tokens = [text[a:b] for a, b in zip([0, *places], [*places, len(text)], strict=True)]
         engine = Scripted(tokens, step_tokens=chance.choice([1, 2, 5]))
-        said = "".join(delta.text for delta in engine.generate("x", through=guarded))
-        out += len(said.removeprefix("It is "))
+        output = "".join(delta.text for delta in engine.generate("x", through=guard_flow))
+        out += len(output.removeprefix("It is "))
         tried += 1
-    return Measured(float(out), detail=f"{tried} ways to cut it")
+    return Measurement(float(out), detail=f"{tried} ways to split it")
 
 
 def _fake_upstream() -> ModuleType:
@@ -181,17 +181,24 @@ def _fake_upstream() -> ModuleType:
     return module
 
 
-RANDOM = "at a random token or before the first, `for` and `async for`, bare and guarded"
-LINES = (
-    Line("reader-leaves", "a reader leaves its answer", RANDOM, 100, "ms to the engine", left_ms),
-    Line("reader-leaves-late", "a reader leaves its answer", RANDOM, BATCH, "tokens", made_after),
-    Line(
+RANDOM = "at a random token or before the first, `for` and `async for`, with and without guards"
+CASES = (
+    Case("reader-leaves", "a reader stops reading", RANDOM, 100, "ms to the engine", stop_ms),
+    Case("reader-leaves-late", "a reader stops reading", RANDOM, BATCH, "tokens", produced_after),
+    Case(
         "upstream-breaks-off",
-        "an upstream cuts its answer, sends garbage, no finish reason, or too few answers",
-        "at every byte, code points included",
+        "an upstream cuts its answer, or sends garbage, no finish reason or too few choices",
+        "at every byte, also inside characters",
         0,
         "silent truncations",
         truncations,
     ),
-    Line("blocked-word-split", "a blocked word split over tokens", "every way", 0, "leaked", leaks),
+    Case(
+        "blocked-word-split",
+        "a blocked word split over tokens",
+        "at every place",
+        0,
+        "characters leaked",
+        leaks,
+    ),
 )

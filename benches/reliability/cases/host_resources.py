@@ -1,4 +1,4 @@
-"""What does a guest take from the host beside memory?"""
+"""What can a guest take from the host besides memory?"""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
-from benches.reliability.line import LeftOut, Line, Measured
-from benches.reliability.setting import GUESTS, TESTS, apart, folder
+from benches.reliability.case import Case, Measurement, SkipCase
+from benches.reliability.guests import GUESTS, TESTS, folder, run_in_process
 from torvyn.sandbox.build.build import build
 from torvyn.sandbox.build.project import GuestProject
 
@@ -21,27 +21,27 @@ IDLE = """
 import time, torvyn
 flows = []
 for _ in range(int(sys.argv[1])):
-    parts = [part(GUESTS[name]) for name in ("idle", "processor", "filter", "sink")]
-    flows.append(torvyn.Flow(*parts))
+    guests = [new_guest(GUESTS[name]) for name in ("idle", "processor", "filter", "sink")]
+    flows.append(torvyn.Flow(*guests))
     flows[-1].start()
 time.sleep(float(sys.argv[2]))
 used, began = time.process_time(), time.monotonic()
 time.sleep(float(sys.argv[3]))
-answer((time.process_time() - used) / (time.monotonic() - began))
+report((time.process_time() - used) / (time.monotonic() - began))
 """
 TRY = """
 import tempfile, torvyn
 
 def tries(prober, lines, grants):
     folder = Path(tempfile.mkdtemp())
-    (folder / "asked.txt").write_text("".join(line + chr(10) for line in lines))
+    (folder / "requests.txt").write_text("".join(line + chr(10) for line in lines))
     (folder / "Torvyn.toml").write_text(f'''
 [torvyn]
 name = "x"
 version = "0.1.0"
 contract_version = "0.1.0"
 [flow.main.nodes]
-a = {{ component = "lines", config = {{ path = "asked.txt" }} }}
+a = {{ component = "lines", config = {{ path = "requests.txt" }} }}
 b = {{ component = "{prober}", call_timeout = "200ms", on_error = "skip" }}
 c = {{ component = "file", config = {{ path = "answers.txt" }} }}
 [[flow.main.edges]]
@@ -61,9 +61,9 @@ HOLD = (
     TRY
     + """
 prober, file = sys.argv[1:]
-said = tries(prober, [f"hold {file}"], [f"filesystem:read:{Path(file).parent}"])
-assert int(said[0].removeprefix("ok ")) > 0, said
-answer(int(said[0].removeprefix("ok ")))
+answers = tries(prober, [f"hold {file}"], [f"filesystem:read:{Path(file).parent}"])
+assert int(answers[0].removeprefix("ok ")) > 0, answers
+report(int(answers[0].removeprefix("ok ")))
 """
 )
 PIPE = (
@@ -71,11 +71,11 @@ PIPE = (
     + """
 prober, file = sys.argv[1:]
 note = Path(file).parent / "note.txt"
-asked = [f"read {note}", *[f"read {file}"] * 20]
-said = tries(prober, asked, [f"filesystem:read:{note.parent}"])
-assert said[0] == "ok hello", said
+requests = [f"read {note}", *[f"read {file}"] * 20]
+answers = tries(prober, requests, [f"filesystem:read:{note.parent}"])
+assert answers[0] == "ok hello", answers
 waiting = [task.read_text() for task in Path("/proc/self/task").glob("*/wchan")]
-answer(len([what for what in waiting if "fifo" in what or "pipe_read" in what]))
+report(len([what for what in waiting if "fifo" in what or "pipe_read" in what]))
 """
 )
 PRINT = r"""
@@ -85,19 +85,19 @@ class Screen(io.StringIO):
 screen, terminal = Screen(), sys.stdout
 sys.stdout = screen
 hostile = "a\x1b[2Jb\u202ec\x9bd\u2028e"
-list(torvyn.Flow([f"print {hostile}"], part(sys.argv[1], grants=("stdio:stdout",))))
+list(torvyn.Flow([f"print {hostile}"], new_guest(sys.argv[1], grants=("stdio:stdout",))))
 sys.stdout = terminal
-answer(len([c for c in screen.getvalue() if c in "\x1b\x9b\u202e\u2028"]))
+report(len([c for c in screen.getvalue() if c in "\x1b\x9b\u202e\u2028"]))
 """
 FAIL = """
 import io, logging, torvyn
 written = io.StringIO()
 logging.getLogger("torvyn").addHandler(logging.StreamHandler(written))
 logging.getLogger("torvyn").setLevel(logging.DEBUG)
-flow = torvyn.Flow(["x"]).add("loud", part(sys.argv[1]), max_memory_bytes=512 << 20)
+flow = torvyn.Flow(["x"]).add("loud", new_guest(sys.argv[1]), max_memory_bytes=512 << 20)
 list(flow.connect("source", "loud"))
 assert "xxxx" in written.getvalue(), written.getvalue()
-answer(len(written.getvalue()) / 1024)
+report(len(written.getvalue()) / 1024)
 """
 LOUD = """
 import torvyn
@@ -114,7 +114,7 @@ class Loud(torvyn.Processor):
 @cache
 def prober() -> Path:
     if importlib.util.find_spec("ziglang") is None:
-        raise LeftOut("ziglang is not installed")
+        raise SkipCase("ziglang is not installed")
     shutil.copytree(TESTS / "security" / "c" / "prober", folder() / "prober")
     return build(GuestProject("prober", folder() / "prober", "c")).path
 
@@ -122,7 +122,7 @@ def prober() -> Path:
 @cache
 def loud() -> Path:
     if importlib.util.find_spec("componentize_py") is None:
-        raise LeftOut("componentize-py is not installed")
+        raise SkipCase("componentize-py is not installed")
     (folder() / "loud").mkdir()
     (folder() / "loud" / "component.py").write_text(LOUD)
     return build(GuestProject("loud", folder() / "loud", "python")).path
@@ -130,10 +130,10 @@ def loud() -> Path:
 
 @cache
 def note() -> Path:
-    made = folder() / "granted"
-    made.mkdir()
-    (made / "note.txt").write_text("hello")
-    return made / "note.txt"
+    path = folder() / "granted" / "note.txt"
+    path.parent.mkdir()
+    path.write_text("hello")
+    return path
 
 
 @cache
@@ -143,40 +143,42 @@ def pipe() -> Path:
     return path
 
 
-def _worst(program: str, *arguments: Callable[[], object]) -> Callable[[int], Measured]:
-    def measure(rounds: int) -> Measured:
-        given = [argument() for argument in arguments]
-        found = [apart(program, *given) for _ in range(rounds)]
-        samples = [float("inf") if value is None else float(value) for value in found]
-        return Measured(max(samples), samples)
+def _worst(program: str, *arguments: Callable[[], object]) -> Callable[[int], Measurement]:
+    def measure(rounds: int) -> Measurement:
+        values = [argument() for argument in arguments]
+        results = [run_in_process(program, *values) for _ in range(rounds)]
+        samples = [float("inf") if result is None else float(result) for result in results]
+        return Measurement(max(samples), samples)
 
     return measure
 
 
-def _idle(rounds: int) -> Measured:
+def _idle(rounds: int) -> Measurement:
     assert "idle" in GUESTS
-    samples = [float(apart(IDLE, FLOWS, SETTLED_S, WATCHED_S)) for _ in range(min(rounds, 3))]
-    return Measured(max(samples), samples, f"after {SETTLED_S} s, for {WATCHED_S} s")
+    samples = [
+        float(run_in_process(IDLE, FLOWS, SETTLED_S, WATCHED_S)) for _ in range(min(rounds, 3))
+    ]
+    return Measurement(max(samples), samples, f"after {SETTLED_S} s, for {WATCHED_S} s")
 
 
-LINES = (
-    Line(
+CASES = (
+    Case(
         "descriptors",
         "a guest that opens files without end",
         "a folder granted for reading",
         64,
-        "descriptors held",
+        "open descriptors",
         _worst(HOLD, prober, note),
     ),
-    Line(
+    Case(
         "pipe-read",
-        "a guest that reads a pipe nobody writes to",
+        "a guest that reads a pipe without a writer",
         "20 reads, a call timeout of 0.2 s",
         0,
-        "threads left waiting",
+        "threads still waiting",
         _worst(PIPE, prober, pipe),
     ),
-    Line(
+    Case(
         "idle-flows",
         "flows with nothing to do",
         f"{FLOWS:,} flows of four guests, the source pending",
@@ -184,7 +186,7 @@ LINES = (
         "cores",
         _idle,
     ),
-    Line(
+    Case(
         "log-flood",
         "a guest whose error is 20 MB long",
         "raised in teardown, logs at debug level",
@@ -192,12 +194,12 @@ LINES = (
         "KiB logged",
         _worst(FAIL, loud),
     ),
-    Line(
+    Case(
         "terminal-controls",
-        "a guest that prints controls with a grant",
+        "a guest that prints control characters with a grant",
         "ESC, U+009B, U+202E, U+2028 to a terminal",
         0,
-        "raw controls",
+        "unescaped characters",
         _worst(PRINT, prober),
     ),
 )

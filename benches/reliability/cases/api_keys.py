@@ -1,4 +1,4 @@
-"""Who is answered that should not be, and where does a key turn up that should not?"""
+"""Does a request without a valid key get an answer? Does a key appear in logs or files?"""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import sys
 import tempfile
 from pathlib import Path
 
-from benches.reliability.line import LeftOut, Line, Measured
-from benches.reliability.setting import TESTS
+from benches.reliability.case import Case, Measurement, SkipCase
+from benches.reliability.guests import TESTS
 
 
 @functools.cache
 def _attacked(rounds: int) -> tuple[int, int, int, int]:
-    """Requests, those that were answered, keys that were looked for, those that were found."""
+    """Numbers of requests, of answered ones, of keys searched for, and of keys found."""
     if importlib.util.find_spec("granian") is None:
-        raise LeftOut('pip install "torvyn[serve]"')
+        raise SkipCase('pip install "torvyn[serve]"')
     sys.path.insert(0, str(TESTS / "security"))
     from guarded_server import KEYED, WRONG, everything_written, serving, stream_of
 
@@ -35,24 +35,24 @@ def _attacked(rounds: int) -> tuple[int, int, int, int]:
                     statuses.append(world.refused(method, theirs, keys["theirs"])[0])
         world.ask("DELETE", f"/v1/streams/{id}", keys["ours"]).read()
         text = everything_written(world)
-    looked_for = [*keys.values(), WRONG]
-    found = sum(key.removeprefix("tvk_") in text for key in looked_for)
+    searched = [*keys.values(), WRONG]
+    found = sum(key.removeprefix("tvk_") in text for key in searched)
     answered = sum(status not in (401, 404) for status in statuses)
-    return len(statuses), answered, len(looked_for), found
+    return len(statuses), answered, len(searched), found
 
 
-def answered(rounds: int) -> Measured:
-    asked, count, *_ = _attacked(rounds)
-    return Measured(count, [float(count)], f"{asked} requests")
+def answered(rounds: int) -> Measurement:
+    requests, count, *_ = _attacked(rounds)
+    return Measurement(count, [float(count)], f"{requests} requests")
 
 
-def found(rounds: int) -> Measured:
-    *_, looked_for, count = _attacked(rounds)
-    return Measured(count, [float(count)], f"{looked_for} keys, in all that was written")
+def found(rounds: int) -> Measurement:
+    *_, searched, count = _attacked(rounds)
+    return Measurement(count, [float(count)], f"{searched} keys")
 
 
-LINES = [
-    Line(
+CASES = [
+    Case(
         "keys.routes",
         "a missing, wrong or revoked key on every route; another tenant's stream",
         "a real server, every route and method that needs a key",
@@ -60,10 +60,10 @@ LINES = [
         "answered",
         answered,
     ),
-    Line(
+    Case(
         "keys.secrets",
         "keys in logs, answers, the audit and the key file",
-        "all that the server and the commands wrote during the attack is looked through",
+        "searches everything that the server and the commands wrote during the attack",
         0,
         "found",
         found,

@@ -1,4 +1,4 @@
-"""Is every element accounted for, however a flow ends? And do limits hold, whoever blocks?"""
+"""Is every element accounted for, however a flow ends? Do limits hold when a component blocks?"""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import tempfile
 import time
 from pathlib import Path
 
-from benches.reliability.line import Line, Measured
+from benches.reliability.case import Case, Measurement
 
 SEEDS = 2_000
 LIMIT_S = 0.2
-SIMULATION = Path(__file__).parents[2] / "tests" / "simulation"
+SIMULATION = Path(__file__).parents[3] / "tests" / "simulation"
 
 MANIFEST = """
 [torvyn]
@@ -54,8 +54,8 @@ class Stuck(torvyn.Processor):
 LOCK, SPIN = "threading.Event().wait()", "while True: pass"
 
 
-def violations(rounds: int) -> Measured:
-    """Each round has seeds of its own."""
+def violations(rounds: int) -> Measurement:
+    """Each round has its own seeds."""
     program = "import json, sys; from check import check_seeds; "
     program += "print(json.dumps(len(check_seeds(int(sys.argv[1]), int(sys.argv[2])))))"
     samples = []
@@ -65,17 +65,17 @@ def violations(rounds: int) -> Measured:
             command, cwd=SIMULATION, capture_output=True, text=True, check=True, timeout=600
         )
         samples.append(float(json.loads(done.stdout)))
-    return Measured(sum(samples), samples, f"{rounds * SEEDS:,} seeds")
+    return Measurement(sum(samples), samples, f"{rounds * SEEDS:,} seeds")
 
 
 def _late_s(run: str, phase: str, block: str) -> float:
-    """How long after its limit `torvyn run --timeout` ends, with its start taken off."""
+    """How long `torvyn run --timeout` runs beyond its limit."""
     with tempfile.TemporaryDirectory() as folder:
-        part = Path(folder, "stuck")
-        part.mkdir()
+        project = Path(folder, "stuck")
+        project.mkdir()
         Path(folder, "Torvyn.toml").write_text(MANIFEST)
         calls = {"init": "pass", "process": "pass", phase: block}
-        (part / "component.py").write_text(COMPONENT.format(run=run, **calls))
+        (project / "component.py").write_text(COMPONENT.format(run=run, **calls))
         started = time.perf_counter()
         command = [sys.executable, "-m", "torvyn", "run", "--timeout", f"{LIMIT_S}s"]
         done = subprocess.run(
@@ -87,7 +87,7 @@ def _late_s(run: str, phase: str, block: str) -> float:
     return took_s - LIMIT_S
 
 
-def lateness(rounds: int) -> Measured:
+def lateness(rounds: int) -> Measurement:
     cases = [
         (run, phase, block)
         for run in ("inline", "thread")
@@ -95,22 +95,24 @@ def lateness(rounds: int) -> Measured:
         for block in (LOCK, SPIN)
     ]
     samples = [_late_s(*case) for _ in range(rounds) for case in cases]
-    return Measured(max(samples), samples, f"the worst of {len(samples)}, start of Python included")
+    return Measurement(
+        max(samples), samples, f"the worst of {len(samples)}, including the start of Python"
+    )
 
 
-LINES = (
-    Line(
+CASES = (
+    Case(
         "endings",
         "every ending of a flow",
-        "random flows under a seeded scheduler: all run modes, policies, failures and endings",
+        "random flows with a seeded scheduler: all run modes, policies, failures and endings",
         0,
-        "broken laws",
+        "violated laws",
         violations,
     ),
-    Line(
+    Case(
         "blocked-component",
         "a component that blocks or spins",
-        "in `init` or in a call, inline or on a thread, under `run --timeout 200ms`",
+        "in `init` or in a call, inline or on a thread, with `run --timeout 200ms`",
         5,
         "s after the limit",
         lateness,
