@@ -5,6 +5,7 @@
 
 mod component;
 mod element;
+mod enums;
 mod error;
 mod flow;
 #[cfg(feature = "sandbox")]
