@@ -45,7 +45,7 @@ class Crowd:
             self.let_in.append(name)
 
 
-async def test_who_waits_is_let_in_by_priority_then_in_order() -> None:
+async def test_waiting_requests_are_admitted_by_priority_then_in_order() -> None:
     crowd = Crowd(places=1, waiting=6)
     names = ["low-1", "normal-1", "critical-1", "low-2", "critical-2", "background-1"]
     tasks = [crowd.ask(name) for name in names]
@@ -58,7 +58,7 @@ async def test_who_waits_is_let_in_by_priority_then_in_order() -> None:
     assert crowd.let_in == order
 
 
-async def test_when_no_more_can_wait_the_least_and_last_makes_room() -> None:
+async def test_a_full_queue_rejects_the_lowest_and_last_request() -> None:
     crowd = Crowd(places=1, waiting=2)
     low, last = crowd.ask("low-1"), crowd.ask("low-2")
     await asyncio.sleep(0)

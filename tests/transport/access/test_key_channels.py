@@ -39,7 +39,9 @@ async def test_an_idle_socket_of_a_revoked_key_is_closed(keyed: Keyed) -> None:
         assert not other.task.done()
 
 
-async def test_a_stream_of_a_revoked_key_is_told_before_its_socket_is_closed(keyed: Keyed) -> None:
+async def test_a_stream_of_a_revoked_key_gets_the_reason_before_its_socket_is_closed(
+    keyed: Keyed,
+) -> None:
     keyed.add("web")
     keyed.serve(Gated())
     async with opened(keyed, "web") as socket:

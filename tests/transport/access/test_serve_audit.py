@@ -75,7 +75,7 @@ async def test_a_limit_that_refuses_is_written_down(keyed, file: Path) -> None:
     assert (refused["code"], refused["key"]) == ("transport.key-rate", "calm")
 
 
-async def test_who_is_refused_without_end_does_not_fill_the_disk(keyed, file: Path) -> None:
+async def test_endless_rejections_do_not_fill_the_disk(keyed, file: Path) -> None:
     application = keyed.serve(Scripted("a"), audit="file", audit_file=str(file))
     for _ in range(300):
         await Client(application, body=ASKED)

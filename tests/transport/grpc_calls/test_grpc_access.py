@@ -36,7 +36,7 @@ def test_a_key_is_shown_in_the_metadata(keyed: Any) -> None:
     [({}, "transport.key-missing"), (shown("tvn_wrong"), "transport.key-wrong")],
     ids=["none", "wrong"],
 )
-def test_who_shows_no_key_or_a_wrong_one_is_told(keyed: Any, more: Any, code: str) -> None:
+def test_a_missing_or_wrong_key_is_reported(keyed: Any, more: Any, code: str) -> None:
     with answering(Scripted("Hello"), keys=str(keyed.path)) as (_, stub):
         errors = [refusal(stub.Generate(HI, **more)), refusal(stub.Session(iter([]), **more))]
 
@@ -73,7 +73,7 @@ def test_a_key_has_as_many_streams_as_it_may(keyed: Any) -> None:
     assert int(trailer(error, "retry-after")) >= 1
 
 
-def test_a_stream_of_another_tenant_is_not_there(keyed: Any) -> None:
+def test_a_stream_of_another_tenant_is_unknown(keyed: Any) -> None:
     first, second = keyed.add("one", tenant="a"), keyed.add("two", tenant="b")
     with answering(Scripted("Hello"), keys=str(keyed.path)) as (_, stub):
         request = pb.GenerateRequest(prompt="Hi", stateful=True)

@@ -79,7 +79,7 @@ def test_likelihoods_come_with_their_tokens() -> None:
     assert all(one["logprob"] < 0 and len(one["top_logprobs"]) == 2 for one in odds)
 
 
-def test_reasoning_and_calls_of_tools_are_told_apart_from_text() -> None:
+def test_reasoning_and_tool_calls_are_distinct_from_text() -> None:
     call = ToolCall(0, "call_1", "weather", '{"city": "Paris"}')
     script = [("reasoning", "hm"), "text", call]
     with answering(Scripted(script, finish_reason="tool_calls")) as (_, stub):
@@ -178,7 +178,7 @@ def test_a_failure_on_the_way_is_a_frame_before_the_end() -> None:
     assert call.code() is grpc.StatusCode.OK
 
 
-def test_a_stream_that_waits_says_that_it_lives() -> None:
+def test_a_stream_that_waits_sends_heartbeats() -> None:
     with answering(Watched(pause_s=60), heartbeat_s=0.02) as (_, stub):
         call = stub.Generate(HI, timeout=PATIENCE_S)
         kinds = [next(call).WhichOneof("frame") for _ in range(3)]

@@ -90,7 +90,7 @@ def test_a_cancelled_call_is_counted_as_one() -> None:
         wait_for(lambda: requests["GRPC", "/torvyn.v1.Inference/Generate", 1] == 1)
 
 
-def test_a_client_that_never_reads_is_cut_and_told_when_it_reads_after_all() -> None:
+def test_a_client_that_never_reads_is_cut_and_gets_the_reason_if_it_reads_later() -> None:
     engine = Watched(pause_s=0, token="y" * 1000)
     # A client decides by itself how much may be on its way to it, and keeps that: 64 KiB here.
     plain = ("grpc.http2.bdp_probe", 0)
@@ -199,7 +199,7 @@ def test_shutting_down_gives_every_open_call_its_end() -> None:
     assert {call.code() for call in calls} == {Code.OK}
 
 
-def test_a_port_that_is_taken_is_said() -> None:
+def test_a_port_in_use_is_an_error() -> None:
     async def serve_at(port: int) -> None:
         Server(app({}, ServerSettings(port=0, grpc_port=port)))
 

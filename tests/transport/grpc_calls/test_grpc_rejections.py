@@ -71,7 +71,7 @@ def raw(server: Any, data: bytes, **options: Any) -> Any:
     return refusal(method(data, timeout=PATIENCE_S))
 
 
-def test_bytes_that_are_no_message_are_refused_in_words() -> None:
+def test_invalid_bytes_are_rejected_with_a_message() -> None:
     with served(Scripted("a"), grpc_port=0) as server:
         error = raw(server, b"\xff\xff")
 
@@ -106,7 +106,7 @@ def test_a_small_message_that_unpacks_to_a_large_one_is_not_read() -> None:
     assert error.code() is Code.RESOURCE_EXHAUSTED
 
 
-def test_who_finds_no_place_is_told_when_to_come_back() -> None:
+def test_a_request_that_is_not_admitted_gets_a_retry_time() -> None:
     with answering(Watched(pause_s=60), max_streams=1, admission_wait_s=0.01) as (_, stub):
         running = stub.Generate(HI)
         next(running)
@@ -178,7 +178,7 @@ def test_refusals_are_counted_by_their_status() -> None:
         wait_for(lambda: requests["GRPC", "/torvyn.v1.Inference/Generate", number] == 1)
 
 
-def test_a_method_that_is_not_there_is_said_so() -> None:
+def test_an_unknown_method_is_unimplemented() -> None:
     with served(Scripted("a"), grpc_port=0) as server, calling(server):
         channel = grpc.insecure_channel(server.grpc)
         call = channel.unary_unary("/torvyn.v1.Inference/Nothing")

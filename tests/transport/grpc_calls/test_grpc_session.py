@@ -79,7 +79,7 @@ def test_streams_of_one_call_have_a_name_each() -> None:
     assert all(frames[0].start.epoch for frames in got.values())
 
 
-def test_a_call_ends_well_when_its_client_has_said_all_and_its_streams_are_over() -> None:
+def test_a_call_ends_well_after_the_last_message_and_the_last_stream() -> None:
     with talking(Scripted("Hello there", delay_s=0.01)) as (server, talk):
         talk.start("a")
         talk.hang_up()
@@ -90,7 +90,7 @@ def test_a_call_ends_well_when_its_client_has_said_all_and_its_streams_are_over(
         wait_for(lambda: not server.application.running.channels)
 
 
-def test_a_stop_lets_go_what_is_held_and_a_cancel_does_not() -> None:
+def test_a_stop_releases_the_text_that_is_held_back_and_a_cancel_does_not() -> None:
     with talking(Watched()) as (_, talk):
         for name in ("a", "b"):
             talk.start(name)
@@ -251,7 +251,7 @@ def test_one_stream_is_dropped_while_its_message_is_on_its_way_and_others_go_on(
     assert set(got) == {"b"}
 
 
-def test_a_session_with_nothing_to_do_says_that_it_lives() -> None:
+def test_an_idle_session_sends_heartbeats() -> None:
     with talking(Scripted("a"), heartbeat_s=0.02) as (_, talk):
         message = talk.next()
 

@@ -91,7 +91,7 @@ async def test_a_stream_with_nothing_to_say_sends_heartbeats() -> None:
     assert isinstance(client.frames()[-1], EndFrame)
 
 
-async def test_json_lines_for_who_asks_for_them() -> None:
+async def test_json_lines_are_sent_if_the_client_accepts_them() -> None:
     headers = {"accept": "application/x-ndjson"}
     client = await Client(serving(Scripted("a b")), body=ASKED, headers=headers)
 
@@ -100,7 +100,7 @@ async def test_json_lines_for_who_asks_for_them() -> None:
     assert kinds == [StartFrame, DeltaFrame, DeltaFrame, EndFrame]
 
 
-async def test_an_error_in_the_middle_is_told_and_ends_the_stream_once() -> None:
+async def test_an_error_in_the_middle_is_sent_and_ends_the_stream_once() -> None:
     client = await Client(serving(Scripted("a b c", fail_at=2)), body=ASKED)
 
     *_, error, end = client.frames()

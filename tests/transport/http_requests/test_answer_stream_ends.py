@@ -79,7 +79,7 @@ async def test_a_client_that_leaves_while_it_does_not_read_frees_the_engine() ->
     await client
 
 
-async def test_stopping_ends_well_and_lets_go_what_was_held() -> None:
+async def test_stopping_ends_well_and_releases_the_text_that_was_held_back() -> None:
     engine = Gated()
     application = serving(engine)
     client = Client(application, body={**ASKED, "stop": ["END"]})
@@ -97,7 +97,7 @@ async def test_stopping_ends_well_and_lets_go_what_was_held() -> None:
     assert engine.was_left.is_set()
 
 
-async def test_stopping_lets_go_what_a_guard_held() -> None:
+async def test_stopping_releases_the_text_that_a_guard_held_back() -> None:
     engine = Gated()
     guard = {"words": ["secret"], "mode": "stream", "action": "block"}
     service = Service("chat", engine, make_flow=lambda: Flow(Blocklist(guard)))
@@ -125,7 +125,7 @@ async def test_a_stop_before_the_first_token_is_an_empty_answer() -> None:
     assert client.frames()[-1].finish[0].reason == "stop"
 
 
-async def test_a_deadline_is_told_and_ends_the_engine() -> None:
+async def test_a_deadline_is_reported_and_ends_the_engine() -> None:
     engine = Gated()
     client = Client(serving(engine, deadline_s=0.02), body=ASKED)
     engine.tokens.put_nowait("x")
@@ -137,7 +137,7 @@ async def test_a_deadline_is_told_and_ends_the_engine() -> None:
     assert engine.was_left.is_set()
 
 
-async def test_shutting_down_tells_the_client_in_its_own_dialect() -> None:
+async def test_shutting_down_is_reported_in_the_dialect_of_the_client() -> None:
     application = serving(Gated(), shutdown_grace_s=0.05)
     clients = [
         Client(application, body=ASKED),
@@ -154,7 +154,7 @@ async def test_shutting_down_tells_the_client_in_its_own_dialect() -> None:
     assert chat.body.count(b'{"error":') == 1
 
 
-async def test_who_asks_while_it_shuts_down_is_sent_away() -> None:
+async def test_a_request_during_shutdown_is_rejected() -> None:
     application = serving(Scripted("a"))
     await application.drain()
 

@@ -26,7 +26,7 @@ class Body(bytearray):
     """Bytes whose end is noticed."""
 
 
-async def test_nothing_is_kept_of_a_body_whose_client_has_gone() -> None:
+async def test_nothing_is_kept_of_a_body_whose_client_disconnects() -> None:
     part = Body(b"{" * 1000)
     incoming: list[dict[str, Any]] = [
         {"type": "http.disconnect"},
@@ -105,7 +105,7 @@ async def test_what_is_wrong_is_quoted_shortly(option: str, value: Any) -> None:
     assert time.thread_time() - began_s < _MOST_S
 
 
-async def test_many_mistakes_are_told_as_a_few_and_a_number() -> None:
+async def test_many_problems_are_reported_as_a_few_and_a_count() -> None:
     client = await Client(serving(Scripted("a")), body={"messages": [1] * 50_000})
 
     assert client.json["error"]["message"].endswith("; and 49992 more")

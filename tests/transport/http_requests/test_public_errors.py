@@ -91,7 +91,7 @@ def test_nothing_of_an_upstream_reaches_a_client_of_grpc(answer: str) -> None:
 
 
 @pytest.mark.parametrize("way", WAYS)
-async def test_an_upstream_that_is_not_there_is_not_named(way: Any) -> None:
+async def test_a_missing_upstream_is_not_named(way: Any) -> None:
     with upstream(b"") as url:
         pass
     read = await way(openai(url))
@@ -152,7 +152,7 @@ class Refuses(torvyn.Processor):
         raise torvyn.InvalidInput("no numbers, please; see http://10.1.2.3:9000/help")
 
 
-async def test_what_a_component_says_is_read_without_addresses() -> None:
+async def test_the_message_of_a_component_is_sent_without_addresses() -> None:
     service = Service("chat", Scripted("a b"), make_flow=lambda: torvyn.Flow(Refuses()))
     client = await Client(app({"chat": service}), body=ASKED)
 
@@ -175,7 +175,7 @@ def test_addresses_are_taken_out_of_a_text(text: str, shown: str) -> None:
     assert without_addresses(text) == shown
 
 
-def test_an_error_about_the_request_keeps_its_words_and_its_hint() -> None:
+def test_an_error_about_the_request_keeps_its_message_and_its_hint() -> None:
     error = errors.InvalidInput("`n` is 0", hint="at least 1", code="engine.request-invalid")
 
     assert public_error(error) is error

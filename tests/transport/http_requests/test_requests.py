@@ -170,7 +170,7 @@ async def test_a_request_that_waits_gets_the_place_that_becomes_free() -> None:
     assert second.frames()[-1].timing["queue_s"] >= 0
 
 
-async def test_several_flows_are_asked_for_by_name() -> None:
+async def test_several_flows_are_addressed_by_name() -> None:
     services = {name: Service(name, Scripted(name)) for name in ("one", "two")}
     application = app(services, ServerSettings())
     named = await Client(application, "/v1/chat/completions", {**CHAT, "model": "two"})

@@ -89,7 +89,7 @@ def test_a_chunk_reaches_the_client_before_the_next_is_made(tmp_path: Path, site
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="NOT TESTED: there is no curl")
-def test_chunks_are_not_held_up_over_http_2_either(tmp_path: Path) -> None:
+def test_chunks_are_not_delayed_over_http_2_either(tmp_path: Path) -> None:
     with behind(tmp_path) as before:
         url = f"https://127.0.0.1:{before.ports.tls}/v1/streams"
         command = ["curl", "-skN", "--http2", "-m", "20", url, "-d", ASKED]

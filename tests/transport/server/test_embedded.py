@@ -108,7 +108,7 @@ def test_the_example_answers_openais_client_and_keeps_its_own_routes() -> None:
     assert chunks[-1].choices[0].finish_reason == "stop"
 
 
-def test_its_document_says_where_it_is_mounted() -> None:
+def test_its_document_has_the_path_at_which_it_is_mounted() -> None:
     with hosted(mounted(served(Scripted("Hello")))) as host:
         document = httpx.get(f"{host.url}/ai/openapi.json").json()
         missing = httpx.get(f"{host.url}/ai/nothing")

@@ -80,7 +80,9 @@ async def test_leaving_changes_nothing(body: object) -> None:
 
 
 @pytest.mark.parametrize("body", [ASKED, STATEFUL])
-async def test_one_that_does_not_read_slows_nobody_and_is_told_what_it_missed(body: object) -> None:
+async def test_an_observer_that_does_not_read_slows_nothing_and_learns_what_it_missed(
+    body: object,
+) -> None:
     engine = Endless()
     application = serving(engine, session_bytes=64 * 1024)
     client = Client(application, body=body)

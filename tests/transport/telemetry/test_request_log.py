@@ -108,7 +108,7 @@ def test_the_peer_of_a_real_connection_is_logged(log: Log) -> None:
     assert record.peer == "127.0.0.1"
 
 
-async def test_the_log_says_on_which_side_a_guard_has_acted(log: Log) -> None:
+async def test_the_log_names_the_side_of_a_content_filter(log: Log) -> None:
     guard = PromptGuard(lambda: torvyn.Flow(Blocklist(WORDS)))
     application = app({"chat": Service("chat", Scripted("a"), prompt_guard=guard)})
     await Client(application, body={"prompt": "the secret"})

@@ -67,7 +67,7 @@ async def test_an_answer_is_a_span_below_the_clients_own() -> None:
     assert "status" not in span
 
 
-async def test_nothing_that_was_asked_or_answered_is_told_nor_the_id_of_the_stream() -> None:
+async def test_a_span_has_no_prompt_no_answer_and_no_stream_id() -> None:
     with tracing(sample_rate=1.0) as (collector, tracer):
         client = await Client(
             application(Scripted("the solution"), tracer), body={"prompt": "a riddle"}
@@ -79,7 +79,7 @@ async def test_nothing_that_was_asked_or_answered_is_told_nor_the_id_of_the_stre
         assert secret.encode() not in told
 
 
-async def test_an_answer_that_failed_is_told_of_though_its_trace_is_not_sampled() -> None:
+async def test_a_failed_answer_has_a_span_though_its_trace_is_not_sampled() -> None:
     with tracing() as (collector, tracer):
         good = application(Scripted("fine"), tracer)
         bad = application(Scripted("a b", fail_at=1), tracer, secrets=frozenset({"fails here"}))
@@ -93,7 +93,7 @@ async def test_an_answer_that_failed_is_told_of_though_its_trace_is_not_sampled(
 
 
 @pytest.mark.parametrize(("waited_s", "told"), [(0.009, 0), (0.011, 1)])
-async def test_an_answer_that_had_to_wait_is_told_of(waited_s: float, told: int) -> None:
+async def test_an_answer_that_waited_has_a_queue_span(waited_s: float, told: int) -> None:
     kept, now_s = Kept(), [0.0]
     generation = Generation(Scripted("fine"), Request.make("Hi"), lambda: now_s[0])
     now_s[0] += waited_s  # for a place; then the engine begins, and takes its time
@@ -132,7 +132,7 @@ async def test_every_answer_names_its_span_and_a_wrong_header_begins_a_trace(pat
     assert (version, len(trace_id), len(span_id), flags) == ("00", 32, 16, "00")
 
 
-async def test_what_was_told_and_what_was_dropped_is_counted() -> None:
+async def test_sent_and_dropped_spans_are_counted() -> None:
     with tracing(sample_rate=1.0) as (collector, tracer):
         served = application(Scripted("fine"), tracer)
         await Client(served, body=ASKED)
@@ -173,7 +173,7 @@ def ask(url: str, traceparent: str) -> None:
         answer.read()
 
 
-def test_upstreams_are_told_which_span_asks_them_also_when_many_ask_at_once() -> None:
+def test_upstreams_get_the_span_of_each_concurrent_request() -> None:
     count = 20
     traces = [f"{number:032x}" for number in range(1, count + 1)]
     with tracing() as (collector, tracer), gateway(tracer) as front:
@@ -195,7 +195,7 @@ sample_rate = 1.0
 """
 
 
-def test_the_manifest_says_who_is_told_and_the_end_of_the_server_sends_the_rest(
+def test_the_manifest_names_the_collector_and_shutdown_sends_the_last_spans(
     tmp_path: Path,
 ) -> None:
     with running_collector() as collector:
