@@ -1,4 +1,4 @@
-"""The audit: grants at the start, denials as they happen, bounded; nothing a terminal obeys."""
+"""The audit log: grants at the start, denials as they happen, limited; no control characters."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Every route of a real server, asked without a key, with a wrong, a revoked and another tenant's
-key: answered 0. And everything that was written, looked through for the keys: found 0."""
+"""No route of a real server answers without a key or with a wrong, revoked or foreign one, and no
+output contains a key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keys: who is let in, who owns what, and what happens to who is not welcome any more."""
+"""API keys: who may send requests, who owns what, and what happens to revoked keys."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import os
 
 import pytest
-from asgi_client import ASKED, Client, Gated, serving, within
+from asgi_client import PROMPT_BODY, Client, Gated, serving, within
 
 from torvyn.engine import Scripted
 from torvyn.errors import MissingError, UsageError
@@ -24,7 +24,7 @@ CHAT = {"messages": [{"role": "user", "content": "Hi"}]}
 async def test_a_key_is_shown_in_either_header(keyed, form: str) -> None:
     name, value = form.format(keyed.keys["first"]).split(": ", 1)
 
-    client = await Client(keyed.serve(Scripted("a b")), body=ASKED, headers={name: value})
+    client = await Client(keyed.serve(Scripted("a b")), body=PROMPT_BODY, headers={name: value})
 
     assert client.status == 200
 
@@ -49,7 +49,7 @@ async def test_a_page_shows_its_key_as_a_subprotocol_beside_others(keyed) -> Non
     ],
 )
 async def test_a_missing_or_wrong_key_is_reported(keyed, headers, code: str) -> None:
-    client = await Client(keyed.serve(Scripted("a")), body=ASKED, headers=headers)
+    client = await Client(keyed.serve(Scripted("a")), body=PROMPT_BODY, headers=headers)
 
     assert (client.status, client.json["error"]["code"]) == (401, code)
     assert client.headers["www-authenticate"] == "Bearer"
@@ -71,7 +71,7 @@ async def test_how_the_server_is_needs_no_key(keyed, path: str) -> None:
 
 
 async def test_without_a_key_file_no_key_is_required() -> None:
-    client = await Client(serving(Scripted("a")), body=ASKED)
+    client = await Client(serving(Scripted("a")), body=PROMPT_BODY)
 
     assert client.status == 200
 

@@ -1,4 +1,4 @@
-"""Keys and connections of many streams: so many of each key, and none when it is gone."""
+"""Keys and channels: a limit per key, and no channel for a revoked key."""
 
 from __future__ import annotations
 

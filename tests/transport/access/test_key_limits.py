@@ -1,4 +1,4 @@
-"""What a key may use: streams at a time, requests a minute, tokens a second, priority."""
+"""The limits of a key: streams, requests per minute, tokens per second, priority."""
 
 from __future__ import annotations
 

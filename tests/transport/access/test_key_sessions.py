@@ -1,15 +1,15 @@
-"""Keys and stateful answers: a session is its tenant's, and counts for the key that began it."""
+"""Keys and sessions: a session belongs to its tenant, and counts for the key that started it."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from asgi_client import ASKED, Client, Gated, within
+from asgi_client import PROMPT_BODY, Client, Gated, within
 from keyed_server import Keyed
 
 from torvyn.engine import Scripted
 
-STATEFUL = {**ASKED, "stateful": True}
+STATEFUL = {**PROMPT_BODY, "stateful": True}
 
 
 async def begun(keyed: Keyed, name: str, **settings: object) -> tuple[Gated, Client, str]:

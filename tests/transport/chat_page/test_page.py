@@ -1,4 +1,4 @@
-"""The page as a server gives it out: which files, with which headers."""
+"""The chat page as the server sends it: its files and headers."""
 
 from __future__ import annotations
 

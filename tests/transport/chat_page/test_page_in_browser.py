@@ -1,4 +1,4 @@
-"""The page in Chromium, on a real server: what a person sees and can do."""
+"""The chat page in Chromium, on a real server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page in Chromium when the network is not what it should be."""
+"""The chat page in Chromium with a broken network."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page's conversation across a reload: kept in the tab, bounded, and nobody else's."""
+"""The conversation across a reload: stored in the tab, limited in size, and private to the tab."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Clients from npm: `openai`, and `ai` with `@ai-sdk/openai-compatible`, in node."""
+"""Clients from npm in node: `openai`, and `ai` with `@ai-sdk/openai-compatible`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How calls of gRPC end: by their clients, by time, by silence, and with their server."""
+"""How gRPC calls end: by the client, by a timeout, by a stalled client, and with the server."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import time
 from typing import Any
 
 import pytest
-from grpc_client import ALONE, HI, answering, calling, frames_of, grpc, pb, refusal, trailer
+from grpc_client import ALONE, HI, answering, calling, frames_of, grpc, pb, rejection_of, trailer
 from live_server import PATIENCE_S, served, wait_for
 from watched_engines import CEILING_S, Numbering, Watched, peer_of
 
@@ -75,7 +75,7 @@ def test_the_engine_stops_when_the_connection_is_lost() -> None:
 def test_the_engine_stops_when_the_deadline_of_the_call_is_over() -> None:
     engine = Watched(pause_s=60)
     with answering(engine) as (_, stub):
-        error = refusal(stub.Generate(HI, timeout=0.2))
+        error = rejection_of(stub.Generate(HI, timeout=0.2))
         assert engine.was_left.wait(CEILING_S)
 
     assert error.code() is Code.DEADLINE_EXCEEDED
@@ -103,7 +103,7 @@ def test_a_client_that_never_reads_is_cut_and_gets_the_reason_if_it_reads_later(
         assert engine.was_left.wait(PATIENCE_S)
         assert not server.application.running.calls
         assert engine.made * 1000 <= 128 * 1024
-        error = refusal(call)
+        error = rejection_of(call)
 
     assert error.code() is Code.DEADLINE_EXCEEDED
     assert trailer(error, "torvyn-code") == "transport.unread"

@@ -1,4 +1,4 @@
-"""What clients of gRPC find besides answers: health and reflection; and `torvyn serve`."""
+"""Health, reflection and `torvyn serve` over gRPC."""
 
 from __future__ import annotations
 

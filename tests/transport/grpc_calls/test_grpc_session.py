@@ -1,4 +1,4 @@
-"""Many streams on one call of gRPC, started and steered by messages."""
+"""Many streams in one gRPC call, controlled by messages."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from grpc_client import answering, calling, grpc, pb, refusal, trailer
+from grpc_client import answering, calling, grpc, pb, rejection_of, trailer
 from live_server import PATIENCE_S, Served, served, wait_for
 from watched_engines import CEILING_S, Watched
 
@@ -229,7 +229,7 @@ def test_a_client_that_never_reads_is_cut() -> None:
         wait_for(lambda: not server.application.running.calls)
         wait_for(lambda: not server.application.running.channels)
         assert engine.made * 1000 <= 160 * 1024
-        error = refusal(talk.call)
+        error = rejection_of(talk.call)
         talk.hang_up()
 
     assert error.code() is Code.DEADLINE_EXCEEDED
@@ -265,7 +265,7 @@ def test_shutting_down_ends_every_stream_and_then_the_call() -> None:
         ending = threading.Thread(target=server.end)
         ending.start()
         frames = talk.until_end("a")["a"]
-        error = refusal(talk.call)
+        error = rejection_of(talk.call)
         ending.join()
 
     assert frames[-2].error.code == "transport.shutting-down"
@@ -275,6 +275,6 @@ def test_shutting_down_ends_every_stream_and_then_the_call() -> None:
 def test_a_server_that_ends_takes_no_more_sessions() -> None:
     with answering(Scripted("a")) as (server, stub):
         server.application.running.is_draining = True
-        error = refusal(stub.Session(iter([]), timeout=PATIENCE_S))
+        error = rejection_of(stub.Session(iter([]), timeout=PATIENCE_S))
 
     assert error.code() is Code.UNAVAILABLE

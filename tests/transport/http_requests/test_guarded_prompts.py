@@ -1,4 +1,4 @@
-"""Prompts through guards, served: what a model reads, and how every client learns of a refusal."""
+"""Guarded prompts, served: what the model reads, and how each client learns of a rejection."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from asgi_client import Client, Gated, within
-from grpc_client import answering, asked
+from grpc_client import answering, generate
 from live_server import served
 from websocket_client import START, Socket, speaking
 
@@ -134,7 +134,7 @@ async def test_a_refused_prompt_on_a_socket() -> None:
 
 def test_a_refused_prompt_over_grpc() -> None:
     with answering({"chat": service(Repeats())}) as (_, stub):
-        frames = asked(stub, **SECRET)
+        frames = generate(stub, **SECRET)
 
     assert frames[-1].finish[0].reason == "content_filter"  # type: ignore[union-attr]
     assert frames[-1].finish[0].side == "prompt"  # type: ignore[union-attr]

@@ -1,4 +1,4 @@
-"""Connections that ask nothing are sent away; those that asked are left alone, however quiet."""
+"""Connections that send no request are closed; those that sent one stay open, however quiet."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`examples/gateway`: three processes, as they are in the world."""
+"""`examples/gateway`: three real processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The server under a service manager: what it tells it, and the unit that is shipped."""
+"""The server under systemd: its messages, and the shipped unit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TLS: both versions of HTTP over it, the same answers, and words for files that do not fit."""
+"""TLS: both versions of HTTP, the same answers, and errors for files that do not match."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""However a stateful answer ends, those who read it hear so, and none waits for ever."""
+"""However a session ends, its subscribers get an end, and none waits for ever."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from asgi_client import ASKED, Client, Gated, serving, within
+from asgi_client import PROMPT_BODY, Client, Gated, serving, within
 
 from torvyn.engine import Scripted
 from torvyn.protocol import EndFrame
 from torvyn.transport import Application
 
-STATEFUL = {**ASKED, "stateful": True}
+STATEFUL = {**PROMPT_BODY, "stateful": True}
 
 
 async def begun(engine: Gated, application: Application) -> Client:

@@ -1,5 +1,4 @@
-"""The session store: what a client has seen is on disk, whatever happens to the process or the
-file."""
+"""The session store: every frame that a client has seen is on disk, whatever happens."""
 
 from __future__ import annotations
 
@@ -13,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from asgi_client import ASKED, Client, Gated, serving, within
+from asgi_client import PROMPT_BODY, Client, Gated, serving, within
 
 from torvyn.engine import Engine, Scripted
 from torvyn.errors import TorvynError
@@ -23,7 +22,7 @@ from torvyn.transport.sessions import store_file as files
 from torvyn.transport.sessions.store import SessionStore
 from torvyn.transport.sessions.store_file import StoredSession
 
-STATEFUL = {**ASKED, "stateful": True}
+STATEFUL = {**PROMPT_BODY, "stateful": True}
 WORDS = "one two three four five six seven eight nine ten"
 
 

@@ -1,4 +1,4 @@
-"""Stateful answers: they outlive their connection, and whoever comes back misses nothing."""
+"""Sessions outlive their connection, and a client that resumes misses nothing."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 import pytest
-from asgi_client import ASKED, PATIENCE_S, Client, Endless, Gated, serving, within
+from asgi_client import PATIENCE_S, PROMPT_BODY, Client, Endless, Gated, serving, within
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,7 +16,7 @@ from torvyn.protocol import Decoder, DeltaFrame, EndFrame, ErrorFrame, StartFram
 from torvyn.transport import Application
 from torvyn.transport.access.caller import Caller
 
-STATEFUL = {**ASKED, "stateful": True}
+STATEFUL = {**PROMPT_BODY, "stateful": True}
 WORDS = "one two three four five six seven eight nine ten"
 
 
@@ -142,7 +142,7 @@ async def test_an_event_id_that_leads_nowhere_is_refused(
 async def test_an_answer_that_is_not_stateful_cannot_be_resumed() -> None:
     engine = Gated()
     application = serving(engine)
-    client = Client(application, body=ASKED)
+    client = Client(application, body=PROMPT_BODY)
     await client.until(1)
     again = await resumed(application, client.frames_start_id())
     assert (again.status, again.json["error"]["code"]) == (404, "transport.stream-unknown")

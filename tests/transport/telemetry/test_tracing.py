@@ -1,4 +1,4 @@
-"""Traces of a server: taken over from clients, handed on to upstreams, told to a collector."""
+"""Traces: continued from clients, passed to upstreams, exported to a collector."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from asgi_client import ASKED, Client
+from asgi_client import PROMPT_BODY, Client
 from live_server import Served, served
 from serve_process import MANIFEST, serving
 
@@ -83,8 +83,8 @@ async def test_a_failed_answer_has_a_span_though_its_trace_is_not_sampled() -> N
     with tracing() as (collector, tracer):
         good = application(Scripted("fine"), tracer)
         bad = application(Scripted("a b", fail_at=1), tracer, secrets=frozenset({"fails here"}))
-        await Client(good, body=ASKED, headers={"traceparent": UNSAMPLED})
-        await Client(bad, body=ASKED, headers={"traceparent": UNSAMPLED})
+        await Client(good, body=PROMPT_BODY, headers={"traceparent": UNSAMPLED})
+        await Client(bad, body=PROMPT_BODY, headers={"traceparent": UNSAMPLED})
         (span,) = await asyncio.to_thread(collector.until, 1)
 
     assert span["attributes"]["error.type"] == "engine.scripted-failure"
@@ -126,7 +126,7 @@ async def test_every_answer_names_its_span_and_a_wrong_header_begins_a_trace(pat
     served = application(Scripted("fine"), None)
     method = "POST" if path == "/v1/streams" else "GET"
     given = {"traceparent": "00-nonsense"}
-    client = await Client(served, path, ASKED, method, headers=given)
+    client = await Client(served, path, PROMPT_BODY, method, headers=given)
 
     version, trace_id, span_id, flags = client.headers["traceparent"].split("-")
     assert (version, len(trace_id), len(span_id), flags) == ("00", 32, 16, "00")
@@ -135,10 +135,10 @@ async def test_every_answer_names_its_span_and_a_wrong_header_begins_a_trace(pat
 async def test_sent_and_dropped_spans_are_counted() -> None:
     with tracing(sample_rate=1.0) as (collector, tracer):
         served = application(Scripted("fine"), tracer)
-        await Client(served, body=ASKED)
+        await Client(served, body=PROMPT_BODY)
         await asyncio.to_thread(collector.until, 1)
         await asyncio.to_thread(tracer.close)
-        await Client(served, body=ASKED)
+        await Client(served, body=PROMPT_BODY)
         metrics = (await Client(served, "/metrics", method="GET")).body.decode()
 
     assert "\ntorvyn_spans_total 1\n" in metrics
@@ -150,7 +150,7 @@ async def test_answers_do_not_notice_that_the_collector_is_away() -> None:
         url = collector.url
     tracer = Tracer(OtlpExporter(url, every_s=0.01, close_s=0.1), sample_rate=1.0)
     served = application(Scripted("fine"), tracer)
-    clients = [await Client(served, body=ASKED) for _ in range(50)]
+    clients = [await Client(served, body=PROMPT_BODY) for _ in range(50)]
     tracer.close()
 
     assert {client.frames()[-1].finish[0].reason for client in clients} == {"stop"}
@@ -201,7 +201,7 @@ def test_the_manifest_names_the_collector_and_shutdown_sends_the_last_spans(
     with running_collector() as collector:
         (tmp_path / "Torvyn.toml").write_text(MANIFEST + OBSERVED.format(url=collector.url))
         with serving(tmp_path) as (process, url):
-            request = urllib.request.Request(f"{url}/v1/streams", json.dumps(ASKED).encode())
+            request = urllib.request.Request(f"{url}/v1/streams", json.dumps(PROMPT_BODY).encode())
             urllib.request.urlopen(request, timeout=20).read()
             process.terminate()
             assert process.wait(20) == 143

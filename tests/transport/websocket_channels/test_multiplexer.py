@@ -1,5 +1,4 @@
-"""Streams of one channel: what is refused, what is bounded, and how they end. In process, with the
-socket in the test's hands."""
+"""The streams of one channel: what is rejected, what is limited, and how they end. Over ASGI."""
 
 from __future__ import annotations
 
@@ -8,7 +7,7 @@ import json
 from typing import Any
 
 import pytest
-from asgi_client import ASKED, Client, Endless, Gated, serving, within
+from asgi_client import PROMPT_BODY, Client, Endless, Gated, serving, within
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from websocket_client import START, Socket, text_of
@@ -105,7 +104,7 @@ async def test_a_flood_of_starts_is_bounded() -> None:
 
 async def test_leaving_a_channel_ends_the_streams_that_wait_for_admission() -> None:
     application = serving(Gated(), max_streams=2)
-    others = [Client(application, body=ASKED) for _ in range(2)]
+    others = [Client(application, body=PROMPT_BODY) for _ in range(2)]
     for other in others:
         await other.until(1)
     async with Socket(application) as socket:

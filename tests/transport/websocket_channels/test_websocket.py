@@ -1,4 +1,4 @@
-"""WebSocket with a real client and a real server: streams that share a socket, steered and left."""
+"""WebSocket with a real client and a real server: streams that share a socket."""
 
 from __future__ import annotations
 

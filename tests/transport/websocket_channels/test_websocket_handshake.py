@@ -1,4 +1,4 @@
-"""The handshake of a WebSocket: who is let in, and how others are told."""
+"""The WebSocket handshake: which sockets are accepted, and how others are rejected."""
 
 from __future__ import annotations
 
