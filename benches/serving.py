@@ -44,8 +44,8 @@ is the user and system time of all threads of the server from /proc, including t
 requests. Medians and quartiles of {rounds} interleaved rounds; ratios are computed within a round.
 The text of every server is checked before it is timed. The engine waits for one turn of the loop
 before each token, so every server sends one chunk per token. In the last table it does not wait:
-Torvyn sends up to 16 tokens that are ready together in one chunk, and the peer still sends one chunk
-per token; that table counts tokens."""
+Torvyn sends up to 16 tokens that are ready together in one chunk, and the peer still sends one
+chunk per token; that table counts tokens."""
 
 
 @dataclass(slots=True)
