@@ -56,7 +56,7 @@ class StoredSession:
     frames: tuple[bytes, ...] = ()
 
 
-_FIELDS: Final = ("id", "tenant", "caller", "flow", "epoch", "request", "first", "dropped", "is_over")
+_FIELDS = ("id", "tenant", "caller", "flow", "epoch", "request", "first", "dropped", "is_over")
 """In the order of the columns that `load` selects."""
 
 
