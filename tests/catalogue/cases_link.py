@@ -64,7 +64,7 @@ def outdated(folder: Path) -> object:
     built.mkdir(parents=True)
     guest = Path(__file__).parents[1] / "sandbox" / "guests" / "filter.wasm"
     (built / "part.wasm").write_bytes(guest.read_bytes())
-    (built / "part.json").write_text('{"written": "what it was"}')
+    (built / "part.json").write_text('{"sources": "other digest"}')
     (folder / "part" / "component.c").write_text("int changed;")
     declared = '[[component]]\nname = "part"\npath = "part"\n[runtime]\ncache_dir = "cache"\n'
     plan = chain(SOURCE, '"part"', SINK, extra=declared)(folder)

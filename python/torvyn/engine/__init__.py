@@ -61,7 +61,7 @@ __all__ = [
     "open",
 ]
 
-_HOMES = {
+_MODULES = {
     "ENGINES": "registry",
     "open": "registry",
     "Answer": "answer.answer",
@@ -80,6 +80,6 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'torvyn.engine' has no attribute {name!r}")
     from importlib import import_module
 
-    home = import_module(f"torvyn.engine.{_HOMES.get(name, name.lower())}")
+    home = import_module(f"torvyn.engine.{_MODULES.get(name, name.lower())}")
     value = globals()[name] = getattr(home, name)
     return value
