@@ -85,7 +85,7 @@ class NeverResumes(torvyn.Sink):
 @pytest.mark.parametrize(
     ("component", "complaint"),
     [
-        (WrongAnswer, "answered str"),
+        (WrongAnswer, "returned str"),
         (NeedsInit, "`init` must begin anew"),
         (UndeclaredPort, "right"),
     ],

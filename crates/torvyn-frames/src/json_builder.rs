@@ -2,7 +2,7 @@
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum PartialError {
-    #[error("not JSON at byte {at}")]
+    #[error("invalid JSON at byte {at}")]
     Malformed { at: usize },
     #[error("nested more than {limit} deep")]
     TooDeep { limit: usize },

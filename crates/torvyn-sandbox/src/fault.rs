@@ -51,7 +51,7 @@ pub fn guest_error(error: ProcessError) -> StageError {
         ProcessError::InvalidInput(message) => (ErrorKind::InvalidInput, message),
         ProcessError::Unavailable(message) => (ErrorKind::Unavailable, message),
         ProcessError::Internal(message) => (ErrorKind::Internal, message),
-        ProcessError::DeadlineExceeded => (ErrorKind::DeadlineExceeded, "there was not enough time".into()),
+        ProcessError::DeadlineExceeded => (ErrorKind::DeadlineExceeded, "the deadline was exceeded".into()),
         ProcessError::Fatal(message) => (ErrorKind::Fatal, message),
     };
     StageError::new(kind, clip(message))
@@ -71,7 +71,7 @@ pub fn trap_error(function: &str, error: &Error, refused: Option<&str>, limit: D
         Cause::Trap(what) => (ErrorKind::Internal, format!("`{function}` trapped: {what}")),
     };
     if let Some(refused) = refused {
-        message.push_str(&format!("; it was refused {refused}"));
+        message.push_str(&format!("; the sandbox refused {refused}"));
     }
     if let Some(backtrace) = error.downcast_ref::<WasmBacktrace>() {
         message.push_str(&frames(backtrace));
@@ -98,7 +98,7 @@ fn cause(error: &Error) -> Cause {
             // The library's error has no public type.
             if what.ends_with("fuel allocated for hostcalls has been exhausted") {
                 return Cause::Trap(
-                    "it passed more strings and lists at once than the host takes".to_owned(),
+                    "it passed more strings and lists in one call than the host accepts".to_owned(),
                 );
             }
             Cause::Trap(clip(what))
@@ -138,19 +138,19 @@ fn named(frame: &FrameInfo) -> String {
 pub enum SandboxError {
     #[error("the sandbox cannot be set up: {0}")]
     Engine(String),
-    #[error("it is no valid WebAssembly component: {0}")]
+    #[error("it is not a valid WebAssembly component: {0}")]
     Invalid(String),
     #[error("it is too complex: {0}")]
     TooComplex(String),
     #[error("it is a core module, not a component")]
     CoreModule,
-    #[error("it exports no role of torvyn: {exports}")]
+    #[error("it exports none of Torvyn's roles: {exports}")]
     NoRole { exports: String },
     #[error("it exports several roles: {roles}")]
     SeveralRoles { roles: String },
-    #[error("it imports what this host does not have: {import}")]
+    #[error("it imports an interface that this host does not provide: {import}")]
     Import { import: String },
-    #[error("its interface `{interface}` is not that of the contract: {reason}")]
+    #[error("its interface `{interface}` does not match the contract: {reason}")]
     Contract { interface: String, reason: String },
     #[error("a grant cannot be opened: {0}")]
     Grant(String),

@@ -51,7 +51,7 @@ fn a_guest_gets_all_of_its_limit_in_the_pool_and_beside_it() {
     for memory_bytes in [64 << 20, 72 << 20] {
         let mut bench = Bench::with(&guests::chaos(), limits(memory_bytes), &[]);
         let error = bench.accept("memory").err().unwrap();
-        let refused = format!("it was refused {} bytes of memory", memory_bytes + (1 << 16));
+        let refused = format!("the sandbox refused {} bytes of memory", memory_bytes + (1 << 16));
         assert!(error.message.contains(&refused), "{}", error.message);
     }
 }

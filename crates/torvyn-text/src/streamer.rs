@@ -10,7 +10,7 @@ use crate::graphemes::Graphemes;
 use crate::utf8::Utf8Decoder;
 use crate::vocabulary::{Kind, Start, Vocabulary};
 
-/// What becomes of bytes that are no character.
+/// What becomes of invalid UTF-8 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Bad {
     Replace,
@@ -39,13 +39,13 @@ pub struct Policies {
 
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum StreamError {
-    #[error("id {id} is none of {size}")]
+    #[error("id {id} is out of range: the vocabulary has {size} tokens")]
     UnknownId { id: i64, size: usize },
-    #[error("an id was given, but there is no vocabulary")]
+    #[error("token ids need a vocabulary")]
     NoVocabulary,
-    #[error("bytes that are no character")]
+    #[error("invalid UTF-8 bytes")]
     BadBytes { bytes: Vec<u8> },
-    #[error("an unfinished character at the end")]
+    #[error("an incomplete character at the end")]
     Unfinished { bytes: Vec<u8> },
 }
 

@@ -44,7 +44,7 @@ pub fn describe(bytes: &[u8]) -> Result<Description, Error> {
     let (sizes, notes) = survey(bytes)?;
     let decoded = decode(bytes).map_err(|error| Error::malformed(&error))?;
     let DecodedWasm::Component(resolve, world) = decoded else {
-        return Err(Error::Malformed { message: "a package of WIT, not a component".to_owned() });
+        return Err(Error::Malformed { message: "it is a WIT package, not a component".to_owned() });
     };
     let exports = items(&resolve, world, false);
     let names: Vec<String> = exports.iter().map(|item| item.name.clone()).collect();
@@ -85,7 +85,9 @@ fn survey(bytes: &[u8]) -> Result<(Sizes, Vec<(String, String)>), Error> {
         match payload.map_err(|error| Error::malformed(&error))? {
             Payload::Version { encoding: Encoding::Module, range, .. } => {
                 if range.start == 0 {
-                    return Err(Error::Malformed { message: "a core module, not a component".to_owned() });
+                    return Err(Error::Malformed {
+                        message: "it is a core module, not a component".to_owned(),
+                    });
                 }
                 sizes.modules += 1;
             }

@@ -19,9 +19,9 @@ const HEADER_BYTES: usize = 8;
 pub enum Error {
     #[error("not WebAssembly: {message}")]
     Malformed { message: String },
-    #[error("the exports are those of no world: {}", interfaces.join(", "))]
+    #[error("the exports match no world: {}", interfaces.join(", "))]
     NoWorld { interfaces: Vec<String> },
-    #[error("there is no world `{world}`")]
+    #[error("unknown world `{world}`")]
     WorldUnknown { world: String, known: Vec<String> },
     #[error("does not fit world `{world}`: {message}")]
     Unfit { world: String, message: String },

@@ -43,7 +43,7 @@ impl NativeStage {
             "sentence" => sentence(parameters)?,
             "frames" => frames(parameters)?,
             "null" => Box::new(Null),
-            other => return Err(PyValueError::new_err(format!("no native part `{other}`"))),
+            other => return Err(PyValueError::new_err(format!("unknown native stage `{other}`"))),
         };
         Ok(Self(Mutex::new(Some(stage))))
     }

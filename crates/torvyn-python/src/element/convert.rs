@@ -112,11 +112,11 @@ pub fn wrong_result(role: Role, got: &Bound<'_, PyAny>) -> StageError {
         Role::Source => "str, bytes, Output, None, PENDING or End",
         Role::Processor => "None, str, bytes, Output, a list or a generator of them",
         Role::Filter => "bool or Verdict",
-        Role::Router => "port names that it declares",
+        Role::Router => "names of its declared ports",
         Role::Aggregator => "None, str, bytes, Output, a list or a generator of them",
         Role::Sink => "None or Signal",
     };
-    StageError::new(ErrorKind::Contract, format!("answered {kind}, expected {expected}"))
+    StageError::new(ErrorKind::Contract, format!("returned {kind}, expected {expected}"))
 }
 
 /// A str, bytes, Output or Element as something a component made. `None`: it is none of these.
@@ -157,12 +157,12 @@ fn plain(value: &Bound<'_, PyAny>, content_type: ContentType) -> Result<Emission
     let Some(len) = encoded_len(value, content_type) else {
         return Err(StageError::new(
             ErrorKind::InvalidInput,
-            "the text has half of a surrogate pair and cannot be encoded",
+            "the text contains a lone surrogate and cannot be encoded as UTF-8",
         ));
     };
     let held = foreign(value.clone());
     let Ok(len) = u32::try_from(len) else {
-        return Err(StageError::new(ErrorKind::InvalidInput, "an element is at most 4 GiB"));
+        return Err(StageError::new(ErrorKind::InvalidInput, "an element may have at most 4 GiB"));
     };
     Ok(Emission { payload: Payload::Foreign(held), len, content_type, companion: None, keep: false })
 }

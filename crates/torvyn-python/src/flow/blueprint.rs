@@ -62,7 +62,7 @@ fn policy_of(name: &str) -> PyResult<Policy> {
         "drop-oldest" => Policy::DropOldest,
         "drop-newest" => Policy::DropNewest,
         "error" => Policy::Error,
-        other => return Err(PyValueError::new_err(format!("no policy `{other}`"))),
+        other => return Err(PyValueError::new_err(format!("unknown policy `{other}`"))),
     })
 }
 

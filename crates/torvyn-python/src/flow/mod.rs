@@ -448,7 +448,7 @@ impl NativeFlow {
 
 fn busy() -> PyErr {
     PyRuntimeError::new_err(
-        "the flow is being driven already: by workers, by another thread, or from inside a component",
+        "the flow is already running: on workers, on another thread, or inside a component",
     )
 }
 

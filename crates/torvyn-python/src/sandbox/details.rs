@@ -26,7 +26,7 @@ impl Translator for Words {
             }
             Ok(foreign(made.into_any()))
         })
-        .map_err(|error: PyErr| format!("an attribute is no JSON: {error}"))
+        .map_err(|error: PyErr| format!("an attribute is not valid JSON: {error}"))
     }
 
     fn ending(&self, end: &End) -> Ending {
@@ -40,7 +40,7 @@ impl Translator for Words {
 
     fn end(&self, ending: &Ending) -> Result<End, String> {
         Python::attach(|py| made_end(py, ending))
-            .map_err(|error| format!("the end's usage is no JSON: {error}"))
+            .map_err(|error| format!("the end's usage is not valid JSON: {error}"))
     }
 }
 

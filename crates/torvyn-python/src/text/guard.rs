@@ -44,7 +44,7 @@ fn rules(parameters: &Bound<'_, PyDict>) -> PyResult<Rules> {
             let made = redact_patterns(&kinds).map_err(|error| invalid_value(&error))?;
             Rules::Patterns(Arc::new(made.map_err(|error| refused(&error))?))
         }
-        other => return Err(PyValueError::new_err(format!("no rules `{other}`"))),
+        other => return Err(PyValueError::new_err(format!("unknown rules `{other}`"))),
     })
 }
 
@@ -56,13 +56,13 @@ fn settings(parameters: &Bound<'_, PyDict>) -> PyResult<Arc<Settings>> {
             "drop" => Action::Drop,
             "replace" => Action::Replace,
             "block" => Action::Block,
-            other => return Err(PyValueError::new_err(format!("no action `{other}`"))),
+            other => return Err(PyValueError::new_err(format!("unknown action `{other}`"))),
         },
         policy: match policy.as_str() {
             "hold" => Policy::Hold,
             "optimistic" => Policy::Optimistic,
             "shadow" => Policy::Shadow,
-            other => return Err(PyValueError::new_err(format!("no policy `{other}`"))),
+            other => return Err(PyValueError::new_err(format!("unknown policy `{other}`"))),
         },
         replacements: need(parameters, "replacements")?,
     }))

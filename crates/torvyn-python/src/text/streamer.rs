@@ -139,7 +139,7 @@ impl TextStreamer {
             return Ok(None);
         }
         if tokens.is_instance_of::<PyString>() {
-            return Err(PyTypeError::new_err("text is text already: put takes token ids or bytes"));
+            return Err(PyTypeError::new_err("put takes token ids or bytes, not str"));
         }
         if let Ok(id) = self.id(tokens) {
             self.ids.push(id);

@@ -29,13 +29,13 @@ impl TokenTable {
         let mut vocabulary = torvyn_text::Vocabulary::new(slices).ok_or_else(too_large)?;
         for id in special {
             if !vocabulary.mark_special(id) {
-                return Err(PyValueError::new_err(format!("special id {id} is no token")));
+                return Err(PyValueError::new_err(format!("special id {id} is not a token")));
             }
         }
         if let Some(first) = first {
             let until = start(first_until)?;
             if !vocabulary.start_with(table(first)?, until) {
-                return Err(PyValueError::new_err("`first` has another length than `tokens`"));
+                return Err(PyValueError::new_err("`first` and `tokens` differ in length"));
             }
         }
         vocabulary.strip = strip;

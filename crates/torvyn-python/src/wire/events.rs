@@ -126,7 +126,7 @@ impl ChunkParser {
         let shape = match dialect {
             "openai-chat" => Shape::Chat,
             "openai-completions" => Shape::Completion,
-            _ => return Err(PyValueError::new_err(format!("no OpenAI dialect {dialect:?}"))),
+            _ => return Err(PyValueError::new_err(format!("unknown OpenAI dialect {dialect:?}"))),
         };
         let limits = Limits { line: line_limit, event: event_limit };
         Ok(Self {

@@ -54,16 +54,19 @@ impl FrameEncoder {
             "torvyn" => Dialect::Torvyn,
             "openai-chat" => Dialect::Chat,
             "openai-completions" => Dialect::Completions,
-            _ => return invalid_value(format!("no dialect {dialect:?}")),
+            _ => return invalid_value(format!("unknown dialect {dialect:?}")),
         };
         let framing = match framing {
             "sse" => Framing::Events,
             "lines" => Framing::Lines,
             "json" if dialect == Dialect::Torvyn => Framing::Bare,
             "json" => {
-                return invalid_value("a frame of an OpenAI dialect may be several messages".to_owned());
+                return invalid_value(
+                    "`json` framing does not support OpenAI dialects, where a frame may be several messages"
+                        .to_owned(),
+                );
             }
-            _ => return invalid_value(format!("no framing {framing:?}")),
+            _ => return invalid_value(format!("unknown framing {framing:?}")),
         };
         if epoch.is_empty() || !epoch.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
             return invalid_value(format!("an epoch is ASCII letters and digits, not {epoch:?}"));
@@ -205,7 +208,7 @@ impl Line {
         if index < choices {
             return Ok(());
         }
-        Err(PyValueError::new_err(format!("choice {index} of an answer that has {choices}")))
+        Err(PyValueError::new_err(format!("choice {index} is out of range: the answer has {choices}")))
     }
 
     /// The text with a half that waited before it, without one at its end; None when nothing is left to send.

@@ -49,7 +49,7 @@ impl Capability {
                 }
             }
             ("environment", "read") => {
-                Self::Environment(names(rest.ok_or_else(|| bad("names of variables are missing"))?)?)
+                Self::Environment(names(rest.ok_or_else(|| bad("variable names are missing"))?)?)
             }
             ("clock", "wall") => Self::ClockWall,
             ("clock", "monotonic") => Self::ClockMonotonic,
@@ -57,12 +57,12 @@ impl Capability {
             ("random", "insecure") => Self::RandomInsecure,
             ("stdio", "stdout") => Self::Stdout,
             ("stdio", "stderr") => Self::Stderr,
-            _ => return Err(bad(format!("there is no capability `{area}:{what}`"))),
+            _ => return Err(bad(format!("unknown capability `{area}:{what}`"))),
         };
         let bare =
             !matches!(capability, Self::Filesystem { .. } | Self::Network { .. } | Self::Environment(_));
         if bare && rest.is_some() {
-            return Err(bad(format!("nothing follows `{area}:{what}`")));
+            return Err(bad(format!("`{area}:{what}` takes nothing after it")));
         }
         Ok(capability)
     }
@@ -107,7 +107,9 @@ fn hosts_of(text: &str) -> Result<Vec<String>, BadCapability> {
     let hosts: Vec<String> = names(text)?.iter().map(|host| host_name(host)).collect();
     let odd = |host: &&String| host.strip_prefix("*.").unwrap_or(host).contains('*') && *host != "*";
     match hosts.iter().find(odd) {
-        Some(host) => Err(bad(format!("`{host}` is no host: a `*` stands alone or before the first dot"))),
+        Some(host) => {
+            Err(bad(format!("`{host}` is not a host: `*` may stand only alone or before the first dot")))
+        }
         None => Ok(hosts),
     }
 }
@@ -134,12 +136,12 @@ fn ports_of(text: &str) -> Result<Vec<(u16, u16)>, BadCapability> {
             .parse::<u16>()
             .ok()
             .filter(|port| *port > 0)
-            .ok_or_else(|| bad(format!("`{text}` is no port")))
+            .ok_or_else(|| bad(format!("`{text}` is not a port")))
     };
     let range = |part: &str| match part.split_once('-') {
         Some((from, to)) => match (port(from)?, port(to)?) {
             (from, to) if from <= to => Ok((from, to)),
-            _ => Err(bad(format!("`{part}` is no range of ports"))),
+            _ => Err(bad(format!("`{part}` is not a range of ports"))),
         },
         None => port(part).map(|one| (one, one)),
     };

@@ -122,7 +122,7 @@ fn open_sockets(wasi: &mut WasiCtxBuilder, policy: Arc<NetworkPolicy>, denials: 
 /// A granted file is reached through the folder it is in only if that folder is granted: so grants name folders.
 fn open_folder(wasi: &mut WasiCtxBuilder, path: &Path, write: bool) -> wasmtime::Result<()> {
     if !fs::metadata(path).is_ok_and(|facts| facts.is_dir()) {
-        wasmtime::bail!("the granted path `{}` is no folder", path.display());
+        wasmtime::bail!("the granted path `{}` is not a folder", path.display());
     }
     let perms = if write { FsPerms::ReadWrite } else { FsPerms::ReadOnly };
     wasi.preopened_dir(path, path.to_string_lossy(), perms)?;

@@ -45,7 +45,7 @@ impl Cache {
         let mode = fs::metadata(folder)?.mode();
         // Where others may rename our files, only the sticky bit keeps them from it.
         if mode & 0o002 != 0 && mode & 0o1000 == 0 {
-            return Err(denied(format!("everybody may write into `{}`", folder.display())));
+            return Err(denied(format!("`{}` is writable by everybody", folder.display())));
         }
         let path = folder.join("key");
         let key = match read_key(&path) {
@@ -70,7 +70,7 @@ impl Cache {
         let mut file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(&path)?;
         let (facts, most) = (file.metadata()?, ENTRY_BASE + ENTRY_PER_BYTE * wasm.len() as u64);
         if !facts.is_file() || facts.len() > most {
-            return Err(denied(format!("`{}` is no entry", path.display())));
+            return Err(denied(format!("`{}` is not a cache entry", path.display())));
         }
         let mut entry = Vec::with_capacity(facts.len() as usize);
         file.read_to_end(&mut entry)?;
@@ -170,12 +170,12 @@ fn read_key(path: &Path) -> io::Result<[u8; KEY_BYTES]> {
     let mut file = File::open(path)?;
     let facts = file.metadata()?;
     if facts.mode() & 0o077 != 0 {
-        let message = format!("`{}` can be read by others than its owner", path.display());
+        let message = format!("`{}` is readable by users other than its owner", path.display());
         return Err(denied(message));
     }
     // SAFETY: it takes nothing and cannot fail.
     if facts.uid() != unsafe { libc::geteuid() } {
-        return Err(denied(format!("`{}` belongs to somebody else", path.display())));
+        return Err(denied(format!("`{}` belongs to another user", path.display())));
     }
     if facts.len() != KEY_BYTES as u64 {
         let message = format!("`{}` holds {} bytes, not {KEY_BYTES}", path.display(), facts.len());

@@ -230,7 +230,7 @@ fn check(wasm: &[u8]) -> Result<(), SandboxError> {
     match wasm.get(..8) {
         Some([0, b'a', b's', b'm', 1, 0, 0, 0]) => Err(SandboxError::CoreModule),
         Some([0, b'a', b's', b'm', ..]) => complexity::check(wasm),
-        _ => Err(SandboxError::Invalid("it does not begin like one".to_owned())),
+        _ => Err(SandboxError::Invalid("it does not start with the WebAssembly header".to_owned())),
     }
 }
 

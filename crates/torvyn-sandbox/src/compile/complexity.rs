@@ -59,7 +59,9 @@ pub fn check(wasm: &[u8]) -> Result<(), SandboxError> {
         ("tables", counts.tables, TABLES),
     ] {
         if made > most as u64 {
-            return Err(SandboxError::TooComplex(format!("it makes more than {most} {what} when it starts")));
+            return Err(SandboxError::TooComplex(format!(
+                "it creates more than {most} {what} when it starts"
+            )));
         }
     }
     Ok(())
@@ -88,7 +90,7 @@ fn count(wasm: &[u8]) -> Result<Counts, SandboxError> {
             other => section(&mut open, other).map_err(|error| invalid(&error))?,
         }
     }
-    Err(SandboxError::Invalid("it has no end".to_owned()))
+    Err(SandboxError::Invalid("it ends too early".to_owned()))
 }
 
 fn invalid(error: &wasmparser::BinaryReaderError) -> SandboxError {

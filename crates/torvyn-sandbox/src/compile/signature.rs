@@ -60,7 +60,7 @@ impl Interface<'_> {
         match instance.and_then(|instance| component.get_export(Some(&instance), function)) {
             Some((ComponentItem::ComponentFunc(found), _)) => found
                 .typecheck::<P, R>(&self.linked.instance_type())
-                .map_err(|error| wrong(format!("`{function}` has other types: {error:#}"))),
+                .map_err(|error| wrong(format!("`{function}` has the wrong types: {error:#}"))),
             _ => Err(wrong(format!("`{function}` is missing"))),
         }
     }

@@ -59,7 +59,9 @@ impl Instance {
         }
         .map_err(|reason| match reason {
             StartFailure::Failed(error) => error,
-            StartFailure::PoolFull => contract(SandboxError::Engine("there is no room".to_owned())),
+            StartFailure::PoolFull => {
+                contract(SandboxError::Engine("the pool of instances is full".to_owned()))
+            }
         })
     }
 

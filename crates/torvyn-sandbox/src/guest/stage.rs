@@ -82,7 +82,9 @@ impl GuestStage {
         if self.instance.is_none() {
             self.replace()?;
         }
-        self.instance.as_mut().ok_or_else(|| StageError::new(ErrorKind::Internal, "there is no instance"))
+        self.instance
+            .as_mut()
+            .ok_or_else(|| StageError::new(ErrorKind::Internal, "the guest has no instance"))
     }
 
     #[cold]
@@ -90,7 +92,7 @@ impl GuestStage {
         if let Some(rest) = self.breaker.rest() {
             Health::note(&self.health.refused);
             let message = format!(
-                "the component trapped {} times in a row and rests for {} ms",
+                "the component trapped {} times in a row and is paused for {} ms",
                 self.breaker.in_a_row(),
                 rest.as_millis()
             );
@@ -127,7 +129,7 @@ impl GuestStage {
         R: ComponentNamedList + Lift + Send + Sync + 'static,
     {
         let Some(instance) = self.instance.as_mut() else {
-            return Err(StageError::new(ErrorKind::Internal, "there is no instance"));
+            return Err(StageError::new(ErrorKind::Internal, "the guest has no instance"));
         };
         let outcome = instance.call(function, params);
         if let Some(call) = call {
@@ -234,7 +236,7 @@ impl GuestStage {
         let broken = |message: &str| StageError::new(ErrorKind::Contract, message);
         let host = self.instance()?.store.data_mut();
         let readable =
-            host.take(output.payload.rep()).ok_or_else(|| broken("the output's payload is no buffer"))?;
+            host.take(output.payload.rep()).ok_or_else(|| broken("the output's payload is not a buffer"))?;
         let named = match readable.content_type {
             Some(name) => Some(name),
             None => content_name(&output.meta.content_type).map_err(|error| broken(&error.to_string()))?,
@@ -280,7 +282,8 @@ impl GuestStage {
             let Some(port) = self.ports.iter().position(|known| *known == name) else {
                 out.ports.clear();
                 let ports = self.ports.join(", ");
-                let message = format!("`route` named a port `{}`; there are {ports}", clip(name));
+                let message =
+                    format!("`route` returned the unknown port `{}`; the ports are {ports}", clip(name));
                 return Err(StageError::new(ErrorKind::Contract, message));
             };
             out.ports.push(port as u16);

@@ -153,7 +153,7 @@ const ATTRIBUTES_MAX: usize = 1 << 20;
 fn charge_for(store: &mut Store<'_>, given: &[Attribute]) -> Result<Charge> {
     let length: usize = given.iter().map(|attribute| attribute.name.len() + attribute.value.len()).sum();
     if length > ATTRIBUTES_MAX {
-        bail!("{length} bytes of attributes, where one element has at most {ATTRIBUTES_MAX}");
+        bail!("{length} bytes of attributes (the limit per element is {ATTRIBUTES_MAX})");
     }
     let pairs = given.iter().map(|attribute| (&*attribute.name, &*attribute.value));
     store.data_mut().charge("attributes", attributes_bytes(pairs))
@@ -164,7 +164,7 @@ fn set_ending(mut store: Store<'_>, ending: &Ending) -> Result<()> {
     let usage = ending.usage.as_deref().unwrap_or_default();
     let length = texts.into_iter().flatten().map(String::len).sum::<usize>() + usage.len();
     if length > ATTRIBUTES_MAX {
-        bail!("an ending of {length} bytes, where {ATTRIBUTES_MAX} are the most");
+        bail!("an ending of {length} bytes (the limit is {ATTRIBUTES_MAX})");
     }
     let charge = store.data_mut().charge("ending", 4 * length as u64 + json_bytes(usage))?;
     let said = &mut store.data_mut().details;

@@ -138,7 +138,7 @@ pub fn content_name(name: &str) -> Result<Option<ContentName>> {
     }
     match ContentName::new(name) {
         Some(name) => Ok(Some(name)),
-        None => bail!("a content type of {} bytes, where {LONGEST_NAME} are the most", name.len()),
+        None => bail!("a content type of {} bytes (the limit is {LONGEST_NAME})", name.len()),
     }
 }
 
@@ -159,7 +159,7 @@ fn set_content_type(mut store: Store<'_>, handle: u32, name: &WasmStr) -> Result
 pub(crate) fn readable<'a>(store: &'a mut Store<'_>, handle: u32) -> Result<&'a mut Readable> {
     match store.data_mut().slab.get_mut(handle) {
         Some(Slot::Readable(readable)) => Ok(readable),
-        _ => bail!("the handle is no buffer"),
+        _ => bail!("the handle is not a buffer"),
     }
 }
 
@@ -168,7 +168,7 @@ fn writing<'a>(store: &'a mut Store<'_>, handle: u32) -> Result<&'a mut Writing>
     match store.data_mut().slab.get_mut(handle) {
         Some(Slot::Writing(writing)) => Ok(writing),
         Some(Slot::UsedUp) => bail!("the mutable buffer was frozen"),
-        _ => bail!("the handle is no mutable buffer"),
+        _ => bail!("the handle is not a mutable buffer"),
     }
 }
 
@@ -264,7 +264,7 @@ fn freeze(mut store: Store<'_>, handle: u32) -> Result<u32> {
     writing(&mut store, handle)?;
     let host = store.data_mut();
     let slot = host.slab.get_mut(handle).map(|slot| std::mem::replace(slot, Slot::UsedUp));
-    let Some(Slot::Writing(open)) = slot else { bail!("the handle is no mutable buffer") };
+    let Some(Slot::Writing(open)) = slot else { bail!("the handle is not a mutable buffer") };
     let frozen = Slot::Readable(open.freeze());
     match host.hand_out(frozen) {
         Ok(handle) => Ok(handle),

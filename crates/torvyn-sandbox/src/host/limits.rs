@@ -95,7 +95,7 @@ impl Limiter {
     #[cold]
     fn refuse(&mut self, what: &str, bytes: u64, total: u64) -> String {
         let limit = self.limits.memory_bytes;
-        let refused = format!("{bytes} bytes of {what}, {total} bytes in all, where the limit is {limit}");
+        let refused = format!("{bytes} bytes of {what}, {total} bytes in total (the limit is {limit})");
         self.refused = Some(refused.clone());
         refused
     }
@@ -122,7 +122,7 @@ impl ResourceLimiter for Limiter {
         let total = self.total_bytes().saturating_add(more);
         if total > self.limits.memory_bytes {
             self.refused =
-                Some(format!("{total} bytes of memory, where the limit is {}", self.limits.memory_bytes));
+                Some(format!("{total} bytes of memory (the limit is {})", self.limits.memory_bytes));
             return Ok(false);
         }
         self.linear_bytes += more;
@@ -133,7 +133,7 @@ impl ResourceLimiter for Limiter {
         let total = self.table_elements + (desired - current);
         if total > self.limits.table_elements {
             self.refused =
-                Some(format!("{total} table elements, where the limit is {}", self.limits.table_elements));
+                Some(format!("{total} table elements (the limit is {})", self.limits.table_elements));
             return Ok(false);
         }
         self.table_elements = total;
@@ -171,7 +171,7 @@ mod tests {
         assert!(limiter.admit("attributes", 100).is_ok());
         assert_eq!(
             limiter.admit("attributes", 101),
-            Err("101 bytes of attributes, 1001 bytes in all, where the limit is 1000".to_owned())
+            Err("101 bytes of attributes, 1001 bytes in total (the limit is 1000)".to_owned())
         );
         drop(charge);
         assert!(limiter.memory_growing(400, 700, None).is_ok_and(|grown| grown));

@@ -151,7 +151,7 @@ impl Host {
     #[inline]
     pub fn may_make(&mut self, bytes: u64) -> Result<(), String> {
         if bytes > PAYLOAD_MAX {
-            let refused = format!("{bytes} bytes of payload, where one element has at most {PAYLOAD_MAX}");
+            let refused = format!("{bytes} bytes of payload (the limit per element is {PAYLOAD_MAX})");
             self.limiter.refused = Some(refused.clone());
             return Err(refused);
         }

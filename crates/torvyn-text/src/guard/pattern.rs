@@ -35,7 +35,7 @@ pub(super) struct Entry {
 pub enum PatternError {
     #[error("{message}")]
     Syntax { index: usize, message: String },
-    #[error("it matches the empty text")]
+    #[error("it matches empty text")]
     Empty { index: usize },
     #[error("it needs more than {NFA_LIMIT_BYTES} bytes")]
     TooLarge { index: usize },

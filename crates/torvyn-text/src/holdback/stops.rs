@@ -8,7 +8,7 @@ pub const MOST_STOPS: usize = 16;
 
 #[derive(Debug, thiserror::Error)]
 pub enum StopsError {
-    #[error("there are {0} stop strings; 1 to {MOST_STOPS} are taken")]
+    #[error("{0} stop strings were given; 1 to {MOST_STOPS} are allowed")]
     Count(usize),
     #[error("stop string {0} is empty")]
     Empty(usize),

@@ -21,15 +21,15 @@ pub enum GgufError {
     Io(#[from] io::Error),
     #[error("not a GGUF file")]
     NotGguf,
-    #[error("version {version} of GGUF is not one that is read")]
+    #[error("GGUF version {version} is not supported")]
     Version { version: u32 },
     #[error("the file ends within its metadata, at byte {at}")]
     Truncated { at: u64 },
     #[error("{what} at byte {at} is {value}, more than {limit}")]
     TooLarge { what: &'static str, at: u64, value: u64, limit: u64 },
-    #[error("the value of {key:?} at byte {at} has no type that exists")]
+    #[error("the value of {key:?} at byte {at} has an unknown type")]
     BadType { key: String, at: u64 },
-    #[error("{key:?} is of another type than it has to be")]
+    #[error("{key:?} has the wrong type")]
     WrongType { key: String },
     #[error("the metadata has no {key:?}")]
     Missing { key: &'static str },

@@ -9,9 +9,9 @@ pub const MAX_PIECES: usize = 1 << 22;
 
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ModelError {
-    #[error("no model: field of `{part}` at byte {at} is broken")]
+    #[error("not a SentencePiece model: the field of `{part}` at byte {at} is broken")]
     Broken { part: &'static str, at: usize },
-    #[error("no model: it has no pieces")]
+    #[error("not a SentencePiece model: it has no pieces")]
     NoPieces,
     #[error("more than {limit} pieces")]
     TooMany { limit: usize },

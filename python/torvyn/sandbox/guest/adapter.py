@@ -165,7 +165,7 @@ def _process_error(error: Exception) -> Any:
 
 def wrong(answer: Any, expected: str) -> errors.ContractError:
     """An answer that the role does not allow."""
-    message = f"answered {type(answer).__name__}, expected {expected}"
+    message = f"returned {type(answer).__name__}, expected {expected}"
     return errors.ContractError("contract.wrong-result", message)
 
 
@@ -189,7 +189,7 @@ def one_output(answer: Any) -> Any:
     if len(found) > 1:
         raise errors.ContractError(
             "contract.wrong-result",
-            f"answered {len(found)} elements at once; a sandboxed aggregator gives one, "
+            f"returned {len(found)} elements at once; a sandboxed aggregator returns one, "
             "and more from `flush`",
         )
     return found[0] if found else None
@@ -217,7 +217,7 @@ def _encoded(data: str | bytes) -> bytes:
     try:
         return data.encode() if isinstance(data, str) else data
     except UnicodeEncodeError as error:
-        message = "the text has half of a surrogate pair and cannot be encoded"
+        message = "the text contains a lone surrogate and cannot be encoded as UTF-8"
         raise errors.InvalidInput(message) from error
 
 

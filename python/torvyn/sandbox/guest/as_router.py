@@ -16,11 +16,11 @@ def route(element: Any) -> list[str]:
     if isinstance(answer, str):
         return [answer]
     if not isinstance(answer, Iterable):
-        raise adapter.wrong(answer, "port names that it declares")
+        raise adapter.wrong(answer, "names of its declared ports")
     names = list(answer)
     for name in names:
         if not isinstance(name, str):
-            raise adapter.wrong(name, "port names that it declares")
+            raise adapter.wrong(name, "names of its declared ports")
     return names
 
 
