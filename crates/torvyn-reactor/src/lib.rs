@@ -13,6 +13,7 @@ mod node;
 pub mod offload;
 pub mod run_state;
 pub mod shared_state;
+mod stay_on_exit;
 pub mod trace;
 mod turn;
 pub mod wake_pipe;
@@ -20,8 +21,9 @@ pub mod workers;
 
 pub use blueprint::{Blueprint, EdgeSpec, NodeSpec, OnError, Recovery, Role, Timing, Work};
 pub use clock::Clock;
-pub use flow::{Driver, Flow, Status, StayOnExit};
+pub use flow::{Driver, Flow, Status};
 pub use offload::{Offload, Task, TaskResult};
 pub use shared_state::{Failure, FailureKind, SharedState, State};
+pub use stay_on_exit::StayOnExit;
 pub use wake_pipe::WakePipe;
 pub use workers::pool::{Host, Pool};

@@ -1,4 +1,4 @@
-//! Faults: what went wrong in a guest, in words. The function, the cause and the guest's own backtrace.
+//! Faults: error messages for failed guests, with the function, the cause and the guest's own backtrace.
 
 use std::time::Duration;
 
@@ -7,22 +7,22 @@ use wasmtime::{Error, FrameInfo, Trap, WasmBacktrace};
 
 use crate::contract::ProcessError;
 
-/// The host cut a call that waited in the host.
+/// The host cut off a call that waited in the host.
 #[derive(Debug, thiserror::Error)]
 #[error("the call waited in the host")]
 pub struct CallTimeout;
 
-/// The guest was refused memory in a call that has no way to say so. The limiter knows what it was.
+/// The guest was refused memory in a call that cannot report it. The limiter knows what it was.
 #[derive(Debug, thiserror::Error)]
 #[error("the memory limit was exceeded")]
 pub struct MemoryExceeded;
 
-/// What a guest says is kept up to this length: it may be as long as its memory, and is logged.
+/// The longest text that is kept from a guest: it may fill its memory with one, and it is logged.
 const TEXT_MAX: usize = 4 << 10;
 /// A name in a guest's backtrace.
 const NAME_MAX: usize = 200;
 
-/// A text of the guest's, cut where it goes on for too long.
+/// Cuts a guest's text if it is too long.
 pub fn clip(mut text: String) -> String {
     if text.len() > TEXT_MAX {
         let whole = text.len();
@@ -34,7 +34,7 @@ pub fn clip(mut text: String) -> String {
     text
 }
 
-/// A name as the guest's file gives it, which may hold anything: one line, and not too long.
+/// A name from the guest's file, which may contain anything: made one line, and cut.
 fn plain(name: &str) -> String {
     let shown = |c: char| if c.is_control() || is_bidi_control(c) { '\u{fffd}' } else { c };
     name.chars().take(NAME_MAX).map(shown).collect()
@@ -45,7 +45,7 @@ fn is_bidi_control(c: char) -> bool {
     matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// A guest's own answer that it failed.
+/// The error that a guest returned.
 pub fn guest_error(error: ProcessError) -> StageError {
     let (kind, message) = match error {
         ProcessError::InvalidInput(message) => (ErrorKind::InvalidInput, message),
@@ -57,7 +57,7 @@ pub fn guest_error(error: ProcessError) -> StageError {
     StageError::new(kind, clip(message))
 }
 
-/// A call that did not come back. `refused` is what the limiter said no to before.
+/// The error of a call that did not return. `refused` is what the limiter refused before.
 pub fn trap_error(function: &str, error: &Error, refused: Option<&str>, limit: Duration) -> StageError {
     let (kind, mut message) = match cause(error) {
         Cause::CallTimeout => {
@@ -106,7 +106,7 @@ fn cause(error: &Error) -> Cause {
     }
 }
 
-/// Innermost first, as wasmtime counts them; a function that called itself stands once.
+/// Innermost first, as wasmtime counts them. A recursive function appears once.
 fn frames(backtrace: &WasmBacktrace) -> String {
     let mut text = String::from("\nguest backtrace:");
     let named: Vec<String> = backtrace.frames().iter().map(named).collect();
@@ -133,7 +133,7 @@ fn named(frame: &FrameInfo) -> String {
     text
 }
 
-/// Why a guest cannot be made, before it was asked anything.
+/// Why a guest cannot be created.
 #[derive(Debug, thiserror::Error)]
 pub enum SandboxError {
     #[error("the sandbox cannot be set up: {0}")]

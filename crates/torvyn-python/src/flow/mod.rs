@@ -267,10 +267,6 @@ impl NativeFlow {
         Ok(list)
     }
 
-    fn feed_room(&self) -> usize {
-        self.flow.feed_room()
-    }
-
     /// Puts items into the entry as far as there is room, runs what can run, and gives what came out and how many
     /// items were taken.
     fn feed<'py>(
@@ -290,7 +286,7 @@ impl NativeFlow {
         let mut has_driven = false;
         loop {
             let before = fed;
-            while self.flow.feed_room() > 0
+            while self.flow.feed_capacity() > 0
                 && let Some(made) = waiting.pop_front()
             {
                 match self.flow.feed(made) {

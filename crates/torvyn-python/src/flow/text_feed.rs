@@ -1,4 +1,4 @@
-//! A text fed into a flow, and the text that leaves it: what a served token is, without an object for each element.
+//! Feeds one text into a flow and joins its outputs: the path of a served token, without an object per element.
 
 use std::collections::VecDeque;
 
@@ -11,7 +11,7 @@ use crate::element::foreign::object;
 use crate::flow::{NativeFlow, raise};
 use crate::symbols::Symbols;
 
-/// What came of it: text and nothing else, joined; or elements, and how many texts were taken.
+/// The result: joined text if all outputs are text, otherwise the outputs and how many texts were accepted.
 #[derive(IntoPyObject)]
 pub enum Fed<'py> {
     Text(Bound<'py, PyString>),
@@ -27,7 +27,7 @@ pub fn feed_text<'py>(
     let made = emission(py, symbols, text.as_any()).map_err(|error| raise(py, error))?;
     let mut fed = 0;
     if let Some(made) = made
-        && native.flow.feed_room() > 0
+        && native.flow.feed_capacity() > 0
         && native.flow.feed(made).map_err(|failure| raise(py, failure.error))?.is_none()
     {
         fed = 1;
@@ -53,7 +53,7 @@ pub fn feed_text<'py>(
     Ok(Fed::Elements((list, fed)))
 }
 
-/// The elements as one text, when they are text and carry nothing besides.
+/// The elements as one text, if they are text without attributes.
 fn joined<'py>(
     native: &NativeFlow,
     py: Python<'py>,

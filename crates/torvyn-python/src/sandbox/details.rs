@@ -1,4 +1,4 @@
-//! Attributes and ends in words, for guests that ask: values as JSON, by Python's own `json`.
+//! Attributes and ends for guests that import `details`: values become JSON with Python's own `json`.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyMapping, PyString};
@@ -9,7 +9,7 @@ use crate::element::convert::{end_object, end_of};
 use crate::element::foreign::{foreign, object};
 use crate::symbols::Symbols;
 
-/// Knows Python's attributes and ends.
+/// Converts Python's attributes and ends.
 pub struct Words;
 
 impl Translator for Words {
@@ -48,7 +48,7 @@ fn json<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
     py.import("json")?.getattr(name)
 }
 
-/// What JSON has no word for is told as its text.
+/// Values that JSON cannot express become their text.
 fn dumps(py: Python<'_>, value: &Bound<'_, PyAny>) -> PyResult<String> {
     let arguments = PyDict::new(py);
     arguments.set_item("default", py.get_type::<PyString>())?;

@@ -1,4 +1,4 @@
-//! JSON as far as it has come, as Python objects that grow.
+//! Partial JSON as Python objects that grow.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
@@ -6,7 +6,7 @@ use torvyn_frames::{Build, PartialError, Scalar, partial};
 
 use crate::wire::events::failure;
 
-/// Containers are those that Python sees: what is added later appears in them.
+/// Python sees these containers: what is added later appears in them.
 struct Tree<'py> {
     py: Python<'py>,
     held: &'py mut Held,
@@ -16,7 +16,7 @@ struct Tree<'py> {
 struct Held {
     root: Option<Py<PyAny>>,
     open: Vec<Container>,
-    /// The text that is open.
+    /// The string that is open.
     text: Option<String>,
     /// How much of it Python has seen.
     shown: usize,
@@ -25,11 +25,11 @@ struct Held {
 
 enum Container {
     Object(Py<PyDict>, Option<Py<PyString>>),
-    /// Whether its last item is the open text.
+    /// Whether its last item is the open string.
     Array(Py<PyList>, bool),
 }
 
-/// Tool arguments and other JSON, while it arrives.
+/// Parses tool arguments and other JSON while it arrives.
 #[pyclass(module = "torvyn._native")]
 pub struct PartialJson {
     parser: partial::PartialJson,
@@ -52,16 +52,16 @@ impl PartialJson {
         Self { parser: partial::PartialJson::new(depth_limit), held: Held::default() }
     }
 
-    /// Feeds a piece of the text; every character is looked at once.
+    /// Takes a piece of the text; every character is read once.
     fn put(&mut self, py: Python<'_>, text: &Bound<'_, PyString>) -> PyResult<()> {
         let Self { parser, held } = self;
-        // Halves of surrogate pairs are no text: they are replaced.
+        // Single halves of surrogate pairs are not text: they are replaced.
         let outcome = parser.put(&text.to_string_lossy(), &mut Tree { py, held });
         outcome.map_err(|error| wrong_result(py, error))?;
         self.held.problem.take().map_or(Ok(()), Err)
     }
 
-    /// The input is over: the whole value. Raises when it is not whole.
+    /// Ends the input: returns the value. Raises if it is incomplete.
     fn finish(&mut self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         let Self { parser, held } = self;
         let outcome = parser.finish(&mut Tree { py, held });
@@ -72,15 +72,15 @@ impl PartialJson {
         }
     }
 
-    /// What is known: whole keys, numbers and literals, and texts as far as they have come. None before the first.
-    /// Containers are not copied: they grow. A text that is open is copied each time it has grown.
+    /// The value so far: complete keys, numbers and literals, and strings as far as they have come. None before it
+    /// begins. Containers are not copied: they grow. An open string is copied each time it has grown.
     #[getter]
     fn value(&mut self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         self.held.show_text(py)?;
         Ok(self.held.root.as_ref().map_or_else(|| py.None(), |root| root.clone_ref(py)))
     }
 
-    /// Whether the value is whole.
+    /// Whether the value is complete.
     #[getter]
     fn is_complete(&self) -> bool {
         self.parser.is_complete()
@@ -88,7 +88,7 @@ impl PartialJson {
 }
 
 impl Held {
-    /// Puts the open text where Python sees it.
+    /// Stores the open string where Python sees it.
     fn show_text(&mut self, py: Python<'_>) -> PyResult<()> {
         let Some(text) = &self.text else { return Ok(()) };
         if self.shown == text.len() + 1 {
@@ -99,7 +99,7 @@ impl Held {
         self.place(py, value, true)
     }
 
-    /// Puts a value into the open container, or at the root. An open text takes its own place again.
+    /// Stores a value in the open container, or at the root. An open string replaces its earlier version.
     fn place(&mut self, py: Python<'_>, value: Py<PyAny>, is_open_text: bool) -> PyResult<()> {
         match self.open.last_mut() {
             None => self.root = Some(value),
@@ -142,7 +142,7 @@ impl Tree<'_> {
         if let Ok(number) = written.parse::<i64>() {
             return Ok(number.into_pyobject(self.py)?.into_any().unbind());
         }
-        // Python refuses numbers of thousands of digits, here as elsewhere.
+        // Python refuses numbers with thousands of digits.
         let class = self.py.get_type::<pyo3::types::PyInt>();
         class
             .call1((written,))

@@ -7,60 +7,9 @@ use crate::core::Core;
 use crate::edges::Accepts;
 use crate::node::{Phase, Worker};
 use crate::offload::Task;
-use crate::shared_state::{Failure, FailureKind, State, node_request, request};
+use crate::shared_state::{Failure, FailureKind, State};
 
 impl Core {
-    /// Does what others have asked of the flow.
-    pub(crate) fn obey(&mut self) -> Result<(), Failure> {
-        let asked = self.edges.shared.take_requests();
-        if asked & request::CANCEL != 0 {
-            self.give_up();
-            return Ok(());
-        }
-        if asked & request::NODE != 0 {
-            for index in 0..self.nodes.len() {
-                self.obey_node(index)?;
-            }
-        }
-        if asked & request::INTERRUPT != 0 {
-            self.interrupt(|_| true)?;
-        }
-        if asked & (request::DRAIN | request::FINISH) != 0 {
-            if asked & request::DRAIN != 0 {
-                // Asked twice, the first time counts.
-                let until = self.now_ns.saturating_add(self.drain_timeout_ns);
-                self.drain_until.get_or_insert(until);
-            }
-            self.stop_sources();
-        }
-        Ok(())
-    }
-
-    fn obey_node(&mut self, index: usize) -> Result<(), Failure> {
-        let asked = self.edges.shared.nodes[index].take_requests();
-        let node = &mut self.nodes[index];
-        if asked & node_request::WAKE != 0 {
-            node.pending = None;
-        }
-        if asked & node_request::RESUME != 0 {
-            node.paused = false;
-        }
-        if asked & node_request::INTERRUPT != 0 {
-            self.interrupt_after(index)?;
-        }
-        Ok(())
-    }
-
-    /// A source that has asked for an interrupt inside `pull` means what it sent before.
-    pub(crate) fn obey_source(&mut self, index: usize) -> Result<(), Failure> {
-        let asked = self.edges.shared.nodes[index].take_requests();
-        let rest = asked & !node_request::INTERRUPT;
-        if rest != 0 {
-            self.edges.shared.request_node(index, rest);
-        }
-        if asked & node_request::INTERRUPT != 0 { self.interrupt_after(index) } else { Ok(()) }
-    }
-
     /// Sources end here; what is already inside goes on to the sinks.
     pub(crate) fn stop_sources(&mut self) {
         if self.edges.shared.state() == State::Running {
@@ -231,7 +180,7 @@ impl Core {
     }
 
     /// Cancelled, or not drained in time. A flow that was failing has failed.
-    fn give_up(&mut self) {
+    pub(super) fn give_up(&mut self) {
         if self.failing {
             self.abandon(State::Failed, End::because("error"));
         } else {

@@ -1,4 +1,4 @@
-//! Interrupts: what waits downstream is dropped and counted, unless it is marked to be kept; the flow goes on.
+//! Interrupts: waiting elements downstream are dropped and counted, unless marked `keep`; the flow continues.
 
 use torvyn_stream::Element;
 
@@ -7,11 +7,11 @@ use crate::node::Worker;
 use crate::shared_state::Failure;
 
 impl Core {
-    /// Drops what waits after a node, in its hands and further down; what is marked to be kept stays.
+    /// Drops the waiting elements after a node, in the node and further downstream. Those marked `keep` stay.
     pub(crate) fn interrupt_after(&mut self, index: usize) -> Result<(), Failure> {
         let mut reached = vec![false; self.nodes.len()];
         reached[index] = true;
-        // Nodes are in topological order: one pass finds all that is downstream.
+        // Nodes are in topological order: one pass finds everything downstream.
         for at in index..self.nodes.len() {
             if reached[at] {
                 for &edge in self.nodes[at].ports.iter().flatten() {
@@ -24,7 +24,7 @@ impl Core {
         self.interrupt(|node| node.is_some_and(|node| reached[usize::from(node)]))
     }
 
-    /// Drops what waits on the edges from the nodes that are `meant`, and in their hands, unless it is to be kept.
+    /// Drops the elements on the edges from the nodes in `meant`, and inside these nodes, unless marked `keep`.
     pub(crate) fn interrupt(&mut self, meant: impl Fn(Option<u16>) -> bool) -> Result<(), Failure> {
         let mut gone = Vec::new();
         for edge in &mut self.edges.list {

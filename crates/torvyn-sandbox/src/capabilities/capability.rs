@@ -1,4 +1,4 @@
-//! Capabilities: what a component asks for and what a manifest grants, as text and as something that can be compared.
+//! Capabilities: what a component requests and a manifest grants, parsed and comparable.
 
 use std::net::IpAddr;
 use std::path::{Component, Path, PathBuf};
@@ -29,7 +29,7 @@ fn bad(reason: impl Into<String>) -> BadCapability {
 }
 
 impl Capability {
-    /// Reads `filesystem:read:<path>` and its like; relative paths lie under `folder`.
+    /// Parses `filesystem:read:<path>` and the like; relative paths are resolved in `folder`.
     pub fn parse(text: &str, folder: &Path) -> Result<Self, BadCapability> {
         let mut parts = text.splitn(3, ':');
         let (area, what, rest) = (parts.next().unwrap_or(""), parts.next().unwrap_or(""), parts.next());
@@ -67,7 +67,7 @@ impl Capability {
         Ok(capability)
     }
 
-    /// Whether having this one means having `other`: as wide in every part.
+    /// Whether this capability includes `other`: it is at least as wide in every part.
     pub fn covers(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Filesystem { path, write }, Self::Filesystem { path: asked, write: writes }) => {
@@ -89,7 +89,7 @@ impl Capability {
     }
 }
 
-/// A wildcard leads to public addresses only, so it does not stand for the names and addresses of other ones.
+/// A wildcard covers public addresses only, so it does not cover names and addresses of other scopes.
 fn host_covers(grant: &str, host: &str) -> bool {
     if grant == host {
         return true;
@@ -102,7 +102,7 @@ fn host_covers(grant: &str, host: &str) -> bool {
     }
 }
 
-/// Hosts as they are compared: names in small letters without the last dot, addresses in their one form.
+/// Hosts in the form that is compared: names in lower case without the final dot, addresses in canonical form.
 fn hosts_of(text: &str) -> Result<Vec<String>, BadCapability> {
     let hosts: Vec<String> = names(text)?.iter().map(|host| host_name(host)).collect();
     let odd = |host: &&String| host.strip_prefix("*.").unwrap_or(host).contains('*') && *host != "*";

@@ -1,9 +1,9 @@
-//! Denials: what a guest asked for and did not get. Every one is counted; those worth reading go to the audit.
+//! Denials: what a guest requested and was not granted. All are counted; the notable ones go to the audit.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What a denial is counted under.
+/// The kind under which a denial is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     Read,
@@ -14,7 +14,7 @@ pub enum Kind {
     Lookup,
     Http,
     Random,
-    /// More open files and connections than a guest may hold, or than the process can spare.
+    /// More open files and connections than a guest may have, or than the process can spare.
     Descriptor,
 }
 
@@ -46,23 +46,23 @@ impl Kind {
     }
 }
 
-/// One denial that is worth reading.
+/// One denial for the audit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Denial {
     pub kind: Kind,
-    /// The guest's own words for what it wanted: a path, a host and a port. Not to be trusted, and cut if long.
+    /// What the guest requested, in its own words: a path, or a host and a port. Untrusted, and cut if long.
     pub asked: String,
-    /// How many of its kind there were, this one included.
+    /// How many of its kind there were, including this one.
     pub count: u64,
-    /// How many of its kind were counted and not reported since the last that was.
+    /// How many of its kind were counted and not reported since the last report.
     pub suppressed: u64,
 }
 
-/// Gets denials, after the call in which they happened.
+/// Receives denials, after the call in which they happened.
 pub type Auditor = Arc<dyn Fn(Denial) + Send + Sync>;
 
-/// The first of each kind are reported one by one; then only the 128th, the 256th and so on, so that a guest that is denied
-/// without end writes a few lines more.
+/// The first of each kind are reported one by one; then only the 128th, the 256th and so on, so an endless series
+/// writes only a few lines more.
 const FIRST_REPORTS: u64 = 64;
 const ASKED_MAX: usize = 512;
 
@@ -71,7 +71,7 @@ struct PendingAudit {
     reported: [u64; Kind::ALL.len()],
 }
 
-/// The denials of one node, whatever becomes of its instances.
+/// The denials of one node, across all its instances.
 pub struct Denials {
     counts: [AtomicU64; Kind::ALL.len()],
     is_waiting: AtomicBool,
@@ -103,13 +103,13 @@ impl Denials {
         self.is_waiting.store(true, Ordering::Release);
     }
 
-    /// How many of each kind there were; kinds without any are left out.
+    /// The count of each kind; kinds without denials are left out.
     pub fn counts(&self) -> Vec<(Kind, u64)> {
         let count = |kind: Kind| (kind, self.counts[kind as usize].load(Ordering::Relaxed));
         Kind::ALL.into_iter().map(count).filter(|(_, count)| *count > 0).collect()
     }
 
-    /// Tells the auditor. Called when no call is in flight: what it does may take a while.
+    /// Reports to the auditor. Called when no call is in flight, because it may take a while.
     #[inline]
     pub fn deliver(&self) {
         if self.is_waiting.load(Ordering::Acquire) {
@@ -131,7 +131,7 @@ impl Denials {
 }
 
 impl Default for Denials {
-    /// Counts, and tells nobody.
+    /// Counts without reporting.
     fn default() -> Self {
         Self::new(Arc::new(|_| {}))
     }

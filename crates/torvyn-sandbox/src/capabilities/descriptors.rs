@@ -1,8 +1,8 @@
-//! Descriptors: how many files, folders and connections a guest may hold open, and what it may not open at all.
+//! Descriptors: how many files, folders and connections a guest may have open, and what it may not open at all.
 //!
-//! A guest has a limit of its own, and no guest gets a descriptor while the process has few left, so that the host can
-//! always open what it needs. Pipes, devices and sockets in a granted folder are refused: opening or reading one may wait
-//! for ever, in a thread of the host that no deadline can end.
+//! Every guest has its own limit, and no guest gets a descriptor while the process has few left, so the host can always
+//! open what it needs. Pipes, devices and sockets in a granted folder are refused: opening or reading one may block a
+//! host thread for ever, and no deadline can end that.
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -25,13 +25,13 @@ use crate::host::Host;
 
 type Store<'a> = StoreContextMut<'a, Host>;
 
-/// What one guest may hold: open files, folders, sockets, lookups, and the streams made of them.
+/// What one guest may have: open files, folders, sockets, lookups, and the streams made from them.
 pub const DESCRIPTORS_MAX: usize = 64;
 
-/// The part of the process's descriptors that no guest may take from the host.
+/// The share of the process's descriptors that guests may not use.
 const RESERVED_DIVISOR: u64 = 4;
 
-/// Counts the guest's requests that have a connection of their own; each holds one of these.
+/// Counts the guest's requests that have their own connection; each holds a clone.
 pub type Connections = Arc<()>;
 
 /// Whether one more HTTP connection may be opened.
@@ -39,7 +39,7 @@ pub fn may_connect(connections: &Connections) -> bool {
     Arc::strong_count(connections) <= DESCRIPTORS_MAX && has_room()
 }
 
-/// Whether the guest may open one more descriptor; what is refused is noted.
+/// Whether the guest may open one more descriptor. A refusal is noted.
 pub fn may_open(host: &mut Host, asked: &str) -> bool {
     let may = held(host.ctx().table) < DESCRIPTORS_MAX && has_room();
     if !may {
@@ -60,7 +60,7 @@ fn held(table: &mut ResourceTable) -> usize {
     table.iter_mut().filter(is_open).count()
 }
 
-/// Whether the process can do without a descriptor: the lowest free one says how many are in use.
+/// Whether the process can spare a descriptor: the lowest free one shows how many are in use.
 fn has_room() -> bool {
     let Some(limit) = getrlimit(Limited::Nofile).current else { return true };
     let probe = File::open("/dev/null").map(|file| file.as_raw_fd());

@@ -1,6 +1,6 @@
-//! What goes with elements and ends beside payloads: `torvyn:streaming/details`, which a guest imports if it cares.
+//! Attributes and ends: the interface `torvyn:streaming/details`, which a guest may import.
 //!
-//! Attributes and ends are objects of the host language; a `Translator` puts them into words and back.
+//! Attributes and ends are objects of the host language; a `Translator` converts them to text and back.
 
 use std::sync::Arc;
 
@@ -36,16 +36,16 @@ pub struct Ending {
     pub usage: Option<String>,
 }
 
-/// Between the host language's objects and words. Called only for guests that import `details`.
+/// Converts between the host language's objects and text. Called only for guests that import `details`.
 pub trait Translator: Send + Sync {
     fn attributes(&self, companion: &Foreign) -> Vec<Attribute>;
-    /// The reason when they cannot be understood.
+    /// Returns the reason if they are invalid.
     fn companion(&self, attributes: &[Attribute]) -> std::result::Result<Foreign, String>;
     fn ending(&self, end: &End) -> Ending;
     fn end(&self, ending: &Ending) -> std::result::Result<End, String>;
 }
 
-/// What was said beside the answer of a call.
+/// What goes with the result of a call.
 #[derive(Default)]
 pub struct CallDetails {
     pub translator: Option<Arc<dyn Translator>>,
@@ -146,10 +146,10 @@ fn set_attributes(mut store: Store<'_>, handle: u32, given: &[Attribute]) -> Res
     Ok(())
 }
 
-/// Attributes of one element, or an ending, as text. They become objects many times their size.
+/// The longest text of one element's attributes, or of an ending. Their objects take many times as much.
 const ATTRIBUTES_MAX: usize = 1 << 20;
 
-/// What attributes take once they are objects, charged to the guest until the last of them is dropped.
+/// Charges the guest for the objects of attributes until the last of them is dropped.
 fn charge_for(store: &mut Store<'_>, given: &[Attribute]) -> Result<Charge> {
     let length: usize = given.iter().map(|attribute| attribute.name.len() + attribute.value.len()).sum();
     if length > ATTRIBUTES_MAX {

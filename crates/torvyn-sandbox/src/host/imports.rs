@@ -1,7 +1,7 @@
 //! The imports: every function of the WIT packages that a guest may call.
 //!
-//! None of them blocks. A handle that is not what it should be traps the guest: wasmtime has checked handles before, so
-//! only a mutable buffer used after `freeze` gets that far.
+//! None of them blocks. An invalid handle traps the guest: wasmtime has already checked handles, so only a mutable
+//! buffer used after `freeze` gets here.
 
 use bytes::Bytes;
 use torvyn_stream::{ContentName, LONGEST_NAME, Payload};
@@ -18,10 +18,10 @@ use crate::host::{CopyCounts, Host};
 type Store<'a> = StoreContextMut<'a, Host>;
 type Answer<T> = std::result::Result<T, BufferError>;
 
-/// Handles of the flow's context all mean the same one.
+/// All handles of the flow's context are the same one.
 pub const CONTEXT: u32 = u32::MAX;
 
-/// Sizes that payload memory comes in.
+/// Size classes of payload memory.
 const TIERS: [u64; 5] = [256, 4 << 10, 64 << 10, 1 << 20, PAYLOAD_MAX];
 
 pub fn link(linker: &mut Linker<Host>) -> Result<()> {
@@ -124,14 +124,14 @@ fn link_context(linker: &mut Linker<Host>) -> Result<()> {
         Ok((store.data().facts.flow_id.clone(),))
     })?;
     types.func_wrap("[method]flow-context.deadline-ns", |store: Store<'_>, _: This| {
-        // 0 means that there is no deadline, so one that has passed is the shortest time there is.
+        // 0 means no deadline, so a deadline that has passed is reported as the shortest time.
         let left =
             store.data().facts.deadline.map(|at| at.saturating_duration_since(std::time::Instant::now()));
         Ok((left.map_or(0, |left| (left.as_nanos() as u64).max(1)),))
     })
 }
 
-/// A content type that a guest has named; an empty name says nothing.
+/// A content type that a guest set; an empty name means none.
 pub fn content_name(name: &str) -> Result<Option<ContentName>> {
     if name.is_empty() {
         return Ok(None);
@@ -203,7 +203,7 @@ fn write(mut store: Store<'_>, handle: u32, offset: Option<u64>, bytes: &WasmLis
     if let Err(refused) = store.data_mut().may_make(after - before) {
         return Ok(Err(BufferError::AllocationFailed(refused)));
     }
-    // The guest's memory and our slot both live in the store: take the slot out while both are looked at.
+    // The guest's memory and the slot are both in the store: the slot is taken out while both are used.
     let slot = writing(&mut store, handle)?;
     let empty = Writing { data: Data::Growing(Vec::new()), capacity: 0, content_type: None };
     let mut open = std::mem::replace(slot, empty);
