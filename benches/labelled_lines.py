@@ -1,8 +1,8 @@
-"""The labelled lines for `redact`, and how well a recogniser finds what is marked in them.
+"""The labelled lines for `redact`, and how well a recogniser finds the labels.
 
-A line is read as `data/redaction/README.md` says. Recall is the share of marked spans that are
-wholly covered by spans of their kind; precision the share of found spans that lie over a marked one
-of their kind.
+`data/redaction/README.md` explains the format. Recall is the share of labelled spans that are
+fully covered by spans of their kind; precision is the share of found spans that overlap a labelled
+one of their kind.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Recogniser = Callable[[str], Iterable[Span]]
 
 @dataclass
 class Score:
-    """Counts by kind; `exact` are found spans that are marked as they are."""
+    """Counts by kind; `exact` counts found spans that equal their label."""
 
     marked: Counter[str] = field(default_factory=Counter)
     covered: Counter[str] = field(default_factory=Counter)
@@ -74,7 +74,7 @@ def parse(line: str) -> Line:
 
 
 def judge(lines: Sequence[Line], recognise: Recogniser, kinds: Iterable[str]) -> Score:
-    """Compares what is found with what is marked, for these kinds only."""
+    """Compares found spans with labels, for these kinds only."""
     score, wanted = Score(), set(kinds)
     for line in lines:
         marked = [span for span in line.spans if span.kind in wanted]

@@ -1,7 +1,7 @@
-"""Load: many answers read at once from one process, as cheaply as Python can.
+"""Load: reads many concurrent answers in one process, as cheaply as Python can.
 
-It only counts: bytes are looked at for a mark and thrown away. What it costs itself is told with
-every figure, so that a reader sees whether the load was the limit.
+It only counts: it searches the bytes for a mark and discards them. Every figure includes its own
+CPU time, so that you can see whether the load generator was the limit.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from typing import Any, Final
 
 PATIENCE_S: Final = 120.0
 KEY: Final = "sk-" + secrets.token_hex(24)
-"""Of this run; servers that want one are given it when they start."""
+"""The key of this run; servers that require one get it when they start."""
 _RECEIVE: Final = 256 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is asked of a server, and how its chunks are told from the rest."""
+    """A request to a server, and how to recognise its chunks."""
 
     path: str
     body: Mapping[str, Any]
@@ -47,19 +47,19 @@ class Loaded:
     bytes: int
     wall_s: float
     cpu_s: float
-    """Of this process: when it comes near `wall_s`, the load was the limit."""
+    """CPU time of this process: if it approaches `wall_s`, the load generator was the limit."""
 
 
 def load(port: int, question: Question, streams: int) -> Loaded:
-    """Asks `streams` times at once, and reads every answer to its end."""
+    """Sends `streams` requests at once, and reads every answer to its end."""
     chunks = size = 0
-    asked, mark = question.bytes(port), question.mark
-    held = len(mark) - 1
+    request, mark = question.bytes(port), question.mark
+    overlap = len(mark) - 1
     with contextlib.ExitStack() as stack, selectors.DefaultSelector() as waiting:
         socks = [stack.enter_context(connected(port)) for _ in range(streams)]
         wall_s, cpu_s = time.perf_counter(), time.process_time()
         for sock in socks:
-            sock.sendall(asked)
+            sock.sendall(request)
             sock.setblocking(False)
             waiting.register(sock, selectors.EVENT_READ, _Tail())
         while waiting.get_map():
@@ -72,20 +72,20 @@ def load(port: int, question: Question, streams: int) -> Loaded:
                     waiting.unregister(key.fileobj)
                     continue
                 tail = key.data
-                chunks += (tail.held + data).count(mark)
-                tail.held = data[-held:]
+                chunks += (tail.data + data).count(mark)
+                tail.data = data[-overlap:]
                 size += len(data)
         took_s = time.perf_counter() - wall_s, time.process_time() - cpu_s
     return Loaded(chunks, size, *took_s)
 
 
 class _Tail:
-    """The last bytes of a connection: a mark may be cut in two."""
+    """The last bytes of a connection: a mark may be split."""
 
-    __slots__ = ("held",)
+    __slots__ = ("data",)
 
     def __init__(self) -> None:
-        self.held = b""
+        self.data = b""
 
 
 def connected(port: int) -> socket.socket:
@@ -95,7 +95,7 @@ def connected(port: int) -> socket.socket:
 
 
 def text_of(port: int, question: Question) -> str:
-    """The text of one answer, joined: what an entry must get right before it is timed."""
+    """The text of one answer, joined: it must be correct before an entry is timed."""
     import http.client
 
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)

@@ -1,4 +1,4 @@
-"""The machine a figure was measured on, in words. Facts only: what cannot be read is left out."""
+"""Describes the machine of a measurement. What cannot be read is left out."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def describe() -> dict[str, str]:
 
 
 def resident_bytes() -> int:
-    """The resident set of this process now."""
+    """The current resident set size of this process."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE")
 

@@ -1,4 +1,4 @@
-"""Numbers that are nobody's: generated texts in which nothing should be redacted."""
+"""Ordinary numbers: generated texts in which nothing should be redacted."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ AMBIGUOUS: Final[dict[str, Generator]] = {
         str(chance.randint(1000, 9999)) for _ in range(4)
     ),
 }
-"""What has the form of a card: one in some thirty also has an issuer and the right check digit."""
+"""Numbers in the form of a card: one in about thirty has an issuer and a valid check digit."""
 
 
 def texts(generator: Generator, count: int) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""What every question about Torvyn alone shares: whether it can run, and where its report goes."""
+"""Shared by the benchmarks of Torvyn alone: whether they can run, and where the report goes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from benches.report import Report
 
 
 def cannot_run() -> bool:
-    """Say why on stderr and answer True when Torvyn's runtime is not there."""
+    """Print the reason to stderr and return True if Torvyn's runtime is missing."""
     reason = torvyn_missing()
     if reason is not None:
         print(f"nothing to run: {reason}", file=sys.stderr)
@@ -17,7 +17,7 @@ def cannot_run() -> bool:
 
 
 def publish(report: Report, as_json: bool) -> None:
-    """Write the report beside the others and print it."""
+    """Write the report next to the others and print it."""
     report.versions.setdefault("torvyn", f"torvyn {distribution_version('torvyn')}")
     page, _data = report.write()
     print(report.json() if as_json else report.markdown(), end="")

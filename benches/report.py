@@ -1,7 +1,7 @@
-"""Reports: what was asked, how it was measured, on what, and the figures.
+"""Reports: the question, the method, the machine and the figures.
 
-A question makes one `Report`; this file renders it as Markdown and JSON and writes both. It must
-never compute a figure.
+A benchmark produces one `Report`; this file renders it as Markdown and JSON and writes both. It
+must never compute a figure.
 """
 
 from __future__ import annotations
@@ -70,5 +70,5 @@ class Report:
 
 
 def verdict(value: float, target: float) -> str:
-    """How a figure stands to a target it must stay below."""
+    """Compares a figure with the target that it must stay below."""
     return f"< {target:g}: {'met' if value < target else 'NOT met'}"

@@ -1,4 +1,4 @@
-"""A server in a process of its own, on one core, and what the kernel says of it."""
+"""A server in a separate process on one core, and its CPU time and memory."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ OTHER_CORE: Final = _USABLE[-1]
 
 
 def stay_off_the_server() -> None:
-    """This process leaves the server's core alone."""
+    """Keeps this process off the server's core."""
     if SERVER_CORE == OTHER_CORE:
-        raise RuntimeError("one core serves and another reads: this machine lends one only")
+        raise RuntimeError("this benchmark needs two cores: one for the server, one for the client")
     os.sched_setaffinity(0, {OTHER_CORE})
 
 
 class ServerProcess:
-    """One that runs. The port is its first argument's business: `{port}` is filled in."""
+    """A running server. `{port}` in its command is replaced."""
 
     def __init__(self, port: int, process: subprocess.Popen[bytes]) -> None:
         self.port = port
@@ -58,7 +58,7 @@ def running(
     env: Mapping[str, str] | None = None,
     log: IO[bytes] | None = None,
 ) -> Iterator[ServerProcess]:
-    """Runs the command on that core until it is left; it is entered when the port answers."""
+    """Runs the command on that core inside the block, which begins when the port accepts."""
     port = free_port()
     filled = [word.replace("{port}", str(port)) for word in command]
     process = subprocess.Popen(
@@ -98,4 +98,4 @@ def _until_open(port: int, process: subprocess.Popen[bytes]) -> None:
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
             return
         time.sleep(0.05)
-    raise TimeoutError(f"{process.args!r} does not listen")
+    raise TimeoutError(f"{process.args!r} is not listening")

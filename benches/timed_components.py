@@ -1,4 +1,4 @@
-"""Components that read the clock, burn time or wait: what the questions about time are asked with.
+"""Components that read the clock, burn time or wait, for the benchmarks about time.
 
 Importing this imports torvyn. All stamps are `time.perf_counter_ns`.
 """
@@ -15,9 +15,9 @@ from benches.work import STOPS
 
 
 class StampingSource(torvyn.Source):
-    """Sends tokens, at once or `gap_s` apart; stamps each that ends a sentence as it leaves.
+    """Sends tokens, at once or `gap_s` apart; records when each that ends a sentence leaves.
 
-    A negative gap is spent spinning: the machine stays awake.
+    A negative gap is spent spinning, which keeps the machine awake.
     """
 
     def __init__(self, tokens: Sequence[str], stamps: list[int], gap_s: float = 0.0) -> None:
@@ -49,7 +49,7 @@ class StampingSource(torvyn.Source):
 
 
 class StampingSink(torvyn.Sink):
-    """Stamps every delivery."""
+    """Records the time of every delivery."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -60,7 +60,7 @@ class StampingSink(torvyn.Sink):
 
 
 class Arrivals:
-    """A gate that opens when `count` parties have arrived; safe from any thread."""
+    """A barrier that opens when `count` parties have arrived; safe from any thread."""
 
     def __init__(self, count: int) -> None:
         self.left = count
@@ -101,7 +101,7 @@ class ParkedSource(torvyn.Source):
 
 
 class PacedSource(torvyn.Source):
-    """Sends `count` tokens, due at `start_ns` + n x `gap_ns`; remembers when each left."""
+    """Sends `count` tokens, due at `start_ns` + n x `gap_ns`; records when each left."""
 
     def __init__(self, count: int, start_ns: int, gap_ns: int) -> None:
         super().__init__()

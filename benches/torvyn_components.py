@@ -1,7 +1,7 @@
 """The components of the Torvyn entries, as a user would write them. Importing this imports torvyn.
 
-What each does is what the token-streaming example does, with a sink that keeps the text instead of
-printing it.
+They do what the token-streaming example does, with a sink that keeps the text instead of printing
+it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class TokenSource(torvyn.Source):
 
 
 class PullSource(torvyn.Source):
-    """The same by `pull`, as the example's source has it."""
+    """The same with `pull`, as in the example."""
 
     unit = "tokens"
 

@@ -1,4 +1,4 @@
-"""An upstream of OpenAI's protocol that costs next to nothing: prepared chunks, one a turn.
+"""An OpenAI-compatible upstream that costs almost nothing: prepared chunks, one per loop turn.
 
     python -m benches.upstream --port N --tokens N
 
@@ -22,15 +22,15 @@ HEAD = (
 
 
 def prepared(tokens: int) -> list[bytes]:
-    said = [chunk(1, {"role": "assistant", "content": ""})]
-    said += [chunk(1, {"content": token}) for token in answer(tokens)]
-    said.append(chunk(1, {}, "stop"))
-    events = [f"data: {json.dumps(one)}\n\n".encode() for one in said] + [b"data: [DONE]\n\n"]
+    chunks = [chunk(1, {"role": "assistant", "content": ""})]
+    chunks += [chunk(1, {"content": token}) for token in answer(tokens)]
+    chunks.append(chunk(1, {}, "stop"))
+    events = [f"data: {json.dumps(one)}\n\n".encode() for one in chunks] + [b"data: [DONE]\n\n"]
     return [b"%x\r\n%s\r\n" % (len(event), event) for event in events] + [b"0\r\n\r\n"]
 
 
 class Answers(asyncio.Protocol):
-    """One connection, kept alive unless its client wants otherwise."""
+    """One connection, kept alive unless its client closes it."""
 
     def __init__(self, parts: list[bytes], later: Callable[[Callable[[], None]], object]) -> None:
         self._parts = parts

@@ -1,6 +1,6 @@
-"""The work every entry does: tokens in, blocked words out, sentences assembled and delivered.
+"""The workload of every entry: read tokens, drop blocked words, assemble and deliver sentences.
 
-It hands on the tokens, the result type and the expected result, computed by a plain loop that no
+It provides the tokens, the result type and the expected result, computed by a simple loop that no
 entry shares. It must never be called inside a timed region.
 """
 
@@ -32,7 +32,7 @@ class Result:
 
     @property
     def checksum(self) -> str:
-        """A digest of the sentences in order; made when asked for: no timed run pays for it."""
+        """A digest of the sentences in order, computed on demand: no timed run pays for it."""
         if self.texts is None:
             return ""
         return hashlib.blake2b("\x00".join(self.texts).encode(), digest_size=16).hexdigest()
@@ -45,7 +45,7 @@ def tokens(count: int) -> list[str]:
 
 
 def expected(stream: Sequence[str]) -> Result:
-    """The right answer, by the plainest loop."""
+    """The expected result, from the simplest loop."""
     texts: list[str] = []
     buffer = ""
     filtered = 0

@@ -1,8 +1,8 @@
-"""The work of the serving benchmarks: an answer, a block-list, and what everybody must send.
+"""The workload of the serving benchmarks: an answer, a block-list, and the expected output.
 
-Words as tokens, one in seventeen of them listed; the guard replaces it wherever it is cut. The
-guard here is what a careful person writes in Python: it lets go at once of all but a last word
-that may still become a listed one.
+Tokens are words, one in seventeen of them blocked; the guard replaces it however it is split. The
+guard here is what a careful engineer writes in Python: it releases everything at once, except a
+last word that may still become a blocked one.
 """
 
 from __future__ import annotations
@@ -33,34 +33,34 @@ def right(tokens: int) -> str:
 
 
 class Guard:
-    """`put` tokens, `finish`; what they give, joined, is the guarded text."""
+    """The joined results of `put` and `finish` are the guarded text."""
 
     _found = re.compile(r"\b(?:" + "|".join(BLOCKED) + r")\b", re.IGNORECASE)
     _beginnings = frozenset(word[:end] for word in BLOCKED for end in range(1, len(word) + 1))
 
     def __init__(self) -> None:
-        self._held = ""
+        self._pending = ""
 
     def put(self, text: str) -> str:
-        text = self._held + text
+        text = self._pending + text
         cut = text.rfind(" ") + 1
         if text[cut:].lower() not in self._beginnings:
             cut = len(text)
-        self._held = text[cut:]
+        self._pending = text[cut:]
         return self._found.sub(REPLACEMENT, text[:cut])
 
     def finish(self) -> str:
-        text, self._held = self._held, ""
+        text, self._pending = self._pending, ""
         return self._found.sub(REPLACEMENT, text)
 
 
 def is_guarded_right() -> bool:
-    """Whether the guard finds its words however they are cut."""
+    """Checks that the guard finds its words however they are split."""
     text = " It was a BadWord, not badwords."
     for places in [[at] for at in range(1, len(text))]:
         guard = Guard()
         parts = [text[a:b] for a, b in pairwise([0, *places, len(text)])]
-        said = "".join([guard.put(part) for part in parts]) + guard.finish()
-        if said != " It was a ***, not badwords.":
+        text_out = "".join([guard.put(part) for part in parts]) + guard.finish()
+        if text_out != " It was a ***, not badwords.":
             return False
     return True

@@ -1,4 +1,4 @@
-"""The work of the inference benchmark: words, two guards, sentences; and its right answer."""
+"""The workload of the inference benchmark: words, two guards, sentences, the expected output."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def tokens(count: int = TOKENS) -> list[str]:
 
 
 def right(count: int = TOKENS) -> str:
-    """What everybody must let out."""
+    """The expected output."""
     return "".join(tokens(count)).replace("badword", "***")
 
 

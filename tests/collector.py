@@ -1,4 +1,4 @@
-"""A collector of traces: a real server on loopback that keeps what it is sent, or refuses it."""
+"""A trace collector for tests: a real server on loopback that stores or rejects spans."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-PATIENCE_S = 10.0
+TIMEOUT_S = 10.0
 
 
 class Collector:
-    """What it was sent, as spans with their attributes as a dict."""
+    """The spans that it has received, with their attributes as a dict."""
 
     def __init__(self, port: int = 0) -> None:
         self.spans: list[dict[str, Any]] = []
         self.bodies: list[bytes] = []
         self.paths: list[str] = []
         self.statuses: list[int] = []
-        """What it answers next; 200 when nothing is left."""
+        """The statuses of the next responses; 200 when the list is empty."""
         self._changed = threading.Condition()
         self._server = ThreadingHTTPServer(("127.0.0.1", port), _handler(self))
         self._server.daemon_threads = True
@@ -43,24 +43,24 @@ class Collector:
         return status
 
     def until(self, count: int) -> list[dict[str, Any]]:
-        """The spans, as soon as there are so many."""
+        """Waits for that many spans."""
         with self._changed:
-            found = self._changed.wait_for(lambda: len(self.spans) >= count, PATIENCE_S)
-            assert found, f"{len(self.spans)} spans came"
+            is_complete = self._changed.wait_for(lambda: len(self.spans) >= count, TIMEOUT_S)
+            assert is_complete, f"{len(self.spans)} spans arrived"
             return list(self.spans)
 
-    def until_asked(self, times: int) -> None:
+    def until_requests(self, count: int) -> None:
         with self._changed:
-            assert self._changed.wait_for(lambda: len(self.bodies) >= times, PATIENCE_S)
+            assert self._changed.wait_for(lambda: len(self.bodies) >= count, TIMEOUT_S)
 
     def close(self) -> None:
         self._server.shutdown()
         self._server.server_close()
-        self._thread.join(PATIENCE_S)
+        self._thread.join(TIMEOUT_S)
 
 
 @contextmanager
-def collecting(port: int = 0) -> Iterator[Collector]:
+def running_collector(port: int = 0) -> Iterator[Collector]:
     collector = Collector(port)
     try:
         yield collector
@@ -69,9 +69,9 @@ def collecting(port: int = 0) -> Iterator[Collector]:
 
 
 def wait_until(condition: Any) -> None:
-    end_s = time.monotonic() + PATIENCE_S
+    end_s = time.monotonic() + TIMEOUT_S
     while not condition():
-        assert time.monotonic() < end_s, "it never came"
+        assert time.monotonic() < end_s, "the condition did not become true"
         time.sleep(0.002)
 
 
@@ -87,18 +87,18 @@ def _handler(collector: Collector) -> type[BaseHTTPRequestHandler]:
             self.wfile.write(b"{}")
 
         def log_message(self, *words: Any) -> None:
-            """Nothing: the test reads what came."""
+            """Nothing."""
 
     return Handler
 
 
 def _read(span: dict[str, Any]) -> dict[str, Any]:
-    held = {one["key"]: _value(one["value"]) for one in span["attributes"]}
-    return {**span, "attributes": held}
+    attributes = {one["key"]: _value(one["value"]) for one in span["attributes"]}
+    return {**span, "attributes": attributes}
 
 
-def _value(value: dict[str, Any]) -> Any:
-    ((kind, held),) = value.items()
+def _value(record: dict[str, Any]) -> Any:
+    ((kind, value),) = record.items()
     if kind == "arrayValue":
-        return [_value(one) for one in held["values"]]
-    return int(held) if kind == "intValue" else held
+        return [_value(item) for item in value["values"]]
+    return int(value) if kind == "intValue" else value

@@ -1,4 +1,4 @@
-"""What the tests of examples and docs share: a person's shell, and output with gaps."""
+"""Fixtures for the tests of examples and docs: a shell, and output with gaps."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ Shell = Callable[[str, Path], str]
 
 @pytest.fixture(scope="session")
 def shell() -> Shell:
-    """Runs a command line in a folder; gives both streams merged, as a terminal shows them."""
-    kept = {key: value for key, value in os.environ.items() if not key.startswith("TORVYN_")}
-    path = os.pathsep.join((str(Path(sys.executable).parent), kept.get("PATH", "")))
-    # 80 columns, no colours and nobody's own settings, whatever the terminal of the tests is.
-    env = {**kept, "PATH": path, "COLUMNS": "80", "NO_COLOR": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+    """Runs a command line in a folder; returns both streams merged, as a terminal shows them."""
+    rest = {key: value for key, value in os.environ.items() if not key.startswith("TORVYN_")}
+    path = os.pathsep.join((str(Path(sys.executable).parent), rest.get("PATH", "")))
+    # 80 columns, no colors and no user settings, whatever the terminal of the tests is.
+    env = {**rest, "PATH": path, "COLUMNS": "80", "NO_COLOR": "1", "PYTHONDONTWRITEBYTECODE": "1"}
 
     def run(command: str, folder: Path) -> str:
         done = subprocess.run(
@@ -42,7 +42,7 @@ def shell() -> Shell:
 
 
 def pattern(expected: str) -> re.Pattern[str]:
-    """`...` stands for anything within a line; alone on a line, for any lines."""
+    """`...` matches any text within a line; alone on a line, any lines."""
     lines = []
     for line in expected.splitlines():
         if line.strip() == "...":
@@ -54,18 +54,18 @@ def pattern(expected: str) -> re.Pattern[str]:
 
 @pytest.fixture(scope="session")
 def same() -> Callable[[str, str], None]:
-    """Asserts that output is what was expected, gaps aside."""
+    """Asserts that the output matches the expected text with its gaps."""
 
     def compare(got: str, expected: str) -> None:
         got, expected = got.rstrip("\n") + "\n", expected.rstrip("\n") + "\n"
         if not pattern(expected).fullmatch(got):
-            # Reached only when they differ, and then pytest shows how.
+            # They differ; pytest shows how.
             assert got == expected
 
     return compare
 
 
 def pytest_configure() -> None:
-    # A shell starts what runs in the background with interrupts ignored, and children inherit that.
+    # A shell starts background jobs with SIGINT ignored, and their children inherit that.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)

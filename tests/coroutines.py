@@ -1,6 +1,6 @@
-"""Coroutines as tests: each runs on a loop of its own. A `conftest.py` takes the hook over.
+"""Runs coroutines as tests, each on its own event loop; a `conftest.py` imports the hook.
 
-`virtual_time` is for those about time limits: nothing sleeps, and no busy machine disturbs them.
+Use `virtual_time` for tests of time limits: nothing sleeps, and a busy machine does not matter.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ def pytest_pyfunc_call(pyfuncitem: Any) -> bool | None:
 
 
 class VirtualTimeLoop(asyncio.SelectorEventLoop):
-    """When every task waits for a time, that time has come. For tests without threads or sockets:
-    those would be overtaken."""
+    """When every task waits, the clock jumps to the next timer. Not for tests with threads or
+    sockets, which need real time."""
 
     def __init__(self) -> None:
         super().__init__()

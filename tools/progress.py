@@ -1,10 +1,10 @@
-"""Runs a command that takes minutes and shows how far it is, on one line.
+"""Runs a command that takes minutes and shows its progress on one line.
 
     python tools/progress.py "Building the native core" -- maturin develop --release
 
-On a terminal the line is rewritten; elsewhere a new one is written now and then. What the command
-prints is shown only when it fails, and then all of it. Standard library only: this runs before
-anything is installed.
+On a terminal the line is updated in place; elsewhere a new line is printed every 20 seconds. The
+output of the command is printed only if it fails. Uses only the standard library, because it runs
+before anything is installed.
 """
 
 from __future__ import annotations
@@ -24,13 +24,15 @@ _CARGO: Final = {
     "CARGO_TERM_COLOR": "never",
 }
 _BUILDING: Final = re.compile(r"Building \[[=> ]*\]\s+(\d+)/(\d+)")
-_CHATTER: Final = re.compile(r"\s*(Building \[|Compiling |Download|Blocking |Updating |Locking )")
+_PROGRESS_LINE: Final = re.compile(
+    r"\s*(Building \[|Compiling |Download|Blocking |Updating |Locking )"
+)
 _REFRESH_S: Final = 0.5
 _LINE_EVERY_S: Final = 20.0
 
 
 class ProgressLine:
-    """What is being done, how many crates of how many are compiled, and for how long."""
+    """The label, the number of compiled crates and the elapsed time."""
 
     def __init__(self, label: str, out: TextIO, now_s: float) -> None:
         self._label = label
@@ -62,22 +64,22 @@ class ProgressLine:
 
 
 class Output:
-    """What a command has printed, without its progress; `take` says what the progress was."""
+    """The output of a command; `add` returns the progress that it contains."""
 
     def __init__(self) -> None:
         self._lines: list[str] = []
         self._rest = ""
 
-    def take(self, text: str) -> tuple[int, int] | None:
+    def add(self, text: str) -> tuple[int, int] | None:
         *lines, self._rest = re.split(r"[\r\n]", self._rest + text)
         self._lines += lines
-        # Cargo ends its progress with a carriage return, so the newest may still be incomplete.
-        found = [match for piece in (*lines, self._rest) if (match := _BUILDING.search(piece))]
-        return (int(found[-1][1]), int(found[-1][2])) if found else None
+        # Cargo ends its progress with a carriage return, so the last line may be incomplete.
+        matches = [match for piece in (*lines, self._rest) if (match := _BUILDING.search(piece))]
+        return (int(matches[-1][1]), int(matches[-1][2])) if matches else None
 
     def without_progress(self) -> str:
         lines = (line.replace("\x1b[K", "").rstrip() for line in (*self._lines, self._rest))
-        return "\n".join(line for line in lines if line and not _CHATTER.match(line))
+        return "\n".join(line for line in lines if line and not _PROGRESS_LINE.match(line))
 
 
 def elapsed(seconds: float) -> str:
@@ -117,7 +119,7 @@ def _follow(stream: IO[bytes], line: ProgressLine) -> Output:
                 text = os.read(stream.fileno(), 65536).decode(errors="replace")
                 if not text:
                     return output
-                line.crates = output.take(text) or line.crates
+                line.crates = output.add(text) or line.crates
             line.show(time.monotonic())
 
 

@@ -1,7 +1,6 @@
-"""Runs the whole suite and ends with one line that says how it went.
+"""Runs the whole test suite and ends with one line that sums it up.
 
-Rust first, then the model checks (loom), then Python; the first that fails ends it. Everything that
-the test runners print is shown as it comes.
+Runs Rust tests, then the model checks (loom), then Python tests, and stops at the first that fails.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ def rust_tally(output: str, code: int) -> Tally:
 
 
 def python_tally(report: Path, code: int) -> Tally:
-    """From pytest's own report; without one, pytest did not come to its end."""
+    """Reads pytest's report; without one, pytest did not finish."""
     try:
         suite = ElementTree.parse(report).getroot().find("testsuite")
     except (OSError, ElementTree.ParseError):
@@ -91,7 +90,7 @@ def run_rust(label: str, command: Sequence[str], name: str = "", **variables: st
         assert process.stdout is not None
         for line in process.stdout:
             lines.append(line)
-            # Crates without a test say so in three lines each.
+            # Crates without tests print three lines each.
             if line.strip() and "running 0 tests" not in line and " 0 passed; 0 failed" not in line:
                 print(line, end="", flush=True)
     return rust_tally("".join(lines), process.returncode)

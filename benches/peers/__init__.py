@@ -1,8 +1,8 @@
-"""Peers: the same work in other people's hands, one file each, and Torvyn's entries with them.
+"""Peers: the same workload in other libraries, one file each, and Torvyn's own entries.
 
 A peer module has `NAME`, `VERSION()`, `available()` (why it cannot run, or None) and `run(tokens)`;
 `VARIANTS` names other forms worth a row, `PROOF` is the form that shows the text when `run` only
-counts. Peers are imported when they are asked for, so that asking for one never loads another.
+counts. A peer is imported when it runs, so that one never loads another.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """pyahocorasick as a finder of whole words, with the two methods of `re.Pattern` that are used.
 
-It has no streams, so that it works on a window like `re`; it is the quickest automaton that can be
-had for Python.
+It has no streaming mode, so it works on a window like `re`. It is the fastest automaton for Python.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ can recover and flush at the end. Item by item (batches of 1) and in batches of 
 the state in a stateless operator: half the cost, not recovered, not flushed, one worker only.
 """
 
-# The peer may be absent or untyped; mypy must say the same in both cases.
+# The peer may be missing or untyped; mypy must give the same result in both cases.
 # mypy: disable-error-code="import-not-found,import-untyped,misc,no-untyped-call"
 # mypy: no-warn-unused-ignores
 

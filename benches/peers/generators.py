@@ -1,4 +1,4 @@
-"""Plain generators, one per stage: the least Python can pay for a stage of its own.
+"""Plain generators, one per stage: the lowest cost of a separate stage in Python.
 
 No queue, no accounting, no concurrency and no back-pressure other than being pulled: a floor, not a
 runtime.

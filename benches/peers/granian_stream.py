@@ -1,6 +1,6 @@
-"""Granian and nothing else: an ASGI application that sends prepared chunks, one a turn of the loop.
+"""Granian and nothing else: an ASGI application that sends prepared chunks, one per loop turn.
 
-The floor of what a chunk costs on this server: no engine, no guard, no encoding.
+The minimum cost of a chunk on this server: no engine, no guard, no encoding.
 """
 
 from __future__ import annotations

@@ -3,10 +3,10 @@
 `transform` (sync) is the fastest idiomatic form: a chain of pulled generators with a copy of every
 input kept for tracing. `langchain-async` is the same chain through `atransform`, which servers use;
 it schedules a task per chunk and stage. Making the source a third Runnable and calling
-`.stream(None)` costs a sixth more (sync), half more (async).
+`.stream(None)` costs a sixth more (sync) or half more (async).
 """
 
-# The peer may be absent or untyped; mypy must say the same in both cases.
+# The peer may be missing or untyped; mypy must give the same result in both cases.
 # mypy: disable-error-code="import-not-found,import-untyped,misc,no-untyped-call"
 # mypy: no-warn-unused-ignores
 

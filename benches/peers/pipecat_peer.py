@@ -6,7 +6,7 @@ has processors call each other without queues (`enable_direct_mode`, meant for p
 have no bound: all tokens may wait in front of the filter.
 """
 
-# The peer may be absent or untyped; mypy must say the same in both cases.
+# The peer may be missing or untyped; mypy must give the same result in both cases.
 # mypy: disable-error-code="import-not-found,import-untyped,misc,no-untyped-call"
 # mypy: no-warn-unused-ignores
 

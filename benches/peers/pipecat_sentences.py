@@ -1,6 +1,6 @@
 """Pipecat: its `SimpleTextAggregator`, which makes sentences for speech, fed token by token."""
 
-# The peer may be absent or untyped; mypy must say the same in both cases.
+# The peer may be missing or untyped; mypy must give the same result in both cases.
 # mypy: disable-error-code="import-not-found,import-untyped,misc,no-untyped-call"
 # mypy: no-warn-unused-ignores
 

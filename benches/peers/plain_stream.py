@@ -1,6 +1,6 @@
-"""The same path as people write it: async generators, a regular expression a guard over whole
-sentences, and sentences cut at full stops. It holds back a sentence at a time, which is why its
-guards need no window; what it cannot do is let a word out before its sentence ends."""
+"""The usual hand-written version: async generators, one regular expression per guard over whole
+sentences, and sentences split at full stops. It holds one sentence at a time, so its guards need
+no window, but it cannot release a word before its sentence ends."""
 
 from __future__ import annotations
 

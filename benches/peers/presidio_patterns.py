@@ -1,8 +1,8 @@
 """Presidio's recognisers that work without a language model, one for each kind that it knows.
 
-They are asked directly, as `presidio-analyzer` does, but for the context words, which need a model.
-Results below a score of 0.4, the score of a telephone number, are left out: below it lie patterns
-that only count with context.
+They are called directly, as `presidio-analyzer` does, except for context words, which need a model.
+Results below a score of 0.4, the score of a telephone number, are left out: those patterns only
+count with context.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A chat chunk as a pydantic model: the form in which the servers of the field write theirs."""
+"""A chat chunk as a pydantic model, as most servers write theirs."""
 
 from __future__ import annotations
 

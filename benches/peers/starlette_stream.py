@@ -1,7 +1,7 @@
 """Starlette on uvicorn, written by hand: a `StreamingResponse` over an async generator.
 
 With uvloop and httptools, as its users install it, without access log. `/v1/chat/completions`
-sends OpenAI's chunks, a dictionary each, as everybody writes them; `/v1/streams` sends the least
+sends OpenAI's chunks, a dictionary each, as is common; `/v1/streams` sends the minimum
 that a client can read.
 """
 

@@ -1,8 +1,8 @@
 """Torvyn's server, as `torvyn serve` runs it: an engine, a block-list, `response`.
 
-The engine is a list of steps. With `--paced` it waits for a turn of the loop before each, so that
-no two tokens are ready together and each leaves in a chunk of its own, as it does in the peers;
-with `--rate` it says so many tokens a second, each of which holds the time it was said at.
+The engine is a list of steps. With `--paced` it waits for a loop turn before each, so that no two
+tokens are ready together and each leaves in its own chunk, as in the peers; with `--rate` it
+generates that many tokens per second, each with the time at which it was generated.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A FastAPI program with a flow of Torvyn below /ai: `uvicorn main:program`."""
+"""A FastAPI application with a Torvyn flow below /ai: `uvicorn main:program`."""
 
 from pathlib import Path
 

@@ -1,6 +1,6 @@
-"""Flows in a program, as one would write them in a notebook, cell by cell."""
+"""Flows in a program, written like a notebook, cell by cell."""
 
-# %% A flow is made of anything that streams: iterables, functions, role classes.
+# %% The stages of a flow are iterables, functions and components.
 import asyncio
 from collections.abc import AsyncIterator
 
@@ -37,7 +37,7 @@ for element in torvyn.Flow(TOKENS, torvyn.filter(allowed), Sentences()):
     print(f"  {element.sequence}: {element.text}")
 
 
-# %% `async for` drives it on the running loop, next to whatever else runs there.
+# %% `async for` drives it on the running loop, next to other tasks.
 async def model() -> AsyncIterator[str]:
     for token in TOKENS:
         await asyncio.sleep(0)
@@ -53,7 +53,7 @@ async def main() -> None:
 print("async for:")
 asyncio.run(main())
 
-# %% A flow without a source is fed. What is ready comes back from the call.
+# %% You feed a flow that has no source. Each call returns what is ready.
 print("feed:")
 flow = torvyn.Flow(torvyn.filter(allowed), Sentences())
 for token in TOKENS:
@@ -62,7 +62,7 @@ for token in TOKENS:
 for element in flow.finish():
     print(f"  at the end: {element.text}")
 
-# %% Every flow counts what it did.
+# %% Every flow keeps statistics.
 print("statistics:")
 counts = flow.statistics
 print(f"  {flow.state}: {len(TOKENS)} fed, {counts.filtered} filtered, {counts.emitted} out")

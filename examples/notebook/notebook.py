@@ -1,4 +1,4 @@
-"""An engine in a notebook: cells that print while an answer is made."""
+"""An engine in a notebook: cells that print an answer while it is generated."""
 
 # %% An engine. For a model in this process: `torvyn.engine.open("local")`.
 import asyncio
@@ -10,7 +10,7 @@ from torvyn.components.builtin.filter_redact import Redact
 ANSWER = "Write to jo@example.org for the data. The paper is public. Ask for more."
 engine = torvyn.engine.open("scripted", script=ANSWER)
 
-# %% `for` works in a cell, although a loop is running there: the engine runs on another one.
+# %% `for` works in a cell although a loop is running there: the engine runs on another loop.
 print("for:")
 for delta in engine.generate("Where is the data?", max_tokens=7):
     print(delta.text, end="", flush=True)
@@ -31,14 +31,14 @@ async def two_at_once() -> None:
     print("async for:")
     for text in await asyncio.gather(first_sentence(), first_sentence()):
         print(" ", text)
-    # A `for` loop inside of a running loop, as every cell of a notebook has it.
+    # A `for` loop inside a running event loop, as in every cell of a notebook.
     print("  for, on a running loop:", engine.complete("Where is the data?", max_tokens=4).text)
 
 
 asyncio.run(two_at_once())
 
 
-# %% Through guards: what the flow lets out is the answer.
+# %% Through guards: the output of the flow is the answer.
 def guards() -> torvyn.Flow:
     return torvyn.Flow(Redact(), Sentence())
 
@@ -49,6 +49,6 @@ for delta in generation:
     if delta.text:
         print(" ", delta.text.strip())
 
-# %% What it cost.
+# %% Usage and timing.
 print("usage:", generation.usage.completion_tokens, "tokens,", generation.finish_reasons[0])
 print("timing:", *sorted(name for name in generation.timing if name.endswith("_s"))[:3])

@@ -73,7 +73,7 @@ CATALOGUE: Final[dict[str, str]] = {
     "transport.channel-full": "As many streams run on one connection as it may have.",
     "transport.credit-withheld": "A client granted a stream no frame within `write_timeout`.",
     "transport.deadline": "An answer took longer than the deadline of its flow.",
-    "transport.failed": "A server failed in a way that is its own fault; its log says how.",
+    "transport.failed": "A server failed in a way that is its own fault; see its log.",
     "transport.flow-unknown": "A client asked for a flow or model that is not served.",
     "transport.host-refused": "A request came by a name that is not the server's.",
     "transport.instance-unknown": "No answer of that id is made now or was made lately.",
@@ -219,7 +219,7 @@ CATALOGUE: Final[dict[str, str]] = {
     # reactor: flows that run
     "reactor.already-ran": "A flow was started or changed after its start, or fed after its end.",
     "reactor.busy": "A flow was driven by two at once, or from inside one of its components.",
-    "reactor.deadline-exceeded": "The flow was not done within its deadline.",
+    "reactor.deadline-exceeded": "The flow did not finish within its deadline.",
     "reactor.feed-full": "A flow that is fed took only a part: a stage behind does not keep up.",
     "reactor.has-sink": "A flow that ends in a sink was iterated.",
     "reactor.has-source": "A flow that has a source was fed.",

@@ -20,7 +20,7 @@ from torvyn.transport.access.key_limits import KeyLimits
 
 def _keyed(folder: Path, **more: Any) -> tuple[Application, str]:
     path = folder / "keys.json"
-    with key_file.changed(path) as file:
+    with key_file.edit(path) as file:
         key = file.add("web", **more)
     return app({"chat": Service("chat", Scripted("a"))}, ServerSettings(keys=str(path))), key
 
@@ -30,9 +30,9 @@ def _identify(folder: Path, **headers: str) -> None:
 
 
 def _expired(folder: Path) -> None:
-    application, key = _keyed(folder, lasts=timedelta(seconds=1))
+    application, key = _keyed(folder, lifetime=timedelta(seconds=1))
     with mock.patch("torvyn.transport.access.keyring.time.time", return_value=9e9):
-        application.identify({"x-api-key": key})
+        application.authenticator.identify({"x-api-key": key})
 
 
 def _busy(_folder: Path) -> None:
@@ -55,11 +55,11 @@ def _twice(_folder: Path) -> None:
 
 def _revoked(folder: Path) -> None:
     application, key = _keyed(folder)
-    caller = application.identify({"x-api-key": key})
-    with key_file.changed(folder / "keys.json") as file:
+    caller = application.authenticator.identify({"x-api-key": key})
+    with key_file.edit(folder / "keys.json") as file:
         file.revoke("web")
-    application.access = Authenticator(application.settings)
-    application.access.enter(caller)
+    application.authenticator = Authenticator(application.settings)
+    application.authenticator.enter(caller)
 
 
 def _file(folder: Path, text: str, mode: int = 0o600) -> None:
@@ -71,7 +71,7 @@ def _file(folder: Path, text: str, mode: int = 0o600) -> None:
 
 def _unwritable(folder: Path) -> None:
     (folder / "plain").write_text("")
-    with key_file.changed(folder / "plain" / "keys.json"):
+    with key_file.edit(folder / "plain" / "keys.json"):
         pass
 
 

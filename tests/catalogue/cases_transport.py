@@ -17,13 +17,18 @@ from torvyn.transport import ServerSettings, app, request_body
 from torvyn.transport.access.admission import Admission
 from torvyn.transport.access.host_check import HostCheck, check_bound
 from torvyn.transport.call import Call
-from torvyn.transport.http import routes, server_routes, stream_routes
 from torvyn.transport.http.body_limit import BodyBudget
-from torvyn.transport.http.exchange import HttpExchange, parsed
+from torvyn.transport.http.exchange import HttpExchange, parse_object
 from torvyn.transport.multiplex import client_message
-from torvyn.transport.multiplex.multiplexer import MOST_STREAMS
-from torvyn.transport.rejection import Rejection, bad_message, client_error, shutting_down, unread
-from torvyn.transport.server import Server, listen, refuse_workers
+from torvyn.transport.multiplex.multiplexer import MAX_STREAMS
+from torvyn.transport.rejection import (
+    Rejection,
+    bad_message,
+    client_error,
+    client_stalled,
+    shutting_down,
+)
+from torvyn.transport.server import Server, listen, require_one_worker
 from torvyn.transport.services import of_manifest
 from torvyn.transport.websocket import endpoint
 from torvyn.transport.wire import HttpWire
@@ -75,7 +80,7 @@ def _slow(_folder: Path) -> None:
 def _busy(_folder: Path) -> None:
     async def ask() -> None:
         admission = Admission(1, 0.01)
-        async with admission, admission:
+        async with admission.slot("normal"), admission.slot("normal"):
             pass
 
     asyncio.run(ask())
@@ -112,12 +117,17 @@ def _package_missing(_folder: Path) -> None:
         Server(application())
 
 
+def _route(exchange: HttpExchange) -> Any:
+    _, handler = application().router.find(exchange)
+    return handler(exchange)
+
+
 def _stop_unknown(_folder: Path) -> None:
-    asyncio.run(stream_routes.stop(application(), _exchange(None, "DELETE", "/v1/streams/req-0")))
+    asyncio.run(_route(_exchange(None, "DELETE", "/v1/streams/req-0")))
 
 
 def _instance_unknown(_folder: Path) -> None:
-    asyncio.run(server_routes.one_flow(application(), _exchange(None, "GET", "/flows/req-0")))
+    asyncio.run(_route(_exchange(None, "GET", "/flows/req-0")))
 
 
 def _refused(code: str, *messages: Any, **settings: Any) -> None:
@@ -153,10 +163,10 @@ def slow(**settings: Any) -> Any:
 START: Final = {"type": "start", "stream_id": "1", "prompt": "Hi"}
 OTHER: Final = {**START, "stream_id": "2"}
 LEAVE: Final = {"type": "cancel", "stream_id": "2"}
-STARTS: Final = [{**START, "stream_id": str(number)} for number in range(MOST_STREAMS + 1)]
+STARTS: Final = [{**START, "stream_id": str(number)} for number in range(MAX_STREAMS + 1)]
 
 CASES: dict[str, Callable[[Path], object]] = {
-    "transport.bad-json": lambda _: parsed(b"{"),
+    "transport.bad-json": lambda _: parse_object(b"{"),
     "transport.bad-message": lambda _: raises(bad_message("torvyn.v1.GenerateRequest")),
     "transport.body-slow": _slow,
     "transport.body-too-large": _large,
@@ -168,27 +178,27 @@ CASES: dict[str, Callable[[Path], object]] = {
     ),
     "transport.deadline": _deadline,
     "transport.failed": lambda _: raises(client_error(BugError("cli.bug", "x"))),
-    "transport.flow-unknown": lambda _: application().service("chta"),
+    "transport.flow-unknown": lambda _: application().services.find("chta"),
     "transport.host-refused": lambda _: HostCheck().check({"host": "evil.example"}),
     "transport.instance-unknown": _instance_unknown,
-    "transport.json-too-deep": lambda _: parsed(b'{"a":' * 70 + b"1" + b"}" * 70),
+    "transport.json-too-deep": lambda _: parse_object(b'{"a":' * 70 + b"1" + b"}" * 70),
     "transport.message-invalid": lambda _: client_message.kind({"type": "begin"}),
-    "transport.method-refused": lambda _: routes.find(_exchange(None, "PUT")),
+    "transport.method-refused": lambda _: _route(_exchange(None, "PUT")),
     "transport.no-flow": _no_flow,
-    "transport.one-worker": lambda _: refuse_workers(2),
+    "transport.one-worker": lambda _: require_one_worker(2),
     "transport.origin-refused": lambda _: HostCheck().check(
         {"host": "localhost", "origin": "null"}
     ),
     "transport.package-missing": _package_missing,
     "transport.public-refused": lambda _: check_bound("0.0.0.0", False),
     "transport.request-invalid": lambda _: request_body.parse_torvyn({}),
-    "transport.route-unknown": lambda _: routes.find(_exchange(None, path="/v2")),
+    "transport.route-unknown": lambda _: _route(_exchange(None, path="/v2")),
     "transport.shutting-down": lambda _: raises(shutting_down()),
     "transport.stream-id-taken": lambda _: _refused("transport.stream-id-taken", START, START),
     "transport.stream-left": lambda _: _refused(
         "transport.stream-left", START, OTHER, LEAVE, max_streams=1
     ),
     "transport.stream-unknown": _stop_unknown,
-    "transport.unread": lambda _: raises(unread(30)),
-    "transport.upgrade-needed": lambda _: asyncio.run(endpoint.upgrade(None, None)),
+    "transport.unread": lambda _: raises(client_stalled(30)),
+    "transport.upgrade-needed": lambda _: asyncio.run(endpoint.upgrade_required(None)),
 }

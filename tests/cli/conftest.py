@@ -1,4 +1,4 @@
-"""Fixtures of the command line's tests: a command run in this process, and one in its own."""
+"""Fixtures for the tests of the command line: run a command in this process or in a new one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from terminal import Terminal
+from pseudo_terminal import Terminal
 from transcript import HEAD, Cli, Transcript
 
 from torvyn.cli import app
@@ -59,7 +59,7 @@ def start() -> Iterator[Callable[..., subprocess.Popen[str]]]:
 
 @pytest.fixture
 def open_terminal() -> Iterator[Callable[..., Terminal]]:
-    """Starts a command line at a terminal of its own; it does not outlive the test."""
+    """Starts a command line on a pseudo-terminal; it does not outlive the test."""
     opened: list[Terminal] = []
 
     def call(*arguments: object, cwd: Path, **variables: str) -> Terminal:
@@ -75,7 +75,7 @@ def open_terminal() -> Iterator[Callable[..., Terminal]]:
 def project(tmp_path: Path) -> Callable[..., Path]:
     """Writes a project: `project(nodes={"a": 'component = "lines"'}, part="class ...")`.
 
-    The nodes are a chain in their order; keywords are components of the project by name.
+    The nodes form a chain in their order; keywords are components of the project by name.
     """
 
     def write(nodes: dict[str, str], extra: str = "", **components: str) -> Path:

@@ -1,4 +1,4 @@
-"""What the command line's tests share: a transcript, and the example that most of them run."""
+"""Shared by the tests of the command line: a transcript, and the example that most of them run."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Transcript:
 Cli = Callable[..., Transcript]
 
 
-def said(process: subprocess.Popen[str], given: str) -> tuple[int, str, str]:
-    """What a process makes of its whole input: exit code, output and errors."""
-    out, err = process.communicate(given, timeout=30)
+def communicate(process: subprocess.Popen[str], text: str) -> tuple[int, str, str]:
+    """Sends the whole input; returns the exit code, output and errors."""
+    out, err = process.communicate(text, timeout=30)
     return process.returncode, out, err

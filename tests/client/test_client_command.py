@@ -13,8 +13,8 @@ import pytest
 from calling import Gated
 from faulty_network import FaultyNetwork
 from keyed import Keyed
+from pseudo_terminal import CTRL_C, CTRL_D, Terminal
 from serving import Served, served, wait_for
-from terminal import CTRL_C, CTRL_D, Terminal
 
 from torvyn.engine import Scripted, Service
 
@@ -77,7 +77,7 @@ def test_each_line_of_a_pipe_is_a_turn(server: Served) -> None:
 @pytest.mark.parametrize(
     ("options", "code", "words"),
     [
-        (("--flow", "nope"), 1, "error[transport.flow-unknown]: there is no flow 'nope'"),
+        (("--flow", "nope"), 1, "error[transport.flow-unknown]: no flow is named 'nope'"),
         (("--engine", "scripted"), 2, "the server chooses the engine"),
         (("--raw",), 2, "the server chooses the engine"),
     ],
@@ -98,7 +98,7 @@ def test_no_server_and_no_address_are_told() -> None:
 
 @pytest.mark.parametrize(
     ("key", "words"),
-    [((), "this server asks for a key"), (("--key", "tvk_wrong"), "is not one of this server's")],
+    [((), "the request has no API key"), (("--key", "tvk_wrong"), "does not know the API key")],
 )
 def test_a_missing_or_wrong_key_is_explained_for_a_command(
     tmp_path: Path, key: tuple[str, ...], words: str

@@ -1,4 +1,4 @@
-"""Pages and their code blocks, and the marks that say what a block is.
+"""Pages, their code blocks, and the marks that say how a block is tested.
 
 <!-- project: examples/NAME -->   the blocks below run in a fresh copy of that example
 <!-- project -->                  the blocks below run in a fresh, empty folder
@@ -56,7 +56,7 @@ class Folder:
 Step = Block | Folder
 
 
-def name_of(page: Path) -> str:
+def page_name(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
 

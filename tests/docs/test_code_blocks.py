@@ -1,4 +1,4 @@
-"""Every code block of every page is run, and what it is said to print is compared."""
+"""Runs every code block of every page and compares its output with the page."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pages import PAGES, ROOT, Block, Folder, blocks_of, name_of, steps_of
+from pages import PAGES, ROOT, Block, Folder, blocks_of, page_name, steps_of
 
 from torvyn import manifest
 from torvyn.errors import ManifestError
@@ -22,11 +22,11 @@ from torvyn.errors import ManifestError
 PICTURE = ("picture", None)
 HEAD = '[torvyn]\nname = "page"\nversion = "0.1.0"\ncontract_version = "0.1.0"\n'
 MAX_NOT_RUN = 0
-"""Raise it when a block really cannot be run, and say why in its mark."""
+"""Raise it if a block cannot run, and give the reason in its mark."""
 
 
 class Reader:
-    """Goes through a page as a reader would: one namespace, one folder, block after block."""
+    """Executes a page as a reader would: one namespace, one folder, block after block."""
 
     def __init__(self, root: Path, shell: Callable[..., str], same: Callable[..., None]) -> None:
         self._root = root
@@ -59,7 +59,7 @@ class Reader:
 
     def read_python(self, block: Block) -> None:
         flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
-        # As many lines before it as the page has, so that a traceback names the page's own line.
+        # Padded with empty lines so that a traceback shows the line of the page.
         code = compile("\n" * block.line + block.text, block.place, "exec", flags)
         if block.mark is not None:
             return
@@ -74,7 +74,7 @@ class Reader:
             self._same(self._shell(command, self.folder), expected)
 
     def read_sh(self, block: Block) -> None:
-        """Targets of the Makefile: they exist. What they do is what the rest of the suite does."""
+        """The targets exist in the Makefile; the rest of the suite tests what they do."""
         targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
         for line in block.text.splitlines():
             command = line.partition("#")[0].split()
@@ -93,14 +93,14 @@ class Reader:
         json.loads(block.text)
 
     def read_text(self, block: Block) -> None:
-        """What the block before it printed, or what an example prints."""
+        """The output of the block before it, or of an example."""
         if block.mark is not None:
             return
         if block.after == "python":
             self._same(self._last, block.text)
         else:
             known = [path.read_text() for path in ROOT.glob("examples/*/expected.txt")]
-            assert block.text in known, f"{block.place}: whose output is it?"
+            assert block.text in known, f"{block.place}: no block or example prints this"
 
     def read_nothing(self, block: Block) -> None:
         raise AssertionError(f"{block.place}: a block without a language")
@@ -128,7 +128,7 @@ def _is_user_config(text: str) -> bool:
 
 
 def _parse_part(text: str) -> None:
-    """A part of a manifest: what it says must be right; what it leaves out may be elsewhere."""
+    """A part of a manifest: its keys must be valid, but it may be incomplete."""
     flow = "" if "[flow." in text else "[flow.main]\n"
     try:
         manifest.parse(HEAD + flow + text, "Torvyn.toml", environ=_every_variable(text))
@@ -137,10 +137,10 @@ def _parse_part(text: str) -> None:
 
 
 @pytest.fixture
-def printed_here(
+def captured_output(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> Callable[[Reader], None]:
-    """Lets a reader know what was printed, and moves this process into its folders."""
+    """Gives a reader the captured output, and moves this process into its folders."""
 
     def attach(reader: Reader) -> None:
         reader.printed = lambda: capfd.readouterr().out
@@ -150,16 +150,16 @@ def printed_here(
     return attach
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name_of)
+@pytest.mark.parametrize("page", PAGES, ids=page_name)
 def test_every_block_of_a_page_runs(
     page: Path,
     shell: Callable[..., str],
     same: Callable[..., None],
     tmp_path: Path,
-    printed_here: Callable[[Reader], None],
+    captured_output: Callable[[Reader], None],
 ) -> None:
     reader = Reader(tmp_path, shell, same)
-    printed_here(reader)
+    captured_output(reader)
     for step in steps_of(page):
         if isinstance(step, Folder):
             reader.open(step)
@@ -167,7 +167,7 @@ def test_every_block_of_a_page_runs(
             reader.read(step)
 
 
-def test_hardly_a_block_is_left_out() -> None:
+def test_almost_every_block_runs() -> None:
     left_out = [block for page in PAGES for block in blocks_of(page) if not block.is_run]
 
     assert len(left_out) <= MAX_NOT_RUN, [block.place for block in left_out]
@@ -181,7 +181,7 @@ def test_only_drawings_are_marked_as_pictures() -> None:
     assert not [block.place for block in pictures if "$ " in block.text]
 
 
-def test_a_wrong_block_would_be_seen(
+def test_a_wrong_block_is_detected(
     tmp_path: Path, shell: Callable[..., str], same: Callable[..., None]
 ) -> None:
     reader = Reader(tmp_path, shell, same)

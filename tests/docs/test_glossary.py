@@ -22,7 +22,7 @@ ORDINARY = frozenset(
         "async",
         "clock",
         "client",
-        "collecting",
+        "running_collector",
         "counting",
         "deadline",
         "done",

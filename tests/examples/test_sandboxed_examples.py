@@ -21,7 +21,7 @@ MODULES["mixed"] = (*MODULES["c"], *MODULES["wasm"])
 
 @pytest.fixture
 def examples(tmp_path: Path) -> Path:
-    """A copy without anything that was built before."""
+    """A copy without build outputs."""
     for path in EXAMPLES.glob("token-streaming*"):
         ignored = shutil.ignore_patterns("build", "target", "__pycache__")
         shutil.copytree(path, tmp_path / path.name, ignore=ignored)
@@ -30,7 +30,7 @@ def examples(tmp_path: Path) -> Path:
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("form", ["c", "mixed", "rust", "wasm"])
-def test_a_sandboxed_form_prints_the_same(
+def test_a_sandboxed_version_prints_the_same(
     form: str, examples: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for module in MODULES[form]:

@@ -1,4 +1,4 @@
-"""The four components of the example, driven by hand: what they print without a reactor."""
+"""The four components of the example, called directly without a reactor."""
 
 from __future__ import annotations
 

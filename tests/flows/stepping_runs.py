@@ -5,17 +5,17 @@ No thread, no loop, no real time: the same seed makes the same run.
 
 import random
 
-from torvyn.reactor.runners.stepped_runner import Steps
+from torvyn.reactor.runners.stepped_runner import StepScheduler
 from torvyn.testing import Clock
 
 
 class SteppedRun:
     def __init__(self, flow, seed=0):
         self.flow = flow
-        self.steps = Steps(flow._clock)
+        self.scheduler = StepScheduler(flow._clock)
         self.order = []
         self._random = random.Random(seed)
-        self._execution = flow._execute(steps=self.steps)
+        self._execution = flow._execute(scheduler=self.scheduler)
         self._native = self._execution.start()
         self.outputs = []
 
@@ -33,15 +33,15 @@ class SteppedRun:
         return self
 
     def _move_one(self, status):
-        movable = [runner for runner in self.steps.runners if runner.can_move]
+        movable = [runner for runner in self.scheduler.runners if runner.can_step]
         if movable:
             runner = self._random.choice(movable)
             self.order.append(runner.node.name)
-            runner.move()
+            runner.step_once()
         elif status == "parked":
             # To when a stage is due; what the reactor itself waits for it does not say.
-            due_ns = self.steps.next_due_ns
-            wait_ns = 1_000_000 if due_ns is None else due_ns - self.steps.now_ns
+            due_ns = self.scheduler.next_due_ns
+            wait_ns = 1_000_000 if due_ns is None else due_ns - self.scheduler.now_ns
             self.flow._clock.advance_ns(wait_ns)
 
 

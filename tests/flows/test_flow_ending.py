@@ -85,7 +85,7 @@ def test_the_deadline_fails_the_flow(run, clock):
     assert ran.go(until=idle).state == "running"
 
     clock.advance(0.1)
-    with pytest.raises(FlowError, match="was not done within 5 s") as caught:
+    with pytest.raises(FlowError, match="did not finish within 5 s") as caught:
         ran.go()
 
     assert caught.value.code == "reactor.deadline-exceeded"

@@ -13,7 +13,7 @@ from blocking_parts import RUNS, Blocker, part
 import torvyn
 from torvyn.errors import FlowError
 from torvyn.reactor.threads import time_limits
-from torvyn.reactor.threads.spare_threads import run_elsewhere
+from torvyn.reactor.threads.spare_threads import run_on_spare_thread
 from torvyn.testing import CollectingSink
 
 LIMIT_S = 0.1
@@ -60,7 +60,7 @@ def test_a_deadline_ends_a_flow_whose_component_does_not_return(blocker, run, ph
     stuck = blocker(phase, how)
     flow = limited(part(stuck, run), deadline_s=DEADLINE_S).start()
 
-    with pytest.raises(FlowError, match="was not done within 1 s: node `stuck` in") as caught:
+    with pytest.raises(FlowError, match="did not finish within 1 s: node `stuck` in") as caught:
         flow.wait(ENOUGH_S)
 
     assert caught.value.code == "reactor.deadline-exceeded"
@@ -287,12 +287,12 @@ def test_a_start_that_is_interrupted_leaves_nothing_running(blocker, monkeypatch
     stuck = blocker("init")
 
     def run_and_interrupt(act):
-        run_elsewhere(act)
+        run_on_spare_thread(act)
         assert stuck.entered.wait(ENOUGH_S)
         raise KeyboardInterrupt
 
     flow = limited(part(stuck, "inline"), init_timeout_s=60)
-    monkeypatch.setattr("torvyn.reactor.execution.run_elsewhere", run_and_interrupt)
+    monkeypatch.setattr("torvyn.reactor.execution.run_on_spare_thread", run_and_interrupt)
     with pytest.raises(KeyboardInterrupt):
         flow.start()
     stuck.released.set()

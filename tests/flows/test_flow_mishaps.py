@@ -267,7 +267,7 @@ def test_a_flow_may_end_inside_its_own_callback():
 def test_a_callback_that_fails_does_not_silence_the_others_of_its_loop():
     async def main():
         from torvyn._native import Waker
-        from torvyn.reactor.loop_bridge import bridge
+        from torvyn.reactor.loop_waker import bridge
 
         loop = asyncio.get_running_loop()
         heard, told = asyncio.Event(), []
@@ -279,7 +279,7 @@ def test_a_callback_that_fails_does_not_silence_the_others_of_its_loop():
         good = line.register(heard.set)
         for flow, token in zip(flows, (broken, good), strict=True):
             native = flow._fed()[1]
-            native.attend_loop(line.waker, token)
+            native.drive_from_loop(line.waker, token)
             native.wake()
         await asyncio.wait_for(heard.wait(), 20)
         line.unregister(broken)

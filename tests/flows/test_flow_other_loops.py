@@ -40,7 +40,7 @@ def on_trio(coroutine):
 def test_async_for_on_another_loop_is_refused_and_the_flow_is_still_new(drive):
     flow = torvyn.Flow(["a", "b"])
 
-    with pytest.raises(FlowError, match="needs an asyncio loop") as caught:
+    with pytest.raises(FlowError, match="needs an asyncio event loop") as caught:
         drive(iterate(flow))
 
     assert caught.value.code == "loops.not-asyncio"
@@ -52,7 +52,7 @@ def test_run_async_on_another_loop_is_refused_before_anything_is_started(drive):
     sink = Watched()
     flow = torvyn.Flow(["a"], sink)
 
-    with pytest.raises(FlowError, match="`run_async` needs an asyncio loop"):
+    with pytest.raises(FlowError, match="`run_async` needs an asyncio event loop"):
         drive(flow.run_async())
 
     assert not sink.is_started
@@ -79,7 +79,7 @@ def test_a_component_that_calls_trio_is_told_what_to_use(run):
         flow.run()
 
     assert caught.value.code == "loops.not-asyncio"
-    assert "use asyncio or anyio in place of trio" in caught.value.hint
+    assert "use asyncio or anyio instead of trio" in caught.value.hint
 
 
 def test_what_fails_inside_a_loop_of_trios_own_is_an_ordinary_failure():

@@ -76,7 +76,7 @@ def test_held_elements_count_against_the_nodes_memory(run):
     flow.add("sink", "null")
     flow.connect("source", "guard").connect("guard", "sink")
 
-    with pytest.raises(FlowError, match="`guard` used more memory than it may") as caught:
+    with pytest.raises(FlowError, match="`guard` exceeded its memory limit") as caught:
         run(flow)
 
     assert caught.value.code == "reactor.memory-exceeded"
@@ -105,9 +105,7 @@ def test_memory_of_held_elements_is_charged_to_the_filter_that_holds_them(run):
 
         assert caught.value.code == "reactor.memory-exceeded"
         assert caught.value.node == "guard"
-        assert caught.value.message.startswith(
-            "node `guard` used more memory than it may: it holds"
-        )
+        assert caught.value.message.startswith("node `guard` exceeded its memory limit: it holds")
         assert flow.statistics.live == 0
 
 
@@ -117,7 +115,7 @@ def test_memory_that_waits_in_queues_is_charged_to_the_node_that_made_it(run):
     flow.add("sink", StallingSink(after=0))
     flow.connect("source", "sink")
 
-    with pytest.raises(FlowError, match="node `source` used more memory than it may"):
+    with pytest.raises(FlowError, match="node `source` exceeded its memory limit"):
         run(flow)
 
 

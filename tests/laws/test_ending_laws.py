@@ -241,7 +241,7 @@ def test_a_deadline_is_accounted_for(graph, after):
     if flow.state == "completed":
         return
     clock.advance(6.0)
-    with pytest.raises(FlowError, match="was not done within 5 s"):
+    with pytest.raises(FlowError, match="did not finish within 5 s"):
         run.go()
 
     assert flow.state == "failed"

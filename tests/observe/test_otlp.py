@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from collector import collecting, wait_until
+from collector import running_collector, wait_until
 from torvyn.errors import UsageError
 from torvyn.observe.otlp import OtlpExporter
 from torvyn.observe.spans import Span
@@ -43,7 +43,7 @@ def test_a_span_arrives_as_opentelemetry_spells_it() -> None:
     trace = Trace("a" * 32, "b" * 16, "c" * 16)
     given = {"text": "ü", "whole": 3, "part": 0.5, "yes": True, "list": ["a", "b"]}
     sent = Span(trace, "chat support", 1, 2, given, "engine.upstream-cut", "it broke")
-    with collecting() as collector, exporting(collector.url) as exporter:
+    with running_collector() as collector, exporting(collector.url) as exporter:
         exporter.put(sent)
         (got,) = collector.until(1)
 
@@ -55,7 +55,7 @@ def test_a_span_arrives_as_opentelemetry_spells_it() -> None:
 
 
 def test_spans_go_together_and_in_order() -> None:
-    with collecting() as collector, exporting(collector.url, batch=50) as exporter:
+    with running_collector() as collector, exporting(collector.url, batch=50) as exporter:
         for number in range(500):
             exporter.put(span(number))
         got = collector.until(500)
@@ -70,7 +70,7 @@ def test_what_a_collector_missed_while_it_was_away_comes_later_and_nothing_is_lo
     with exporting(f"http://127.0.0.1:{port}") as exporter:
         for number in range(100):
             exporter.put(span(number))
-        with collecting(port) as collector:
+        with running_collector(port) as collector:
             got = collector.until(100)
 
     assert [one["attributes"]["number"] for one in got] == list(range(100))
@@ -79,11 +79,11 @@ def test_what_a_collector_missed_while_it_was_away_comes_later_and_nothing_is_lo
 
 def test_what_does_not_fit_while_it_is_away_is_dropped_and_counted() -> None:
     port = free_port()
-    with exporting(f"http://127.0.0.1:{port}", most=10) as exporter:
+    with exporting(f"http://127.0.0.1:{port}", capacity=10) as exporter:
         for number in range(25):
             exporter.put(span(number))
-        assert (exporter.waiting, exporter.dropped) == (10, 15)
-        with collecting(port) as collector:
+        assert (exporter.queued, exporter.dropped) == (10, 15)
+        with running_collector(port) as collector:
             got = collector.until(10)
 
     assert [one["attributes"]["number"] for one in got] == list(range(10))
@@ -92,7 +92,7 @@ def test_what_does_not_fit_while_it_is_away_is_dropped_and_counted() -> None:
 
 @pytest.mark.parametrize("status", [429, 503])
 def test_a_busy_collector_is_asked_again(status: int) -> None:
-    with collecting() as collector, exporting(collector.url) as exporter:
+    with running_collector() as collector, exporting(collector.url) as exporter:
         collector.statuses = [status, status]
         exporter.put(span())
         collector.until(1)
@@ -102,7 +102,7 @@ def test_a_busy_collector_is_asked_again(status: int) -> None:
 
 
 def test_what_a_collector_refuses_is_not_sent_for_ever() -> None:
-    with collecting() as collector, exporting(collector.url) as exporter:
+    with running_collector() as collector, exporting(collector.url) as exporter:
         collector.statuses = [400]
         exporter.put(span(1))
         wait_until(lambda: exporter.dropped)
@@ -116,7 +116,7 @@ def test_what_a_collector_refuses_is_not_sent_for_ever() -> None:
 def test_a_collector_that_never_answers_makes_nobody_wait() -> None:
     with socket.create_server(("127.0.0.1", 0)) as deaf:
         url = f"http://127.0.0.1:{deaf.getsockname()[1]}"
-        exporter = OtlpExporter(url, every_s=QUICK_S, most=100, close_s=0.1)
+        exporter = OtlpExporter(url, every_s=QUICK_S, capacity=100, close_s=0.1)
         exporter.put(span())
         deaf.accept()
         began_s = time.perf_counter()
@@ -130,7 +130,7 @@ def test_a_collector_that_never_answers_makes_nobody_wait() -> None:
 
 
 def test_closing_sends_what_waits() -> None:
-    with collecting() as collector:
+    with running_collector() as collector:
         exporter = OtlpExporter(collector.url, every_s=3600.0, close_s=5.0)
         exporter.put(span(1))
         exporter.close()
@@ -145,13 +145,13 @@ def test_closing_sends_what_waits() -> None:
     ["", "collector:4318", "ftp://x", "http://", "http://a:b@c", "http://c:x", "http://c?q=1"],
 )
 def test_an_address_that_is_none_is_refused(endpoint: str) -> None:
-    with pytest.raises(UsageError, match="no plain http"):
+    with pytest.raises(UsageError, match="not a plain http"):
         OtlpExporter(endpoint)
 
 
 @pytest.mark.parametrize("path", ["", "/", "/v1/traces"])
 def test_the_path_of_traces_is_added_where_it_is_missing(path: str) -> None:
-    with collecting() as collector, exporting(collector.url + path) as exporter:
+    with running_collector() as collector, exporting(collector.url + path) as exporter:
         exporter.put(span())
         collector.until(1)
 

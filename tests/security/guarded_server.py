@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from torvyn.transport import app
 from torvyn.transport.http import routes
 
 MANIFEST = """
@@ -42,9 +43,9 @@ BODIES = {
 }
 KEYED = [
     (method, path)
-    for path, methods in routes.PATHS.items()
+    for path, methods in app({}).router.paths.items()
     for method in methods
-    if not routes.is_open(path)
+    if not routes.is_public(path)
 ]
 WRONG = "tvk_" + "A" * 43
 

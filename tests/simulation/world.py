@@ -16,7 +16,7 @@ from scenario import Scenario, Stage
 
 import torvyn
 from torvyn.errors import LinkError, TorvynError
-from torvyn.reactor.runners.stepped_runner import Steps
+from torvyn.reactor.runners.stepped_runner import StepScheduler
 from torvyn.reactor.statistics import Statistics
 from torvyn.testing import Clock, CollectingSink, check_account
 
@@ -79,7 +79,7 @@ class Simulation:
         self.scenario = scenario
         self.random = random.Random(scenario.seed)
         self.clock = Clock()
-        self.steps = Steps(self.clock)
+        self.scheduler = StepScheduler(self.clock)
         self.waiting: list[tuple[Any, str]] = []
         self.parts: list[Any] = []
         self.flow, self.sinks = build(scenario, self, clock=self.clock)
@@ -93,7 +93,7 @@ class Simulation:
     # What the components ask of their world
 
     def sleep(self, seconds: float) -> Awaitable[None]:
-        return self.steps.sleep(seconds)
+        return self.scheduler.sleep(seconds)
 
     def wait_for(self, component: Any, act: str) -> None:
         self.waiting.append((component, act))
@@ -102,7 +102,7 @@ class Simulation:
 
     def run(self) -> Outcome:
         try:
-            self._execution = self.flow._execute(steps=self.steps)
+            self._execution = self.flow._execute(scheduler=self.scheduler)
             self._native = self._execution.start()
         except TorvynError as error:
             return self._outcome(error)
@@ -136,7 +136,7 @@ class Simulation:
 
     def _move(self) -> None:
         choices: list[tuple[str, Callable[[], None]]] = []
-        movable = [runner for runner in self.steps.runners if runner.can_move]
+        movable = [runner for runner in self.scheduler.runners if runner.can_step]
         choices += [(f"step {runner.node.name}", runner.move) for runner in movable]
         if self._status != "parked" or self.random.random() < 0.1:
             choices += [("turn", self._turn)] * 2
@@ -184,10 +184,10 @@ class Simulation:
         self.fed += taken
 
     def _let_time_pass(self) -> None:
-        due_ns = self.steps.next_due_ns
+        due_ns = self.scheduler.next_due_ns
         wait_ns = self.random.choice((1_000, 1_000_000, 20_000_000))
         if due_ns is not None and self.random.random() < 0.5:
-            wait_ns = max(due_ns - self.steps.now_ns, 0)
+            wait_ns = max(due_ns - self.scheduler.now_ns, 0)
         self.clock.advance_ns(wait_ns)
         self._status = "again"
 

@@ -1,4 +1,4 @@
-"""`tools/progress.py`: what is shown of a long step, on a terminal, in a log, and when it fails."""
+"""`tools/progress.py`: the progress of a long step, on a terminal, in a log, and on failure."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_a_log_gets_a_line_at_the_start_and_at_the_end():
     assert err == "Building: <time>\nBuilding: done after <time>\n"
 
 
-def test_a_failure_shows_all_that_was_printed_but_the_progress():
+def test_a_failure_shows_all_output_without_the_progress():
     printed = r"""
 import sys
 sys.stderr.write("   Compiling syn v2.0.1\n    Building [==>    ] 3/12: syn\r")
@@ -54,11 +54,11 @@ sys.exit(101)
     ]
 
 
-def test_wrong_usage_is_refused():
+def test_wrong_usage_is_rejected():
     assert show("Building", "make")[0] == 2
 
 
-def test_a_terminal_has_one_line_that_is_rewritten():
+def test_a_terminal_shows_one_line_that_is_rewritten():
     screen = Screen()
     line = progress.ProgressLine("Building", screen, now_s=0.0)
 
@@ -75,7 +75,7 @@ def test_a_terminal_has_one_line_that_is_rewritten():
     ]
 
 
-def test_a_log_gets_a_line_now_and_then():
+def test_a_log_gets_a_line_periodically():
     log = io.StringIO()
     line = progress.ProgressLine("Building", log, now_s=0.0)
 
@@ -91,11 +91,11 @@ def test_a_log_gets_a_line_now_and_then():
 
 
 @pytest.mark.parametrize("size", [1, 7, 1000])
-def test_the_crates_are_found_however_the_output_is_cut(size: int):
+def test_the_crates_are_found_however_the_output_is_split(size: int):
     text = "   Compiling a v1\n    Building [=>     ] 1/12: a\r    Building [====> ] 10/12: b\r"
     output, found = progress.Output(), []
 
     for begin in range(0, len(text), size):
-        found.append(output.take(text[begin : begin + size]))
+        found.append(output.add(text[begin : begin + size]))
 
     assert [each for each in found if each][-1] == (10, 12)

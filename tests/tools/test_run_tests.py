@@ -1,4 +1,4 @@
-"""`tools/run_tests.py`: the one line that `make test` ends with."""
+"""`tools/run_tests.py`: the last line of `make test`."""
 
 from __future__ import annotations
 
@@ -56,11 +56,11 @@ def test_results_of_all_crates_are_added():
         ),
     ],
 )
-def test_the_last_line_says_how_it_went(rust: Tally, python: Tally | None, line: str):
+def test_the_last_line_reports_the_result(rust: Tally, python: Tally | None, line: str):
     assert verdict(rust, python, 61.0) == line
 
 
-def test_pytest_is_counted_by_its_own_report(tmp_path: Path):
+def test_python_results_come_from_the_report_of_pytest(tmp_path: Path):
     (tmp_path / "test_few.py").write_text(
         "import pytest\n"
         "def test_passes(): pass\n"

@@ -5,13 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from calling import Client, serving
+from calling import Client
 
-from torvyn.engine import Engine
+from torvyn.engine import Engine, Service
 from torvyn.testing import Clock
-from torvyn.transport import Application
-from torvyn.transport.access.authentication import Authenticator
-from torvyn.transport.access.key_file import changed
+from torvyn.transport import Application, ServerSettings
+from torvyn.transport.access.key_file import edit
 
 ASKED = {"prompt": "Hi"}
 
@@ -26,17 +25,18 @@ class Keyed:
         self.add("first")
 
     def add(self, name: str, **limits: Any) -> str:
-        with changed(self.path) as file:
+        with edit(self.path) as file:
             self.keys[name] = file.add(name, **limits)
         return self.keys[name]
 
     def revoke(self, name: str) -> None:
-        with changed(self.path) as file:
+        with edit(self.path) as file:
             file.revoke(name)
 
     def serve(self, engine: Engine, **settings: Any) -> Application:
-        self.application = serving(engine, keys=str(self.path), **settings)
-        self.application.access = Authenticator(self.application.settings, self.clock)
+        server_settings = ServerSettings(keys=str(self.path), **settings)
+        services = {"chat": Service("chat", engine)}
+        self.application = Application(services, server_settings, clock=self.clock)
         return self.application
 
     def ask(self, name: str, path: str = "/v1/streams", body: Any = None, **more: Any) -> Client:
@@ -47,5 +47,4 @@ class Keyed:
     def look(self) -> None:
         """What a timer does every second."""
         self.clock.advance(2)
-        held = self.application.held
-        self.application.access._sweep(self.application.calls, self.application._readers, held)
+        self.application.running._check_keys()

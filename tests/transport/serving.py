@@ -39,7 +39,7 @@ class Served:
             self.grpc = server.grpc.address if server.grpc is not None else ""
             self._began.set()
             await self._ending.wait()
-            server.close_door()
+            server.stop_accepting()
             await self.application.drain()
 
     def start(self) -> None:

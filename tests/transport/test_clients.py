@@ -18,7 +18,7 @@ from torvyn.engine import Scripted, Service
 from torvyn.engine import open as open_engine
 from torvyn.errors import Unavailable
 from torvyn.protocol import ToolCall
-from torvyn.transport.access.key_file import changed
+from torvyn.transport.access.key_file import edit
 
 WHY = "real clients are not tested: run `make test-deps`"
 openai = pytest.importorskip("openai", reason=WHY)
@@ -223,7 +223,7 @@ def test_a_gateway_hands_answers_on_and_ends_the_upstream_with_its_client(server
 
 
 def test_openais_client_shows_its_key(tmp_path: Path) -> None:
-    with changed(tmp_path / "keys.json") as file:
+    with edit(tmp_path / "keys.json") as file:
         key = file.add("web", requests_per_minute=1)
     with served(Scripted("a b"), keys=str(tmp_path / "keys.json")) as keyed:
         made = openai.OpenAI(base_url=f"{keyed.url}/v1", api_key=key, max_retries=0)

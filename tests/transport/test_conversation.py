@@ -17,7 +17,7 @@ from coroutines import virtual_time
 from torvyn.engine import Scripted, Service
 from torvyn.protocol import Decoder, DeltaFrame
 from torvyn.transport import ServerSettings, app
-from torvyn.transport.multiplex.multiplexer import MOST_STREAMS
+from torvyn.transport.multiplex.multiplexer import MAX_STREAMS
 
 HARD = st.text(
     st.one_of(
@@ -37,21 +37,21 @@ async def refused(application: Any, message: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("message", "code", "words"),
     [
-        ("{", "bad-json", "the message is no JSON"),
+        ("{", "bad-json", "the message is not valid JSON"),
         ("[]", "bad-json", "not an object"),
         ("[" * 100_000, "json-too-deep", "64 levels"),
         ({}, "message-invalid", "no type"),
         ({"type": "begin"}, "message-invalid", "'begin'"),
-        ({"type": ["start"]}, "message-invalid", "the type"),
+        ({"type": ["start"]}, "message-invalid", "the unknown type"),
         ({"type": "ping", "to": 1}, "message-invalid", "`to`"),
-        ({"type": "stop"}, "message-invalid", "names no stream"),
-        ({"type": "stop", "stream_id": ""}, "message-invalid", "names no stream"),
-        ({"type": "stop", "stream_id": "x" * 129}, "message-invalid", "names no stream"),
+        ({"type": "stop"}, "message-invalid", "has no `stream_id`"),
+        ({"type": "stop", "stream_id": ""}, "message-invalid", "has no `stream_id`"),
+        ({"type": "stop", "stream_id": "x" * 129}, "message-invalid", "has no `stream_id`"),
         ({"type": "stop", "stream_id": "s"}, "stream-unknown", "no stream"),
         ({"type": "update", "stream_id": "s"}, "message-invalid", "changes nothing"),
         ({"type": "credit", "stream_id": "s", "frames": 0}, "message-invalid", "`frames`"),
         ({"type": "credit", "stream_id": "s", "frames": True}, "message-invalid", "`frames`"),
-        ({"type": "resume", "stream_id": "s"}, "message-invalid", "names no answer"),
+        ({"type": "resume", "stream_id": "s"}, "message-invalid", "has no `id`"),
         ({"type": "resume", "stream_id": "s", "id": "x"}, "stream-unknown", "no stream"),
         ({"type": "observe", "stream_id": "s", "id": "x"}, "stream-unknown", "no stream"),
         ({**START, "credit": -1}, "message-invalid", "`credit`"),
@@ -91,12 +91,12 @@ async def test_binary_messages_are_refused() -> None:
 
 async def test_a_flood_of_starts_is_bounded() -> None:
     async with Socket(serving(Gated())) as socket:
-        for number in range(MOST_STREAMS + 10):
+        for number in range(MAX_STREAMS + 10):
             socket.say(START, stream_id=str(number))
-        await socket.until(lambda: len(socket.got) == MOST_STREAMS + 10)
+        await socket.until(lambda: len(socket.got) == MAX_STREAMS + 10)
 
     kinds = [m["type"] for m in socket.got]
-    assert kinds.count("start") == MOST_STREAMS
+    assert kinds.count("start") == MAX_STREAMS
     codes = {m["code"] for m in socket.got if m["type"] == "refused"}
     assert codes == {"transport.channel-full"}
 
@@ -154,7 +154,7 @@ async def test_a_client_that_reads_nothing_is_cut_and_every_engine_left() -> Non
         socket.may_send.clear()
         await within(engine.was_left.wait())
         await within(socket.task)
-    assert not application.calls
+    assert not application.running.calls
 
 
 @virtual_time
@@ -197,7 +197,7 @@ async def test_who_never_grants_credit_loses_that_stream_alone() -> None:
         socket.say(START, flow="endless", credit=2)
         error = await socket.until_got("error", "s")
         await socket.until_got("end", "s")
-        assert "gated" in [call.flow for call in application.calls.values()]
+        assert "gated" in [call.flow for call in application.running.calls.values()]
 
     assert error["code"] == "transport.credit-withheld"
     assert engine.was_left.is_set()

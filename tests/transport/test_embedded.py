@@ -186,7 +186,7 @@ def test_the_end_of_the_program_closes_the_engine() -> None:
         httpx.post(f"{host.url}/ai/v1/streams", json=ASKED)
         assert engine.complete("Hi").text == "Hello"
 
-    assert application.is_draining
+    assert application.running.is_draining
     with pytest.raises(Unavailable, match="is closed"):
         engine.complete("Hi")
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from test_serve_command import serving
 
-from torvyn.transport.access.key_file import changed
+from torvyn.transport.access.key_file import edit
 
 openai = pytest.importorskip("openai", reason="the gateway is not tested: run `make test-deps`")
 EXAMPLE = Path(__file__).parents[2] / "examples" / "gateway"
@@ -27,7 +27,7 @@ def gateway(
     """The upstream's process, the address of the gateway in front of it, and a key."""
     folder = tmp_path / "gateway"
     shutil.copytree(EXAMPLE, folder)
-    with changed(folder / "keys.json") as file:
+    with edit(folder / "keys.json") as file:
         key = file.add("web")
     behind = folder / "upstream" / "Torvyn.toml"
     behind.write_text(behind.read_text().replace('"20ms"', f'"{delay}"'))

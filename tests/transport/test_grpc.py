@@ -208,7 +208,7 @@ def test_a_trace_goes_on_in_the_answer() -> None:
 def test_calls_are_counted_with_the_requests() -> None:
     with answering(Scripted("a")) as (server, stub):
         asked(stub)
-        requests = server.application.meter.requests
+        requests = server.application.metrics.requests
         wait_for(lambda: requests["GRPC", "/torvyn.v1.Inference/Generate", 0] == 1)
 
 

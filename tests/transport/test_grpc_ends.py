@@ -45,7 +45,7 @@ def test_the_engine_stops_when_its_call_is_cancelled_before_the_first_token() ->
         assert engine.has_begun.wait(PATIENCE_S)
         call.cancel()
         assert engine.was_left.wait(CEILING_S)
-        wait_for(lambda: not server.application.calls)
+        wait_for(lambda: not server.application.running.calls)
 
 
 def test_a_call_that_is_cancelled_while_it_waits_starts_no_engine() -> None:
@@ -86,7 +86,7 @@ def test_a_cancelled_call_is_counted_as_one() -> None:
         call = stub.Generate(HI)
         next(call)
         call.cancel()
-        requests = server.application.meter.requests
+        requests = server.application.metrics.requests
         wait_for(lambda: requests["GRPC", "/torvyn.v1.Inference/Generate", 1] == 1)
 
 
@@ -101,7 +101,7 @@ def test_a_client_that_never_reads_is_cut_and_told_when_it_reads_after_all() -> 
         call = stub.Generate(HI)
         next(call)
         assert engine.was_left.wait(PATIENCE_S)
-        assert not server.application.calls
+        assert not server.application.running.calls
         assert engine.made * 1000 <= 128 * 1024
         error = refusal(call)
 
@@ -115,7 +115,7 @@ def test_a_connection_that_is_never_read_costs_little_and_is_cut() -> None:
     with served(engine, grpc_port=0, write_timeout_s=0.5) as server:
         sock = bare(server.grpc, h2)
         assert engine.was_left.wait(PATIENCE_S)
-        wait_for(lambda: not server.application.calls)
+        wait_for(lambda: not server.application.running.calls)
         sock.close()
 
     # It allowed us gigabytes; ours, gRPC's and the kernel's buffers together stay small.
@@ -172,7 +172,7 @@ def test_a_slow_reader_gets_everything_in_order() -> None:
         call = stub.Generate(HI)
         next(call)
         (running,) = wait_for(
-            lambda: [c for c in server.application.calls.values() if c.outlet._sending]
+            lambda: [c for c in server.application.running.calls.values() if c.outlet._sending]
         )
         server.loop.call_soon_threadsafe(running.stop)
         frames = frames_of(call)
@@ -224,5 +224,5 @@ def test_a_thousand_calls_that_are_cancelled_at_once_leave_nothing() -> None:
             data = pb.GenerateRequest(prompt="Hi").SerializeToString()
             for _ in range(1000):
                 method(data).cancel()
-        wait_for(lambda: not server.application.calls)
+        wait_for(lambda: not server.application.running.calls)
         wait_for(lambda: server.application.admission.free == 1024)

@@ -133,7 +133,7 @@ def details_of(error: Any) -> tuple[Any, Any]:
 
 def test_a_server_that_ends_takes_no_more_requests() -> None:
     with answering(Watched(pause_s=60)) as (server, stub):
-        server.application.is_draining = True
+        server.application.running.is_draining = True
         error = refusal(stub.Generate(HI, timeout=PATIENCE_S))
 
     assert error.code() is Code.UNAVAILABLE
@@ -173,7 +173,7 @@ def test_a_message_for_people_shows_no_secret() -> None:
 def test_refusals_are_counted_by_their_status() -> None:
     with answering(Scripted("a")) as (server, stub):
         refusal(stub.Generate(request(flow="x"), timeout=PATIENCE_S))
-        requests = server.application.meter.requests
+        requests = server.application.metrics.requests
         number = Code.NOT_FOUND.value[0]
         wait_for(lambda: requests["GRPC", "/torvyn.v1.Inference/Generate", number] == 1)
 

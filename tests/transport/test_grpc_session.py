@@ -87,7 +87,7 @@ def test_a_call_ends_well_when_its_client_has_said_all_and_its_streams_are_over(
         with pytest.raises(StopIteration):
             talk.next()
         assert talk.call.code() is Code.OK
-        wait_for(lambda: not server.application.held)
+        wait_for(lambda: not server.application.running.channels)
 
 
 def test_a_stop_lets_go_what_is_held_and_a_cancel_does_not() -> None:
@@ -210,8 +210,8 @@ def test_every_engine_hears_of_it_when_the_call_is_cancelled() -> None:
         assert engine.has_begun.wait(PATIENCE_S)
         talk.call.cancel()
         assert engine.was_left.wait(CEILING_S)
-        wait_for(lambda: not server.application.calls)
-        wait_for(lambda: not server.application.held)
+        wait_for(lambda: not server.application.running.calls)
+        wait_for(lambda: not server.application.running.channels)
 
 
 def test_a_client_that_never_reads_is_cut() -> None:
@@ -226,8 +226,8 @@ def test_a_client_that_never_reads_is_cut() -> None:
         talk.start("b")
         talk.next()
         assert engine.was_left.wait(PATIENCE_S)
-        wait_for(lambda: not server.application.calls)
-        wait_for(lambda: not server.application.held)
+        wait_for(lambda: not server.application.running.calls)
+        wait_for(lambda: not server.application.running.channels)
         assert engine.made * 1000 <= 160 * 1024
         error = refusal(talk.call)
         talk.hang_up()
@@ -240,10 +240,10 @@ def test_one_stream_is_dropped_while_its_message_is_on_its_way_and_others_go_on(
     with talking(Watched(pause_s=0, token="y" * 1000), write_timeout_s=20) as (server, talk):
         talk.start("a")
         talk.start("b")
-        wait_for(lambda: len(server.application.calls) == 2)
-        (conversation,) = server.application.held._conversations
+        wait_for(lambda: len(server.application.running.calls) == 2)
+        (conversation,) = server.application.running.channels._multiplexers
         wait_for(lambda: conversation.outlet._sending == 2)
-        server.loop.call_soon_threadsafe(conversation.strands["a"].task.cancel)
+        server.loop.call_soon_threadsafe(conversation.streams["a"].task.cancel)
         seen = {talk.next().stream_id for _ in range(300)}
         got = [talk.next().stream_id for _ in range(100)]
 
@@ -274,7 +274,7 @@ def test_shutting_down_ends_every_stream_and_then_the_call() -> None:
 
 def test_a_server_that_ends_takes_no_more_sessions() -> None:
     with answering(Scripted("a")) as (server, stub):
-        server.application.is_draining = True
+        server.application.running.is_draining = True
         error = refusal(stub.Session(iter([]), timeout=PATIENCE_S))
 
     assert error.code() is Code.UNAVAILABLE

@@ -205,7 +205,7 @@ async def test_a_client_that_leaves_while_its_prompt_is_judged_ends_that() -> No
     await within(client.task)
     assert stuck.ended.is_set()
     assert engine.asked == []
-    assert application.calls == {}
+    assert application.running.calls == {}
 
 
 async def test_a_client_that_leaves_behind_a_guarded_prompt_stops_the_engine() -> None:

@@ -16,7 +16,7 @@ from speaking import Socket
 
 from torvyn.engine import Scripted
 from torvyn.transport import Application
-from torvyn.transport.http.body_limit import MOST
+from torvyn.transport.http.body_limit import MAX_BODIES
 
 _MOST_S = 1.0
 """Of computing, for an answer of a millisecond: none of these may cost more than what is sent."""
@@ -67,7 +67,7 @@ class Sending:
 
 async def test_when_bodies_are_too_much_together_the_largest_makes_room() -> None:
     application = serving(Scripted("a"), max_body_bytes=100)
-    large = [Sending(application) for _ in range(MOST)]
+    large = [Sending(application) for _ in range(MAX_BODIES)]
     for body in large:
         await body.send(b" " * 100)
     small = Sending(application)

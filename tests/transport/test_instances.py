@@ -14,7 +14,7 @@ from torvyn.components.builtin.filter_redact import Redact
 from torvyn.engine import Scripted, Service
 from torvyn.engine.prompt.prompt_flow import PromptGuard
 from torvyn.transport import Application, app
-from torvyn.transport.telemetry.instances import MOST_ENDED, MOST_LISTED
+from torvyn.transport.telemetry.instances import MAX_ENDED, MAX_LISTED
 
 
 def guarded(engine: Any) -> Application:
@@ -137,12 +137,12 @@ async def test_no_id_that_is_not_known_is_answered() -> None:
 
 async def test_only_the_latest_are_kept_and_the_latest_come_first() -> None:
     application = serving(Scripted("a"))
-    for number in range(MOST_ENDED + 1):
+    for number in range(MAX_ENDED + 1):
         await Client(application, body=ASKED, headers={"x-request-id": f"r{number}"})
 
     ended = (await seen(application))["ended"]
-    assert len(ended) == MOST_LISTED
-    assert ended[0]["request_id"] == f"r{MOST_ENDED}"
+    assert len(ended) == MAX_LISTED
+    assert ended[0]["request_id"] == f"r{MAX_ENDED}"
     assert (await Client(application, "/flows/r1", method="GET")).status == 200
     assert (await Client(application, "/flows/r0", method="GET")).status == 404
 

@@ -100,7 +100,7 @@ def test_who_has_no_limits_leaves_nothing_behind() -> None:
     with limits.enter(ANYONE), limits.enter(Caller(key="k")):
         assert limits.pace(ANYONE) is None
 
-    assert not limits._used
+    assert not limits._usage
 
 
 # Tokens a second
@@ -184,7 +184,7 @@ async def test_a_paced_answer_ends_at_once_when_it_is_ended(keyed, end: str) -> 
     application = keyed.serve(engine)
     client = keyed.ask("slow")
     await client.until(2)
-    (call,) = application.calls.values()
+    (call,) = application.running.calls.values()
 
     getattr(call, end)()
     await client
@@ -199,7 +199,7 @@ async def test_a_whole_answer_is_slowed_as_well(keyed) -> None:
     application = keyed.serve(Scripted("a b c"))
     body = {"messages": [{"role": "user", "content": "Hi"}]}
     client = keyed.ask("slow", "/v1/chat/completions", body)
-    while not (calls := list(application.calls.values())) or calls[0]._pause is None:
+    while not (calls := list(application.running.calls.values())) or calls[0]._pause is None:
         await asyncio.sleep(0)
 
     assert not client.status

@@ -81,7 +81,7 @@ async def test_a_session_has_no_more_priority_than_its_key(keyed: Keyed) -> None
     application = keyed.serve(engine)
     client = keyed.ask("batch", body={**STATEFUL, "priority": "critical"})
     await client.until(1)
-    (call,) = application.calls.values()
+    (call,) = application.running.calls.values()
 
     assert call.generation.request.priority == "low"
     engine.tokens.put_nowait(None)

@@ -10,8 +10,8 @@ from keyed import Keyed
 from speaking import START, Socket
 
 from torvyn.engine import Scripted
-from torvyn.transport.access.key_file import changed
-from torvyn.transport.access.key_record import record_of
+from torvyn.transport.access.key_file import edit
+from torvyn.transport.access.key_record import parse_record
 from torvyn.transport.multiplex.open_channels import SPARE
 
 
@@ -22,9 +22,9 @@ def opened(keyed: Keyed, name: str, **scope: Any) -> Socket:
 
 def rewrite(keyed: Keyed, name: str, **fields: Any) -> None:
     """As somebody does who edits the file."""
-    with changed(keyed.path) as file:
+    with edit(keyed.path) as file:
         held = {field: getattr(file.keys[name], field) for field in ("hash", "tenant", "created")}
-        file.keys[name] = record_of({"name": name, **held, **fields})
+        file.keys[name] = parse_record({"name": name, **held, **fields})
 
 
 async def test_an_idle_socket_of_a_revoked_key_is_closed(keyed: Keyed) -> None:
@@ -84,7 +84,7 @@ async def test_what_is_changed_of_a_key_holds_for_its_open_sockets(
         await socket.until_got("start")
         rewrite(keyed, "web", **fields)
         keyed.clock.advance(2)
-        application.access._look()
+        application.authenticator.refresh()
         socket.say(START, stream_id="t")
 
         assert (await socket.until_got("refused", "t"))["code"] == code

@@ -33,9 +33,9 @@ async def test_a_page_shows_its_key_as_a_subprotocol_beside_others(keyed) -> Non
     application = keyed.serve(Scripted("a"))
     offered = f"torvyn.v1, torvyn.key.{keyed.keys['first']}"
 
-    assert application.identify({"sec-websocket-protocol": offered}).name == "first"
+    assert application.authenticator.identify({"sec-websocket-protocol": offered}).name == "first"
     with pytest.raises(Rejection):
-        application.identify({"sec-websocket-protocol": "torvyn.v1"})
+        application.authenticator.identify({"sec-websocket-protocol": "torvyn.v1"})
 
 
 @pytest.mark.parametrize(
@@ -137,28 +137,28 @@ async def test_a_revoked_key_is_refused_as_any_other(keyed) -> None:
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1"])
 def test_with_keys_a_server_may_listen_where_others_reach_it(host: str) -> None:
     check_bound(host, False, has_keys=True)
-    with pytest.raises(UsageError, match="asked for a key"):
+    with pytest.raises(UsageError, match="require no API key"):
         check_bound(host, False)
 
 
 async def test_the_file_is_looked_at_while_something_runs_and_not_when_nothing_does(keyed) -> None:
     engine = Gated()
-    access = keyed.serve(engine).access
+    running = keyed.serve(engine).running
     client = keyed.ask("first")
     await client.until(1)
-    assert access._timer is not None
+    assert running._key_check is not None
     engine.tokens.put_nowait(None)
     await client
 
     keyed.look()
 
-    assert access._timer is None or access._timer.cancelled()
+    assert running._key_check is None
 
 
 async def test_an_expired_key_is_refused_and_ends_what_runs(keyed, monkeypatch) -> None:
     from datetime import timedelta
 
-    keyed.add("short", lasts=timedelta(hours=1))
+    keyed.add("short", lifetime=timedelta(hours=1))
     keyed.serve(Gated())
     client = keyed.ask("short")
     await client.until(1)
@@ -178,7 +178,7 @@ async def test_a_key_file_that_breaks_changes_nothing(keyed, caplog) -> None:
     keyed.clock.advance(2)
 
     assert (await keyed.ask("first")).status == 200
-    assert "the keys that were known stay" in caplog.text
+    assert "the server keeps the keys" in caplog.text
 
 
 # The file
@@ -187,8 +187,8 @@ async def test_a_key_file_that_breaks_changes_nothing(keyed, caplog) -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("", "no JSON"),
-        ("[" * 100_000, "no JSON"),
+        ("", "not valid JSON"),
+        ("[" * 100_000, "not valid JSON"),
         ("[]", "no list"),
         ('{"version": 2, "salt": "", "keys": []}', "version is 2"),
         ('{"version": 1, "keys": []}', "salt"),
@@ -224,14 +224,14 @@ def test_a_value_that_cannot_be_is_refused(keyed, field: str, value: object) -> 
     fields["keys"][0][field] = value
     keyed.path.write_text(json.dumps(fields))
 
-    with pytest.raises(UsageError, match="no key file"):
+    with pytest.raises(UsageError, match="not a key file"):
         key_file.read(keyed.path)
 
 
 def test_a_pipe_is_no_key_file_and_is_not_waited_for(tmp_path) -> None:
     os.mkfifo(tmp_path / "pipe")
 
-    with pytest.raises(UsageError, match="no key file"):
+    with pytest.raises(UsageError, match="not a key file"):
         key_file.read(tmp_path / "pipe")
 
 
@@ -240,7 +240,7 @@ def test_a_file_that_others_can_write_is_refused_and_one_they_can_read_is_warned
     assert "chmod 600" in key_file.read(keyed.path).warnings[0]
 
     keyed.path.chmod(0o620)
-    with pytest.raises(UsageError, match="make keys for themselves"):
+    with pytest.raises(UsageError, match="and so add keys"):
         key_file.read(keyed.path)
 
 
@@ -264,7 +264,7 @@ def test_a_change_that_fails_leaves_the_file_as_it_was(keyed) -> None:
 def test_a_link_to_the_file_stays_a_link(keyed, tmp_path) -> None:
     link = tmp_path / "link.json"
     link.symlink_to(keyed.path)
-    with key_file.changed(link) as file:
+    with key_file.edit(link) as file:
         file.add("second")
 
     assert link.is_symlink()
@@ -277,7 +277,7 @@ def test_many_who_add_at_once_lose_nothing(tmp_path) -> None:
     path = tmp_path / "keys.json"
 
     def add(number: int) -> None:
-        with key_file.changed(path) as file:
+        with key_file.edit(path) as file:
             file.add(f"key{number}")
 
     with ThreadPoolExecutor(8) as pool:
@@ -299,7 +299,7 @@ def test_a_key_has_256_bits_and_is_not_in_the_file(keyed) -> None:
 
 
 def test_a_key_file_that_is_not_there_is_said_before_the_server_starts(tmp_path) -> None:
-    with pytest.raises(MissingError, match="cannot be read") as caught:
+    with pytest.raises(MissingError, match="cannot read") as caught:
         serving(Scripted("a"), keys=str(tmp_path / "none.json"))
 
     assert "torvyn keys add" in str(caught.value.hint)

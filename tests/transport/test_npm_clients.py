@@ -126,7 +126,7 @@ def test_an_error_before_the_answer_is_one_too(clients: Clients) -> None:
     by_ai = clients.ai("nobody")
 
     assert (unknown["error"]["name"], unknown["error"]["status"]) == ("NotFoundError", 404)
-    assert "there is no flow 'nobody'" in by_ai["error"]
+    assert "no flow is named 'nobody'" in by_ai["error"]
 
 
 @pytest.mark.parametrize("name", ["openai", "ai"])

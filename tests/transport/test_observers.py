@@ -56,7 +56,7 @@ async def test_a_stream_in_another_dialect_is_seen_in_ours() -> None:
     engine = Gated()
     body = {"model": "chat", "messages": [{"role": "user", "content": "Hi"}], "stream": True}
     application, client = await running(engine, body, "/v1/chat/completions")
-    (id,) = application.calls
+    (id,) = application.running.calls
     observer = watching(application, id)
     await observer.until(1)
     engine.tokens.put_nowait("Hello")

@@ -87,7 +87,7 @@ def test_who_reads_the_stream_elsewhere_takes_it_over(page: Any) -> None:
         ask(page)
         engine.say("half")
         shown(page, "half")
-        [call] = server.application.calls.values()
+        [call] = server.application.running.calls.values()
         with urllib.request.urlopen(f"{server.url}/v1/streams/{call.id}", timeout=10) as other:
             assert "session.taken-over" in answer(page, "failed").inner_text()
             engine.say(" and half", None)

@@ -33,7 +33,7 @@ class Crowd:
 
     def __init__(self, places: int, waiting: int) -> None:
         self.admission = Admission(places, wait_s=5)
-        self.admission._most_waiting = waiting
+        self.admission._max_waiting = waiting
         self.admission._free = 0
         self.let_in: list[str] = []
 
@@ -41,7 +41,7 @@ class Crowd:
         return asyncio.ensure_future(self._ask(name))
 
     async def _ask(self, name: str) -> None:
-        async with self.admission.of(name.partition("-")[0]):
+        async with self.admission.slot(name.partition("-")[0]):
             self.let_in.append(name)
 
 
@@ -72,7 +72,7 @@ async def test_when_no_more_can_wait_the_least_and_last_makes_room() -> None:
     await within(asyncio.gather(high, low))
 
     assert crowd.let_in == ["high-1", "low-1"]
-    assert (crowd.admission.refused, crowd.admission.free) == (2, 1)
+    assert (crowd.admission.rejected, crowd.admission.free) == (2, 1)
 
 
 @pytest.mark.parametrize("end", ["in time", "too late", "left"])
@@ -110,6 +110,6 @@ async def test_a_request_without_keys_may_say_its_priority() -> None:
     application = serving(Gated())
     client = Client(application, body={**ASKED, "priority": "high"})
     await client.until(1)
-    (call,) = application.calls.values()
+    (call,) = application.running.calls.values()
 
     assert call.generation.request.priority == "high"

@@ -54,7 +54,7 @@ async def killed(application: Application, *clients: Client) -> None:
         client.leave()
         await within(client.task)
     for session in list(application.sessions._sessions.values()):
-        if session.making is not None:
+        if session.task is not None:
             session.suspend()
 
 

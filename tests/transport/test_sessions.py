@@ -155,7 +155,7 @@ async def test_another_tenant_is_told_nothing() -> None:
     application, client = await begun(engine, "one ")
     id = client.frames_start_id()
     session = await application.sessions.find(id, Caller())
-    session.caller = application.calls[id].wire.caller = Caller(tenant="theirs")
+    session.caller = application.running.calls[id].wire.caller = Caller(tenant="theirs")
     assert (await resumed(application, id)).status == 404
     assert (await resumed(application, id, query={"observe": "1"})).status == 404
     await left(client)
@@ -252,7 +252,7 @@ async def test_too_many_that_run_are_refused() -> None:
 
 async def test_a_request_that_is_refused_leaves_no_session() -> None:
     application = serving(Scripted(WORDS), max_streams=1, admission_wait_s=0.01)
-    async with application.admission:
+    async with application.admission.slot("normal"):
         client = await Client(application, body=STATEFUL)
     assert client.status == 429
     assert len(application.sessions) == 0

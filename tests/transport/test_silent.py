@@ -29,7 +29,7 @@ async def watched() -> AsyncIterator[int]:
 
     async with await asyncio.start_server(hold, "127.0.0.1", 0) as server:
         port = server.sockets[0].getsockname()[1]
-        watch = IdleReaper(port, patience_ms=100)
+        watch = IdleReaper(port, timeout_ms=100)
         watch.start()
         try:
             yield port
@@ -67,5 +67,5 @@ async def test_a_server_watches_its_port() -> None:
 
     application = app({"chat": Service("chat", Scripted("a"))}, ServerSettings(port=0))
     async with Server(application) as server:
-        assert server.port in server._silent._ports
-        assert server._silent._timer is not None
+        assert server.port in server._idle_reaper._ports
+        assert server._idle_reaper._timer is not None

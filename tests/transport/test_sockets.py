@@ -114,7 +114,7 @@ def test_a_client_that_never_reads_costs_little_and_is_cut() -> None:
     with served(engine, write_timeout_s=0.5) as server:
         sock = server.ask(ASKED, receive_bytes=4096)
         assert engine.was_left.wait(PATIENCE_S)
-        assert not server.application.calls
+        assert not server.application.running.calls
         # All buffers together: ours, granian's, and the kernel's on both sides.
         assert engine.made * 1000 <= 96 * 1024
         # No last chunk: whoever reads after all can tell that it was cut.
@@ -141,7 +141,9 @@ def test_a_stop_while_the_wire_is_full_loses_nothing() -> None:
         for _ in range(5):
             sock = server.ask(ASKED, receive_bytes=4096)
             got = read_until(sock, b'"start"')
-            (call,) = wait_for(lambda: [c for c in server.application.calls.values() if is_full(c)])
+            (call,) = wait_for(
+                lambda: [c for c in server.application.running.calls.values() if is_full(c)]
+            )
             server.loop.call_soon_threadsafe(call.stop)
             got += read_until(sock, b'"stopped_by":"client"')
             sock.close()

@@ -62,8 +62,8 @@ async def test_the_engine_hears_at_once_that_the_client_left(said: int) -> None:
     await within(engine.was_left.wait())
     await client
 
-    assert not application.calls
-    assert application.meter.flows["chat"].answers == {"cancelled": 1}
+    assert not application.running.calls
+    assert application.metrics.flows["chat"].answers == {"cancelled": 1}
 
 
 async def test_a_client_that_leaves_while_it_does_not_read_frees_the_engine() -> None:
@@ -86,7 +86,7 @@ async def test_stopping_ends_well_and_lets_go_what_was_held() -> None:
     for token in ("a", "E", "N"):
         engine.tokens.put_nowait(token)
     await client.until(2)
-    (call,) = application.calls.values()
+    (call,) = application.running.calls.values()
     stopped = await Client(application, f"/v1/streams/{call.id}", method="DELETE")
     await client
 
@@ -106,7 +106,7 @@ async def test_stopping_lets_go_what_a_guard_held() -> None:
     for token in ("a", " sec"):
         engine.tokens.put_nowait(token)
     await client.until(2)
-    next(iter(application.calls.values())).stop()
+    next(iter(application.running.calls.values())).stop()
     await client
 
     assert "".join(texts(client)) == "a sec"
@@ -118,7 +118,7 @@ async def test_a_stop_before_the_first_token_is_an_empty_answer() -> None:
     application = serving(engine)
     client = Client(application, body=ASKED)
     await within(engine.has_begun.wait())
-    next(iter(application.calls.values())).stop()
+    next(iter(application.running.calls.values())).stop()
     await client
 
     assert texts(client) == []

@@ -96,8 +96,8 @@ def _unusable(**paths: str) -> str:
 
 
 def test_one_file_without_the_other_is_an_error(files: Files) -> None:
-    assert "`tls_cert` is set and `tls_key` is not" in _unusable(tls_cert=files.cert)
-    assert "`tls_key` is set and `tls_cert` is not" in _unusable(tls_key=files.key)
+    assert "`tls_cert` is set but `tls_key` is not" in _unusable(tls_cert=files.cert)
+    assert "`tls_key` is set but `tls_cert` is not" in _unusable(tls_key=files.key)
 
 
 def test_a_file_that_is_not_there_is_named(files: Files, tmp_path: Path) -> None:
@@ -111,7 +111,7 @@ def test_files_that_do_not_fit_together_are_told_apart(files: Files, tmp_path: P
     other, wrong = Files(tmp_path), tmp_path / "wrong.pem"
     wrong.write_text("no PEM")
 
-    assert "is not that of" in _unusable(tls_cert=files.cert, tls_key=other.key)
+    assert "does not belong to" in _unusable(tls_cert=files.cert, tls_key=other.key)
     assert "in PEM" in _unusable(tls_cert=str(wrong), tls_key=files.key)
     assert "in PEM" in _unusable(tls_cert=files.key, tls_key=files.cert)
 

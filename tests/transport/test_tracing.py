@@ -16,7 +16,7 @@ from calling import ASKED, Client
 from serving import Served, served
 from test_serve_command import MANIFEST, serving
 
-from collector import Collector, collecting
+from collector import Collector, running_collector
 from torvyn.engine import Request, Scripted, Service
 from torvyn.engine import open as open_engine
 from torvyn.engine.generation import Generation
@@ -35,7 +35,7 @@ CHAT = {"messages": [{"role": "user", "content": "a riddle"}], "model": "chat"}
 def tracing(**options: Any) -> Iterator[tuple[Collector, Tracer]]:
     """A tracer that tells of nothing by itself, unless the options say otherwise."""
     rates = {"sample_rate": 0.0, "latency_promote_s": LATE_S, **options}
-    with collecting() as collector:
+    with running_collector() as collector:
         tracer = Tracer(OtlpExporter(collector.url, every_s=0.01, close_s=5.0), **rates)
         try:
             yield collector, tracer
@@ -101,7 +101,7 @@ async def test_an_answer_that_had_to_wait_is_told_of(waited_s: float, told: int)
         now_s[0] += 5.0
 
     tracer = Tracer(kept, sample_rate=0.0, latency_promote_s=0.01)
-    tracer.ended(begin(), generation, flow="chat", more={})
+    tracer.record_answer(begin(), generation, flow="chat", attributes={})
 
     assert len(kept.spans) == told
 
@@ -146,7 +146,7 @@ async def test_what_was_told_and_what_was_dropped_is_counted() -> None:
 
 
 async def test_answers_do_not_notice_that_the_collector_is_away() -> None:
-    with collecting() as collector:
+    with running_collector() as collector:
         url = collector.url
     tracer = Tracer(OtlpExporter(url, every_s=0.01, close_s=0.1), sample_rate=1.0)
     served = application(Scripted("fine"), tracer)
@@ -198,7 +198,7 @@ sample_rate = 1.0
 def test_the_manifest_says_who_is_told_and_the_end_of_the_server_sends_the_rest(
     tmp_path: Path,
 ) -> None:
-    with collecting() as collector:
+    with running_collector() as collector:
         (tmp_path / "Torvyn.toml").write_text(MANIFEST + OBSERVED.format(url=collector.url))
         with serving(tmp_path) as (process, url):
             request = urllib.request.Request(f"{url}/v1/streams", json.dumps(ASKED).encode())

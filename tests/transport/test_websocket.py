@@ -132,7 +132,7 @@ def test_who_leaves_leaves_every_engine_at_once(has_spoken: bool) -> None:
         for engine in engines:
             wait_for(engine.was_left.is_set)
         took_s = time.monotonic() - left_s
-        wait_for(lambda: not server.application.held)
+        wait_for(lambda: not server.application.running.channels)
     assert took_s < CEILING_S
 
 
@@ -267,6 +267,6 @@ def test_a_client_that_reads_nothing_is_cut() -> None:
         client.say(START)
         # It keeps a message or two and then leaves the rest in the socket.
         wait_for(engine.was_left.is_set)
-        wait_for(lambda: not server.application.held)
+        wait_for(lambda: not server.application.running.channels)
         client.socket.socket.close()
     assert engine.made < 100_000

@@ -26,7 +26,7 @@ from torvyn.cli.templates.project_template import TEMPLATES, files_of  # noqa: E
 ANYTHING: Final = "from typing import Any\ndef __getattr__(name: str) -> Any: ...\n"
 
 Sources = dict[str, str]
-"""Where a text is from, by its path from the root, and the text."""
+"""Path from the root -> text."""
 
 
 def snippets(kind: str) -> Sources:
@@ -63,7 +63,7 @@ def pages() -> Sources:
 
 
 def write(sources: Sources, folder: Path) -> dict[str, str]:
-    """Writes the files and the stubs they need; gives the path behind each file name."""
+    """Writes the files and the stubs they need; returns the path of each file name."""
     origins = {}
     for path, text in sources.items():
         name = re.sub(r"\W", "_", path.removesuffix(".py")) + ".py"

@@ -1,4 +1,4 @@
-"""mypy and pyright: one run over a folder, and what they report in one form."""
+"""mypy and pyright: one run over a folder, with reports in one format."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The types of options and the manifest's own tables name the same words and keys."""
+"""The types of options and the manifest's tables have the same values and keys."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def names_of(draft: type, *, without: set[str]) -> set[str]:
     return {field.name for field in fields(draft)} - {"location", "locations"} - without
 
 
-def test_words_are_those_of_the_manifest() -> None:
+def test_values_are_those_of_the_manifest() -> None:
     then = tables.ON_ERROR.key("then")
 
     assert get_args(Backpressure) == tables.BACKPRESSURE

@@ -1,4 +1,4 @@
-"""What type checkers say about programs that use torvyn: mistakes are reported, and only those.
+"""Type checkers on programs that use torvyn: they report mistakes, and nothing else.
 
 torvyn.Flow(5)  # error: arg-type, reportArgumentType     mypy's code and pyright's rule
 reveal_type(element)  # reveals: Element                  the same for both
@@ -29,7 +29,7 @@ ERRORS = {
     "return": {"mypy": "return-value", "pyright": "reportReturnType"},
     "untyped": {"mypy": "no-untyped-def", "pyright": "reportIncompatibleMethodOverride"},
 }
-"""What each checker calls a mistake."""
+"""The code of a mistake in each checker."""
 
 Place = tuple[str, int]
 
@@ -61,7 +61,7 @@ def reports(
 
 
 def marks(sources: Sources, checker: str) -> dict[Place, tuple[str, str]]:
-    """What must be reported where: a code and a type, one of them empty."""
+    """The expected reports by place: a code and a type, one of them empty."""
     wanted = {}
     for path, text in sources.items():
         for number, line in enumerate(text.splitlines(), 1):
@@ -107,7 +107,7 @@ def test_every_kind_of_file_is_checked(sources: Sources) -> None:
     assert "docs/tutorial/README.md#test_flow.py" in sources
 
 
-def test_the_package_says_that_it_is_typed() -> None:
+def test_the_package_declares_its_types() -> None:
     import torvyn
 
     assert (Path(torvyn.__file__).parent / "py.typed").exists()

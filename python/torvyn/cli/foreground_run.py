@@ -111,7 +111,7 @@ class ForegroundRun:
         is_left = (
             execution is not None
             and execution.abandonment.has_left_thread
-            and execution.over.is_set()
+            and execution.events.over.is_set()
         )
         return self._is_done or is_left or self._is_left_behind
 

@@ -22,7 +22,7 @@ from torvyn.client.transports.channel_pool import ChannelPool
 from torvyn.client.transports.http import HttpClient
 from torvyn.client.transports.sse import SseTransport
 from torvyn.client.transports.transport import StreamRequest, Transport
-from torvyn.concurrency.context_managers import AsyncClosing
+from torvyn.concurrency.context_managers import AsyncCloseOnExit
 from torvyn.errors import TorvynError
 
 TransportName = Literal["sse", "websocket", "grpc"]
@@ -48,7 +48,7 @@ class Options(TypedDict, total=False):
     on_reconnect: Callable[[int, TorvynError], None] | None
 
 
-class AsyncClient(AsyncClosing):
+class AsyncClient(AsyncCloseOnExit):
     """A client of the server at `url`, such as `http://127.0.0.1:8080`."""
 
     def __init__(

@@ -17,7 +17,7 @@ from torvyn.client.completion import CompletionBuilder
 from torvyn.client.paced_text import pace_text
 from torvyn.client.resumable_stream import ResumableStream
 from torvyn.client.transports.transport import Transport
-from torvyn.concurrency.context_managers import AsyncClosing
+from torvyn.concurrency.context_managers import AsyncCloseOnExit
 from torvyn.concurrency.require_asyncio import require_asyncio
 from torvyn.errors import TorvynError
 from torvyn.protocol.completion import Completion
@@ -39,7 +39,7 @@ logger = logging.getLogger("torvyn.client")
 _CANCEL_TIMEOUT_S: Final = 2.0
 
 
-class AsyncStream(AsyncClosing):
+class AsyncStream(AsyncCloseOnExit):
     """One answer, from `client.stream`. Read it once: frames with `async for`, or `text()`, or
     `complete()`."""
 

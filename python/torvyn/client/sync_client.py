@@ -17,7 +17,7 @@ from torvyn.client import failures
 from torvyn.client.client import AsyncClient, Options, Prompt
 from torvyn.client.stream import AsyncStream
 from torvyn.concurrency.background_loop import background_loop
-from torvyn.concurrency.context_managers import Closing
+from torvyn.concurrency.context_managers import CloseOnExit
 from torvyn.concurrency.sync_reader import SyncReader, wait_for
 from torvyn.errors import TorvynError
 from torvyn.protocol.completion import Completion
@@ -65,7 +65,7 @@ def _close_all() -> None:
             future.result(_CLOSE_TIMEOUT_S)
 
 
-class Stream(Closing):
+class Stream(CloseOnExit):
     """One answer, from `client.stream`. Read it once: frames with `for`, or `text()`, or
     `complete()`. Leaving its block or its loop ends the answer. All methods are thread-safe."""
 
@@ -197,7 +197,7 @@ class Stream(Closing):
             asyncio.run_coroutine_threadsafe(self._stream.aclose(), background_loop())
 
 
-class Client(Closing):
+class Client(CloseOnExit):
     """A client of the server at `url`, such as `http://127.0.0.1:8080`. It takes the options of
     `AsyncClient`."""
 

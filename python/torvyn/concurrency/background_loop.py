@@ -1,4 +1,5 @@
-"""A loop on a daemon thread, one for a process: for what no loop of the program drives."""
+"""The background loop: an event loop on a daemon thread, one per process, for work that no loop of
+the program runs."""
 
 from __future__ import annotations
 
@@ -8,35 +9,38 @@ import os
 import threading
 
 _lock = threading.Lock()
-_background: asyncio.AbstractEventLoop | None = None
-_background_pid: int | None = None
+_loop: asyncio.AbstractEventLoop | None = None
+_pid: int | None = None
 
 
-def _run_on(loop: asyncio.AbstractEventLoop) -> None:
-    """For ever: a component that asks the program to end must not end the loop for all others."""
+def _run_forever(loop: asyncio.AbstractEventLoop) -> None:
+    """A component that raises SystemExit must not end the loop for everything else on it."""
     while True:
         with contextlib.suppress(SystemExit, KeyboardInterrupt):
             loop.run_forever()
 
 
 def background_loop() -> asyncio.AbstractEventLoop:
-    """The loop; made when it is first wanted, and anew in a forked process."""
-    global _background, _background_pid
+    """The loop. The first call starts it, also in a forked process."""
+    global _loop, _pid
     with _lock:
-        if _background is None or _background_pid != os.getpid():
+        if _loop is None or _pid != os.getpid():
             loop = asyncio.new_event_loop()
-            threading.Thread(target=_run_on, args=(loop,), name="torvyn-loop", daemon=True).start()
-            _background, _background_pid = loop, os.getpid()
-        return _background
+            thread = threading.Thread(
+                target=_run_forever, args=(loop,), name="torvyn-loop", daemon=True
+            )
+            thread.start()
+            _loop, _pid = loop, os.getpid()
+        return _loop
 
 
-def discard(loop: asyncio.AbstractEventLoop) -> None:
-    """Somebody's code blocks the loop: those who ask from now on get another one."""
-    global _background
+def discard_background_loop(loop: asyncio.AbstractEventLoop) -> None:
+    """Replaces a loop that a component blocks: later calls of `background_loop` get a new one."""
+    global _loop
     with _lock:
-        if _background is loop:
-            _background = None
+        if _loop is loop:
+            _loop = None
 
 
 def is_background_loop(loop: asyncio.AbstractEventLoop) -> bool:
-    return loop is _background
+    return loop is _loop

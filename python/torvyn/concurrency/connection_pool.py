@@ -1,6 +1,6 @@
-"""Connections to one server: a pool with keep-alive for each event loop that asks.
+"""HTTP connections to one server: one aiohttp session with keep-alive per event loop.
 
-A loop's pool ends with the loop (`asyncio.run` closes it), with its owner, or with the program.
+A session is closed with its loop (by `asyncio.run`), with the pool, or with the program.
 """
 
 from __future__ import annotations
@@ -23,97 +23,101 @@ if TYPE_CHECKING:
 logger = logging.getLogger("torvyn.concurrency")
 
 _CLOSE_S: Final = 2.0
-_REST_S: Final = 0.5
-Keeper = AsyncGenerator["aiohttp.ClientSession", None]
+_DRAIN_S: Final = 0.5
+SessionScope = AsyncGenerator["aiohttp.ClientSession", None]
+"""Yields a session once, and closes it when the generator is closed."""
 
 
-class Pool:
-    """`session()` on a running loop."""
+class ConnectionPool:
+    """Gives each running loop its session."""
 
     def __init__(
         self, connect_timeout_s: float, ssl: SSLContext | bool = True, **session: Any
     ) -> None:
-        """`session` are options of aiohttp's."""
-        self._make = partial(_keep, connect_timeout_s, ssl, session)
+        """`session` are options of `aiohttp.ClientSession`."""
+        self._open = partial(_open_session, connect_timeout_s, ssl, session)
         self._lock = threading.Lock()
-        self._kept: weakref.WeakKeyDictionary[
-            asyncio.AbstractEventLoop, tuple[Keeper, aiohttp.ClientSession]
+        self._sessions: weakref.WeakKeyDictionary[
+            asyncio.AbstractEventLoop, tuple[SessionScope, aiohttp.ClientSession]
         ] = weakref.WeakKeyDictionary()
-        # One that nobody closed is closed before its loop is gone, or aiohttp complains of it.
-        weakref.finalize(self, _let_go, self._kept)
+        # A session must be closed before its loop ends, or aiohttp logs an error.
+        weakref.finalize(self, _close_sessions, self._sessions)
 
     async def session(self) -> aiohttp.ClientSession:
         loop = asyncio.get_running_loop()
-        kept = self._kept.get(loop)
-        if kept is not None and not kept[1].closed:
-            return kept[1]
-        keeper = self._make()
-        session = await anext(keeper)
+        entry = self._sessions.get(loop)
+        if entry is not None and not entry[1].closed:
+            return entry[1]
+        scope = self._open()
+        session = await anext(scope)
         with self._lock:
-            self._kept[loop] = (keeper, session)
+            self._sessions[loop] = (scope, session)
         return session
 
     def close(self) -> None:
-        """From any thread. The connections of a loop are closed on it."""
+        """Closes all sessions, each on its loop. From any thread."""
         with self._lock:
-            kept = list(self._kept.items())
-            self._kept.clear()
-        for loop, (keeper, _) in kept:
+            entries = list(self._sessions.items())
+            self._sessions.clear()
+        for loop, (scope, _) in entries:
             if loop is asyncio._get_running_loop():
-                _ENDING.add(task := loop.create_task(_end(keeper)))
-                task.add_done_callback(_ENDING.discard)
+                _keep_task(loop.create_task(_close_session(scope)))
             elif loop.is_running():
-                ending = asyncio.run_coroutine_threadsafe(_end(keeper), loop)
+                closed = asyncio.run_coroutine_threadsafe(_close_session(scope), loop)
                 with contextlib.suppress(TimeoutError):
-                    ending.result(_CLOSE_S)
+                    closed.result(_CLOSE_S)
 
     async def aclose(self) -> None:
-        """The same; the connections of this loop are closed when this returns."""
+        """Like `close`, and waits for the session of the running loop."""
         with self._lock:
-            kept = self._kept.pop(asyncio.get_running_loop(), None)
-        if kept is not None:
-            await _end(kept[0])
+            entry = self._sessions.pop(asyncio.get_running_loop(), None)
+        if entry is not None:
+            await _close_session(entry[0])
         self.close()
 
 
-def read_out(response: aiohttp.ClientResponse) -> None:
-    """Lets go of an answer that says no more: the end of its body is waited for elsewhere, and
-    shortly, so that the connection can be used again."""
+def release_response(response: aiohttp.ClientResponse) -> None:
+    """Releases a response whose content has ended. A task waits a moment for the end of its body,
+    so that the connection can be used again."""
     if response.content.at_eof():
         response.close()
         return
-    _ENDING.add(task := asyncio.get_running_loop().create_task(_read_out(response)))
-    task.add_done_callback(_ENDING.discard)
+    _keep_task(asyncio.get_running_loop().create_task(_drain(response)))
 
 
-async def _read_out(response: aiohttp.ClientResponse) -> None:
+async def _drain(response: aiohttp.ClientResponse) -> None:
     try:
-        async with asyncio.timeout(_REST_S):
-            # One more piece at most: what goes on after its end is not worth its connection.
+        async with asyncio.timeout(_DRAIN_S):
+            # At most one more chunk: a longer body is not worth the connection.
             await response.content.readany()
     except Exception:
-        logger.debug("the end of an answer did not come", exc_info=True)
+        logger.debug("a response body did not end", exc_info=True)
     finally:
         response.close()
 
 
-def _let_go(kept: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Any]) -> None:
-    """Nobody is waited for, except at the end of the program."""
-    for loop, (keeper, _) in list(kept.items()):
+def _close_sessions(sessions: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Any]) -> None:
+    """Waits for the sessions only at the end of the program."""
+    for loop, (scope, _) in list(sessions.items()):
         if loop.is_running():
-            ending = asyncio.run_coroutine_threadsafe(_end(keeper), loop)
+            closed = asyncio.run_coroutine_threadsafe(_close_session(scope), loop)
             if not threading.main_thread().is_alive():
-                ending.result(_CLOSE_S)
+                closed.result(_CLOSE_S)
 
 
-_ENDING: Final[set[asyncio.Task[None]]] = set()
-"""A loop keeps its tasks weakly."""
+_TASKS: Final[set[asyncio.Task[None]]] = set()
 
 
-async def _keep(
+def _keep_task(task: asyncio.Task[None]) -> None:
+    """A loop has only weak references to its tasks."""
+    _TASKS.add(task)
+    task.add_done_callback(_TASKS.discard)
+
+
+async def _open_session(
     connect_timeout_s: float, ssl: SSLContext | bool, options: dict[str, Any]
-) -> Keeper:
-    """A session for as long as this generator lives: a loop that ends closes its generators."""
+) -> SessionScope:
+    """A loop that ends closes its generators, and so this session."""
     import aiohttp
 
     timeout = aiohttp.ClientTimeout(total=None, sock_connect=connect_timeout_s)
@@ -122,12 +126,12 @@ async def _keep(
         yield session
 
 
-async def _end(keeper: Keeper) -> None:
-    await keeper.aclose()
+async def _close_session(scope: SessionScope) -> None:
+    await scope.aclose()
 
 
 def require_aiohttp(code: str, who: str, extra: str) -> None:
-    """Raises, with the code, when the package is not installed that `who` needs."""
+    """Raises a `MissingError` with the code if aiohttp is not installed."""
     try:
         import aiohttp  # noqa: F401
     except ImportError:

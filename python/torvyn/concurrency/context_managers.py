@@ -1,4 +1,4 @@
-"""What has a `close` is used in a `with` block, and what coroutines use in an `async with` too."""
+"""`with` for objects that have `close`, and `async with` for objects that have `aclose`."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from types import TracebackType
 from typing import Self
 
 
-class Closing:
-    """Leaving the block closes it, whatever happened inside."""
+class CloseOnExit:
+    """Leaving the `with` block closes the object."""
 
     __slots__ = ()
 
@@ -26,8 +26,8 @@ class Closing:
         self.close()
 
 
-class AsyncClosing:
-    """The same for coroutines."""
+class AsyncCloseOnExit:
+    """Leaving the `async with` block closes the object."""
 
     __slots__ = ()
 

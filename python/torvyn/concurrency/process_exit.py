@@ -1,9 +1,9 @@
-"""The end of the process, as daemon threads see it: they get no answer any more, and no error.
+"""What daemon threads do while the process exits: they wait, and raise no errors.
 
-When the main thread has returned, models and connections are closed, and only daemon threads are
-left. The interpreter stops each of them where it waits. One that asks for something in between
-would get "it is closed", which nobody handles: a traceback after the last line of the program. So
-it waits instead, as it would for any other answer that comes too late.
+When the main thread has returned, models and connections are closed while daemon threads still run;
+the interpreter then stops them where they wait. A call of such a thread would fail because its
+connection is closed, and print a traceback after the program has ended. So the thread waits
+instead.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ def is_abandoned() -> bool:
 
 
 def wait_if_abandoned() -> None:
-    """Call it before raising on a reader's thread. Never returns on an abandoned thread."""
+    """Call this before raising on a reader's thread. It never returns on an abandoned thread."""
     if is_abandoned():
         threading.Event().wait()
 
 
 async def await_if_abandoned() -> None:
-    """The same for coroutines on a loop of the program's own. On the background loop it returns:
-    its reader is on another thread, which may be the main one."""
+    """The same for coroutines on a loop of the program. On the background loop it returns, because
+    the reader is on another thread, which may be the main one."""
     loop = asyncio.get_running_loop()
     if is_abandoned() and not is_background_loop(loop):
         await loop.create_future()

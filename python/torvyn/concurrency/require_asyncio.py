@@ -1,4 +1,4 @@
-"""The loop that torvyn needs: asyncio's. On another, such as trio's, nothing is begun."""
+"""Checks that asyncio runs the event loop, before anything starts on trio's or another one."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ _OTHERS: Final = ("trio", "curio")
 
 
 def require_asyncio(what: str) -> asyncio.AbstractEventLoop:
-    """The running loop; raises before anything was started when it is not asyncio's."""
+    """The running loop; raises if it is not asyncio's."""
     loop = asyncio._get_running_loop()
     if loop is None:
         raise FlowError(
             NOT_ASYNCIO,
-            f"{what} needs an asyncio loop, and is awaited on {_running()}",
-            hint="run it with asyncio.run(...), or without `async` on a thread, for instance "
+            f"{what} needs an asyncio event loop, but runs on {_other_loop()}",
+            hint="run it with asyncio.run(...), or use the sync method on a thread, for instance "
             "`await trio.to_thread.run_sync(flow.run)`",
         )
     return loop
 
 
-def _running() -> str:
+def _other_loop() -> str:
     trio = sys.modules.get("trio")
     if trio is not None and trio.lowlevel.in_trio_run():
-        return "a loop of trio"
-    return "another kind of loop"
+        return "trio's"
+    return "another library's"
 
 
 def needs_other_loop(error: BaseException | None) -> str | None:
-    """The library whose loop a call needed, when the library itself has refused the call."""
+    """The library whose event loop a failed call needed."""
     if not isinstance(error, (RuntimeError, AttributeError)):
         return None
     package = ""
@@ -42,7 +42,7 @@ def needs_other_loop(error: BaseException | None) -> str | None:
     while trace is not None:
         package = str(trace.tb_frame.f_globals.get("__name__", "")).partition(".")[0]
         if package in _OTHERS and trace.tb_frame.f_code.co_name == "run":
-            # It had a loop of its own, and failed for another reason.
+            # It ran a loop of its own, so it failed for another reason.
             return None
         trace = trace.tb_next
     return package if package in _OTHERS else None

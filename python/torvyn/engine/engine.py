@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from torvyn.concurrency.context_managers import AsyncClosing, Closing
+from torvyn.concurrency.context_managers import AsyncCloseOnExit, CloseOnExit
 from torvyn.engine.answer.engine_run import Run
 from torvyn.engine.delta import Completion
 from torvyn.engine.generation import Generation
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 Asked = str | Sequence[Message] | Request
 
 
-class Engine(Closing, AsyncClosing, ABC):
+class Engine(CloseOnExit, AsyncCloseOnExit, ABC):
     """Makes answers. One object serves many requests, from any thread and any loop."""
 
     name: ClassVar[str] = ""

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from torvyn.concurrency.background_loop import background_loop
-from torvyn.concurrency.context_managers import AsyncClosing, Closing
+from torvyn.concurrency.context_managers import AsyncCloseOnExit, CloseOnExit
 from torvyn.concurrency.sync_reader import SyncReader
 from torvyn.engine.answer.engine_run import Run
 from torvyn.engine.answer.push import Reader
@@ -49,7 +49,7 @@ class FlowAccount:
         return {**about, **self.statistics.to_dict()}
 
 
-class Generation(Closing, AsyncClosing):
+class Generation(CloseOnExit, AsyncCloseOnExit):
     """Made by `Engine.generate`. Nothing is asked of the engine before the first delta is."""
 
     __slots__ = (

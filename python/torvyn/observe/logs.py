@@ -1,8 +1,8 @@
-"""Logs: log records and warnings on standard error, for people or as JSON.
+"""Prints log records and warnings to standard error, as text or as JSON.
 
-What components and libraries log is shown like the records of `torvyn` itself. A library does not
-touch logging by itself: only commands call this. Nothing secret is written: no value that came from
-the environment, no field or `name=value` whose name says that it is secret.
+Records of components and libraries are included. Only commands call this; the library itself never
+configures logging. Secrets are removed: values from the environment, and fields and `name=value`
+pairs with a secret name.
 """
 
 from __future__ import annotations
@@ -23,33 +23,37 @@ from torvyn.text.redaction import REDACTED, redact
 
 LOGGER: Final = "torvyn"
 
-_PLAIN: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+_STANDARD_FIELDS: Final = frozenset(vars(logging.makeLogRecord({}))) | {
+    "message",
+    "asctime",
+    "taskName",
+}
 _NAMES: Final = r"(?:[a-z0-9]+[_-])*(?:api[_-]?key|authorization|passwd|password|secret|token)"
 _SECRET_NAME: Final = re.compile(_NAMES, re.IGNORECASE)
-# A name begins where no other can have begun: else a text of many hyphens is read as often as it
-# has some, and whoever is quoted decides how long that takes.
+# A match may begin only at the start of a name. Otherwise a text with many hyphens takes quadratic
+# time, and texts of clients are logged.
 _SECRET_PAIR: Final = re.compile(
     rf"(?<![a-z0-9])(?<![a-z0-9][_-])({_NAMES})(\s*[=:]\s*)"
     r"((?:bearer|basic)\s+[^\s,;]+|\"[^\"]*\"|'[^']*'|[^\s,;&]+)",
     re.IGNORECASE,
 )
-_OUR_KEY: Final = re.compile(r"\btvk_[A-Za-z0-9_-]{16,}")
-"""A key of a server, which knows only its hash: it is recognised by how it looks."""
+_API_KEY: Final = re.compile(r"\btvk_[A-Za-z0-9_-]{16,}")
+"""A server knows only the hashes of its API keys, so keys are recognised by their form."""
 _BEYOND_JSON: Final = {
     code: f"\\u{code:04x}" for code in (*range(0x7F, 0xA0), *BIDI_CONTROLS, *LINE_SEPARATORS)
 }
-"""Controls that JSON does not have to escape and terminals obey."""
+"""Control characters that JSON does not escape but terminals interpret."""
 
 
 class Redactor:
-    """Takes secrets out of texts and fields."""
+    """Removes secrets from texts and fields."""
 
     def __init__(self, secrets: Iterable[str] | Callable[[], Iterable[str]] = ()) -> None:
         self._secrets = secrets
 
     def text(self, text: str) -> str:
         text = redact(text, self._secrets() if callable(self._secrets) else self._secrets)
-        text = _OUR_KEY.sub(REDACTED, text) if "tvk_" in text else text
+        text = _API_KEY.sub(REDACTED, text) if "tvk_" in text else text
         return _SECRET_PAIR.sub(rf"\1\2{REDACTED}", text)
 
     def field(self, name: str, value: Any) -> Any:
@@ -58,39 +62,39 @@ class Redactor:
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, dict):
-            return {str(key): self.field(str(key), held) for key, held in value.items()}
+            return {str(key): self.field(str(key), item) for key, item in value.items()}
         if isinstance(value, (list, tuple)):
-            return [self.field("", held) for held in value]
+            return [self.field("", item) for item in value]
         if value is None or isinstance(value, (bool, int, float)):
             return value
-        return self.text(_probe().safe_repr(value))
+        return self.text(_inspection().safe_repr(value))
 
 
-def _probe() -> ModuleType:
-    """Late: commands that run no component do not load what components are made of."""
+def _inspection() -> ModuleType:
+    """Imported late: commands that run no component do not need it."""
     from torvyn.contract import inspection
 
     return inspection
 
 
 def message_of(record: logging.LogRecord) -> str:
-    """The message; of a component's record, the arguments may not fit their text."""
+    """The message, even if the arguments of a component's record do not fit its format."""
     try:
         return record.getMessage()
     except Exception as error:
-        inspection = _probe()
-        misfit = inspection.describe_error(error)
-        return f"{inspection.safe_repr(record.msg)} (its arguments do not fit: {misfit})"
+        inspection = _inspection()
+        why = inspection.describe_error(error)
+        return f"{inspection.safe_repr(record.msg)} (its arguments do not fit: {why})"
 
 
 def rfc3339(epoch_s: float) -> str:
-    """A moment in UTC, to the millisecond."""
-    made = datetime.fromtimestamp(epoch_s, UTC)
-    return made.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    """A time in UTC, with milliseconds."""
+    moment = datetime.fromtimestamp(epoch_s, UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 class JsonFormatter(logging.Formatter):
-    """A record a line, with the fields that were given as `extra`."""
+    """One JSON object per line, with the fields of `extra`."""
 
     def __init__(self, redactor: Redactor) -> None:
         super().__init__()
@@ -104,7 +108,7 @@ class JsonFormatter(logging.Formatter):
             "message": self._redactor.text(message_of(record)),
         }
         for name, value in vars(record).items():
-            if name not in _PLAIN and name not in fields:
+            if name not in _STANDARD_FIELDS and name not in fields:
                 fields[name] = self._redactor.field(name, value)
         if record.exc_info:
             fields["exception"] = self._redactor.text(self.formatException(record.exc_info))
@@ -112,10 +116,10 @@ class JsonFormatter(logging.Formatter):
 
 
 class HumanFormatter(logging.Formatter):
-    """`2026-01-31T12:00:00.000Z [torvyn] warning: ...`, or the name of another logger in place of
-    `torvyn`; an exception is one line, with its traceback when asked for.
+    """`2026-01-31T12:00:00.000Z [torvyn] warning: ...`, with the name of another logger in place of
+    `torvyn`; an exception is one line, followed by its traceback if `tracebacks`.
 
-    Only the first line of a record begins at the margin, so no text can pass for another record.
+    Further lines of a record are indented, so no text can pass for another record.
     """
 
     def __init__(self, redactor: Redactor, tracebacks: bool = False) -> None:
@@ -131,27 +135,27 @@ class HumanFormatter(logging.Formatter):
         )
         if record.exc_info and record.exc_info[1] is not None:
             error = record.exc_info[1]
-            text += f": {_probe().describe_error(error)}"
+            text += f": {_inspection().describe_error(error)}"
             if self._tracebacks:
                 text += "\n" + self.formatException(record.exc_info)
         text = self._redactor.text(text.rstrip("\n")).translate(CONTROLS)
         return text.replace("\n", "\n  ")
 
 
-class _Output(logging.StreamHandler[IO[str]]):
-    """Writes records in their order with what components print."""
+class _StderrHandler(logging.StreamHandler[IO[str]]):
+    """Keeps log records and the output of components in order."""
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
             if sys.stdout is not None:
                 sys.stdout.flush()
         except (OSError, ValueError, AttributeError):
-            # A closed standard output is found by the component that prints there.
+            # The component that prints to a closed standard output gets the error.
             pass
         super().emit(record)
 
     def handleError(self, record: logging.LogRecord) -> None:
-        """What cannot be said is not said: nobody may listen any more."""
+        """Drops records that cannot be written: standard error may be closed."""
 
 
 @contextmanager
@@ -163,19 +167,19 @@ def show_logs(
     *,
     component_level: int | None = None,
 ) -> Iterator[None]:
-    """Shows the records of `torvyn` from `level` on, and those of all other loggers from
-    `component_level` on, while it is entered. Entered a second time, the inner one shows."""
+    """Prints Torvyn's records from `level` on, and those of other loggers from `component_level`
+    on. If nested, only the inner one prints."""
     redactor = Redactor(secrets)
-    output = _Output(stream or sys.stderr)
+    handler = _StderrHandler(stream or sys.stderr)
     tracebacks = level <= logging.INFO
-    output.setFormatter(
+    handler.setFormatter(
         JsonFormatter(redactor) if format == "json" else HumanFormatter(redactor, tracebacks)
     )
     root, ours = logging.getLogger(), logging.getLogger(LOGGER)
     before = [(logger, _state(logger)) for logger in (root, ours)]
     for logger in (root, ours):
-        logger.handlers = [kept for kept in logger.handlers if not isinstance(kept, _Output)]
-        logger.addHandler(output)
+        logger.handlers = [h for h in logger.handlers if not isinstance(h, _StderrHandler)]
+        logger.addHandler(handler)
     root.setLevel(level if component_level is None else component_level)
     ours.setLevel(level)
     ours.propagate = False
@@ -195,7 +199,7 @@ def _state(logger: logging.Logger) -> tuple[list[logging.Handler], int, bool]:
 
 @contextmanager
 def _warnings_as_records() -> Iterator[None]:
-    """`warnings.warn` becomes a record of the logger `py.warnings`."""
+    """Logs `warnings.warn` as records of the logger `py.warnings`."""
     show = warnings.showwarning
 
     def log(
@@ -206,9 +210,10 @@ def _warnings_as_records() -> Iterator[None]:
         file: IO[str] | None = None,
         line: str | None = None,
     ) -> None:
-        name, said = _probe().class_name(category), _probe().safe_str(message)
-        text = f"{filename}:{lineno}: {name}: {said}"
-        logging.getLogger("py.warnings").warning("%s", text)
+        inspection = _inspection()
+        name, text = inspection.class_name(category), inspection.safe_str(message)
+        warning = f"{filename}:{lineno}: {name}: {text}"
+        logging.getLogger("py.warnings").warning("%s", warning)
 
     warnings.showwarning = log
     try:

@@ -1,7 +1,7 @@
-"""Spans: one for every answer that is told of, with what it cost and how it ended.
+"""Spans: one per reported answer, with its usage, times and end.
 
-Which are told of is decided by the trace (head sampling), and afterwards for those that failed or
-had to wait. A span never holds what was asked or answered.
+Answers are reported if their trace is sampled (head sampling), if they fail, or if they had to
+wait. A span never contains the text of a prompt or an answer.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from torvyn.engine.generation import Generation
     from torvyn.manifest import Settings
 
-_ASKED: Final = ("max_tokens", "temperature", "top_p", "seed")
+_REQUEST_FIELDS: Final = ("max_tokens", "temperature", "top_p", "seed")
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """What is told of one answer."""
+    """One answer."""
 
     trace: Trace
     name: str
@@ -32,12 +32,12 @@ class Span:
     end_ns: int
     attributes: Mapping[str, Any] = field(default_factory=dict)
     error: str | None = None
-    """The code of what went wrong; None: nothing did."""
+    """The error code, if the answer failed."""
     message: str = ""
 
 
 class Exporter(Protocol):
-    """Takes spans and never makes anybody wait."""
+    """Sends spans; `put` never blocks."""
 
     sent: int
     dropped: int
@@ -48,20 +48,20 @@ class Exporter(Protocol):
 
 
 class Tracer:
-    """Tells an exporter of answers."""
+    """Reports answers to an exporter."""
 
     def __init__(
         self, exporter: Exporter, *, sample_rate: float = 0.01, latency_promote_s: float = 0.01
     ) -> None:
-        """`sample_rate` is the share of traces that begin here; an answer that waited
-        `latency_promote_s` before its engine worked on it is told of in any case."""
+        """`sample_rate` is the share of traces that begin here; an answer that waited for its
+        engine for `latency_promote_s` is always reported."""
         self.exporter = exporter
         self.sample_rate = sample_rate
         self._promote_s = latency_promote_s
 
     @classmethod
     def of(cls, settings: Settings) -> Self | None:
-        """As `[observability]` says; None when nothing is to be told."""
+        """A tracer for `[observability]`; None if tracing is off."""
         if settings["observability.exporter"] == "none" or settings["observability.level"] == "off":
             return None
         from torvyn.observe.otlp import OtlpExporter
@@ -72,28 +72,28 @@ class Tracer:
             latency_promote_s=settings["observability.latency_promote"],
         )
 
-    def ended(
+    def record_answer(
         self,
         trace: Trace,
         generation: Generation,
         *,
         flow: str,
-        more: Mapping[str, Any],
+        attributes: Mapping[str, Any],
         failure: TorvynError | None = None,
         message: str = "",
     ) -> None:
-        """An answer is over. `more` are attributes besides; empty ones are left out."""
+        """Reports an answer that has ended, with further attributes; empty ones are left out."""
         figures = generation.timing
         has_waited = figures.get("queue_s", figures["duration_s"]) >= self._promote_s
         if not (trace.is_sampled or failure is not None or has_waited):
             return
-        operation = operation_of(generation)
+        operation = operation_name(generation)
         attributes = {
             "gen_ai.operation.name": operation,
             "gen_ai.request.model": flow,
-            **_asked(generation),
+            **_request_attributes(generation),
             **otel(figures),
-            **{name: value for name, value in more.items() if value},
+            **{name: value for name, value in attributes.items() if value},
         }
         end_ns = time.time_ns()
         start_ns = end_ns - int(figures["duration_s"] * 1e9)
@@ -105,13 +105,13 @@ class Tracer:
         self.exporter.close()
 
 
-def operation_of(generation: Generation) -> str:
-    """What OpenTelemetry calls it."""
+def operation_name(generation: Generation) -> str:
+    """OpenTelemetry's name for the operation."""
     return "chat" if generation.request.prompt is None else "text_completion"
 
 
-def _asked(generation: Generation) -> dict[str, Any]:
+def _request_attributes(generation: Generation) -> dict[str, Any]:
     request = generation.request
-    given = {name: getattr(request, name) for name in _ASKED}
-    said = {f"gen_ai.request.{name}": held for name, held in given.items() if held is not None}
-    return said | ({"gen_ai.request.choice.count": request.n} if request.n > 1 else {})
+    fields = {f"gen_ai.request.{name}": getattr(request, name) for name in _REQUEST_FIELDS}
+    fields["gen_ai.request.choice.count"] = request.n if request.n > 1 else None
+    return {name: value for name, value in fields.items() if value is not None}

@@ -1,4 +1,4 @@
-"""Failures: from the fields that the native core reports to the exception a person reads."""
+"""Turns the failures that the native core reports into exceptions."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ _BY_KIND: dict[str, type[ComponentError]] = {
 }
 
 
-def exception_of(
+def make_exception(
     plan: Plan, wiring: list[tuple[str, str, str]], raw: dict[str, Any]
 ) -> BaseException:
-    """The exception for a native failure, with node, element and cause."""
+    """The exception for a native failure, with its node, element and cause."""
     kind = raw["kind"]
     if kind == "component":
         return _component_failure(plan, raw)
@@ -52,7 +52,7 @@ def exception_of(
     if kind == "deadline-exceeded":
         return FlowError(
             "reactor.deadline-exceeded",
-            f"flow `{plan.name}` was not done within {plan.deadline_s:g} s",
+            f"flow `{plan.name}` did not finish within {plan.deadline_s:g} s",
             hint="raise the flow's deadline, or find the slow node with `torvyn trace`",
         )
     return BugError("reactor.panic", f"the reactor failed: {raw['message']}")
@@ -60,10 +60,10 @@ def exception_of(
 
 def _memory_failure(plan: Plan, raw: dict[str, Any]) -> TorvynError:
     node = plan.nodes[raw["node"]]
-    hint = "raise the node's max_memory, or let it hold less"
+    hint = "raise the node's max_memory, or hold less in it"
     if raw["method"] == "hold":
-        hint = "let the filter hold less, or raise max_memory of the nodes before it"
-    message = f"node `{node.name}` used more memory than it may: {raw['message']}"
+        hint = "hold less in the filter, or raise max_memory of the nodes before it"
+    message = f"node `{node.name}` exceeded its memory limit: {raw['message']}"
     error = FlowError("reactor.memory-exceeded", message, hint=hint)
     error.node = node.name
     return _at(error, plan, node)
@@ -85,16 +85,18 @@ def _interrupt(cause: BaseException, named: TorvynError) -> BaseException:
 
 def _named_failure(plan: Plan, raw: dict[str, Any]) -> TorvynError:
     node, cause = plan.nodes[raw["node"]], raw["exception"]
-    on = on_element(raw["sequence"])
-    where = f"node `{node.name}`{component_of(node)} failed in `{raw['method']}`{on}"
-    # A guest may repeat what it read from its environment.
+    element = element_label(raw["sequence"])
+    where = f"node `{node.name}`{component_label(node)} failed in `{raw['method']}`{element}"
+    # A guest may repeat a secret from its environment.
     message = plan.redact(raw["message"])
     if raw["error_kind"] == "contract":
         code = cause.code if isinstance(cause, TorvynError) else "contract.wrong-result"
         error: ContractError | ComponentError = ContractError(code, f"{where}: {message}")
     else:
         loop_code = NOT_ASYNCIO if needs_other_loop(cause) else None
-        failed = _BY_KIND[raw["error_kind"]](f"{where}: {said(cause, message)}", code=loop_code)
+        failed = _BY_KIND[raw["error_kind"]](
+            f"{where}: {error_text(cause, message)}", code=loop_code
+        )
         failed.node, failed.sequence = node.name, raw["sequence"]
         error = failed
     error.__cause__ = cause
@@ -105,39 +107,39 @@ def _named_failure(plan: Plan, raw: dict[str, Any]) -> TorvynError:
     return _at(error, plan, node)
 
 
-def component_of(node: NodePlan) -> str:
-    """The component of a node in the sandbox, where its name is another: nothing else tells it."""
+def component_label(node: NodePlan) -> str:
+    """The name of a guest component, if it differs from its node's."""
     ref = node.component
-    given = ref.instance
-    name = given.name if is_instance(given, GuestComponent) else node.name
+    instance = ref.instance
+    name = instance.name if is_instance(instance, GuestComponent) else node.name
     name = ref.name if ref.kind == "wasm" else name
     return "" if name == node.name else f" (component `{name}`)"
 
 
-def on_element(sequence: int | None) -> str:
+def element_label(sequence: int | None) -> str:
     return "" if sequence is None else f" on element {sequence}"
 
 
-def said(cause: BaseException | None, message: str) -> str:
-    """What went wrong, in the exception's words."""
+def error_text(cause: BaseException | None, message: str) -> str:
+    """The exception's text, or `message` without one."""
     if cause is None:
         return message
     return safe_str(cause) if isinstance(cause, TorvynError) else describe_error(cause)
 
 
 def _hint_of(cause: BaseException | None) -> str | None:
-    """The hint of an error of ours; an exception of the user's may have anything by that name."""
+    """The hint of a torvyn error; a `hint` of another exception may be anything."""
     if isinstance(cause, TorvynError):
         return cause.hint
     library = needs_other_loop(cause)
     if library is None:
         return None
-    return f"async components run on asyncio: use asyncio or anyio in place of {library}"
+    return f"async components run on asyncio: use asyncio or anyio instead of {library}"
 
 
 def is_from_outside(error: BaseException) -> bool:
-    """Whether an exception that came out of a component may be somebody else's: Ctrl-C, which
-    Python raises on the main thread, or a cancellation of the task that called the component."""
+    """Whether the component may not be the cause of its exception: Ctrl-C, which Python raises on
+    the main thread, or a cancellation of the task that called the component."""
     if isinstance(error, KeyboardInterrupt):
         return threading.current_thread() is threading.main_thread()
     if isinstance(error, asyncio.CancelledError):
@@ -148,21 +150,21 @@ def is_from_outside(error: BaseException) -> bool:
 
 def _at(error: TorvynError, plan: Plan, node: NodePlan) -> TorvynError:
     path = f"flow.{plan.name}.nodes.{node.name}"
-    place = node.location
-    file, line, column = (place.file, place.line, place.column) if place else (None, None, None)
+    at = node.location
+    file, line, column = (at.file, at.line, at.column) if at else (None, None, None)
     return error.at(Location(file, line, column, path))
 
 
 def init_failure(plan: Plan, node: NodePlan, cause: BaseException) -> BaseException:
-    """A component that did not start."""
+    """The error of a component that failed in `init`."""
     if isinstance(cause, TorvynError) and not isinstance(cause, ComponentError):
         return _at(cause, plan, node)
     if is_from_outside(cause) and not isinstance(cause, KeyboardInterrupt):
         return cause
-    why = plan.redact(said(cause, ""))
+    why = plan.redact(error_text(cause, ""))
     error = FlowError(
         "reactor.init-failed",
-        f"node `{node.name}`{component_of(node)} failed in `init`: {why}",
+        f"node `{node.name}`{component_label(node)} failed in `init`: {why}",
         hint=_hint_of(cause),
     )
     error.node = node.name
@@ -172,10 +174,10 @@ def init_failure(plan: Plan, node: NodePlan, cause: BaseException) -> BaseExcept
 
 
 def raise_start_failure(plan: Plan, node: NodePlan, error: BaseException) -> NoReturn:
-    """Charges to its node what a component raised before the first turn."""
+    """Raises what a component raised before the first turn, with its node."""
     if isinstance(error, ContractError):
         first, *rest = error.diagnostics
-        message = f"node `{node.name}`{component_of(node)} cannot start: {first.message}"
+        message = f"node `{node.name}`{component_label(node)} cannot start: {first.message}"
         error.diagnostics = (Diagnostic(first.code, message, first.location, first.hint), *rest)
         error.args = (message,)
         raise _at(error, plan, node) from error.__cause__
@@ -185,7 +187,7 @@ def raise_start_failure(plan: Plan, node: NodePlan, error: BaseException) -> NoR
 
 
 def _start_failure(plan: Plan, node: NodePlan, cause: BaseException) -> TorvynError:
-    """Only a source's `__iter__` is called between `init` and the first turn."""
+    """The error of a source's `__iter__`, the only call between `init` and the first turn."""
     raw = {
         "node": plan.nodes.index(node),
         "exception": cause,
@@ -206,33 +208,33 @@ def init_timeout(plan: Plan, node: NodePlan) -> TorvynError:
     return _at(error, plan, node)
 
 
-def refused(items: list[Any], message: str, statistics: Statistics) -> TorvynError:
-    """What was fed could not be taken in."""
+def feed_error(items: list[Any], message: str, statistics: Statistics) -> TorvynError:
+    """The error for items that a flow cannot take."""
     kinds = (str, bytes, Output, Element)
     for item in items:
         if not any(is_instance(item, kind) for kind in kinds):
             return ContractError(
                 "contract.wrong-result",
-                f"a flow is fed with str, bytes, Output or Element, not {class_name(item)}",
+                f"a flow takes str, bytes, Output or Element, not {class_name(item)}",
             )
-    error = FlowError("reactor.memory-exceeded", f"the flow is fed too much: {message}")
-    held = {name: node.held_bytes for name, node in statistics.nodes.items()}
-    holder = max(held, key=held.__getitem__)
-    if held[holder]:
+    error = FlowError("reactor.memory-exceeded", f"the flow received too much: {message}")
+    holder = max(statistics.nodes, key=lambda name: statistics.nodes[name].held_bytes)
+    held_bytes = statistics.nodes[holder].held_bytes
+    if held_bytes:
         error = FlowError(
             "reactor.memory-exceeded",
-            f"the flow is fed too much: {message}, and node `{holder}` holds {held[holder]} bytes",
-            hint=f"let `{holder}` hold less, or raise max_memory of the first node",
+            f"the flow received too much: {message}, and node `{holder}` holds {held_bytes} bytes",
+            hint=f"hold less in `{holder}`, or raise max_memory of the first node",
         )
         error.node = holder
     return error
 
 
-def busy(plan: Plan) -> TorvynError:
-    """Two want to run the turns of one flow."""
+def busy_error(plan: Plan) -> TorvynError:
+    """The error of a second driver of the same flow."""
     return FlowError(
         "reactor.busy",
-        f"flow `{plan.name}` is being driven already",
-        hint="a flow is driven by one at a time: its workers, one thread, or one event loop, "
-        "and never from inside its own components",
+        f"flow `{plan.name}` is already being driven",
+        hint="drive a flow from one place at a time: its workers, one thread or one event loop, "
+        "and never from its own components",
     )

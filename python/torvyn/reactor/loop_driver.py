@@ -1,7 +1,6 @@
-"""Flows driven by an event loop: turns run on the loop's thread, waiting is awaiting.
+"""Drives flows on an event loop: turns run on the loop's thread, and a parked flow is awaited.
 
-The loop gets its turn after every turn of the flow, and is rung when a parked flow has something to
-do.
+Other tasks of the loop run after every turn of the flow.
 """
 
 from __future__ import annotations
@@ -17,21 +16,21 @@ from typing import TYPE_CHECKING
 from torvyn.concurrency.background_loop import background_loop
 from torvyn.concurrency.require_asyncio import require_asyncio
 from torvyn.contract import Element
-from torvyn.reactor.loop_bridge import LoopBridge, bridge
+from torvyn.reactor.loop_waker import LoopWaker, waker_of
 
 if TYPE_CHECKING:
     from torvyn._native import NativeFlow
     from torvyn.reactor.execution import Execution
 
 
-class Attendance:
-    """A loop's side of one flow: wakes up when the flow is woken, sleeps until it is due."""
+class FlowWaiter:
+    """Waits on the running loop until the flow is woken or due."""
 
     def __init__(self, native: NativeFlow) -> None:
         self._woken = asyncio.Event()
-        self._bridge: LoopBridge = bridge(asyncio.get_running_loop())
-        self._token = self._bridge.register(self._woken.set)
-        native.attend_loop(self._bridge.waker, self._token)
+        self._waker: LoopWaker = waker_of(asyncio.get_running_loop())
+        self._token = self._waker.register(self._woken.set)
+        native.drive_from_loop(self._waker.waker, self._token)
 
     async def wait(self, due_ns: int | None) -> None:
         with contextlib.suppress(TimeoutError):
@@ -39,16 +38,16 @@ class Attendance:
         self._woken.clear()
 
     def close(self) -> None:
-        self._bridge.unregister(self._token)
+        self._waker.unregister(self._token)
 
-    # A loop that goes down may drop its driver unfinished: what is registered would keep the loop.
+    # A loop that shuts down may drop its driver; the registration would keep the loop alive.
     __del__ = close
 
 
-async def outputs_on_loop(execution: Execution) -> AsyncGenerator[Element, None]:
-    """Drives on the running loop and gives what leaves; raises what made the flow fail."""
+async def drive_on_loop(execution: Execution) -> AsyncGenerator[Element, None]:
+    """Runs the flow on the running loop and yields its outputs; raises its failure."""
     native = await execution.start_on_loop()
-    attendance = Attendance(native)
+    waiter = FlowWaiter(native)
     ready: deque[Element] = deque()
     try:
         while True:
@@ -59,19 +58,19 @@ async def outputs_on_loop(execution: Execution) -> AsyncGenerator[Element, None]
             if status == "over":
                 break
             if status == "parked":
-                await attendance.wait(due_ns)
+                await waiter.wait(due_ns)
             else:
                 await asyncio.sleep(0)
     finally:
-        attendance.close()
+        waiter.close()
         native.give_back(len(ready))
-        await execution.leave_loop()
+        await execution.aclose()
     execution.raise_failure()
 
 
-class LoopDriver(AsyncIterator[Element]):
-    """`async for element in flow`. Dropped half-way it cancels the flow; teardown follows on the
-    loop."""
+class AsyncFlowIterator(AsyncIterator[Element]):
+    """`async for element in flow`. Dropped before the end, it cancels the flow; the loop then tears
+    the components down."""
 
     def __init__(self, execute: Callable[[], Execution]) -> None:
         self._execute = execute
@@ -82,7 +81,7 @@ class LoopDriver(AsyncIterator[Element]):
         if self._outputs is None:
             require_asyncio("`async for` over a flow")
             self._execution = self._execute()
-            self._outputs = outputs_on_loop(self._execution)
+            self._outputs = drive_on_loop(self._execution)
         return self._outputs.__anext__()
 
     async def aclose(self) -> None:
@@ -96,49 +95,49 @@ class LoopDriver(AsyncIterator[Element]):
 
 
 def call_when_ready(native: NativeFlow, callback: Callable[[], None]) -> Callable[[], None]:
-    """Rings `callback` when the flow is woken: on the running loop, else on the background loop.
+    """Calls `callback` when the flow is woken: on the running loop, else on the background loop.
 
-    It is rung once at the start as well: the flow may have been woken before anybody listened.
-    Gives what ends it, to be called from any thread.
+    Also calls it once at the start, because the flow may have been woken before. Returns a function
+    that cancels it, from any thread.
     """
-    bell = Bell(native, callback)
+    ready = ReadyCallback(native, callback)
     try:
-        bell.hang(asyncio.get_running_loop())
+        ready.register(asyncio.get_running_loop())
     except RuntimeError:
         loop = background_loop()
-        loop.call_soon_threadsafe(bell.hang, loop)
-    return bell.take_down
+        loop.call_soon_threadsafe(ready.register, loop)
+    return ready.cancel
 
 
-class Bell:
-    """One callback on a loop's line. The line knows it weakly: the callback often belongs to the
-    one that owns the flow, and a loop must not keep either."""
+class ReadyCallback:
+    """A callback that a loop's waker refers to weakly: it often belongs to the owner of the flow,
+    and the loop must keep neither alive."""
 
     def __init__(self, native: NativeFlow, callback: Callable[[], None]) -> None:
         self._native: NativeFlow | None = native
         self._callback: Callable[[], None] | None = callback
-        self._line: LoopBridge | None = None
+        self._waker: LoopWaker | None = None
         self._token = 0
 
-    def hang(self, loop: asyncio.AbstractEventLoop) -> None:
+    def register(self, loop: asyncio.AbstractEventLoop) -> None:
         if self._native is not None:
-            self._line = bridge(loop)
-            self._token = self._line.register(partial(_ring, weakref.ref(self)))
-            self._native.attend_loop(self._line.waker, self._token)
-            loop.call_soon(self.ring)
+            self._waker = waker_of(loop)
+            self._token = self._waker.register(partial(_call, weakref.ref(self)))
+            self._native.drive_from_loop(self._waker.waker, self._token)
+            loop.call_soon(self.call)
 
-    def take_down(self) -> None:
+    def cancel(self) -> None:
         self._native = self._callback = None
-        loop = self._line.loop if self._line is not None else None
-        if self._line is not None and loop is not None and not loop.is_closed():
-            loop.call_soon_threadsafe(self._line.unregister, self._token)
+        loop = self._waker.loop if self._waker is not None else None
+        if self._waker is not None and loop is not None and not loop.is_closed():
+            loop.call_soon_threadsafe(self._waker.unregister, self._token)
 
-    def ring(self) -> None:
+    def call(self) -> None:
         if self._callback is not None:
             self._callback()
 
 
-def _ring(reference: weakref.ref[Bell]) -> None:
-    bell = reference()
-    if bell is not None:
-        bell.ring()
+def _call(reference: weakref.ref[ReadyCallback]) -> None:
+    ready = reference()
+    if ready is not None:
+        ready.call()

@@ -1,7 +1,7 @@
-"""Binding: the methods of an inline component, read once and before the first turn.
+"""Binds the methods of an inline component, once, before the first turn.
 
-The native core calls what is bound here and never looks at the component itself, so an attribute
-that raises, or an `__iter__` that gives no iterator, is found at the start, with its node.
+The native core calls these methods and never reads the component itself. So an attribute that
+raises, or an `__iter__` that returns no iterator, fails at the start, and the error names the node.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from torvyn.contract.inspection import bound_method, has_attribute, iterator_of
 from torvyn.contract.roles import METHODS, OPTIONAL_METHODS
 
 
-class IteratedSource:
-    """A source that is iterated: its iterator, and what it is told of back-pressure."""
+class IterableSource:
+    """A source that is iterated: its iterator and its `notify_backpressure`."""
 
     def __init__(self, items: Any, notify_backpressure: Any) -> None:
         self._items = items
@@ -26,9 +26,9 @@ class IteratedSource:
 
 
 def bind(component: Component, role: str) -> Any:
-    """What the native core calls in place of the component."""
-    beside = {name: bound_method(component, name) for name in OPTIONAL_METHODS[role]}
+    """The object that the native core calls in place of the component."""
+    optional = {name: bound_method(component, name) for name in OPTIONAL_METHODS[role]}
     if role == "source" and has_attribute(component, "__iter__"):
-        return IteratedSource(iterator_of(component), **beside)
+        return IterableSource(iterator_of(component), **optional)
     main = METHODS[role]
-    return SimpleNamespace(**{main: bound_method(component, main)}, **beside)
+    return SimpleNamespace(**{main: bound_method(component, main)}, **optional)

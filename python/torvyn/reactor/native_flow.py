@@ -16,7 +16,7 @@ _QUARTER_WEIGHTS: Final = {"critical": 16, "high": 8, "normal": 4, "low": 2, "ba
 Wiring = list[tuple[str, str, str]]
 """Source, port and target of every edge in native order; "" is the caller."""
 
-ErrorReport = Callable[[int, str, str, int, BaseException | None, int | None], None]
+ErrorLog = Callable[[int, str, str, int, BaseException | None, int | None], None]
 
 
 def build(
@@ -24,7 +24,7 @@ def build(
     runners: Sequence[Runner],
     context: Context,
     *,
-    on_error: ErrorReport,
+    on_error: ErrorLog,
     deadline_s: float | None,
     clock: ManualClock | None,
 ) -> tuple[NativeFlow, Wiring]:

@@ -13,20 +13,20 @@ from torvyn.contract.request_roles import RequestProcessor, RequestSource
 from torvyn.link import instantiate
 from torvyn.link.plan import NodePlan, Plan
 from torvyn.reactor.failures import raise_start_failure
-from torvyn.reactor.runners import Runner, runner_of
+from torvyn.reactor.runners import Runner, make_runner
 from torvyn.sandbox.audit import Audit
 from torvyn.sandbox.component import GuestComponent, GuestLimits
 
 if TYPE_CHECKING:
-    from torvyn.reactor.runners.stepped_runner import Steps
+    from torvyn.reactor.runners.stepped_runner import StepScheduler
 
 
-def make_runners(plan: Plan, audit: Audit, steps: Steps | None = None) -> list[Runner]:
+def make_runners(plan: Plan, audit: Audit, scheduler: StepScheduler | None = None) -> list[Runner]:
     """In the order of the nodes; no method of a component has been called yet."""
     runners = []
     for node in plan.nodes:
         try:
-            runners.append(runner_of(node, _component(plan, node, audit), steps))
+            runners.append(make_runner(node, _component(plan, node, audit), scheduler))
         except BaseException as error:
             raise_start_failure(plan, node, error)
     _connect_request(runners)

@@ -244,7 +244,7 @@ def _node(
     )
 
 
-def nothing_yet(plan: Plan, state: str) -> Statistics:
+def empty_statistics(plan: Plan, state: str) -> Statistics:
     """The statistics of a flow that has not started."""
     zero = {each.name: 0 for each in fields(NodeStatistics) if each.type == "int"}
     nodes = {

@@ -1,7 +1,7 @@
-"""A flow driven by hand: turn by turn on the caller's thread, as far as it goes. For the test kit.
+"""Drives a flow turn by turn on the caller's thread, for the test kit.
 
-Unlike `Flow.run` it comes back when the flow can only wait, so that a test may look, move the
-clock and go on.
+Unlike `Flow.run` it returns when the flow can only wait, so that a test can inspect it, advance the
+clock and continue.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from torvyn._native import Waker
 from torvyn.contract import Element
 from torvyn.reactor.flow import Flow
 
-_LOOK_AGAIN_S = 0.002
-"""A stage on another thread does not tell that it has come to rest: it is asked."""
+_POLL_S = 0.002
+"""A stage on another thread does not report that it is idle, so it is polled."""
 
 
 class Stepper:
-    """Starts a flow and runs its turns when told to."""
+    """Starts a flow and runs its turns on request."""
 
     def __init__(self, flow: Flow) -> None:
         self.flow = flow
@@ -26,20 +26,20 @@ class Stepper:
         self._execution = flow._execute()
         self._native = self._execution.start()
         self._waker = Waker()
-        self._native.attend_loop(self._waker, 1)
+        self._native.drive_from_loop(self._waker, 1)
 
     @property
     def is_over(self) -> bool:
         return self._native.is_over
 
-    def go(self, *, until_idle: bool, timeout_s: float) -> bool:
-        """Runs on until the flow is over or, when asked, idle. False: not in time."""
+    def advance(self, *, until_idle: bool, timeout_s: float) -> bool:
+        """Runs until the flow is over or, with `until_idle`, idle. False: not in time."""
         give_up_s = time.monotonic() + timeout_s
         while True:
             status, due_ns = self._native.turn_once()
             self.outputs += self._native.outputs()
             if status == "over":
-                self._execution.leave()
+                self._execution.close()
                 return True
             if status == "parked":
                 if until_idle and self._is_idle():
@@ -49,8 +49,8 @@ class Stepper:
                 self._wait(due_ns, until_idle, give_up_s)
 
     def close(self) -> None:
-        """Cancels what still runs and tears the components down."""
-        self._execution.leave()
+        """Cancels a flow that still runs and tears the components down."""
+        self._execution.close()
 
     def _is_idle(self) -> bool:
         return self._execution.is_idle
@@ -60,6 +60,6 @@ class Stepper:
         if due_ns is not None:
             wait_s = min(wait_s, due_ns / 1e9)
         if until_idle:
-            wait_s = min(wait_s, _LOOK_AGAIN_S)
+            wait_s = min(wait_s, _POLL_S)
         select.select([self._waker.fileno()], [], [], wait_s)
         self._waker.take()

@@ -40,7 +40,7 @@ class FlowRun:
 
     def go(self, until: Until = done) -> FlowRun:
         """Runs on."""
-        if not self._stepper.go(until_idle=until is idle, timeout_s=self._timeout_s):
+        if not self._stepper.advance(until_idle=until is idle, timeout_s=self._timeout_s):
             facts = self.statistics.to_dict()
             raise AssertionError(f"not {until.value} after {self._timeout_s:g} s: {facts}")
         if self._stepper.is_over:

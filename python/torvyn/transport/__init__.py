@@ -13,6 +13,7 @@ call             one request that is being answered
 answer_stream    the pieces of an answer to frames
 whole_answer     an answer that does not stream
 wire             where frames go
+dispatch         starts, resumes and observes streams, whatever the transport
 frame_sender     sends frames, with heartbeats and write timeouts
 rejection        a request that was not accepted
 public_error     what a client may know of an error

@@ -1,8 +1,8 @@
-"""What a client may read of an error; the rest is for the log.
+"""What a client may see of an error; the rest is for the log.
 
-An error may repeat what a library, an upstream or a component said: an address in a private
-network, a path, a stack. A client gets words of ours: those of the error where they are about the
-request, and the sentence of its code elsewhere.
+An error may repeat text of a library, an upstream or a component: a private address, a path, a
+stack trace. A client gets the message of an error that is about the request, and the catalogue's
+sentence for the code of every other error.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import Final
 from torvyn.catalogue import CATALOGUE
 from torvyn.errors import ComponentError, Diagnostic, FlowError, TorvynError
 
-_OURS: Final = ("transport.", "session.")
+_OWN_CODES: Final = ("transport.", "session.")
 _ABOUT_THE_REQUEST: Final = frozenset({"engine.request-invalid", "engine.request-running"})
-_WORDS_OF_OTHERS: Final = frozenset(
+_FOREIGN_TEXT: Final = frozenset(
     {"engine.context-full", "engine.scripted-failure", "engine.upstream-refused"}
 )
-"""About the request too, but in the words of an upstream or a library."""
-_UNKNOWN: Final = "the server failed; its log says how"
+"""About the request too, but with text of an upstream or a library."""
+_UNKNOWN: Final = "the server failed; see its log"
 _ADDRESS: Final = re.compile(
     r"[a-z][a-z0-9+.-]*://\S+"
     r"|\b(?:\d{1,3}\.){3}\d{1,3}\b(?::\d+)?"
@@ -29,51 +29,51 @@ _ADDRESS: Final = re.compile(
 )
 
 
-_MACHINERY: Final = re.compile(
+_INTERNALS: Final = re.compile(
     r"Traceback|\b\w*(?:Error|Exception)\b|\w::\w|(?:^|[\s\"'(=])(?:/[\w.@+-]+){2,}|0x[0-9a-f]{6}"
 )
-"""Names of exceptions, paths and addresses in memory: nothing of it is about a request."""
+"""Names of exceptions, paths and memory addresses."""
 
 
 def public_error(error: TorvynError) -> TorvynError:
-    """The error as a client may read it: the same code and kind, with the error as its cause where
-    its words are others."""
-    message, hint = _message(error), error.hint if _is_ours(error) else None
+    """The error as a client may see it: the same code and class. If its message differs, its cause
+    is the error."""
+    message, hint = _message(error), error.hint if _is_own(error) else None
     if (message, hint) == (error.message, error.hint):
         return error
     kind = type(error)
-    made = kind.__new__(kind)
-    Exception.__init__(made, message)
-    made.__dict__.update(error.__dict__)
-    made.diagnostics = (Diagnostic(error.code, message, None, hint),)
-    made.__cause__ = error
-    return made
+    public = kind.__new__(kind)
+    Exception.__init__(public, message)
+    public.__dict__.update(error.__dict__)
+    public.diagnostics = (Diagnostic(error.code, message, None, hint),)
+    public.__cause__ = error
+    return public
 
 
 def _message(error: TorvynError) -> str:
-    if _is_ours(error):
+    if _is_own(error):
         return error.message
-    if error.code in _WORDS_OF_OTHERS:
-        is_machinery = _MACHINERY.search(error.message) is not None
-        return CATALOGUE[error.code] if is_machinery else without_addresses(error.message)
+    if error.code in _FOREIGN_TEXT:
+        has_internals = _INTERNALS.search(error.message) is not None
+        return CATALOGUE[error.code] if has_internals else without_addresses(error.message)
     if isinstance(error, FlowError) and error.node is not None:
         return _of_node(error, error.node)
     if error.code not in CATALOGUE or error.code == type(error).default_code:
-        # A component or an engine of the operator's own says so, in words meant to be read.
+        # A component or an engine of the operator chose this message for readers.
         return without_addresses(error.message) if isinstance(error, ComponentError) else _UNKNOWN
     return CATALOGUE[error.code]
 
 
 def _of_node(error: FlowError, node: str) -> str:
-    """A component that raises an error of torvyn's chooses its words; a library's are not sent."""
+    """A component chooses the message of a Torvyn error; a library's message is not sent."""
     cause = error.__cause__
     if isinstance(cause, ComponentError) and cause.code == type(cause).default_code:
         return without_addresses(error.message)
     return f"node `{node}` of the flow failed"
 
 
-def _is_ours(error: TorvynError) -> bool:
-    return error.code.startswith(_OURS) or error.code in _ABOUT_THE_REQUEST
+def _is_own(error: TorvynError) -> bool:
+    return error.code.startswith(_OWN_CODES) or error.code in _ABOUT_THE_REQUEST
 
 
 def without_addresses(text: str) -> str:

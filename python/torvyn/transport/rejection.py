@@ -1,12 +1,13 @@
-"""Refusals: an error -> the status, the headers and the body that a client gets.
+"""Rejections: an error -> the status, the headers and the body that a client gets.
 
-Our own routes answer `{"error": {code, message, hint?, retryable}}`, OpenAI's in OpenAI's shape.
+Torvyn's own routes answer `{"error": {code, message, hint?, retryable}}`; OpenAI's routes answer in
+OpenAI's shape.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from torvyn.errors import (
@@ -18,6 +19,7 @@ from torvyn.errors import (
     TorvynError,
     Unavailable,
 )
+from torvyn.observe.logs import Redactor
 from torvyn.protocol.openai.response_bodies import error_body
 from torvyn.transport.public_error import public_error
 
@@ -46,7 +48,7 @@ _TYPES: Final = {
 
 
 class Rejection(InvalidInput):
-    """A request that is not taken, and the status that says so."""
+    """A request that was not accepted, with its HTTP status."""
 
     def __init__(
         self,
@@ -66,8 +68,8 @@ def busy(retry_after_s: int = 1) -> Rejection:
     return Rejection(
         429,
         "transport.busy",
-        "as many answers are being made as this server makes at a time",
-        hint="ask again later; `max_streams` of `[serve]` is the limit",
+        "the server is already running as many answers as it may",
+        hint="try again later; `max_streams` of `[serve]` is the limit",
         headers={"retry-after": str(retry_after_s)},
     )
 
@@ -78,45 +80,58 @@ def shutting_down() -> Rejection:
 
 
 def unknown_stream() -> Rejection:
-    message = "there is no stream of that id; it may have ended, or is not kept"
-    hint = "`stateful` answers are kept for a while"
+    message = "no stream has that id; it may have ended"
+    hint = "only `stateful` streams are kept after their end, for a while"
     return Rejection(404, "transport.stream-unknown", message, hint=hint)
 
 
 def unknown_flow() -> Rejection:
-    message = "no answer of that id is made now or was made lately"
-    hint = "`/flows` lists them; the latest are kept"
+    message = "no answer with that id runs or ended recently"
+    hint = "`/flows` lists them"
     return Rejection(404, "transport.instance-unknown", message, hint=hint)
 
 
 def bad_message(kind: str) -> Rejection:
-    return Rejection(400, "transport.bad-message", f"what was sent is no {kind}")
+    return Rejection(400, "transport.bad-message", f"the message is not a valid {kind}")
 
 
-def unread(after_s: float) -> Rejection:
-    message = f"nothing was read for {after_s:g} s"
+def client_stalled(after_s: float) -> Rejection:
+    message = f"the client read nothing for {after_s:g} s"
     hint = "`write_timeout` of `[serve]` is the limit"
     return Rejection(408, "transport.unread", message, hint=hint)
 
 
 def client_error(error: Exception) -> TorvynError:
-    """The error that clients are told of. Its cause is the error itself, where the log has more to
-    say than a client may read."""
+    """The error as a client may see it. If that hides something, its cause is the error itself,
+    for the log."""
     if isinstance(error, TorvynError) and not isinstance(error, BugError):
         return public_error(error)
-    failed = Internal("the server failed; its log says how", code="transport.failed")
+    failed = Internal("the server failed; see its log", code="transport.failed")
     failed.__cause__ = error
     return failed
 
 
 def log_failure(shown: TorvynError, raised: Exception, request_id: str) -> None:
-    """The log keeps what the client was not shown."""
+    """Logs what the client may not see."""
     if shown.__cause__ is not raised:
         return
     fields = {"event": "request.failed", "request_id": request_id, "code": shown.code}
     is_known = isinstance(raised, TorvynError) and not isinstance(raised, BugError)
     level = logging.WARNING if is_known else logging.ERROR
     logger.log(level, "request %s failed", request_id, exc_info=raised, extra=fields)
+
+
+class ErrorReporter:
+    """Turns what a request raised into what its client may see, and logs the rest."""
+
+    def __init__(self, secrets: Iterable[str]) -> None:
+        self._redactor = Redactor(secrets)
+
+    def report(self, raised: Exception, request_id: str) -> tuple[TorvynError, str]:
+        """The error for the client, and its message without secrets."""
+        error = client_error(raised)
+        log_failure(error, raised, request_id)
+        return error, self._redactor.text(error.message)
 
 
 def status_of(error: TorvynError) -> int:

@@ -1,8 +1,8 @@
-"""The server: the application on a socket, by granian, in this process.
+"""The server: the application on a socket, served by granian in this process.
 
-Granian reads and writes HTTP/1.1 and HTTP/2 on a thread of its own; the application runs on the
-loop that is here. Nothing forks, so engines may have been opened before. The socket is made here,
-so that its buffers are small and a client that stopped reading is forgotten by the kernel too.
+Granian reads and writes HTTP/1.1 and HTTP/2 on its own thread; the application runs on the loop of
+the calling thread. Nothing forks, so engines may be open already. The socket is created here, with
+small buffers and a kernel timeout for clients that stop reading.
 """
 
 from __future__ import annotations
@@ -33,34 +33,34 @@ if TYPE_CHECKING:
 
 BACKLOG: Final = 1024
 _SEND_BYTES: Final = 16 * KiB
-"""The kernel doubles it for its own account. Tokens are small and readers quick: what does not fit
-is better held by the engine than by the socket."""
+"""The kernel doubles it for its own data. Tokens are small and clients are fast: when a client is
+slow, it is better that the engine waits than that the socket fills."""
 _HEADER_MS: Final = 10_000
 _BUFFER_BYTES: Final = 32 * KiB
-"""Of a connection: the largest head of a request, and what waits to be written."""
-_LETTING_GO_MS: Final = 250
-"""Granian's threads let go of their last objects a moment after its end. An interpreter that ends
-meanwhile takes the process down with them. Other libraries may have threads too, which stay."""
+"""Per connection: the largest request headers, and the output that waits."""
+_THREADS_END_MS: Final = 250
+"""Granian's threads release their last objects a moment after it stops. An interpreter that exits
+meanwhile crashes the process. Threads of other libraries stay, so this waits for a limited time."""
 
 
-def refuse_workers(count: int) -> None:
-    """More than one process would each have their own streams and limits."""
+def require_one_worker(count: int) -> None:
+    """Several processes would each have their own streams and limits."""
     if count > 1:
         raise UsageError(
             "transport.one-worker",
-            f"`--workers {count}`: a server is one process",
-            hint="a stream lives in the process that makes it, and another could neither stop nor "
-            "count it; run several servers on several ports behind a proxy",
+            f"`--workers {count}`: a server runs in one process",
+            hint="processes do not share streams and limits; run several servers on several ports "
+            "behind a proxy",
         )
 
 
 def listen(settings: ServerSettings) -> socket.socket:
-    """The socket, listening. Connections inherit its options."""
+    """A listening socket. Connections inherit its options."""
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     sock = socket.socket(family, socket.SOCK_STREAM)
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        limit(sock, settings)
+        set_socket_options(sock, settings)
         sock.bind((settings.host, settings.port))
         sock.listen(BACKLOG)
         sock.setblocking(False)
@@ -70,13 +70,13 @@ def listen(settings: ServerSettings) -> socket.socket:
         raise MissingError(
             "transport.cannot-listen",
             f"cannot listen on {settings.host}:{settings.port}: {reason}",
-            hint="`--port` names another port; 0 takes any that is free",
+            hint="choose another port with `--port`; 0 takes any free port",
         ) from error
     return sock
 
 
-def limit(sock: socket.socket, settings: ServerSettings) -> None:
-    """Small buffers, and an end for peers that take nothing."""
+def set_socket_options(sock: socket.socket, settings: ServerSettings) -> None:
+    """Small buffers, and a timeout for clients that stop reading."""
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BYTES)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     if sys.platform == "linux":
@@ -86,29 +86,29 @@ def limit(sock: socket.socket, settings: ServerSettings) -> None:
 
 
 class Server:
-    """`async with`: serves while it is entered."""
+    """Use in an `async with` statement: serves inside the block."""
 
     def __init__(self, application: Application) -> None:
         self.application = application
         embed = _granian("granian.server.embed")
-        secured = tls.options(application.settings)
+        tls_options = tls.options(application.settings)
         self._socket = listen(application.settings)
         host, port = self._socket.getsockname()[:2]
-        shown = f"[{host}]" if ":" in host else host
-        self.url = f"{'https' if secured else 'http'}://{shown}:{port}"
+        name = f"[{host}]" if ":" in host else host
+        self.url = f"{'https' if tls_options else 'http'}://{name}:{port}"
         self.port: int = port
-        self._granian = embed.Server(application, **_options(application.settings), **secured)
-        # The only way in for a socket of one's own.
-        self._granian._init_shared_socket = self._hand_over
+        self._granian = embed.Server(application, **_options(application.settings), **tls_options)
+        # The only way to pass a socket to granian.
+        self._granian._init_shared_socket = self._share_socket
         self.grpc = _grpc(application)
-        self._silent = IdleReaper(port, *(() if self.grpc is None else (self.grpc.port,)))
+        self._idle_reaper = IdleReaper(port, *(() if self.grpc is None else (self.grpc.port,)))
 
     async def __aenter__(self) -> Self:
         self._threads_before = _native_threads()
         self._serving = asyncio.ensure_future(self._granian.serve())
         if self.grpc is not None:
             await self.grpc.start()
-        self._silent.start()
+        self._idle_reaper.start()
         return self
 
     async def __aexit__(
@@ -117,53 +117,54 @@ class Server:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._silent.stop()
+        self._idle_reaper.stop()
         if self.grpc is not None:
             await self.grpc.stop()
         self._granian.stop()
         grace_s = 0.1 if error is not None else self.application.settings.shutdown_grace_s
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._serving, grace_s)
-        await self._let_go()
+        await self._wait_for_threads()
 
-    def close_door(self) -> None:
-        """No more connections; those that are there go on.
+    def stop_accepting(self) -> None:
+        """Accepts no more connections; open ones continue.
 
-        Granian forgets connections that became WebSockets and would take them down: as long as
-        there are any it stays, and the application refuses whoever comes."""
-        self.application.held.when_none(self._granian.stop)
+        Granian would close WebSockets when it stops, so it stops after the last one; until then
+        the application rejects new requests."""
+        self.application.running.channels.when_empty(self._granian.stop)
         if self.grpc is not None:
-            self.grpc.close_door()
+            self.grpc.stop_accepting()
 
-    async def until_broken(self) -> None:
+    async def wait_failed(self) -> None:
+        """Returns, or raises, when granian ends by itself."""
         await asyncio.shield(self._serving)
 
-    async def _let_go(self) -> None:
-        for _ in range(_LETTING_GO_MS):
+    async def _wait_for_threads(self) -> None:
+        for _ in range(_THREADS_END_MS):
             if not _native_threads() - self._threads_before:
                 return
             await asyncio.sleep(0.001)
 
-    def _hand_over(self) -> None:
+    def _share_socket(self) -> None:
         holder = _granian("granian.net").SocketHolder
         self._granian._shd = holder(self._socket.detach(), False, BACKLOG)
 
 
 def serve(
-    application: Application, ready: Callable[[Server], None], told: Callable[[], None]
+    application: Application, on_ready: Callable[[Server], None], on_stopping: Callable[[], None]
 ) -> int:
-    """Serves until a signal ends it, whose number it gives. `ready` gets the server, which knows
-    its addresses; `told` is called when the end begins."""
+    """Serves until a signal ends it; returns the number of the signal. `on_ready` gets the server,
+    which knows its addresses; `on_stopping` is called when the shutdown begins."""
     shorten_switch_interval()
-    # What is loaded by now stays: to look through it again and again would hold up every stream.
+    # The garbage collector would scan what is loaded now again and again, and delay every stream.
     gc.collect()
     gc.freeze()
-    with asyncio.Runner(loop_factory=_quick_loop()) as runner:
-        return runner.run(_serve(application, ready, told))
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        return runner.run(_serve(application, on_ready, on_stopping))
 
 
-def _quick_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """A turn of uvloop's costs half as much; the loop of Python does as well."""
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """uvloop if it is installed, which is about twice as fast; else Python's own loop."""
     try:
         make: Callable[[], asyncio.AbstractEventLoop] = importlib.import_module(
             "uvloop"
@@ -174,36 +175,36 @@ def _quick_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 
 async def _serve(
-    application: Application, ready: Callable[[Server], None], told: Callable[[], None]
+    application: Application, on_ready: Callable[[Server], None], on_stopping: Callable[[], None]
 ) -> int:
     loop = asyncio.get_running_loop()
-    caught: asyncio.Future[int] = loop.create_future()
+    signalled: asyncio.Future[int] = loop.create_future()
 
     def on_signal(number: int) -> None:
-        if not caught.done():
-            caught.set_result(number)
+        if not signalled.done():
+            signalled.set_result(number)
             return
         application.end_calls()
 
     with SignalHandler(lambda number: loop.call_soon_threadsafe(on_signal, number), loop=loop):
         async with Server(application) as server:
-            ready(server)
+            on_ready(server)
             notify("READY=1", f"STATUS=serving at {server.url}")
-            broken = asyncio.ensure_future(server.until_broken())
-            either: set[asyncio.Future[Any]] = {caught, broken}
+            failed = asyncio.ensure_future(server.wait_failed())
+            either: set[asyncio.Future[Any]] = {signalled, failed}
             await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
-            if not caught.done():
-                broken.result()
-            told()
-            notify("STOPPING=1", f"STATUS=ending {len(application.calls)} streams")
-            server.close_door()
+            if not signalled.done():
+                failed.result()
+            on_stopping()
+            notify("STOPPING=1", f"STATUS=ending {len(application.running.calls)} streams")
+            server.stop_accepting()
             await application.drain()
-            broken.cancel()
-    return caught.result()
+            failed.cancel()
+    return signalled.result()
 
 
 def _native_threads() -> set[int]:
-    """Those that Python does not know; none where that cannot be told."""
+    """The threads that Python does not know; empty if the system does not list them."""
     try:
         threads = {int(name) for name in os.listdir("/proc/self/task")}
     except OSError:
@@ -239,7 +240,12 @@ def _grpc(application: Application) -> GrpcServer | None:
         return None
     from torvyn.transport.grpc.server import GrpcServer
 
-    return GrpcServer(application)
+    return GrpcServer(
+        application.dispatcher,
+        application.authenticator,
+        application.request_log,
+        application.sample_rate,
+    )
 
 
 def _granian(module: str) -> Any:

@@ -1,4 +1,4 @@
-"""Routes: what clients may ask for -> the services that answer, opened."""
+"""Opens the services of a server, by the names that clients use."""
 
 from __future__ import annotations
 

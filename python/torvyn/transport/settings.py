@@ -1,4 +1,4 @@
-"""What a server listens on, and its limits."""
+"""The addresses and limits of a server."""
 
 from __future__ import annotations
 
@@ -14,42 +14,42 @@ KiB: Final = 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerSettings:
-    """The keys of `[serve]`, and what is not worth a key."""
+    """The keys of `[serve]`, and limits that have no key."""
 
     host: str = "127.0.0.1"
     port: int = 8080
     grpc_port: int | None = None
-    """0: any that is free; None: no gRPC."""
+    """0: any free port; None: no gRPC."""
     hosts: tuple[str, ...] = ()
-    """Names it answers to besides those of this machine alone; `*`: to any."""
+    """Host names that it serves in addition to local ones; `*`: any."""
     heartbeat_s: float = 15.0
     write_timeout_s: float = 30.0
     shutdown_grace_s: float = 10.0
     max_body_bytes: int = KiB * KiB
     max_streams: int = 1024
     session_store: str | None = None
-    """The file that keeps stateful answers; None: this process alone does."""
+    """The file that stores sessions; None: memory only."""
     session_ttl_s: float = 300.0
     session_bytes: int = KiB * KiB
     max_sessions: int = 1024
     admission_wait_s: float = 2.0
-    """How long a request waits for a place before it is refused."""
+    """How long a request waits for admission before it is rejected."""
     body_timeout_s: float = 30.0
     chunk_tokens: int = 16
     chunk_bytes: int = 4 * KiB
-    """What is ready together leaves together, up to these; the first chunk leaves at once."""
+    """Tokens that are ready together are sent together, up to these limits; the first at once."""
     keys: str = ""
-    """The file of those who may ask; without one, everybody may."""
+    """The key file; empty: no API keys."""
     tls_cert: str = ""
     tls_key: str = ""
     audit: str = "none"
     audit_file: str = ""
     secrets: frozenset[str] = frozenset()
-    """Texts that no client may see, whatever an error says."""
+    """Texts that are removed from error messages."""
 
     @classmethod
     def of(cls, settings: manifest.Settings, folder: str | Path = ".", **more: Any) -> Self:
-        """From the settings of a manifest that lies in that folder."""
+        """From the settings of a manifest in that folder."""
         return cls(
             host=settings["serve.host"],
             port=settings["serve.port"],
@@ -74,8 +74,8 @@ class ServerSettings:
 
 
 def path_of(settings: manifest.Settings, name: str, folder: str | Path) -> str:
-    """Where a setting leads: what a file says is meant from its folder, what was typed from here.
-    Empty when it says nothing."""
+    """The absolute path in a setting, empty if the setting is: a path in a file is relative to that
+    file's folder, one from a flag or the environment to the working directory."""
     setting = settings.values[name]
     if not setting.value:
         return ""

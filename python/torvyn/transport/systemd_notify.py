@@ -1,7 +1,7 @@
-"""A word to the service manager: that the server serves, and that it ends.
+"""Readiness messages to systemd.
 
-A datagram to the socket that systemd names in `NOTIFY_SOCKET`. Without one nothing is said, and a
-manager that does not listen is never waited for.
+A datagram to the socket in `NOTIFY_SOCKET`. Without that variable nothing is sent; sending never
+blocks.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ import socket
 
 
 def notify(*assignments: str) -> bool:
-    """Says `NAME=value` lines, such as `READY=1`; whether there was somebody to tell."""
+    """Sends `NAME=value` lines, such as `READY=1`; whether that succeeded."""
     address = os.environ.get("NOTIFY_SOCKET", "")
     if not address.startswith(("/", "@")):
         return False
-    # A name that is not in the file system begins with a NUL, which no variable can hold.
+    # An abstract socket name starts with NUL; systemd writes it as `@`.
     address = "\0" + address[1:] if address.startswith("@") else address
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sock:

@@ -1,4 +1,4 @@
-"""TLS: the files of a certificate -> what granian is told; what is wrong with them, in words."""
+"""TLS: certificate files -> granian's options, with an error that says what is wrong with them."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from torvyn.transport.settings import ServerSettings
 
 
 def options(settings: ServerSettings) -> dict[str, Any]:
-    """For granian's server; nothing when there is no certificate. HTTP/2 is agreed upon by ALPN."""
+    """For granian's server; empty without a certificate. ALPN negotiates HTTP/2."""
     cert, key = settings.tls_cert, settings.tls_key
     if not cert and not key:
         return {}
     if not cert or not key:
-        missing, given = ("tls_key", "tls_cert") if cert else ("tls_cert", "tls_key")
+        missing, present = ("tls_key", "tls_cert") if cert else ("tls_cert", "tls_key")
         raise UsageError(
             "transport.tls-unusable",
-            f"`{given}` is set and `{missing}` is not",
-            hint="a server needs both: its certificate, and the private key of that",
+            f"`{present}` is set but `{missing}` is not",
+            hint="set both: the certificate, and its private key",
         )
     for path, what in ((cert, "certificate"), (key, "private key")):
         _check_readable(path, what)
@@ -31,10 +31,12 @@ def options(settings: ServerSettings) -> dict[str, Any]:
 
 
 def warnings(settings: ServerSettings) -> list[str]:
-    """What is not wrong, and not good either."""
+    """Warnings about the files."""
     key = settings.tls_key
     if key and os.stat(key).st_mode & stat.S_IROTH:
-        return [f"everybody on this machine can read the private key `{key}`: chmod 600 {key}"]
+        return [
+            f"every user of this machine can read the private key `{key}`: run `chmod 600 {key}`"
+        ]
     return []
 
 
@@ -44,22 +46,24 @@ def _check_readable(path: str, what: str) -> None:
             pass
     except (OSError, ValueError) as error:
         reason = (getattr(error, "strerror", None) or str(error)).lower()
-        message = f"the {what} `{path}` cannot be read: {reason}"
+        message = f"cannot read the {what} `{path}`: {reason}"
         raise MissingError("transport.tls-unusable", message) from error
 
 
 def _check_pair(cert: str, key: str) -> None:
-    """As OpenSSL sees it: granian itself would fail on a thread of its own, and say little."""
+    """Loads the pair with OpenSSL: granian would fail on its own thread, with a short message."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     try:
         context.load_cert_chain(cert, key, password=_no_password)
     except ssl.SSLError as error:
         reason = error.reason or ""
         if reason == "KEY_VALUES_MISMATCH":
-            _unusable(f"the private key `{key}` is not that of the certificate `{cert}`", error)
-        _unusable(f"`{cert}` and `{key}` are no certificate and private key in PEM", error)
+            _unusable(f"the private key `{key}` does not belong to the certificate `{cert}`", error)
+        _unusable(
+            f"`{cert}` and `{key}` are not a certificate and a private key in PEM format", error
+        )
     except _EncryptedError as error:
-        _unusable(f"the private key `{key}` is encrypted, and nobody is asked for its word", error)
+        _unusable(f"the private key `{key}` is encrypted; decrypt it first", error)
 
 
 class _EncryptedError(Exception):
@@ -67,10 +71,10 @@ class _EncryptedError(Exception):
 
 
 def _no_password() -> str:
-    """OpenSSL would ask at the terminal otherwise."""
+    """Without it OpenSSL would ask at the terminal."""
     raise _EncryptedError
 
 
 def _unusable(message: str, cause: Exception) -> NoReturn:
-    hint = "the certificate comes first in its file, then those that vouch for it; both as PEM"
+    hint = "put the certificate first in its file, then its issuers; both files in PEM format"
     raise UsageError("transport.tls-unusable", message, hint=hint) from cause

@@ -141,13 +141,13 @@ impl NativeFlow {
     }
 
     /// From now on the calling thread drives, and is woken when it waits.
-    fn attend(&self) -> PyResult<()> {
+    fn drive_from_thread(&self) -> PyResult<()> {
         self.signal()?;
         Ok(())
     }
 
     /// From now on an event loop drives: `waker` rings `token`.
-    fn attend_loop(&self, waker: &Bound<'_, PyWaker>, token: u64) {
+    fn drive_from_loop(&self, waker: &Bound<'_, PyWaker>, token: u64) {
         self.flow.set_driver(Driver::Notify(waker.get().notifier(token)));
     }
 

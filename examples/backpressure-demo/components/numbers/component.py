@@ -1,4 +1,4 @@
-"""Counts as fast as it is asked to; its config is how far."""
+"""Counts as fast as it is pulled; its config is how many numbers."""
 
 import torvyn
 
@@ -18,7 +18,7 @@ class Numbers(torvyn.Source):
         return str(self.sent - 1)
 
     def notify_backpressure(self, signal: torvyn.Signal) -> None:
-        """Told once when the queue is full, and once when it has room again."""
+        """Called once when the queue is full, and once when it has capacity again."""
         self.pauses += signal is torvyn.Signal.PAUSE
 
     def teardown(self) -> None:

@@ -1,4 +1,4 @@
-"""Stops after every hundredth element for ten milliseconds, as a client with a bad line would."""
+"""Stops for ten milliseconds after every hundredth element, like a client with a bad connection."""
 
 import threading
 
@@ -19,7 +19,7 @@ class SlowSink(torvyn.Sink):
         self.received += 1
         if self.received % 100:
             return torvyn.Signal.READY
-        # The flow parks at once: nobody sleeps, and the queue fills up behind this element.
+        # The flow parks without sleeping, and the queue fills up behind this element.
         threading.Timer(STOP_S, self.resume).start()
         return torvyn.Signal.PAUSE
 

@@ -1,4 +1,4 @@
-"""Adds to each event what a table knows about its device."""
+"""Adds data about its device to each event, from a table."""
 
 import json
 from pathlib import Path
@@ -19,6 +19,6 @@ class Enrich(torvyn.Processor):
         event = json.loads(element.text)
         known = self.table.get(event.get(self.field))
         if known is None:
-            # The event is at fault, not this component: `on_error` decides what becomes of it.
+            # The event is at fault, not this component: `on_error` decides what happens to it.
             raise torvyn.InvalidInput(f"no device {event.get(self.field)!r} in the table")
         return torvyn.Output(json.dumps(event | known), content_type="application/json")

@@ -1,4 +1,4 @@
-"""Greets whoever comes by; its config is the greeting."""
+"""Greets each name; its config is the greeting."""
 
 import torvyn
 

@@ -1,4 +1,4 @@
-"""Fills lines up to a width. A line in may give none, one or many lines out."""
+"""Fills lines up to a width. Each input line produces none, one or many output lines."""
 
 import json
 from collections.abc import Iterator
@@ -24,6 +24,6 @@ class Reflow(torvyn.Processor):
             self.line = f"{self.line} {word}" if self.line else word
 
     def flush(self) -> list[str]:
-        """What is left: called by `process` between paragraphs, and by Torvyn at the end."""
+        """Returns the rest: called by `process` between paragraphs, and by Torvyn at the end."""
         rest, self.line = self.line, ""
         return [rest] if rest else []

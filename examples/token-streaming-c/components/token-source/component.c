@@ -1,4 +1,4 @@
-/* A stand-in for a language model: one element a token. */
+/* A stand-in for a language model: one element per token. */
 #define TORVYN_SOURCE
 #include <torvyn.h>
 

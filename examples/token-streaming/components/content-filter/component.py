@@ -1,4 +1,4 @@
-"""Drops tokens that are on a list; its config is the words, separated by commas."""
+"""Drops tokens on a list; its config is the words, separated by commas."""
 
 import torvyn
 

@@ -1,4 +1,4 @@
-"""A stand-in for a language model: one element a token."""
+"""A stand-in for a language model: one element per token."""
 
 from collections.abc import Iterator
 

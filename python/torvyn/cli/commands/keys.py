@@ -104,8 +104,8 @@ def add(screen: Screen, name: str, expires: str | None, file: str | None, **limi
     path, settings = _key_file(file)
     audit = _audit(settings)
     lasts = None if expires is None else _lifetime(expires)
-    with key_file.changed(path) as keys:
-        key = keys.add(name, lasts=lasts, **limits)
+    with key_file.edit(path) as keys:
+        key = keys.add(name, lifetime=lasts, **limits)
         record = keys.keys[name]
     _audit_change(audit, "key.added", record)
     if screen.is_json:
@@ -157,7 +157,7 @@ def revoke(screen: Screen, name: str, file: str | None) -> int:
     path, settings = _key_file(file)
     audit = _audit(settings)
     key_file.read(path)
-    with key_file.changed(path) as keys:
+    with key_file.edit(path) as keys:
         record = keys.revoke(name)
     _audit_change(audit, "key.revoked", record)
     if screen.is_json:

@@ -81,9 +81,9 @@ def command(
     """
     from torvyn.observe.logs import show_logs
     from torvyn.transport.access.host_check import check_bound
-    from torvyn.transport.server import refuse_workers
+    from torvyn.transport.server import require_one_worker
 
-    refuse_workers(workers)
+    require_one_worker(workers)
     overrides = setting_pairs(settings)
     overrides |= {f"serve.{name}": value for name, value in flags.items() if value is not None}
     file, values = _settings(manifest, engines, overrides)
@@ -153,7 +153,7 @@ def _serve(
         number = serve(
             application,
             lambda server: _say_ready(screen, server, services, bool(settings.keys)),
-            lambda: _say_ending(screen, len(application.calls), settings.shutdown_grace_s),
+            lambda: _say_ending(screen, len(application.running.calls), settings.shutdown_grace_s),
         )
     finally:
         for service in services.values():

@@ -123,13 +123,13 @@ class ReasoningPrinter:
         for line in rest:
             self._wrap.newline()
             self._wrap.put(line, QUIET)
-        self._screen.stream_info(self._pen.taken(is_over=True))
+        self._screen.stream_info(self._pen.take(is_over=True))
 
     def finish(self) -> None:
         """Leaves an empty line between the reasoning and the answer."""
         self._wrap.newline()
         self._wrap.newline()
-        self._screen.stream_info(self._pen.taken(is_over=True))
+        self._screen.stream_info(self._pen.take(is_over=True))
 
 
 def wrap_message(text: str) -> str:
@@ -140,7 +140,7 @@ def wrap_message(text: str) -> str:
     wrap = Wrap(pen, terminal_columns)
     wrap.put(text, is_whole=True)
     wrap.flush()
-    return pen.taken()
+    return pen.take()
 
 
 def terminal_columns() -> int:

@@ -11,7 +11,7 @@ import contextlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from torvyn.concurrency.context_managers import Closing
+from torvyn.concurrency.context_managers import CloseOnExit
 from torvyn.concurrency.signals import SignalHandler
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from torvyn.engine import Delta
 
 
-class AnswerReader(Closing):
+class AnswerReader(CloseOnExit):
     """`read` one answer after the other. The first `max_signals` signals end the answer, the next
     one ends the process."""
 

@@ -1,4 +1,4 @@
-"""The cells of a Markdown table: a line split into cells, a cell into lines of styled text."""
+"""The cells of a Markdown table: splits a row into cells, and a cell into lines of styled text."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torvyn.cli.terminal.width import clusters, display_width
 from torvyn.cli.terminal.word_wrap import Pen
 
 Line = list[tuple[str, str]]
-"""Text and style, part by part."""
+"""Pieces of text, each with its style."""
 
 _BAR: Final = re.compile(r"(?<!\\)\|")
 _LINE_BREAK: Final = re.compile(r"<br */?>", re.IGNORECASE)
@@ -18,16 +18,16 @@ _LINE_BREAK: Final = re.compile(r"<br */?>", re.IGNORECASE)
 
 def cells(line: str) -> list[str]:
     """The cells of a row; `\\|` is a bar inside of one."""
-    found = _BAR.split(line.strip())
-    if len(found) > 1 and not found[0].strip():
-        del found[0]
-    if len(found) > 1 and not found[-1].strip():
-        del found[-1]
-    return [cell.strip().replace("\\|", "|") for cell in found]
+    row = _BAR.split(line.strip())
+    if len(row) > 1 and not row[0].strip():
+        del row[0]
+    if len(row) > 1 and not row[-1].strip():
+        del row[-1]
+    return [cell.strip().replace("\\|", "|") for cell in row]
 
 
-def parts(cell: str, style: str, pen: Pen) -> list[Line]:
-    """The lines of a cell, which writes `<br>` between them."""
+def cell_lines(cell: str, style: str, pen: Pen) -> list[Line]:
+    """The lines of a cell, which are separated by `<br>`."""
     lines = _LINE_BREAK.split(cell)
     if not pen.has_styles:
         return [[(line.strip(), "")] for line in lines]
@@ -38,11 +38,11 @@ def measure(line: Line) -> int:
     return display_width("".join(text for text, _ in line))
 
 
-def breaks(line: Line, width: int) -> list[Line]:
-    """The line in lines of at most that width: between words, and inside a word that is wider."""
+def break_line(line: Line, width: int) -> list[Line]:
+    """Breaks a line at that width: between words, and inside a word that is wider."""
     words = re.split(r"( +)", "".join(text for text, _ in line))
     lengths: list[int] = []
-    """How many characters each line takes, with the spaces that end it."""
+    """The number of characters in each line, including the spaces at its end."""
     length = used = 0
     for word in words:
         wide = display_width(word)
@@ -62,22 +62,22 @@ def breaks(line: Line, width: int) -> list[Line]:
 
 def _cut(line: Line, lengths: list[int]) -> list[Line]:
     characters = [(character, style) for text, style in line for character in text]
-    cut: list[Line] = []
+    rows: list[Line] = []
     at = 0
     for length in lengths:
         row = characters[at : at + length]
         while row and row[-1][0] == " ":
             row.pop()
-        cut.append(_joined(row))
+        rows.append(_merge_styles(row))
         at += length
-    return cut
+    return rows
 
 
-def _joined(row: Line) -> Line:
-    joined: Line = []
+def _merge_styles(row: Line) -> Line:
+    merged: Line = []
     for character, style in row:
-        if joined and joined[-1][1] == style:
-            joined[-1] = (joined[-1][0] + character, style)
+        if merged and merged[-1][1] == style:
+            merged[-1] = (merged[-1][0] + character, style)
         else:
-            joined.append((character, style))
-    return joined
+            merged.append((character, style))
+    return merged

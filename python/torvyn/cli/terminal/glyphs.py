@@ -1,4 +1,4 @@
-"""The characters that lists, quotes, tables and frames are drawn with."""
+"""The characters with which lists, quotes, tables and frames are drawn."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ASCII: Final = Glyphs("-", "|", "-", "+", "[ ]", "[x]", ".")
 
 
 def glyphs_for(stream: TextIO) -> Glyphs:
-    """Those that the stream's encoding has."""
+    """Unicode glyphs if the stream's encoding has them, else ASCII."""
     try:
         "•│─┼☐☑…".encode(stream.encoding or "ascii")
     except (LookupError, UnicodeEncodeError):

@@ -1,7 +1,7 @@
-"""Markdown inside of a line: emphasis, code, links and escapes, while it streams.
+"""Streaming Markdown within a line: emphasis, code, links and escapes.
 
-An opened span waits for its end, at most to the end of its line or for `LIMIT` characters; one that
-has none is text like any other.
+An open span is buffered until its end, the end of the line or `LIMIT` characters; without an end
+it is plain text.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Final, Protocol
 
 LIMIT: Final = 160
-"""How long an opened span waits for its end."""
+"""The longest span, in characters."""
 
 STRONG: Final = "1"
 QUIET: Final = "2"
@@ -44,25 +44,25 @@ class Sink(Protocol):
 
 
 class Spans:
-    """The spans of one line after the other: `feed` a line in pieces, then `end_line`."""
+    """Parses spans line by line: `feed` a line in pieces, then call `end_line`."""
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
-        self._held = ""
-        """An opened span, or a backslash."""
+        self._open_span = ""
+        """The text of an open span, or a backslash."""
         self.style = ""
         """The style of the whole line."""
         self._at = 0
-        """How many characters of the line are decided."""
+        """How many characters of the line are parsed."""
         self._barred: dict[str, int] = {}
-        """Up to where a marker opens nothing: its span was found to have no end. What had waited is
-        read again, at most once for each marker, so the cost stays linear."""
+        """Up to where a marker opens no span, because an earlier one had no end. Buffered text is
+        parsed again at most once per marker, so the cost stays linear."""
         self._before = " "
 
     def feed(self, text: str) -> None:
         at = 0
         while at < len(text):
-            if self._held:
+            if self._open_span:
                 self._hold(text[at])
                 at += 1
             elif plain := _PLAIN.match(text, at):
@@ -73,7 +73,7 @@ class Spans:
                 at += 1
 
     def end_line(self) -> None:
-        while self._held:
+        while self._open_span:
             self._resolve(is_over=True)
         self.style, self._before, self._at = "", " ", 0
         self._barred.clear()
@@ -81,52 +81,52 @@ class Spans:
     def _open(self, character: str) -> None:
         is_barred = self._at < self._barred.get(character, 0)
         is_inside_word = character in "*_" and self._before.isalnum()
-        # The rest of a run of marks that opened nothing opens nothing either.
+        # If the first mark of a run opens no span, the others do not either.
         if is_barred or is_inside_word or (character in "*_`~" and self._before == character):
             self._text(character)
         else:
-            self._held = character
+            self._open_span = character
 
     def _hold(self, character: str) -> None:
-        opener, last = self._held[0], self._held[-1]
-        self._held += character
+        opener, last = self._open_span[0], self._open_span[-1]
+        self._open_span += character
         if opener == "\\":
             self._escape()
-        elif len(self._held) > LIMIT:
+        elif len(self._open_span) > LIMIT:
             self._resolve(is_over=True)
         elif last == opener or (opener == "[" and (last in ")]" or character in "[ \t")):
-            # Elsewhere nothing is decided.
+            # At other characters the span cannot end.
             self._resolve(is_over=False)
 
     def _escape(self) -> None:
-        held, self._held = self._held, ""
-        if len(held) > 1 and held[1] in _PUNCTUATION:
+        text, self._open_span = self._open_span, ""
+        if len(text) > 1 and text[1] in _PUNCTUATION:
             self._at += 1
-            self._text(held[1])
+            self._text(text[1])
         else:
             self._text("\\")
-            self.feed(held[1:])
+            self.feed(text[1:])
 
     def _resolve(self, is_over: bool) -> None:
-        """The span that waits: closed, still open, or none at all."""
-        held, opener = self._held, self._held[0]
+        """Decides whether the buffered span is closed, still open, or plain text."""
+        text, opener = self._open_span, self._open_span[0]
         if opener == "\\":
             self._escape()
             return
-        found = _SPANS[opener].match(held)
-        if found and (is_over or found.end() < len(held)):
-            self._held = ""
-            self._at += found.end()
-            for text, style in _span(found, self.style):
-                self._sink.put(text, style, is_whole=True)
+        span = _SPANS[opener].match(text)
+        if span and (is_over or span.end() < len(text)):
+            self._open_span = ""
+            self._at += span.end()
+            for piece, style in _styled_span(span, self.style):
+                self._sink.put(piece, style, is_whole=True)
             self._before = ")"
-            self.feed(held[found.end() :])
-        elif is_over or not _MAY_BE_SPAN[opener].fullmatch(held):
-            self._held = ""
-            run = len(held) - len(held.lstrip(opener)) if opener != "[" else 1
-            self._barred[opener] = self._at + len(held)
-            self._text(held[:run])
-            self.feed(held[run:])
+            self.feed(text[span.end() :])
+        elif is_over or not _MAY_BE_SPAN[opener].fullmatch(text):
+            self._open_span = ""
+            run = len(text) - len(text.lstrip(opener)) if opener != "[" else 1
+            self._barred[opener] = self._at + len(text)
+            self._text(text[:run])
+            self.feed(text[run:])
 
     def _text(self, text: str) -> None:
         self._at += len(text)
@@ -135,14 +135,14 @@ class Spans:
 
 
 def styled(text: str, style: str = "") -> Iterator[tuple[str, str]]:
-    """The parts of a text that is complete, each with its style."""
+    """The pieces of a complete text, each with its style."""
     at, before = 0, " "
     while at < len(text):
         opener = text[at]
-        found = _SPANS[opener].match(text, at, at + LIMIT) if opener in _SPANS else None
-        if found and not (opener in "*_" and before.isalnum()):
-            yield from _span(found, style)
-            at, before = found.end(), ")"
+        span = _SPANS[opener].match(text, at, at + LIMIT) if opener in _SPANS else None
+        if span and not (opener in "*_" and before.isalnum()):
+            yield from _styled_span(span, style)
+            at, before = span.end(), ")"
             continue
         if opener == "\\" and text[at + 1 : at + 2] in _PUNCTUATION:
             at += 1
@@ -154,19 +154,19 @@ def styled(text: str, style: str = "") -> Iterator[tuple[str, str]]:
         at, before = end, text[end - 1]
 
 
-def _span(found: re.Match[str], style: str) -> Iterator[tuple[str, str]]:
-    text, opener = found["text"], found[0][0]
+def _styled_span(span: re.Match[str], style: str) -> Iterator[tuple[str, str]]:
+    text, opener = span["text"], span[0][0]
     if opener == "`":
         is_padded = text[0] == text[-1] == " " and text.strip()
-        yield (text[1:-1] if is_padded else text), _joined(style, CODE)
+        yield (text[1:-1] if is_padded else text), _join_styles(style, CODE)
     elif opener == "[":
-        yield from styled(text, _joined(style, LINK))
-        yield f" ({found['url']})", _joined(style, QUIET)
+        yield from styled(text, _join_styles(style, LINK))
+        yield f" ({span['url']})", _join_styles(style, QUIET)
     elif opener == "~":
-        yield from styled(text, _joined(style, DELETED))
+        yield from styled(text, _join_styles(style, DELETED))
     else:
-        yield from styled(text, _joined(style, _STYLES[len(found["run"])]))
+        yield from styled(text, _join_styles(style, _STYLES[len(span["run"])]))
 
 
-def _joined(*styles: str) -> str:
+def _join_styles(*styles: str) -> str:
     return ";".join(filter(None, styles))

@@ -1,4 +1,4 @@
-"""What lines of Markdown begin with, and what their beginnings can still become."""
+"""Patterns for the beginnings of Markdown lines, complete and partial."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 ROW_LIMIT: Final = 4000
-"""A longer line is text, whatever it begins with."""
+"""A longer line is plain text."""
 
 QUOTE: Final = re.compile(r"(?P<indent> *)>")
 HEADING: Final = re.compile(r" *(?P<mark>#{1,6}) ")

@@ -1,8 +1,8 @@
-"""Markdown for a terminal, while it streams.
+"""Renders streaming Markdown for a terminal.
 
-Characters go in, in pieces of any size; lines that fit the terminal come out, the same for every
-way to split the text. What may be a marker waits until it is known to be one, a table until it is
-complete; what has left is never drawn again. No control character of the text gets out.
+The input comes in pieces of any size; the output has lines that fit the terminal, and does not
+depend on how the input is split. A possible marker is buffered until it is decided, a table until
+it is complete. Output is never redrawn. Control characters are escaped.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ from torvyn.text.control_characters import escape_controls
 TITLE: Final = "1;4"
 FRAME: Final = 40
 """The width of the lines around code."""
-MOST_INSIDE: Final = 200
-"""Prefixes of a line; what lies deeper is text."""
+MAX_DEPTH: Final = 200
+"""The maximum number of prefixes of a line; deeper nesting is text."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fence:
-    """Code that is open: how its lines begin, and what closes it."""
+    """An open code block: how its lines begin, and what closes it."""
 
     mark: str
     indent: int
@@ -53,7 +53,7 @@ class Fence:
 
 
 class Markdown:
-    """The renderer of one answer: `feed` its text, then `finish`."""
+    """Renders one answer: `feed` its text, then `finish`."""
 
     def __init__(
         self,
@@ -71,9 +71,9 @@ class Markdown:
         self._begin_line()
 
     def feed(self, text: str) -> str:
-        """What can be shown now."""
+        """The output that is complete now."""
         self._read(escape_controls(text))
-        return self._pen.taken()
+        return self._pen.take()
 
     def finish(self) -> str:
         """The rest; all styles are off after it."""
@@ -87,15 +87,15 @@ class Markdown:
         if self._fence is not None:
             self._close_fence()
             is_line_open = True
-        rest = self._pen.taken(is_over=True)
+        rest = self._pen.take(is_over=True)
         return rest if is_line_open else rest.removesuffix("\n")
 
     def _begin_line(self) -> None:
         self._lead: str | None = ""
-        """The beginning of a line as long as it may be the mark of a block; None after that."""
+        """The beginning of a line while it may be the mark of a block; None after that."""
         self._quotes = 0
         self._indent = 0
-        """How many columns of the source are before the text, after the marks of quotes."""
+        """How many source columns precede the text, after the marks of quotes."""
         self._is_item = False
         self._skips_space = False
 
@@ -146,7 +146,7 @@ class Markdown:
             self._begin_block(self._lead)
 
     def _begin_block(self, lead: str) -> None:
-        if len(self._wrap.hanging) >= MOST_INSIDE:
+        if len(self._wrap.hanging) >= MAX_DEPTH:
             self._open_text(lead)
         elif self._is_item and (found := TASK.fullmatch(lead)):
             self._open_task(is_done=found["done"] != " ")
@@ -192,16 +192,16 @@ class Markdown:
         self._lead = None
 
     def _open_items(self, lead: str) -> None:
-        """Opens what is known to be no rule: read again, many marks would cost their square."""
+        """Opens all items of a line at once: one at a time would take quadratic time."""
         while found := ITEM.match(lead):
             self._open_item(found["indent"], found["mark"])
             lead = lead[found.end() :]
         self._read(lead)
 
     def _open_item(self, indent: str, mark: str) -> None:
-        shown = self._glyphs.bullet if mark in "-*+" else mark
+        bullet = self._glyphs.bullet if mark in "-*+" else mark
         self._prefix(indent)
-        self._prefix(f"{shown} ", "", " " * (len(mark) + 1))
+        self._prefix(f"{bullet} ", "", " " * (len(mark) + 1))
         self._indent += len(indent) + len(mark) + 1
         self._lead, self._is_item = "", True
 
@@ -210,7 +210,7 @@ class Markdown:
         self._lead = None
 
     def _after_quotes(self, lead: str, quotes: int) -> str | None:
-        """What stands after the marks of the open quotes: nothing yet, or None without them."""
+        """The text after the marks of the open quotes; empty if they may follow, None if not."""
         found = re.match(rf"(?: {{0,3}}>(?: |(?=[^ ]))){{{quotes}}}", lead)
         if found:
             return lead[found.end() :]
@@ -220,8 +220,8 @@ class Markdown:
 
     def _frame(self, name: str = "") -> str:
         line = self._glyphs.line
-        taken = sum(len(text) for text, _ in self._wrap.hanging)
-        width = max(3, min(FRAME, self._wrap.columns() - taken))
+        indent = sum(len(text) for text, _ in self._wrap.hanging)
+        width = max(3, min(FRAME, self._wrap.columns() - indent))
         return (f"{line * 2} {name} " if name else "").ljust(width, line)
 
     def _open_fence(self, found: re.Match[str]) -> None:
@@ -235,7 +235,7 @@ class Markdown:
     def _begin_code(self, fence: Fence, lead: str) -> None:
         code = self._after_quotes(lead, fence.quotes)
         if code is None:
-            # The quote has ended, and the code in it.
+            # The quote has ended, and its code block with it.
             self._close_fence()
             self._wrap.newline()
             self._lead = ""
@@ -255,7 +255,7 @@ class Markdown:
         return is_long and len(found["indent"]) <= fence.indent + 3
 
     def _close_fence(self) -> None:
-        """Ends the line that is open, and draws the end of the frame."""
+        """Ends the open line and draws the end of the frame."""
         assert self._fence is not None
         if not self._wrap.is_at_start:
             self._wrap.newline()
@@ -284,7 +284,7 @@ class Markdown:
             self._read(lead)
 
     def _close_table(self) -> None:
-        """Draws the table; a first line without dashes below it is text."""
+        """Draws the table; a first line without a delimiter row below it is text."""
         assert self._table is not None
         table, self._table = self._table, None
         if table.is_started:

@@ -1,8 +1,8 @@
-"""A Markdown table for a terminal: columns that are aligned and fit the width.
+"""Draws a Markdown table with aligned columns that fit the terminal.
 
-Rows wait until the table is complete, because their widths decide the columns, but never for more
-than `MOST_ROWS` rows: after that the columns are fixed and each row leaves as it comes. Where the
-terminal is too narrow for columns, each cell gets a line of its own, after the column's name.
+Rows are buffered until the table is complete, because their widths decide the columns, but at most
+`MAX_BUFFERED_ROWS`: after that the columns are fixed and each row is drawn at once. If the terminal
+is too narrow for columns, each cell is drawn on its own line, after the column's name.
 """
 
 from __future__ import annotations
@@ -10,24 +10,24 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from torvyn.cli.terminal.cell import Line, breaks, cells, measure, parts
+from torvyn.cli.terminal.cell import Line, break_line, cell_lines, cells, measure
 from torvyn.cli.terminal.glyphs import Glyphs
 from torvyn.cli.terminal.inline_markdown import QUIET, STRONG
 from torvyn.cli.terminal.word_wrap import Pen, Wrap
 
-MOST_ROWS: Final = 60
-LEAST_WIDTH: Final = 6
-"""Columns narrower than this are not worth reading."""
+MAX_BUFFERED_ROWS: Final = 60
+MIN_WIDTH: Final = 6
+"""Narrower columns are unreadable."""
 
 DELIMITER: Final = re.compile(r" *\|?(?: *:?-+:? *\|)* *:?-+:? *\|? *\n")
 
 
 class Table:
-    """`start` with the line of dashes, `add` rows, `finish`."""
+    """`start` with the delimiter row, `add` rows, then `finish`."""
 
     def __init__(self, head: str, pen: Pen, wrap: Wrap, glyphs: Glyphs) -> None:
         self.head = head
-        """The first line, as it is in the source."""
+        """The source of the first line."""
         self.is_started = False
         self._names = cells(head)
         self._wrap = wrap
@@ -40,7 +40,7 @@ class Table:
         self._rows: list[list[str]] = []
 
     def start(self, dashes: str) -> bool:
-        """Whether the line of dashes makes a table of the line before it."""
+        """Whether this is a delimiter row, which makes the line before it a table."""
         marks = cells(dashes)
         if not DELIMITER.fullmatch(dashes) or len(marks) != len(self._names):
             return False
@@ -53,7 +53,7 @@ class Table:
     def add(self, line: str) -> None:
         row, count = cells(line), len(self._names)
         if len(row) > count:
-            # Text is not dropped for having no column.
+            # Extra cells go into the last column.
             row[count - 1 :] = [" | ".join(row[count - 1 :])]
         row += [""] * (count - len(row))
         if self._widths is not None:
@@ -62,7 +62,7 @@ class Table:
             self._draw_row(row)
             return
         self._rows.append(row)
-        if len(self._rows) >= MOST_ROWS:
+        if len(self._rows) >= MAX_BUFFERED_ROWS:
             self._draw()
 
     def finish(self) -> None:
@@ -76,12 +76,12 @@ class Table:
             self._pen.overwrite()
             self._write_prefix(self._leading)
         self._wrap.reset()
-        self._widths = self._fitted()
+        self._widths = self._column_widths()
         if self._widths:
-            # The prefix of the first line is there.
-            self._draw_lines([parts(name, STRONG, self._pen) for name in self._names], False)
+            # The prefix of the first line is already written.
+            self._draw_lines([cell_lines(name, STRONG, self._pen) for name in self._names], False)
             self._draw_rule()
-            # Rows of several lines need something between them.
+            # Rows with several lines are separated by rules.
             self._has_rules = any(self._is_tall(row) for row in self._rows)
         for number, row in enumerate(self._rows):
             if number and self._has_rules:
@@ -91,18 +91,18 @@ class Table:
             self._draw_row([""] * len(self._names), is_first=True)
         self._rows = []
 
-    def _room(self) -> int:
-        room = self._wrap.columns() - measure(self._hanging)
-        return room - 3 * (len(self._names) - 1)
+    def _available_width(self) -> int:
+        width = self._wrap.columns() - measure(self._hanging)
+        return width - 3 * (len(self._names) - 1)
 
-    def _fitted(self) -> list[int]:
-        """The width of each column; none at all if there is no room for columns."""
+    def _column_widths(self) -> list[int]:
+        """The width of each column; empty if the terminal is too narrow for columns."""
         natural = [
-            max(1, *(measure(line) for row in column for line in parts(row, "", self._pen)))
+            max(1, *(measure(line) for row in column for line in cell_lines(row, "", self._pen)))
             for column in zip(self._names, *self._rows, strict=True)
         ]
-        rest, count = self._room(), len(natural)
-        if sum(natural) > rest and rest < count * LEAST_WIDTH:
+        rest, count = self._available_width(), len(natural)
+        if sum(natural) > rest and rest < count * MIN_WIDTH:
             return []
         widths = [0] * count
         for done, index in enumerate(sorted(range(count), key=natural.__getitem__)):
@@ -112,25 +112,26 @@ class Table:
 
     def _draw_row(self, row: list[str], is_first: bool = False) -> None:
         if self._widths:
-            self._draw_lines([parts(cell, "", self._pen) for cell in row], True)
+            self._draw_lines([cell_lines(cell, "", self._pen) for cell in row], True)
         else:
             self._draw_record(row, is_first)
 
-    def _broken(self, row: list[list[Line]]) -> list[list[Line]]:
-        """The lines of each cell, at the width of its column."""
+    def _break_cells(self, row: list[list[Line]]) -> list[list[Line]]:
+        """The lines of each cell, broken at the width of its column."""
         assert self._widths is not None
         return [
-            [part for line in lines for part in breaks(line, width)]
+            [part for line in lines for part in break_line(line, width)]
             for lines, width in zip(row, self._widths, strict=True)
         ]
 
     def _is_tall(self, row: list[str]) -> bool:
         return any(
-            len(lines) > 1 for lines in self._broken([parts(cell, "", self._pen) for cell in row])
+            len(lines) > 1
+            for lines in self._break_cells([cell_lines(cell, "", self._pen) for cell in row])
         )
 
     def _draw_lines(self, row: list[list[Line]], has_prefix: bool) -> None:
-        broken = self._broken(row)
+        broken = self._break_cells(row)
         for number in range(max(map(len, broken))):
             if has_prefix or number:
                 self._write_prefix(self._hanging)
@@ -159,15 +160,15 @@ class Table:
         self._pen.newline()
 
     def _draw_record(self, row: list[str], is_first: bool) -> None:
-        """A row without columns: a line for each cell."""
+        """A row without columns: one line per cell."""
         wrap = Wrap(self._pen, self._wrap.columns)
         for index, (name, cell) in enumerate(zip(self._names, row, strict=True)):
             for text, style in self._hanging if index or not is_first else ():
                 wrap.prefix(text, style, text)
             wrap.prefix("  " if index else f"{self._glyphs.bullet} ", QUIET, "    ")
-            for text, style in _flat(parts(f"{name}:", STRONG, self._pen)):
+            for text, style in _flat(cell_lines(f"{name}:", STRONG, self._pen)):
                 wrap.put(text, style)
-            for line in parts(cell, "", self._pen):
+            for line in cell_lines(cell, "", self._pen):
                 wrap.put(" ")
                 for text, style in line:
                     wrap.put(text, style)

@@ -1,7 +1,7 @@
-"""How many columns of a terminal a text takes.
+"""The display width of text, in columns of a terminal.
 
-The rules are those that terminals share: East Asian wide characters take two columns, combining
-marks none, and a sequence of emoji joined into one picture takes two.
+As in most terminals, East Asian wide characters take two columns, combining marks none, and a
+sequence of joined emoji two.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _HANGUL_TAILS: Final = range(0x1160, 0x1200)
 
 
 class WidthMeter:
-    """Measures a text piece by piece: what a character adds depends on the one before it."""
+    """Measures text piece by piece: the width of a character depends on the one before it."""
 
     def __init__(self) -> None:
         self._last = ""
@@ -50,7 +50,7 @@ def display_width(text: str) -> int:
 
 
 def clusters(text: str) -> Iterator[str]:
-    """The text in parts that must stay on one line, such as a letter with its accents."""
+    """The parts of a text that must not be split, such as a letter with its accents."""
     start, is_half_flag = 0, False
     meter = WidthMeter()
     for at, character in enumerate(text):

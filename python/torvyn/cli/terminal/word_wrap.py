@@ -1,9 +1,8 @@
-"""Lines of styled text that break between words, while the text streams.
+"""Wraps streaming text with styles between words.
 
-What was written is never drawn again, so a word near the edge waits until it is complete; elsewhere
-it leaves as it comes. The result depends on the text and the width alone, not on how the text was
-split. A word that is wider than the terminal is left for the terminal to break: it then copies as
-one word.
+Output is never redrawn, so a word near the edge is buffered until it is complete; elsewhere it is
+written as it arrives. The result depends only on the text and the width, not on how the text is
+split. The terminal breaks a word that is wider than a line, so that it is copied as one word.
 """
 
 from __future__ import annotations
@@ -14,8 +13,8 @@ from typing import Final
 
 from torvyn.cli.terminal.width import WidthMeter, display_width
 
-ROOM: Final = 24
-"""With this many free columns a word is written before its end is known."""
+SAFE_COLUMNS: Final = 24
+"""With this many free columns, a word is written before it is complete."""
 
 _IDEOGRAPHS: Final = (
     "\u2e80-\u2fff\u3040-\u30ff\u3100-\u312f\u31a0-\u31ff\u3400-\u4dbf\u4e00-\u9fff"
@@ -33,7 +32,7 @@ _PIECE: Final = re.compile(
 
 
 class Pen:
-    """Text with styles, as a terminal reads it. Every line ends with all styles off."""
+    """Writes styled text with escape sequences. Every line ends with all styles off."""
 
     def __init__(self, has_styles: bool = True) -> None:
         self.has_styles = has_styles
@@ -50,12 +49,12 @@ class Pen:
         self._out.append("\n")
 
     def overwrite(self) -> None:
-        """Goes back to the beginning of the line."""
+        """Returns to the beginning of the line."""
         self._restyle("")
         self._out.append("\r")
 
-    def taken(self, is_over: bool = False) -> str:
-        """What was written since the last call."""
+    def take(self, is_over: bool = False) -> str:
+        """The output since the last call."""
         if is_over:
             self._restyle("")
         out, self._out = "".join(self._out), []
@@ -72,20 +71,19 @@ class Pen:
 
 
 class Wrap:
-    """Breaks lines before the word that does not fit.
+    """Breaks lines before a word that does not fit.
 
-    `prefix` begins a line and says what stands below it when the line is broken: the indent of a
-    list item, the bar of a quote. The width is read again for every word, so a resize takes effect
-    at once.
+    `prefix` begins a line and sets the prefix of continuation lines: the indent of a list item, the
+    bar of a quote. The width is read for every word, so a resize takes effect at once.
     """
 
     def __init__(self, pen: Pen, columns: Callable[[], int]) -> None:
         self._pen = pen
         self.columns = columns
         self.hanging: list[tuple[str, str]] = []
-        """What continuation lines begin with: text and style."""
+        """The prefix of continuation lines: text and style."""
         self.leading: list[tuple[str, str]] = []
-        """What this line begins with."""
+        """The prefix of this line."""
         self._column = 0
         self._start = 0
         """The column in which the line's words begin."""
@@ -95,7 +93,7 @@ class Wrap:
         self._begin_word()
 
     def prefix(self, text: str, style: str, below: str) -> None:
-        """Writes the beginning of a line, with what continuation lines have in its place."""
+        """Writes a prefix; continuation lines have `below` in its place."""
         self._pen.write(text, style)
         self.leading.append((text, style))
         self.hanging.append((below, style))
@@ -103,7 +101,7 @@ class Wrap:
         self._start = self._column
 
     def put(self, text: str, style: str = "", is_whole: bool = False) -> None:
-        """`is_whole`: no word of the text is written before it is known whether it fits."""
+        """`is_whole`: no word of the text is written before it is complete."""
         for found in _PIECE.finditer(text):
             kind = found.lastgroup
             if kind == "space":
@@ -116,30 +114,30 @@ class Wrap:
             self._add(found[0], kind, style, is_whole)
 
     def verbatim(self, text: str, style: str = "") -> None:
-        """Text that is never broken here, such as code."""
+        """Writes text that is never broken, such as code."""
         self._end_word()
         self._write_spaces()
         self._pen.write(text, style)
         self._column += display_width(text)
 
     def newline(self) -> None:
-        """Ends the line; spaces at its end are dropped."""
+        """Ends the line without the spaces at its end."""
         self.flush()
         self._pen.newline()
         self.reset()
 
     def reset(self) -> None:
-        """A new line has begun."""
+        """Begins a new line."""
         self.hanging, self.leading = [], []
         self._column = self._start = 0
 
     @property
     def is_at_start(self) -> bool:
-        """Whether nothing is on the line."""
+        """Whether the line is empty."""
         return self._column == 0 and not self._word
 
     def flush(self) -> None:
-        """Writes the word that waits."""
+        """Writes the buffered word."""
         self._end_word()
         self._spaces = ""
 
@@ -167,16 +165,16 @@ class Wrap:
             self._write(text, style, width)
             return
         self._word.append((text, style))
-        if is_first and not is_whole and self._room() >= ROOM:
+        if is_first and not is_whole and self._free_columns() >= SAFE_COLUMNS:
             self._write_word()
             return
-        if self._room() < self._word_width and self._column > self._start:
+        if self._free_columns() < self._word_width and self._column > self._start:
             self._break_line()
-        room = self._room()
-        if room < self._word_width or (room >= ROOM and not is_whole):
+        free = self._free_columns()
+        if free < self._word_width or (free >= SAFE_COLUMNS and not is_whole):
             self._write_word()
 
-    def _room(self) -> int:
+    def _free_columns(self) -> int:
         return self.columns() - self._column - len(self._spaces)
 
     def _end_word(self) -> None:
@@ -200,7 +198,7 @@ class Wrap:
         self._column += width
         columns = self.columns()
         if self._column > columns:
-            # The terminal has broken it.
+            # The terminal has broken the line.
             self._column = (self._column - 1) % columns + 1
 
     def _break_line(self) -> None:

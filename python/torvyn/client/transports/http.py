@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from torvyn.client import failures
 from torvyn.client.address import Address
 from torvyn.client.transports.transport import ConnectionLost
-from torvyn.concurrency.connection_pool import Pool, require_aiohttp
+from torvyn.concurrency.connection_pool import ConnectionPool, require_aiohttp
 from torvyn.errors import Unavailable
 from torvyn.protocol import traceparent
 
@@ -34,7 +34,7 @@ class HttpClient:
         self.headers = address.headers
         self._connect_s = address.connect_timeout_s
         self._answer_s = address.idle_timeout_s
-        self._pool = Pool(self._connect_s, address.tls(), trace_configs=[_trace_reuse()])
+        self._pool = ConnectionPool(self._connect_s, address.tls(), trace_configs=[_trace_reuse()])
 
     async def session(self) -> aiohttp.ClientSession:
         return await self._pool.session()

@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 from urllib.parse import urlsplit
 
-from torvyn.concurrency.connection_pool import Pool, require_aiohttp
+from torvyn.concurrency.connection_pool import ConnectionPool, require_aiohttp
 from torvyn.engine.engine import Engine
 from torvyn.engine.openai.failures import Upstream, log
 from torvyn.engine.openai.request_body import Api, Shape, body_of, must_be_prompt
@@ -85,7 +85,7 @@ class OpenAI(Engine):
         self.takes_extra = forward_unknown
         self._upstream = Upstream(url=self._url, secret=self._key)
         require_aiohttp("engine.package-missing", "the engine `openai`", "openai")
-        self._pool = Pool(connect_timeout_s)
+        self._pool = ConnectionPool(connect_timeout_s)
 
     def describe(self) -> Mapping[str, Any]:
         return {"engine": self.name, "base_url": self._url, "model": self._shape.model}

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from torvyn._native import ChunkParser
-from torvyn.concurrency.connection_pool import read_out
+from torvyn.concurrency.connection_pool import release_response
 from torvyn.engine.openai.failures import Upstream, logger
 from torvyn.engine.openai.request_body import Api
 from torvyn.engine.step import ChoiceStep, Step
@@ -169,7 +169,7 @@ class Answer:
         """At once and without a farewell, unless the upstream said that this was all: the end of
         the body is then on its way, and the connection is used again."""
         if self._steps.is_done:
-            read_out(self._response)
+            release_response(self._response)
         else:
             self._response.close()
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
-from torvyn.concurrency.context_managers import Closing
+from torvyn.concurrency.context_managers import CloseOnExit
 from torvyn.engine.engine import Asked, Engine
 from torvyn.engine.generation import Generation
 from torvyn.engine.nodes.processor import EngineProcessor
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from torvyn.link.plan import NodePlan, Plan
 
 
-class Service(Closing):
+class Service(CloseOnExit):
     """Answers requests through a flow. Open one with `Service.open(project.plan("chat"))`."""
 
     def __init__(

@@ -1,7 +1,7 @@
-"""Recording: the calls of nodes that run on threads and loops of their own, for a traced flow.
+"""Records the calls of nodes that run on threads and loops, for a traced flow.
 
-The native trace sees only what runs inside a turn. Here a component's method is wrapped while its
-flow runs; a source that is iterated and a stream have no such method and are not seen.
+The native trace sees only calls inside a turn. This one wraps the component's method. Sources that
+are iterated and streams have no such method and are not recorded.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from torvyn.contract.signals import Pending
 RecordedCall = tuple[str, str, int, int, int, int, int]
 
 
-class Recording:
+class CallRecorder:
     def __init__(self, limit: int) -> None:
         self.calls: list[RecordedCall] = []
-        """As the native trace gives them: node, outcome, made, copied, sequence, start, nanos."""
+        """In the form of the native trace: node, outcome, made, copied, sequence, start, nanos."""
         self.missed = 0
         self._limit = limit
 
-    def watch(self, node: str, role: str, component: Component) -> None:
+    def record(self, node: str, role: str, component: Component) -> None:
         """Records the component's calls from now on."""
-        iterated = hasattr(component, "__iter__") or hasattr(component, "__aiter__")
-        if hasattr(component, "stream_function") or (role == "source" and iterated):
+        is_iterable = hasattr(component, "__iter__") or hasattr(component, "__aiter__")
+        if hasattr(component, "stream_function") or (role == "source" and is_iterable):
             return
         name = METHODS[role]
-        watcher = _Watcher(self, node, role)
-        setattr(component, name, watcher.wrap(getattr(component, name)))
+        method = _MethodRecorder(self, node, role)
+        setattr(component, name, method.wrap(getattr(component, name)))
 
     def add(self, call: RecordedCall) -> None:
         if len(self.calls) < self._limit:
@@ -41,11 +41,11 @@ class Recording:
             self.missed += 1
 
 
-class _Watcher:
-    """Times the calls of one component. A source's are numbered here, by what they gave."""
+class _MethodRecorder:
+    """Times the calls of one component, and numbers those of a source by its elements."""
 
-    def __init__(self, recording: Recording, node: str, role: str) -> None:
-        self._recording = recording
+    def __init__(self, recorder: CallRecorder, node: str, role: str) -> None:
+        self._recorder = recorder
         self._node = node
         self._role = role
         self._pulled = 0
@@ -59,14 +59,14 @@ class _Watcher:
                 self._note(start_ns, arguments, "failed", None)
                 raise
             if inspect.isawaitable(result):
-                return self._awaited(start_ns, arguments, result)
+                return self._await(start_ns, arguments, result)
             if not inspect.isasyncgen(result):
                 self._note(start_ns, arguments, self._outcome(result), result)
             return result
 
         return call
 
-    async def _awaited(self, start_ns: int, arguments: tuple[Any, ...], answer: Any) -> Any:
+    async def _await(self, start_ns: int, arguments: tuple[Any, ...], answer: Any) -> Any:
         try:
             result = await answer
         except BaseException:
@@ -86,4 +86,4 @@ class _Watcher:
         sequence = arguments[0].sequence if arguments else self._pulled
         if not arguments and result is not None and not isinstance(result, (Pending, End)):
             self._pulled += 1
-        self._recording.add((self._node, outcome, made, 0, sequence, start_ns, nanos))
+        self._recorder.add((self._node, outcome, made, 0, sequence, start_ns, nanos))

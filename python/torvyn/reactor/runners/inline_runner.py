@@ -1,4 +1,4 @@
-"""Components that run inside the turns: Python, native code, and guests in the sandbox."""
+"""Runs components inside the turns: Python, native code, and guests in the sandbox."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torvyn.contract import Component, Context
 from torvyn.contract.inspection import read_attribute, set_context, set_node
 from torvyn.link.plan import NodePlan
 from torvyn.reactor.method_binding import bind
-from torvyn.reactor.runners.lifecycle_driver import Place, carried
+from torvyn.reactor.runners.lifecycle_driver import LifecycleDriver, wrap_error
 
 if TYPE_CHECKING:
     from torvyn._native import NodeHandle
@@ -27,7 +27,7 @@ class InlineRunner:
         self.node = node
         self.component = component
         self.config = config
-        self._is_initialised = False
+        self._is_initialized = False
 
     def native_work(self, context: Context) -> Any:
         set_context(self.component, context)
@@ -38,43 +38,43 @@ class InlineRunner:
     def attach(self, handle: NodeHandle) -> None:
         set_node(self.component, handle)
 
-    async def init(self, place: Place) -> None:
+    async def init(self, driver: LifecycleDriver) -> None:
         try:
-            with place.watched(self, "init"):
+            with driver.call_limit(self, "init"):
                 result = self.component.init(self.config)
         except (StopIteration, GeneratorExit) as error:
-            raise carried(error) from error
+            raise wrap_error(error) from error
         if result is not None:
-            await place.settle(result, self.node.init_timeout_s)
-        self._is_initialised = True
+            await driver.await_result(result, self.node.init_timeout_s)
+        self._is_initialized = True
 
-    def work(self) -> None:
+    def start(self) -> None:
         pass
 
-    async def stop(self, place: Place, limit_s: float) -> None:
-        if not self._is_initialised:
+    async def stop(self, driver: LifecycleDriver, limit_s: float) -> None:
+        if not self._is_initialized:
             return
-        self._is_initialised = False
+        self._is_initialized = False
         try:
-            with place.watched(self, "teardown"):
+            with driver.call_limit(self, "teardown"):
                 result = self.component.teardown()
         except (StopIteration, GeneratorExit) as error:
-            raise carried(error) from error
+            raise wrap_error(error) from error
         if result is not None:
-            await place.settle(result, limit_s)
+            await driver.await_result(result, limit_s)
 
     def abandon(self) -> None:
-        """Torn down on the spot: there is no thread or task of its own that would do it."""
-        if not self._is_initialised:
+        """Tears down at once: an inline component has no thread or task that could do it later."""
+        if not self._is_initialized:
             return
-        self._is_initialised = False
+        self._is_initialized = False
         result = self.component.teardown()
         if inspect.iscoroutine(result):
             result.close()
 
 
 class GuestRunner(InlineRunner):
-    """A guest in the sandbox, which keeps the limits of its calls itself."""
+    """A guest in the sandbox, which enforces the limits of its calls itself."""
 
     def __init__(self, node: NodePlan, component: Component, config: str) -> None:
         super().__init__(node, component, config)
@@ -83,8 +83,8 @@ class GuestRunner(InlineRunner):
     def native_work(self, context: Context) -> Any:
         return self.guest.stage(self.node.ports, context)
 
-    async def init(self, place: Place) -> None:
-        # There is a place to record what a guest is granted before the first one starts.
+    async def init(self, driver: LifecycleDriver) -> None:
+        # The audit log must be open before the first guest starts.
         if self.guest.limits is not None and self.guest.limits.audit is not None:
             self.guest.limits.audit.open()
-        await super().init(place)
+        await super().init(driver)

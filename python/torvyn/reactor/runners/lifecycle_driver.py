@@ -1,7 +1,7 @@
-"""The place where a flow's start and end are driven: a thread that blocks, or an event loop.
+"""Drives `init` and `teardown` of a flow's components: on a thread that blocks, or on a loop.
 
-Init of all components and teardown of all are written once, as coroutines; what they wait for is
-asked of the place. Every wait has a limit: what takes longer raises `Overdue`.
+`Lifecycle` is written once, as coroutines that wait through a driver. Every wait has a time limit;
+a longer one raises `LimitExceeded`.
 """
 
 from __future__ import annotations
@@ -14,14 +14,18 @@ from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
-from torvyn.concurrency.background_loop import background_loop, discard
+from torvyn.concurrency.background_loop import background_loop, discard_background_loop
 
-Watched = Callable[[Any, str], AbstractContextManager[None]]
-"""Watches a call on the thread that drives: the runner, and the phase it is in."""
+CallLimit = Callable[[Any, str], AbstractContextManager[None]]
+"""Limits a call of a runner's component, in a phase, on the thread that drives."""
 
 
-class Overdue(Exception):
-    """Something took longer than its limit."""
+def no_limit(runner: Any, phase: str) -> AbstractContextManager[None]:
+    return contextlib.nullcontext()
+
+
+class LimitExceeded(Exception):
+    """A wait took longer than its limit."""
 
     def __init__(self, limit_s: float, thread_id: int | None = None) -> None:
         super().__init__(f"not done within {limit_s:g} s")
@@ -30,32 +34,32 @@ class Overdue(Exception):
         """The thread that is stuck, where it is known."""
 
 
-class Escaped(Exception):
-    """Carries what a component raised and a coroutine must not: StopIteration, GeneratorExit."""
+class WrappedError(Exception):
+    """Holds a StopIteration or GeneratorExit of a component: a coroutine must not raise those."""
 
     def __init__(self, error: BaseException) -> None:
         super().__init__(error)
         self.error = error
 
 
-def carried(error: BaseException) -> BaseException:
-    """What a component raised, as a coroutine may raise it."""
-    return Escaped(error) if isinstance(error, (StopIteration, GeneratorExit)) else error
+def wrap_error(error: BaseException) -> BaseException:
+    """A component's exception in a form that a coroutine may raise."""
+    return WrappedError(error) if isinstance(error, (StopIteration, GeneratorExit)) else error
 
 
 @contextlib.contextmanager
-def escaping() -> Iterator[None]:
-    """Around what a component raised on another thread or in another task."""
+def wrap_errors() -> Iterator[None]:
+    """Wraps what a component raised on another thread or in another task."""
     try:
         yield
     except (StopIteration, GeneratorExit) as error:
-        raise carried(error) from error
+        raise wrap_error(error) from error
 
 
-class Place(Protocol):
-    watched: Watched
+class LifecycleDriver(Protocol):
+    call_limit: CallLimit
 
-    async def on_loop(
+    async def run_on_loop(
         self,
         work: Coroutine[Any, Any, Any],
         limit_s: float | None,
@@ -63,24 +67,24 @@ class Place(Protocol):
     ) -> Any:
         """Runs a coroutine on the loop of the flow's async stages."""
 
-    def give_up_loop(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Somebody's code blocks the loop: nothing waits for it again."""
+    def discard_loop(self, loop: asyncio.AbstractEventLoop) -> None:
+        """A component blocks the loop: never wait for it again."""
 
-    async def settle(self, value: Any, limit_s: float | None) -> None:
-        """Awaits what `init` or `teardown` of a component inside the turns gave back."""
+    async def await_result(self, value: Any, limit_s: float | None) -> None:
+        """Awaits what `init` or `teardown` of an inline component returned."""
 
     async def wait(self, future: Future[Any], limit_s: float | None) -> Any:
-        """The result of something that happens on another thread."""
+        """Waits for the result of another thread."""
 
 
-class Blocking:
-    """A thread waits; async stages live on the background loop."""
+class BlockingDriver:
+    """A thread waits; async stages run on the background loop."""
 
-    def __init__(self, watched: Watched) -> None:
-        self.watched = watched
+    def __init__(self, call_limit: CallLimit) -> None:
+        self.call_limit = call_limit
         self._blocked: set[asyncio.AbstractEventLoop] = set()
 
-    async def on_loop(
+    async def run_on_loop(
         self,
         work: Coroutine[Any, Any, Any],
         limit_s: float | None,
@@ -89,44 +93,44 @@ class Blocking:
         loop = loop or background_loop()
         if loop in self._blocked:
             work.close()
-            raise Overdue(0.0, getattr(loop, "_thread_id", None))
+            raise LimitExceeded(0.0, getattr(loop, "_thread_id", None))
         future = asyncio.run_coroutine_threadsafe(work, loop)
         if asyncio._get_running_loop() is loop:
             # The flow ended on the loop's own thread, which cannot wait for itself.
             return None
         try:
             return await self.wait(future, limit_s)
-        except Overdue as overdue:
+        except LimitExceeded as exceeded:
             future.cancel()
-            overdue.thread_id = getattr(loop, "_thread_id", None)
+            exceeded.thread_id = getattr(loop, "_thread_id", None)
             raise
 
-    def give_up_loop(self, loop: asyncio.AbstractEventLoop) -> None:
-        discard(loop)
+    def discard_loop(self, loop: asyncio.AbstractEventLoop) -> None:
+        discard_background_loop(loop)
         self._blocked.add(loop)
 
-    async def settle(self, value: Any, limit_s: float | None) -> None:
-        # Another awaitable than a coroutine may be there for a loop that drives, and only for it.
+    async def await_result(self, value: Any, limit_s: float | None) -> None:
+        # Other awaitables than coroutines may be meant only for a loop that drives the flow.
         if inspect.iscoroutine(value):
-            await self.on_loop(value, limit_s)
+            await self.run_on_loop(value, limit_s)
 
     async def wait(self, future: Future[Any], limit_s: float | None) -> Any:
         try:
-            with escaping():
+            with wrap_errors():
                 return future.result(limit_s)
         except TimeoutError:
             if future.done():
                 raise
-            raise Overdue(limit_s or 0.0) from None
+            raise LimitExceeded(limit_s or 0.0) from None
 
 
-class OnLoop:
-    """A task on the loop that drives the flow, where its async stages live too."""
+class AsyncDriver:
+    """A task on the loop that drives the flow; async stages run on the same loop."""
 
-    def __init__(self, watched: Watched) -> None:
-        self.watched = watched
+    def __init__(self, call_limit: CallLimit) -> None:
+        self.call_limit = call_limit
 
-    async def on_loop(
+    async def run_on_loop(
         self,
         work: Coroutine[Any, Any, Any],
         limit_s: float | None,
@@ -134,10 +138,10 @@ class OnLoop:
     ) -> Any:
         return await self._within(asyncio.ensure_future(work), limit_s)
 
-    def give_up_loop(self, loop: asyncio.AbstractEventLoop) -> None:
-        """This code runs on it: it is not blocked."""
+    def discard_loop(self, loop: asyncio.AbstractEventLoop) -> None:
+        """This code runs on the loop, so it is not blocked."""
 
-    async def settle(self, value: Any, limit_s: float | None) -> None:
+    async def await_result(self, value: Any, limit_s: float | None) -> None:
         if inspect.isawaitable(value):
             await self._within(asyncio.ensure_future(value), limit_s)
 
@@ -149,21 +153,21 @@ class OnLoop:
             raise
         if pending:
             task.cancel()
-            raise Overdue(limit_s or 0.0)
-        with escaping():
+            raise LimitExceeded(limit_s or 0.0)
+        with wrap_errors():
             return task.result()
 
     async def wait(self, future: Future[Any], limit_s: float | None) -> Any:
         loop, done = asyncio.get_running_loop(), asyncio.Event()
 
-        def ring(_: Future[Any]) -> None:
+        def notify(_: Future[Any]) -> None:
             with contextlib.suppress(RuntimeError):  # The loop may be closed by then.
                 loop.call_soon_threadsafe(done.set)
 
-        future.add_done_callback(ring)
+        future.add_done_callback(notify)
         try:
             await asyncio.wait_for(done.wait(), limit_s)
         except TimeoutError:
-            raise Overdue(limit_s or 0.0) from None
-        with escaping():
+            raise LimitExceeded(limit_s or 0.0) from None
+        with wrap_errors():
             return future.result()

@@ -1,9 +1,8 @@
-"""Stages without a thread or a loop: a simulator moves each one step at a time.
+"""Runs stages without threads or loops: a simulator moves each one step at a time.
 
-The procedure is the one that threads and loops run; here it is suspended before every call of the
-component and wherever it waits. Time is a clock moved by hand, and nothing depends on the order in
-which threads happen to run: there are none but that of a sync `torvyn.stream`, which runs in
-lockstep with its reader.
+The executor is the one that threads and loops run. Here it is suspended before every call of the
+component and wherever it waits, and time is a manual clock, so runs repeat exactly. Only a sync
+`torvyn.stream` has a thread, which runs in lockstep with its reader.
 """
 
 from __future__ import annotations
@@ -17,19 +16,19 @@ from typing import Any, Final
 from torvyn._native import ManualClock, Waker
 from torvyn.contract import Component
 from torvyn.link.plan import NodePlan
-from torvyn.reactor.runners.lifecycle_driver import Overdue, Place
-from torvyn.reactor.runners.offloaded_node import Offloaded, awaited_failure
+from torvyn.reactor.runners.lifecycle_driver import LifecycleDriver, LimitExceeded
+from torvyn.reactor.runners.offloaded_runner import OffloadedRunner, awaited_call_error
 
 _MOST_STEPS: Final = 100_000
-"""After so many, what was asked to end never will."""
+"""A stage that takes more steps to end never will."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wait:
     """Why a stage is suspended. `due_ns` None: not for a time."""
 
-    for_what: str
-    """`step`, `reactor` or `rest`."""
+    reason: str
+    """`step`, `reactor` or `sleep`."""
     due_ns: int | None = None
 
     def __await__(self) -> Generator[Wait, None, None]:
@@ -40,11 +39,11 @@ _STEP: Final = Wait("step")
 _REACTOR: Final = Wait("reactor")
 
 
-class Steps:
+class StepScheduler:
     """The stepped stages of one run, in the order of their nodes.
 
-    flow._execute(steps=Steps(clock)).start(), then any mix of `native.turn_once()`,
-    `runner.move()` for a runner that `can_move`, and `clock.advance_ns`.
+    Call `flow._execute(scheduler=StepScheduler(clock)).start()`, then any mix of
+    `native.turn_once()`, `runner.step_once()` of a runner that `can_step`, and `clock.advance_ns`.
     """
 
     def __init__(self, clock: ManualClock) -> None:
@@ -58,70 +57,72 @@ class Steps:
 
     @property
     def next_due_ns(self) -> int | None:
-        """When the first stage that waits for the clock may move."""
+        """When the clock next lets a stage take a step."""
         return min((r.due_ns for r in self.runners if r.due_ns is not None), default=None)
 
     def sleep(self, seconds: float) -> Wait:
-        """For components: `await steps.sleep(2)` takes two seconds of the clock."""
-        return Wait("rest", self.now_ns + round(seconds * 1e9))
+        """For components: `await scheduler.sleep(2)` takes two seconds of the clock."""
+        return Wait("sleep", self.now_ns + round(seconds * 1e9))
 
     def runner(self, node: NodePlan, component: Component, config: str) -> SteppedRunner:
-        made = SteppedRunner(node, component, config, self)
-        made.port.notify(self._waker, len(self.runners))
-        self.runners.append(made)
-        return made
+        runner = SteppedRunner(node, component, config, self)
+        runner.port.notify(self._waker, len(self.runners))
+        self.runners.append(runner)
+        return runner
 
     def poll(self) -> None:
-        """Hears which stages the reactor has handed something to."""
+        """Marks the stages that the reactor has notified."""
         for token in self._waker.take():
             self.runners[token].is_notified = True
 
 
-class SteppedRunner(Offloaded):
-    steps = True
+class SteppedRunner(OffloadedRunner):
+    is_stepped = True
 
-    def __init__(self, node: NodePlan, component: Component, config: str, steps: Steps) -> None:
+    def __init__(
+        self, node: NodePlan, component: Component, config: str, scheduler: StepScheduler
+    ) -> None:
         super().__init__(node, component, config)
-        self.awaits = node.run == "async"
+        self.is_async = node.run == "async"
         self.is_notified = False
-        self._steps = steps
+        self._scheduler = scheduler
         self._work: Coroutine[Any, Any, None] | None = None
         self._wait = _STEP
-        self._is_rung = False
-        self._is_initialised = False
+        self._is_woken = False
+        self._is_initialized = False
         self._is_cancelled = False
-        self._has_cut = False
-        self._cut_ns: int | None = None
+        self._has_timed_out = False
+        self._timeout_ns: int | None = None
 
     # For the simulator
 
     @property
-    def can_move(self) -> bool:
+    def can_step(self) -> bool:
         if self._work is None:
             return False
         if self._must_cancel or self._is_due:
             return True
         if self._wait is _REACTOR:
-            self._steps.poll()
+            self._scheduler.poll()
             return self.is_notified or self.port.stopped
-        return self._wait.for_what == "step" or self._is_rung
+        return self._wait.reason == "step" or self._is_woken
 
     @property
     def due_ns(self) -> int | None:
-        """When the clock alone makes it move; None: never."""
+        """When the clock alone lets it take a step; None: never."""
         if self._work is None:
             return None
-        times = [due for due in (self._wait.due_ns, self._cut_ns) if due is not None]
+        times = [due for due in (self._wait.due_ns, self._timeout_ns) if due is not None]
         return min(times, default=None)
 
     @property
     def is_idle(self) -> bool:
-        return not self.can_move
+        return not self.can_step
 
-    def move(self) -> None:
-        """One step: to the next call of the component, or to where it waits again."""
+    def step_once(self) -> None:
+        """Runs to the next call of the component, or to where it waits again."""
         work = self._work
-        assert work is not None, "a stage that has ended does not move"
+        assert work is not None, "the stage has ended"
         try:
             self._wait = _wait_of(self._resume(work))
         except StopIteration:
@@ -134,49 +135,49 @@ class SteppedRunner(Offloaded):
                 self.port.fail_last(error)
 
     def _resume(self, work: Coroutine[Any, Any, None]) -> Any:
-        is_cut = self._cut_ns is not None and self._steps.now_ns >= self._cut_ns
+        is_overdue = self._timeout_ns is not None and self._scheduler.now_ns >= self._timeout_ns
         if self._wait is _REACTOR:
             self.is_notified = False
-        if not self._must_cancel and not is_cut:
+        if not self._must_cancel and not is_overdue:
             return work.send(None)
         if self._must_cancel:
             self._is_cancelled = True
         else:
-            self._has_cut, self._cut_ns = True, None
+            self._has_timed_out, self._timeout_ns = True, None
         return work.throw(asyncio.CancelledError())
 
     @property
     def _must_cancel(self) -> bool:
         """A task is cancelled when its flow stops; a thread is not."""
-        return self.awaits and self.port.stopped and not self._is_cancelled
+        return self.is_async and self.port.stopped and not self._is_cancelled
 
     @property
     def _is_due(self) -> bool:
         due_ns = self.due_ns
-        return due_ns is not None and self._steps.now_ns >= due_ns
+        return due_ns is not None and self._scheduler.now_ns >= due_ns
 
     # The runner
 
-    def ring(self) -> None:
-        self._is_rung = True
+    def wake(self) -> None:
+        self._is_woken = True
 
-    async def init(self, place: Place) -> None:
+    async def init(self, driver: LifecycleDriver) -> None:
         _run(self.component.init(self.config))
-        self._is_initialised = True
+        self._is_initialized = True
 
-    def work(self) -> None:
-        self._work = self.procedure.work()
+    def start(self) -> None:
+        self._work = self.executor.run()
 
-    async def stop(self, place: Place, limit_s: float) -> None:
+    async def stop(self, driver: LifecycleDriver, limit_s: float) -> None:
         for _ in range(_MOST_STEPS):
             if self._work is None:
                 break
-            self._is_rung = self.is_notified = True
-            self.move()
+            self._is_woken = self.is_notified = True
+            self.step_once()
         else:
-            raise Overdue(limit_s)
-        if self._is_initialised:
-            self._is_initialised = False
+            raise LimitExceeded(limit_s)
+        if self._is_initialized:
+            self._is_initialized = False
             _run(self.component.teardown())
 
     def abandon(self) -> None:
@@ -184,40 +185,42 @@ class SteppedRunner(Offloaded):
             self._work.close()
             self._work = None
 
-    # The host of the procedure
+    # The host of the executor
 
-    async def ready(self, for_credit: bool) -> None:
+    async def wait_for_work(self, needs_credit: bool) -> None:
         self.end_call()
         await _REACTOR
 
-    async def rest(self, seconds: float | None) -> None:
+    async def sleep(self, seconds: float | None) -> None:
         self.end_call()
-        await Wait("rest") if seconds is None else await self._steps.sleep(seconds)
-        self._is_rung = False
+        await Wait("sleep") if seconds is None else await self._scheduler.sleep(seconds)
+        self._is_woken = False
 
     async def step(self) -> None:
-        # Elsewhere nothing can come between two calls, so the limit of the first ends with it.
+        # Other hosts do not suspend between two calls: the limit of the first ends here too.
         self.end_call()
         await _STEP
 
     def begin_call(self) -> None:
-        self._cut_ns = self._steps.now_ns + round(self.node.call_timeout_s * 1e9)
+        self._timeout_ns = self._scheduler.now_ns + round(self.node.call_timeout_s * 1e9)
 
     def end_call(self) -> None:
-        self._cut_ns = None
+        self._timeout_ns = None
 
     def failure_of(self, error: BaseException) -> BaseException:
-        has_cut, self._has_cut = self._has_cut, False
-        return awaited_failure(error, has_cut, self._is_cancelled, self.node.call_timeout_s)
+        has_timed_out, self._has_timed_out = self._has_timed_out, False
+        return awaited_call_error(
+            error, has_timed_out, self._is_cancelled, self.node.call_timeout_s
+        )
 
 
 def _wait_of(yielded: Any) -> Wait:
-    """What a component awaits that is not ours, such as `asyncio.sleep(0)`, is a step."""
+    """Whatever else a component awaits, such as `asyncio.sleep(0)`, counts as a step."""
     return yielded if isinstance(yielded, Wait) else _STEP
 
 
 def _run(value: Any) -> None:
-    """`init` or `teardown`, at once."""
+    """Runs `init` or `teardown` to its end."""
     if not inspect.iscoroutine(value):
         return
     for _ in range(_MOST_STEPS):
@@ -226,4 +229,4 @@ def _run(value: Any) -> None:
         except StopIteration:
             return
     value.close()
-    raise Overdue(0.0)
+    raise LimitExceeded(0.0)

@@ -1,5 +1,5 @@
-"""Blocking components: each on a daemon thread, so that one that never returns cannot keep the
-program alive."""
+"""Runs blocking components, each on a daemon thread: one that never returns cannot keep the process
+alive."""
 
 from __future__ import annotations
 
@@ -10,28 +10,26 @@ from concurrent.futures import Future
 from torvyn.contract import Component
 from torvyn.contract.inspection import class_name, read_attribute
 from torvyn.link.plan import NodePlan
-from torvyn.reactor.runners.lifecycle_driver import Overdue, Place, carried
-from torvyn.reactor.runners.offloaded_node import Offloaded
+from torvyn.reactor.runners.lifecycle_driver import LifecycleDriver, LimitExceeded, wrap_error
+from torvyn.reactor.runners.offloaded_runner import OffloadedRunner
 from torvyn.reactor.stages import run_blocking
 
 logger = logging.getLogger("torvyn.reactor")
 
 _JOIN_S = 1.0
-"""For a thread whose last line of ours has run: it needs microseconds."""
+"""For a thread that has finished its work: it ends within microseconds."""
 
 
-class ThreadRunner(Offloaded):
+class ThreadRunner(OffloadedRunner):
     def __init__(self, node: NodePlan, component: Component, config: str) -> None:
         super().__init__(node, component, config)
-        self._ready: Future[None] = Future()
-        """`init` has come to an end."""
-        self._ended: Future[None] = Future()
-        """`teardown` has."""
+        self._init_result: Future[None] = Future()
+        self._teardown_result: Future[None] = Future()
         self._may_work = threading.Event()
         self._may_end = threading.Event()
-        self._rung = threading.Event()
+        self._woken = threading.Event()
         self._is_working = False
-        self._is_resting = False
+        self._is_sleeping = False
         self._is_stuck = False
         self._thread = threading.Thread(
             target=self._run, name=f"torvyn-{class_name(component)}", daemon=True
@@ -39,25 +37,25 @@ class ThreadRunner(Offloaded):
 
     @property
     def is_idle(self) -> bool:
-        is_resting = self._is_resting and not self._rung.is_set() and not self.port.has_results
-        return self.port.idle or is_resting
+        is_sleeping = self._is_sleeping and not self._woken.is_set() and not self.port.has_results
+        return self.port.idle or is_sleeping
 
-    def ring(self) -> None:
-        self._rung.set()
+    def wake(self) -> None:
+        self._woken.set()
 
-    async def init(self, place: Place) -> None:
+    async def init(self, driver: LifecycleDriver) -> None:
         self._thread.start()
-        await self._wait(place, self._ready, self.node.init_timeout_s)
+        await self._wait(driver, self._init_result, self.node.init_timeout_s)
 
-    def work(self) -> None:
+    def start(self) -> None:
         self._is_working = True
         self._may_work.set()
 
-    async def stop(self, place: Place, limit_s: float) -> None:
+    async def stop(self, driver: LifecycleDriver, limit_s: float) -> None:
         if self._thread.ident is None:
             return
         self.abandon()
-        if read_attribute(self.component, "may_be_abandoned", False):
+        if read_attribute(self.component, "may_be_left", False):
             return
         if threading.current_thread() is self._thread:
             # The component itself has driven the flow to its end: its thread ends when it returns.
@@ -65,57 +63,61 @@ class ThreadRunner(Offloaded):
         if self._is_working and self.port.idle and not self.port.stopped:
             # The flow is stuck in another component: this thread ends when that call does.
             return
-        # One that hangs in `init` has had its time.
-        await self._wait(place, self._ended, 0 if self._is_stuck else limit_s)
+        # A component that hangs in `init` has used up its time.
+        await self._wait(driver, self._teardown_result, 0 if self._is_stuck else limit_s)
         self._thread.join(_JOIN_S)
 
     def abandon(self) -> None:
         self._may_end.set()
         self._may_work.set()
-        self._rung.set()
+        self._woken.set()
 
-    async def _wait(self, place: Place, future: Future[None], limit_s: float | None) -> None:
+    async def _wait(
+        self, driver: LifecycleDriver, future: Future[None], limit_s: float | None
+    ) -> None:
         try:
-            await place.wait(future, limit_s)
-        except Overdue as overdue:
+            await driver.wait(future, limit_s)
+        except LimitExceeded as exceeded:
             self._is_stuck = True
-            overdue.thread_id = self._thread.ident
+            exceeded.thread_id = self._thread.ident
             raise
 
     def _run(self) -> None:
         try:
             self.component.init(self.config)
         except BaseException as error:
-            self._ready.set_exception(carried(error))
-            self._ended.set_result(None)
+            self._init_result.set_exception(wrap_error(error))
+            self._teardown_result.set_result(None)
             return
-        self._ready.set_result(None)
+        self._init_result.set_result(None)
         self._may_work.wait()
         try:
             if self._is_working:
-                run_blocking(self.procedure.work())
+                run_blocking(self.executor.run())
         except BaseException as error:
             if self.port.stopped:
-                logger.debug("node `%s` failed after its flow", self.node.name, exc_info=True)
+                logger.debug(
+                    "node `%s` failed after the end of its flow", self.node.name, exc_info=True
+                )
             else:
                 self.port.fail_last(error)
-        # Teardown goes from the last stage to the first: each waits for its turn.
+        # Teardown goes from the last stage to the first: each thread waits for its turn.
         self._may_end.wait()
         try:
             self.component.teardown()
         except BaseException as error:
-            self._ended.set_exception(carried(error))
+            self._teardown_result.set_exception(wrap_error(error))
         else:
-            self._ended.set_result(None)
+            self._teardown_result.set_result(None)
 
-    # The host of the procedure
+    # The host of the executor
 
-    async def ready(self, for_credit: bool) -> None:
-        self.port.wait(for_credit)
+    async def wait_for_work(self, needs_credit: bool) -> None:
+        self.port.wait(needs_credit)
 
-    async def rest(self, seconds: float | None) -> None:
-        self._is_resting = True
-        self._rung.wait(None if seconds is None else min(seconds, threading.TIMEOUT_MAX))
-        self._is_resting = False
+    async def sleep(self, seconds: float | None) -> None:
+        self._is_sleeping = True
+        self._woken.wait(None if seconds is None else min(seconds, threading.TIMEOUT_MAX))
+        self._is_sleeping = False
         if not self._may_end.is_set():
-            self._rung.clear()
+            self._woken.clear()

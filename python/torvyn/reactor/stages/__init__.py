@@ -1,31 +1,31 @@
-"""The procedures of stages that run outside the turns.
+"""The executors of stages that run outside the turns.
 
-host       how a procedure waits: blocks a thread, awaits on a loop, or suspends
-procedure  what all procedures share: tasks, credit, failures
-elements   one call per element
-source     `pull`, `__iter__`, `__aiter__`
-stream     one generator over the whole input
-lockstep   a sync generator under a host that suspends
+host              how an executor waits: blocks a thread, awaits on a loop, or suspends
+executor          what all executors share: tasks, credit, failures
+element_executor  one call per element
+source_executor   `pull`, `__iter__`, `__aiter__`
+stream_executor   one generator over the whole input
+lockstep          a sync generator under a host that suspends
 
-A procedure is a coroutine: it takes tasks from a native port, calls the component, and returns the
+An executor is a coroutine: it takes tasks from a native port, calls the component, and returns the
 results. It is written once and runs under every host.
 """
 
 from torvyn._native import Port
 from torvyn.contract import Component
 from torvyn.contract.inspection import has_attribute
-from torvyn.reactor.stages.elements import ElementProcedure
+from torvyn.reactor.stages.element_executor import ElementExecutor
+from torvyn.reactor.stages.executor import StageExecutor
 from torvyn.reactor.stages.host import Host, run_blocking
-from torvyn.reactor.stages.procedure import Procedure
-from torvyn.reactor.stages.source import SourceProcedure
-from torvyn.reactor.stages.stream import StreamProcedure
+from torvyn.reactor.stages.source_executor import SourceExecutor
+from torvyn.reactor.stages.stream_executor import StreamExecutor
 
-__all__ = ["Host", "Procedure", "procedure_of", "run_blocking"]
+__all__ = ["Host", "StageExecutor", "make_executor", "run_blocking"]
 
 
-def procedure_of(component: Component, role: str, port: Port, host: Host) -> Procedure:
+def make_executor(component: Component, role: str, port: Port, host: Host) -> StageExecutor:
     if role == "source":
-        return SourceProcedure(component, role, port, host)
+        return SourceExecutor(component, role, port, host)
     if has_attribute(component, "stream_function"):
-        return StreamProcedure(component, role, port, host)
-    return ElementProcedure(component, role, port, host)
+        return StreamExecutor(component, role, port, host)
+    return ElementExecutor(component, role, port, host)

@@ -1,4 +1,4 @@
-"""The host of a procedure: where it runs, and how it waits there."""
+"""The host of an executor: where it runs and how it waits."""
 
 from __future__ import annotations
 
@@ -9,33 +9,34 @@ Result = TypeVar("Result")
 
 
 class Host(Protocol):
-    awaits: bool
-    """Whether what the component gives back may be awaited."""
-    steps: bool
-    """Whether the procedure is suspended before each call of the component."""
+    is_async: bool
+    """Whether the component's results may be awaited."""
+    is_stepped: bool
+    """Whether the executor is suspended before each call of the component."""
 
-    async def ready(self, for_credit: bool) -> None:
-        """Returns when the reactor may have handed over tasks or, if asked for, credit."""
+    async def wait_for_work(self, needs_credit: bool) -> None:
+        """Waits until the port may have tasks or, with `needs_credit`, credit."""
 
-    async def rest(self, seconds: float | None) -> None:
-        """Returns when the component asks to go on, or after so many seconds."""
+    async def sleep(self, seconds: float | None) -> None:
+        """Waits until the component resumes or wakes the stage, or for so many seconds."""
 
     async def step(self) -> None:
-        """Suspends before a call; only for hosts with `steps`."""
+        """Suspends before a call; only for hosts that are stepped."""
 
     def begin_call(self) -> None:
-        """An awaited call begins: its time limit runs until the next begins, the procedure waits,
-        or `end_call`."""
+        """Starts the time limit of an awaited call. It ends with the next call, a wait, or
+        `end_call`."""
 
     def end_call(self) -> None:
-        """What follows has no limit of its own."""
+        """Ends the time limit."""
 
     def failure_of(self, error: BaseException) -> BaseException:
-        """What to report for an exception. Raises it when it was the host that ended the stage."""
+        """The error to report for an exception. Raises the exception if the host ended the
+        stage."""
 
 
 def run_blocking(coroutine: Coroutine[Any, Any, Result]) -> Result:
-    """Runs a coroutine that blocks where others suspend."""
+    """Runs a coroutine whose waits block, so that it never suspends."""
     try:
         coroutine.send(None)
     except StopIteration as done:

@@ -1,7 +1,7 @@
 """A sync generator function as an async one, for hosts that suspend.
 
-A generator cannot be suspended while it reads, so it runs on a thread of its own, in lockstep: one
-of the two sides runs, the other waits for it. The order of everything is the caller's.
+A generator cannot be suspended while it reads, so it runs on a thread of its own, in lockstep: at
+any time one side runs and the other waits, so the caller determines the order.
 """
 
 from __future__ import annotations
@@ -11,74 +11,74 @@ import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
-Said = tuple[str, Any]
+Message = tuple[str, Any]
 
 
-class _Left(BaseException):
-    """The reader of the outputs has gone."""
+class _Closed(BaseException):
+    """The caller has closed the generator."""
 
 
 async def in_lockstep(
     function: Callable[[Iterator[Any]], Any], elements: AsyncIterator[Any]
 ) -> AsyncIterator[Any]:
-    """What the function yields over the elements."""
-    side = _Side(function)
+    """Yields what the function yields for the elements."""
+    thread = _GeneratorThread(function)
     try:
-        kind, value = side.resume("begin", None)
+        kind, value = thread.resume("start", None)
         while kind != "end":
             if kind == "failed":
                 raise value
             if kind == "item":
                 yield value
-                kind, value = side.resume("go on", None)
+                kind, value = thread.resume("next", None)
                 continue
             try:
                 element = await anext(elements)
             except StopAsyncIteration:
-                kind, value = side.resume("no more", None)
+                kind, value = thread.resume("end", None)
             else:
-                kind, value = side.resume("element", element)
+                kind, value = thread.resume("element", element)
     finally:
-        side.leave()
+        thread.close()
 
 
-class _Side:
-    """The generator's side."""
+class _GeneratorThread:
+    """Runs the generator and exchanges messages with the caller."""
 
     def __init__(self, function: Callable[[Iterator[Any]], Any]) -> None:
         self._function = function
-        self._heard: queue.SimpleQueue[Said] = queue.SimpleQueue()
-        self._said: queue.SimpleQueue[Said] = queue.SimpleQueue()
+        self._inbox: queue.SimpleQueue[Message] = queue.SimpleQueue()
+        self._outbox: queue.SimpleQueue[Message] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="torvyn-lockstep", daemon=True)
         self._thread.start()
 
-    def resume(self, kind: str, value: Any) -> Said:
-        self._heard.put((kind, value))
-        return self._said.get()
+    def resume(self, kind: str, value: Any) -> Message:
+        self._inbox.put((kind, value))
+        return self._outbox.get()
 
-    def leave(self) -> None:
-        self._heard.put(("leave", None))
+    def close(self) -> None:
+        self._inbox.put(("close", None))
         self._thread.join()
 
     def _run(self) -> None:
-        self._heard.get()
+        self._inbox.get()
         try:
             for item in self._function(self._read()):
-                self._say("item", item)
-        except _Left:
+                self._send("item", item)
+        except _Closed:
             return
         except BaseException as error:
-            self._said.put(("failed", error))
+            self._outbox.put(("failed", error))
         else:
-            self._said.put(("end", None))
+            self._outbox.put(("end", None))
 
     def _read(self) -> Iterator[Any]:
-        while (heard := self._say("need", None))[0] == "element":
-            yield heard[1]
+        while (message := self._send("need", None))[0] == "element":
+            yield message[1]
 
-    def _say(self, kind: str, value: Any) -> Said:
-        self._said.put((kind, value))
-        heard = self._heard.get()
-        if heard[0] == "leave":
-            raise _Left
-        return heard
+    def _send(self, kind: str, value: Any) -> Message:
+        self._outbox.put((kind, value))
+        message = self._inbox.get()
+        if message[0] == "close":
+            raise _Closed
+        return message

@@ -1,8 +1,8 @@
-"""Abandonment: how a run ends when a component keeps the thread that drives it.
+"""Ends a run whose component does not return and so blocks the thread that drives it.
 
-The thread is the caller's own, and then all that can be done is to report it; or it is ours (a
-worker, the thread of a command), and then the run ends for those who wait, the other components are
-torn down on another thread, and the one that is stuck stays behind.
+If the thread is the caller's own, the component can only be reported. If it is a worker or the
+thread of a command, the run ends without the component: those who wait are notified, and another
+thread tears the other components down.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ logger = logging.getLogger("torvyn.reactor")
 class Abandonment:
     def __init__(self, execution: Execution, is_possible: bool) -> None:
         self.is_possible = is_possible
-        """The thread that drives is ours."""
+        """Whether the thread that drives is not the caller's."""
         self.is_abandoned = False
         self.has_left_thread = False
-        """Another thread has taken over from one that a component keeps."""
+        """Another thread has replaced one that a component blocks."""
         self._execution = weakref.ref(execution)
 
     def abandon(
         self, error: BaseException | None, stuck: Runner | None, state: str = "failed"
     ) -> None:
-        """Ends the run for those who wait, in `state`."""
+        """Ends the run, in `state`, and notifies those who wait."""
         execution = self._execution()
-        if execution is None or self.is_abandoned or execution.over.is_set():
+        if execution is None or self.is_abandoned or execution.events.over.is_set():
             return
         self.is_abandoned = True
         execution.abandon(error, stuck, state)
-        self.end_elsewhere()
+        self.end_on_new_thread()
 
-    def end_elsewhere(self) -> None:
-        """Another thread tears down what is left."""
+    def end_on_new_thread(self) -> None:
+        """Tears the other components down on a new thread."""
         execution = self._execution()
         if execution is not None:
             self.has_left_thread = True
@@ -49,18 +49,18 @@ class Abandonment:
             threading.Thread(target=end, name="torvyn-teardown", daemon=True).start()
 
     def give_up(self) -> None:
-        """Nobody wants to wait any longer for the component that keeps the run."""
+        """Stops waiting for the component that blocks the run."""
         execution = self._execution()
-        if execution is None or execution.over.is_set():
+        if execution is None or execution.events.over.is_set():
             return
-        stuck = execution.find_stuck()
+        stuck = execution.find_stuck_call()
         logger.warning(
-            "%s has not returned and was abandoned%s",
-            stuck.place,
+            "%s did not return and was abandoned%s",
+            stuck.description,
             f":\n{stuck.stack}" if stuck.stack else "",
             extra={"event": "node.abandoned"},
         )
-        if execution.facts.over_s is None:
+        if execution.counts.ended_s is None:
             self.abandon(None, stuck.runner, "cancelled")
         else:
-            self.end_elsewhere()
+            self.end_on_new_thread()

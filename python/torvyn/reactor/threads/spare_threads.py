@@ -1,7 +1,6 @@
-"""Threads for calls that may never return: a thread that comes back is used again, one that does
-not is not missed.
+"""Daemon threads for calls that may never return. A thread whose call returns is used again.
 
-Making a thread costs a good part of what starting a flow does.
+Creating a thread is a large part of the cost of starting a flow.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ _MOST_IDLE: Final = 4
 _idle: list[SpareThread] = []
 
 
-def run_elsewhere(act: Callable[[], None]) -> None:
+def run_on_spare_thread(act: Callable[[], None]) -> None:
     """Calls `act`, which raises nothing, on a daemon thread."""
     try:
         spare = _idle.pop()
@@ -35,7 +34,7 @@ class SpareThread:
         while True:
             act = self.tasks.get()
             act()
-            # Or it would keep what it belongs to until the next.
+            # Otherwise this frame would keep the callable alive until the next call.
             del act
             if len(_idle) >= _MOST_IDLE:
                 return

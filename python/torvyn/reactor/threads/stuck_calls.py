@@ -1,4 +1,4 @@
-"""Which component is at work, on which thread, and where in its code: for messages about time
+"""Finds the call that blocks a thread, and where in its code it is, for messages about time
 limits."""
 
 from __future__ import annotations
@@ -19,28 +19,28 @@ from torvyn.sandbox.component import GuestComponent
 
 _PACKAGE: Final = str(Path(torvyn.__file__).parent)
 _PLAIN: Final = {phase: class_attribute(Component, phase) for phase in ("init", "teardown")}
-"""What a component has that does nothing there."""
+"""The default methods, which do nothing."""
 _PHASES: Final = ("init", "flush", "complete", "teardown")
 
 
 @dataclass(frozen=True, slots=True)
-class Stuck:
-    """A call of a component that has not come back."""
+class StuckCall:
+    """A call of a component that has not returned."""
 
     runner: Runner | None
     method: str
     stack: str
 
     @property
-    def place(self) -> str:
-        """`node `x` in `push``, as far as it is known."""
+    def description(self) -> str:
+        """For instance "node `x` in `push`", as far as it is known."""
         if self.runner is None:
             return "a component"
         return f"node `{self.runner.node.name}` in `{self.method}`"
 
 
 def may_block(component: Component, phase: str) -> bool:
-    """Whether the component has code of its own for a phase; built-in parts keep their limits."""
+    """Whether the user's code runs in a phase; built-in components and guests keep their limits."""
     cls = type(component)
     if class_attribute(cls, phase) is _PLAIN[phase]:
         return False
@@ -50,7 +50,7 @@ def may_block(component: Component, phase: str) -> bool:
 
 
 def stack_of(thread_id: int | None) -> str:
-    """The component's part of a thread's stack."""
+    """The component's frames of a thread's stack."""
     frame = None if thread_id is None else sys._current_frames().get(thread_id)
     if frame is None:
         return ""
@@ -62,30 +62,30 @@ def stack_of(thread_id: int | None) -> str:
     return "".join(traceback.StackSummary.from_list(called or own or summary).format())
 
 
-def find_stuck(runners: Iterable[Runner], node: int | None = None) -> Stuck:
-    """The call that some thread is in. `node` is the one that the native core is calling."""
+def find_stuck_call(runners: Iterable[Runner], node: int | None = None) -> StuckCall:
+    """The call that a thread is in. `node` is the index of the one that the native core calls."""
     runners = list(runners)
-    sought = runners if node is None else [runners[node]]
+    candidates = runners if node is None else [runners[node]]
     for thread_id, frame in sys._current_frames().items():
-        for runner in sought:
+        for runner in candidates:
             method = _method_at(frame, runner)
             if method is not None:
-                return Stuck(runner, method, stack_of(thread_id))
+                return StuckCall(runner, method, stack_of(thread_id))
     if node is None:
-        return Stuck(None, "", "")
+        return StuckCall(None, "", "")
     runner = runners[node]
-    return Stuck(runner, METHODS[runner.node.role], "")
+    return StuckCall(runner, METHODS[runner.node.role], "")
 
 
 def _method_at(frame: FrameType | None, runner: Runner) -> str | None:
-    """The method of the component that a thread is in, outermost first."""
-    found, codes = None, _codes(runner)
+    """The component's method that a thread is in; the outermost one."""
+    outermost, codes = None, _codes(runner)
     while frame is not None:
         method = codes.get(frame.f_code)
         if method is not None and frame.f_locals.get("self", runner.component) is runner.component:
-            found = method
+            outermost = method
         frame = frame.f_back
-    return found
+    return outermost
 
 
 def _codes(runner: Runner) -> dict[CodeType, str]:

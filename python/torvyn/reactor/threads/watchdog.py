@@ -1,7 +1,7 @@
 """The watchdog: one daemon thread per process that calls back when a time limit passes.
 
-Limits are for code that blocks or spins, so nothing that such code could hold up may keep them: no
-event loop, no worker, no turn. The thread starts with the first limit.
+Limits are for code that blocks or spins, so they must not depend on anything that such code can
+block: an event loop, a worker or a turn. The thread starts with the first limit.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _thread: threading.Thread | None = None
 _cancelled = 0
 
 _SWEEP_AT = 64
-"""How many cancelled alarms may wait for their time before they are thrown out."""
+"""How many cancelled alarms may stay in the heap before they are removed."""
 
 
 class Alarm:
@@ -33,7 +33,7 @@ class Alarm:
         self._callback: Callable[[], None] | None = callback
 
     def cancel(self) -> None:
-        """No call follows, unless one has begun. What the callback holds is released."""
+        """Prevents the call, unless it has begun, and releases the callback."""
         global _cancelled
         with _changed:
             if self._callback is None:
@@ -50,18 +50,18 @@ class Alarm:
         return callback
 
 
-def alarm(after_s: float, callback: Callable[[], None]) -> Alarm:
-    """Calls `callback` on the watchdog's thread after so many seconds, unless cancelled."""
+def set_alarm(after_s: float, callback: Callable[[], None]) -> Alarm:
+    """Calls `callback` on the watchdog's thread after `after_s`, unless it is cancelled."""
     global _thread
-    made = Alarm(callback)
+    new = Alarm(callback)
     with _changed:
-        heapq.heappush(_alarms, (time.monotonic() + after_s, next(_numbers), made))
+        heapq.heappush(_alarms, (time.monotonic() + after_s, next(_numbers), new))
         if _thread is None:
             _thread = threading.Thread(target=_watch, name="torvyn-watchdog", daemon=True)
             _thread.start()
-        elif _alarms[0][2] is made:
+        elif _alarms[0][2] is new:
             _changed.notify()
-    return made
+    return new
 
 
 def _watch() -> None:
@@ -71,7 +71,7 @@ def _watch() -> None:
             try:
                 callback()
             except Exception:
-                logger.exception("a time limit could not be applied")
+                logger.exception("failed to apply a time limit")
 
 
 def _next_due() -> Callable[[], None] | None:
@@ -88,11 +88,11 @@ def _next_due() -> Callable[[], None] | None:
     return None
 
 
-def _forget() -> None:
-    """A forked child has no watchdog thread, and none of the parent's limits."""
+def _reset() -> None:
+    """A forked child has neither the watchdog's thread nor the parent's limits."""
     global _changed, _thread, _cancelled
     _changed, _thread, _cancelled = threading.Condition(), None, 0
     _alarms.clear()
 
 
-os.register_at_fork(after_in_child=_forget)
+os.register_at_fork(after_in_child=_reset)

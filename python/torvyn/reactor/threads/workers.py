@@ -1,7 +1,6 @@
-"""The process's worker threads: started with the first flow that needs them, joined before the
-interpreter ends.
+"""The worker threads of the process: started with the first flow that needs them, joined at exit.
 
-No thread exists at import, nor after a fork: a child process starts its own when it needs them.
+Importing starts no thread. A forked child starts its own workers when it needs them.
 """
 
 from __future__ import annotations
@@ -23,16 +22,15 @@ _lock = threading.Lock()
 _workers: Workers | None = None
 _started_in: int | None = None
 _started: dict[int, object] = {}
-"""The flows the workers run: kept, or one that nobody else keeps would vanish when it waits."""
+"""The flows that the workers run. Without this reference a flow could be collected as it waits."""
 _reported: set[tuple[int, int | None]] = set()
-"""The flows and nodes that were reported as blocking, each once."""
+"""Flows and nodes that were reported as blocking: each is reported once."""
 
-_STOP_PATIENCE_S = 2.0
+_STOP_TIMEOUT_S = 2.0
 
 
 def workers(count: int = 0) -> Workers:
-    """The workers of this process. The first caller decides how many there are; 0 means one a
-    core."""
+    """The workers of this process. The first caller sets their number; 0 means one per core."""
     global _workers, _started_in
     from torvyn._native import Workers as NativeWorkers
 
@@ -45,26 +43,26 @@ def workers(count: int = 0) -> Workers:
 
 
 def stop_workers() -> None:
-    """Joins the workers; those that a component blocks are left behind and reported."""
+    """Joins the workers, and logs those that a component still blocks."""
     global _workers
     with _lock:
         running, _workers = _workers, None
     if running is None or _started_in != os.getpid():
         return
-    left = running.stop(_STOP_PATIENCE_S)
+    left = running.stop(_STOP_TIMEOUT_S)
     if left:
-        logger.warning("%d worker thread(s) were left behind: a component blocks them", left)
+        logger.warning("%d worker thread(s) did not end: a component blocks them", left)
 
 
-def watch(key: int, flow: object) -> None:
-    """Keeps the flow behind a native key until it is over."""
+def keep_flow(key: int, flow: object) -> None:
+    """Keeps a flow alive, by its native key, until it is over."""
     _started[key] = flow
 
 
-def unwatch(key: int) -> None:
+def release_flow(key: int) -> None:
     _started.pop(key, None)
     if _reported:
-        _reported.difference_update([found for found in _reported if found[0] == key])
+        _reported.difference_update([entry for entry in _reported if entry[0] == key])
 
 
 def _blocked(key: int, node_index: int | None, thread_id: int) -> None:
@@ -76,8 +74,8 @@ def _blocked(key: int, node_index: int | None, thread_id: int) -> None:
     stack = "".join(traceback.format_stack(frame)) if frame is not None else ""
     node = _node_name(flow, node_index)
     logger.warning(
-        "%s of flow `%s` blocks its worker; a spare one was started. "
-        'Blocking code belongs into a node with run = "thread".\n%s',
+        "%s of flow `%s` blocks its worker thread, so another one was started. "
+        'Set run = "thread" on a node that blocks.\n%s',
         "a component" if node is None else f"node `{node}`",
         getattr(flow, "name", "?"),
         stack,

@@ -1,7 +1,8 @@
-"""Admission: so many answers at a time; a few more wait shortly, the rest is refused at once.
+"""Admission: the limit of concurrent answers.
 
-Who waits is let in by priority, then in the order of coming. When no more can wait, who is worth
-less and came last makes room.
+A few requests above the limit wait for a short time; the rest are rejected at once. Those that wait
+are admitted by priority, then in order of arrival. When the queue is full, a request with a higher
+priority displaces the last one with a lower priority.
 """
 
 from __future__ import annotations
@@ -16,19 +17,18 @@ from torvyn.manifest.schema.tables import PRIORITIES
 from torvyn.transport.rejection import busy
 
 _RANKS: Final = {name: rank for rank, name in enumerate(PRIORITIES)}
-_NORMAL: Final = "normal"
 
 
 class Admission:
-    """`async with admission:` holds a place, or raises the rejection `transport.busy`."""
+    """`async with admission.slot(priority):` holds a slot, or raises `transport.busy`."""
 
-    def __init__(self, places: int, wait_s: float) -> None:
-        self._free = places
+    def __init__(self, slots: int, wait_s: float) -> None:
+        self._free = slots
         self._wait_s = wait_s
-        self._most_waiting = places
-        self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []
+        self._max_waiting = slots
+        self._queue: list[tuple[int, int, asyncio.Future[None]]] = []
         self._numbers = count()
-        self.refused = 0
+        self.rejected = 0
 
     @property
     def free(self) -> int:
@@ -36,64 +36,52 @@ class Admission:
 
     @property
     def waiting(self) -> int:
-        return sum(not place.done() for _, _, place in self._waiting)
+        return sum(not admitted.done() for _, _, admitted in self._queue)
 
-    def of(self, priority: str) -> AdmissionSlot:
-        """`async with` it: a place for a request of that priority."""
+    def slot(self, priority: str) -> AdmissionSlot:
         return AdmissionSlot(self, priority)
 
-    async def __aenter__(self) -> None:
-        await self.enter(_NORMAL)
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.release()
-
-    async def enter(self, priority: str) -> None:
+    async def acquire(self, priority: str) -> None:
         if self._free:
             self._free -= 1
             return
         rank = _RANKS[priority]
-        if len(self._waiting) >= self._most_waiting:
-            self._make_room(rank)
-        place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        waiter = (rank, next(self._numbers), place)
-        heapq.heappush(self._waiting, waiter)
+        if len(self._queue) >= self._max_waiting:
+            self._displace_last(rank)
+        admitted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        waiter = (rank, next(self._numbers), admitted)
+        heapq.heappush(self._queue, waiter)
         try:
             async with asyncio.timeout(self._wait_s):
-                await place
+                await admitted
         except BaseException as error:
-            if place.done() and not place.cancelled() and place.exception() is None:
-                # It was given the place in the same moment.
+            if admitted.done() and not admitted.cancelled() and admitted.exception() is None:
+                # It got the slot at the same moment.
                 self.release()
-            elif waiter in self._waiting:
-                self._waiting.remove(waiter)
-                heapq.heapify(self._waiting)
+            elif waiter in self._queue:
+                self._queue.remove(waiter)
+                heapq.heapify(self._queue)
             if isinstance(error, TimeoutError):
-                self.refused += 1
+                self.rejected += 1
                 raise busy() from None
             raise
 
     def release(self) -> None:
-        while self._waiting:
-            *_, place = heapq.heappop(self._waiting)
-            if not place.done():
-                place.set_result(None)
+        while self._queue:
+            *_, admitted = heapq.heappop(self._queue)
+            if not admitted.done():
+                admitted.set_result(None)
                 return
         self._free += 1
 
-    def _make_room(self, rank: int) -> None:
-        """Refuses the last of those who wait, or the newcomer if it is worth no more."""
-        self.refused += 1
-        last = max(self._waiting)
+    def _displace_last(self, rank: int) -> None:
+        """Rejects the last request in the queue, or the new one if its priority is no higher."""
+        self.rejected += 1
+        last = max(self._queue)
         if last[0] <= rank:
             raise busy()
-        self._waiting.remove(last)
-        heapq.heapify(self._waiting)
+        self._queue.remove(last)
+        heapq.heapify(self._queue)
         if not last[2].done():
             last[2].set_exception(busy())
 
@@ -106,7 +94,7 @@ class AdmissionSlot:
         self._priority = priority
 
     async def __aenter__(self) -> None:
-        await self._admission.enter(self._priority)
+        await self._admission.acquire(self._priority)
 
     async def __aexit__(
         self,

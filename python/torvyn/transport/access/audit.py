@@ -1,7 +1,7 @@
-"""The audit of a server: which keys were used and refused, what ran for whom and how it ended.
+"""The audit log of a server: which keys were used and rejected, what ran for whom, how it ended.
 
-Names and counts, never a key, a prompt or a text. Who is refused without end adds a few lines and
-not a full disk.
+It holds names and counts, never a key, a prompt or a text. Rejections are limited per minute, so a
+caller that keeps trying cannot fill the disk.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ class Audit:
         self._rejections = RateLimiter()
         self._suppressed = 0
 
-    def used(self, caller: Caller, **where: Any) -> None:
-        """A request was let in. Where nobody is asked for a key, there is none to write down."""
+    def used(self, caller: Caller, **context: Any) -> None:
+        """A request was accepted. Nothing is logged on a server without keys."""
         if self._log.is_enabled and caller.key:
-            self._write("key.used", key=caller.name, tenant=caller.tenant, **where)
+            self._write("key.used", key=caller.name, tenant=caller.tenant, **context)
 
-    def refused(self, code: str, key_id: str | None = None, **where: Any) -> None:
+    def refused(self, code: str, key_id: str | None = None, **context: Any) -> None:
         if not self._log.is_enabled:
             return
         if self._rejections.take(self._clock(), _REJECTIONS_PER_MINUTE):
             self._suppressed += 1
             return
         suppressed, self._suppressed = self._suppressed, 0
-        self._write("key.refused", code=code, key_id=key_id, suppressed=suppressed, **where)
+        self._write("key.refused", code=code, key_id=key_id, suppressed=suppressed, **context)
 
     def started(self, call: Call) -> None:
         if self._log.is_enabled:
@@ -67,17 +67,17 @@ class Audit:
             error=None if failure is None else failure.code,
         )
 
-    def keys_changed(self, added: tuple[str, ...], gone: tuple[str, ...]) -> None:
-        """A running server has noticed that its key file is another."""
-        self._write("keys.changed", added=added, revoked=gone)
+    def keys_changed(self, added: tuple[str, ...], revoked: tuple[str, ...]) -> None:
+        """A running server has noticed that its key file changed."""
+        self._write("keys.changed", added=added, revoked=revoked)
 
     def administered(self, event: str, **fields: Any) -> None:
-        """Somebody has added or revoked a key, by a command."""
+        """A command added or revoked a key."""
         self._write(event, **fields)
 
     def _write(self, event: str, **fields: Any) -> None:
-        told = {name: value for name, value in fields.items() if value is not None}
-        self._log.write(event=event, **told)
+        fields = {name: value for name, value in fields.items() if value is not None}
+        self._log.write(event=event, **fields)
 
 
 def _about(call: Call) -> dict[str, Any]:
@@ -92,5 +92,5 @@ def _about(call: Call) -> dict[str, Any]:
 
 
 def _unwritable(message: str) -> MissingError:
-    hint = "`audit_file` of `[serve]` names another one"
+    hint = "set `audit_file` of `[serve]` to another file"
     return MissingError("transport.audit-unwritable", message, hint=hint)

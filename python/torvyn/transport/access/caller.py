@@ -1,4 +1,4 @@
-"""Who asks: the name of a key, the tenant that owns what it starts, and what it may use."""
+"""The caller: who sent a request, and what its API key allows."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """What belongs to a tenant is seen by its callers alone. None: without that limit."""
+    """Callers see only the streams of their own tenant. A limit of None means unlimited."""
 
     name: str = ""
     tenant: str = ""
     key: str = ""
-    """The hash of the key; empty for anyone."""
+    """The hash of the API key; empty without one."""
     priority: str | None = None
-    """The highest that requests may ask for, and what they have when they ask for none."""
+    """The highest priority of its requests, and their default."""
     max_streams: int | None = None
     requests_per_minute: int | None = None
     tokens_per_second: float | None = None
     expires_s: float | None = None
-    """In seconds of the epoch."""
+    """In seconds since the epoch."""
 
 
 ANYONE: Final = Caller()
-"""Where nobody is asked for a key, all are one."""
+"""Every caller of a server without API keys."""

@@ -1,7 +1,7 @@
-"""The key file: who may ask, with their limits, as JSON on disk.
+"""The key file: the API keys of a server and their limits, as JSON on disk.
 
-It holds hashes, never a key: a key is known to who was given it when it was made, and to nobody
-else. It is replaced whole, under a lock, and read by nobody but its owner.
+It contains hashes, never a key: a key is shown once, when it is created. The file is replaced as a
+whole, under a lock, and only its owner can read it.
 """
 
 from __future__ import annotations
@@ -20,87 +20,86 @@ from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from torvyn.errors import MissingError, UsageError
-from torvyn.transport.access.key_record import PREFIX, KeyRecord, record_of
+from torvyn.transport.access.key_record import PREFIX, KeyRecord, parse_record
 
 VERSION: Final = 1
 _KEY_BYTES: Final = 32
 _SALT_BYTES: Final = 16
-_MOST_BYTES: Final = 16 * 1024 * 1024
+_MAX_BYTES: Final = 16 * 1024 * 1024
 _OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
 _OTHERS_READ: Final = stat.S_IROTH
 
 
 @dataclass(slots=True)
 class KeyFile:
-    """What the file says."""
-
     salt: bytes = field(default_factory=lambda: secrets.token_bytes(_SALT_BYTES))
     keys: dict[str, KeyRecord] = field(default_factory=dict)
     """By name."""
     warnings: tuple[str, ...] = ()
 
     def digest(self, key: str) -> str:
-        """How a key is written down. It has 256 random bits, so nobody can guess it however fast
-        the hash is: the slow hashes for passwords would only slow down every request. The salt is
-        the file's own, so that hashes of two files do not tell that a key is in both."""
+        """The hash of a key. A key has 256 random bits and cannot be guessed, so a fast hash is
+        enough: a slow one, as for passwords, would only slow down every request. Each file has its
+        own salt, so two files do not reveal that they share a key."""
         return hashlib.sha256(self.salt + key.encode(errors="replace")).hexdigest()
 
-    def add(self, name: str, *, lasts: timedelta | None = None, **more: Any) -> str:
-        """Makes a key, which is given once: only its hash is kept."""
+    def add(self, name: str, *, lifetime: timedelta | None = None, **more: Any) -> str:
+        """Creates a key and returns it; only its hash is stored."""
         if name in self.keys:
             raise UsageError(
                 "transport.key-exists",
-                f"there is a key `{name}` already",
-                hint=f"choose another name, or `torvyn keys revoke {name}` first",
+                f"a key named `{name}` already exists",
+                hint=f"choose another name, or run `torvyn keys revoke {name}` first",
             )
         key = PREFIX + secrets.token_urlsafe(_KEY_BYTES)
         now = datetime.now(UTC)
-        given = {label: value for label, value in more.items() if value is not None}
-        if lasts is not None:
-            given["expires"] = _stamp(now + lasts)
-        fields = {"name": name, "hash": self.digest(key), "created": _stamp(now), **given}
+        options = {label: value for label, value in more.items() if value is not None}
+        if lifetime is not None:
+            options["expires"] = _stamp(now + lifetime)
+        fields = {"name": name, "hash": self.digest(key), "created": _stamp(now), **options}
         try:
-            self.keys[name] = record_of(fields)
+            self.keys[name] = parse_record(fields)
         except ValueError as error:
             raise UsageError("transport.key-invalid", str(error)) from None
         return key
 
     def revoke(self, name: str) -> KeyRecord:
         if name not in self.keys:
-            # Somebody may take the key itself for its name: it is not repeated.
-            shown = "by that name" if name.startswith(PREFIX) else f"`{name}`"
-            hint = "`torvyn keys list` shows their names"
-            raise UsageError("transport.key-unknown", f"there is no key {shown}", hint=hint)
+            # Someone may pass the key itself as its name: it is not repeated.
+            label = "by that name" if name.startswith(PREFIX) else f"named `{name}`"
+            hint = "`torvyn keys list` shows the names"
+            raise UsageError("transport.key-unknown", f"no key {label} exists", hint=hint)
         return self.keys.pop(name)
 
 
 def read(path: Path) -> KeyFile:
-    """The file, with a warning when others can read it."""
+    """Reads the file; the result has a warning if others can read the file."""
     try:
-        # A pipe is an error here, not a server that waits for a writer.
+        # Without blocking: a pipe must be an error, not a server that waits for a writer.
         with open(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as file:
             mode = os.fstat(file.fileno()).st_mode
-            data = file.read(_MOST_BYTES + 1) if stat.S_ISREG(mode) else b""
+            data = file.read(_MAX_BYTES + 1) if stat.S_ISREG(mode) else b""
     except (OSError, ValueError) as error:
         reason = (getattr(error, "strerror", None) or str(error)).lower()
-        hint = f"`torvyn keys add NAME --file {path}` makes it"
-        message = f"the key file `{path}` cannot be read: {reason}"
+        hint = f"`torvyn keys add NAME --file {path}` creates it"
+        message = f"cannot read the key file `{path}`: {reason}"
         raise MissingError("transport.keys-unreadable", message, hint=hint) from error
     if mode & _OTHERS_WRITE:
         raise UsageError(
             "transport.keys-exposed",
-            f"others may write the key file `{path}`, and so make keys for themselves",
-            hint=f"chmod 600 {path}",
+            f"other users can write the key file `{path}`, and so add keys",
+            hint=f"run `chmod 600 {path}`",
         )
-    found = _parsed(path, data)
+    key_file = _parse(path, data)
     if mode & _OTHERS_READ:
-        found.warnings = (f"everybody on this machine can read `{path}`: chmod 600 {path}",)
-    return found
+        warning = f"every user of this machine can read `{path}`: run `chmod 600 {path}`"
+        key_file.warnings = (warning,)
+    return key_file
 
 
 @contextlib.contextmanager
-def changed(path: Path) -> Iterator[KeyFile]:
-    """The file, to be changed: it is written when the block ends well. One at a time."""
+def edit(path: Path) -> Iterator[KeyFile]:
+    """Use in a `with` statement: the file is locked, and written if the block succeeds."""
     path = Path(os.path.realpath(path))
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -108,12 +107,12 @@ def changed(path: Path) -> Iterator[KeyFile]:
     except OSError as error:
         _unwritable(path, error)
     try:
-        # The folder is locked and not the file, which is replaced by another.
+        # The folder is locked, because the file itself is replaced.
         fcntl.flock(folder, fcntl.LOCK_EX)
-        found = read(path) if path.exists() else KeyFile()
-        yield found
+        key_file = read(path) if path.exists() else KeyFile()
+        yield key_file
         try:
-            _replace(path, found)
+            _replace(path, key_file)
             os.fsync(folder)
         except OSError as error:
             _unwritable(path, error)
@@ -126,7 +125,7 @@ def _replace(path: Path, file: KeyFile) -> None:
     descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
         with open(descriptor, "w", encoding="utf-8") as out:
-            out.write(_rendered(file))
+            out.write(_render(file))
             out.flush()
             _keep_owner(path, descriptor)
             os.fsync(descriptor)
@@ -137,13 +136,13 @@ def _replace(path: Path, file: KeyFile) -> None:
 
 
 def _keep_owner(path: Path, descriptor: int) -> None:
-    """Root may change the keys of a server that runs as somebody else, who reads them."""
+    """Root may edit the keys of a server that runs as another user, who must still read them."""
     if os.geteuid() == 0 and path.exists():
         before = path.stat()
         os.fchown(descriptor, before.st_uid, before.st_gid)
 
 
-def _rendered(file: KeyFile) -> str:
+def _render(file: KeyFile) -> str:
     keys = [
         {name: value for name, value in asdict(key).items() if value is not None}
         for key in file.keys.values()
@@ -152,20 +151,20 @@ def _rendered(file: KeyFile) -> str:
     return json.dumps(fields, indent=2) + "\n"
 
 
-def _parsed(path: Path, data: bytes) -> KeyFile:
-    if len(data) > _MOST_BYTES:
-        _invalid(path, f"it is larger than {_MOST_BYTES} bytes")
+def _parse(path: Path, data: bytes) -> KeyFile:
+    if len(data) > _MAX_BYTES:
+        _invalid(path, f"it is larger than {_MAX_BYTES} bytes")
     try:
         fields = json.loads(data)
     except (ValueError, RecursionError) as error:
-        _invalid(path, f"it is no JSON: {error}")
+        _invalid(path, f"it is not valid JSON: {error}")
     if not isinstance(fields, dict) or not isinstance(fields.get("keys"), list):
         _invalid(path, "it has no list of `keys`")
     if fields.get("version") != VERSION:
-        _invalid(path, f"its version is {fields.get('version')!r}, and this build reads {VERSION}")
+        _invalid(path, f"its version is {fields.get('version')!r}, not {VERSION}")
     try:
         salt = bytes.fromhex(fields["salt"])
-        records = [record_of(key) for key in fields["keys"]]
+        records = [parse_record(key) for key in fields["keys"]]
     except (KeyError, TypeError, ValueError) as error:
         _invalid(path, str(error) if isinstance(error, ValueError) else "its salt is damaged")
     keys = {record.name: record for record in records}
@@ -174,18 +173,18 @@ def _parsed(path: Path, data: bytes) -> KeyFile:
     return KeyFile(salt, keys)
 
 
-def _stamp(moment: datetime) -> str:
-    return moment.isoformat(timespec="seconds")
+def _stamp(time: datetime) -> str:
+    return time.isoformat(timespec="seconds")
 
 
 def _invalid(path: Path, reason: str) -> NoReturn:
-    hint = "`torvyn keys` writes it; bring back a copy, or make new keys in another file"
-    raise UsageError("transport.keys-invalid", f"`{path}` is no key file: {reason}", hint=hint)
+    hint = "restore a copy, or create new keys in another file with `torvyn keys add`"
+    raise UsageError("transport.keys-invalid", f"`{path}` is not a key file: {reason}", hint=hint)
 
 
 def _unwritable(path: Path, error: OSError) -> NoReturn:
     reason = (error.strerror or str(error)).lower()
-    message = f"the key file `{path}` cannot be written: {reason}"
+    message = f"cannot write the key file `{path}`: {reason}"
     raise MissingError(
-        "transport.keys-unwritable", message, hint="`--file` names another"
+        "transport.keys-unwritable", message, hint="choose another file with `--file`"
     ) from error

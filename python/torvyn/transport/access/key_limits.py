@@ -1,7 +1,6 @@
-"""The limits of a key: how many streams, how many requests a minute, how many tokens a second.
+"""The limits of an API key: streams, requests per minute, tokens per second.
 
-Kept per key, whatever connection or protocol its requests come by. Who has no limits costs nothing
-here.
+Counted per key, across connections and protocols. Keys without limits cost nothing here.
 """
 
 from __future__ import annotations
@@ -20,52 +19,51 @@ from torvyn.transport.rejection import Rejection
 Clock = Callable[[], float]
 
 _EXACT_S: Final = 1e-6
-"""Below this, a difference of times is a rounding."""
+"""Smaller differences of time are rounding errors."""
 _CATCH_UP_S: Final = 0.1
-"""How much of a lost time may be made up for: timers are late, and the mean should be right."""
-_FREE: Final = contextlib.nullcontext()
+"""How much lost time may be caught up: timers are late, and the mean rate should be right."""
+_UNLIMITED: Final = contextlib.nullcontext()
 
 
 class KeyLimits:
-    """What each key has used."""
+    """The limiter of every key."""
 
     def __init__(self, clock: Clock = time.monotonic) -> None:
         self._clock = clock
-        self._used: dict[str, _Used] = {}
+        self._usage: dict[str, _KeyUsage] = {}
 
     def enter(self, caller: Caller) -> AbstractContextManager[None]:
-        """Counts a request, and holds one of the key's streams while it is entered; or refuses."""
+        """Counts a request, and in a `with` statement a stream. Raises a rejection at a limit."""
         if caller.max_streams is None and caller.requests_per_minute is None:
-            return _FREE
-        used = self._of(caller)
-        if caller.max_streams is not None and used.streams >= caller.max_streams:
-            raise _busy(caller.max_streams)
+            return _UNLIMITED
+        usage = self._of(caller)
+        if caller.max_streams is not None and usage.streams >= caller.max_streams:
+            raise _too_many_streams(caller.max_streams)
         if caller.requests_per_minute is not None:
-            wait_s = used.requests.take(self._clock(), caller.requests_per_minute)
+            wait_s = usage.requests.take(self._clock(), caller.requests_per_minute)
             if wait_s > 0:
-                raise _too_often(caller.requests_per_minute, wait_s)
-        return used
+                raise _rate_exceeded(caller.requests_per_minute, wait_s)
+        return usage
 
     def pace(self, caller: Caller) -> Pace | None:
-        """How fast the key's answers may come; None for as fast as they are made."""
+        """The pace of the key's answers; None: unlimited."""
         if caller.tokens_per_second is None:
             return None
-        used = self._of(caller)
-        if used.pace is None:
-            used.pace = Pace(caller.tokens_per_second, self._clock)
-        used.pace.rate = caller.tokens_per_second
-        return used.pace
+        usage = self._of(caller)
+        if usage.pace is None:
+            usage.pace = Pace(caller.tokens_per_second, self._clock)
+        usage.pace.rate = caller.tokens_per_second
+        return usage.pace
 
     def forget(self, key: str) -> None:
-        """The key is gone."""
-        self._used.pop(key, None)
+        self._usage.pop(key, None)
 
-    def _of(self, caller: Caller) -> _Used:
-        return self._used.setdefault(caller.key, _Used())
+    def _of(self, caller: Caller) -> _KeyUsage:
+        return self._usage.setdefault(caller.key, _KeyUsage())
 
 
-class _Used:
-    """`with` it: one stream more."""
+class _KeyUsage:
+    """Use in a `with` statement: one more stream."""
 
     __slots__ = ("pace", "requests", "streams")
 
@@ -87,9 +85,9 @@ class _Used:
 
 
 class RateLimiter:
-    """So many a minute, at once or spread: a bucket that fills evenly.
+    """A limit per minute, in bursts or evenly: a bucket that refills at a constant rate.
 
-    One number says how full it is: the moment at which it would be full again.
+    Its state is one number: the time at which the bucket will be full again.
     """
 
     __slots__ = ("_full_s",)
@@ -98,7 +96,7 @@ class RateLimiter:
         self._full_s = -math.inf
 
     def take(self, now_s: float, per_minute: int) -> float:
-        """0 when there was one; else the seconds until there will be."""
+        """0 if the request is within the limit, else the seconds to wait."""
         each_s = 60 / per_minute
         full_s = max(self._full_s, now_s) + each_s
         wait_s = full_s - now_s - 60
@@ -109,8 +107,8 @@ class RateLimiter:
 
 
 class Pace:
-    """Tokens a second, of all of a key's answers together. What came too fast is a debt, which
-    whoever comes next waits for; nothing is cut."""
+    """Tokens per second, of all answers of a key together. Tokens that came too fast are debt: the
+    next ones wait until it is paid."""
 
     __slots__ = ("_clock", "_paid_s", "rate")
 
@@ -120,7 +118,7 @@ class Pace:
         self._paid_s = -math.inf
 
     def spend(self, tokens: int) -> float:
-        """Notes that they were made; the seconds until the debt is paid."""
+        """Adds tokens; returns the seconds until the debt is paid."""
         now_s = self._clock()
         self._paid_s = max(self._paid_s, now_s - _CATCH_UP_S) + tokens / self.rate
         return self._paid_s - now_s
@@ -129,27 +127,27 @@ class Pace:
         return self._paid_s - self._clock()
 
 
-def _busy(most: int) -> Rejection:
-    streams = "1 stream runs" if most == 1 else f"{most} streams run"
-    return _used_up(streams, "wait for one to end, or stop it")
+def _too_many_streams(limit: int) -> Rejection:
+    streams = "1 stream" if limit == 1 else f"{limit} streams"
+    return _key_busy(streams, "wait until one ends, or stop one")
 
 
-def too_many(connections: int) -> Rejection:
-    """Of those that carry many streams each."""
-    return _used_up(f"{connections} connections are held", "one carries many streams")
+def too_many_connections(count: int) -> Rejection:
+    """For WebSocket and gRPC sessions, which carry many streams each."""
+    return _key_busy(f"{count} connections", "one connection carries many streams")
 
 
-def _used_up(what: str, hint: str) -> Rejection:
-    message = f"{what} with this key, and it may have no more"
+def _key_busy(used: str, hint: str) -> Rejection:
+    message = f"this API key already has {used}, the most it may have"
     headers = {"retry-after": "1"}
     return Rejection(429, "transport.key-busy", message, hint=hint, headers=headers)
 
 
-def _too_often(per_minute: int, wait_s: float) -> Rejection:
+def _rate_exceeded(per_minute: int, wait_s: float) -> Rejection:
     return Rejection(
         429,
         "transport.key-rate",
-        f"this key may ask {per_minute} times a minute",
-        hint="`Retry-After` says when it may ask again",
+        f"this API key may send {per_minute} requests per minute",
+        hint="try again after the seconds in `Retry-After`",
         headers={"retry-after": str(max(1, math.ceil(wait_s - _EXACT_S)))},
     )

@@ -1,7 +1,7 @@
-"""The keyring: the key file as a running server knows it.
+"""The keyring: the API keys that a running server accepts.
 
-A change of the file is noticed within a second or so, by the requests that come or by whoever calls
-`refresh`. A file that cannot be read any more changes nothing: the keys that were known stay.
+`refresh` notices a change of the key file within about a second. If the file can no longer be read,
+the keys stay as they are.
 """
 
 from __future__ import annotations
@@ -22,79 +22,78 @@ from torvyn.transport.access.key_record import KeyRecord
 
 logger = logging.getLogger("torvyn.transport")
 
-LOOK_S: Final = 1.0
-"""How often the file is looked at, at most."""
+REFRESH_S: Final = 1.0
+"""The file is checked at most this often."""
 SUBPROTOCOL: Final = "torvyn.key."
-"""How a page hands a key over: a WebSocket of a browser has no headers of its own."""
-_LONGEST: Final = 512
+"""How a page sends a key: a browser cannot set the headers of a WebSocket."""
+_MAX_CHARACTERS: Final = 512
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
-    """The names that came and went, and the hashes of those that went."""
+class KeyChange:
+    """The names of keys that were added and revoked, and the hashes of the revoked ones."""
 
     added: tuple[str, ...]
-    gone: tuple[str, ...]
-    gone_keys: frozenset[str]
+    revoked: tuple[str, ...]
+    revoked_keys: frozenset[str]
 
 
 class Keyring:
     def __init__(self, path: Path, clock: Callable[[], float] = time.monotonic) -> None:
         self._path = path
         self._clock = clock
-        self._seen = _signature(path)
-        self._looked_s = clock()
+        self._signature = _signature(path)
+        self._refreshed_s = clock()
         file = key_file.read(path)
         for warning in file.warnings:
             logger.warning(warning)
-        self._take(file)
+        self._use(file)
 
     def __len__(self) -> int:
         return len(self._callers)
 
     def caller_of(self, key: str) -> Caller | None:
-        """Whose key it is, expired or not. The look-up compares hashes: how long it takes tells
-        something of a hash that was salted, which leads to no key."""
+        """The caller of a key, expired or not. The look-up compares salted hashes, so its duration
+        reveals nothing that leads to a key."""
         return self._callers.get(self.digest(key))
 
     def digest(self, key: str) -> str:
-        return self._file.digest(key[:_LONGEST])
+        return self._file.digest(key[:_MAX_CHARACTERS])
 
-    def known(self, caller: Caller) -> Caller | None:
-        """Who came with that key, as the file has it now; None when it may not be used any more,
-        or is another tenant's."""
-        found = self._callers.get(caller.key)
-        if found is None or found.tenant != caller.tenant or is_over(found):
+    def current(self, caller: Caller) -> Caller | None:
+        """The caller as the key file has it now; None if the key was revoked, has expired or
+        belongs to another tenant now."""
+        current = self._callers.get(caller.key)
+        if current is None or current.tenant != caller.tenant or has_expired(current):
             return None
-        return found
+        return current
 
-    def refresh(self) -> Change | None:
-        """Looks at the file, unless that was done a moment ago; what has changed since."""
+    def refresh(self) -> KeyChange | None:
+        """Reads the file if it has changed, unless it was checked a moment ago; what changed."""
         now_s = self._clock()
-        if now_s - self._looked_s < LOOK_S:
+        if now_s - self._refreshed_s < REFRESH_S:
             return None
-        self._looked_s = now_s
-        seen = _signature(self._path)
-        if seen == self._seen:
+        self._refreshed_s = now_s
+        signature = _signature(self._path)
+        if signature == self._signature:
             return None
-        self._seen = seen
+        self._signature = signature
         try:
             file = key_file.read(self._path)
         except TorvynError as error:
-            logger.error("%s; the keys that were known stay", error.message)
+            logger.error("%s; the server keeps the keys that it has", error.message)
             return None
         before = self._callers
-        self._take(file)
+        self._use(file)
         return _change(before, self._callers)
 
-    def _take(self, file: KeyFile) -> None:
+    def _use(self, file: KeyFile) -> None:
         self._file = file
         self._callers = {record.hash: _caller(record) for record in file.keys.values()}
 
 
-def presented(headers: Mapping[str, str]) -> str | None:
-    """The key that a request shows, if any: as a bearer's, in `x-api-key`, or as the subprotocol
-    of a WebSocket."""
+def key_in(headers: Mapping[str, str]) -> str | None:
+    """The API key of a request: a bearer token, `x-api-key` or a WebSocket subprotocol."""
     kind, _, key = headers.get("authorization", "").partition(" ")
     if kind.lower() == "bearer" and key.strip():
         return key.strip()
@@ -106,8 +105,7 @@ def presented(headers: Mapping[str, str]) -> str | None:
     return None
 
 
-def is_over(caller: Caller) -> bool:
-    """Whether the key has expired."""
+def has_expired(caller: Caller) -> bool:
     return caller.expires_s is not None and time.time() >= caller.expires_s
 
 
@@ -124,17 +122,17 @@ def _caller(record: KeyRecord) -> Caller:
     )
 
 
-def _change(before: Mapping[str, Caller], after: Mapping[str, Caller]) -> Change:
+def _change(before: Mapping[str, Caller], after: Mapping[str, Caller]) -> KeyChange:
     keys = frozenset(before.keys() - after.keys())
     added = (after[key].name for key in after.keys() - before.keys())
-    gone = (before[key].name for key in keys)
-    return Change(tuple(sorted(added)), tuple(sorted(gone)), keys)
+    revoked = (before[key].name for key in keys)
+    return KeyChange(tuple(sorted(added)), tuple(sorted(revoked)), keys)
 
 
 def _signature(path: Path) -> tuple[int, int, int] | None:
-    """What differs when the file was replaced or written."""
+    """Changes when the file is replaced or written."""
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except (OSError, ValueError):
         return None
-    return found.st_ino, found.st_mtime_ns, found.st_size
+    return status.st_ino, status.st_mtime_ns, status.st_size

@@ -1,6 +1,6 @@
-"""Messages of gRPC clients -> the bodies that other transports send as JSON. Pure.
+"""Messages of gRPC clients -> the bodies that other transports receive as JSON. No I/O.
 
-So that there is one judge of what may be asked: `asked`.
+So that only `request_body` decides what a request may contain.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from typing import Any, Final
 from google.protobuf.message import DecodeError
 from google.protobuf.unknown_fields import UnknownFieldSet
 
-from torvyn.transport.http.exchange import json_value
+from torvyn.transport.http.exchange import parse_json
 from torvyn.transport.rejection import Rejection, bad_message
 from torvyn.transport.request_body import invalid
 
 Json = dict[str, Any]
 
-_AS_THEY_ARE: Final = (
+_COPIED: Final = (
     "flow",
     "prompt",
     "max_tokens",
@@ -32,23 +32,23 @@ _AS_THEY_ARE: Final = (
     "stateful",
     "tool_choice",
 )
-_STEERING: Final = ("id", "after", "credit", "frames", "max_tokens")
+_CONTROL: Final = ("id", "after", "credit", "frames", "max_tokens")
 _OPTIONAL: Final = ("after", "credit", "max_tokens")
 
 
-def read(kind: Any, data: bytes) -> Any:
-    """The message of that kind, all of whose fields are known here."""
+def parse(kind: Any, data: bytes) -> Any:
+    """The message of that kind, without unknown fields. Raises a rejection."""
     try:
         message = kind.FromString(data)
     except DecodeError:
         raise bad_message(kind.DESCRIPTOR.full_name) from None
-    _must_be_known(message)
+    _reject_unknown(message)
     return message
 
 
 def body_of(request: Any) -> Json:
-    """The body of `POST /v1/streams` that a `GenerateRequest` is."""
-    body = _said(request, _AS_THEY_ARE)
+    """A `GenerateRequest` as a body of `POST /v1/streams`."""
+    body = _fields(request, _COPIED)
     if request.messages:
         body["messages"] = [_message(message) for message in request.messages]
     if request.stop:
@@ -64,36 +64,36 @@ def body_of(request: Any) -> Json:
 
 
 def record_of(message: Any) -> Json:
-    """The record that a `ClientMessage` is, as a WebSocket carries it."""
+    """A `ClientMessage` as the record that a WebSocket carries."""
     kind = message.WhichOneof("message")
     record: Json = {"type": kind, "stream_id": message.stream_id or None}
     if kind is None:
         return record
-    said = getattr(message, kind)
+    content = getattr(message, kind)
     if kind == "start":
-        return body_of(said.request) | _said(said, ("credit",)) | record
-    if kind == "update" and said.stop:
-        record["stop"] = list(said.stop)
-    names = tuple(name for name in _STEERING if name in said.DESCRIPTOR.fields_by_name)
-    given = {name: getattr(said, name) for name in names if name not in _OPTIONAL}
-    return record | given | _said(said, tuple(name for name in names if name in _OPTIONAL))
+        return body_of(content.request) | _fields(content, ("credit",)) | record
+    if kind == "update" and content.stop:
+        record["stop"] = list(content.stop)
+    names = tuple(name for name in _CONTROL if name in content.DESCRIPTOR.fields_by_name)
+    required = {name: getattr(content, name) for name in names if name not in _OPTIONAL}
+    return record | required | _fields(content, tuple(n for n in names if n in _OPTIONAL))
 
 
 def _message(message: Any) -> Json:
-    """As chat models know them. What a message leaves out is left out here too."""
-    given: Json = {"role": message.role} | _said(message, ("content", "name", "tool_call_id"))
+    """In the shape of OpenAI's chat messages; unset fields are left out."""
+    record: Json = {"role": message.role} | _fields(message, ("content", "name", "tool_call_id"))
     if message.HasField("content_json"):
-        given["content"] = _json("content_json", message.content_json, list, "list")
+        record["content"] = _json("content_json", message.content_json, list, "list")
     if message.tool_calls:
-        given["tool_calls"] = [
+        record["tool_calls"] = [
             {"id": call.id} | _function({"name": call.name, "arguments": call.arguments})
             for call in message.tool_calls
         ]
-    return given
+    return record
 
 
 def _tool(tool: Any) -> Json:
-    function = {"name": tool.name} | _said(tool, ("description", "strict"))
+    function = {"name": tool.name} | _fields(tool, ("description", "strict"))
     if tool.HasField("parameters_json"):
         text = tool.parameters_json
         function["parameters"] = _json("parameters_json", text, dict, "object")
@@ -106,24 +106,24 @@ def _function(function: Json) -> Json:
 
 def _json(name: str, text: str, kind: type, words: str) -> Any:
     try:
-        found = json_value(text.encode(), f"text of `{name}`")
+        value = parse_json(text.encode(), f"text of `{name}`")
     except Rejection as rejection:
         raise invalid(rejection.message) from None
-    if not isinstance(found, kind):
-        raise invalid(f"`{name}` is a JSON {words}")
-    return found
+    if not isinstance(value, kind):
+        raise invalid(f"`{name}` must be a JSON {words}")
+    return value
 
 
-def _said(message: Any, names: tuple[str, ...]) -> Json:
+def _fields(message: Any, names: tuple[str, ...]) -> Json:
     return {name: getattr(message, name) for name in names if message.HasField(name)}
 
 
-def _must_be_known(message: Any) -> None:
-    """An option that is passed over in silence would be worse than a rejection."""
+def _reject_unknown(message: Any) -> None:
+    """Ignoring an option silently would be worse than a rejection."""
     if numbers := [str(field.field_number) for field in UnknownFieldSet(message)]:
         name = message.DESCRIPTOR.full_name
-        raise invalid(f"this server knows no field {', '.join(numbers[:8])} of {name}")
+        raise invalid(f"this server does not know field {', '.join(numbers[:8])} of {name}")
     for field, value in message.ListFields():
         if field.message_type is not None:
             for part in value if hasattr(value, "append") else (value,):
-                _must_be_known(part)
+                _reject_unknown(part)

@@ -1,7 +1,7 @@
-"""The server of gRPC, beside the one of HTTP: on the same loop, for the same application.
+"""The gRPC server, on the same loop as the HTTP server and with the same services.
 
-It listens on the host of `[serve]` and on `grpc_port`. Health and reflection are there as clients
-of gRPC expect them; while the server ends, its health is NOT_SERVING.
+It listens on `host` and `grpc_port` of `[serve]`, and offers the health and reflection services of
+gRPC. While it drains, its health is NOT_SERVING.
 """
 
 from __future__ import annotations
@@ -19,8 +19,10 @@ from torvyn.transport import tls
 from torvyn.transport.settings import KiB
 
 if TYPE_CHECKING:
-    from torvyn.transport.application import Application
+    from torvyn.transport.access.authentication import Authenticator
+    from torvyn.transport.dispatch.dispatcher import Dispatcher
     from torvyn.transport.settings import ServerSettings
+    from torvyn.transport.telemetry.request_log import RequestLog
 
 _PACKAGES: Final = {
     "google.protobuf": "protobuf",
@@ -30,34 +32,41 @@ _PACKAGES: Final = {
     "grpc_reflection": "grpcio-reflection",
 }
 _ENVELOPE_BYTES: Final = KiB
-"""What a message of gRPC may have around the texts of a body."""
+"""How much a gRPC message may add to the texts of a body."""
 _PING_MS: Final = 20_000
-_LEAST_STREAMS: Final = 128
-_LAST_S: Final = 1.0
-"""For the status of a call whose last frame was sent."""
+_MIN_STREAMS: Final = 128
+_STATUS_S: Final = 1.0
+"""How long a call that has sent its last frame may take to send its status."""
 
 
 class GrpcServer:
-    """Listens when it is made, answers from `start` to `stop`."""
+    """Listens from its construction on, and answers from `start` to `stop`."""
 
-    def __init__(self, application: Application) -> None:
-        must_be_installed()
+    def __init__(
+        self,
+        dispatcher: Dispatcher,
+        authenticator: Authenticator,
+        request_log: RequestLog,
+        sample_rate: float,
+    ) -> None:
+        require_packages()
         import grpc
         from grpc_health.v1 import health, health_pb2_grpc
         from grpc_reflection.v1alpha import reflection, reflection_pb2_grpc
 
         from torvyn.transport.grpc.service import SERVICE, Inference, Reflection
 
-        self._settings = application.settings
-        self._server = grpc.aio.server(options=_options(application.settings))
-        self._server.add_generic_rpc_handlers((Inference(application).handlers(),))
+        self._settings = dispatcher.settings
+        self._server = grpc.aio.server(options=_options(dispatcher.settings))
+        inference = Inference(dispatcher, authenticator, request_log, sample_rate)
+        self._server.add_generic_rpc_handlers((inference.handlers(),))
         self._health = health.aio.HealthServicer()
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
         self._names = ("", SERVICE)
-        shown = (SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME)
-        reflecting = Reflection(application, reflection.aio.ReflectionServicer(shown))
-        reflection_pb2_grpc.add_ServerReflectionServicer_to_server(reflecting, self._server)
-        self._ending: asyncio.Future[None] | None = None
+        described = (SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME)
+        servicer = Reflection(inference, reflection.aio.ReflectionServicer(described))
+        reflection_pb2_grpc.add_ServerReflectionServicer_to_server(servicer, self._server)
+        self._draining: asyncio.Future[None] | None = None
         self.port = self._listen()
         self.address = f"{_host(self._settings)}:{self.port}"
 
@@ -65,20 +74,20 @@ class GrpcServer:
         from grpc_health.v1 import health_pb2
 
         await self._server.start()
-        self._limit()
+        self._set_socket_options()
         for name in self._names:
             await self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
 
-    def close_door(self) -> None:
-        """Those who ask for its health hear that it ends; the application refuses new requests."""
-        if self._ending is None:
-            self._ending = asyncio.ensure_future(self._health.enter_graceful_shutdown())
+    def stop_accepting(self) -> None:
+        """Reports NOT_SERVING; the dispatcher rejects new requests."""
+        if self._draining is None:
+            self._draining = asyncio.ensure_future(self._health.enter_graceful_shutdown())
 
     async def stop(self) -> None:
-        """Calls that have not ended by now are cut."""
-        if self._ending is not None:
-            await self._ending
-        await self._server.stop(_LAST_S)
+        """Cancels the calls that still run."""
+        if self._draining is not None:
+            await self._draining
+        await self._server.stop(_STATUS_S)
 
     def _listen(self) -> int:
         address = f"{_host(self._settings)}:{self._settings.grpc_port}"
@@ -87,28 +96,28 @@ class GrpcServer:
         except RuntimeError as error:
             raise MissingError(
                 "transport.cannot-listen",
-                f"cannot listen on {address}, for gRPC",
-                hint="`--grpc-port` names another port; 0 takes any that is free",
+                f"cannot listen on {address} for gRPC",
+                hint="choose another port with `--grpc-port`; 0 takes any free port",
             ) from error
         return port
 
     def _bind(self, address: str) -> int:
         import grpc
 
-        secured = tls.options(self._settings)
-        if not secured:
+        options = tls.options(self._settings)
+        if not options:
             return int(self._server.add_insecure_port(address))
-        pair = (secured["ssl_key"].read_bytes(), secured["ssl_cert"].read_bytes())
+        pair = (options["ssl_key"].read_bytes(), options["ssl_cert"].read_bytes())
         credentials = grpc.ssl_server_credentials([pair])
         return int(self._server.add_secure_port(address, credentials))
 
-    def _limit(self) -> None:
-        """Gives the sockets the buffers that those of HTTP have."""
-        from torvyn.transport.server import limit
+    def _set_socket_options(self) -> None:
+        """Sets the socket options that HTTP's sockets have."""
+        from torvyn.transport.server import set_socket_options
 
-        for listening in _listening(self.port):
-            with listening:
-                limit(listening, self._settings)
+        for sock in _listening_sockets(self.port):
+            with sock:
+                set_socket_options(sock, self._settings)
 
 
 def _host(settings: ServerSettings) -> str:
@@ -116,58 +125,55 @@ def _host(settings: ServerSettings) -> str:
 
 
 def _options(settings: ServerSettings) -> list[tuple[str, int]]:
-    # Two requests for every place, as with HTTP: one is answered, one waits; the rest is told so.
-    streams = max(_LEAST_STREAMS, 2 * settings.max_streams)
+    # Two calls per slot, as with HTTP: one runs, one waits; the rest are rejected.
+    streams = max(_MIN_STREAMS, 2 * settings.max_streams)
     return [
         ("grpc.max_receive_message_length", settings.max_body_bytes + _ENVELOPE_BYTES),
         ("grpc.max_send_message_length", -1),
         ("grpc.max_concurrent_streams", streams),
         # Another server on the same port would get every second connection.
         ("grpc.so_reuseport", 0),
-        # Clients that vanished without a word are noticed, and those that ask whether we are here
-        # are not sent away.
+        # Detects clients that vanished, and accepts the pings of clients that check the server.
         ("grpc.keepalive_time_ms", _PING_MS),
         ("grpc.keepalive_timeout_ms", _PING_MS // 2),
         ("grpc.keepalive_permit_without_calls", 1),
         ("grpc.http2.min_recv_ping_interval_without_data_ms", _PING_MS // 4),
-        # Requests are small: a client may send this much before it is read.
+        # Requests are small: a client may send this much before the server reads it.
         ("grpc.http2.lookahead_bytes", 64 * KiB),
         ("grpc.http2.bdp_probe", 0),
     ]
 
 
-def _listening(port: int) -> Iterator[socket.socket]:
-    """The sockets on which this process listens at that port. They are gRPC's, which lends them to
-    nobody; but whoever has a descriptor of a socket can set its options, and connections inherit
-    them."""
+def _listening_sockets(port: int) -> Iterator[socket.socket]:
+    """Copies of the sockets on which this process listens at that port. gRPC does not expose them,
+    but any descriptor of a socket can set its options, and connections inherit those."""
     try:
-        numbers = [int(entry) for entry in os.listdir("/proc/self/fd")]
+        descriptors = [int(entry) for entry in os.listdir("/proc/self/fd")]
     except OSError:
         return
-    for number in numbers:
+    for descriptor in descriptors:
         try:
-            if not stat.S_ISSOCK(os.fstat(number).st_mode):
+            if not stat.S_ISSOCK(os.fstat(descriptor).st_mode):
                 continue
-            found = socket.socket(fileno=os.dup(number))
+            sock = socket.socket(fileno=os.dup(descriptor))
         except OSError:
-            # It was closed in the meantime.
-            continue
-        if _listens(found, port):
-            yield found
+            continue  # closed meanwhile
+        if _listens(sock, port):
+            yield sock
         else:
-            found.close()
+            sock.close()
 
 
-def _listens(found: socket.socket, port: int) -> bool:
+def _listens(sock: socket.socket, port: int) -> bool:
     try:
-        name: Any = found.getsockname()
-        listens = found.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
+        name: Any = sock.getsockname()
+        listens = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
     except OSError:
         return False
     return bool(listens) and isinstance(name, tuple) and name[1] == port
 
 
-def must_be_installed() -> None:
+def require_packages() -> None:
     for module, package in _PACKAGES.items():
         try:
             importlib.import_module(module)

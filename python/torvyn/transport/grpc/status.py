@@ -1,8 +1,7 @@
-"""Refusals -> the status of a gRPC call, with details that programs can read.
+"""Rejections -> the status of a gRPC call, with details that programs can read.
 
-Besides code and words a status has `google.rpc.ErrorInfo` (our code, the hint) and, where a later
-try may work, `google.rpc.RetryInfo`; the trailing metadata says the same to those who read no
-details.
+Besides code and message, a status has `google.rpc.ErrorInfo` (the error code and the hint) and, if
+a retry may help, `google.rpc.RetryInfo`. The trailing metadata repeats them for simple clients.
 """
 
 from __future__ import annotations
@@ -17,8 +16,8 @@ from torvyn.protocol.openai.surrogate_pairs import encodable
 from torvyn.transport.rejection import Rejection, is_retryable, status_of
 
 DOMAIN: Final = "torvyn"
-_MOST_CHARACTERS: Final = 1000
-"""Of a message. Heads of HTTP/2 are small, and clients refuse what is too large."""
+_MAX_CHARACTERS: Final = 1000
+"""Of a message: clients reject HTTP/2 headers that are too large."""
 _CODES: Final = {
     400: grpc.StatusCode.INVALID_ARGUMENT,
     401: grpc.StatusCode.UNAUTHENTICATED,
@@ -37,13 +36,13 @@ _CODES: Final = {
 
 
 class GrpcStatus:
-    """What `context.abort` takes: `code`, `words`, `trailers`."""
+    """The arguments of `context.abort`."""
 
-    __slots__ = ("code", "trailers", "words")
+    __slots__ = ("code", "message", "trailers")
 
     def __init__(self, error: TorvynError, message: str, request_id: str) -> None:
         self.code = _CODES.get(status_of(error), grpc.StatusCode.INTERNAL)
-        self.words = encodable(message)[:_MOST_CHARACTERS]
+        self.message = encodable(message)[:_MAX_CHARACTERS]
         retry_s = _retry_s(error)
         self.trailers: tuple[tuple[str, str | bytes], ...] = (
             ("x-request-id", request_id),
@@ -54,9 +53,9 @@ class GrpcStatus:
             self.trailers += (("retry-after", str(retry_s)),)
 
     def _details(self, error: TorvynError, retry_s: int | None) -> bytes:
-        hint = {"hint": encodable(error.hint)[:_MOST_CHARACTERS]} if error.hint else {}
+        hint = {"hint": encodable(error.hint)[:_MAX_CHARACTERS]} if error.hint else {}
         info = error_details_pb2.ErrorInfo(reason=error.code, domain=DOMAIN, metadata=hint)
-        status = status_pb2.Status(code=self.code.value[0], message=self.words)
+        status = status_pb2.Status(code=self.code.value[0], message=self.message)
         status.details.add().Pack(info)
         if retry_s is not None:
             retry = error_details_pb2.RetryInfo()
@@ -67,8 +66,8 @@ class GrpcStatus:
 
 
 def _retry_s(error: TorvynError) -> int | None:
-    """After how long it may be tried again."""
-    given: Any = error.headers.get("retry-after") if isinstance(error, Rejection) else None
-    if given is not None:
-        return int(given)
+    """After how many seconds a retry may help."""
+    retry_after: Any = error.headers.get("retry-after") if isinstance(error, Rejection) else None
+    if retry_after is not None:
+        return int(retry_after)
     return 1 if is_retryable(error) else None

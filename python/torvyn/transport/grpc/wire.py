@@ -1,7 +1,7 @@
-"""Wires of gRPC: the answer to a call, and the channel of a session.
+"""The wires of gRPC: the answer to a call, and the channel of a session.
 
-One message a frame, serialized once. gRPC takes one message of a call at a time, and keeps the one
-that it was given, whatever becomes of who gave it.
+One message per frame, serialized once. gRPC sends one message of a call at a time, and finishes
+sending it even if the task that sends is cancelled.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from torvyn.v1 import inference_pb2 as pb
 
 
 class CallWriter:
-    """One call, as its sender sees it."""
+    """Sends the messages of one call."""
 
-    def __init__(self, context: Any, head: tuple[tuple[str, str], ...]) -> None:
+    def __init__(self, context: Any, metadata: tuple[tuple[str, str], ...]) -> None:
         self._context = context
-        self._head = head
+        self._metadata = metadata
         self._left = asyncio.Event()
-        self._turn = asyncio.Lock()
+        self._sending_lock = asyncio.Lock()
         self._sending: asyncio.Task[None] | None = None
         self.has_begun = False
 
@@ -38,18 +38,18 @@ class CallWriter:
 
     @property
     def is_stuck(self) -> bool:
-        """A message is on its way."""
-        return self._turn.locked()
+        """A message is being sent."""
+        return self._sending_lock.locked()
 
     async def until_left(self) -> None:
         await self._left.wait()
 
     def leave(self) -> None:
-        """The client has gone."""
+        """The client has left."""
         self._left.set()
 
-    def let_go(self) -> None:
-        """Nobody is there: who waits for a message to be taken waits no longer."""
+    def abandon_sends(self) -> None:
+        """The client has left: ends the send that waits."""
         self.leave()
         if self._sending is not None:
             self._sending.cancel()
@@ -57,49 +57,49 @@ class CallWriter:
     async def begin(self) -> None:
         self.has_begun = True
         try:
-            await self._context.send_initial_metadata(self._head)
+            await self._context.send_initial_metadata(self._metadata)
         except grpc.aio.BaseError:
             self.leave()
 
     async def write(self, packed: Sequence[bytes]) -> None:
-        """When who sends is cancelled, what was given to gRPC goes its way: an answer that is
-        stopped is one whose sender is cancelled, and there is more to send."""
+        """Finishes even if the caller is cancelled: stopping an answer cancels its sender but
+        leaves more frames to send."""
         await asyncio.shield(asyncio.ensure_future(self._send(packed)))
 
     async def _send(self, packed: Sequence[bytes]) -> None:
-        async with self._turn:
+        async with self._sending_lock:
             if self.is_left:
-                raise _over()
+                raise _call_ended()
             self._sending = asyncio.current_task()
             try:
                 for message in packed:
                     await self._context.write(message)
             except grpc.aio.BaseError as error:
-                raise _over() from error
+                raise _call_ended() from error
             except asyncio.CancelledError:
                 if not self.is_left:
                     raise
-                raise _over() from None
+                raise _call_ended() from None
             finally:
                 self._sending = None
 
 
-def _over() -> ConnectionResetError:
-    return ConnectionResetError("the call is over")
+def _call_ended() -> ConnectionResetError:
+    return ConnectionResetError("the call has ended")
 
 
 class GrpcWire(Wire):
     """The answer to a call."""
 
-    __slots__ = ("_line", "has_ended", "summary")
+    __slots__ = ("_writer", "has_ended", "summary")
 
-    def __init__(self, line: CallWriter, request_id: str, caller: Caller, **where: Any) -> None:
-        super().__init__(request_id, caller, line.write, **where)
-        self._line = line
+    def __init__(self, writer: CallWriter, request_id: str, caller: Caller, **context: Any) -> None:
+        super().__init__(request_id, caller, writer.write, **context)
+        self._writer = writer
         self.summary: Mapping[str, Any] = {}
-        """Of its answer, for the record of the call."""
+        """Of the answer, for the request log."""
         self.has_ended = False
-        """The last frame was sent, or is about to be."""
+        """The last frame was sent or is being sent."""
 
     def encoder(self, dialect: Dialect, **identity: Any) -> ProtoEncoder:
         return ProtoEncoder(**identity)
@@ -112,10 +112,10 @@ class GrpcWire(Wire):
         return respelled(frame, event_id.rpartition("-")[0])
 
     async def begin(self, headers: Mapping[str, str]) -> None:
-        await self._line.begin()
+        await self._writer.begin()
 
     async def until_left(self) -> None:
-        await self._line.until_left()
+        await self._writer.until_left()
 
     def keep(self, summary: Mapping[str, Any]) -> bool:
         self.summary = summary
@@ -125,11 +125,11 @@ class GrpcWire(Wire):
 class GrpcChannel(Channel):
     """A call that carries many streams."""
 
-    __slots__ = ("_line",)
+    __slots__ = ("_writer",)
 
-    def __init__(self, line: CallWriter, request_id: str, caller: Caller, **where: Any) -> None:
-        super().__init__(request_id, caller, line.write, **where)
-        self._line = line
+    def __init__(self, writer: CallWriter, request_id: str, caller: Caller, **context: Any) -> None:
+        super().__init__(request_id, caller, writer.write, **context)
+        self._writer = writer
 
     def encoder(self, dialect: Dialect, **identity: Any) -> ProtoEncoder:
         return ProtoEncoder(**identity)
@@ -140,45 +140,45 @@ class GrpcChannel(Channel):
     def spell(self, frame: bytes, event_id: str) -> bytes:
         return respelled(frame, event_id.rpartition("-")[0])
 
-    def tag(self, stream_id: str) -> Callable[[bytes, str], bytes]:
-        # The name is the first field of the message and the frame the second, so that a frame
-        # that is serialized already need not be read again.
-        name = pb.ServerMessage(stream_id=encodable(stream_id)).SerializeToString()
+    def tagger(self, stream_id: str) -> Callable[[bytes, str], bytes]:
+        # The id is the first field of the message and the frame the second, so a serialized frame
+        # is appended as it is.
+        prefix = pb.ServerMessage(stream_id=encodable(stream_id)).SerializeToString()
 
-        def tagged(frame: bytes, epoch: str = "") -> bytes:
-            data = b"%s\x12%s%s" % (name, _varint(len(frame)), frame)
+        def tag(frame: bytes, epoch: str = "") -> bytes:
+            data = b"%s\x12%s%s" % (prefix, _varint(len(frame)), frame)
             if isinstance(frame, Led):
-                return Led.of(data, tuple(tagged(before) for before in frame.before))
+                return Led.of(data, tuple(tag(before) for before in frame.before))
             return data if frame else b""
 
-        return tagged
+        return tag
 
-    def note(self, kind: str, stream_id: str | None = None, **said: Any) -> bytes:
+    def control_message(self, kind: str, stream_id: str | None = None, **fields: Any) -> bytes:
         message = pb.ServerMessage(stream_id=encodable(stream_id or ""))
         if kind == "heartbeat":
             message.frame.heartbeat.SetInParent()
         elif kind == "pong":
             message.pong.SetInParent()
         else:
-            for name, value in said.items():
+            for name, value in fields.items():
                 setattr(
                     message.refused, name, encodable(value) if isinstance(value, str) else value
                 )
         data: bytes = message.SerializeToString()
         return data
 
-    def let_go(self) -> None:
-        self._line.let_go()
+    def abandon_sends(self) -> None:
+        self._writer.abandon_sends()
 
     async def begin(self, headers: Mapping[str, str]) -> None:
-        await self._line.begin()
+        await self._writer.begin()
 
     async def until_left(self) -> None:
-        await self._line.until_left()
+        await self._writer.until_left()
 
 
 def _varint(number: int) -> bytes:
-    """As protobuf writes the length of a field."""
+    """The length of a field in protobuf's encoding."""
     data = bytearray()
     while number > 0x7F:
         data.append(number & 0x7F | 0x80)

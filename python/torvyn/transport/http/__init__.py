@@ -1,6 +1,7 @@
 """HTTP: requests, routes, the chat page and the limits of a connection.
 
 exchange          one request and its response
+endpoint          one request: host check, API key, route, rejection
 routes            the URL table
 inference_routes  routes that services answer
 stream_routes     routes about one stream

@@ -1,8 +1,7 @@
-"""BodyBudget that are being read, of all requests together.
+"""The limit of the memory that request bodies take while they arrive, all requests together.
 
-One that comes slowly lies in memory until it is whole, and a few thousand of them would be all of
-it. When there is too much, whoever has sent the most without coming to an end is told to try again:
-those who send a little are never the ones.
+A body stays in memory until it is complete, so a few thousand slow ones could fill it. Above the
+limit, the largest incomplete body is rejected; clients that send little are never affected.
 """
 
 from __future__ import annotations
@@ -10,17 +9,17 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
-MOST: Final = 64
-"""BodyBudget of the largest size that there is room for."""
+MAX_BODIES: Final = 64
+"""How many bodies of the largest size fit."""
 
 
 class BodyRead:
-    """One body. `alarm` goes off when it has to make room."""
+    """One body that is being received. `timeout` fires if the body is rejected."""
 
-    __slots__ = ("alarm", "size")
+    __slots__ = ("size", "timeout")
 
-    def __init__(self, alarm: asyncio.Timeout) -> None:
-        self.alarm = alarm
+    def __init__(self, timeout: asyncio.Timeout) -> None:
+        self.timeout = timeout
         self.size = 0
 
 
@@ -28,24 +27,24 @@ class BodyBudget:
     """Of one application, in its loop."""
 
     def __init__(self, max_body_bytes: int) -> None:
-        self._limit_bytes = MOST * max_body_bytes
-        self._readings: set[BodyRead] = set()
+        self._limit_bytes = MAX_BODIES * max_body_bytes
+        self._reads: set[BodyRead] = set()
         self._bytes = 0
 
-    def open(self, alarm: asyncio.Timeout) -> BodyRead:
-        reading = BodyRead(alarm)
-        self._readings.add(reading)
-        return reading
+    def open(self, timeout: asyncio.Timeout) -> BodyRead:
+        body_read = BodyRead(timeout)
+        self._reads.add(body_read)
+        return body_read
 
-    def add(self, reading: BodyRead, size: int) -> None:
-        reading.size += size
+    def add(self, body_read: BodyRead, size: int) -> None:
+        body_read.size += size
         self._bytes += size
         while self._bytes > self._limit_bytes:
-            largest = max(self._readings, key=lambda one: one.size)
+            largest = max(self._reads, key=lambda one: one.size)
             self.close(largest)
-            largest.alarm.reschedule(asyncio.get_running_loop().time())
+            largest.timeout.reschedule(asyncio.get_running_loop().time())
 
-    def close(self, reading: BodyRead) -> None:
-        if reading in self._readings:
-            self._readings.discard(reading)
-            self._bytes -= reading.size
+    def close(self, body_read: BodyRead) -> None:
+        if body_read in self._reads:
+            self._reads.discard(body_read)
+            self._bytes -= body_read.size

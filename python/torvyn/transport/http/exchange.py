@@ -1,6 +1,6 @@
-"""One request and its answer: the only place that knows how ASGI spells things.
+"""One HTTP request and its response, over ASGI.
 
-Reads a body within limits, sends whole answers, and knows the id that answers and logs share.
+Reads a body within its limits, sends whole responses, and has the id that responses and logs share.
 """
 
 from __future__ import annotations
@@ -25,16 +25,14 @@ Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
-MOST_DEPTH: Final = 64
-"""Levels of a body. Tools have schemas, and schemas have levels; nobody needs more."""
+MAX_DEPTH: Final = 64
+"""Levels of nesting in a body. The schemas of tools are nested, but not this deep."""
 ID: Final = re.compile(r"[A-Za-z0-9._:-]{1,128}")
-_HALF: Final = re.compile(rb"\\u[dD][89a-fA-F]")
+_SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
 JSON: Final = "application/json"
 
 
 class HttpExchange:
-    """A request, and the ways to answer it."""
-
     __slots__ = (
         "caller",
         "headers",
@@ -57,64 +55,64 @@ class HttpExchange:
         self.method: str = scope["method"]
         path: str = scope["path"]
         self.root: str = scope.get("root_path", "")
-        """Where it is mounted in another program."""
+        """The path at which another program mounts the application."""
         self.path = path.removeprefix(self.root) or "/"
         self.headers: dict[str, str] = {}
         for name, value in scope["headers"]:
             key, text = bytes(name).decode("latin-1").lower(), bytes(value).decode("latin-1")
-            # Said twice is one list: a second `Host` does not stand in for the first.
+            # A repeated header is one list: a second `Host` does not replace the first.
             self.headers[key] = f"{self.headers[key]}, {text}" if key in self.headers else text
-        self.id = chosen_id(self.headers)
-        """What answers and logs call it; a client may choose it."""
+        self.id = request_id(self.headers)
+        """In responses and logs; a client may choose it."""
         self.query = dict(parse_qsl(bytes(scope.get("query_string", b"")).decode("latin-1")))
         self.trace = traceparent.begin(self.headers.get("traceparent"), sample_rate)
         self.caller = ANYONE
         peer = scope.get("client")
         self.peer = str(peer[0]) if peer else None
-        """The address it came from, as far as that is known."""
+        """The address of the client, if known."""
         self.receive = receive
         self.send = send
         self.status = 0
-        """What was answered; 0 while nothing was."""
+        """Of the response; 0 before it begins."""
         self.summary: Mapping[str, Any] = {}
-        """Of the answer of a flow, for the record of the request."""
+        """Of the answer, for the request log."""
 
     async def body(self, settings: ServerSettings, bodies: BodyBudget) -> dict[str, Any]:
-        """The body, which is a JSON object."""
+        """The body, a JSON object. Raises a rejection."""
         try:
-            async with asyncio.timeout(settings.body_timeout_s) as alarm:
-                due_s = alarm.when()
-                reading = bodies.open(alarm)
+            async with asyncio.timeout(settings.body_timeout_s) as timeout:
+                due_s = timeout.when()
+                body_read = bodies.open(timeout)
                 try:
-                    data = await self._read(settings.max_body_bytes, reading, bodies)
+                    data = await self._read(settings.max_body_bytes, body_read, bodies)
                 finally:
-                    bodies.close(reading)
+                    bodies.close(body_read)
         except TimeoutError:
-            message = f"the body did not arrive within {settings.body_timeout_s:g} s"
-            if alarm.when() != due_s:
-                message = "the body did not arrive before there was room for it no more"
+            message = f"the request body was not received within {settings.body_timeout_s:g} s"
+            if timeout.when() != due_s:
+                message = "the server received too many slow request bodies at once"
             raise Rejection(408, "transport.body-slow", message, headers=_CLOSE) from None
-        return parsed(data)
+        return parse_object(data)
 
-    async def _read(self, limit: int, reading: BodyRead, bodies: BodyBudget) -> bytes:
+    async def _read(self, limit_bytes: int, body_read: BodyRead, bodies: BodyBudget) -> bytes:
         length = self.headers.get("content-length", "0")
-        if length.isdecimal() and int(length[:20]) > limit:
-            raise _too_large(limit)
+        if length.isdecimal() and int(length[:20]) > limit_bytes:
+            raise _too_large(limit_bytes)
         parts: list[bytes] = []
         while True:
             message = await self.receive()
             if message["type"] == "http.disconnect":
                 raise ClientDisconnected()
             part = message.get("body", b"")
-            bodies.add(reading, len(part))
-            if reading.size > limit:
-                raise _too_large(limit)
+            bodies.add(body_read, len(part))
+            if body_read.size > limit_bytes:
+                raise _too_large(limit_bytes)
             parts.append(part)
             if not message.get("more_body"):
                 return b"".join(parts)
 
     async def until_left(self) -> None:
-        """Returns when the client has gone."""
+        """Returns when the client has disconnected."""
         while (await self.receive())["type"] != "http.disconnect":
             pass
 
@@ -132,7 +130,7 @@ class HttpExchange:
         kind: str = JSON,
         headers: Mapping[str, str] | None = None,
     ) -> None:
-        """A whole answer."""
+        """Sends a whole response."""
         if isinstance(body, Mapping):
             body = json.dumps(body, ensure_ascii=False, separators=(",", ":"))
         data = body.encode(errors="replace") if isinstance(body, str) else body
@@ -141,53 +139,50 @@ class HttpExchange:
         await self.send({"type": "http.response.body", "body": data})
 
 
-def chosen_id(headers: Mapping[str, str]) -> str:
-    """The id that a client has chosen for its request, or a new one. It is written down, so it is
-    no key."""
-    given = headers.get("x-request-id", "")
-    return given if ID.fullmatch(given) and PREFIX not in given else new_id()
+def request_id(headers: Mapping[str, str]) -> str:
+    """The id that the client chose, or a new one. Logs contain it, so it must not be an API key."""
+    id = headers.get("x-request-id", "")
+    return id if ID.fullmatch(id) and PREFIX not in id else new_id()
 
 
 class ClientDisconnected(Exception):
-    """The client went away before it had asked. Each time a new one: an exception keeps what it
-    passed through, a body among it."""
+    """The client disconnected before its request was complete. Raised as a new object each time: an
+    exception keeps its frames, and with them the body."""
 
 
 _CLOSE: Final = {"connection": "close"}
+_EXAMPLE: Final = 'for example {"prompt": "Hello"}'
 
 
-def parsed(data: bytes, what: str = "body") -> dict[str, Any]:
-    """The object that the bytes are, or a rejection."""
-    found = json_value(data, what)
-    if not isinstance(found, dict):
-        message = f"the {what} is a JSON {type(found).__name__}, not an object"
-        raise Rejection(400, "transport.bad-json", message, hint='such as {"prompt": "Hello"}')
-    return found
+def parse_object(data: bytes, what: str = "body") -> dict[str, Any]:
+    """The JSON object in the bytes. Raises a rejection."""
+    value = parse_json(data, what)
+    if not isinstance(value, dict):
+        message = f"the {what} is a JSON {type(value).__name__}, not an object"
+        raise Rejection(400, "transport.bad-json", message, hint=_EXAMPLE)
+    return value
 
 
-def json_value(data: bytes, what: str) -> Any:
-    """What the bytes are in JSON, of limited depth, or a rejection."""
+def parse_json(data: bytes, what: str) -> Any:
+    """The JSON value in the bytes, of limited depth. Raises a rejection."""
     try:
-        found = json.loads(data.decode(), parse_constant=_no_number)
+        value = json.loads(data.decode(), parse_constant=_reject_constant)
     except RecursionError:
         raise _too_deep(what) from None
     except ValueError as error:
         where = f": {error}" if isinstance(error, json.JSONDecodeError) else ""
-        raise Rejection(
-            400,
-            "transport.bad-json",
-            f"the {what} is no JSON{where}",
-            hint='such as {"prompt": "Hello"}',
-        ) from None
-    if _depth_passes(found, MOST_DEPTH):
+        message = f"the {what} is not valid JSON{where}"
+        raise Rejection(400, "transport.bad-json", message, hint=_EXAMPLE) from None
+    if _is_deeper_than(MAX_DEPTH, value):
         raise _too_deep(what)
-    if _HALF.search(data) is not None and not _is_text(found):
-        raise Rejection(400, "transport.bad-json", f"the {what} has half of a surrogate pair in it")
-    return found
+    if _SURROGATE.search(data) is not None and not _is_encodable(value):
+        message = f"the {what} contains half of a surrogate pair"
+        raise Rejection(400, "transport.bad-json", message)
+    return value
 
 
-def _is_text(value: Any) -> bool:
-    """Whether all of its texts can be written: JSON's escapes can spell what is none."""
+def _is_encodable(value: Any) -> bool:
+    """Whether all of its strings are valid: JSON's escapes can contain half a surrogate pair."""
     try:
         json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError:
@@ -195,35 +190,35 @@ def _is_text(value: Any) -> bool:
     return True
 
 
-def _depth_passes(value: Any, limit: int) -> bool:
+def _is_deeper_than(limit: int, value: Any) -> bool:
     level = [value]
     for _ in range(limit):
         inner: list[Any] = []
-        for held in level:
-            if isinstance(held, dict):
-                inner += held.values()
-            elif isinstance(held, list):
-                inner += held
+        for item in level:
+            if isinstance(item, dict):
+                inner += item.values()
+            elif isinstance(item, list):
+                inner += item
         if not inner:
             return False
         level = inner
-    return any(isinstance(held, (dict, list)) for held in level)
+    return any(isinstance(item, (dict, list)) for item in level)
 
 
-def _no_number(text: str) -> Any:
-    raise ValueError(f"{text} is no number of JSON")
+def _reject_constant(text: str) -> Any:
+    raise ValueError(f"{text} is not a number in JSON")
 
 
 def _too_deep(what: str) -> Rejection:
-    message = f"the {what} has more than {MOST_DEPTH} levels"
+    message = f"the {what} has more than {MAX_DEPTH} levels of nesting"
     return Rejection(400, "transport.json-too-deep", message)
 
 
-def _too_large(limit: int) -> Rejection:
+def _too_large(limit_bytes: int) -> Rejection:
     return Rejection(
         413,
         "transport.body-too-large",
-        f"the body is larger than {limit} bytes",
+        f"the request body is larger than {limit_bytes} bytes",
         hint="`max_body` of `[serve]` is the limit",
         headers=_CLOSE,
     )

@@ -1,7 +1,8 @@
-"""Routes that flows answer: ours and OpenAI's."""
+"""Routes that services answer: Torvyn's own and OpenAI's."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from torvyn.protocol.encoder import Framing
@@ -9,35 +10,38 @@ from torvyn.transport import request_body
 from torvyn.transport.wire import HttpWire
 
 if TYPE_CHECKING:
-    from torvyn.transport.application import Application
+    from torvyn.transport.dispatch.dispatcher import Dispatcher
+    from torvyn.transport.http.body_limit import BodyBudget
     from torvyn.transport.http.exchange import HttpExchange
     from torvyn.transport.request_body import InferenceRequest
 
 _LINES: Final = ("application/x-ndjson", "application/jsonl")
 
 
-async def own(app: Application, exchange: HttpExchange) -> None:
-    await _answer(app, exchange, request_body.parse_torvyn(await _json(app, exchange)))
+class InferenceRoutes:
+    def __init__(self, dispatcher: Dispatcher, bodies: BodyBudget) -> None:
+        self._dispatcher = dispatcher
+        self._bodies = bodies
 
+    async def stream(self, exchange: HttpExchange) -> None:
+        await self._answer(exchange, request_body.parse_torvyn)
 
-async def chat(app: Application, exchange: HttpExchange) -> None:
-    await _answer(app, exchange, request_body.parse_chat(await _json(app, exchange)))
+    async def chat(self, exchange: HttpExchange) -> None:
+        await self._answer(exchange, request_body.parse_chat)
 
+    async def completions(self, exchange: HttpExchange) -> None:
+        await self._answer(exchange, request_body.parse_completions)
 
-async def completions(app: Application, exchange: HttpExchange) -> None:
-    await _answer(app, exchange, request_body.parse_completions(await _json(app, exchange)))
-
-
-async def _json(app: Application, exchange: HttpExchange) -> dict[str, Any]:
-    return await exchange.body(app.settings, app.bodies)
-
-
-async def _answer(app: Application, exchange: HttpExchange, request: InferenceRequest) -> None:
-    await app.answer(HttpWire(exchange, framing(exchange, request.dialect == "torvyn")), request)
+    async def _answer(
+        self, exchange: HttpExchange, parse: Callable[[dict[str, Any]], InferenceRequest]
+    ) -> None:
+        request = parse(await exchange.body(self._dispatcher.settings, self._bodies))
+        wire = HttpWire(exchange, framing(exchange, request.dialect == "torvyn"))
+        await self._dispatcher.answer(wire, request)
 
 
 def framing(exchange: HttpExchange, may_be_lines: bool = True) -> Framing:
-    """How the frames should be laid out, as the client says."""
+    """Server-sent events or JSON lines, as the `Accept` header says."""
     accept = exchange.headers.get("accept", "")
     if not may_be_lines or "text/event-stream" in accept:
         return "sse"

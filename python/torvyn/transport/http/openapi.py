@@ -1,4 +1,4 @@
-"""What a server offers, as an OpenAPI document."""
+"""The OpenAPI document of a server."""
 
 from __future__ import annotations
 
@@ -35,22 +35,23 @@ _MESSAGES: Final[Json] = {
     "minItems": 1,
     "items": {"type": "object", "required": ["role"], "properties": {"role": {"type": "string"}}},
 }
+_INPUT: Final[Json] = {"prompt": {"type": "string"}, "messages": _MESSAGES}
 _EVENTS: Final = {"text/event-stream": {"schema": {"type": "string"}}}
 _LINES: Final = {"application/x-ndjson": {"schema": {"type": "string"}}}
 _JSON: Final = {"application/json": {"schema": {"type": "object"}}}
 _HTML: Final = {"text/html": {"schema": {"type": "string"}}}
 _BYTES: Final = {"*/*": {"schema": {"type": "string"}}}
 
-_KEYED: Final[Json] = {
+_SECURITY: Final[Json] = {
     "components": {"securitySchemes": {"key": {"type": "http", "scheme": "bearer"}}},
     "security": [{"key": []}],
 }
 
 
 def document(flows: list[str], root: str = "", has_keys: bool = False) -> Json:
-    """The document, with the flows that can be asked for; paths are below `root`."""
+    """The document for these flows; `root` is the path at which the server is mounted."""
     model = {"model": {"enum": flows}}
-    own = _object({**_OPTIONS, **_STATEFUL, "flow": {"enum": flows}, **_asked()}, [], closed=True)
+    own = _object({**_OPTIONS, **_STATEFUL, "flow": {"enum": flows}, **_INPUT}, [], closed=True)
     chat = _object(
         {**_OPTIONS, **model, "max_completion_tokens": {"type": "integer"}, "messages": _MESSAGES},
         ["messages"],
@@ -62,44 +63,42 @@ def document(flows: list[str], root: str = "", has_keys: bool = False) -> Json:
     paths = {
         "/v1/streams": {"post": _operation("Stream an answer.", {**_EVENTS, **_LINES}, own)},
         "/v1/streams/{id}": {
-            "get": _operation("Come back to a stream.", {**_EVENTS, **_LINES}, None, "id"),
+            "get": _operation("Resume a stream.", {**_EVENTS, **_LINES}, None, "id"),
             "delete": _operation("Stop a stream.", _JSON, None, "id", "202"),
         },
-        "/v1/ws": {"get": _operation("Many streams on a WebSocket.", {}, status="101")},
+        "/v1/ws": {"get": _operation("Many streams over one WebSocket.", {}, status="101")},
         "/v1/chat/completions": {
             "post": _operation("OpenAI's chat completions.", {**_JSON, **_EVENTS}, chat)
         },
         "/v1/completions": {
             "post": _operation("OpenAI's completions.", {**_JSON, **_EVENTS}, text)
         },
-        "/v1/models": {"get": _operation("The flows.", _JSON)},
-        "/v1/models/{name}": {"get": _operation("One flow.", _JSON, None, "name")},
-        "/flows": {"get": _operation("What runs now, and what was counted.", _JSON)},
+        "/v1/models": {"get": _operation("List the flows.", _JSON)},
+        "/v1/models/{name}": {"get": _operation("Describe one flow.", _JSON, None, "name")},
+        "/flows": {"get": _operation("List running answers and counters.", _JSON)},
         "/flows/{id}": {
-            "get": _operation("One answer, and what its flows have counted.", _JSON, None, "id")
+            "get": _operation("Describe one answer and its element counts.", _JSON, None, "id")
         },
         "/metrics": {
-            "get": _operation("For Prometheus.", {"text/plain": {"schema": {"type": "string"}}})
+            "get": _operation(
+                "Metrics in Prometheus' format.", {"text/plain": {"schema": {"type": "string"}}}
+            )
         },
-        "/healthz": {"get": _operation("Whether the server lives.", _JSON)},
-        "/readyz": {"get": _operation("Whether it takes requests.", _JSON)},
-        "/": {"get": _operation("A chat in the browser.", _HTML)},
-        "/assets/{name}": {"get": _operation("A file of it.", _BYTES, None, "name")},
+        "/healthz": {"get": _operation("Check that the server runs.", _JSON)},
+        "/readyz": {"get": _operation("Check that the server accepts requests.", _JSON)},
+        "/": {"get": _operation("The chat page.", _HTML)},
+        "/assets/{name}": {"get": _operation("A file of the chat page.", _BYTES, None, "name")},
         "/openapi.json": {"get": _operation("This document.", _JSON)},
     }
-    info = {"title": "Torvyn", "version": "1", "description": "Flows that answer requests."}
+    info = {"title": "Torvyn", "version": "1", "description": "Services that answer requests."}
     servers = [{"url": root or "/"}]
-    made = {"openapi": "3.1.0", "info": info, "servers": servers, "paths": paths}
-    return {**made, **_KEYED} if has_keys else made
-
-
-def _asked() -> Json:
-    return {"prompt": {"type": "string"}, "messages": _MESSAGES}
+    document = {"openapi": "3.1.0", "info": info, "servers": servers, "paths": paths}
+    return {**document, **_SECURITY} if has_keys else document
 
 
 def _object(properties: Json, required: list[str], closed: bool = False) -> Json:
-    made: Json = {"type": "object", "properties": properties, "additionalProperties": not closed}
-    return {**made, "required": required} if required else made
+    schema: Json = {"type": "object", "properties": properties, "additionalProperties": not closed}
+    return {**schema, "required": required} if required else schema
 
 
 def _operation(
@@ -109,19 +108,19 @@ def _operation(
     parameter: str | None = None,
     status: str = "200",
 ) -> Json:
-    made: Json = {
+    operation: Json = {
         "summary": summary,
         "responses": {
-            status: {"description": "The answer.", "content": content},
-            "default": {"description": "Why there is none.", "content": _JSON},
+            status: {"description": "The response.", "content": content},
+            "default": {"description": "The error.", "content": _JSON},
         },
     }
     if body is not None:
-        made["requestBody"] = {
+        operation["requestBody"] = {
             "required": True,
             "content": {"application/json": {"schema": body}},
         }
     if parameter is not None:
         place = {"name": parameter, "in": "path", "required": True, "schema": {"type": "string"}}
-        made["parameters"] = [place]
-    return made
+        operation["parameters"] = [place]
+    return operation

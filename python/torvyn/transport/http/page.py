@@ -1,7 +1,7 @@
-"""The page: a chat in the browser, at `/`, with files that lie beside this one.
+"""The chat page at `/`, and the files that it loads from `page_files`.
 
-Only the files of a fixed list are given out, so no path can lead elsewhere. The page loads nothing
-from other places, runs no script but its own, and cannot be framed.
+Only the files of a fixed list are served, so no path can lead elsewhere. The page loads nothing
+from other origins, runs no script but its own, and cannot be framed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Final
 from torvyn.transport.rejection import Rejection
 
 if TYPE_CHECKING:
-    from torvyn.transport.application import Application
     from torvyn.transport.http.exchange import HttpExchange
 
 ASSETS: Final = "/assets/"
@@ -57,13 +56,13 @@ _POLICY: Final = "; ".join(
         "base-uri 'none'",
         "form-action 'none'",
         "frame-ancestors 'none'",
-        # Text that is read as HTML is an error, whoever wrote the line that tries.
+        # Assigning a string as HTML is an error, wherever the script tries it.
         "require-trusted-types-for 'script'",
         "trusted-types 'none'",
     )
 )
 _HEADERS: Final = {
-    # A browser keeps the files, and asks each time whether they are still the same.
+    # A browser caches the files, and revalidates them each time.
     "cache-control": "no-cache",
     "content-security-policy": _POLICY,
     "cross-origin-opener-policy": "same-origin",
@@ -74,19 +73,19 @@ _HEADERS: Final = {
 }
 
 
-async def page(app: Application, exchange: HttpExchange) -> None:
-    await _give(exchange, INDEX)
+async def index(exchange: HttpExchange) -> None:
+    await _send(exchange, INDEX)
 
 
-async def asset(app: Application, exchange: HttpExchange) -> None:
+async def asset(exchange: HttpExchange) -> None:
     name = exchange.path.removeprefix(ASSETS)
     if name not in NAMES:
-        message = f"the page has no file {name[:100]!r}"
+        message = f"the chat page has no file {name[:100]!r}"
         raise Rejection(404, "transport.route-unknown", message)
-    await _give(exchange, name)
+    await _send(exchange, name)
 
 
-async def _give(exchange: HttpExchange, name: str) -> None:
+async def _send(exchange: HttpExchange, name: str) -> None:
     data, tag = _file(name)
     headers = {**_HEADERS, "etag": tag}
     is_known = tag in exchange.headers.get("if-none-match", "")
@@ -96,6 +95,6 @@ async def _give(exchange: HttpExchange, name: str) -> None:
 
 @cache
 def _file(name: str) -> tuple[bytes, str]:
-    """A file of the page, and the tag that changes with it."""
+    """The content of a file, and its entity tag."""
     data = (files("torvyn.transport.http") / "page_files" / name).read_bytes()
     return data, f'"{hashlib.sha256(data).hexdigest()[:20]}"'

@@ -1,4 +1,4 @@
-"""Routes about one stream: come back to it, watch it, stop it."""
+"""Routes about one stream: resume it, observe it, stop it."""
 
 from __future__ import annotations
 
@@ -10,38 +10,43 @@ from torvyn.transport.sessions.session import ALL_READ
 from torvyn.transport.wire import HttpWire
 
 if TYPE_CHECKING:
-    from torvyn.transport.application import Application
+    from torvyn.transport.dispatch.dispatcher import Dispatcher
     from torvyn.transport.http.exchange import HttpExchange
+    from torvyn.transport.sessions.registry import SessionRegistry
 
 STREAM: Final = "/v1/streams/"
-_YES: Final = ("1", "true")
+_TRUE: Final = ("1", "true")
 
 
-async def read(app: Application, exchange: HttpExchange) -> None:
-    """The rest of a stateful stream, or with `observe` what happens in any."""
-    id = exchange.path.removeprefix(STREAM)
-    wire = HttpWire(exchange, framing(exchange))
-    if exchange.query.get("observe") in _YES:
-        await app.observe(wire, id)
-        return
-    after = exchange.headers.get("last-event-id") or exchange.query.get("after")
-    try:
-        await app.resume(wire, id, after)
-    except Rejection as rejection:
-        if rejection.code != ALL_READ:
-            raise
-        # A browser's EventSource asks again and again until it is told that there is no more.
-        await exchange.answer(b"", 204)
+class StreamRoutes:
+    def __init__(self, dispatcher: Dispatcher, sessions: SessionRegistry) -> None:
+        self._dispatcher = dispatcher
+        self._sessions = sessions
 
+    async def read(self, exchange: HttpExchange) -> None:
+        """The rest of a session; with `observe`, what any stream sends from now on."""
+        id = exchange.path.removeprefix(STREAM)
+        wire = HttpWire(exchange, framing(exchange))
+        if exchange.query.get("observe") in _TRUE:
+            await self._dispatcher.observe(wire, id)
+            return
+        after = exchange.headers.get("last-event-id") or exchange.query.get("after")
+        try:
+            await self._dispatcher.resume(wire, id, after)
+        except Rejection as rejection:
+            if rejection.code != ALL_READ:
+                raise
+            # A browser's EventSource reconnects until it gets a 204.
+            await exchange.answer(b"", 204)
 
-async def stop(app: Application, exchange: HttpExchange) -> None:
-    """Stops a stream, or cancels it. One that has ended and is kept is forgotten."""
-    id = exchange.path.removeprefix(STREAM)
-    call = app.call(id, exchange.caller)
-    if call is None:
-        await app.sessions.forget(await app.sessions.find(id, exchange.caller))
-        await exchange.answer({"id": id, "forgotten": True})
-        return
-    is_cancelled = exchange.query.get("cancel") in _YES
-    call.cancel() if is_cancelled else call.stop()
-    await exchange.answer({"id": id, "cancelled" if is_cancelled else "stopped": True}, 202)
+    async def stop(self, exchange: HttpExchange) -> None:
+        """Stops or cancels a stream. A session whose answer has ended is deleted."""
+        id = exchange.path.removeprefix(STREAM)
+        call = self._dispatcher.running.find(id, exchange.caller)
+        if call is None:
+            await self._sessions.forget(await self._sessions.find(id, exchange.caller))
+            await exchange.answer({"id": id, "forgotten": True})
+            return
+        is_cancelled = exchange.query.get("cancel") in _TRUE
+        call.cancel() if is_cancelled else call.stop()
+        await exchange.answer({"id": id, "cancelled" if is_cancelled else "stopped": True}, 202)

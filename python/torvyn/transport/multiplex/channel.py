@@ -1,8 +1,8 @@
-"""A channel: one connection that many streams share, and a strand: one stream's way over it.
+"""A channel: one connection that many streams share; and the wire of each stream over it.
 
-A strand sends while its client grants it frames, if the client wants to grant them at all; who
-grants nothing holds up that stream and no other. The start, and what comes together with the end,
-need no credit: whatever was begun can end.
+If a client uses credit, a stream sends only as many frames as the client grants, and a client that
+grants none holds up that stream only. The start frame and the last frames need no credit, so every
+stream can end.
 """
 
 from __future__ import annotations
@@ -25,45 +25,45 @@ Packed = tuple[Sequence[bytes], bool]
 
 
 class Channel(Wire):
-    """`pack` takes one frame. What `send` was given is sent, also when who awaits it is cancelled:
-    an engine is interrupted by its reader's task, which may be sending just then."""
+    """`pack` takes one frame. `send` completes even if its caller is cancelled: interrupting an
+    engine cancels the task that reads it, which may be sending at that moment."""
 
     __slots__ = ()
 
     @abstractmethod
-    def let_go(self) -> None:
-        """Nobody is there: whoever waits in `send` waits no longer."""
+    def abandon_sends(self) -> None:
+        """The client has left: ends every `send` that waits."""
 
     @abstractmethod
-    def tag(self, stream_id: str) -> Callable[[bytes, str], bytes]:
-        """What gives a frame the name of its stream, and a start frame its epoch too, which is
-        empty for others."""
+    def tagger(self, stream_id: str) -> Callable[[bytes, str], bytes]:
+        """A function that adds the stream id to a frame, and the epoch to a start frame; for other
+        frames the epoch is empty."""
 
     @abstractmethod
-    def note(self, kind: str, stream_id: str | None = None, **said: Any) -> bytes:
-        """What is no frame of an answer: `heartbeat`, `pong`, `refused`."""
+    def control_message(self, kind: str, stream_id: str | None = None, **fields: Any) -> bytes:
+        """A message that is not a frame of an answer: `heartbeat`, `pong`, `refused`."""
 
 
 class ChannelStream(Wire):
-    """The wire of one stream. What it sends goes out by the outlet of the whole channel, which
-    watches for all of them."""
+    """The wire of one stream. The channel's sender sends its frames, and watches the connection
+    for all streams."""
 
     is_watched: ClassVar[bool] = False
     __slots__ = (
         "_channel",
         "_credit",
+        "_credit_timeout_s",
         "_epoch",
         "_granted",
         "_has_begun",
         "_left",
-        "_on_last",
-        "_on_withheld",
+        "_on_credit_timeout",
+        "_on_last_frame",
         "_outlet",
-        "_patience_s",
         "_tag",
         "_unsent",
         "answer_id",
-        "dropped",
+        "drop_reason",
         "stream_id",
         "task",
     )
@@ -74,33 +74,34 @@ class ChannelStream(Wire):
         outlet: Outlet,
         stream_id: str,
         credit: int | None,
-        patience_s: float,
-        on_withheld: Callable[[ChannelStream], None],
-        on_last: Callable[[ChannelStream], None],
+        credit_timeout_s: float,
+        on_credit_timeout: Callable[[ChannelStream], None],
+        on_last_frame: Callable[[ChannelStream], None],
     ) -> None:
-        """Told are a client that grants nothing for so long, and that the last is about to go."""
+        """Calls `on_credit_timeout` if the client grants no credit for that long, and
+        `on_last_frame` before it sends the last frame."""
         super().__init__(
-            channel.request_id, channel.caller, self._go_out, channel.path, channel.peer
+            channel.request_id, channel.caller, self._send_frames, channel.path, channel.peer
         )
         self.stream_id = stream_id
         self.answer_id: str | None = None
-        """Of the answer that goes over it; None until there is one, and for who only watches."""
+        """None until the answer has started, and for observers."""
         self.task: asyncio.Future[None] | None = None
-        self.dropped: Rejection | None = None
-        """Why no more of it comes, when its answer does not say so itself."""
+        self.drop_reason: Rejection | None = None
+        """Why the stream ended, if its own end frame does not say so."""
         self._channel = channel
         self._outlet = outlet
         self._credit = credit
-        self._patience_s = patience_s
-        self._on_withheld = on_withheld
-        self._on_last = on_last
-        self._tag = channel.tag(stream_id)
+        self._credit_timeout_s = credit_timeout_s
+        self._on_credit_timeout = on_credit_timeout
+        self._on_last_frame = on_last_frame
+        self._tag = channel.tagger(stream_id)
         self._epoch = ""
         self._has_begun = False
         self._unsent: deque[bytes] = deque()
-        """Frames that wait. Who is cancelled while it waits leaves them to the next who sends."""
+        """Frames that wait for credit. A sender that is cancelled leaves them to the next one."""
         self._granted: asyncio.Event | None = None
-        """While it waits for credit."""
+        """Set while it waits for credit."""
         self._left = asyncio.Event()
 
     def encoder(self, dialect: Dialect, **identity: Any) -> Encoder | ProtoEncoder:
@@ -114,7 +115,7 @@ class ChannelStream(Wire):
         return self._channel.spell(frame, event_id)
 
     async def begin(self, headers: Mapping[str, str]) -> None:
-        """There is no head: the channel has one."""
+        """Nothing to send: the channel has begun already."""
 
     async def until_left(self) -> None:
         await self._left.wait()
@@ -128,7 +129,7 @@ class ChannelStream(Wire):
             self._granted.set()
 
     def leave(self) -> None:
-        """Nobody reads this stream any more; others of the channel may go on."""
+        """The client no longer reads this stream; other streams of the channel continue."""
         self._left.set()
         self.hurry()
 
@@ -138,28 +139,28 @@ class ChannelStream(Wire):
             if self._granted is not None:
                 self._granted.set()
 
-    async def _go_out(self, packed: Packed) -> None:
+    async def _send_frames(self, packed: Packed) -> None:
         frames, is_last = packed
         unsent = self._unsent
         unsent.extend(frames)
         if is_last:
-            self._on_last(self)
+            self._on_last_frame(self)
         while unsent:
             epoch = ""
             if not self._has_begun:
                 self._has_begun, epoch = True, self._epoch
             elif self._credit is not None and not is_last:
-                await self._allowed()
+                await self._wait_for_credit()
             if self._left.is_set():
                 return
             await self._outlet.deliver(self._tag(unsent.popleft(), epoch))
 
-    async def _allowed(self) -> None:
-        """Until one more frame may leave."""
+    async def _wait_for_credit(self) -> None:
+        """Returns when one more frame may be sent."""
         if self._credit == 0:
             self._granted = asyncio.Event()
             loop = asyncio.get_running_loop()
-            timer = loop.call_later(self._patience_s, self._on_withheld, self)
+            timer = loop.call_later(self._credit_timeout_s, self._on_credit_timeout, self)
             try:
                 await self._granted.wait()
             finally:

@@ -1,7 +1,7 @@
-"""A conversation: the streams of one channel, started and steered by messages of its client.
+"""The streams of one channel, started and controlled by messages of its client.
 
-It takes records and sends frames, and knows neither how they are spelled nor what they travel over.
-Whoever leaves the channel leaves all of its streams: every engine hears of it at once.
+It takes records and sends frames; it knows neither their encoding nor the connection. When the
+client leaves the channel, it leaves all of its streams, and every engine stops at once.
 """
 
 from __future__ import annotations
@@ -16,253 +16,257 @@ from torvyn.transport import request_body
 from torvyn.transport.frame_sender import Outlet
 from torvyn.transport.multiplex import client_message
 from torvyn.transport.multiplex.channel import Channel, ChannelStream
-from torvyn.transport.rejection import Rejection, shutting_down, torvyn_error_body, unknown_stream
+from torvyn.transport.rejection import (
+    Rejection,
+    shutting_down,
+    torvyn_error_body,
+    unknown_stream,
+)
 
 if TYPE_CHECKING:
-    from torvyn.transport.application import Application
     from torvyn.transport.call import Call
+    from torvyn.transport.dispatch.dispatcher import Dispatcher
 
 logger = logging.getLogger("torvyn.transport")
 
-MOST_STREAMS: Final = 64
-"""Of one channel; who needs more opens another."""
+MAX_STREAMS: Final = 64
+"""Per channel; a client that needs more opens another connection."""
 Work = Coroutine[Any, Any, None]
 Close = Callable[[], Awaitable[None]]
 
 
 class Multiplexer:
-    """`hold` once; meanwhile `take` is given what the client says."""
+    """Call `run` once; meanwhile pass each message of the client to `handle`."""
 
     def __init__(
-        self, application: Application, channel: Channel, traceparent: str | None = None
+        self,
+        dispatcher: Dispatcher,
+        channel: Channel,
+        new_trace: Callable[[], traceparent.Trace] = traceparent.begin,
     ) -> None:
-        """`traceparent`: what its client began; without, each stream is a trace of its own."""
-        self.application = application
+        """`new_trace` begins the span of a stream."""
         self.channel = channel
-        self._traceparent = traceparent
-        self.strands: dict[str, ChannelStream] = {}
-        """Those that can be spoken of, by the ids that the client gave them."""
-        self._running: set[ChannelStream] = set()
-        """Those, and such whose last is on its way."""
+        self.streams: dict[str, ChannelStream] = {}
+        """Those that messages can name, by the client's ids."""
+        self.end_reason: Rejection | None = None
+        """Why the server ended the channel; None if the client did."""
         self.outlet = Outlet(
-            channel, application.settings, lambda: channel.note("heartbeat"), self._end
+            channel, dispatcher.settings, lambda: channel.control_message("heartbeat"), self._end
         )
-        self.ended: Rejection | None = None
-        """Why it ended, where that was not its client's doing."""
-        self._over = asyncio.Event()
-        self._ending: Callable[[], Rejection] | None = None
-        self._saying: asyncio.Future[None] | None = None
+        self._dispatcher = dispatcher
+        self._running = dispatcher.running
+        self._write_timeout_s = dispatcher.settings.write_timeout_s
+        self._new_trace = new_trace
+        self._open: set[ChannelStream] = set()
+        """`streams`, and those whose last frame is being sent."""
+        self._ended = asyncio.Event()
+        self._closing: Callable[[], Rejection] | None = None
+        self._rejecting: asyncio.Future[None] | None = None
 
-    async def hold(self, reading: Work, close: Close | None = None) -> None:
-        """Until `reading` returns, which it does when nobody is there any more, or nobody takes
-        what is sent, or the server ends and the last stream with it. Then it is closed."""
-        with self.application.held.hold(self):
+    async def run(self, reader: Work, close: Close | None = None) -> None:
+        """Until `reader` returns because the client has left, the client stops reading, or the
+        server drains and the last stream has ended. Then calls `close`."""
+        with self._running.channels.register(self):
             await self.channel.begin({})
-            reader = asyncio.ensure_future(reading)
-            reader.add_done_callback(self._was_read)
+            reading = asyncio.ensure_future(reader)
+            reading.add_done_callback(self._on_reader_done)
             self.outlet.open()
             try:
-                await self._over.wait()
+                await self._ended.wait()
             except asyncio.CancelledError:
                 if not self.outlet.absorb():
                     raise
             finally:
                 self.outlet.close()
-                reader.cancel()
-                tasks = self._leave()
-                await asyncio.wait({reader, *tasks})
+                reading.cancel()
+                tasks = self._leave_streams()
+                await asyncio.wait({reading, *tasks})
             if close is not None:
                 await close()
 
-    async def take(self, message: Mapping[str, Any]) -> None:
-        """What the client says. What cannot be done is refused, and nothing else suffers."""
+    async def handle(self, message: Mapping[str, Any]) -> None:
+        """Does what the client's message says. A message that fails affects nothing else."""
         try:
             kind = client_message.kind(message)
             if kind == "ping":
-                await self.outlet.deliver(self.channel.note("pong"))
+                await self.outlet.deliver(self.channel.control_message("pong"))
                 return
-            _VERBS[kind](self, client_message.stream_id(message), message)
+            _HANDLERS[kind](self, client_message.stream_id(message), message)
         except Exception as error:
-            await self.refuse(error, client_message.named(message))
+            await self.reject(error, client_message.optional_stream_id(message))
 
-    async def refuse(self, raised: Exception, stream_id: str | None = None) -> None:
-        """Says what did not become a stream, or does not go on as one."""
-        error, words = self.application.explained(raised, self.channel.request_id)
-        body = torvyn_error_body(error, words)["error"]
-        await self.outlet.deliver(self.channel.note("refused", stream_id, **body))
+    async def reject(self, raised: Exception, stream_id: str | None = None) -> None:
+        """Tells the client why a message was rejected or a stream ended."""
+        error, message = self._dispatcher.errors.report(raised, self.channel.request_id)
+        body = torvyn_error_body(error, message)["error"]
+        await self.outlet.deliver(self.channel.control_message("refused", stream_id, **body))
 
     def drain(self) -> None:
-        """The server ends: what runs may end by itself, and with it the channel."""
-        self.dismiss(shutting_down)
+        self.close_when_idle(shutting_down)
 
-    def dismiss(self, reason: Callable[[], Rejection]) -> None:
-        """Nothing more is begun; it ends with the last stream."""
-        self._ending = self._ending or reason
-        self._settle()
+    def close_when_idle(self, reason: Callable[[], Rejection]) -> None:
+        """Starts no more streams, and closes the channel after the last one."""
+        self._closing = self._closing or reason
+        self._close_if_idle()
 
     def hurry(self) -> None:
-        """What has to be said is said without waiting for credit."""
-        for strand in self._running:
-            strand.hurry()
+        """Sends what is left without waiting for credit."""
+        for stream in self._open:
+            stream.hurry()
 
-    # What can be said
+    # The client's messages
 
     def _start(self, stream_id: str, message: Mapping[str, Any]) -> None:
         request = request_body.parse_torvyn(client_message.body(message))
-        strand = self._new(stream_id, message)
-        self._go(strand, self.application.answer(strand, request))
+        stream = self._new_stream(stream_id, message)
+        self._spawn(stream, self._dispatcher.answer(stream, request))
 
     def _resume(self, stream_id: str, message: Mapping[str, Any]) -> None:
         id, after = client_message.answer_id(message), client_message.text(message, "after")
-        strand = self._new(stream_id, message)
-        self._go(strand, self.application.resume(strand, id, after))
+        stream = self._new_stream(stream_id, message)
+        self._spawn(stream, self._dispatcher.resume(stream, id, after))
 
     def _observe(self, stream_id: str, message: Mapping[str, Any]) -> None:
         id = client_message.answer_id(message)
-        strand = self._new(stream_id, message)
-        self._go(strand, self.application.observe(strand, id))
+        stream = self._new_stream(stream_id, message)
+        self._spawn(stream, self._dispatcher.observe(stream, id))
 
     def _stop(self, stream_id: str, message: Mapping[str, Any]) -> None:
-        self._end_one(stream_id, is_cancelled=message["type"] == "cancel")
+        stream = self._stream(stream_id)
+        call = self._call(stream)
+        if call is not None:
+            call.cancel() if message["type"] == "cancel" else call.stop()
+            stream.hurry()
+        elif stream.answer_id is None:
+            self._drop(stream, Rejection(409, "transport.stream-left", _STOPPED))
 
     def _update(self, stream_id: str, message: Mapping[str, Any]) -> None:
         changes = client_message.changes(message)
-        call = self._call(self._strand(stream_id))
+        call = self._call(self._stream(stream_id))
         if call is None:
-            raise request_body.invalid("a stream can be changed after its `start` frame has come")
+            raise request_body.invalid("a stream cannot be updated before its `start` frame")
         call.update(**changes)
 
     def _credit(self, stream_id: str, message: Mapping[str, Any]) -> None:
         frames = client_message.frames(message)
-        # A stream may have ended while the grant was on its way: that is no mistake.
-        if (strand := self.strands.get(stream_id)) is not None:
-            strand.grant(frames)
+        # The stream may have ended while the message was on its way: that is not an error.
+        if (stream := self.streams.get(stream_id)) is not None:
+            stream.grant(frames)
 
     # The streams
 
-    def _new(self, stream_id: str, message: Mapping[str, Any]) -> ChannelStream:
-        if self._ending is not None:
-            raise self._ending()
-        if stream_id in self.strands:
-            words = f"a stream {stream_id!r} runs on this connection"
-            hint = "an id can be used again when its stream has ended"
-            raise Rejection(409, "transport.stream-id-taken", words, hint=hint)
-        if len(self._running) >= MOST_STREAMS:
-            words = f"{MOST_STREAMS} streams run on this connection, and that is the limit"
-            raise Rejection(429, "transport.channel-full", words, hint="open another connection")
-        settings = self.application.settings
-        strand = ChannelStream(
+    def _new_stream(self, stream_id: str, message: Mapping[str, Any]) -> ChannelStream:
+        if self._closing is not None:
+            raise self._closing()
+        if stream_id in self.streams:
+            text = f"the stream {stream_id!r} already runs on this connection"
+            hint = "an id can be used again after its stream has ended"
+            raise Rejection(409, "transport.stream-id-taken", text, hint=hint)
+        if len(self._open) >= MAX_STREAMS:
+            text = f"this connection already runs {MAX_STREAMS} streams, the most it may have"
+            raise Rejection(429, "transport.channel-full", text, hint="open another connection")
+        stream = ChannelStream(
             self.channel,
             self.outlet,
             stream_id,
             client_message.credit(message),
-            settings.write_timeout_s,
-            self._withheld,
-            self._unlist,
+            self._write_timeout_s,
+            self._on_credit_timeout,
+            self._release_id,
         )
-        self.strands[stream_id] = strand
-        return strand
+        self.streams[stream_id] = stream
+        return stream
 
-    def _go(self, strand: ChannelStream, work: Work) -> None:
-        def went(task: asyncio.Future[None]) -> None:
-            work.close()  # it was never begun, should the task have been cancelled before
-            self._unlist(strand)
-            self._running.discard(strand)
-            if strand.dropped is not None and not self._over.is_set():
-                self._saying = asyncio.ensure_future(self.refuse(strand.dropped, strand.stream_id))
-            self._settle()
+    def _spawn(self, stream: ChannelStream, work: Work) -> None:
+        def done(task: asyncio.Future[None]) -> None:
+            work.close()  # in case the task was cancelled before it began
+            self._release_id(stream)
+            self._open.discard(stream)
+            if stream.drop_reason is not None and not self._ended.is_set():
+                rejection = self.reject(stream.drop_reason, stream.stream_id)
+                self._rejecting = asyncio.ensure_future(rejection)
+            self._close_if_idle()
 
-        self._running.add(strand)
-        strand.task = asyncio.ensure_future(self._run(strand, work))
-        strand.task.add_done_callback(went)
+        self._open.add(stream)
+        stream.task = asyncio.ensure_future(self._run_stream(stream, work))
+        stream.task.add_done_callback(done)
 
-    async def _run(self, strand: ChannelStream, work: Work) -> None:
-        # Of this task's context alone.
-        traceparent.CURRENT.set(traceparent.begin(self._traceparent, self.application.sample_rate))
+    async def _run_stream(self, stream: ChannelStream, work: Work) -> None:
+        traceparent.CURRENT.set(self._new_trace())  # in this task's context only
         try:
             await work
         except Exception as error:
-            self._unlist(strand)
-            await self.refuse(error, strand.stream_id)
+            self._release_id(stream)
+            await self.reject(error, stream.stream_id)
 
-    def _unlist(self, strand: ChannelStream) -> None:
-        """Whoever hears of its end may use its id again."""
-        if self.strands.get(strand.stream_id) is strand:
-            del self.strands[strand.stream_id]
+    def _release_id(self, stream: ChannelStream) -> None:
+        """A client that receives the end of a stream may use its id again."""
+        if self.streams.get(stream.stream_id) is stream:
+            del self.streams[stream.stream_id]
 
-    def _strand(self, stream_id: str) -> ChannelStream:
-        strand = self.strands.get(stream_id)
-        if strand is None:
+    def _stream(self, stream_id: str) -> ChannelStream:
+        stream = self.streams.get(stream_id)
+        if stream is None:
             raise unknown_stream()
-        return strand
+        return stream
 
-    def _call(self, strand: ChannelStream) -> Call | None:
-        """What is made for it; None while it waits, and for who only watches."""
-        id = strand.answer_id
-        return None if id is None else self.application.call(id, strand.caller)
+    def _call(self, stream: ChannelStream) -> Call | None:
+        """Its call; None while it waits for admission, and for observers."""
+        id = stream.answer_id
+        return None if id is None else self._running.find(id, stream.caller)
 
-    def _end_one(self, stream_id: str, is_cancelled: bool) -> None:
-        strand = self._strand(stream_id)
-        call = self._call(strand)
-        if call is not None:
-            call.cancel() if is_cancelled else call.stop()
-            strand.hurry()
-        elif strand.answer_id is None:
-            self._drop(strand, Rejection(409, "transport.stream-left", _LEFT))
+    def _drop(self, stream: ChannelStream, reason: Rejection) -> None:
+        """Sends no more of it: it never began, or continues without this client."""
+        stream.drop_reason = reason
+        stream.leave()
+        if stream.task is not None:
+            stream.task.cancel()
 
-    def _drop(self, strand: ChannelStream, reason: Rejection) -> None:
-        """No more of it comes here: it never began, or goes on without this client."""
-        strand.dropped = reason
-        strand.leave()
-        if strand.task is not None:
-            strand.task.cancel()
-
-    def _withheld(self, strand: ChannelStream) -> None:
-        seconds = self.application.settings.write_timeout_s
-        words = f"the client granted no frame for {seconds:g} s"
-        reason = Rejection(408, "transport.credit-withheld", words, hint="`credit` grants frames")
-        call = self._call(strand)
-        if call is not None and call.wire is strand:
+    def _on_credit_timeout(self, stream: ChannelStream) -> None:
+        text = f"the client granted no credit for {self._write_timeout_s:g} s"
+        hint = "send `credit` messages to grant frames"
+        reason = Rejection(408, "transport.credit-withheld", text, hint=hint)
+        call = self._call(stream)
+        if call is not None and call.wire is stream:
             call.fail(reason)
         else:
-            self._drop(strand, reason)
+            self._drop(stream, reason)
 
     # The end
 
-    def _settle(self) -> None:
-        if self._ending is not None and not self._running and not self._over.is_set():
-            self.ended = self._ending()
+    def _close_if_idle(self) -> None:
+        if self._closing is not None and not self._open and not self._ended.is_set():
+            self.end_reason = self._closing()
             self._end()
 
     def _end(self) -> None:
-        self._over.set()
+        self._ended.set()
 
-    def _was_read(self, reader: asyncio.Future[None]) -> None:
-        if not reader.cancelled() and (error := reader.exception()) is not None:
+    def _on_reader_done(self, reading: asyncio.Future[None]) -> None:
+        if not reading.cancelled() and (error := reading.exception()) is not None:
             logger.error("request %s failed", self.channel.request_id, exc_info=error)
         self._end()
 
-    def _leave(self) -> list[asyncio.Future[None]]:
-        """Leaves every stream; gives the tasks that are about to end."""
+    def _leave_streams(self) -> list[asyncio.Future[None]]:
+        """Leaves every stream; returns the tasks that are about to end."""
         self._end()
         self.outlet.is_left = True
-        self.channel.let_go()
+        self.channel.abandon_sends()
         tasks = []
-        for strand in self._running:
-            call = self._call(strand)
-            if call is not None and call.wire is strand:
+        for stream in self._open:
+            call = self._call(stream)
+            if call is not None and call.wire is stream:
                 call.leave()
-            strand.leave()
-            if strand.task is not None:
-                tasks.append(strand.task)
-                if strand.answer_id is None:
-                    # It waits for a place.
-                    strand.task.cancel()
+            stream.leave()
+            if stream.task is not None:
+                tasks.append(stream.task)
+                if stream.answer_id is None:
+                    stream.task.cancel()  # it waits for admission
         return tasks
 
 
-_LEFT: Final = "no more of it comes, as the client asked"
-_VERBS: Final = {
+_STOPPED: Final = "the client stopped the stream before it started"
+_HANDLERS: Final = {
     "start": Multiplexer._start,
     "stop": Multiplexer._stop,
     "cancel": Multiplexer._stop,

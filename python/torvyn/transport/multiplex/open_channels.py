@@ -1,4 +1,4 @@
-"""The conversations that are held: a server that ends tells them, and does not end before them."""
+"""The channels that are open: counted per key, drained when the server shuts down."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
-from torvyn.transport.access.key_limits import too_many
+from torvyn.transport.access.key_limits import too_many_connections
 from torvyn.transport.rejection import busy
 
 if TYPE_CHECKING:
@@ -14,59 +14,59 @@ if TYPE_CHECKING:
     from torvyn.transport.multiplex.multiplexer import Multiplexer
 
 SPARE: Final = 8
-"""How many connections a key may hold beyond the streams it may have: a client that has just come
-back may not have been missed yet."""
+"""How many connections a key may have beyond its streams: when a client reconnects, the server may
+not have noticed yet that its old connection is gone."""
 
 
 class OpenChannels:
-    """Of one application. `begin` and `end` are told of each, so that it is not taken for idle."""
+    """Of one application. Calls `begin` and `end` for each, so that the server is not idle."""
 
     def __init__(self, begin: Callable[[], None], end: Callable[[], None]) -> None:
         self._begin = begin
         self._end = end
-        self._conversations: set[Multiplexer] = set()
-        self._on_none: Callable[[], None] | None = None
+        self._multiplexers: set[Multiplexer] = set()
+        self._on_empty: Callable[[], None] | None = None
 
     def __len__(self) -> int:
-        return len(self._conversations)
+        return len(self._multiplexers)
 
     def __iter__(self) -> Iterator[Multiplexer]:
-        return iter(self._conversations)
+        return iter(self._multiplexers)
 
-    def check(self, caller: Caller, most: int) -> None:
-        """Raises when there is no place for one more, or for one more of that key."""
-        if len(self._conversations) >= most:
+    def check(self, caller: Caller, limit: int) -> None:
+        """Raises a rejection at the limit, and at the limit of the caller's key."""
+        if len(self._multiplexers) >= limit:
             raise busy()
         if caller.max_streams is not None:
-            own = sum(held.channel.caller.key == caller.key for held in self._conversations)
+            own = sum(one.channel.caller.key == caller.key for one in self._multiplexers)
             if own >= caller.max_streams + SPARE:
-                raise too_many(own)
+                raise too_many_connections(own)
 
     @contextlib.contextmanager
-    def hold(self, conversation: Multiplexer) -> Iterator[None]:
-        self._conversations.add(conversation)
+    def register(self, multiplexer: Multiplexer) -> Iterator[None]:
+        self._multiplexers.add(multiplexer)
         self._begin()
         try:
             yield
         finally:
-            self._conversations.discard(conversation)
+            self._multiplexers.discard(multiplexer)
             self._end()
-            if not self._conversations and self._on_none is not None:
-                self._on_none()
+            if not self._multiplexers and self._on_empty is not None:
+                self._on_empty()
 
-    def when_none(self, call: Callable[[], None]) -> None:
-        """Calls it when there is none any more: now, or when the last one ends."""
-        if self._conversations:
-            self._on_none = call
+    def when_empty(self, callback: Callable[[], None]) -> None:
+        """Calls it when no channel is open: now, or when the last one closes."""
+        if self._multiplexers:
+            self._on_empty = callback
         else:
-            call()
+            callback()
 
     def drain(self) -> None:
-        """Each ends with its last stream."""
-        for conversation in list(self._conversations):
-            conversation.drain()
+        """Closes each channel after its last stream."""
+        for multiplexer in list(self._multiplexers):
+            multiplexer.drain()
 
     def hurry(self) -> None:
-        """What is to be said to their clients is said now."""
-        for conversation in self._conversations:
-            conversation.hurry()
+        """Sends what is left without waiting for credit."""
+        for multiplexer in self._multiplexers:
+            multiplexer.hurry()

@@ -12,45 +12,45 @@ from collections.abc import Callable
 
 
 class FrameBuffer:
-    """In one loop. `limit_bytes` holds for the frames after the start."""
+    """Used in one loop. `limit_bytes` applies to the frames after the start."""
 
-    __slots__ = ("_bytes", "_frames", "_limit_bytes", "_waiting", "first", "is_over", "start")
+    __slots__ = ("_bytes", "_frames", "_limit_bytes", "_waiters", "first", "is_over", "start")
 
     def __init__(self, limit_bytes: int, first: int = 1) -> None:
         self._limit_bytes = limit_bytes
         self._frames: deque[bytes] = deque()
         self._bytes = 0
-        self._waiting: set[asyncio.Future[None]] = set()
+        self._waiters: set[asyncio.Future[None]] = set()
         self.start: bytes | None = None
         self.first = first
-        """The oldest frame that is there; those before it have gone."""
+        """The number of the oldest frame; those before it were dropped."""
         self.is_over = False
-        """Nothing will be added any more."""
+        """No more frames will be added."""
 
     @property
     def next(self) -> int:
-        """The number of the frame that comes next."""
+        """The number of the next frame to be added."""
         return 0 if self.start is None else self.first + len(self._frames)
 
     def bytes_from(self, seq: int) -> int:
-        """How much lies there from that frame on."""
+        """The size of the frames from that number on."""
         at = max(0, seq - self.first)
         if not at:
             return self._bytes
         return sum(len(self._frames[i]) for i in range(at, len(self._frames)))
 
-    def add(self, frame: bytes, on_gone: Callable[[int, bytes], None] | None = None) -> None:
+    def add(self, frame: bytes, on_drop: Callable[[int, bytes], None] | None = None) -> None:
         if self.start is None:
             self.start = frame
         else:
             self._frames.append(frame)
             self._bytes += len(frame)
             while self._bytes > self._limit_bytes and len(self._frames) > 1:
-                gone = self._frames.popleft()
-                self._bytes -= len(gone)
+                dropped = self._frames.popleft()
+                self._bytes -= len(dropped)
                 self.first += 1
-                if on_gone is not None:
-                    on_gone(self.first - 1, gone)
+                if on_drop is not None:
+                    on_drop(self.first - 1, dropped)
         self.wake()
 
     def end(self) -> None:
@@ -58,29 +58,29 @@ class FrameBuffer:
         self.wake()
 
     def wake(self) -> None:
-        """Lets everybody look again."""
-        waiting, self._waiting = self._waiting, set()
-        for one in waiting:
-            if not one.done():
-                one.set_result(None)
+        """Wakes every subscriber that waits in `changed`."""
+        waiters, self._waiters = self._waiters, set()
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
 
     async def changed(self) -> None:
-        """Returns when something was added, or it is over."""
-        one = asyncio.get_running_loop().create_future()
-        self._waiting.add(one)
+        """Returns when a frame was added, the answer ended, or `wake` was called."""
+        waiter = asyncio.get_running_loop().create_future()
+        self._waiters.add(waiter)
         try:
-            await one
+            await waiter
         finally:
-            self._waiting.discard(one)
+            self._waiters.discard(waiter)
 
     def take(self, seq: int, limit_bytes: int) -> list[bytes]:
-        """Frames from that number on, which has not gone: at least one if there is any."""
-        taken: list[bytes] = []
+        """Frames from `seq` on, up to the limit but at least one; `seq` must not be dropped yet."""
+        frames: list[bytes] = []
         size = 0
-        for place in range(seq - self.first, len(self._frames)):
-            frame = self._frames[place]
-            if taken and size + len(frame) > limit_bytes:
+        for at in range(seq - self.first, len(self._frames)):
+            frame = self._frames[at]
+            if frames and size + len(frame) > limit_bytes:
                 break
-            taken.append(frame)
+            frames.append(frame)
             size += len(frame)
-        return taken
+        return frames

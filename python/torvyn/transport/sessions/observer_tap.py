@@ -1,4 +1,4 @@
-"""A tap: what observers see of an answer that is not kept. It costs nothing until one looks."""
+"""Frames of an answer without a session, for observers. Costs nothing until one connects."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ class ObserverTap:
     def __init__(self, id: str, flow: str, created: int, epoch: str, choices: int) -> None:
         self.epoch = epoch
         self.buffer = FrameBuffer(LIMIT_BYTES)
-        # An observer may not stop what it watches, and who knows the id may.
-        shown = id[:8] + "..."
+        # Whoever knows the id of a stream can stop it, which an observer may not.
+        short_id = id[:8] + "..."
         self._encoder = Encoder(
             "torvyn",
             "json",
-            id=shown,
+            id=short_id,
             flow=flow,
             created=created,
             epoch=epoch,
@@ -53,6 +53,6 @@ class ObserverTap:
         self.buffer.end()
 
     def close(self, finishes: Sequence[Finish]) -> None:
-        """However it ended: once."""
+        """Ends the frames, if `end` has not."""
         if not self.buffer.is_over:
             self.end(None, "", EndFrame(0, tuple(finishes)))

@@ -1,4 +1,4 @@
-"""Revival: what is kept of a session besides its frames, so that another process can go on."""
+"""Revival: the request of a session, stored so that another process can continue the answer."""
 
 from __future__ import annotations
 
@@ -34,23 +34,23 @@ def to_stored(session: Session, request: InferenceRequest) -> StoredSession:
 def replayed(
     services: Mapping[str, Service], stored: StoredSession, progress: Progress
 ) -> tuple[InferenceRequest, Generation]:
-    """The same asked again, from where it had come to; raises when that would not be the same."""
+    """The stored request, and its answer from that progress on; raises if it would differ."""
     service = services.get(stored.flow)
     if service is None:
-        raise generation_lost(f"flow `{stored.flow}` is not served any more")
+        raise generation_lost(f"the server no longer serves the flow `{stored.flow}`")
     if not service.engine.is_replayable:
-        raise generation_lost("the server was restarted, and the engine cannot say it again")
-    held: dict[str, Any] = json.loads(stored.request)
+        raise generation_lost("the server restarted, and its engine cannot repeat an answer")
+    body: dict[str, Any] = json.loads(stored.request)
     request = InferenceRequest(
-        "torvyn", stored.flow, held["what"], held["options"], include_usage=True
+        "torvyn", stored.flow, body["what"], body["options"], include_usage=True
     )
     generation = service.generate(request.input, **{**request.options, "request_id": stored.id})
-    again: Any = Replayed(generation, progress)
-    return request, again
+    rest: Any = Replayed(generation, progress)
+    return request, rest
 
 
-def last_words(session: Session, error: TorvynError) -> list[bytes]:
-    """How an answer ends that nobody can make."""
+def error_frames(session: Session, error: TorvynError) -> list[bytes]:
+    """The last frames of an answer that cannot continue."""
     encoder = Encoder(
         "torvyn", "json", id=session.id, flow=session.flow, created=0, epoch=session.epoch
     )

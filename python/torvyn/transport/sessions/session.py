@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from torvyn.transport.sessions.subscriber import SessionClient
 
 ALL_READ: Final = "session.all-read"
-"""The code of what a client is told who has all there will ever be."""
+"""The code of the rejection for a client that has received the whole answer."""
 AHEAD_BYTES: Final = 64 * KiB
-"""How far an answer runs ahead of a client that is there."""
+"""How far an answer may run ahead of a connected client."""
 
 
 class Session:
@@ -42,28 +42,29 @@ class Session:
         self.epoch = epoch
         self.buffer = FrameBuffer(limit_bytes, first)
         self.store: SessionStore | None = None
-        """Where frames lie before anybody sees them; None: here alone."""
-        self.making: asyncio.Task[None] | None = None
-        self.on_idle: Callable[[Session], None] = _nothing
+        """Stores frames before any client sees them; None: in memory only."""
+        self.task: asyncio.Task[None] | None = None
+        """Runs the answer."""
+        self.on_idle: Callable[[Session], None] = _ignore
+        """Called when it has no client."""
         self.client: SessionClient | None = None
-        """The client; observers are others."""
-        self.left = asyncio.Event()
-        """Nobody will come back."""
+        self.is_forgotten = asyncio.Event()
+        """It was deleted: no client will resume it."""
         self._limit_bytes = limit_bytes
         self._unread = first
-        """The number of the first frame that its client was not sent."""
+        """The number of the first frame that was not sent to its client."""
         self._unread_bytes = 0
-        self._gone = Progress()
+        self._dropped = Progress()
         self._is_suspended = False
 
     @property
     def is_over(self) -> bool:
         return self.buffer.is_over
 
-    # Frames come in
+    # Frames
 
     async def add(self, frames: Sequence[bytes]) -> None:
-        """Returns when there is room for more."""
+        """Returns when the buffer has capacity for more."""
         if self._is_suspended:
             return
         is_over = _is_end(frames[-1])
@@ -72,42 +73,42 @@ class Session:
             try:
                 await self.store.append(self.id, seq, list(frames), is_over)
             except TorvynError:
-                # What comes now, the reason why it ends, is not kept.
+                # The error frames that follow are not stored.
                 self.store = None
                 raise
         first = buffer.first
         for frame in frames:
             if buffer.start is not None:
                 self._unread_bytes += len(frame)
-            buffer.add(frame, self._forget)
+            buffer.add(frame, self._on_drop)
         if is_over:
             buffer.end()
             if self.client is None:
                 self.on_idle(self)
         elif self.store is not None and buffer.first != first:
-            await self.store.forget_before(self.id, buffer.first, self._gone.to_json())
-        while not self._has_room():
+            await self.store.forget_before(self.id, buffer.first, self._dropped.to_json())
+        while not self._has_capacity():
             await buffer.changed()
 
-    def _has_room(self) -> bool:
-        if self.is_over or self.left.is_set() or self._is_suspended:
+    def _has_capacity(self) -> bool:
+        if self.is_over or self.is_forgotten.is_set() or self._is_suspended:
             return True
-        # The other half is for what was sent and may have been lost on its way.
+        # The other half is for frames that were sent and may have been lost.
         limit = self._limit_bytes // 2
         limit = min(AHEAD_BYTES, limit) if self.client else limit
         return self._unread_bytes < max(1, limit)
 
-    def _forget(self, seq: int, frame: bytes) -> None:
+    def _on_drop(self, seq: int, frame: bytes) -> None:
         if seq >= self._unread:
             self._unread_bytes -= len(frame)
         if self.store is not None:
-            self._gone.add_frame(frame)
+            self._dropped.add_frame(frame)
 
     def suspend(self) -> None:
-        """The process ends; who comes back finds the rest made by the next one."""
+        """Stops the answer; the next process continues it for the client that resumes."""
         self._is_suspended = True
-        if self.making is not None:
-            self.making.cancel()
+        if self.task is not None:
+            self.task.cancel()
         self.buffer.wake()
         if self.client is not None:
             self.client.wake()
@@ -116,60 +117,61 @@ class Session:
     def is_suspended(self) -> bool:
         return self._is_suspended
 
-    # Clients come and go
+    # Clients
 
-    def seen(self, place: int, size: int) -> None:
-        """The client was sent so much more, up to that frame."""
-        was_full = not self._has_room()
-        self._unread, self._unread_bytes = place, self._unread_bytes - size
+    def mark_sent(self, seq: int, size_bytes: int) -> None:
+        """The client was sent that many bytes more, up to the frame before `seq`."""
+        was_full = not self._has_capacity()
+        self._unread, self._unread_bytes = seq, self._unread_bytes - size_bytes
         if was_full:
             self.buffer.wake()
 
-    def attach(self, reader: SessionClient, place: int) -> None:
-        """It has the word from now on; who had it before is told."""
-        old, self.client = self.client, reader
+    def attach(self, client: SessionClient, seq: int) -> None:
+        """Makes it the client of the session; ends the connection of the client before it."""
+        old, self.client = self.client, client
         if old is not None:
             old.take_over()
-        self._unread, self._unread_bytes = place, self.buffer.bytes_from(place)
+        self._unread, self._unread_bytes = seq, self.buffer.bytes_from(seq)
         self.buffer.wake()
 
-    def detach(self, reader: SessionClient) -> None:
-        if self.client is reader:
+    def detach(self, client: SessionClient) -> None:
+        if self.client is client:
             self.client = None
             self.buffer.wake()
             self.on_idle(self)
 
-    def place(self, after: str | None) -> int:
-        """The number of the first frame that a client needs, who has all up to `after`."""
-        seq = 0 if after is None else self._number(after)
+    def seq_after(self, after: str | None) -> int:
+        """The number of the frame after the one with that event id. Raises a rejection."""
+        seq = 0 if after is None else self._seq_of(after)
         first, next = self.buffer.first, self.buffer.next
         if self.is_over and after is not None and seq == next - 1:
-            message = f"the answer ended with {after}: nothing comes after it"
+            message = f"the answer ended with frame {after}"
             raise Rejection(410, ALL_READ, message)
         if seq + 1 < first or seq >= max(1, next):
-            message = f"frame {seq + 1} is not there; the answer has {first} to {next - 1}"
-            raise Rejection(410, "session.frames-gone", message, hint="ask again")
+            message = f"frame {seq + 1} is not available; frames {first} to {next - 1} are"
+            raise Rejection(410, "session.frames-gone", message, hint="send the request again")
         return seq + 1
 
-    def _number(self, event_id: str) -> int:
+    def _seq_of(self, event_id: str) -> int:
         epoch, dash, number = event_id.rpartition("-")
         if dash and epoch != self.epoch:
-            message = "that event id is of another answer"
-            raise Rejection(410, "session.epoch-old", message, hint="ask without it, or anew")
+            message = "the event id belongs to another answer"
+            hint = "resume without it, or send the request again"
+            raise Rejection(410, "session.epoch-old", message, hint=hint)
         if not (number.isascii() and number.isdecimal()) or len(number) > 18:
-            message = f"{event_id[:64]!r} is no event id"
-            raise Rejection(400, "session.bad-id", message, hint="such as `5f3a90c1-12`")
+            message = f"{event_id[:64]!r} is not an event id"
+            raise Rejection(400, "session.bad-id", message, hint="for example `5f3a90c1-12`")
         return int(number)
 
-    # What is kept of it
+    # The store
 
-    def refill(self, frames: Sequence[bytes], gone: str, is_over: bool) -> Progress:
-        """Takes what a store had; gives how far the answer had come."""
-        self._gone = Progress.parse(gone)
-        progress = Progress(self._gone.said)
-        for place, frame in enumerate(frames):
+    def refill(self, frames: Sequence[bytes], dropped: str, is_over: bool) -> Progress:
+        """Takes the frames of a store; returns the progress of the answer."""
+        self._dropped = Progress.parse(dropped)
+        progress = Progress(self._dropped.said)
+        for seq, frame in enumerate(frames):
             self.buffer.add(frame)
-            if place:
+            if seq:
                 progress.add_frame(frame)
         if is_over:
             self.buffer.end()
@@ -177,7 +179,7 @@ class Session:
 
 
 class SessionWire(Wire):
-    """Into the ring of a session. Nobody waits at its end, so there are no heartbeats."""
+    """Writes into the buffer of a session, and so needs no heartbeats."""
 
     is_watched: ClassVar[bool] = False
     __slots__ = ("_is_resumed", "_session")
@@ -190,7 +192,7 @@ class SessionWire(Wire):
     def encoder(self, dialect: Dialect, **identity: Any) -> Encoder:
         encoder = Encoder("torvyn", "json", **{**identity, "epoch": self._session.epoch})
         if self._is_resumed:
-            encoder.meta("{}", self._session.buffer.next - 1)  # it goes on counting from there
+            encoder.meta("{}", self._session.buffer.next - 1)  # continues the numbers
         return encoder
 
     def pack(self, frames: Sequence[bytes], is_last: bool = False) -> Any:
@@ -200,15 +202,15 @@ class SessionWire(Wire):
         return frame
 
     async def begin(self, headers: Mapping[str, str]) -> None:
-        """Those who read it get a head each."""
+        """Nothing to send: each subscriber begins its own connection."""
 
     async def until_left(self) -> None:
-        """Never: what nobody comes back for is cancelled, and those who watch it hear the end."""
+        """Never returns: a session that no client resumes is cancelled."""
         await asyncio.get_running_loop().create_future()
 
     async def _add(self, frames: Sequence[bytes]) -> None:
         if self._is_resumed:
-            # The start is there already.
+            # The buffer has the start frame already.
             self._is_resumed = False
             frames = frames[1:]
         if frames:
@@ -219,5 +221,5 @@ def _is_end(frame: bytes) -> bool:
     return frame.startswith(b'{"type":"end"')
 
 
-def _nothing(session: Session) -> None:
-    """Until somebody looks after it."""
+def _ignore(session: Session) -> None:
+    """Until a registry sets `on_idle`."""

@@ -1,9 +1,9 @@
-"""The store: sessions on disk, in SQLite, so that they outlive the process.
+"""The session store: sessions on disk, in SQLite, so that they outlive the process.
 
-One thread writes. What came while it wrote is the next transaction: many sessions share a commit,
-and a frame is shown to its reader only when it lies in the file. A killed process loses nothing
-that a client has seen; that a power cut loses the last moments is the price of not waiting for the
-disk (`synchronous = NORMAL`).
+One thread writes. All work that arrives while it writes goes into the next transaction, so many
+sessions share a commit. A frame is sent only after it is in the file: a killed process loses
+nothing that a client has seen. A power failure may lose the last moments, because the store does
+not wait for the disk (`synchronous = NORMAL`).
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ Work = Callable[[StoreFile], Any]
 
 
 @dataclass(slots=True)
-class Rows:
-    """Frames to be added, and the sessions that end with them."""
+class FrameRows:
+    """Frames to add, and the sessions that end with them."""
 
     frames: list[tuple[str, int, bytes, int]]
     over: list[str]
@@ -41,11 +41,11 @@ class Rows:
 
 
 class SessionStore:
-    """Opened with its first use. Its methods are coroutines of one loop."""
+    """Opened at first use. Its coroutines run in one loop."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._works: SimpleQueue[tuple[Work, asyncio.Future[Any]] | None] = SimpleQueue()
+        self._queue: SimpleQueue[tuple[Work, asyncio.Future[Any]] | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -53,34 +53,34 @@ class SessionStore:
         await self._do(lambda file: file.begin(stored))
 
     async def append(self, id: str, seq: int, frames: list[bytes], is_over: bool) -> None:
-        """Frames in a row, the first of them numbered `seq`."""
+        """Adds consecutive frames; the first has the number `seq`."""
         data = b"\n".join(frames)
-        await self._do(Rows([(id, seq, data, zlib.crc32(data))], [id] if is_over else []))
+        await self._do(FrameRows([(id, seq, data, zlib.crc32(data))], [id] if is_over else []))
 
-    async def forget_before(self, id: str, seq: int, gone: str) -> None:
-        """Frames before that one are no longer needed, but for the start."""
-        await self._do(lambda file: file.forget_before(id, seq, gone))
+    async def forget_before(self, id: str, seq: int, dropped: str) -> None:
+        """Deletes the frames before that one, except the start."""
+        await self._do(lambda file: file.forget_before(id, seq, dropped))
 
     async def load(self, id: str) -> StoredSession | None:
-        found: StoredSession | None = await self._do(lambda file: file.load(id))
-        return found
+        stored: StoredSession | None = await self._do(lambda file: file.load(id))
+        return stored
 
     async def drop(self, *ids: str) -> None:
         await self._do(lambda file: file.drop(*ids))
 
     async def ids(self) -> list[str]:
-        found: list[str] = await self._do(lambda file: file.ids())
-        return found
+        ids: list[str] = await self._do(lambda file: file.ids())
+        return ids
 
     def close(self) -> None:
-        """What was asked for before is still done. May block shortly."""
+        """Finishes all queued work first, so it may block for a short time."""
         if self._thread is not None:
-            self._works.put(None)
+            self._queue.put(None)
             self._thread.join()
             self._thread = None
 
     def open(self) -> None:
-        """Now, and not with the first use: raises when it cannot be opened."""
+        """Opens it before its first use; raises if that fails."""
         if self._thread is None:
             file = StoreFile.open(self.path)
             self._thread = threading.Thread(
@@ -92,65 +92,65 @@ class SessionStore:
         self.open()
         self._loop = loop = asyncio.get_running_loop()
         done: asyncio.Future[Any] = loop.create_future()
-        self._works.put((work, done))
+        self._queue.put((work, done))
         return await done
 
     def _write(self, file: StoreFile) -> None:
-        works, is_open = self._works, True
+        queue, is_open = self._queue, True
         while is_open:
-            group = [works.get()]
-            while not works.empty():
-                group.append(works.get())
+            group = [queue.get()]
+            while not queue.empty():
+                group.append(queue.get())
             is_open = None not in group
             self._commit(file, [one for one in group if one is not None])
         file.db.close()
 
     def _commit(self, file: StoreFile, group: list[tuple[Work, asyncio.Future[Any]]]) -> None:
-        answers: list[tuple[asyncio.Future[Any], Any]] = []
+        results: list[tuple[asyncio.Future[Any], Any]] = []
         try:
             with file.db:
                 file.db.execute("BEGIN IMMEDIATE")
-                answers = _done(file, group)
+                results = _run_all(file, group)
         except Exception as error:
-            logger.error("the session store %s failed: %s", self.path.name, error)
-            answers = [(done, store_failed(str(error))) for _, done in group]
-        if answers and self._loop is not None:
-            with contextlib.suppress(RuntimeError):  # the loop has been closed meanwhile
-                self._loop.call_soon_threadsafe(_answer, answers)
+            logger.error("cannot write the session store %s: %s", self.path.name, error)
+            results = [(done, store_failed(str(error))) for _, done in group]
+        if results and self._loop is not None:
+            with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile
+                self._loop.call_soon_threadsafe(_resolve, results)
 
 
-def _done(
+def _run_all(
     file: StoreFile, group: list[tuple[Work, asyncio.Future[Any]]]
 ) -> list[tuple[asyncio.Future[Any], Any]]:
-    """Does all of it, in its order; neighbouring rows at once."""
-    answers: list[tuple[asyncio.Future[Any], Any]] = []
-    rows = Rows([], [])
+    """Does all work in order; adjacent frames in one statement."""
+    results: list[tuple[asyncio.Future[Any], Any]] = []
+    rows = FrameRows([], [])
     for work, done in group:
-        if isinstance(work, Rows):
+        if isinstance(work, FrameRows):
             rows.frames += work.frames
             rows.over += work.over
-            answers.append((done, None))
+            results.append((done, None))
         else:
             rows(file)
-            rows = Rows([], [])
-            answers.append((done, work(file)))
+            rows = FrameRows([], [])
+            results.append((done, work(file)))
     rows(file)
-    return answers
+    return results
 
 
-def _answer(answers: list[tuple[asyncio.Future[Any], Any]]) -> None:
-    for done, answer in answers:
+def _resolve(results: list[tuple[asyncio.Future[Any], Any]]) -> None:
+    for done, result in results:
         if done.done():
             continue
-        if isinstance(answer, Exception):
-            done.set_exception(answer)
+        if isinstance(result, Exception):
+            done.set_exception(result)
         else:
-            done.set_result(answer)
+            done.set_result(result)
 
 
 def store_failed(why: str) -> Unavailable:
     return Unavailable(
-        f"the answer cannot be kept any longer, so it ends here: {why}",
+        f"the answer ends because the server cannot store it: {why}",
         code="session.store-failed",
-        hint="look at the disk of the server; without `stateful` an answer needs none",
+        hint="check the disk of the server; requests without `stateful` need no store",
     )

@@ -1,8 +1,8 @@
 """The file of the session store: tables, rows, checksums. No thread and no loop.
 
-Frames are appended and never looked for while a server runs, so their table has no index: the rows
-of many sessions share pages, and a commit writes few of them. Which rows are whose is known here;
-a file that was there before is read through once.
+Frames are appended and never searched while a server runs, so their table has no index: the rows
+of many sessions share pages, and a commit writes few pages. This process keeps the positions of
+each session's rows in memory; an existing file is read through once.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ CREATE TABLE IF NOT EXISTS frames (
     data BLOB NOT NULL, crc INTEGER NOT NULL
 );
 """
-_MOST_ROWS: Final = 2000
-"""Of one statement; SQLite takes 32,766 values."""
+_MAX_ROWS: Final = 2000
+"""Per statement; SQLite takes 32,766 values."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredSession:
-    """A session as it lies in the file."""
+    """A session as the file has it."""
 
     id: str
     tenant: str
@@ -49,9 +49,9 @@ class StoredSession:
     epoch: str
     request: str
     first: int = 1
-    """The number of its oldest frame; the start has number 0 and is always there."""
+    """The number of its oldest frame; the start frame, number 0, is always kept."""
     gone: str = "{}"
-    """What the frames before that had said, as `Progress` writes it."""
+    """The text of the dropped frames, as `Progress` stores it."""
     is_over: bool = False
     frames: tuple[bytes, ...] = ()
 
@@ -61,14 +61,14 @@ _FIELDS: Final = ("id", "tenant", "caller", "flow", "epoch", "request", "first",
 
 
 class StoreFile:
-    """Used by one thread at a time, within transactions that others begin and end."""
+    """Used by one thread at a time, inside the caller's transactions."""
 
     def __init__(self, db: sqlite3.Connection) -> None:
         self.db = db
         self._places: dict[str, array[int]] = {}
-        """Where a session's rows are, each with the number of its first frame."""
+        """The rows of each session, each with the number of its first frame."""
         self._next = 1
-        # A transaction that failed may have left some.
+        # A failed transaction may have left some.
         db.execute("DELETE FROM frames WHERE session NOT IN (SELECT id FROM sessions)")
         for place, id, seq in db.execute("SELECT place, session, seq FROM frames ORDER BY place"):
             self._places.setdefault(id, array("q")).extend((place, seq))
@@ -84,25 +84,25 @@ class StoreFile:
         self.db.execute(f"INSERT INTO sessions ({names}) VALUES (?, ?, ?, ?, ?, ?)", row)
 
     def add(self, rows: Sequence[tuple[str, int, bytes, int]]) -> None:
-        """Rows of session, number, frames and checksum. Many go into one statement: the interpreter
-        is given away at every step of SQLite, and waiting for it costs more than the step."""
-        for at in range(0, len(rows), _MOST_ROWS):
-            part = rows[at : at + _MOST_ROWS]
+        """Adds rows of session, number, frames and checksum. Many go into one statement: SQLite
+        releases the interpreter at every step, and getting it back costs more than the step."""
+        for at in range(0, len(rows), _MAX_ROWS):
+            part = rows[at : at + _MAX_ROWS]
             values: list[object] = []
             for id, seq, data, crc in part:
                 self._places.setdefault(id, array("q")).extend((self._next, seq))
                 values += (self._next, id, seq, data, crc)
                 self._next += 1
             names = "place, session, seq, data, crc"
-            spots = ", ".join(["(?, ?, ?, ?, ?)"] * len(part))
-            self.db.execute(f"INSERT INTO frames ({names}) VALUES {spots}", values)
+            marks = ", ".join(["(?, ?, ?, ?, ?)"] * len(part))
+            self.db.execute(f"INSERT INTO frames ({names}) VALUES {marks}", values)
 
-    def forget_before(self, id: str, seq: int, gone: str) -> None:
+    def forget_before(self, id: str, seq: int, dropped: str) -> None:
         statement = "UPDATE sessions SET first = ?, gone = ? WHERE id = ?"
-        self.db.execute(statement, (seq, gone, id))
+        self.db.execute(statement, (seq, dropped, id))
         places = self._places.get(id, array("q"))
         seqs = places[1::2]
-        # The row that holds the oldest frame stays, and the start's, which is the first.
+        # The row with the oldest frame stays, and so does the first one, with the start frame.
         kept = max((i for i, first in enumerate(seqs) if first <= seq), default=0)
         self._delete(places[2 : 2 * kept : 2])
         self._places[id] = places[:2] + places[max(2, 2 * kept) :]
@@ -134,26 +134,26 @@ class StoreFile:
             place, seq = places[at], places[at + 1]
             select = "SELECT data, crc FROM frames WHERE place = ?"
             data, crc = self.db.execute(select, (place,)).fetchone() or (None, 0)
-            # Rows from before the oldest frame may hold it; after that there is no gap.
-            wanted = first + len(frames) - 1 if frames else 0
-            if not isinstance(data, bytes) or zlib.crc32(data) != crc or seq > wanted:
-                logger.error("session %s: its frames from %d on are damaged", id[:8], wanted)
+            # An earlier row may contain the oldest frame; after that there is no gap.
+            expected = first + len(frames) - 1 if frames else 0
+            if not isinstance(data, bytes) or zlib.crc32(data) != crc or seq > expected:
+                logger.error("session %s is damaged from frame %d on", id[:8], expected)
                 self._delete(places[at::2])
                 self._places[id] = places[:at]
                 self.db.execute("UPDATE sessions SET is_over = 0 WHERE id = ?", (id,))
                 return frames, True
-            frames += data.split(b"\n")[wanted - seq :]
+            frames += data.split(b"\n")[expected - seq :]
         return frames, False
 
     def _delete(self, places: Sequence[int]) -> None:
-        for at in range(0, len(places), _MOST_ROWS):
-            part = list(places[at : at + _MOST_ROWS])
-            spots = ", ".join("?" * len(part))
-            self.db.execute(f"DELETE FROM frames WHERE place IN ({spots})", part)
+        for at in range(0, len(places), _MAX_ROWS):
+            part = list(places[at : at + _MAX_ROWS])
+            marks = ", ".join("?" * len(part))
+            self.db.execute(f"DELETE FROM frames WHERE place IN ({marks})", part)
 
 
 def connect(path: Path) -> sqlite3.Connection:
-    """The file, with its tables; one that is damaged is set aside, and said to be."""
+    """Opens the file and its tables. A damaged file is renamed, and logged."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         return _connect(path)
@@ -161,9 +161,9 @@ def connect(path: Path) -> sqlite3.Connection:
         if isinstance(error, sqlite3.OperationalError):
             raise _cannot_open(path, str(error)) from error
         aside = path.with_name(f"{path.name}.damaged")
-        logger.error("the session store %s is damaged; it is kept as %s", path.name, aside.name)
-        for ending in ("-wal", "-shm"):
-            path.with_name(path.name + ending).unlink(missing_ok=True)
+        logger.error("the session store %s is damaged; it was renamed to %s", path.name, aside.name)
+        for suffix in ("-wal", "-shm"):
+            path.with_name(path.name + suffix).unlink(missing_ok=True)
         path.replace(aside)
         return _connect(path)
     except OSError as error:
@@ -171,17 +171,17 @@ def connect(path: Path) -> sqlite3.Connection:
 
 
 def _connect(path: Path) -> sqlite3.Connection:
-    # Prompts and answers lie in it: nobody else reads them.
+    # It contains prompts and answers, so only the owner may read it.
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         if os.fstat(descriptor).st_mode & 0o077:
-            with contextlib.suppress(PermissionError):  # it is another user's, who decides
+            with contextlib.suppress(PermissionError):  # it belongs to another user
                 os.fchmod(descriptor, 0o600)
     finally:
         os.close(descriptor)
     db = sqlite3.connect(path, timeout=1, isolation_level=None, check_same_thread=False)
     try:
-        # Two servers would each make an answer of their own for a session.
+        # Two servers would each run their own answer for a session.
         db.execute("PRAGMA locking_mode = EXCLUSIVE")
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = NORMAL")
@@ -189,7 +189,7 @@ def _connect(path: Path) -> sqlite3.Connection:
             raise sqlite3.DatabaseError("quick_check")
         version = db.execute("PRAGMA user_version").fetchone()[0]
         if version > VERSION:
-            raise _cannot_open(path, "a later version of torvyn wrote it")
+            raise _cannot_open(path, "it was written by a later version of torvyn")
         db.executescript(_SCHEMA)
         db.execute(f"PRAGMA user_version = {VERSION}")
     except BaseException:
@@ -202,5 +202,5 @@ def _cannot_open(path: Path, why: str) -> MissingError:
     return MissingError(
         "session.cannot-open",
         f"cannot open the session store `{path}`: {why}",
-        hint="`session_store` of `[serve]` names the file",
+        hint="set `session_store` of `[serve]` to another file",
     )

@@ -1,7 +1,7 @@
-"""A reader: one connection on which the frames of a buffer are told, from some place on.
+"""A subscriber: one connection that reads the frames of a buffer, from a position on.
 
-The client of a session is one, and there is one at a time: a newer takes over. Observers are
-others; they own nothing, hold nobody up, and when they are too slow they are told what they missed.
+A session has one client at a time: a newer connection takes over. Observers own nothing and hold
+nothing up; one that is too slow is told how many frames it missed.
 """
 
 from __future__ import annotations
@@ -21,23 +21,24 @@ if TYPE_CHECKING:
 
 
 class Subscriber:
-    """`run` once."""
+    """Call `run` once. An observer is a plain `Subscriber`."""
 
     def __init__(
-        self, buffer: FrameBuffer, epoch: str, wire: Wire, settings: ServerSettings, place: int
+        self, buffer: FrameBuffer, epoch: str, wire: Wire, settings: ServerSettings, seq: int
     ) -> None:
         self._buffer = buffer
         self._epoch = epoch
         self.wire = wire
         self._settings = settings
-        self._place = place
+        self._seq = seq
+        """The number of the next frame to send."""
         identity = {"id": "", "flow": "", "created": 0, "epoch": epoch}
-        self._said = Encoder("torvyn", "json", **identity)
-        """For what is said on this connection alone."""
+        self._encoder = Encoder("torvyn", "json", **identity)
+        """For frames of this connection only."""
         heartbeat = wire.encoder("torvyn", **identity).heartbeat
         self._outlet = Outlet(wire, settings, heartbeat, self.wake)
-        self._ended: tuple[str, str, bool] | None = None
-        """Why it ends before the answer does: a code, words, whether to try again."""
+        self._end_reason: tuple[str, str, bool] | None = None
+        """Why it ends before the answer does: code, message, whether a retry may help."""
 
     async def run(self) -> None:
         await self.wire.begin({})
@@ -45,8 +46,8 @@ class Subscriber:
         outlet = self._outlet
         outlet.open()
         try:
-            await self._tell_start()
-            await self._tell()
+            await self._send_start()
+            await self._send_frames()
         except asyncio.CancelledError:
             if not outlet.absorb():
                 raise
@@ -55,7 +56,7 @@ class Subscriber:
             listener.cancel()
 
     def wake(self) -> None:
-        """Something about it has changed."""
+        """Makes it check its state again."""
         self._buffer.wake()
 
     def leave(self) -> None:
@@ -63,55 +64,55 @@ class Subscriber:
         self.wake()
 
     def end(self, code: str, message: str, is_retryable: bool = False) -> None:
-        """Ends it for its client, while the answer may go on."""
-        self._ended = (code, message, is_retryable)
+        """Ends this connection; the answer may continue."""
+        self._end_reason = (code, message, is_retryable)
         self.wake()
 
-    async def _tell_start(self) -> None:
+    async def _send_start(self) -> None:
         buffer = self._buffer
         while buffer.start is None and not buffer.is_over and not self._outlet.is_left:
             await buffer.changed()
         if buffer.start is not None:
-            await self._outlet.deliver(self._spelled(buffer.start, 0))
+            await self._outlet.deliver(self._encoded(buffer.start, 0))
 
-    async def _tell(self) -> None:
+    async def _send_frames(self) -> None:
         buffer, outlet = self._buffer, self._outlet
-        while not outlet.is_left and self._ended is None:
-            if self._place < buffer.first:
+        while not outlet.is_left and self._end_reason is None:
+            if self._seq < buffer.first:
                 await self._skip()
-            frames = buffer.take(self._place, self._settings.chunk_bytes)
+            frames = buffer.take(self._seq, self._settings.chunk_bytes)
             if frames:
-                spelled = [self._spelled(f, self._place + i) for i, f in enumerate(frames)]
-                self._place += len(frames)
-                is_last = buffer.is_over and self._place == buffer.next
-                await outlet.deliver(*spelled, is_last=is_last)
-                self._told(sum(map(len, frames)))
+                encoded = [self._encoded(frame, self._seq + i) for i, frame in enumerate(frames)]
+                self._seq += len(frames)
+                is_last = buffer.is_over and self._seq == buffer.next
+                await outlet.deliver(*encoded, is_last=is_last)
+                self._on_sent(sum(map(len, frames)))
                 if is_last:
                     return
             elif buffer.is_over:
                 return
             else:
                 await buffer.changed()
-        if self._ended is not None:
-            await self._say_ended(*self._ended)
+        if self._end_reason is not None:
+            await self._send_end(*self._end_reason)
 
-    async def _say_ended(self, code: str, message: str, is_retryable: bool) -> None:
-        """Without a number: what comes next of the answer has the next one."""
-        last = self._place - 1
-        error = self._said.error(code, message, is_retryable, last)
-        end = self._said.end([(0, "error", None, None, None)], None, None, last)
+    async def _send_end(self, code: str, message: str, is_retryable: bool) -> None:
+        """These frames take no new number: the next frame of the answer has that one."""
+        last = self._seq - 1
+        error = self._encoder.error(code, message, is_retryable, last)
+        end = self._encoder.end([(0, "error", None, None, None)], None, None, last)
         await self._outlet.deliver(*(self.wire.spell(f, "") for f in (error, end)), is_last=True)
 
     async def _skip(self) -> None:
-        missed, self._place = self._buffer.first - self._place, self._buffer.first
-        meta = self._said.meta(f'{{"skipped":{missed}}}', self._place - 1)
+        missed, self._seq = self._buffer.first - self._seq, self._buffer.first
+        meta = self._encoder.meta(f'{{"skipped":{missed}}}', self._seq - 1)
         await self._outlet.deliver(self.wire.spell(meta, ""))
 
-    def _spelled(self, frame: bytes, seq: int) -> bytes:
+    def _encoded(self, frame: bytes, seq: int) -> bytes:
         return self.wire.spell(frame, f"{self._epoch}-{seq}")
 
-    def _told(self, size: int) -> None:
-        """So much was sent."""
+    def _on_sent(self, size_bytes: int) -> None:
+        """Called after frames were sent."""
 
     async def _listen(self) -> None:
         await self.wire.until_left()
@@ -119,16 +120,16 @@ class Subscriber:
 
 
 class SessionClient(Subscriber):
-    """The one whose session it is."""
+    """The one client of a session, whose pace the answer follows."""
 
-    def __init__(self, session: Session, wire: Wire, settings: ServerSettings, place: int) -> None:
-        super().__init__(session.buffer, session.epoch, wire, settings, place)
+    def __init__(self, session: Session, wire: Wire, settings: ServerSettings, seq: int) -> None:
+        super().__init__(session.buffer, session.epoch, wire, settings, seq)
         self._session = session
         wire.bind(session.id)
 
     async def run(self) -> None:
         session = self._session
-        session.attach(self, self._place)
+        session.attach(self, self._seq)
         try:
             await super().run()
         finally:
@@ -138,12 +139,12 @@ class SessionClient(Subscriber):
         self.end("session.taken-over", "another connection reads this stream now")
 
     def wake(self) -> None:
-        if self._session.is_suspended and self._ended is None:
+        if self._session.is_suspended and self._end_reason is None:
             error = shutting_down()
-            self._ended = (error.code, error.message, True)
+            self._end_reason = (error.code, error.message, True)
         super().wake()
 
-    def _told(self, size: int) -> None:
-        # Who was taken over does not count any more.
+    def _on_sent(self, size_bytes: int) -> None:
+        # A client that was taken over no longer counts.
         if self._session.client is self:
-            self._session.seen(self._place, size)
+            self._session.mark_sent(self._seq, size_bytes)

@@ -3,6 +3,7 @@
 metrics      counters and gauges, in Prometheus' format
 histogram    distributions of durations and sizes
 instances    the answers that run now and that ended recently
+call_reports  what is reported when a call starts and ends
 request_log  one line per request
 tracing      one span per answer
 """

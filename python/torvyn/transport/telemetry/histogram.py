@@ -1,4 +1,4 @@
-"""Histograms: how often a figure was how large, as Prometheus counts it."""
+"""Histograms in Prometheus' format."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 
 class Histogram:
-    """Counts values by the first bound that they do not exceed."""
+    """Counts values by the lowest bound that they do not exceed."""
 
     __slots__ = ("_bounds", "_counts", "_sum")
 
@@ -25,15 +25,15 @@ class Histogram:
         for bound, count in zip((*self._bounds, None), self._counts, strict=True):
             total += count
             edge = "+Inf" if bound is None else f"{bound:g}"
-            yield f"{name}_bucket{spelled({**labels, 'le': edge})} {total}"
-        yield f"{name}_sum{spelled(labels)} {self._sum:.6f}"
-        yield f"{name}_count{spelled(labels)} {total}"
+            yield f"{name}_bucket{render_labels({**labels, 'le': edge})} {total}"
+        yield f"{name}_sum{render_labels(labels)} {self._sum:.6f}"
+        yield f"{name}_count{render_labels(labels)} {total}"
 
 
-def spelled(labels: Mapping[str, str]) -> str:
-    pairs = ",".join(f'{name}="{_escaped(value)}"' for name, value in labels.items())
+def render_labels(labels: Mapping[str, str]) -> str:
+    pairs = ",".join(f'{name}="{_escape(value)}"' for name, value in labels.items())
     return f"{{{pairs}}}"
 
 
-def _escaped(value: str) -> str:
+def _escape(value: str) -> str:
     return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -1,7 +1,7 @@
-"""Instances: the answers that are made now and those that have ended lately, for who operates.
+"""Instances: the answers that run now and those that ended recently, for operators.
 
-Nothing is done for a token: what runs is looked at when somebody asks, and of what has ended the
-counters are kept, to be named when somebody asks. No text is kept.
+Costs nothing per token: running answers are inspected when a request asks for them, and only the
+counters of ended ones are kept. No text is kept.
 """
 
 from __future__ import annotations
@@ -22,17 +22,15 @@ if TYPE_CHECKING:
     from torvyn.transport.access.caller import Caller
     from torvyn.transport.call import Call
 
-MOST_ENDED: Final = 128
-"""How many that have ended are kept, of all tenants together."""
-MOST_LISTED: Final = 32
-"""How many of them are listed; the others are found by their ids."""
+MAX_ENDED: Final = 128
+"""How many ended answers are kept, of all tenants together."""
+MAX_LISTED: Final = 32
+"""How many of them are listed; the others can be found by their ids."""
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
-    """An answer that is over."""
-
-    names: tuple[str, ...]
+class EndedAnswer:
+    ids: tuple[str, ...]
     tenant: str
     summary: Mapping[str, Any]
     accounts: tuple[FlowAccount, ...]
@@ -42,34 +40,34 @@ class Instances:
     def __init__(self, calls: Mapping[str, Call], services: Mapping[str, Service]) -> None:
         self._calls = calls
         self._services = services
-        self._ended: deque[Ended] = deque(maxlen=MOST_ENDED)
+        self._ended: deque[EndedAnswer] = deque(maxlen=MAX_ENDED)
 
     def ended(self, call: Call) -> Mapping[str, Any]:
-        """Keeps what there is to know of a call that is over; its summary."""
+        """Keeps the summary of a call that has ended, and returns it."""
         summary = self._summary(call, _state(call))
         tenant, accounts = call.wire.caller.tenant, call.generation.accounts
-        self._ended.append(Ended(_names(call), tenant, summary, accounts))
+        self._ended.append(EndedAnswer(_ids(call), tenant, summary, accounts))
         return summary
 
     def running(self, caller: Caller) -> Iterator[dict[str, Any]]:
-        """What is made for the tenant of the caller."""
+        """The running answers of the caller's tenant."""
         for call in self._calls.values():
             if call.wire.caller.tenant == caller.tenant:
                 yield self._summary(call, "running")
 
-    def ended_lately(self, caller: Caller) -> Iterator[Mapping[str, Any]]:
-        """What was made for the tenant of the caller, the latest first."""
+    def recent(self, caller: Caller) -> Iterator[Mapping[str, Any]]:
+        """The ended answers of the caller's tenant, the latest first."""
         own = (one.summary for one in reversed(self._ended) if one.tenant == caller.tenant)
-        return islice(own, MOST_LISTED)
+        return islice(own, MAX_LISTED)
 
     def find(self, id: str, caller: Caller) -> dict[str, Any] | None:
-        """All that is known of one: by its short id, by the id of its stream, or by the id of its
-        request. None: there is none of that id, or it is another tenant's."""
+        """One answer of the caller's tenant, with its accounts: by its short id, its stream's id or
+        its request's id."""
         for call in reversed(list(self._calls.values())):
-            if id in _names(call) and call.wire.caller.tenant == caller.tenant:
+            if id in _ids(call) and call.wire.caller.tenant == caller.tenant:
                 return _with_accounts(self._summary(call, "running"), call.generation.accounts)
         for ended in reversed(self._ended):
-            if id in ended.names and ended.tenant == caller.tenant:
+            if id in ended.ids and ended.tenant == caller.tenant:
                 return _with_accounts(ended.summary, ended.accounts)
         return None
 
@@ -96,7 +94,7 @@ class Instances:
         }
 
 
-def _names(call: Call) -> tuple[str, ...]:
+def _ids(call: Call) -> tuple[str, ...]:
     return (call.id[:SHOWN_ID], call.id, call.wire.request_id)
 
 
@@ -108,12 +106,12 @@ def _state(call: Call) -> str:
 
 
 def _finishes(call: Call) -> list[dict[str, Any]]:
-    made = []
+    finishes = []
     for index, reason in enumerate(call.generation.finish_reasons):
         finish = call.finish(index, reason, None)
         side = {} if finish.side is None else {"side": finish.side}
-        made.append({"index": index, "reason": finish.reason, **side})
-    return made
+        finishes.append({"index": index, "reason": finish.reason, **side})
+    return finishes
 
 
 def _with_accounts(summary: Mapping[str, Any], accounts: tuple[FlowAccount, ...]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What is counted of a server: requests, answers, tokens, times; for people and for Prometheus."""
+"""The metrics of a server: requests, answers, tokens and durations."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from torvyn.transport.call import Call
-from torvyn.transport.telemetry.histogram import Histogram, spelled
+from torvyn.transport.telemetry.histogram import Histogram, render_labels
 
 _FIRST_S: Final = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 _TOKEN_S: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
@@ -18,36 +18,40 @@ HISTOGRAMS: Final[dict[str, tuple[str, tuple[float, ...], str]]] = {
     "gen_ai_server_time_to_first_token_seconds": (
         "ttft_s",
         _FIRST_S,
-        "From the request to its first text.",
+        "Time from the request to the first text.",
     ),
     "gen_ai_server_time_per_output_token_seconds": (
         "time_per_output_token_s",
         _TOKEN_S,
-        "From the first text to the end, by token.",
+        "Mean time per token, from the first text to the end.",
     ),
     "gen_ai_server_request_duration_seconds": (
         "duration_s",
         _WHOLE_S,
-        "From the request to the end.",
+        "Time from the request to the end of the answer.",
     ),
     "torvyn_inter_token_seconds": (
         "inter_token_s",
         _TOKEN_S,
-        "From one delivered token to the next, the mean of an answer.",
+        "Mean time between two delivered tokens of an answer.",
     ),
-    "torvyn_queue_seconds": ("queue_s", _FIRST_S, "Until the engine worked on it."),
-    "torvyn_output_tokens": ("completion_tokens", _TOKENS, "Tokens of an answer."),
+    "torvyn_queue_seconds": (
+        "queue_s",
+        _FIRST_S,
+        "Time until the engine starts to work on the request.",
+    ),
+    "torvyn_output_tokens": ("completion_tokens", _TOKENS, "Tokens per answer."),
 }
-"""Name -> the figure of an answer, its bounds, and what it is. Those that OpenTelemetry has
-a name for have that one."""
+"""Name -> the figure of an answer, its bucket bounds, its help text. The `gen_ai_` names are
+OpenTelemetry's."""
 
-SINGLES: Final = {
-    "torvyn_waiting": "Requests that wait for a place.",
-    "torvyn_refused_total": "Requests that got no place.",
-    "torvyn_sessions": "Stateful answers that are kept.",
-    "torvyn_resumes_total": "Clients that came back to one.",
-    "torvyn_spans_total": "Spans that the collector took.",
-    "torvyn_spans_dropped_total": "Spans that it did not take, or not in time.",
+SERVER_METRICS: Final = {
+    "torvyn_waiting": "Requests that wait for admission.",
+    "torvyn_refused_total": "Requests that were rejected because the server is busy.",
+    "torvyn_sessions": "Sessions that are kept.",
+    "torvyn_resumes_total": "Sessions that clients have resumed.",
+    "torvyn_spans_total": "Spans that the collector accepted.",
+    "torvyn_spans_dropped_total": "Spans that the collector did not accept in time.",
 }
 
 
@@ -88,44 +92,47 @@ class Metrics:
         self.requests: Counter[tuple[str, str, int]] = Counter()
         self.flows = {name: FlowMetrics() for name in flows}
 
-    def prometheus(self, singles: Mapping[str, int]) -> str:
-        """`singles` are the values of `SINGLES`."""
-        return "\n".join(self._lines(singles)) + "\n"
+    def prometheus(self, server_metrics: Mapping[str, int]) -> str:
+        """`server_metrics` has the values of `SERVER_METRICS`."""
+        return "\n".join(self._lines(server_metrics)) + "\n"
 
-    def _lines(self, singles: Mapping[str, int]) -> Iterator[str]:
-        yield from _head("torvyn_requests_total", "counter", "Requests, by route and status.")
+    def _lines(self, server_metrics: Mapping[str, int]) -> Iterator[str]:
+        yield from _head(
+            "torvyn_requests_total", "counter", "Requests by method, route and status."
+        )
         for (method, route, status), count in sorted(self.requests.items()):
-            labels = spelled({"method": method, "route": route, "status": str(status)})
+            labels = render_labels({"method": method, "route": route, "status": str(status)})
             yield f"torvyn_requests_total{labels} {count}"
-        yield from self._each("torvyn_streams", "gauge", "Answers being made.", "streams")
-        yield from self._counters("torvyn_choices_total", "Choices, by their end.", "answers")
-        yield from self._counters("torvyn_errors_total", "Answers that failed.", "errors")
+        yield from self._each("torvyn_streams", "gauge", "Running answers.", "streams")
+        yield from self._counters("torvyn_choices_total", "Choices by finish reason.", "answers")
+        yield from self._counters("torvyn_errors_total", "Failed answers by error code.", "errors")
         for name in ("prompt_tokens", "completion_tokens"):
-            yield from self._each(f"torvyn_{name}_total", "counter", "Tokens.", name)
+            doc = f"{name.removesuffix('_tokens').capitalize()} tokens."
+            yield from self._each(f"torvyn_{name}_total", "counter", doc, name)
         yield from self._histograms()
-        for name, value in singles.items():
+        for name, value in server_metrics.items():
             kind = "counter" if name.endswith("_total") else "gauge"
-            yield from _head(name, kind, SINGLES[name])
+            yield from _head(name, kind, SERVER_METRICS[name])
             yield f"{name} {value}"
 
     def _each(self, name: str, kind: str, doc: str, attribute: str) -> Iterator[str]:
         yield from _head(name, kind, doc)
-        for flow, meter in self.flows.items():
-            yield f"{name}{spelled({'flow': flow})} {getattr(meter, attribute)}"
+        for flow, metrics in self.flows.items():
+            yield f"{name}{render_labels({'flow': flow})} {getattr(metrics, attribute)}"
 
     def _counters(self, name: str, doc: str, attribute: str) -> Iterator[str]:
         label = "finish" if attribute == "answers" else "code"
         yield from _head(name, "counter", doc)
-        for flow, meter in self.flows.items():
-            for value, count in sorted(getattr(meter, attribute).items()):
-                yield f"{name}{spelled({'flow': flow, label: value})} {count}"
+        for flow, metrics in self.flows.items():
+            for value, count in sorted(getattr(metrics, attribute).items()):
+                yield f"{name}{render_labels({'flow': flow, label: value})} {count}"
 
     def _histograms(self) -> Iterator[str]:
         for name, (_, _, doc) in HISTOGRAMS.items():
             yield from _head(name, "histogram", doc)
             label = "gen_ai_request_model" if name.startswith("gen_ai_") else "flow"
-            for flow, meter in self.flows.items():
-                yield from meter.histograms[name].lines(name, {label: flow})
+            for flow, metrics in self.flows.items():
+                yield from metrics.histograms[name].lines(name, {label: flow})
 
 
 def _head(name: str, kind: str, doc: str) -> Iterator[str]:

@@ -1,69 +1,87 @@
-"""The log of requests: who asked for what, how long it took, and what it cost. It has no text."""
+"""The request log: one line per request and per stream, with duration and tokens but no text."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from torvyn.transport.telemetry.metrics import Metrics
 
 logger = logging.getLogger("torvyn.transport")
 
-_KEPT: Final = ("flow", "model", "prompt_tokens", "completion_tokens", "finish", "error")
-_NOTHING: Final[Mapping[str, Any]] = {}
+_SUMMARY_FIELDS: Final = (
+    "flow",
+    "model",
+    "prompt_tokens",
+    "completion_tokens",
+    "finish",
+    "error",
+)
+_NO_SUMMARY: Final[Mapping[str, Any]] = {}
 
 
-def log_request(
-    method: str,
-    path: str,
-    status: int,
-    took_s: float,
-    status_name: str | None = None,
-    *,
-    request_id: str,
-    trace_id: str,
-    peer: str | None,
-    summary: Mapping[str, Any] = _NOTHING,
-) -> None:
-    """One request. `summary` is that of its answer, when a flow has answered."""
-    if not logger.isEnabledFor(logging.INFO):
-        return
-    fields: dict[str, Any] = {
-        "event": "request",
-        "request_id": request_id,
-        "trace_id": trace_id,
-        "method": method,
-        "path": path,
-        "status": status,
-        "duration_ms": round(took_s * 1000, 3),
-        "peer": peer,
-        **_about(summary),
-    }
-    words = [method, path, str(status_name or status), f"{took_s * 1000:.1f} ms"]
-    logger.info("%s", " ".join([*words, *_words(fields)]), extra=_said(fields))
+class RequestLog:
+    """Counts requests in the metrics, and writes a line for each."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+
+    def count(self, method: str, route: str, status: int) -> None:
+        self._metrics.requests[method, route, status] += 1
+
+    def write(
+        self,
+        method: str,
+        route: str,
+        status: int,
+        duration_s: float,
+        status_name: str | None = None,
+        *,
+        request_id: str,
+        trace_id: str,
+        peer: str | None,
+        summary: Mapping[str, Any] = _NO_SUMMARY,
+    ) -> None:
+        """`summary` is that of the answer, if a service answered."""
+        if not logger.isEnabledFor(logging.INFO):
+            return
+        fields: dict[str, Any] = {
+            "event": "request",
+            "request_id": request_id,
+            "trace_id": trace_id,
+            "method": method,
+            "path": route,
+            "status": status,
+            "duration_ms": round(duration_s * 1000, 3),
+            "peer": peer,
+            **_about(summary),
+        }
+        _write([method, route, str(status_name or status), f"{duration_s * 1000:.1f} ms"], fields)
 
 
 def log_stream(summary: Mapping[str, Any], trace_id: str) -> None:
-    """One of the answers of a connection that has many, or of a session."""
+    """One answer of a channel or a session."""
     if not logger.isEnabledFor(logging.INFO):
         return
     names = ("request_id", "path", "peer")
     fields = {"event": "stream", "trace_id": trace_id, **{name: summary[name] for name in names}}
-    took_ms = summary["elapsed_s"] * 1000
-    fields |= {"stream": summary["id"], "duration_ms": round(took_ms, 3), **_about(summary)}
-    words = ["STREAM", summary["path"], summary["state"], f"{took_ms:.1f} ms"]
-    logger.info("%s", " ".join([*words, *_words(fields)]), extra=_said(fields))
+    duration_ms = summary["elapsed_s"] * 1000
+    fields |= {"stream": summary["id"], "duration_ms": round(duration_ms, 3), **_about(summary)}
+    _write(["STREAM", summary["path"], summary["state"], f"{duration_ms:.1f} ms"], fields)
 
 
 def _about(summary: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: summary[name] for name in _KEPT if name in summary}
+    return {name: summary[name] for name in _SUMMARY_FIELDS if name in summary}
 
 
-def _said(fields: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in fields.items() if value is not None}
+def _write(words: list[str], fields: Mapping[str, Any]) -> None:
+    extra = {name: value for name, value in fields.items() if value is not None}
+    logger.info("%s", " ".join([*words, *_details(fields)]), extra=extra)
 
 
-def _words(fields: Mapping[str, Any]) -> list[str]:
-    """For people: what the answer was, who asked, and the id to look for."""
+def _details(fields: Mapping[str, Any]) -> list[str]:
     words = []
     if "model" in fields:
         words.append(f"flow={fields['flow']} model={fields['model']}")

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from terminal import CTRL_C, Terminal
-from transcript import Cli, said
+from pseudo_terminal import CTRL_C, Terminal
+from transcript import Cli, communicate
 
 from torvyn.protocol import Decoder, DeltaFrame, EndFrame, ErrorFrame, StartFrame
 
@@ -64,7 +64,7 @@ def terminal(open_terminal: Callable[..., Terminal], folder: Path) -> Callable[.
 
 
 def piped(begin: Begin, folder: Path, given: str, *arguments: object) -> tuple[int, str, str]:
-    return said(begin("generate", *arguments, cwd=folder), given)
+    return communicate(begin("generate", *arguments, cwd=folder), given)
 
 
 def frames(text: str) -> list[Any]:
@@ -179,9 +179,9 @@ def test_a_pipe_gets_bytes_as_they_are_and_a_terminal_none_of_its_own(
     line = ("--engine", "scripted", "-o", "script=a \x1b[31mred", "hi")
 
     assert piped(start, folder, "", *line) == (0, "a \x1b[31mred", "")
-    shown = terminal(*line)
-    assert shown.wait() == 0
-    assert shown.shown == "a \\x1b[31mred\n"
+    opened = terminal(*line)
+    assert opened.wait() == 0
+    assert opened.screen == "a \\x1b[31mred\n"
 
 
 def test_ctrl_c_at_a_terminal_ends_it(terminal: Callable[..., Terminal], folder: Path) -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from torvyn.cli.terminal.markdown import Markdown
-from torvyn.cli.terminal.table import MOST_ROWS
+from torvyn.cli.terminal.table import MAX_BUFFERED_ROWS
 from torvyn.cli.terminal.width import display_width
 
 CELLS = st.text(st.sampled_from("ab 日é"), max_size=20)
@@ -92,8 +92,8 @@ def test_a_long_table_does_not_wait_for_its_end() -> None:
     markdown = Markdown(lambda: 80)
     markdown.feed("| a |\n|---|\n")
 
-    assert markdown.feed("| b |\n" * (MOST_ROWS - 1)) == ""
-    assert markdown.feed("| b |\n").count("b") == MOST_ROWS
+    assert markdown.feed("| b |\n" * (MAX_BUFFERED_ROWS - 1)) == ""
+    assert markdown.feed("| b |\n").count("b") == MAX_BUFFERED_ROWS
     assert markdown.feed("| c |\n") == "c\n"
 
 

@@ -1,4 +1,4 @@
-"""What all procedures share: tasks, credit, failures, and emitting what a generator makes."""
+"""What all executors share: tasks, credit, failures, and emitting the items of a generator."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ Task = tuple[str, Any]
 PLAIN: Final = frozenset(
     {NoneType, bool, str, bytes, list, tuple, Output, Element, NativeElement, Verdict}
 )
-"""Answers that the port takes as they are. Looked up by type: this is done for every element."""
+"""Results that the port accepts as they are. Looked up by type, once per element."""
 
 _GENERATORS: Final = frozenset({GeneratorType, AsyncGeneratorType})
 
 
 def is_awaitable(value: Any) -> bool:
-    """`inspect.isawaitable` without a look at `__class__`, which may be the user's."""
+    """`inspect.isawaitable` without reading `__class__`, which may be the user's code."""
     if type(value) is GeneratorType:
         return inspect.isawaitable(value)
     return hasattr(type(value), "__await__")
 
 
-class Procedure:
-    """One component at work outside the turns."""
+class StageExecutor:
+    """Calls one component outside the turns."""
 
     takes_end = False
-    """Whether what the component makes may close with an `End`, which is then kept in `end`."""
+    """Whether the component's items may end with an `End`, which is then kept in `end`."""
     end: End | None = None
 
     def __init__(self, component: Component, role: str, port: Port, host: Host) -> None:
@@ -42,71 +42,71 @@ class Procedure:
         self.port = port
         self.host = host
 
-    async def work(self) -> None:
-        """Until the flow wants no more, or the component has said its last word."""
+    async def run(self) -> None:
+        """Runs until the flow stops or the component has ended."""
         try:
-            await self._work()
+            await self._run()
         except GeneratorExit:
             raise
         except BaseException as error:
-            # Outside of a call that is answered: `iter()`, the clean-up of a generator. Unreported,
-            # the flow would wait for ever.
+            # Raised outside a call that has an answer, such as `iter()` or the clean-up of a
+            # generator. Without a report the flow would wait forever.
             failure = self.host.failure_of(error)
             if self.port.stopped:
                 raise
             self.port.fail_last(failure)
 
-    async def _work(self) -> None:
+    async def _run(self) -> None:
         raise NotImplementedError
 
     async def tasks(self) -> list[Task]:
-        """Waits for tasks; none when the flow wants no more."""
+        """Waits for tasks; an empty list means that the flow has stopped."""
         while not (tasks := self.port.take()) and not self.port.stopped:
-            await self.host.ready(False)
+            await self.host.wait_for_work(False)
         return tasks
 
     async def credit(self) -> bool:
-        """Waits until an element may be made. False: the flow wants no more."""
+        """Waits until an element may be emitted. False: the flow has stopped."""
         while not self.port.credit():
             if self.port.stopped:
                 return False
-            await self.host.ready(True)
+            await self.host.wait_for_work(True)
         return True
 
     def fail(self, error: BaseException, consumed: bool = True) -> bool:
         return self.port.fail(self.host.failure_of(error), consumed)
 
     def fail_if_open(self, error: GeneratorExit) -> None:
-        """A coroutine that is closed must not wait again. While the flow runs, nobody closes it: a
-        component has raised this itself."""
+        """Reports a GeneratorExit that the component raised itself. Nothing closes the coroutine
+        while the flow runs; once it is closed, it must not wait again."""
         if not self.port.stopped:
             self.port.fail(error)
 
-    async def settle(self, value: Any) -> Any:
-        """What a component gave back, awaited if it must be."""
+    async def resolve(self, value: Any) -> Any:
+        """The component's result, awaited if it is awaitable."""
         return await value if self.is_awaitable(value) else value
 
     def is_awaitable(self, value: Any) -> bool:
         kind = type(value)
-        if not self.host.awaits or kind in PLAIN or kind in _GENERATORS:
+        if not self.host.is_async or kind in PLAIN or kind in _GENERATORS:
             return False
         return is_awaitable(value)
 
     def is_generated(self, value: Any) -> bool:
         kind = type(value)
         if kind in _GENERATORS:
-            return self.host.awaits or kind is GeneratorType
-        return hasattr(kind, "__next__") or (self.host.awaits and hasattr(kind, "__anext__"))
+            return self.host.is_async or kind is GeneratorType
+        return hasattr(kind, "__next__") or (self.host.is_async and hasattr(kind, "__anext__"))
 
     def emit_all(self, items: Any) -> Coroutine[Any, Any, bool]:
-        """One by one, as there is room behind; None is "nothing to emit". False: the flow wants no
-        more."""
+        """Emits the items one by one against credit and skips None. False: the flow has
+        stopped."""
         return (
             self._emit_async(items) if hasattr(type(items), "__anext__") else self._emit_sync(items)
         )
 
     async def _emit_sync(self, items: Any) -> bool:
-        port, steps, is_exhausted = self.port, self.host.steps, False
+        port, is_stepped, is_exhausted = self.port, self.host.is_stepped, False
         try:
             for item in items:
                 if item is None:
@@ -114,7 +114,7 @@ class Procedure:
                 if type(item) is End and self.takes_end:
                     self.end = item
                     return True
-                if steps:
+                if is_stepped:
                     await self.host.step()
                 if not (port.credit() or await self.credit()) or not port.emit(item):
                     return False
@@ -125,7 +125,7 @@ class Procedure:
         return True
 
     async def _emit_async(self, items: Any) -> bool:
-        port, steps, is_exhausted = self.port, self.host.steps, False
+        port, is_stepped, is_exhausted = self.port, self.host.is_stepped, False
         try:
             async for item in items:
                 if item is None:
@@ -133,7 +133,7 @@ class Procedure:
                 if type(item) is End and self.takes_end:
                     self.end = item
                     return True
-                if steps:
+                if is_stepped:
                     await self.host.step()
                 if not (port.credit() or await self.credit()) or not port.emit(item):
                     return False

@@ -69,7 +69,7 @@ def test_a_timeout_ends_the_command(
     assert "Flow 'main' failed." in err
     stuck = f"node `stuck` in `{method}` has not returned"
     assert (
-        f"error[reactor.deadline-exceeded]: flow `main` was not done within 0.2 s: {stuck}" in err
+        f"error[reactor.deadline-exceeded]: flow `main` did not finish within 0.2 s: {stuck}" in err
     )
     assert block.strip() in err.partition("where it is stuck:")[2]
 

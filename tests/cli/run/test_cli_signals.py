@@ -169,7 +169,7 @@ def test_a_component_that_does_not_return_is_reported_and_left_behind(run: Run) 
     out, err = process.communicate()
 
     assert (process.returncode, out) == (130, "")
-    assert "node `source` in `pull` has not returned and was abandoned" in err
+    assert "node `source` in `pull` did not return and was abandoned" in err
     assert "threading.Event().wait()" in err
     assert "Flow 'main' interrupted." in err
 
@@ -184,7 +184,7 @@ def test_one_signal_ends_a_command_that_is_stuck(run: Run, source: str, phase: s
     err = process.communicate()[1]
 
     assert process.returncode == 130
-    assert f"node `source` in `{phase}` has not returned and was abandoned" in err
+    assert f"node `source` in `{phase}` did not return and was abandoned" in err
     assert "Flow 'main' interrupted." in err
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from torvyn.cli.terminal.markdown import Markdown
 from torvyn.cli.terminal.width import clusters, display_width
-from torvyn.cli.terminal.word_wrap import ROOM, Pen, Wrap
+from torvyn.cli.terminal.word_wrap import SAFE_COLUMNS, Pen, Wrap
 
 FAMILY = "👩‍👩‍👧"
 CHARACTERS = st.sampled_from([*"ab -", "日", "。", "「", "é", "e\u0301", FAMILY, "🇩🇪", "❤️", "🏽"])
@@ -21,7 +21,7 @@ def wrapped(text: str, columns: int, pieces: int = 1) -> list[str]:
     for at in range(0, len(text), pieces):
         wrap.put(text[at : at + pieces])
     wrap.flush()
-    return pen.taken().split("\n")
+    return pen.take().split("\n")
 
 
 @pytest.mark.parametrize(
@@ -97,11 +97,11 @@ def test_a_word_waits_only_near_the_edge() -> None:
     wrap = Wrap(pen, lambda: 40)
 
     wrap.put("wo")
-    assert pen.taken() == "wo"
-    wrap.put("rd " + "x" * (40 - ROOM) + " ne")
-    assert pen.taken() == "rd " + "x" * (40 - ROOM)
+    assert pen.take() == "wo"
+    wrap.put("rd " + "x" * (40 - SAFE_COLUMNS) + " ne")
+    assert pen.take() == "rd " + "x" * (40 - SAFE_COLUMNS)
     wrap.put("ar ")
-    assert pen.taken() == " near"
+    assert pen.take() == " near"
 
 
 def test_a_resize_takes_effect_at_the_next_word() -> None:

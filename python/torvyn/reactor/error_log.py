@@ -1,17 +1,17 @@
-"""Errors that a node's policy lives with: logged at the first, second, fourth..."""
+"""Logs the errors that a node's policy tolerates: the first, second, fourth..."""
 
 from __future__ import annotations
 
 import logging
 
 from torvyn.link.plan import Plan
-from torvyn.reactor.failures import component_of, on_element, said
+from torvyn.reactor.failures import component_label, element_label, error_text
 
 logger = logging.getLogger("torvyn.reactor")
 
 
-class ErrorReport:
-    """Called by the native core, which counts."""
+class ErrorLog:
+    """Called by the native core, which counts the errors."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
@@ -26,17 +26,17 @@ class ErrorReport:
         sequence: int | None,
     ) -> None:
         node = self._plan.nodes[index]
-        # A dead letter says itself why it failed; of what was skipped nothing else is left.
-        kept = "dead-letter" in (node.on_error.policy, node.on_error.then)
+        # A dead letter carries its error; of a skipped element only this line is left.
+        is_kept = "dead-letter" in (node.on_error.policy, node.on_error.then)
         logger.log(
-            logging.INFO if kept else logging.WARNING,
+            logging.INFO if is_kept else logging.WARNING,
             "node `%s`%s failed%s (%d so far, policy `%s`): %s",
             node.name,
-            component_of(node),
-            on_element(sequence),
+            component_label(node),
+            element_label(sequence),
             count,
             node.on_error.policy,
-            self._plan.redact(said(cause, message)),
+            self._plan.redact(error_text(cause, message)),
             exc_info=cause if logger.isEnabledFor(logging.DEBUG) else None,
             extra={
                 "node": node.name,

@@ -7,10 +7,10 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-from transcript import Cli, Transcript, said
+from transcript import Cli, Transcript, communicate
 
 Start = Callable[..., "subprocess.Popen[str]"]
-GUARDED = Path(__file__).parents[2] / "examples" / "guarded-prompt"
+GUARDED = Path(__file__).parents[3] / "examples" / "guarded-prompt"
 
 
 def test_a_request_is_read_from_a_file_or_from_standard_input(
@@ -18,7 +18,7 @@ def test_a_request_is_read_from_a_file_or_from_standard_input(
 ) -> None:
     (tmp_path / "question.txt").write_text("I am jo@example.org\n")
     read = cli("run", "-q", "--input", str(tmp_path / "question.txt"), cwd=GUARDED)
-    typed = said(start("run", "-q", cwd=GUARDED), "I am jo@example.org\n")
+    typed = communicate(start("run", "-q", cwd=GUARDED), "I am jo@example.org\n")
 
     assert read.out == typed[1] == "You asked: I am [email]\n"
 

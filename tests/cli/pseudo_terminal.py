@@ -1,6 +1,6 @@
-"""A terminal for tests: a command with a pseudo-terminal, what it shows, and keys that are typed.
+"""Runs a command on a pseudo-terminal: reads its screen and types keys.
 
-Every wait is bounded: what does not appear in time is an assertion with the screen in it.
+Every wait has a time limit; if a text does not appear, the assertion shows the screen.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 
 LIMIT_S = 30.0
-# Without a terminal of its own a process gets no Ctrl-C.
+# A process gets Ctrl-C only from its controlling terminal.
 TAKE_TERMINAL = """
 import fcntl, os, sys, termios
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)
@@ -27,30 +27,30 @@ CTRL_C, CTRL_D = "\x03", "\x04"
 class Terminal:
     def __init__(self, *arguments: object, cwd: Path, **variables: str) -> None:
         self._master, slave = pty.openpty()
-        kept = {name: held for name, held in os.environ.items() if name != "NO_COLOR"}
+        environment = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
         self.process = subprocess.Popen(
             [sys.executable, "-c", TAKE_TERMINAL, "-m", "torvyn", *map(str, arguments)],
             stdin=slave,
             stdout=slave,
             stderr=slave,
             cwd=cwd,
-            env={**kept, "TERM": "xterm", "INPUTRC": os.devnull, **variables},
+            env={**environment, "TERM": "xterm", "INPUTRC": os.devnull, **variables},
             start_new_session=True,
         )
         os.close(slave)
-        self.shown = ""
+        self.screen = ""
         self._read_to = 0
 
     def send(self, keys: str) -> None:
         os.write(self._master, keys.encode())
 
     def expect(self, text: str) -> str:
-        """Waits until the text has appeared after what was expected before; gives what came."""
+        """Waits for the text, after the text of the last call; returns all output up to it."""
         until = time.monotonic() + LIMIT_S
-        while (found := self.shown.find(text, self._read_to)) < 0:
-            assert self._more(until), f"no {text!r} in {self.shown!r}"
-        start, self._read_to = self._read_to, found + len(text)
-        return self.shown[start : self._read_to]
+        while (at := self.screen.find(text, self._read_to)) < 0:
+            assert self._more(until), f"no {text!r} in {self.screen!r}"
+        start, self._read_to = self._read_to, at + len(text)
+        return self.screen[start : self._read_to]
 
     def ask(self, line: str) -> None:
         """Types a line at the prompt."""
@@ -58,8 +58,8 @@ class Terminal:
         self.send(line + "\r")
 
     def interrupt_typing(self) -> None:
-        """Presses Ctrl-C until something happens: Python sleeps through a signal that comes while
-        its line editor is busy with a key, where a person would press again."""
+        """Presses Ctrl-C until something happens: Python misses a signal that arrives while its
+        line editor handles a key."""
         for _ in range(int(LIMIT_S)):
             self.send(CTRL_C)
             if self._more(time.monotonic() + 1.0):
@@ -83,8 +83,8 @@ class Terminal:
             return False
         try:
             data = os.read(self._master, 65536)
-        except OSError:  # how Linux says that nobody has the other end any more
+        except OSError:  # on Linux: the other end is closed
             return False
-        # Whether pasted text is marked is between the terminal and who edits the line.
-        self.shown += re.sub(r"\x1b\[\?2004[hl]", "", data.decode()).replace("\r", "")
+        # Without the sequences that turn bracketed paste on and off.
+        self.screen += re.sub(r"\x1b\[\?2004[hl]", "", data.decode()).replace("\r", "")
         return bool(data)

@@ -1,4 +1,4 @@
-"""The facts of one run: statistics while it runs; the last ones, and the trace, when it is over."""
+"""The statistics and the trace of one run."""
 
 from __future__ import annotations
 
@@ -11,32 +11,34 @@ from torvyn.link.plan import Plan
 from torvyn.reactor import statistics
 from torvyn.reactor.native_flow import Wiring
 from torvyn.reactor.runners import Runner
-from torvyn.reactor.runners.call_recorder import Recording
+from torvyn.reactor.runners.call_recorder import CallRecorder
 
 Call = tuple[str, str, int, int, int, int, int]
 """Node, outcome, made, bytes the node had copied by then, sequence, start and duration in
 nanoseconds."""
 
 
-class Facts:
+class RunStatistics:
+    """Reads the native counters while the flow runs, and keeps the last values."""
+
     def __init__(self, plan: Plan, trace_limit: int) -> None:
         self.trace: tuple[list[Call], int] = ([], 0)
-        self.over_s: float | None = None
-        """When the last turn had run."""
+        self.ended_s: float | None = None
+        """When the last turn ended."""
         self._plan = plan
         self._trace_limit = trace_limit
-        self._recording = Recording(trace_limit)
+        self._recorder = CallRecorder(trace_limit)
         self._started_s = time.monotonic()
         self._runners: Sequence[Runner] = ()
         self._wiring: Wiring = []
         self._last: statistics.Statistics | None = None
 
-    def record(self, runners: Sequence[Runner]) -> None:
-        """The calls of stages outside the turns, for a traced flow: nothing else sees them."""
+    def prepare(self, runners: Sequence[Runner]) -> None:
+        """In a traced flow, records the calls of offloaded stages, which the reactor cannot see."""
         self._runners = runners
         for runner in runners if self._trace_limit else ():
             if runner.node.run != "inline":
-                self._recording.watch(runner.node.name, runner.node.role, runner.component)
+                self._recorder.record(runner.node.name, runner.node.role, runner.component)
 
     def start(self, native: NativeFlow, wiring: Wiring) -> None:
         self._wiring = wiring
@@ -45,15 +47,20 @@ class Facts:
             native.trace(self._trace_limit)
 
     @property
+    def is_iterated(self) -> bool:
+        """Whether the caller reads the outputs: then the last edge has no target."""
+        return not self._wiring[-1][2]
+
+    @property
     def is_final(self) -> bool:
         return self._last is not None
 
-    def counted(self, native: NativeFlow) -> statistics.Statistics:
+    def current(self, native: NativeFlow) -> statistics.Statistics:
         return self._last if self._last is not None else self._read(native)
 
     def _read(self, native: NativeFlow, state: str | None = None) -> statistics.Statistics:
         guests = [runner for runner in self._runners if runner.guest is not None]
-        elapsed_s = (self.over_s or time.monotonic()) - self._started_s
+        elapsed_s = (self.ended_s or time.monotonic()) - self._started_s
         raw = native.statistics()
         if state is not None:
             raw["state"] = state
@@ -62,8 +69,8 @@ class Facts:
         denied = {runner.node.name: runner.guest.denied for runner in guests if runner.guest}
         return statistics.from_native(self._plan, self._wiring, raw, elapsed_s, health, denied)
 
-    def conclude(self, native: NativeFlow, state: str | None) -> None:
-        """Once the components are torn down. `state`: the run was abandoned in it."""
+    def finish(self, native: NativeFlow, state: str | None) -> None:
+        """Reads the last values, after teardown. `state`: the state of an abandoned run."""
         # Counts what thread and async stages answered after the last turn.
         native.settle()
         self._last = self._read(native, state)
@@ -71,18 +78,18 @@ class Facts:
             events, missed = native.take_trace()
             names = [node.name for node in self._plan.nodes]
             calls: list[Call] = [(names[event[0]], *event[1:]) for event in events]
-            calls = sorted(self._recording.calls + calls, key=lambda call: call[5])
-            self.trace = calls, missed + self._recording.missed
+            calls = sorted(self._recorder.calls + calls, key=lambda call: call[5])
+            self.trace = calls, missed + self._recorder.missed
 
-    def count_again(self, native: NativeFlow) -> None:
-        """What a flush sent to the caller was still waiting for him when the facts were taken."""
-        if self._last is not None:
+    def refresh(self, native: NativeFlow) -> None:
+        """Reads again once the caller has taken the outputs of the last flush."""
+        if self._last is not None and self.is_iterated:
             self._last = self._read(native)
 
 
 def _count_stuck(raw: dict[str, Any]) -> None:
-    """The turn of a run that was abandoned never ends: what its nodes have begun and not concluded
-    is in their hands. Edges are as they were when the turn began."""
+    """Counts elements that a node has begun and not concluded as unread: the turn of an abandoned
+    run never ends. Edges keep the counts from before that turn."""
     concluded = ("passed", "filtered", "failed", "dead_lettered", "absorbed")
     for node in raw["nodes"]:
         node["unread"] = node["received"] - sum(node[name] for name in concluded)

@@ -1,4 +1,4 @@
-"""What the runners outside the turns share: a port, a procedure, and a bell for the component."""
+"""What the runners outside the turns share: a port, an executor, and a handle to wake them."""
 
 from __future__ import annotations
 
@@ -11,26 +11,19 @@ from torvyn.contract import Component, Context
 from torvyn.contract.inspection import set_context, set_node
 from torvyn.errors import DeadlineExceeded, Internal
 from torvyn.link.plan import NodePlan
-from torvyn.reactor.stages import procedure_of
+from torvyn.reactor.stages import make_executor
 
 if TYPE_CHECKING:
     from torvyn._native import NodeHandle
     from torvyn.sandbox.component import GuestComponent
 
 
-class OffloadedNode:
-    """`Component._node` for a stage with a runner of its own: its pauses and waits are the
-    runner's."""
+class OffloadedHandle:
+    """`Component._node` of an offloaded stage: its runner, not the reactor, does its waiting."""
 
-    def __init__(self, ring: Callable[[], None]) -> None:
-        self._ring = ring
+    def __init__(self, wake: Callable[[], None]) -> None:
+        self.wake = self.resume = wake
         self.native: NodeHandle | None = None
-
-    def wake(self) -> None:
-        self._ring()
-
-    def resume(self) -> None:
-        self._ring()
 
     def interrupt(self) -> None:
         if self.native is not None:
@@ -41,12 +34,12 @@ class OffloadedNode:
             self.native.note_findings(matches, exposed_chars)
 
 
-class Offloaded:
-    """The host of one component's procedure. It owns the component from `init` to `teardown`: both
-    are called where the component's other methods are."""
+class OffloadedRunner:
+    """Hosts the executor of one component, and calls `init` and `teardown` where the executor calls
+    the component's other methods."""
 
-    awaits = False
-    steps = False
+    is_async = False
+    is_stepped = False
     guest: GuestComponent | None = None
 
     def __init__(self, node: NodePlan, component: Component, config: str) -> None:
@@ -54,8 +47,8 @@ class Offloaded:
         self.component = component
         self.config = config
         self.port = Port(node.role, list(node.ports))
-        self.procedure = procedure_of(component, node.role, self.port, self)
-        self.handle = OffloadedNode(self.ring)
+        self.executor = make_executor(component, node.role, self.port, self)
+        self.handle = OffloadedHandle(self.wake)
         set_node(component, self.handle)
 
     def native_work(self, context: Context) -> Any:
@@ -65,16 +58,16 @@ class Offloaded:
     def attach(self, handle: NodeHandle) -> None:
         self.handle.native = handle
 
-    def ring(self) -> None:
+    def wake(self) -> None:
         """`resume()` or `wake()` of the component, from any thread."""
         raise NotImplementedError
 
-    # The host of the procedure
+    # The host of the executor
 
-    async def ready(self, for_credit: bool) -> None:
+    async def wait_for_work(self, needs_credit: bool) -> None:
         raise NotImplementedError
 
-    async def rest(self, seconds: float | None) -> None:
+    async def sleep(self, seconds: float | None) -> None:
         raise NotImplementedError
 
     async def step(self) -> None:
@@ -90,18 +83,18 @@ class Offloaded:
         return error
 
 
-def awaited_failure(
-    error: BaseException, has_cut: bool, is_ending: bool, limit_s: float
+def awaited_call_error(
+    error: BaseException, has_timed_out: bool, is_ending: bool, limit_s: float
 ) -> BaseException:
-    """What to report when an awaited call has raised. `has_cut`: its time limit cancelled it;
-    `is_ending`: so did the end of the flow, and then there is nobody to report to."""
+    """The error to report for an awaited call. `has_timed_out`: its time limit cancelled it.
+    `is_ending`: the end of the flow did, so there is nothing to report."""
     is_cancellation = isinstance(error, asyncio.CancelledError)
-    if has_cut and is_cancellation:
+    if has_timed_out and is_cancellation:
         return DeadlineExceeded(f"no answer within {limit_s:g} s")
     if is_ending:
         raise error
     if not is_cancellation:
         return error
-    failure = Internal("something it awaited was cancelled")
+    failure = Internal("something that the call awaited was cancelled")
     failure.__cause__ = error
     return failure

@@ -210,7 +210,7 @@ def test_a_flow_that_takes_too_long_fails(cli: Cli, project: Callable[..., Path]
     done = cli("run", "--timeout", "1ms", cwd=project(nodes))
 
     assert done.code == 1
-    assert "error[reactor.deadline-exceeded]: flow `main` was not done within 0.001 s" in done.err
+    assert "error[reactor.deadline-exceeded]: flow `main` did not finish within 0.001 s" in done.err
 
 
 def test_a_variable_that_holds_a_figure_does_not_blacken_the_summary(

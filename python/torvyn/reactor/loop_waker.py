@@ -1,6 +1,6 @@
-"""Event loops: one wake-up line for each loop that runs flows or async stages.
+"""Wakes an event loop from any thread, for all flows and stages that run on it.
 
-The line is one file descriptor a loop, however many flows and stages ring it.
+A loop has one file descriptor for this, however many callbacks are registered.
 """
 
 from __future__ import annotations
@@ -12,28 +12,28 @@ from collections.abc import Callable
 from torvyn._native import Waker
 
 
-class LoopBridge:
-    """Rings callbacks on a loop from any thread."""
+class LoopWaker:
+    """Runs registered callbacks on its loop when their tokens are notified from any thread."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        # Weakly, or the table of bridges would keep every loop, and its descriptors, for good.
+        # A strong reference would keep every loop and its descriptors in the table below.
         self._loop = weakref.ref(loop)
         self.waker = Waker()
         self._callbacks: dict[int, Callable[[], None]] = {}
-        self._next = 0
+        self._last_token = 0
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop | None:
         return self._loop()
 
     def register(self, callback: Callable[[], None]) -> int:
-        """A token; ringing it calls `callback` on the loop. The loop's thread only."""
+        """The token that calls `callback` on the loop. Call it on the loop's thread."""
         loop = self._loop()
         if loop is not None and not self._callbacks:
-            loop.add_reader(self.waker.fileno(), self._ring)
-        self._next += 1
-        self._callbacks[self._next] = callback
-        return self._next
+            loop.add_reader(self.waker.fileno(), self._dispatch)
+        self._last_token += 1
+        self._callbacks[self._last_token] = callback
+        return self._last_token
 
     def unregister(self, token: int) -> None:
         self._callbacks.pop(token, None)
@@ -41,7 +41,7 @@ class LoopBridge:
         if loop is not None and not self._callbacks and not loop.is_closed():
             loop.remove_reader(self.waker.fileno())
 
-    def _ring(self) -> None:
+    def _dispatch(self) -> None:
         for token in dict.fromkeys(self.waker.take()):
             callback = self._callbacks.get(token)
             if callback is not None:
@@ -51,21 +51,21 @@ class LoopBridge:
         try:
             callback()
         except Exception as error:
-            # The others that were rung with it must hear all the same.
+            # The other callbacks of this wake-up still have to run.
             loop = self._loop()
             if loop is not None:
                 context = {"message": "a wake-up callback failed", "exception": error}
                 loop.call_exception_handler(context)
 
 
-_bridges: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, LoopBridge] = (
+_wakers: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, LoopWaker] = (
     weakref.WeakKeyDictionary()
 )
 
 
-def bridge(loop: asyncio.AbstractEventLoop) -> LoopBridge:
-    """The bridge of a loop, made when it is first wanted. The loop's thread only."""
-    found = _bridges.get(loop)
-    if found is None:
-        found = _bridges[loop] = LoopBridge(loop)
-    return found
+def waker_of(loop: asyncio.AbstractEventLoop) -> LoopWaker:
+    """The loop's waker; the first call makes it. Call it on the loop's thread."""
+    waker = _wakers.get(loop)
+    if waker is None:
+        waker = _wakers[loop] = LoopWaker(loop)
+    return waker

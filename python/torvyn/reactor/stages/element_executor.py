@@ -1,4 +1,4 @@
-"""Stages that are called once per element, then to flush or to complete."""
+"""Calls a component once per element, then to flush or to complete."""
 
 from __future__ import annotations
 
@@ -7,27 +7,27 @@ from typing import Any, Final
 
 from torvyn.contract import Signal
 from torvyn.contract.roles import METHODS
-from torvyn.reactor.stages.procedure import PLAIN, Procedure
+from torvyn.reactor.stages.executor import PLAIN, StageExecutor
 
-_UNWANTED: Final = object()
+_STOPPED: Final = object()
 """In place of an answer: the flow stopped while the answer was being emitted."""
 
 
-class ElementProcedure(Procedure):
-    async def _work(self) -> None:
+class ElementExecutor(StageExecutor):
+    async def _run(self) -> None:
         method = getattr(self.component, METHODS[self.role])
         host, answer = self.host, self.port.answer
-        is_coroutine = host.awaits and inspect.iscoroutinefunction(method)
-        begin_call, steps = host.begin_call, host.steps
+        is_coroutine = host.is_async and inspect.iscoroutinefunction(method)
+        begin_call, is_stepped = host.begin_call, host.is_stepped
         while tasks := await self.tasks():
-            wanted = True
+            is_wanted = True
             for kind, value in tasks:
                 if kind != "element":
                     await self._finish(kind, value)
                     continue
-                if not wanted:
+                if not is_wanted:
                     continue
-                if steps:
+                if is_stepped:
                     await host.step()
                 try:
                     result = method(value)
@@ -36,45 +36,45 @@ class ElementProcedure(Procedure):
                         result = await result
                     if type(result) not in PLAIN:
                         result = await self._expand(result)
-                        if result is _UNWANTED:
+                        if result is _STOPPED:
                             return
                         if result is Signal.PAUSE and self.role == "sink":
-                            wanted = await self._pause()
+                            is_wanted = await self._pause()
                             continue
                 except GeneratorExit as error:
                     self.fail_if_open(error)
                     raise
                 except BaseException as error:
-                    wanted = self.fail(error)
+                    is_wanted = self.fail(error)
                 else:
-                    # False: an interrupt has dropped the others that were taken with this one.
-                    wanted = answer(result)
+                    # False: an interrupt has dropped the other elements of this batch.
+                    is_wanted = answer(result)
 
     async def _expand(self, result: Any) -> Any:
-        """The answer behind a result that has to be awaited or emitted in pieces."""
+        """Awaits a result, or emits it item by item; returns the answer."""
         host = self.host
         if self.is_awaitable(result):
             host.begin_call()
             result = await result
         if self.role == "processor" and self.is_generated(result):
-            return None if await self.emit_all(result) else _UNWANTED
+            return None if await self.emit_all(result) else _STOPPED
         return result
 
     async def _pause(self) -> bool:
-        """The element is accepted, and counted as such, before the wait."""
-        wanted = self.port.answer(Signal.PAUSE)
-        await self.host.rest(None)
-        return self.port.resumed() and wanted
+        """Accepts and counts the element, then waits until the sink resumes."""
+        is_wanted = self.port.answer(Signal.PAUSE)
+        await self.host.sleep(None)
+        return self.port.resumed() and is_wanted
 
     async def _finish(self, kind: str, value: Any) -> None:
         if kind not in ("flush", "complete"):
             return
         self.host.end_call()
-        if self.host.steps:
+        if self.host.is_stepped:
             await self.host.step()
         try:
             if kind == "complete":
-                result = await self.settle(self.component.complete(value))
+                result = await self.resolve(self.component.complete(value))
             else:
                 result = await self._flush()
         except GeneratorExit:
@@ -86,9 +86,9 @@ class ElementProcedure(Procedure):
 
     async def _flush(self) -> Any:
         flush = getattr(self.component, "flush", None)
-        made: Any = None if flush is None else await self.settle(flush())
-        if not self.is_generated(made):
-            return made
-        if hasattr(made, "__anext__"):
-            return [item async for item in made if item is not None]
-        return [item for item in made if item is not None]
+        result: Any = None if flush is None else await self.resolve(flush())
+        if not self.is_generated(result):
+            return result
+        if hasattr(result, "__anext__"):
+            return [item async for item in result if item is not None]
+        return [item for item in result if item is not None]

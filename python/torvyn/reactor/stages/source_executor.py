@@ -1,4 +1,4 @@
-"""Sources: by `pull`, `__iter__` or `__aiter__`, against credit."""
+"""Pulls a source through `pull`, `__iter__` or `__aiter__`, against credit."""
 
 from __future__ import annotations
 
@@ -9,42 +9,42 @@ from typing import Any, Final
 from torvyn.contract import End, Signal
 from torvyn.contract.inspection import async_iterator_of, has_attribute, iterator_of
 from torvyn.errors import ContractError
-from torvyn.reactor.stages.procedure import Procedure
+from torvyn.reactor.stages.executor import StageExecutor
 
 logger = logging.getLogger("torvyn.reactor")
 
 _NEVER: Final[tuple[type[BaseException], ...]] = ()
 
 
-class SourceProcedure(Procedure):
-    async def _work(self) -> None:
+class SourceExecutor(StageExecutor):
+    async def _run(self) -> None:
         component = self.component
-        if self.host.awaits and has_attribute(component, "__aiter__"):
+        if self.host.is_async and has_attribute(component, "__aiter__"):
             items = async_iterator_of(component)
             await self._pull_all(items.__anext__, items, (StopAsyncIteration,))
         elif has_attribute(component, "__iter__"):
             items = iterator_of(component)
             await self._pull_all(items.__next__, items, (StopIteration,))
         else:
-            # Only an iterator ends by raising: from `pull`, StopIteration is an error like others.
+            # Only an iterator ends by raising: from `pull`, StopIteration is an ordinary error.
             await self._pull_all(component.pull, None, _NEVER)
 
     async def _pull_all(self, pull: Any, items: Any, ends: tuple[type[BaseException], ...]) -> None:
         host, port = self.host, self.port
-        is_awaited = host.awaits and (
+        is_awaited = host.is_async and (
             hasattr(items, "__anext__") or inspect.iscoroutinefunction(pull)
         )
-        given = 0
+        position = 0
         try:
             while await self._may_pull():
-                if host.steps:
+                if host.is_stepped:
                     await host.step()
                 try:
                     item = pull()
                     if is_awaited:
                         item = await item
-                    elif host.awaits:
-                        item = await self.settle(item)
+                    elif host.is_async:
+                        item = await self.resolve(item)
                 except ends as stop:
                     end = getattr(stop, "value", None)
                     port.pulled(end if isinstance(end, End) else None)
@@ -55,46 +55,46 @@ class SourceProcedure(Procedure):
                     self.fail(error, False)
                     continue
                 if item is None and items is not None:
-                    self.fail(_none_item(given), False)
+                    self.fail(_none_item(position), False)
                     continue
-                given += 1
+                position += 1
                 if not await self._send(item):
                     return
         finally:
             await self._close(items)
 
     async def _send(self, item: Any) -> bool:
-        """False: that was the end."""
+        """False: the item was the end."""
         wait_s = self.port.pulled(item)
         if wait_s is not None:
-            await self.host.rest(None if wait_s < 0 else wait_s)
+            await self.host.sleep(None if wait_s < 0 else wait_s)
         return item is not None and not isinstance(item, End)
 
     async def _close(self, items: Any) -> None:
         close = getattr(items, "aclose" if hasattr(items, "__anext__") else "close", None)
         if close is not None:
-            await self.settle(close())
+            await self.resolve(close())
 
     async def _may_pull(self) -> bool:
-        """Waits for credit; a source hears of back-pressure before it is asked again."""
+        """Waits for credit, and tells the source about back-pressure before the next pull."""
         port = self.port
         while not port.stopped:
-            # The flow says READY before it grants.
-            granted = port.credit() > 0
+            # The flow sends READY before it grants credit.
+            has_credit = port.credit() > 0
             for kind, signal in port.take():
                 if kind == "pressure":
                     await self._notify_backpressure(signal)
             if not port.credit():
-                await self.host.ready(True)
-            elif granted:
+                await self.host.wait_for_work(True)
+            elif has_credit:
                 return True
         return False
 
     async def _notify_backpressure(self, signal: Signal) -> None:
         try:
-            await self.settle(self.component.notify_backpressure(signal))
+            await self.resolve(self.component.notify_backpressure(signal))
         except Exception:
-            # A notice has no answer: its failure is logged, and the stream goes on.
+            # A notification has no answer: log its failure and go on.
             logger.warning("a source failed in `notify_backpressure`", exc_info=True)
 
 

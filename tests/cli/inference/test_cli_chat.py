@@ -10,8 +10,8 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from terminal import CTRL_C, CTRL_D, Terminal
-from transcript import said
+from pseudo_terminal import CTRL_C, CTRL_D, Terminal
+from transcript import communicate
 
 from torvyn.cli.inference.conversation import Conversation
 from torvyn.errors import UsageError
@@ -74,7 +74,7 @@ def chat(open_terminal: Open, folder: Path) -> Open:
 
 
 def piped(start: Start, folder: Path, lines: str, *arguments: object) -> tuple[int, str, str]:
-    return said(start("chat", *arguments, cwd=folder), lines)
+    return communicate(start("chat", *arguments, cwd=folder), lines)
 
 
 # At a terminal

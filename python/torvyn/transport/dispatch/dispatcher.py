@@ -1,0 +1,88 @@
+"""The dispatcher: a request and a wire -> an answer that runs, whatever transport they came by.
+
+Rejections are raised before anything is sent.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from torvyn.transport import request_body
+from torvyn.transport.access.authentication import priority
+from torvyn.transport.answer_stream import Stream
+from torvyn.transport.rejection import unknown_stream
+from torvyn.transport.sessions.subscriber import SessionClient, Subscriber
+from torvyn.transport.whole_answer import Whole
+
+if TYPE_CHECKING:
+    from torvyn.transport.access.admission import Admission
+    from torvyn.transport.access.authentication import Authenticator
+    from torvyn.transport.dispatch.running_calls import RunningCalls
+    from torvyn.transport.dispatch.service_table import ServiceTable
+    from torvyn.transport.rejection import ErrorReporter
+    from torvyn.transport.request_body import InferenceRequest
+    from torvyn.transport.sessions.registry import SessionRegistry
+    from torvyn.transport.settings import ServerSettings
+    from torvyn.transport.wire import Wire
+
+
+class Dispatcher:
+    def __init__(
+        self,
+        settings: ServerSettings,
+        services: ServiceTable,
+        authenticator: Authenticator,
+        admission: Admission,
+        running: RunningCalls,
+        sessions: SessionRegistry,
+        errors: ErrorReporter,
+    ) -> None:
+        self.settings = settings
+        self.running = running
+        self.errors = errors
+        self._services = services
+        self._authenticator = authenticator
+        self._admission = admission
+        self._sessions = sessions
+
+    async def answer(self, wire: Wire, request: InferenceRequest) -> None:
+        """Answers over the wire; returns when the answer has ended."""
+        self.running.check_accepting()
+        rank = priority(wire.caller, request.options.get("priority"))
+        if rank is not None:
+            request = replace(request, options={**request.options, "priority": rank})
+        name, service = self._services.find(request.flow)
+        request = request_body.resolve_unknown(request, takes_extra=service.engine.takes_extra)
+        if request.is_stateful:
+            session = await self._sessions.start(request, wire.request_id, wire.caller, wire.peer)
+            await self.running.read(SessionClient(session, wire, self.settings, 1))
+            return
+        # Created before it waits for admission: its clock starts when the request was received.
+        generation = service.generate(request.input, **request.options)
+        make = Stream if request.is_streamed else Whole
+        with self._authenticator.enter(wire.caller):
+            async with self._admission.slot(generation.request.priority):
+                call = make(wire, request, name, service, generation, self.settings)
+                await self.running.run(call)
+
+    async def resume(self, wire: Wire, id: str, after: str | None) -> None:
+        """Sends the frames of a session that come after `after`, an event id."""
+        self._authenticator.check(wire.caller)
+        session = await self._sessions.find(id, wire.caller)
+        seq = session.seq_after(after)
+        self._sessions.resumed += 1
+        await self.running.read(SessionClient(session, wire, self.settings, seq))
+
+    async def observe(self, wire: Wire, id: str) -> None:
+        """Sends the frames of a stream of the caller's tenant, without changing the stream."""
+        self._authenticator.check(wire.caller)
+        session = self._sessions.get(id, wire.caller)
+        call = self.running.find(id, wire.caller)
+        if session is not None:
+            buffer, epoch = session.buffer, session.epoch
+        elif isinstance(call, Stream):
+            buffer, epoch = call.tap.buffer, call.tap.epoch
+        else:
+            raise unknown_stream()
+        await self.running.read(Subscriber(buffer, epoch, wire, self.settings, buffer.first))

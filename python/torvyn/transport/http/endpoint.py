@@ -1,0 +1,87 @@
+"""One HTTP request from its headers to its log line: host check, API key, route, rejection."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Final
+
+from torvyn.protocol import traceparent
+from torvyn.transport.http import routes
+from torvyn.transport.http.exchange import ClientDisconnected, HttpExchange, Receive, Scope, Send
+from torvyn.transport.rejection import (
+    Rejection,
+    openai_error_body,
+    status_of,
+    torvyn_error_body,
+)
+from torvyn.transport.websocket.channel import PATH as WEBSOCKET
+
+if TYPE_CHECKING:
+    from torvyn.transport.access.authentication import Authenticator
+    from torvyn.transport.access.host_check import HostCheck
+    from torvyn.transport.rejection import ErrorReporter
+    from torvyn.transport.telemetry.request_log import RequestLog
+
+_TORVYN: Final = ("/v1/streams", WEBSOCKET)
+"""Paths below `/v1/` whose errors do not have OpenAI's shape."""
+_METHODS: Final = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"})
+
+
+class HttpEndpoint:
+    def __init__(
+        self,
+        router: routes.Router,
+        errors: ErrorReporter,
+        host_check: HostCheck,
+        authenticator: Authenticator,
+        request_log: RequestLog,
+        sample_rate: float,
+    ) -> None:
+        self._router = router
+        self._errors = errors
+        self._host_check = host_check
+        self._authenticator = authenticator
+        self._request_log = request_log
+        self._sample_rate = sample_rate
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        exchange = HttpExchange(scope, receive, send, self._sample_rate)
+        started_s = time.perf_counter()
+        route = "unknown"
+        before = traceparent.CURRENT.set(exchange.trace)
+        try:
+            self._host_check.check(exchange.headers)
+            if not routes.is_public(exchange.path):
+                exchange.caller = self._authenticator.identify(
+                    exchange.headers, request_id=exchange.id, peer=exchange.peer
+                )
+            route, handler = self._router.find(exchange)
+            await handler(exchange)
+        except ClientDisconnected:
+            return
+        except Exception as error:
+            await self._reject(exchange, error)
+        finally:
+            traceparent.CURRENT.reset(before)
+            # The client chooses the method: only those that have a meaning are counted apart.
+            method = exchange.method if exchange.method in _METHODS else "other"
+            self._request_log.count(method, route, exchange.status)
+        self._request_log.write(
+            method,
+            route,
+            exchange.status,
+            time.perf_counter() - started_s,
+            request_id=exchange.id,
+            trace_id=exchange.trace.trace_id,
+            peer=exchange.peer,
+            summary=exchange.summary,
+        )
+
+    async def _reject(self, exchange: HttpExchange, raised: Exception) -> None:
+        error, message = self._errors.report(raised, exchange.id)
+        if exchange.status:
+            return
+        is_openai = exchange.path.startswith("/v1/") and not exchange.path.startswith(_TORVYN)
+        body = (openai_error_body if is_openai else torvyn_error_body)(error, message)
+        headers = error.headers if isinstance(error, Rejection) else {}
+        await exchange.answer(body, status_of(error), headers=headers)
