@@ -86,7 +86,11 @@ fn a_memory_bomb_stops_at_its_limit() {
 #[test]
 fn a_handle_bomb_stops_at_its_limit() {
     let error = survives("handles");
-    assert!(error.message.contains("the sandbox refused more than 1024 payload handles"), "{}", error.message);
+    assert!(
+        error.message.contains("the sandbox refused more than 1024 payload handles"),
+        "{}",
+        error.message
+    );
 }
 
 #[test]
