@@ -72,8 +72,8 @@ impl Encoder {
     }
 
     /// The next number, or the given one; counting continues from there.
-    pub fn number(&self, given: Option<u64>) -> u64 {
-        match given {
+    pub fn number(&self, seq: Option<u64>) -> u64 {
+        match seq {
             Some(seq) => {
                 self.seq.store(seq, Ordering::Relaxed);
                 seq

@@ -52,11 +52,11 @@ impl WakePipe {
     /// Waits for a notification. `is_interrupted` runs when signals are already blocked, so it sees a signal that
     /// arrived before the wait, and a later one ends the wait: none is missed.
     pub fn wait(&self, timeout_ns: Option<u64>, is_interrupted: impl FnOnce() -> bool) -> Waited {
-        let held = SignalsBlocked::hold();
+        let mask = SignalsBlocked::hold();
         if is_interrupted() {
             return Waited::Interrupted;
         }
-        match self.poll(timeout_ns, &held.before) {
+        match self.poll(timeout_ns, &mask.before) {
             0 => Waited::TimedOut,
             1 => {
                 self.clear();

@@ -104,8 +104,8 @@ fn survey(bytes: &[u8]) -> Result<(Sizes, Vec<(String, String)>), Error> {
                 for memory in section {
                     let memory = memory.map_err(|error| Error::malformed(&error))?;
                     let page = 1u64 << memory.page_size_log2.unwrap_or(16).min(16);
-                    let held = memory.initial.saturating_mul(page);
-                    sizes.memory_bytes = sizes.memory_bytes.saturating_add(held);
+                    let bytes = memory.initial.saturating_mul(page);
+                    sizes.memory_bytes = sizes.memory_bytes.saturating_add(bytes);
                 }
             }
             _ => {}

@@ -35,7 +35,7 @@ mod tests {
     #[test]
     fn a_folder_that_does_not_resolve_says_where() {
         let missing = contracts().join("deps/torvyn-filtering");
-        let said = worlds(&missing).err().map(|error| error.to_string()).unwrap_or_default();
-        assert!(said.contains("filtering.wit:4:9"), "{said}");
+        let message = worlds(&missing).err().map(|error| error.to_string()).unwrap_or_default();
+        assert!(message.contains("filtering.wit:4:9"), "{message}");
     }
 }

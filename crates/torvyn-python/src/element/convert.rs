@@ -69,12 +69,12 @@ fn make_element(
 ) -> PyElement {
     let data = match element.payload.foreign() {
         // SAFETY: payloads are exact or derived str and bytes objects.
-        Some(held) => unsafe {
-            let held = object(py, held);
-            if ffi::PyUnicode_Check(held.as_ptr()) != 0 {
-                Data::Text(held.cast_into_unchecked::<PyString>().unbind())
+        Some(payload) => unsafe {
+            let payload = object(py, payload);
+            if ffi::PyUnicode_Check(payload.as_ptr()) != 0 {
+                Data::Text(payload.cast_into_unchecked::<PyString>().unbind())
             } else {
-                Data::Bytes(held.cast_into_unchecked::<PyBytes>().unbind())
+                Data::Bytes(payload.cast_into_unchecked::<PyBytes>().unbind())
             }
         },
         None => {
@@ -83,7 +83,7 @@ fn make_element(
             Data::Native(Box::new(NativeData::new(payload, element.len, reader)))
         }
     };
-    let attributes = element.companion.as_ref().and_then(|held| attributes_of(py, symbols, held));
+    let attributes = element.companion.as_ref().and_then(|companion| attributes_of(py, symbols, companion));
     PyElement {
         data,
         sequence: element.sequence,
@@ -94,13 +94,13 @@ fn make_element(
     }
 }
 
-pub fn attributes_of(py: Python<'_>, symbols: &Symbols, held: &Foreign) -> Option<Py<PyDict>> {
-    let held = object(py, held);
+pub fn attributes_of(py: Python<'_>, symbols: &Symbols, companion: &Foreign) -> Option<Py<PyDict>> {
+    let companion = object(py, companion);
     // SAFETY: only the type pointer is read.
-    if unsafe { ffi::Py_TYPE(held.as_ptr()) } == symbols.dict_type {
-        return held.cast_into::<PyDict>().ok().map(Bound::unbind);
+    if unsafe { ffi::Py_TYPE(companion.as_ptr()) } == symbols.dict_type {
+        return companion.cast_into::<PyDict>().ok().map(Bound::unbind);
     }
-    held.cast::<PyElement>().ok()?.get().attributes.as_ref().map(|dict| dict.clone_ref(py))
+    companion.cast::<PyElement>().ok()?.get().attributes.as_ref().map(|dict| dict.clone_ref(py))
 }
 
 pub fn type_name(object: &Bound<'_, PyAny>) -> String {
@@ -161,11 +161,11 @@ fn plain(value: &Bound<'_, PyAny>, content_type: ContentType) -> Result<Emission
             "the text contains a lone surrogate and cannot be encoded as UTF-8",
         ));
     };
-    let held = foreign(value.clone());
+    let payload = Payload::Foreign(foreign(value.clone()));
     let Ok(len) = u32::try_from(len) else {
         return Err(StageError::new(ErrorKind::InvalidInput, "an element may have at most 4 GiB"));
     };
-    Ok(Emission { payload: Payload::Foreign(held), len, content_type, companion: None, keep: false })
+    Ok(Emission { payload, len, content_type, companion: None, keep: false })
 }
 
 /// The length of a str or bytes object in bytes; None for a str that cannot be encoded.
@@ -247,8 +247,8 @@ pub fn end_of(symbols: &Symbols, value: &Bound<'_, PyAny>) -> Option<End> {
 
 /// The `End` object for Python.
 pub fn end_object<'py>(py: Python<'py>, symbols: &Symbols, end: &End) -> PyResult<Bound<'py, PyAny>> {
-    if let Some(held) = &end.object {
-        return Ok(object(py, held));
+    if let Some(end) = &end.object {
+        return Ok(object(py, end));
     }
     let arguments = PyDict::new(py);
     arguments.set_item("finish_reason", &end.finish_reason)?;

@@ -61,8 +61,9 @@ fn joined<'py>(
     elements: &VecDeque<Element>,
 ) -> Option<Bound<'py, PyString>> {
     let is_plain = |element: &Element| {
-        let held = element.companion.as_ref().and_then(|held| attributes_of(py, symbols, held));
-        element.content_type == ContentType::TEXT && held.is_none()
+        let attributes =
+            element.companion.as_ref().and_then(|companion| attributes_of(py, symbols, companion));
+        element.content_type == ContentType::TEXT && attributes.is_none()
     };
     if !elements.iter().all(is_plain) {
         return None;
@@ -71,8 +72,8 @@ fn joined<'py>(
     if let [only] = elements.as_slices().0
         && elements.len() == 1
     {
-        if let Some(held) = only.payload.foreign() {
-            return object(py, held).cast_into::<PyString>().ok();
+        if let Some(payload) = only.payload.foreign() {
+            return object(py, payload).cast_into::<PyString>().ok();
         }
         let bytes = only.read(ledger)?;
         ledger.copy(CopyReason::NativeToHost, bytes.len() as u64);

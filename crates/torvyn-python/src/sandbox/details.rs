@@ -57,17 +57,17 @@ fn dumps(py: Python<'_>, value: &Bound<'_, PyAny>) -> PyResult<String> {
 }
 
 fn attributes(py: Python<'_>, companion: &Foreign) -> PyResult<Vec<Attribute>> {
-    let Some(held) = companion.inherit() else { return Ok(Vec::new()) };
+    let Some(attributes) = companion.inherit() else { return Ok(Vec::new()) };
     let mut found = Vec::new();
-    for (name, value) in object(py, &held).cast::<PyDict>()?.iter() {
+    for (name, value) in object(py, &attributes).cast::<PyDict>()?.iter() {
         found.push(Attribute { name: name.extract()?, value: dumps(py, &value)? });
     }
     Ok(found)
 }
 
 fn ending(py: Python<'_>, end: &End) -> PyResult<Ending> {
-    let held = end_object(py, Symbols::get(py)?, end)?;
-    let usage = held.getattr("usage")?;
+    let end = end_object(py, Symbols::get(py)?, end)?;
+    let usage = end.getattr("usage")?;
     let usage = match usage.cast::<PyMapping>() {
         Ok(mapping) => {
             let copy = PyDict::new(py);
@@ -77,9 +77,9 @@ fn ending(py: Python<'_>, end: &End) -> PyResult<Ending> {
         Err(_) => None,
     };
     Ok(Ending {
-        finish_reason: held.getattr("finish_reason")?.extract()?,
-        reason: held.getattr("reason")?.extract()?,
-        matched_stop: held.getattr("matched_stop")?.extract()?,
+        finish_reason: end.getattr("finish_reason")?.extract()?,
+        reason: end.getattr("reason")?.extract()?,
+        matched_stop: end.getattr("matched_stop")?.extract()?,
         usage,
     })
 }

@@ -139,8 +139,8 @@ pub(super) fn print_callback(printer: Py<PyAny>) -> Printer {
 pub(super) fn audit_callback(auditor: Py<PyAny>) -> Auditor {
     Arc::new(move |denial: Denial| {
         Python::attach(|py| {
-            let told = (denial.kind.name(), denial.asked, denial.count, denial.suppressed);
-            if let Err(error) = auditor.call1(py, told) {
+            let fields = (denial.kind.name(), denial.request, denial.count, denial.suppressed);
+            if let Err(error) = auditor.call1(py, fields) {
                 error.write_unraisable(py, None);
             }
         });

@@ -25,7 +25,7 @@ impl StopStrings {
 
     /// Takes text; returns what can no longer be part of a stop string. After a match it returns nothing.
     fn put(&mut self, text: &str) -> String {
-        let mut out = String::with_capacity(text.len() + self.0.held().len());
+        let mut out = String::with_capacity(text.len() + self.0.buffered().len());
         self.0.put(text, &mut out);
         out
     }
@@ -53,6 +53,6 @@ impl StopStrings {
     /// Bytes in the buffer.
     #[getter]
     fn held_bytes(&self) -> usize {
-        self.0.held().len()
+        self.0.buffered().len()
     }
 }

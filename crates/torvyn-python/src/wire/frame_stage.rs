@@ -39,10 +39,10 @@ impl FrameStage {
 
     /// The frame of an element with attributes, if it has any.
     fn with_attributes(&mut self, element: &Element, text: &str) -> Result<bool, StageError> {
-        let Some(held) = &element.companion else { return Ok(false) };
+        let Some(companion) = &element.companion else { return Ok(false) };
         Python::attach(|py| {
             let symbols = Symbols::get(py).map_err(|error| component_error(py, error))?;
-            let Some(attributes) = attributes_of(py, symbols, held) else { return Ok(false) };
+            let Some(attributes) = attributes_of(py, symbols, companion) else { return Ok(false) };
             let bytes =
                 self.full(py, text, attributes.bind(py)).map_err(|error| component_error(py, error))?;
             self.buffer.extend_from_slice(bytes.as_bytes());

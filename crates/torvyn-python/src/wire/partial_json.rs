@@ -9,11 +9,11 @@ use crate::wire::events::failure;
 /// Python sees these containers: what is added later appears in them.
 struct Tree<'py> {
     py: Python<'py>,
-    held: &'py mut Held,
+    value_so_far: &'py mut Value,
 }
 
 #[derive(Default)]
-struct Held {
+struct Value {
     root: Option<Py<PyAny>>,
     open: Vec<Container>,
     /// The string that is open.
@@ -33,7 +33,7 @@ enum Container {
 #[pyclass(module = "torvyn._native")]
 pub struct PartialJson {
     parser: partial::PartialJson,
-    held: Held,
+    value_so_far: Value,
 }
 
 fn wrong_result(py: Python<'_>, error: PartialError) -> PyErr {
@@ -49,24 +49,24 @@ impl PartialJson {
     #[new]
     #[pyo3(signature = (*, depth_limit=128))]
     fn new(depth_limit: usize) -> Self {
-        Self { parser: partial::PartialJson::new(depth_limit), held: Held::default() }
+        Self { parser: partial::PartialJson::new(depth_limit), value_so_far: Value::default() }
     }
 
     /// Takes a piece of the text; every character is read once.
     fn put(&mut self, py: Python<'_>, text: &Bound<'_, PyString>) -> PyResult<()> {
-        let Self { parser, held } = self;
+        let Self { parser, value_so_far } = self;
         // Single halves of surrogate pairs are not text: they are replaced.
-        let outcome = parser.put(&text.to_string_lossy(), &mut Tree { py, held });
+        let outcome = parser.put(&text.to_string_lossy(), &mut Tree { py, value_so_far });
         outcome.map_err(|error| wrong_result(py, error))?;
-        self.held.problem.take().map_or(Ok(()), Err)
+        self.value_so_far.problem.take().map_or(Ok(()), Err)
     }
 
     /// Ends the input: returns the value. Raises if it is incomplete.
     fn finish(&mut self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        let Self { parser, held } = self;
-        let outcome = parser.finish(&mut Tree { py, held });
+        let Self { parser, value_so_far } = self;
+        let outcome = parser.finish(&mut Tree { py, value_so_far });
         outcome.map_err(|error| wrong_result(py, error))?;
-        match self.held.problem.take() {
+        match self.value_so_far.problem.take() {
             Some(error) => Err(error),
             None => self.value(py),
         }
@@ -76,8 +76,8 @@ impl PartialJson {
     /// begins. Containers are not copied: they grow. An open string is copied each time it has grown.
     #[getter]
     fn value(&mut self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        self.held.show_text(py)?;
-        Ok(self.held.root.as_ref().map_or_else(|| py.None(), |root| root.clone_ref(py)))
+        self.value_so_far.show_text(py)?;
+        Ok(self.value_so_far.root.as_ref().map_or_else(|| py.None(), |root| root.clone_ref(py)))
     }
 
     /// Whether the value is complete.
@@ -87,7 +87,7 @@ impl PartialJson {
     }
 }
 
-impl Held {
+impl Value {
     /// Stores the open string where Python sees it.
     fn show_text(&mut self, py: Python<'_>) -> PyResult<()> {
         let Some(text) = &self.text else { return Ok(()) };
@@ -125,12 +125,12 @@ impl Held {
 impl Tree<'_> {
     fn note(&mut self, outcome: PyResult<()>) {
         if let Err(error) = outcome {
-            self.held.problem.get_or_insert(error);
+            self.value_so_far.problem.get_or_insert(error);
         }
     }
 
     fn put(&mut self, value: Py<PyAny>) {
-        let outcome = self.held.place(self.py, value, false);
+        let outcome = self.value_so_far.place(self.py, value, false);
         self.note(outcome);
     }
 
@@ -161,15 +161,15 @@ impl Build for Tree<'_> {
             (list.clone_ref(self.py).into_any(), Container::Array(list, false))
         };
         self.put(value);
-        self.held.open.push(container);
+        self.value_so_far.open.push(container);
     }
 
     fn close(&mut self) {
-        self.held.open.pop();
+        self.value_so_far.open.pop();
     }
 
     fn key(&mut self, key: &str) {
-        if let Some(Container::Object(_, slot)) = self.held.open.last_mut() {
+        if let Some(Container::Object(_, slot)) = self.value_so_far.open.last_mut() {
             *slot = Some(PyString::new(self.py, key).unbind());
         }
     }
@@ -189,18 +189,18 @@ impl Build for Tree<'_> {
     }
 
     fn begin_text(&mut self) {
-        self.held.text = Some(String::new());
-        self.held.shown = 0;
+        self.value_so_far.text = Some(String::new());
+        self.value_so_far.shown = 0;
     }
 
     fn text(&mut self, part: &str) {
-        if let Some(text) = &mut self.held.text {
+        if let Some(text) = &mut self.value_so_far.text {
             text.push_str(part);
         }
     }
 
     fn end_text(&mut self) {
-        if let Some(text) = self.held.text.take() {
+        if let Some(text) = self.value_so_far.text.take() {
             self.put(PyString::new(self.py, &text).into_any().unbind());
         }
     }

@@ -169,13 +169,13 @@ impl Core {
         for (edge, element) in std::mem::take(&mut node.backlog) {
             self.edges.leave_unread(edge, element);
         }
-        let mut gone: Vec<_> = node.held.drain(..).collect();
-        gone.extend(node.retry.take().and_then(|retry| retry.element));
-        gone.extend(node.current.take());
+        let mut left: Vec<_> = node.held.drain(..).collect();
+        left.extend(node.retry.take().and_then(|retry| retry.element));
+        left.extend(node.current.take());
         node.more = false;
-        node.given_up += gone.len() as u64;
+        node.given_up += left.len() as u64;
         self.edges.shared.nodes[index].ledger.hold(0);
-        gone.into_iter().for_each(|element| self.edges.release(element));
+        left.into_iter().for_each(|element| self.edges.release(element));
         self.leave_loan(index);
     }
 
@@ -220,10 +220,10 @@ impl Core {
         }
         let last = self.nodes.iter().filter(|node| node.role == Role::Sink || self.exit.is_some());
         let ends = last.filter_map(|node| node.end.as_deref());
-        let said = |end: &&End| end.finish_reason != "stop" || end.object.is_some();
+        let is_special = |end: &&End| end.finish_reason != "stop" || end.object.is_some();
         let end = self.exit_end().cloned().or_else(|| {
             let mut ends = ends.clone();
-            ends.clone().find(said).or_else(|| ends.next()).cloned()
+            ends.clone().find(is_special).or_else(|| ends.next()).cloned()
         });
         if self.failing {
             self.conclude_flow(State::Failed, End::because("error"));

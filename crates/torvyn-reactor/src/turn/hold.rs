@@ -57,7 +57,7 @@ impl Core {
         let mut emission = emission;
         if emission.companion.is_none() {
             // The attributes of single tokens do not apply to replaced text.
-            emission.companion = element.companion.as_ref().and_then(|held| held.bare());
+            emission.companion = element.companion.as_ref().and_then(|companion| companion.bare());
         }
         let (sequence, timestamp_ns) = (element.sequence, element.timestamp_ns);
         self.edges.release(element);

@@ -52,9 +52,9 @@ impl Core {
             self.edges.release(element);
         }
         let (keep, mut gone): (Vec<_>, Vec<_>) = node.held.drain(..).partition(Element::keep);
-        let held = keep.iter().map(|element| u64::from(element.len)).sum();
+        let held_bytes = keep.iter().map(|element| u64::from(element.len)).sum();
         node.held = keep.into();
-        self.edges.shared.nodes[index].ledger.hold(held);
+        self.edges.shared.nodes[index].ledger.hold(held_bytes);
         if node.retry.as_ref().and_then(|retry| retry.element.as_ref()).is_some_and(|one| !one.keep()) {
             gone.extend(node.retry.take().and_then(|retry| retry.element));
         }

@@ -6,21 +6,21 @@ use crate::shared_state::{Failure, node_request, request};
 impl Core {
     /// Carries out the pending requests.
     pub(crate) fn obey(&mut self) -> Result<(), Failure> {
-        let asked = self.edges.shared.take_requests();
-        if asked & request::CANCEL != 0 {
+        let requests = self.edges.shared.take_requests();
+        if requests & request::CANCEL != 0 {
             self.give_up();
             return Ok(());
         }
-        if asked & request::NODE != 0 {
+        if requests & request::NODE != 0 {
             for index in 0..self.nodes.len() {
                 self.obey_node(index)?;
             }
         }
-        if asked & request::INTERRUPT != 0 {
+        if requests & request::INTERRUPT != 0 {
             self.interrupt(|_| true)?;
         }
-        if asked & (request::DRAIN | request::FINISH) != 0 {
-            if asked & request::DRAIN != 0 {
+        if requests & (request::DRAIN | request::FINISH) != 0 {
+            if requests & request::DRAIN != 0 {
                 // A repeated request does not extend the first one's time.
                 let until = self.now_ns.saturating_add(self.drain_timeout_ns);
                 self.drain_until.get_or_insert(until);
@@ -31,15 +31,15 @@ impl Core {
     }
 
     pub(super) fn obey_node(&mut self, index: usize) -> Result<(), Failure> {
-        let asked = self.edges.shared.nodes[index].take_requests();
+        let requests = self.edges.shared.nodes[index].take_requests();
         let node = &mut self.nodes[index];
-        if asked & node_request::WAKE != 0 {
+        if requests & node_request::WAKE != 0 {
             node.pending = None;
         }
-        if asked & node_request::RESUME != 0 {
+        if requests & node_request::RESUME != 0 {
             node.paused = false;
         }
-        if asked & node_request::INTERRUPT != 0 {
+        if requests & node_request::INTERRUPT != 0 {
             self.interrupt_after(index)?;
         }
         Ok(())
@@ -47,11 +47,11 @@ impl Core {
 
     /// An interrupt that a source requests inside `pull` applies to what it sent before.
     pub(crate) fn obey_source(&mut self, index: usize) -> Result<(), Failure> {
-        let asked = self.edges.shared.nodes[index].take_requests();
-        let rest = asked & !node_request::INTERRUPT;
+        let requests = self.edges.shared.nodes[index].take_requests();
+        let rest = requests & !node_request::INTERRUPT;
         if rest != 0 {
             self.edges.shared.request_node(index, rest);
         }
-        if asked & node_request::INTERRUPT != 0 { self.interrupt_after(index) } else { Ok(()) }
+        if requests & node_request::INTERRUPT != 0 { self.interrupt_after(index) } else { Ok(()) }
     }
 }

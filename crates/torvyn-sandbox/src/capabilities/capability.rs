@@ -70,8 +70,8 @@ impl Capability {
     /// Whether this capability includes `other`: it is at least as wide in every part.
     pub fn covers(&self, other: &Self) -> bool {
         match (self, other) {
-            (Self::Filesystem { path, write }, Self::Filesystem { path: asked, write: writes }) => {
-                asked.starts_with(path) && (*write || !writes)
+            (Self::Filesystem { path, write }, Self::Filesystem { path: request, write: writes }) => {
+                request.starts_with(path) && (*write || !writes)
             }
             (
                 Self::Network { http, hosts, ports },
@@ -81,8 +81,8 @@ impl Capability {
                     && asked_hosts.iter().all(|host| hosts.iter().any(|grant| host_covers(grant, host)))
                     && asked_ports.iter().all(|(from, to)| ports.iter().any(|(a, b)| a <= from && to <= b))
             }
-            (Self::Environment(names), Self::Environment(asked)) => {
-                asked.iter().all(|name| names.iter().any(|granted| granted == "*" || granted == name))
+            (Self::Environment(names), Self::Environment(request)) => {
+                request.iter().all(|name| names.iter().any(|granted| granted == "*" || granted == name))
             }
             _ => self == other,
         }
@@ -173,9 +173,9 @@ mod tests {
         Capability::parse(text, Path::new("/project"))
     }
 
-    fn covers(grant: &str, asked: &str) -> bool {
-        match (parse(grant), parse(asked)) {
-            (Ok(grant), Ok(asked)) => grant.covers(&asked),
+    fn covers(grant: &str, request: &str) -> bool {
+        match (parse(grant), parse(request)) {
+            (Ok(grant), Ok(request)) => grant.covers(&request),
             other => panic!("not capabilities: {other:?}"),
         }
     }
@@ -201,13 +201,13 @@ mod tests {
 
     #[test]
     fn a_wildcard_covers_neither_this_machine_nor_its_site() {
-        let asked = |host: &str| format!("network:http-outgoing:{host}:80");
+        let request = |host: &str| format!("network:http-outgoing:{host}:80");
         for host in ["a.org", "8.8.8.8", "[2606:4700::1111]"] {
-            assert!(covers("network:http-outgoing:*:*", &asked(host)), "{host}");
+            assert!(covers("network:http-outgoing:*:*", &request(host)), "{host}");
         }
         for host in ["localhost", "127.0.0.1", "::1", "169.254.169.254", "10.0.0.1", "[::ffff:127.0.0.1]"] {
-            assert!(!covers("network:http-outgoing:*:*", &asked(host)), "{host}");
-            assert!(covers(&asked(host), &asked(host)), "{host}");
+            assert!(!covers("network:http-outgoing:*:*", &request(host)), "{host}");
+            assert!(covers(&request(host), &request(host)), "{host}");
         }
         assert!(parse("network:tcp-connect:a.*.org:80").is_err());
     }
@@ -223,10 +223,10 @@ mod tests {
         #[test]
         fn a_folder_covers_a_path_when_its_parts_are_the_paths_first(
             grant in prop::collection::vec("[abc.]{1,3}", 0..4),
-            asked in prop::collection::vec("[abc.]{1,3}", 0..6),
+            request in prop::collection::vec("[abc.]{1,3}", 0..6),
         ) {
-            let (held, wanted) = (grant.join("/"), asked.join("/"));
-            let covered = covers(&format!("filesystem:read:/{held}"), &format!("filesystem:read:/{wanted}"));
+            let (granted, wanted) = (grant.join("/"), request.join("/"));
+            let covered = covers(&format!("filesystem:read:/{granted}"), &format!("filesystem:read:/{wanted}"));
             let walk = |parts: &[String]| {
                 let mut walked: Vec<String> = Vec::new();
                 for part in parts {
@@ -238,7 +238,7 @@ mod tests {
                 }
                 walked
             };
-            prop_assert_eq!(covered, walk(&asked).starts_with(&walk(&grant)));
+            prop_assert_eq!(covered, walk(&request).starts_with(&walk(&grant)));
         }
 
         #[test]

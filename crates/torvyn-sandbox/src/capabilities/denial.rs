@@ -51,7 +51,7 @@ impl Kind {
 pub struct Denial {
     pub kind: Kind,
     /// What the guest requested, in its own words: a path, or a host and a port. Untrusted, and cut if long.
-    pub asked: String,
+    pub request: String,
     /// How many of its kind there were, including this one.
     pub count: u64,
     /// How many of its kind were counted and not reported since the last report.
@@ -64,7 +64,7 @@ pub type Auditor = Arc<dyn Fn(Denial) + Send + Sync>;
 /// The first of each kind are reported one by one; then only the 128th, the 256th and so on, so an endless series
 /// writes only a few lines more.
 const FIRST_REPORTS: u64 = 64;
-const ASKED_MAX: usize = 512;
+const REQUEST_MAX: usize = 512;
 
 struct PendingAudit {
     denials: Vec<Denial>,
@@ -85,21 +85,21 @@ impl Denials {
         Self { counts: Default::default(), is_waiting: AtomicBool::new(false), waiting, auditor }
     }
 
-    pub fn note(&self, kind: Kind, asked: impl FnOnce() -> String) {
+    pub fn note(&self, kind: Kind, request: impl FnOnce() -> String) {
         let count = self.counts[kind as usize].fetch_add(1, Ordering::Relaxed) + 1;
         if count > FIRST_REPORTS && !count.is_power_of_two() {
             return;
         }
-        let mut asked = asked();
-        if asked.len() > ASKED_MAX {
-            let end = (0..=ASKED_MAX).rev().find(|at| asked.is_char_boundary(*at));
-            asked.truncate(end.unwrap_or(0));
-            asked.push_str("...");
+        let mut request = request();
+        if request.len() > REQUEST_MAX {
+            let end = (0..=REQUEST_MAX).rev().find(|at| request.is_char_boundary(*at));
+            request.truncate(end.unwrap_or(0));
+            request.push_str("...");
         }
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         let suppressed = (count - 1).saturating_sub(waiting.reported[kind as usize]);
         waiting.reported[kind as usize] = count;
-        waiting.denials.push(Denial { kind, asked, count, suppressed });
+        waiting.denials.push(Denial { kind, request, count, suppressed });
         self.is_waiting.store(true, Ordering::Release);
     }
 
@@ -142,12 +142,12 @@ impl Default for Denials {
 mod tests {
     use super::*;
 
-    fn reported(count: u64, asked: &str) -> Vec<Denial> {
+    fn reported(count: u64, request: &str) -> Vec<Denial> {
         let seen: Arc<Mutex<Vec<Denial>>> = Arc::default();
         let keeps = seen.clone();
         let denials = Denials::new(Arc::new(move |denial| keeps.lock().unwrap().push(denial)));
         for _ in 0..count {
-            denials.note(Kind::Read, || asked.to_owned());
+            denials.note(Kind::Read, || request.to_owned());
             denials.deliver();
         }
         assert_eq!(denials.counts(), [(Kind::Read, count)]);
@@ -165,7 +165,7 @@ mod tests {
     #[test]
     fn long_words_of_a_guest_are_cut_between_characters() {
         let reported = reported(1, &"ä".repeat(100_000));
-        assert!(reported[0].asked.len() <= ASKED_MAX + 3);
-        assert!(reported[0].asked.ends_with("ä..."));
+        assert!(reported[0].request.len() <= REQUEST_MAX + 3);
+        assert!(reported[0].request.ends_with("ä..."));
     }
 }

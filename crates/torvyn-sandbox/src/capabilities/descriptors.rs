@@ -36,20 +36,20 @@ pub type Connections = Arc<()>;
 
 /// Whether one more HTTP connection may be opened.
 pub fn may_connect(connections: &Connections) -> bool {
-    Arc::strong_count(connections) <= DESCRIPTORS_MAX && has_room()
+    Arc::strong_count(connections) <= DESCRIPTORS_MAX && can_spare_descriptor()
 }
 
 /// Whether the guest may open one more descriptor. A refusal is noted.
-pub fn may_open(host: &mut Host, asked: &str) -> bool {
-    let may = held(host.ctx().table) < DESCRIPTORS_MAX && has_room();
+pub fn may_open(host: &mut Host, request: &str) -> bool {
+    let may = open_count(host.ctx().table) < DESCRIPTORS_MAX && can_spare_descriptor();
     if !may {
-        host.denials.note(Kind::Descriptor, || asked.to_owned());
+        host.denials.note(Kind::Descriptor, || request.to_owned());
     }
     may
 }
 
 /// The entries that keep a descriptor of the process open. A file that is read through a stream counts twice.
-fn held(table: &mut ResourceTable) -> usize {
+fn open_count(table: &mut ResourceTable) -> usize {
     let is_open = |entry: &&mut (dyn std::any::Any + Send)| {
         entry.is::<Descriptor>()
             || entry.is::<TcpSocket>()
@@ -61,7 +61,7 @@ fn held(table: &mut ResourceTable) -> usize {
 }
 
 /// Whether the process can spare a descriptor: the lowest free one shows how many are in use.
-fn has_room() -> bool {
+fn can_spare_descriptor() -> bool {
     let Some(limit) = getrlimit(Limited::Nofile).current else { return true };
     let probe = File::open("/dev/null").map(|file| file.as_raw_fd());
     probe.is_ok_and(|lowest| (lowest as u64) < limit - limit / RESERVED_DIVISOR)
@@ -89,9 +89,9 @@ async fn open_at(
         store.data().denials.note(kind, || path);
         return Ok(Err(ErrorCode::NotPermitted));
     }
-    let asked = path.clone();
+    let request = path.clone();
     let answer = store.data_mut().filesystem().open_at(folder, flags, path, open, rights).await;
-    permitted(store, answer, kind, asked)
+    permitted(store, answer, kind, request)
 }
 
 fn may_wait(kind: DescriptorType) -> bool {

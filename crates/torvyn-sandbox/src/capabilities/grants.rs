@@ -36,14 +36,16 @@ pub(crate) struct OpenedGrants {
 impl Grants {
     /// Whether a capability is granted, by its text; invalid text is not granted.
     pub fn has(&self, name: &str) -> bool {
-        Capability::parse(name, Path::new("/")).is_ok_and(|asked| self.covers(&asked))
+        Capability::parse(name, Path::new("/")).is_ok_and(|request| self.covers(&request))
     }
 
-    pub fn covers(&self, asked: &Capability) -> bool {
+    pub fn covers(&self, request: &Capability) -> bool {
         // Clocks and insecure random numbers reveal nothing and change nothing: every guest has them.
-        let harmless =
-            matches!(asked, Capability::ClockWall | Capability::ClockMonotonic | Capability::RandomInsecure);
-        harmless || self.capabilities.iter().any(|grant| grant.covers(asked))
+        let harmless = matches!(
+            request,
+            Capability::ClockWall | Capability::ClockMonotonic | Capability::RandomInsecure
+        );
+        harmless || self.capabilities.iter().any(|grant| grant.covers(request))
     }
 
     pub fn open_files(&self) -> bool {
@@ -85,9 +87,9 @@ impl Grants {
                     let text = |(name, value): (OsString, OsString)| {
                         Some((name.into_string().ok()?, value.into_string().ok()?))
                     };
-                    let held: Vec<_> =
+                    let variables: Vec<_> =
                         std::env::vars_os().filter_map(text).filter(|(name, _)| granted(name)).collect();
-                    wasi.envs(&held);
+                    wasi.envs(&variables);
                 }
                 _ => {}
             }

@@ -180,7 +180,7 @@ mod tests {
     use super::*;
     use crate::capabilities::capability::Capability;
 
-    struct Asked {
+    struct Exchange {
         answer: Result<String, Error>,
         connections: usize,
         lookups: usize,
@@ -189,7 +189,7 @@ mod tests {
 
     /// Requests `http://{host}:{port}/` from a server on the loopback address. `resolves` gives the result of each
     /// lookup.
-    fn ask(grant: &str, host: &str, resolves: &'static [&'static str]) -> Asked {
+    fn ask(grant: &str, host: &str, resolves: &'static [&'static str]) -> Exchange {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -228,7 +228,7 @@ mod tests {
             let denied = denials.counts().iter().map(|(_, count)| count).sum();
             let (connections, lookups) =
                 (connections.load(Ordering::Relaxed), lookups.load(Ordering::Relaxed));
-            Asked { answer, connections, lookups, denied }
+            Exchange { answer, connections, lookups, denied }
         })
     }
 
@@ -240,9 +240,9 @@ mod tests {
         }
     }
 
-    fn assert_refused(asked: &Asked) {
-        assert!(matches!(asked.answer, Err(Error::HttpRequestDenied | Error::DestinationIpProhibited)));
-        assert_eq!((asked.connections, asked.denied), (0, 1));
+    fn assert_refused(exchange: &Exchange) {
+        assert!(matches!(exchange.answer, Err(Error::HttpRequestDenied | Error::DestinationIpProhibited)));
+        assert_eq!((exchange.connections, exchange.denied), (0, 1));
     }
 
     #[test]
@@ -251,9 +251,9 @@ mod tests {
             ("network:http-outgoing:127.0.0.1", "127.0.0.1"),
             ("network:http-outgoing:inner.example", "inner.example"),
         ] {
-            let asked = ask(grant, host, &["127.0.0.1"]);
-            assert_eq!(asked.answer.unwrap(), "hi");
-            assert_eq!((asked.connections, asked.denied), (1, 0));
+            let exchange = ask(grant, host, &["127.0.0.1"]);
+            assert_eq!(exchange.answer.unwrap(), "hi");
+            assert_eq!((exchange.connections, exchange.denied), (1, 0));
         }
     }
 
@@ -279,11 +279,12 @@ mod tests {
 
     #[test]
     fn a_name_is_looked_up_once_so_it_cannot_point_elsewhere_when_the_connection_is_made() {
-        let asked = ask("network:http-outgoing:inner.example", "inner.example", &["127.0.0.1", "127.0.0.9"]);
-        assert_eq!(asked.answer.unwrap(), "hi");
-        assert_eq!((asked.connections, asked.lookups), (1, 1));
-        let asked = ask("network:http-outgoing:*.example", "inner.example", &["127.0.0.9", "127.0.0.1"]);
-        assert_refused(&asked);
-        assert_eq!(asked.lookups, 1);
+        let exchange =
+            ask("network:http-outgoing:inner.example", "inner.example", &["127.0.0.1", "127.0.0.9"]);
+        assert_eq!(exchange.answer.unwrap(), "hi");
+        assert_eq!((exchange.connections, exchange.lookups), (1, 1));
+        let exchange = ask("network:http-outgoing:*.example", "inner.example", &["127.0.0.9", "127.0.0.1"]);
+        assert_refused(&exchange);
+        assert_eq!(exchange.lookups, 1);
     }
 }

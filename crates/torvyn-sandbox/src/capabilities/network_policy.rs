@@ -25,8 +25,8 @@ pub struct NetworkPolicy {
 #[derive(Default)]
 struct ResolvedNames {
     /// Lookups in progress, by their handle.
-    asked: HashMap<u32, String>,
-    found: HashMap<IpAddr, HashSet<String>>,
+    pending: HashMap<u32, String>,
+    names: HashMap<IpAddr, HashSet<String>>,
     count: usize,
 }
 
@@ -68,23 +68,23 @@ impl NetworkPolicy {
             return true;
         }
         let resolved = self.resolved.lock().unwrap_or_else(PoisonError::into_inner);
-        let names = resolved.found.get(&address).into_iter().flatten();
+        let names = resolved.names.get(&address).into_iter().flatten();
         names.filter_map(|name| self.bound(name, port)).any(|bound| near <= bound)
     }
 
     pub fn note_lookup(&self, lookup: u32, name: &str) {
         let mut resolved = self.resolved.lock().unwrap_or_else(PoisonError::into_inner);
-        resolved.asked.insert(lookup, host_name(name));
+        resolved.pending.insert(lookup, host_name(name));
     }
 
     pub fn note_address(&self, lookup: u32, address: IpAddr) {
         let mut resolved = self.resolved.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(name) = resolved.asked.get(&lookup).cloned() else { return };
+        let Some(name) = resolved.pending.get(&lookup).cloned() else { return };
         if resolved.count >= RESOLVED_MAX {
-            resolved.found.clear();
+            resolved.names.clear();
             resolved.count = 0;
         }
-        let is_new = resolved.found.entry(address.to_canonical()).or_default().insert(name);
+        let is_new = resolved.names.entry(address.to_canonical()).or_default().insert(name);
         resolved.count += usize::from(is_new);
     }
 }

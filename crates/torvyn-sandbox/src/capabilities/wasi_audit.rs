@@ -151,8 +151,8 @@ fn link_sockets(linker: &mut Linker<Host>) -> Result<()> {
     )
 }
 
-fn refuse<T>(store: &Store<'_>, kind: Kind, asked: impl FnOnce() -> String) -> Result<T, SocketErrorCode> {
-    store.data().denials.note(kind, asked);
+fn refuse<T>(store: &Store<'_>, kind: Kind, request: impl FnOnce() -> String) -> Result<T, SocketErrorCode> {
+    store.data().denials.note(kind, request);
     Err(SocketErrorCode::AccessDenied)
 }
 
@@ -173,14 +173,14 @@ fn address_of(address: IpAddress) -> std::net::IpAddr {
 
 /// Wraps a function of `descriptor` that takes a path, and notes what the library did not permit.
 macro_rules! watched {
-    ($files:ident, $name:literal, $call:ident, $kind:expr, $asked_path:ident, ($($argument:ident: $type:ty),*)) => {
+    ($files:ident, $name:literal, $call:ident, $kind:expr, $request:ident, ($($argument:ident: $type:ty),*)) => {
         $files.func_wrap_async(
             concat!("[method]descriptor.", $name),
             |mut store: Store<'_>, (this, $($argument),*): (Resource<Descriptor>, $($type),*)| {
                 Box::new(async move {
-                    let (kind, asked) = ($kind, $asked_path.clone());
+                    let (kind, request) = ($kind, $request.clone());
                     let answer = store.data_mut().filesystem().$call(this, $($argument),*).await;
-                    Ok((permitted(&mut store, answer, kind, asked)?,))
+                    Ok((permitted(&mut store, answer, kind, request)?,))
                 })
             },
         )?;
@@ -208,7 +208,7 @@ pub(crate) fn permitted<T>(
     store: &mut Store<'_>,
     answer: FsResult<T>,
     kind: Kind,
-    asked: String,
+    request: String,
 ) -> Result<Result<T, ErrorCode>> {
     let error = match answer {
         Ok(value) => return Ok(Ok(value)),
@@ -216,7 +216,7 @@ pub(crate) fn permitted<T>(
     };
     // A path that leaves its folder, or a write where only reading is granted.
     if error == ErrorCode::NotPermitted {
-        store.data().denials.note(kind, || asked);
+        store.data().denials.note(kind, || request);
     }
     Ok(Err(error))
 }

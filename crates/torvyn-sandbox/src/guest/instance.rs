@@ -107,8 +107,8 @@ impl Instance {
             None => Ok(()),
         };
         self.deliver(printer, true);
-        let said = self.store.data_mut().details.take_failure();
-        outcome.and_then(|()| said.map_or(Ok(()), |why| Err(StageError::new(ErrorKind::Internal, why))))
+        let failure = self.store.data_mut().details.take_failure();
+        outcome.and_then(|()| failure.map_or(Ok(()), |why| Err(StageError::new(ErrorKind::Internal, why))))
     }
 
     #[inline]

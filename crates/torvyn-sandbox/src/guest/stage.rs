@@ -113,7 +113,7 @@ impl GuestStage {
 
     /// Calls the guest and posts the call's copies to the ledger, whatever the result.
     #[inline]
-    pub(super) fn ask<P, R>(
+    pub(super) fn call_guest<P, R>(
         &mut self,
         name: &str,
         function: &TypedFunc<P, R>,
@@ -160,7 +160,7 @@ impl GuestStage {
 
     /// Calls the guest with an element that it borrows for the call.
     #[inline]
-    pub(super) fn ask_about<T: 'static>(
+    pub(super) fn call_with_element<T: 'static>(
         &mut self,
         name: &str,
         function: &TypedFunc<(StreamElement,), Answer<T>>,
@@ -190,7 +190,7 @@ impl GuestStage {
             payload: Resource::new_borrow(handle),
             context: Resource::<FlowContext>::new_borrow(CONTEXT),
         };
-        let answer = self.ask(name, function, (params,), Some(call));
+        let answer = self.call_guest(name, function, (params,), Some(call));
         if let Some(instance) = &mut self.instance {
             instance.store.data_mut().slab.remove(handle);
         }
@@ -211,14 +211,14 @@ impl GuestStage {
 
     /// The end that a source set, or the default.
     pub(super) fn ending(&mut self) -> End {
-        let said = self.instance.as_mut().and_then(|it| it.store.data_mut().details.take_end());
-        said.unwrap_or_else(|| End::because("stop"))
+        let end = self.instance.as_mut().and_then(|it| it.store.data_mut().details.take_end());
+        end.unwrap_or_else(|| End::because("stop"))
     }
 
     /// When to call a guest again that has nothing, or wants nothing: when it said, or after `usual_ns`.
-    pub(super) fn asked_again_at(&mut self, call: Call<'_>, usual_ns: u64) -> Result<u64, StageError> {
-        let said = self.instance()?.store.data_mut().details.take_wait_ns();
-        Ok(call.now_ns.saturating_add(said.unwrap_or(usual_ns)))
+    pub(super) fn retry_at_ns(&mut self, call: Call<'_>, usual_ns: u64) -> Result<u64, StageError> {
+        let wait_ns = self.instance()?.store.data_mut().details.take_wait_ns();
+        Ok(call.now_ns.saturating_add(wait_ns.unwrap_or(usual_ns)))
     }
 
     /// How long an idle source is left alone.

@@ -24,14 +24,14 @@ impl Stage for GuestStage {
         }
         match self.calls()? {
             Calls::Source { pull, .. } => {
-                let answer = self.ask("pull", &pull, (), Some(call))?;
+                let answer = self.call_guest("pull", &pull, (), Some(call))?;
                 match self.settle(answer)? {
                     Some(output) => Ok(Pull::Ready(self.take(output)?)),
                     None => Ok(Pull::End(self.ending())),
                 }
             }
             Calls::PolledSource { pull, .. } => {
-                let answer = self.ask("pull", &pull, (), Some(call))?;
+                let answer = self.call_guest("pull", &pull, (), Some(call))?;
                 match self.settle(answer)? {
                     Polled::Element(output) => {
                         self.idle_since_ns = None;
@@ -39,7 +39,7 @@ impl Stage for GuestStage {
                     }
                     Polled::Pending => {
                         let wait_ns = self.idle_wait_ns(call.now_ns);
-                        Ok(Pull::Pending(Some(self.asked_again_at(call, wait_ns)?)))
+                        Ok(Pull::Pending(Some(self.retry_at_ns(call, wait_ns)?)))
                     }
                     Polled::End => Ok(Pull::End(self.ending())),
                 }
@@ -56,39 +56,41 @@ impl Stage for GuestStage {
     ) -> Result<Step, StageError> {
         match self.calls()? {
             Calls::Filter { evaluate } => {
-                let passes = self.ask_about("evaluate", &evaluate, element, call)?;
+                let passes = self.call_with_element("evaluate", &evaluate, element, call)?;
                 Ok(if passes { Step::Forward } else { Step::Drop })
             }
             Calls::Guard { evaluate } => {
-                let verdict = self.ask_about("evaluate", &evaluate, element, call)?;
+                let verdict = self.call_with_element("evaluate", &evaluate, element, call)?;
                 self.judge(verdict)
             }
             Calls::Processor { process } => {
-                if let ProcessResult::Emit(output) = self.ask_about("process", &process, element, call)? {
+                if let ProcessResult::Emit(output) =
+                    self.call_with_element("process", &process, element, call)?
+                {
                     out.emit(self.take(output)?);
                 }
                 Ok(Step::Done)
             }
             Calls::Expander { process, .. } => {
-                for output in self.ask_about("process", &process, element, call)? {
+                for output in self.call_with_element("process", &process, element, call)? {
                     out.emit(self.take(output)?);
                 }
                 Ok(Step::Done)
             }
             Calls::Aggregator { ingest, .. } => {
-                if let Some(output) = self.ask_about("ingest", &ingest, element, call)? {
+                if let Some(output) = self.call_with_element("ingest", &ingest, element, call)? {
                     out.emit(self.take(output)?);
                 }
                 Ok(Step::Done)
             }
             Calls::Router { route } => {
-                let names = self.ask_about("route", &route, element, call)?;
+                let names = self.call_with_element("route", &route, element, call)?;
                 self.direct(names, out)
             }
-            Calls::Sink { push, .. } => match self.ask_about("push", &push, element, call)? {
+            Calls::Sink { push, .. } => match self.call_with_element("push", &push, element, call)? {
                 BackpressureSignal::Ready => Ok(Step::Done),
                 BackpressureSignal::Pause => {
-                    self.wake_ns = Some(self.asked_again_at(call, RETRY_MIN_NS)?);
+                    self.wake_ns = Some(self.retry_at_ns(call, RETRY_MIN_NS)?);
                     Ok(Step::Pause)
                 }
             },
@@ -102,7 +104,7 @@ impl Stage for GuestStage {
             return Ok(Step::Done);
         }
         if let Calls::Aggregator { flush, .. } | Calls::Expander { flush, .. } = self.calls()? {
-            let answer = self.ask("flush", &flush, (), Some(call))?;
+            let answer = self.call_guest("flush", &flush, (), Some(call))?;
             for output in self.settle(answer)? {
                 out.emit(self.take(output)?);
             }
@@ -115,7 +117,7 @@ impl Stage for GuestStage {
             if self.wants_details {
                 self.instance()?.store.data_mut().details.tell_end(end);
             }
-            let answer = self.ask("complete", &complete, (), None)?;
+            let answer = self.call_guest("complete", &complete, (), None)?;
             self.settle(answer)?;
         }
         Ok(())
@@ -138,7 +140,7 @@ impl Stage for GuestStage {
             _ => return,
         };
         // A guest that traps here is replaced like any other; no element is to blame.
-        let _ = self.ask("notify-backpressure", &notify, (signal,), None);
+        let _ = self.call_guest("notify-backpressure", &notify, (signal,), None);
     }
 
     fn close(&mut self) {

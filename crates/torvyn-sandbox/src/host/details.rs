@@ -98,8 +98,8 @@ pub fn link(linker: &mut Linker<Host>) -> Result<()> {
     })?;
     details.func_wrap(
         "set-attributes",
-        |store: Store<'_>, (payload, given): (Resource<Buffer>, Vec<Attribute>)| {
-            set_attributes(store, payload.rep(), &given)
+        |store: Store<'_>, (payload, attributes): (Resource<Buffer>, Vec<Attribute>)| {
+            set_attributes(store, payload.rep(), &attributes)
         },
     )?;
     details.func_wrap("keep", |mut store: Store<'_>, (payload,): (Resource<Buffer>,)| {
@@ -133,10 +133,10 @@ fn attributes(mut store: Store<'_>, handle: u32) -> Result<Vec<Attribute>> {
     Ok(found.unwrap_or_default())
 }
 
-fn set_attributes(mut store: Store<'_>, handle: u32, given: &[Attribute]) -> Result<()> {
+fn set_attributes(mut store: Store<'_>, handle: u32, attributes: &[Attribute]) -> Result<()> {
     let Some(translator) = store.data().details.translator.clone() else { return Ok(()) };
-    let charge = charge_for(&mut store, given)?;
-    match translator.companion(given) {
+    let charge = charge_for(&mut store, attributes)?;
+    match translator.companion(attributes) {
         Ok(companion) => {
             let found = readable(&mut store, handle)?;
             (found.companion, found.charge) = (Some(companion), Some(charge));
@@ -150,12 +150,12 @@ fn set_attributes(mut store: Store<'_>, handle: u32, given: &[Attribute]) -> Res
 const ATTRIBUTES_MAX: usize = 1 << 20;
 
 /// Charges the guest for the objects of attributes until the last of them is dropped.
-fn charge_for(store: &mut Store<'_>, given: &[Attribute]) -> Result<Charge> {
-    let length: usize = given.iter().map(|attribute| attribute.name.len() + attribute.value.len()).sum();
+fn charge_for(store: &mut Store<'_>, attributes: &[Attribute]) -> Result<Charge> {
+    let length: usize = attributes.iter().map(|attribute| attribute.name.len() + attribute.value.len()).sum();
     if length > ATTRIBUTES_MAX {
         bail!("{length} bytes of attributes (the limit per element is {ATTRIBUTES_MAX})");
     }
-    let pairs = given.iter().map(|attribute| (&*attribute.name, &*attribute.value));
+    let pairs = attributes.iter().map(|attribute| (&*attribute.name, &*attribute.value));
     store.data_mut().charge("attributes", attributes_bytes(pairs))
 }
 
@@ -167,13 +167,13 @@ fn set_ending(mut store: Store<'_>, ending: &Ending) -> Result<()> {
         bail!("an ending of {length} bytes (the limit is {ATTRIBUTES_MAX})");
     }
     let charge = store.data_mut().charge("ending", 4 * length as u64 + json_bytes(usage))?;
-    let said = &mut store.data_mut().details;
-    let end = match &said.translator {
+    let details = &mut store.data_mut().details;
+    let end = match &details.translator {
         Some(translator) => translator.end(ending),
         None => Ok(End { detail: ending.reason.clone(), ..End::because(&ending.finish_reason) }),
     };
     match end {
-        Ok(end) => said.ending = Some((end, charge)),
+        Ok(end) => details.ending = Some((end, charge)),
         Err(reason) => bail!("{reason}"),
     }
     Ok(())

@@ -225,14 +225,14 @@ impl Host {
 
 impl WasiView for Host {
     fn ctx(&mut self) -> WasiCtxView<'_> {
-        let held = self.wasi();
-        WasiCtxView { ctx: &mut held.ctx, table: &mut held.table }
+        let wasi = self.wasi();
+        WasiCtxView { ctx: &mut wasi.ctx, table: &mut wasi.table }
     }
 }
 
 impl WasiHttpView for Host {
     fn http(&mut self) -> WasiHttpCtxView<'_> {
-        let held = self.wasi();
-        WasiHttpCtxView { hooks: &mut held.outgoing, table: &mut held.table, ctx: &mut held.http }
+        let wasi = self.wasi();
+        WasiHttpCtxView { hooks: &mut wasi.outgoing, table: &mut wasi.table, ctx: &mut wasi.http }
     }
 }

@@ -1,4 +1,4 @@
-//! The pieces of a SentencePiece `.model` file, and what its decoder needs to know besides.
+//! The pieces of a SentencePiece `.model` file, and what its decoder needs to know.
 
 use thiserror::Error;
 
@@ -27,12 +27,12 @@ pub struct Piece<'a> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Model<'a> {
     pub pieces: Vec<Piece<'a>>,
-    /// What the unknown piece looks like in a text.
+    /// How the unknown piece is written in a text.
     pub unknown_surface: &'a [u8],
     pub add_dummy_prefix: bool,
     pub remove_extra_whitespaces: bool,
     pub treat_whitespace_as_suffix: bool,
-    /// The model changes the text after it was decoded.
+    /// The model changes the text after decoding.
     pub denormalizes: bool,
 }
 
