@@ -72,7 +72,7 @@ test-deps: $(VENV)/.made ## install the dependencies of tests that are skipped o
 	@# Rust for guests, from the system's packages: 130 MB, and a minute of compiling the first time.
 	$(BIN)/python tests/rust_toolchain.py
 	@# JavaScript clients from npm: 49 MB outside the tree.
-	$(BIN)/python tests/transport/node_clients.py
+	$(BIN)/python tests/transport/client_libraries/node_clients.py
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check "playwright>=1.50"
 	@# A proxy, and a browser for the chat page, from the system's packages if we are root.
 	@for name in nginx chromium; do command -v $$name >/dev/null || missing="$$missing $$name"; done; \

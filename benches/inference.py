@@ -121,7 +121,7 @@ def _peers(report: Report, count: int) -> dict[str, Entry]:
 
 
 def _leaving(report: Report) -> None:
-    from benches.reliability.inference import leave_delays
+    from benches.reliability.cases.inference import leave_delays
 
     delays_s, over = leave_delays(LEFT)
     p99_ms = percentile(delays_s, 0.99) * 1e3

@@ -11,6 +11,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# Properties hold on a busy machine as well: an example may take as long as it needs.
+settings.register_profile("no-deadline", deadline=None)
+settings.load_profile("no-deadline")
 
 Shell = Callable[[str, Path], str]
 

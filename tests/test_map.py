@@ -92,7 +92,7 @@ def _is_defined(name: str, file: str) -> bool:
 def test_every_path_on_the_page_exists() -> None:
     paths = re.findall(r"`([\w/.-]+/[\w/.-]+)`", PAGE)
 
-    homes = (ROOT, PACKAGE, CRATES)
+    homes = (ROOT, PACKAGE, CRATES, *CRATES.glob("*/src"))
     assert [path for path in paths if not any((home / path).exists() for home in homes)] == []
 
 

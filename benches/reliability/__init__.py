@@ -1,21 +1,6 @@
-"""Reliability: what holds when something goes wrong, measured. `python -m benches.reliability`.
+"""Reliability: which guarantees hold when something goes wrong. `python -m benches.reliability`.
 
-One file per question; each gives `LINES`. A new line is one `Line` in the file it belongs to, and a
-new file is one name in `QUESTIONS`.
+case    a fault, the limit that must hold, and its measurement
+guests  guests for the measurements, and programs in their own process
+cases   the cases, one file per question; each defines `CASES`
 """
-
-QUESTIONS = (
-    "traps",
-    "loops",
-    "endings",
-    "bombs",
-    "reach",
-    "compiling",
-    "corpus",
-    "poison",
-    "inference",
-    "sessions",
-    "keys",
-    "telemetry",
-    "serving",
-)

@@ -1,8 +1,8 @@
-"""What holds when something goes wrong?
+"""Which guarantees hold when something goes wrong?
 
     python -m benches.reliability [--rounds R] [--only NAME...] [--json]
 
-Writes `results/reliability.json`, one record a line, and the page of it.
+Writes `results/reliability.json` and its page.
 """
 
 from __future__ import annotations
@@ -14,50 +14,50 @@ import sys
 from collections.abc import Iterator, Sequence
 
 from benches.question import cannot_run, publish, say
-from benches.reliability import QUESTIONS
-from benches.reliability.line import Line
+from benches.reliability.case import Case
+from benches.reliability.cases import QUESTIONS
 from benches.report import Report, Table
 
 METHOD = """\
-Each line is a fault, made on purpose in {rounds} rounds; the figure is the worst of them unless
-it is a ratio or a mean, where it is the median. Ratios are taken within a round, quiet and stormy
-by turns."""
+Each row injects a fault in {rounds} rounds. The figure is the worst round; for a ratio or a mean,
+the median. Ratios compare measurements of one round, with and without the fault by turns."""
 
 
-def lines(only: Sequence[str]) -> Iterator[Line]:
+def cases(only: Sequence[str]) -> Iterator[Case]:
     for question in QUESTIONS:
-        for line in importlib.import_module(f"benches.reliability.{question}").LINES:
-            if not only or any(line.name.startswith(name) for name in only):
-                yield line
+        for case in importlib.import_module(f"benches.reliability.cases.{question}").CASES:
+            if not only or any(case.name.startswith(name) for name in only):
+                yield case
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benches.reliability")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--only", nargs="*", default=[], help="names of lines, or how they begin")
+    parser.add_argument("--only", nargs="*", default=[], help="names of cases, or prefixes of them")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args(arguments)
     if cannot_run():
         return 2
     logging.getLogger("torvyn").setLevel(logging.CRITICAL)
     method = METHOD.format(rounds=options.rounds).replace("\n", " ")
-    report = Report("reliability", "What holds when something goes wrong?", method)
-    table = Table(("fault", "how", "must hold", "measured", "met", "remark"))
-    found = []
-    for line in lines(options.only):
-        say(line.name)
-        facts = line.run(options.rounds)
-        found.append(facts)
-        if facts["is_met"] is None:
-            report.left_out[line.name] = facts["left_out"]
+    report = Report("reliability", "Which guarantees hold when something goes wrong?", method)
+    table = Table(("fault", "how", "limit", "measured", "met", "remark"))
+    results = []
+    for case in cases(options.only):
+        say(case.name)
+        result = case.run(options.rounds)
+        results.append(result)
+        if result["is_met"] is None:
+            report.left_out[case.name] = result["left_out"]
             continue
-        met = "yes" if facts["is_met"] else "NO"
-        row = (line.fault, line.how, line.gate, f"{facts['measured']:.3g}", met, facts["detail"])
+        met = "yes" if result["is_met"] else "NO"
+        value = f"{result['measured']:.3g}"
+        row = (case.fault, case.how, case.limit_text, value, met, result["detail"])
         table.rows.append(row)
     report.tables.append(table)
-    report.data = {"lines": found}
+    report.data = {"cases": results}
     publish(report, options.json)
-    return 0 if all(facts["is_met"] is not False for facts in found) else 1
+    return 0 if all(result["is_met"] is not False for result in results) else 1
 
 
 if __name__ == "__main__":

@@ -101,28 +101,28 @@ __all__ = [
 ]
 
 
-_LATE = {"Flow": "reactor", "load": "reactor"} | dict.fromkeys(
+_MODULES = {"Flow": "reactor", "load": "reactor"} | dict.fromkeys(
     ("DeadlineExceeded", "Fatal", "Internal", "InvalidInput", "TorvynError", "Unavailable"),
     "errors",
 )
 
 
-_ROOMS = frozenset({"client", "engine"})
-"""Rooms that are names of their own: `torvyn.engine.open("local")`."""
+_SUBPACKAGES = frozenset({"client", "engine"})
+"""Packages that are attributes too: `torvyn.engine.open("local")`."""
 
 
-# A type checker that sees a `__getattr__` takes every misspelt name for one that may exist.
+# Hidden from type checkers: with a `__getattr__` they would accept misspelt names.
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
-        if name not in __all__ and name not in _ROOMS:
+        if name not in __all__ and name not in _SUBPACKAGES:
             raise AttributeError(f"module 'torvyn' has no attribute {name!r}")
         from importlib import import_module
 
-        if name in _ROOMS:
+        if name in _SUBPACKAGES:
             return import_module(f"torvyn.{name}")
-        room = import_module(f"torvyn.{_LATE.get(name, 'contract')}")
-        value = globals()[name] = getattr(room, name)
+        module = import_module(f"torvyn.{_MODULES.get(name, 'contract')}")
+        value = globals()[name] = getattr(module, name)
         return value
 
 

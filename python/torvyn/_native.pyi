@@ -11,6 +11,7 @@ from typing_extensions import disjoint_base
 
 from torvyn.contract.element import Context
 from torvyn.contract.signals import End
+from torvyn.link.plan import EdgePlan, Plan
 
 __all__ = [
     "ChunkParser",
@@ -148,15 +149,11 @@ class NativeFlow:
 
     def __new__(
         cls,
-        nodes: list[tuple[Any, ...]],
-        edges: list[tuple[Any, ...]],
+        plan: Plan,
+        edges: list[EdgePlan],
+        work: list[Any],
         context: Context,
         *,
-        quarter_weight: int,
-        turn_elements: int,
-        turn_time_ns: int,
-        drain_timeout_ns: int,
-        level: str,
         on_error: Callable[[int, str, str, int, BaseException | None, int | None], None],
         deadline_ns: int | None = None,
         clock: ManualClock | None = None,

@@ -160,7 +160,7 @@ CATALOGUE: Final[dict[str, str]] = {
     "manifest.variable-undefined": "A string asks for an environment variable that is not set.",
     "manifest.wrong-type": "A value is of the wrong type, such as a string for a number.",
     # link: the graph it describes
-    "link.bad-override": "A `--config node.key=value` does not fit the node's config.",
+    "link.bad-override": "A `--config`, `--input` or `--output` does not fit the flow.",
     "link.bad-policy": "An `on_error` is not a policy, or its parts do not fit together.",
     "link.bad-ports": "A router has no ports, or ports that are not names.",
     "link.bad-run": "A node cannot run the way it is told to.",
@@ -245,7 +245,6 @@ CATALOGUE: Final[dict[str, str]] = {
     "cli.input-unreadable": "A file with a prompt or a conversation cannot be read.",
     "cli.input-unusable": "The prompt is empty, or no text.",
     "cli.missing-argument": "An option or argument that the command needs is not there.",
-    "cli.no-such-end": "`--input` or `--output` was given to a flow it does not fit.",
     "cli.nothing-measured": "The flow that `bench` runs produced nothing.",
     "cli.output-failed": "Standard output cannot be written, for instance because a disk is full.",
     "cli.regressed": "`bench --compare` found the flow slower than the threshold allows.",

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import click
 
-from torvyn.cli import failures, screen, target
+from torvyn.cli import failures, screen
 from torvyn.cli.app import group
 from torvyn.cli.benchmark import comparison, measurement
 from torvyn.cli.commands import build, generate, init
 from torvyn.cli.inference import conversation
 from torvyn.cli.usage_errors import usage_error
-from torvyn.link import link
+from torvyn.link import ProjectLinker
 from torvyn.link.plan import Plan
 from torvyn.manifest import parse
 
@@ -47,7 +47,7 @@ def line(*arguments: str) -> Callable[[Path], object]:
 
 
 def plan() -> Plan:
-    return link(parse(MANIFEST))
+    return ProjectLinker(parse(MANIFEST)).plan()
 
 
 def nothing_measured(folder: Path) -> None:
@@ -113,7 +113,6 @@ CASES: dict[str, Callable[[Path], object]] = {
     "cli.input-unreadable": lambda _: generate.read_prompt(screen.Screen(), None, "absent.txt"),
     "cli.input-unusable": empty_prompt,
     "cli.missing-argument": line("completions"),
-    "cli.no-such-end": lambda _: target.with_ends(plan(), None, "out.txt"),
     "cli.nothing-measured": nothing_measured,
     "cli.output-failed": full_disk,
     "cli.regressed": regressed,

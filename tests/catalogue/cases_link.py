@@ -1,4 +1,4 @@
-"""Every `link.*` code, provoked by a small project or a small draft."""
+"""Every `link.*` code, provoked by a small project or a small record."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import torvyn
 from torvyn import link, manifest
 from torvyn.errors import LinkError
-from torvyn.link import EdgeDraft, FlowDraft, NodeDraft
+from torvyn.manifest import EdgeRecord, FlowRecord, NodeRecord, PortRef
 
 HEAD = '[torvyn]\nname = "x"\nversion = "0.1.0"\ncontract_version = "0.1.0"\n'
 SOURCE, FILTER, SINK = '"lines"', '"blocklist"', '"console"'
@@ -26,7 +26,7 @@ def project(
         body += f"[flow.main.nodes.{name}]\ncomponent = {component}\n"
     for source, target in edges:
         body += f'[[flow.main.edges]]\nfrom = "{source}"\nto = "{target}"\n'
-    return lambda _: link.link(manifest.parse(body + extra), flow)
+    return lambda _: link.ProjectLinker(manifest.parse(body + extra)).plan(flow)
 
 
 def chain(*components: str, extra: str = "", flow: str | None = None) -> Callable[[Path], object]:
@@ -64,7 +64,7 @@ def outdated(folder: Path) -> object:
     built.mkdir(parents=True)
     guest = Path(__file__).parents[1] / "sandbox" / "guests" / "filter.wasm"
     (built / "part.wasm").write_bytes(guest.read_bytes())
-    (built / "part.json").write_text('{"written": "what it was"}')
+    (built / "part.json").write_text('{"sources": "other digest"}')
     (folder / "part" / "component.c").write_text("int changed;")
     declared = '[[component]]\nname = "part"\npath = "part"\n[runtime]\ncache_dir = "cache"\n'
     plan = chain(SOURCE, '"part"', SINK, extra=declared)(folder)
@@ -96,34 +96,37 @@ class Unported(torvyn.Router):
         return []
 
 
-def draft(nodes: dict[str, object], edges: list[EdgeDraft], **options: bool) -> object:
-    drafts = {name: NodeDraft(name, part) for name, part in nodes.items()}
-    return link.link_flow(FlowDraft("main", drafts, edges), **options)
+def edge(source: str, target: str, **options: int) -> EdgeRecord:
+    return EdgeRecord(PortRef(source), PortRef(target), **options)
+
+
+def linked(components: dict[str, object], edges: list[EdgeRecord]) -> object:
+    nodes = {name: NodeRecord(name, component) for name, component in components.items()}
+    flow = FlowRecord("main", nodes=nodes, edges=edges)
+    return link.link_flow(flow, open_start=True, open_end=True)
 
 
 def two_heads(_: Path) -> object:
-    nodes: dict[str, object] = {"a": Plain(), "b": Plain(), "c": Plain()}
-    edges = [EdgeDraft("a", "c"), EdgeDraft("b", "c")]
-    return draft(nodes, edges, open_start=True, open_end=True)
+    return linked({"a": Plain(), "b": Plain(), "c": Plain()}, [edge("a", "c"), edge("b", "c")])
 
 
 def zero_depth(_: Path) -> object:
-    nodes: dict[str, object] = {"a": Plain(), "b": Plain()}
-    return draft(nodes, [EdgeDraft("a", "b", queue_depth=0)], open_start=True, open_end=True)
+    return linked({"a": Plain(), "b": Plain()}, [edge("a", "b", queue_depth=0)])
 
 
 def router_without_ports(_: Path) -> object:
-    return draft({"a": Unported()}, [], open_start=True, open_end=True)
+    return linked({"a": Unported()}, [])
 
 
 def unknown_interface(_: Path) -> object:
-    nodes = {"a": NodeDraft("a", Plain(), interface="torvyn:filtering/fliter")}
-    return link.link_flow(FlowDraft("main", nodes), open_start=True, open_end=True)
+    nodes = {"a": NodeRecord("a", Plain(), interface="torvyn:filtering/fliter")}
+    return link.link_flow(FlowRecord("main", nodes=nodes), open_start=True, open_end=True)
 
 
 def stray_override(_: Path) -> object:
     text = HEAD + '[flow.main.nodes.a]\ncomponent = "lines"\nconfig = "x"\n'
-    return link.link(manifest.parse(text), overrides={"a.path": "y"})
+    overrides = link.Overrides(config={"a.path": "y"})
+    return link.ProjectLinker(manifest.parse(text), overrides).plan()
 
 
 MANY = {f"s{index}": SINK for index in range(17)}

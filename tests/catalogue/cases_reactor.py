@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torvyn
 from torvyn.errors import ComponentError
-from torvyn.reactor.failures import exception_of
+from torvyn.reactor.failures import make_exception
 from torvyn.testing import CollectingSink, CountingSource, ScriptedSource, StallingSink, run_flow
 
 
@@ -127,7 +127,7 @@ def _not_started(_folder: Path) -> None:
 
 
 def _panic(_folder: Path) -> None:
-    raise exception_of(_flow().plan, [], {"kind": "panic", "message": "index out of bounds"})
+    raise make_exception(_flow().plan, [], {"kind": "panic", "message": "index out of bounds"})
 
 
 def _queue_full(_folder: Path) -> None:

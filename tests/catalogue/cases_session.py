@@ -6,7 +6,7 @@ from pathlib import Path
 
 from torvyn.errors import InvalidInput
 from torvyn.transport.access.caller import ANYONE
-from torvyn.transport.sessions.replay import Progress, Replayed
+from torvyn.transport.sessions.replay import Progress, ReplayedAnswer
 from torvyn.transport.sessions.session import Session, SessionWire
 from torvyn.transport.sessions.store import SessionStore
 from torvyn.transport.sessions.store_file import StoredSession, connect
@@ -39,9 +39,8 @@ def _lost(_folder: Path) -> None:
     from torvyn.engine import Scripted
 
     async def read() -> None:
-        said = Progress({(0, "text"): (100, 1)})
-        async for _ in Replayed(Scripted("a b").generate("Hi"), said):
-            pass
+        progress = Progress({(0, "text"): (100, 1)})
+        await ReplayedAnswer(Scripted("a b").generate("Hi"), progress).acomplete()
 
     asyncio.run(read())
 

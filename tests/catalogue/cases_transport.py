@@ -13,6 +13,7 @@ from unittest import mock
 from torvyn import manifest
 from torvyn.engine import Scripted, Service
 from torvyn.errors import BugError
+from torvyn.link import ProjectLinker
 from torvyn.transport import ServerSettings, app, request_body
 from torvyn.transport.access.admission import Admission
 from torvyn.transport.access.host_check import HostCheck, check_bound
@@ -29,7 +30,7 @@ from torvyn.transport.rejection import (
     shutting_down,
 )
 from torvyn.transport.server import Server, listen, require_one_worker
-from torvyn.transport.services import of_manifest
+from torvyn.transport.services import served_plans
 from torvyn.transport.websocket import endpoint
 from torvyn.transport.wire import HttpWire
 
@@ -107,8 +108,7 @@ def _taken(_folder: Path) -> None:
 
 
 def _no_flow(_folder: Path) -> None:
-    file = manifest.parse(TOML)
-    of_manifest(file, manifest.resolve(file))
+    served_plans(ProjectLinker(manifest.parse(TOML)))
 
 
 def _package_missing(_folder: Path) -> None:

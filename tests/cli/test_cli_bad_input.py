@@ -1,4 +1,4 @@
-"""What users get wrong, and what the world does to them: a clear error, the right code, no hang."""
+"""Mistakes of users and faults of the environment: a clear error, the right code, no hang."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_a_disk_that_is_full_loses_nothing_that_was_accepted(
     assert process.returncode == 1
     assert "error[component.unavailable]: node `sink` failed in `push`" in err
     assert "hint: free some disk space; all earlier elements are in the file" in err
-    # A record is ten digits and a line end; the last one that does not fit is taken back.
+    # A record is ten digits and a line end; the last one, which does not fit, is removed.
     assert (folder / "out.txt").read_text() == "0123456789\n" * (limit_bytes // 11)
 
 
@@ -125,7 +125,7 @@ def test_an_interrupt_does_not_wait_for_standard_input(start: Start, project: Pr
     assert process.stdout.readline() == "hello\n"
     process.send_signal(signal.SIGINT)
 
-    # Standard input stays open: the reader in it is left behind, without a word.
+    # Standard input stays open: its blocked reader is abandoned without a message.
     assert process.wait() == 130
     assert process.stderr.read() == (
         "[torvyn] Running flow 'main'\n\n\n"
@@ -156,16 +156,14 @@ def test_a_manifest_that_is_a_folder_without_one_is_not_found(cli: Cli, tmp_path
 
 
 @pytest.mark.parametrize("command", ["run", "trace", "bench"])
-def test_streams_that_are_closed_are_no_failure(command: str, project: Project) -> None:
+def test_closed_streams_are_not_a_failure(command: str, project: Project) -> None:
     line = f"{sys.executable} -m torvyn {command} --limit 1 <&- >&- 2>&-"
     folder = project({"source": SOURCE, "sink": NULL})
 
     assert subprocess.run(line, shell=True, cwd=folder, check=False).returncode == 0
 
 
-def test_control_characters_in_a_message_are_shown_and_not_obeyed(
-    cli: Cli, project: Project
-) -> None:
+def test_control_characters_in_a_message_are_escaped(cli: Cli, project: Project) -> None:
     part = """
         class Failing(torvyn.Source):
             def pull(self):

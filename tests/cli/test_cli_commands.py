@@ -1,9 +1,10 @@
-"""What holds for every command: help, colours, completion, and failures of torvyn itself."""
+"""What all commands have in common: help, colors, completion, and bugs in torvyn itself."""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -19,14 +20,14 @@ Start = Callable[..., "subprocess.Popen[str]"]
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_the_list_of_commands_says_what_each_says_of_itself(name: str) -> None:
+def test_the_list_of_commands_has_the_summary_of_each_command(name: str) -> None:
     command = import_module(f"torvyn.cli.commands.{name}").command
 
     assert (command.help or "").splitlines()[0] == COMMANDS[name]
 
 
 def all_commands() -> Iterator[str]:
-    """Also those that a command is made of, such as `keys add`."""
+    """Includes subcommands, such as `keys add`."""
     for name in COMMANDS:
         parts = getattr(import_module(f"torvyn.cli.commands.{name}").command, "commands", None)
         yield from [name] if parts is None else (f"{name} {part}" for part in parts)
@@ -36,7 +37,8 @@ def all_commands() -> Iterator[str]:
 def test_every_command_has_an_example_and_the_shared_options(cli: Cli, name: str) -> None:
     text = cli(*name.split(), "--help").out
 
-    assert f"Example:\n    torvyn {name}" in text or f"torvyn {name}" in text.split("Example:")[1]
+    examples = re.split(r"^  Examples?:$", text, flags=re.MULTILINE)[1]
+    assert f"torvyn {name}" in examples
     for option in ("--format", "--color", "--quiet", "--verbose"):
         assert option in text
 
@@ -64,7 +66,7 @@ def test_the_module_and_the_script_are_the_same_command(start: Start) -> None:
     assert as_script.stdout == as_module
 
 
-def test_colours_come_when_asked_for_only(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_colors_are_used_only_on_request(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
 
     assert "\x1b[" not in cli("run", "nope", cwd=EXAMPLE).err
@@ -72,16 +74,16 @@ def test_colours_come_when_asked_for_only(cli: Cli, monkeypatch: pytest.MonkeyPa
     assert cli("run", "nope", "--color", "always", cwd=EXAMPLE).err.startswith("\x1b[1;31merror[")
 
 
-def test_errors_are_json_when_asked_for(cli: Cli) -> None:
+def test_errors_are_json_with_format_json(cli: Cli) -> None:
     done = cli("run", "mian", "--format", "json", cwd=EXAMPLE)
 
-    said = json.loads(done.err)
-    assert (done.code, said["exit_code"], said["schema_version"]) == (2, 2, 1)
-    assert said["problems"][0]["code"] == "link.flow-unknown"
-    assert said["problems"][0]["hint"] == "did you mean `main`?"
+    record = json.loads(done.err)
+    assert (done.code, record["exit_code"], record["schema_version"]) == (2, 2, 1)
+    assert record["problems"][0]["code"] == "link.flow-unknown"
+    assert record["problems"][0]["hint"] == "did you mean `main`?"
 
 
-def test_a_shell_is_told_the_commands_that_fit(start: Start) -> None:
+def test_a_shell_completes_matching_commands(start: Start) -> None:
     words = {"_TORVYN_COMPLETE": "bash_complete", "COMP_WORDS": "torvyn co", "COMP_CWORD": "1"}
 
     out = start(env={**os.environ, **words}).communicate()[0]
@@ -89,7 +91,7 @@ def test_a_shell_is_told_the_commands_that_fit(start: Start) -> None:
     assert out.split() == ["plain,config", "plain,completions"]
 
 
-def test_a_bug_in_torvyn_is_told_without_a_traceback(
+def test_a_bug_in_torvyn_is_reported_without_a_traceback(
     cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken() -> None:
@@ -104,7 +106,7 @@ def test_a_bug_in_torvyn_is_told_without_a_traceback(
     assert "in broken" in cli("schema", "-v").err
 
 
-def test_doctor_finds_what_is_needed(cli: Cli, tmp_path: Path) -> None:
+def test_doctor_reports_all_requirements(cli: Cli, tmp_path: Path) -> None:
     done = cli("doctor", "--format", "json", cwd=tmp_path)
 
     findings = {finding["what"]: finding for finding in json.loads(done.out)["findings"]}
@@ -134,7 +136,7 @@ def test_doctor_warns_of_a_wrong_manifest(cli: Cli, tmp_path: Path) -> None:
     assert "warn  manifest" in done.out
 
 
-def test_the_proto_of_grpc_is_given_to_who_asks(cli: Cli) -> None:
+def test_schema_grpc_prints_the_proto_file(cli: Cli) -> None:
     proto = cli("schema", "--grpc").out
 
     assert "service Inference {" in proto
@@ -150,7 +152,7 @@ def test_schema_is_a_json_schema(cli: Cli) -> None:
     assert json.loads(cli("schema", "--format", "json").out)["schema"] == schema
 
 
-def test_config_tells_where_values_come_from_and_hides_secrets(
+def test_config_shows_where_values_come_from_and_hides_secrets(
     cli: Cli, project: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TORVYN_RUNTIME__TURN_ELEMENTS", "7")

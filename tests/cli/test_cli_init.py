@@ -1,4 +1,4 @@
-"""`torvyn init`: every template makes a project that checks, runs and whose own test passes."""
+"""`torvyn init`: every template creates a project that checks, runs and passes its own test."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_a_project_with_a_language_is_sandboxed(cli: Cli, tmp_path: Path) -> Non
     assert "torvyn[python-guest]" in (tmp_path / "made" / "README.md").read_text()
 
 
-def test_a_project_made_in_this_folder_has_its_name(cli: Cli, tmp_path: Path) -> None:
+def test_a_project_in_the_current_folder_has_its_name(cli: Cli, tmp_path: Path) -> None:
     folder = tmp_path / "here"
     folder.mkdir()
 
@@ -51,7 +51,7 @@ def test_a_project_made_in_this_folder_has_its_name(cli: Cli, tmp_path: Path) ->
     assert 'name = "here"' in (folder / "Torvyn.toml").read_text()
 
 
-def test_nothing_is_written_when_one_file_is_there(cli: Cli, tmp_path: Path) -> None:
+def test_nothing_is_written_if_one_file_exists(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "README.md").write_text("mine")
 
     done = cli("init", "--name", "x", cwd=tmp_path)
@@ -62,7 +62,7 @@ def test_nothing_is_written_when_one_file_is_there(cli: Cli, tmp_path: Path) -> 
     assert (tmp_path / "README.md").read_text() == "mine"
 
 
-def test_a_folder_that_cannot_be_made_is_an_error(cli: Cli, tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_created_is_an_error(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
 
     done = cli("init", "file/project", cwd=tmp_path)

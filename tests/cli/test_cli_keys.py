@@ -1,4 +1,4 @@
-"""`torvyn keys`: a key is shown once, kept as a hash, listed by name and taken back."""
+"""`torvyn keys`: a key is shown once, stored as a hash, listed by name and revoked."""
 
 from __future__ import annotations
 
@@ -54,15 +54,15 @@ def test_the_list_is_a_table_without_keys_in_it(cli) -> None:
     assert key not in done.out
 
 
-def test_as_json_the_key_comes_with_its_record(cli) -> None:
+def test_json_output_has_the_key_and_its_record(cli) -> None:
     done = cli("keys", "add", "web", "--file", "k.json", "--format", "json")
 
-    said = json.loads(done.out)
-    assert said["key"].startswith("tvk_")
-    assert (said["name"], said["file"], done.err) == ("web", "k.json", "")
+    record = json.loads(done.out)
+    assert record["key"].startswith("tvk_")
+    assert (record["name"], record["file"], done.err) == ("web", "k.json", "")
 
 
-def test_a_revoked_key_is_gone_and_cannot_be_revoked_again(cli, tmp_path) -> None:
+def test_a_revoked_key_cannot_be_revoked_again(cli, tmp_path) -> None:
     cli("keys", "add", "web", "--file", "k.json")
     done = cli("keys", "revoke", "web", "--file", "k.json")
     again = cli("keys", "revoke", "web", "--file", "k.json")
@@ -83,7 +83,7 @@ to = "b"
 """
 
 
-def test_the_manifest_says_where_keys_are_kept_and_what_is_written_down(cli, tmp_path) -> None:
+def test_the_manifest_names_the_key_file_and_the_audit_log(cli, tmp_path) -> None:
     serve = '[serve]\nkeys = "ours.json"\naudit = "file"\n'
     (tmp_path / "Torvyn.toml").write_text(HEAD + serve + FLOW)
     key = cli("keys", "add", "web").out.strip()
@@ -98,7 +98,9 @@ def test_the_manifest_says_where_keys_are_kept_and_what_is_written_down(cli, tmp
 
 
 @pytest.mark.parametrize("name", ["a b", "a\nb", "\x1b[2J", "", "tvk_secret", "x" * 65, "-"])
-def test_a_name_that_could_be_obeyed_or_is_a_key_is_refused(cli, tmp_path, name: str) -> None:
+def test_names_with_control_characters_and_names_like_keys_are_rejected(
+    cli, tmp_path, name: str
+) -> None:
     done = cli("keys", "add", "--file", "k.json", "--", name)
 
     assert (done.code, done.out) == (2, "")
@@ -106,7 +108,7 @@ def test_a_name_that_could_be_obeyed_or_is_a_key_is_refused(cli, tmp_path, name:
     assert not (tmp_path / "k.json").exists()
 
 
-def test_a_key_that_is_taken_for_its_name_is_not_repeated(cli) -> None:
+def test_a_key_passed_as_a_name_is_not_printed(cli) -> None:
     key = cli("keys", "add", "web").out.strip()
     done = cli("keys", "revoke", key)
 
@@ -127,7 +129,7 @@ def test_a_key_that_is_taken_for_its_name_is_not_repeated(cli) -> None:
         (("add", "a", "--expires", "99999d"), "cli.bad-value"),
     ],
 )
-def test_what_cannot_be_is_refused_in_words(cli, arguments, code: str) -> None:
+def test_invalid_values_are_rejected_with_a_message(cli, arguments, code: str) -> None:
     done = cli("keys", *arguments)
 
     assert (done.code, done.out) == (2, "")
@@ -159,9 +161,7 @@ def test_an_empty_list_says_so(cli) -> None:
         ("[serve\n", 2),
     ],
 )
-def test_keys_are_made_before_flows_can_run_but_never_elsewhere(
-    cli, tmp_path, line: str, code: int
-) -> None:
+def test_keys_can_be_added_before_flows_can_run(cli, tmp_path, line: str, code: int) -> None:
     (tmp_path / "Torvyn.toml").write_text(HEAD + line)
 
     assert cli("keys", "add", "web").code == code
@@ -169,7 +169,7 @@ def test_keys_are_made_before_flows_can_run_but_never_elsewhere(
     assert not (tmp_path / "config").exists()
 
 
-def test_what_cannot_be_written_down_is_not_done(cli, tmp_path) -> None:
+def test_a_change_that_cannot_be_audited_is_not_made(cli, tmp_path) -> None:
     serve = '[serve]\nkeys = "ours.json"\naudit = "file"\naudit_file = "no/audit"\n'
     (tmp_path / "Torvyn.toml").write_text(HEAD + serve + FLOW)
     done = cli("keys", "add", "web")

@@ -1,4 +1,4 @@
-"""What components log and warn of: redacted, in the format of the command, as much as was asked."""
+"""Log records and warnings of components: redacted, in the command's format, by verbosity."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ PART = """
 
 @pytest.fixture
 def cli(start: Start) -> Cli:
-    """A process of its own: pytest listens to the loggers of this one."""
+    """Runs in a new process, because pytest handles the loggers of this one."""
 
     def call(*arguments: object, cwd: Path) -> Transcript:
         process = start(*arguments, cwd=cwd)
@@ -54,7 +54,7 @@ def chatty(project: Project, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def records(err: str) -> list[dict[str, str]]:
-    """Every line of standard error as JSON, those of the component's own loggers."""
+    """The JSON records of the component's own loggers on standard error."""
     lines = [json.loads(line) for line in err.splitlines()]
     return [line for line in lines if line.get("logger") in ("shop.prices", "py.warnings")]
 
@@ -68,15 +68,15 @@ def records(err: str) -> list[dict[str, str]]:
         (["-vv"], ["debug", "info", "warning", "error"]),
     ],
 )
-def test_a_component_logs_as_much_as_was_asked_for(
+def test_verbosity_selects_the_log_records_of_components(
     cli: Cli, chatty: Path, flags: list[str], levels: list[str]
 ) -> None:
     for command in ("run", "trace"):
         done = cli(command, *flags, cwd=chatty)
 
         lines = [line for line in done.err.splitlines() if "[shop.prices]" in line]
-        shown = [line.partition(" ")[2].split(":")[0] for line in lines]
-        assert list(dict.fromkeys(shown)) == [f"[shop.prices] {level}" for level in levels]
+        output = [line.partition(" ")[2].split(":")[0] for line in lines]
+        assert list(dict.fromkeys(output)) == [f"[shop.prices] {level}" for level in levels]
         assert done.code == 0
         assert "hunter2" not in done.err
 

@@ -1,4 +1,4 @@
-"""`torvyn trace`: who was called with which element, where numbers change, and who is not seen."""
+"""`torvyn trace`: which node was called with which element, and which nodes are not traced."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_an_element_is_followed_to_where_it_ends(cli: Cli) -> None:
     assert calls["aggregator#2"] == [("sink", "done")]
 
 
-def test_the_call_that_made_an_element_names_it(cli: Cli) -> None:
+def test_an_aggregators_call_names_the_elements_it_emitted(cli: Cli) -> None:
     done = cli("trace", "-q", "--format", "json", cwd=EXAMPLE)
 
     made = {
@@ -96,7 +96,7 @@ def test_a_source_that_found_nothing_yet_shows_only_the_pull_that_did(
     }
 
 
-def test_iterated_sources_that_run_apart_are_named(cli: Cli, project: Callable[..., Path]) -> None:
+def test_nodes_that_do_not_run_inline_are_named(cli: Cli, project: Callable[..., Path]) -> None:
     part = """
         class Apart(torvyn.Source):
             run = "thread"

@@ -1,8 +1,8 @@
-"""Golden transcripts: `transcripts/*.txt` hold command lines with all that they answer.
+"""Golden transcripts: `transcripts/*.txt` hold command lines and their complete output.
 
 A file is a series of `$ torvyn ...` lines, each followed by the exit code, stdout and stderr. They
-run one after the other in one copy of the example. What differs from run to run is masked: times,
-rates, the machine and places. `UPDATE_TRANSCRIPTS=1 pytest` writes them anew: read, then keep them.
+run one after the other in one copy of the example. Times, rates, the machine and paths are masked.
+`UPDATE_TRANSCRIPTS=1 pytest` rewrites the files; review the changes.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ MASKS = (
 
 
 def masked(text: str, folder: Path) -> str:
-    """The text without what differs from run to run; columns with a mask in them are closed up."""
+    """Masks what differs from run to run; columns with a mask lose their padding."""
     text = text.replace(str(folder), "<folder>")
     for pattern, mask in MASKS:
         text = re.sub(pattern, mask, text, flags=re.MULTILINE)

@@ -1,4 +1,4 @@
-"""Keys and TLS of a real server, by every transport."""
+"""API keys and TLS of a real server, over every transport."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from keyed import Keyed
-from serving import Served, served
+from keyed_server import Keyed
+from live_server import Served, served
 
 from torvyn.client import AsyncClient, Client, PermissionDeniedError
 from torvyn.engine import Scripted
@@ -45,7 +45,7 @@ def url_of(server: Served, transport: str) -> str:
     return f"https://127.0.0.1:{port}"
 
 
-async def test_who_has_a_key_and_trusts_the_certificate_is_answered(
+async def test_a_client_with_a_key_and_a_trusted_certificate_gets_an_answer(
     secured: tuple[Served, Keyed, Path], transport: str
 ) -> None:
     server, keyed, ca = secured
@@ -56,7 +56,7 @@ async def test_who_has_a_key_and_trusts_the_certificate_is_answered(
 
 
 @pytest.mark.parametrize(("key", "code"), [("", "key-missing"), ("tv-wrong", "key-wrong")])
-async def test_who_has_none_is_denied(
+async def test_a_client_without_a_valid_key_is_denied(
     secured: tuple[Served, Keyed, Path], transport: str, key: str, code: str
 ) -> None:
     server, _, ca = secured

@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from calling import Gated
+from asgi_client import Gated
 from faulty_network import FaultyNetwork
-from keyed import Keyed
+from keyed_server import Keyed
+from live_server import Served, served, wait_for
 from pseudo_terminal import CTRL_C, CTRL_D, Terminal
-from serving import Served, served, wait_for
 
 from torvyn.engine import Scripted, Service
 
@@ -28,10 +28,10 @@ def server() -> Iterator[Served]:
         yield server
 
 
-def torvyn(*arguments: str, given: str = "", **variables: str) -> tuple[int, str, str]:
+def torvyn(*arguments: str, stdin: str = "", **variables: str) -> tuple[int, str, str]:
     command = [sys.executable, "-m", "torvyn", *arguments]
     done = subprocess.run(
-        command, input=given, capture_output=True, text=True, timeout=30, check=False
+        command, input=stdin, capture_output=True, text=True, timeout=30, check=False
     )
     return done.returncode, done.stdout, done.stderr
 
@@ -54,8 +54,8 @@ def say(server: Served, engine: Gated, *words: str | None) -> None:
 
 
 def test_generate_prints_what_the_server_answers(server: Served) -> None:
-    given = ("generate", "--server", server.url, "--flow", "chat", "--timing", "Hi")
-    code, out, err = torvyn(*given)
+    arguments = ("generate", "--server", server.url, "--flow", "chat", "--timing", "Hi")
+    code, out, err = torvyn(*arguments)
 
     assert (code, out) == (0, ANSWER)
     assert "first token " in err
@@ -69,7 +69,7 @@ def test_frames_have_the_id_that_the_server_gave(server: Served) -> None:
 
 
 def test_each_line_of_a_pipe_is_a_turn(server: Served) -> None:
-    code, out, err = torvyn("chat", "--server", server.url, "--flow", "b", given="one\ntwo\n")
+    code, out, err = torvyn("chat", "--server", server.url, "--flow", "b", stdin="one\ntwo\n")
 
     assert (code, out, err.count("tokens/s")) == (0, "B\nB\n", 2)
 
@@ -82,14 +82,14 @@ def test_each_line_of_a_pipe_is_a_turn(server: Served) -> None:
         (("--raw",), 2, "the server chooses the engine"),
     ],
 )
-def test_what_cannot_be_asked_is_told(
+def test_invalid_requests_are_reported(
     server: Served, options: tuple[str, ...], code: int, words: str
 ) -> None:
     assert code == torvyn("generate", "--server", server.url, *options, "Hi")[0]
     assert words in torvyn("generate", "--server", server.url, *options, "Hi")[2]
 
 
-def test_no_server_and_no_address_are_told() -> None:
+def test_an_unreachable_server_and_a_bad_address_are_reported() -> None:
     code, _, err = torvyn("generate", "--server", "http://127.0.0.1:1", "Hi")
     assert (code, "127.0.0.1:1 cannot be reached: connection refused" in err) == (1, True)
     assert torvyn("generate", "--server", "here", "Hi")[0] == 2
@@ -104,7 +104,7 @@ def test_a_missing_or_wrong_key_is_explained_for_a_command(
     tmp_path: Path, key: tuple[str, ...], words: str
 ) -> None:
     with served(Scripted(ANSWER), keys=str(Keyed(tmp_path).path)) as server:
-        code, out, err = torvyn("chat", "--server", server.url, *key, given="Hi\n")
+        code, out, err = torvyn("chat", "--server", server.url, *key, stdin="Hi\n")
 
     assert (code, out) == (1, "")
     assert words in err
@@ -138,7 +138,7 @@ def test_ctrl_c_stops_an_answer_that_has_not_begun(gated: tuple[Served, Gated, T
     wait_for(engine.was_left.is_set)
 
 
-async def test_a_network_that_fails_is_told_and_costs_no_word(server: Served) -> None:
+async def test_a_lost_connection_is_reported_and_no_text_is_lost(server: Served) -> None:
     async with FaultyNetwork(server.port).up() as network:
         network.cuts = [700]
         command = ("-m", "torvyn", "generate", "--server", network.url, "--flow", "chat", "Hi")

@@ -1,4 +1,4 @@
-"""What a server refuses, and what is no server of ours: the right class, the server's own words."""
+"""Rejections, and servers that are not Torvyn's: the right class, the server's message."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from torvyn.errors import Fatal, Internal, InvalidInput, TorvynError, Unavailabl
 from torvyn.protocol import ErrorFrame
 
 
-def told(code: str = "transport.x", **more: Any) -> str:
+def error_body(code: str = "transport.x", **more: Any) -> str:
     return json.dumps({"error": {"code": code, "message": "no", "retryable": False, **more}})
 
 
-async def refusal(status: int, body: str = "", **headers: str) -> ServerError:
+async def rejection(status: int, body: str = "", **headers: str) -> ServerError:
     turn = {"status": status, "body": body, "headers": headers}
     async with (
         FaultyServer(script=[turn]).serving() as server,
@@ -57,7 +57,7 @@ async def test_a_status_is_an_exception_with_the_servers_words(
     status: int, kind: type[ServerError], whose: type[TorvynError]
 ) -> None:
     headers = {"Retry-After": "7", "X-Request-ID": "req-9"}
-    error = await refusal(status, told("transport.busy", hint="later"), **headers)
+    error = await rejection(status, error_body("transport.busy", hint="later"), **headers)
 
     assert type(error) is kind
     assert isinstance(error, whose)
@@ -66,8 +66,8 @@ async def test_a_status_is_an_exception_with_the_servers_words(
 
 
 @pytest.mark.parametrize("body", ["<html>gate\x1b[31mway s3cret</html>", "", "[1]", "{}"])
-async def test_a_proxys_own_words_are_shown_without_controls_and_keys(body: str) -> None:
-    error = await refusal(502, body)
+async def test_a_proxys_message_is_shown_without_control_characters_and_keys(body: str) -> None:
+    error = await rejection(502, body)
 
     assert error.code == "client.refused"
     assert "answered 502" in error.message
@@ -76,12 +76,12 @@ async def test_a_proxys_own_words_are_shown_without_controls_and_keys(body: str)
 
 
 async def test_a_redirect_is_not_followed() -> None:
-    error = await refusal(302, Location="http://127.0.0.1:1/")
+    error = await rejection(302, Location="http://127.0.0.1:1/")
 
     assert (type(error), error.status) == (InvalidRequestError, 302)
 
 
-async def test_a_busy_server_is_asked_again() -> None:
+async def test_a_request_to_a_busy_server_is_retried() -> None:
     busy = {"status": 429, "headers": {"Retry-After": "0"}}
     async with (
         FaultyServer(script=[busy, {"status": 503}, {}]).serving() as server,
@@ -104,7 +104,7 @@ async def test_a_server_that_wants_more_time_than_there_is_is_not_waited_for() -
 
 
 @pytest.mark.parametrize("status", [400, 401, 500, 502])
-async def test_no_other_refusal_is_asked_again(status: int) -> None:
+async def test_other_rejections_are_not_retried(status: int) -> None:
     async with (
         FaultyServer(script=[{"status": status}]).serving() as server,
         AsyncClient(server.url) as client,
@@ -127,7 +127,7 @@ async def test_no_other_refusal_is_asked_again(status: int) -> None:
         ("engine.context-full", False, InvalidRequestError),
     ],
 )
-async def test_an_error_frame_is_given_as_a_frame_and_raised_by_text(
+async def test_an_error_frame_is_yielded_as_a_frame_and_raised_by_text(
     code: str, retryable: bool, kind: type[ServerError]
 ) -> None:
     frames = failing(code, retryable=retryable)
@@ -144,7 +144,7 @@ async def test_an_error_frame_is_given_as_a_frame_and_raised_by_text(
     assert (len(got), stream.finish_reasons, stream.usage.completion_tokens) == (2, ("error",), 2)
 
 
-async def test_complete_raises_what_broke_the_answer() -> None:
+async def test_complete_raises_the_error_of_the_answer() -> None:
     async with (
         FaultyServer(failing("transport.failed")).serving() as server,
         AsyncClient(server.url) as client,
@@ -153,10 +153,10 @@ async def test_complete_raises_what_broke_the_answer() -> None:
             await client.stream("Hi").complete()
 
 
-# What is no server of ours
+# Servers that are not Torvyn's
 
 
-async def test_what_is_no_event_stream_is_told() -> None:
+async def test_a_response_that_is_not_an_event_stream_is_an_error() -> None:
     turn = {"status": 200, "body": "<html>Welcome</html>"}
     async with FaultyServer(script=[turn]).serving() as server, AsyncClient(server.url) as client:
         with pytest.raises(Internal, match="`text/plain` instead of `text/event-stream`") as caught:
@@ -167,7 +167,7 @@ async def test_what_is_no_event_stream_is_told() -> None:
     assert caught.value.code == "client.garbage"
 
 
-async def test_an_event_that_is_no_frame_is_told() -> None:
+async def test_an_event_that_is_not_a_frame_is_an_error() -> None:
     turn = {"then": b"data: {]\n\n"}
     async with FaultyServer(FRAMES, [turn]).serving() as server, AsyncClient(server.url) as client:
         with pytest.raises(Internal, match="not a valid frame") as caught:
@@ -176,7 +176,7 @@ async def test_an_event_that_is_no_frame_is_told() -> None:
     assert caught.value.code == "client.garbage"
 
 
-def test_no_server_is_told_at_once() -> None:
+def test_an_unreachable_server_is_reported_at_once() -> None:
     with Client("http://127.0.0.1:1") as client:
         for ask in (client.health, client.stream("Hi").begin):
             with pytest.raises(Unavailable) as caught:
@@ -184,7 +184,7 @@ def test_no_server_is_told_at_once() -> None:
             assert caught.value.code == "client.unreachable"
 
 
-async def test_a_refused_stream_stays_refused() -> None:
+async def test_a_rejected_stream_stays_rejected() -> None:
     async with (
         FaultyServer(script=[{"status": 400}, {}]).serving() as server,
         AsyncClient(server.url) as client,

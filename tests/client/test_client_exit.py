@@ -1,4 +1,4 @@
-"""What a sync client's reader sees when the process exits under it: no answer, and no traceback."""
+"""A sync client's reader when the process exits: no answer, and no traceback."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ async def items():
     yield await item()
 
 def read():
-    asked.set()
+    ready.set()
     {read}
 
 @atexit.register
@@ -31,10 +31,10 @@ def close():
     thread.join(0.3)
     print("waits" if thread.is_alive() else "ended")
 
-asked = threading.Event()
+ready = threading.Event()
 thread = threading.Thread(target=read, daemon=True)
 thread.start()
-asked.wait()
+ready.wait()
 """
 
 
@@ -45,7 +45,7 @@ asked.wait()
         "wait_for(item(), background_loop())",
     ],
 )
-def test_a_daemon_thread_is_not_told_that_its_connection_was_closed_at_exit(read: str) -> None:
+def test_a_daemon_thread_gets_no_error_when_its_connection_closes_at_exit(read: str) -> None:
     command = [sys.executable, "-c", PROGRAM.format(read=read)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=50, check=False)
 

@@ -1,4 +1,4 @@
-"""The jitter buffer: all of the text, evenly, whole characters, and never later than the bound."""
+"""The jitter buffer: all text, evenly, in whole characters, never later than the bound."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Released = list[tuple[float, str]]
 
 
 def played(pieces: list[tuple[float, str]]) -> tuple[Released, list[tuple[float, str]]]:
-    """What leaves and when, on a clock of its own; and what arrived when."""
+    """The released and the arrived texts with their times, on a simulated clock."""
     jitter, now_s, out, arrived = JitterBuffer(BOUND_S), 0.0, [], []
     for pause_s, text in pieces:
         until_s = now_s + pause_s
@@ -42,7 +42,7 @@ def _until(jitter: JitterBuffer, until_s: float) -> Released:
 
 @given(PIECES)
 @settings(max_examples=200, deadline=None)
-def test_everything_comes_in_order_and_within_the_bound(pieces: list[tuple[float, str]]) -> None:
+def test_text_is_released_in_order_and_within_the_bound(pieces: list[tuple[float, str]]) -> None:
     released, arrived = played(pieces)
 
     assert "".join(text for _, text in released) == "".join(text for _, text in arrived)
@@ -69,7 +69,7 @@ def test_a_backlog_is_caught_up_with() -> None:
 
 
 @pytest.mark.parametrize("family", ["👩‍👩‍👧", "e\u0301\u0302", "🇩🇪", "\r\n", "각"])
-def test_a_character_that_comes_in_parts_leaves_whole(family: str) -> None:
+def test_a_character_that_arrives_in_parts_is_released_whole(family: str) -> None:
     released, _ = played([(0.0, "ab"), *((0.01, part) for part in family), (0.01, "cd")])
 
     assert [text for _, text in released if family in text]
@@ -102,7 +102,7 @@ async def test_on_a_loop_the_text_is_the_same() -> None:
     assert len(texts) > 1
 
 
-async def test_what_fails_comes_after_the_text_before_it() -> None:
+async def test_an_error_is_raised_after_the_text_before_it() -> None:
     got = []
     with pytest.raises(ValueError, match="broke"):
         async for text in pace_text(coming("Hello", ValueError("broke")), 0.02):
@@ -111,7 +111,7 @@ async def test_what_fails_comes_after_the_text_before_it() -> None:
     assert "".join(got) == "Hello"
 
 
-async def test_who_leaves_ends_what_is_read() -> None:
+async def test_leaving_the_loop_closes_the_source() -> None:
     ended = asyncio.Event()
 
     async def endless() -> AsyncGenerator[str, None]:

@@ -1,4 +1,4 @@
-"""What a client is told: TLS, addresses, options. What cannot be right is refused at once."""
+"""The options of a client: TLS, addresses, limits. Invalid values are rejected at once."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ trustme = pytest.importorskip("trustme", reason="TLS is not tested: pip install 
 
 
 @asynccontextmanager
-async def secured(folder: Path, **options: Any) -> AsyncIterator[AsyncClient]:
+async def secure_client(folder: Path, **options: Any) -> AsyncIterator[AsyncClient]:
     authority = trustme.CA()
     authority.cert_pem.write_to_path(folder / "ca.pem")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -31,8 +31,8 @@ async def secured(folder: Path, **options: Any) -> AsyncIterator[AsyncClient]:
         yield client
 
 
-async def test_a_certificate_that_nobody_vouches_for_is_not_trusted(tmp_path: Path) -> None:
-    async with secured(tmp_path) as client:
+async def test_a_certificate_of_an_unknown_authority_is_not_trusted(tmp_path: Path) -> None:
+    async with secure_client(tmp_path) as client:
         with pytest.raises(Unavailable, match="its certificate is not trusted") as caught:
             await client.stream("Hi").begin()
 
@@ -41,7 +41,7 @@ async def test_a_certificate_that_nobody_vouches_for_is_not_trusted(tmp_path: Pa
 
 @pytest.mark.parametrize("way", ["ca", "verify"])
 async def test_one_that_is_named_or_any_is_trusted(tmp_path: Path, way: str) -> None:
-    async with secured(tmp_path) as client:
+    async with secure_client(tmp_path) as client:
         options = {"ca": {"ca": tmp_path / "ca.pem"}, "verify": {"verify": False}}
         async with AsyncClient(client.url, **options[way]) as trusting:
             assert (await trusting.stream("Hi").complete()).text == TEXT
@@ -59,7 +59,7 @@ async def test_one_that_is_named_or_any_is_trusted(tmp_path: Path, way: str) -> 
         {"transport": "pigeon"},
     ],
 )
-def test_an_option_that_cannot_be_right_is_told(options: Any) -> None:
+def test_an_invalid_option_is_an_error(options: Any) -> None:
     with pytest.raises(InvalidInput) as caught:
         AsyncClient("http://127.0.0.1", **options)
 
@@ -70,7 +70,7 @@ def test_an_option_that_cannot_be_right_is_told(options: Any) -> None:
 @pytest.mark.parametrize(
     "url", ["", "127.0.0.1:80", "ftp://a", "http://", "http://u:p@a", "http://a?x", "http://a:x", 7]
 )
-def test_an_address_that_cannot_be_right_is_told(url: Any) -> None:
+def test_an_invalid_address_is_an_error(url: Any) -> None:
     with pytest.raises(InvalidInput, match="the server's address"):
         AsyncClient(url)
 

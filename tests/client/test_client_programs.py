@@ -1,4 +1,4 @@
-"""Clients in whole programs: what is imported, what is left behind, one loop after the other."""
+"""Clients in whole programs: imports, leftovers, one loop after another."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import asyncio
 import subprocess
 import sys
 
-from calling import Endless
-from serving import served, wait_for
+from asgi_client import Endless
+from live_server import served, wait_for
 
 from torvyn.client import AsyncClient
 from torvyn.engine import Scripted
@@ -18,7 +18,7 @@ from torvyn.client import Client
 from torvyn.concurrency.background_loop import background_loop
 
 assert "aiohttp" not in sys.modules
-background_loop().slow_callback_duration = 30  # how busy the machine is, is not asked here
+background_loop().slow_callback_duration = 30  # the load of the machine does not matter
 client = Client(sys.argv[1])
 texts = iter(client.stream("Hi", stateful=True).text())
 print(next(texts))
@@ -35,7 +35,7 @@ def test_a_program_that_forgets_to_close_ends_quietly_and_its_answer_with_it() -
         wait_for(engine.was_left.is_set)
 
 
-def test_a_client_may_be_used_on_one_loop_after_the_other() -> None:
+def test_a_client_can_be_used_on_one_loop_after_another() -> None:
     with served(Scripted("B")) as server:
         client = AsyncClient(server.url)
 

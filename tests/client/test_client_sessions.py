@@ -1,4 +1,4 @@
-"""Stateful streams of a real server, over a network that fails."""
+"""Stateful streams of a real server, over a faulty network."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from calling import Gated
+from asgi_client import Gated
 from faulty_network import FaultyNetwork
-from serving import Served, served, wait_for
+from live_server import Served, served, wait_for
 
 from torvyn.client import AsyncClient, InvalidRequestError, ServerError
 from torvyn.engine import Scripted
@@ -36,7 +36,7 @@ async def joined(stream: Any) -> str:
 
 
 async def head_bytes(network: FaultyNetwork) -> int:
-    """How long what comes before the first delta is."""
+    """The number of bytes before the first delta."""
     reader, writer = await asyncio.open_connection("127.0.0.1", int(network.url.rpartition(":")[2]))
     body = b'{"prompt": "Hi", "stateful": true}'
     length = b"Content-Length: %d\r\n\r\n" % len(body)
@@ -57,7 +57,7 @@ async def test_whatever_byte_the_network_fails_at_the_text_is_whole(
 
             assert await joined(stream) == TEXT, cut
             assert stream.finish_reasons == ("stop",)
-            # A kept connection would have used a cut up that was meant for the next stream.
+            # A pooled connection would use up a cut that is meant for the next stream.
             network.cut()
 
 
@@ -76,7 +76,7 @@ async def test_a_cut_while_the_engine_thinks_is_not_noticed_by_the_reader() -> N
             assert await asyncio.wait_for(reading, 10) == "one two three"
 
 
-async def test_a_stream_that_was_detached_is_gone_on_with(server: Served) -> None:
+async def test_a_detached_stream_can_be_resumed(server: Served) -> None:
     async with AsyncClient(server.url) as client, AsyncClient(server.url) as another:
         stream = client.stream("Hi", stateful=True)
         frames = aiter(stream)
@@ -99,7 +99,7 @@ async def test_closing_cancels_the_answer_at_the_server() -> None:
             await asyncio.to_thread(wait_for, engine.was_left.is_set)
 
 
-async def test_a_second_reader_takes_over_and_the_first_is_told() -> None:
+async def test_a_second_reader_takes_over_and_the_first_gets_an_error() -> None:
     engine = Gated()
     with served(engine) as server:
         async with AsyncClient(server.url) as one, AsyncClient(server.url) as two:
@@ -116,7 +116,7 @@ async def test_a_second_reader_takes_over_and_the_first_is_told() -> None:
             assert await joined(second) == "Hello"
 
 
-async def test_who_watches_sees_the_same_and_ends_nothing() -> None:
+async def test_an_observer_sees_the_same_text_and_does_not_end_the_stream() -> None:
     engine = Gated()
     with served(engine) as server:
         async with AsyncClient(server.url) as client, client.stream("Hi") as stream:
@@ -149,7 +149,7 @@ async def test_a_restarted_server_goes_on_with_the_same_text(tmp_path: Path) -> 
     assert stream.timing["resumes"] >= 1
 
 
-async def test_an_unknown_stream_is_refused(server: Served) -> None:
+async def test_an_unknown_stream_is_rejected(server: Served) -> None:
     async with AsyncClient(server.url) as client:
         for stream in (client.resume("req-0"), client.observe("req-0")):
             with pytest.raises(InvalidRequestError) as caught:

@@ -131,18 +131,19 @@ def test_the_prompt_comes_from_a_file(tmp_path, shell):
 
 @pytest.mark.parametrize("config", ["{ txt = 1 }", "{ max_tokens = -1 }", '{ messages = "x" }'])
 def test_a_wrong_option_is_found_when_the_flow_is_linked(config):
-    from torvyn.link import link
+    from torvyn.link import ProjectLinker
 
     with pytest.raises(LinkError) as caught:
-        link(parse(MANIFEST.replace("{config}", config)))
+        ProjectLinker(parse(MANIFEST.replace("{config}", config))).plan()
     assert caught.value.code == "contract.wrong-config"
 
 
 def test_an_engine_that_is_not_there_is_suggested():
-    from torvyn.link import link
+    from torvyn.link import ProjectLinker
 
+    text = MANIFEST.replace("engine:scripted", "engine:scriptd").replace("{config}", '""')
     with pytest.raises(LinkError, match="engine:scriptd") as caught:
-        link(parse(MANIFEST.replace("engine:scripted", "engine:scriptd").replace("{config}", '""')))
+        ProjectLinker(parse(text)).plan()
     assert "engine:scripted" in (caught.value.hint or "")
 
 

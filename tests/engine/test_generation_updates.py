@@ -12,6 +12,7 @@ from watching import SOON_S
 import torvyn
 from torvyn.engine import ChoiceStep, Engine, Request, Scripted, Step
 from torvyn.engine.answer.response import Response
+from torvyn.engine.delta import as_delta
 from torvyn.errors import InvalidInput
 
 
@@ -127,10 +128,10 @@ def test_an_update_before_the_first_delta_is_what_the_engine_is_asked():
 
 def test_only_the_choices_that_have_enough_end():
     made = Response(Request.make("x", n=2))
-    made.take(Step([ChoiceStep(0, text="a"), ChoiceStep(0, text="b"), ChoiceStep(1, text="c")]))
+    made.pieces(Step([ChoiceStep(0, text="a"), ChoiceStep(0, text="b"), ChoiceStep(1, text="c")]))
 
     assert not made.update(Request.make("x", n=2, max_tokens=2), is_stop=False, is_limit=True)
-    deltas = made.take(Step([ChoiceStep(0, text="d"), ChoiceStep(1, text="e")]))
+    deltas = made.pieces(Step([ChoiceStep(0, text="d"), ChoiceStep(1, text="e")]))
 
     assert made.finish_reasons == ("length", "length")
     assert [(delta.index, delta.text) for delta in deltas] == [(0, ""), (1, "e")]
@@ -138,13 +139,13 @@ def test_only_the_choices_that_have_enough_end():
 
 def test_text_that_is_released_during_reasoning_is_text():
     made = Response(Request.make("x", stop=["abc"]))
-    made.take(Step([ChoiceStep(0, text="ab")]))
-    made.take(Step([ChoiceStep(0, text="hm", kind="reasoning")]))
+    made.pieces(Step([ChoiceStep(0, text="ab")]))
+    made.pieces(Step([ChoiceStep(0, text="hm", kind="reasoning")]))
 
     made.update(Request.make("x", stop=["z"]), is_stop=True, is_limit=False)
-    deltas = made.take(Step([ChoiceStep(0, text="mm", kind="reasoning")]))
+    deltas = made.pieces(Step([ChoiceStep(0, text="mm", kind="reasoning")]))
 
-    assert [(delta.kind, delta.text) for delta in deltas] == [
+    assert [(delta.kind, delta.text) for delta in map(as_delta, deltas)] == [
         ("text", "ab"),
         ("reasoning", "mm"),
     ]

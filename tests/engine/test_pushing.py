@@ -12,6 +12,7 @@ from shaped import AsyncUpper, blocks
 
 import torvyn
 from torvyn.engine import Delta, Scripted
+from torvyn.engine.delta import Piece, as_delta
 from torvyn.errors import TorvynError
 
 TOKENS = st.lists(
@@ -36,16 +37,13 @@ class Gatherer:
         self.deltas: list[Delta] = []
         self.flushes = 0
 
-    def say(self, text: str) -> bool:
-        return self.take(Delta(0, text))
-
-    def take(self, delta: Delta) -> bool:
-        self.deltas.append(delta)
+    def add(self, piece: Piece) -> bool:
+        self.deltas.append(as_delta(piece))
         return len(self.deltas) % 3 == 0
 
     def flush(self) -> Any:
         self.flushes += 1
-        return asyncio.sleep(0).__await__()
+        return asyncio.sleep(0)
 
 
 def told(deltas: list[Delta]) -> list[Any]:
@@ -69,7 +67,7 @@ def answered(engine: Scripted, through: Any, options: Any, *, is_pushed: bool) -
                 await generation.push(reader)
             else:
                 async for delta in generation:
-                    reader.take(delta)
+                    reader.add(delta)
         except TorvynError as raised:
             error = raised.code
         return [error, *told(reader.deltas), generation.finish_reasons]
@@ -112,10 +110,10 @@ def test_stopped_while_the_reader_sends_the_engine_is_left_at_once() -> None:
 
     def flush() -> Any:
         generation.stop()
-        return asyncio.sleep(0.01).__await__()
+        return asyncio.sleep(0.01)
 
     reader.flush = flush  # type: ignore[method-assign]
-    asyncio.run(generation.push(reader))  # type: ignore[arg-type]
+    asyncio.run(generation.push(reader))
 
     assert engine.aborted
     assert generation.finish_reasons == ("stop",)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from torvyn.engine import ChoiceStep, Request, Step
 from torvyn.engine.answer.response import Response
+from torvyn.engine.delta import as_delta
 from torvyn.errors import Internal
 from torvyn.protocol.frames import ToolCall, Usage
 
@@ -20,10 +21,15 @@ def response(**options) -> Response:
     return Response(Request.make("x", **options))
 
 
-def said(made: Response, *parts: ChoiceStep):
+def taken(response: Response, *parts: ChoiceStep):
+    """The deltas of one step."""
+    return [as_delta(piece) for piece in response.pieces(Step(parts))]
+
+
+def said(response: Response, *parts: ChoiceStep):
     """All deltas of steps with one part each, to the end."""
-    deltas = [delta for part in parts for delta in made.take(Step((part,)))]
-    return deltas + made.end()
+    deltas = [delta for part in parts for delta in taken(response, part)]
+    return deltas + [as_delta(piece) for piece in response.end()]
 
 
 def text_of(deltas, kind="text"):
@@ -63,11 +69,11 @@ def test_a_stop_string_cuts_the_same_place_however_the_text_was_cut(text, cuts, 
 def test_the_engine_is_done_with_as_soon_as_a_stop_string_is_whole():
     made = response(stop="END")
 
-    (delta,) = made.take(Step((ChoiceStep(text="text END more"),)))
+    (delta,) = taken(made, ChoiceStep(text="text END more"))
 
     assert (delta.text, delta.finish_reason, delta.matched_stop) == ("text ", "stop", "END")
     assert made.is_cut
-    assert made.take(Step((ChoiceStep(text="more"),))) == []
+    assert taken(made, ChoiceStep(text="more")) == []
 
 
 def test_the_stop_string_is_kept_when_asked_for():
@@ -86,7 +92,7 @@ def test_what_was_held_is_let_go_when_the_engine_ends(reason):
 
 def test_a_cancellation_drops_what_was_held():
     made = response(stop="END")
-    first = made.take(Step((ChoiceStep(text="text EN"),)))
+    first = taken(made, ChoiceStep(text="text EN"))
 
     assert text_of(first + made.end("cancelled")) == "text "
 
@@ -120,10 +126,10 @@ def test_an_empty_stream_has_one_finish_and_a_usage():
 
 def test_choices_finish_on_their_own():
     made = response(n=2, stop="x")
-    first = made.take(Step((ChoiceStep(0, text="ax"), ChoiceStep(1, text="b"))))
+    first = taken(made, ChoiceStep(0, text="ax"), ChoiceStep(1, text="b"))
     assert not made.is_cut
 
-    rest = made.take(Step((ChoiceStep(0, text="more"), ChoiceStep(1, text="cx"))))
+    rest = taken(made, ChoiceStep(0, text="more"), ChoiceStep(1, text="cx"))
 
     assert [(d.index, d.text) for d in first + rest] == [(0, "a"), (1, "b"), (1, "c")]
     assert made.is_cut
@@ -164,9 +170,9 @@ def test_log_probabilities_come_with_their_text():
 def test_usage_is_the_engines_at_its_end_and_counted_when_it_was_cut():
     told = Usage(5, 99)
     whole = response()
-    whole.take(Step((ChoiceStep(text="a", finish_reason="stop"),), told))
+    whole.pieces(Step((ChoiceStep(text="a", finish_reason="stop"),), told))
     cut = response(stop="b")
-    cut.take(Step((ChoiceStep(text="ab"),), Usage(5)))
+    cut.pieces(Step((ChoiceStep(text="ab"),), Usage(5)))
 
     assert whole.usage == told
     assert cut.usage == Usage(5, 1)
@@ -175,6 +181,6 @@ def test_usage_is_the_engines_at_its_end_and_counted_when_it_was_cut():
 @pytest.mark.parametrize("part", [ChoiceStep(3, text="a"), ChoiceStep(token_ids=[1])])
 def test_a_step_that_cannot_be_is_the_engines_fault(part):
     with pytest.raises(Internal) as caught:
-        response().take(Step((part,)))
+        response().pieces(Step((part,)))
 
     assert caught.value.code == "engine.step-invalid"

@@ -119,7 +119,7 @@ def test_a_half_of_another_kind_leaves_before_the_finish(stop):
 
 def test_a_cancelled_answer_drops_the_half_it_holds():
     made = Response(Request.make("x"))
-    made.take(Step((ChoiceStep(text="a" + HIGH),)))
+    made.pieces(Step((ChoiceStep(text="a" + HIGH),)))
 
     assert [delta.text for delta in made.end("cancelled")] == ["", ""]
 

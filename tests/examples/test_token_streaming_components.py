@@ -22,7 +22,7 @@ PRINTED = """\
 
 def components() -> list[Any]:
     made = []
-    for node in link.load_plan(EXAMPLE, environ={}).nodes:
+    for node in link.ProjectLinker.open(EXAMPLE, environ={}).plan().nodes:
         component = link.instantiate(node.component)
         component.init(node.config)
         made.append(component)

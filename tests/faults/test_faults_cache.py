@@ -27,7 +27,7 @@ def entries(cache: Path) -> list[Path]:
 def forgetful(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing was compiled before, and nobody was warned."""
     compile_cache._compiled.cache_clear()
-    monkeypatch.setattr(compile_cache, "_unusable", set())
+    monkeypatch.setattr(compile_cache, "_warned", set())
 
 
 def compiled(cache: Path, file: Path = FILTER) -> Path:
@@ -151,7 +151,7 @@ def test_an_unusable_cache_is_a_warning_and_the_component_loads(
 
     (warning,) = caplog.messages
     assert UNUSABLE[make] in warning
-    assert f"not kept in `{cache}`" in warning
+    assert f"cannot cache compiled components in `{cache}`" in warning
 
 
 FULL = """

@@ -13,7 +13,7 @@ import pytest
 from torvyn.engine import Scripted
 
 sys.path.append(str(Path(__file__).parents[1] / "transport"))
-from serving import served
+from live_server import served
 
 MORE_MIB = 32 * 2
 """Twice what must hold, in a process that runs all the other tests as well."""

@@ -6,7 +6,7 @@ import asyncio
 from itertools import pairwise
 
 import pytest
-from benches.reliability import inference
+from benches.reliability.cases import inference
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -18,11 +18,11 @@ EVIL = "x\n[torvyn] error: forged\r\x1b[2J\x00\u2028data: forged\n\n"
 
 
 def test_the_engine_hears_at_once_that_its_reader_has_left():
-    delays_s, made = inference.leave_delays(24)
+    delays_s, produced = inference.leave_delays(24)
 
     # Nothing but the reader's leaving ends it; how soon that is, the benchmark measures.
     assert max(delays_s) < 5.0
-    assert max(made) <= inference.BATCH
+    assert max(produced) <= inference.BATCH
 
 
 def test_no_answer_is_cut_in_silence():
@@ -37,7 +37,7 @@ def test_a_blocked_word_never_leaks_however_it_is_split(cuts, step, is_async):
     text = f"It is {inference.WORD} to say."
     places = [0, *sorted(cut for cut in cuts if cut < len(text)), len(text)]
     engine = Scripted([text[a:b] for a, b in pairwise(places)], step_tokens=step)
-    generation = engine.generate("x", through=inference.guarded)
+    generation = engine.generate("x", through=inference.guard_flow)
     answer = asyncio.run(generation.acomplete()) if is_async else generation.complete()
 
     assert answer.text in ("It is ", "It is")

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
-from drafting import SETTINGS, Drop, Keep, codes, draft, numbers, plan, wrong
+from flow_records import SETTINGS, Drop, Keep, codes, edge, flow_record, numbers, plan, wrong
 
 import torvyn
 from torvyn import link
 from torvyn.errors import LinkError
-from torvyn.link import NodeDraft
+from torvyn.manifest import NodeRecord
 
 
 class Ways(torvyn.Router):
@@ -58,7 +59,11 @@ def test_a_node_that_feeds_itself_is_a_cycle() -> None:
 
 
 def test_all_problems_of_a_flow_are_told_in_one_run() -> None:
-    nodes = {"a": numbers(), "b": NodeDraft("b", "bloklist"), "c": NodeDraft("c", Keep(), run="x")}
+    nodes = {
+        "a": numbers(),
+        "b": NodeRecord("b", "bloklist"),
+        "c": NodeRecord("c", Keep(), run="x"),
+    }
 
     assert sorted(codes(nodes, ["a > b", "b > d", "c:out > a"], priority="urgent")) == [
         "link.bad-run",
@@ -77,7 +82,7 @@ def test_a_flow_without_nodes_is_an_error() -> None:
 def test_an_open_start_and_end_are_allowed_when_they_are_asked_for() -> None:
     nodes = {"a": Keep(), "b": Keep()}
     made = link.link_flow(
-        draft(nodes, ["a > b"]), settings=SETTINGS, open_start=True, open_end=True
+        flow_record(nodes, ["a > b"]), settings=SETTINGS, open_start=True, open_end=True
     )
 
     assert [node.name for node in made.nodes] == ["a", "b"]
@@ -125,7 +130,7 @@ def test_an_unknown_port_is_told_the_nearest() -> None:
 def test_a_router_may_have_its_ports_in_its_config() -> None:
     nodes = {
         "a": numbers(),
-        "r": NodeDraft("r", OpenWays(), config={"ports": ["x", "y"]}),
+        "r": NodeRecord("r", OpenWays(), config={"ports": ["x", "y"]}),
         "b": Drop(),
     }
 
@@ -134,16 +139,16 @@ def test_a_router_may_have_its_ports_in_its_config() -> None:
 
 @pytest.mark.parametrize("ports", ["metrics", 3, ["a", "a"], ["error"], [""], []])
 def test_ports_are_a_list_of_different_names(ports: Any) -> None:
-    nodes = {"a": numbers(), "r": NodeDraft("r", OpenWays(), config={"ports": ports}), "b": Drop()}
+    nodes = {"a": numbers(), "r": NodeRecord("r", OpenWays(), config={"ports": ports}), "b": Drop()}
 
     assert "link.bad-ports" in codes(nodes, ["a > r", "r:x > b"])
 
 
 def test_an_edge_overrides_the_flow_and_the_flow_the_default() -> None:
-    made = draft({"a": numbers(), "b": Keep(), "c": Drop()}, ["a > b", "b > c"], queue_depth=8)
-    made.edges[0].queue_depth = 4
-    made.edges[1].backpressure = "block-producer"
-    first, second = link.link_flow(made, settings=SETTINGS).edges
+    flow = flow_record({"a": numbers(), "b": Keep(), "c": Drop()}, [], queue_depth=8)
+    flow.edges.append(replace(edge("a > b"), queue_depth=4))
+    flow.edges.append(replace(edge("b > c"), backpressure="block-producer"))
+    first, second = link.link_flow(flow, settings=SETTINGS).edges
 
     assert (first.depth, second.depth) == (4, 8)
     assert (second.bytes, second.backpressure, second.low_watermark) == (1024 * 1024, "block", 0.5)
@@ -162,10 +167,10 @@ def test_an_edge_overrides_the_flow_and_the_flow_the_default() -> None:
     ],
 )
 def test_wrong_values_of_an_edge_are_told(name: str, value: Any) -> None:
-    made = draft({"a": numbers(), "b": Drop()}, ["a > b"])
-    setattr(made.edges[0], name, value)
+    flow = flow_record({"a": numbers(), "b": Drop()}, [])
+    flow.edges.append(replace(edge("a > b"), **{name: value}))
     with pytest.raises(LinkError) as caught:
-        link.link_flow(made, settings=SETTINGS)
+        link.link_flow(flow, settings=SETTINGS)
 
     assert caught.value.code == "link.bad-value"
     assert str(caught.value.location) == f"flow.main.edges[0].{name}"

@@ -5,16 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from drafting import SETTINGS, Drop, Keep, codes, draft, numbers, plan
+from flow_records import SETTINGS, Drop, Keep, codes, flow_record, numbers, plan
 
 from torvyn import link
 from torvyn.errors import LinkError
-from torvyn.link import ErrorPolicy, NodeDraft, Plan
+from torvyn.link import ErrorPolicy, Plan
+from torvyn.manifest import NodeRecord
 
 
 def test_a_policy_is_read_with_its_defaults() -> None:
     policy = {"policy": "retry", "backoff": "50ms", "then": "skip"}
-    nodes = {"a": numbers(), "b": NodeDraft("b", Keep(), on_error=policy), "c": Drop()}
+    nodes = {"a": numbers(), "b": NodeRecord("b", Keep(), on_error=policy), "c": Drop()}
     made = plan(nodes, ["a > b", "b > c"], on_error="skip")
 
     assert made.node("b").on_error == ErrorPolicy("retry", 3, 0.05, "skip")
@@ -36,14 +37,19 @@ def test_a_policy_is_read_with_its_defaults() -> None:
     ],
 )
 def test_a_wrong_policy_is_an_error(policy: Any) -> None:
-    nodes = {"a": numbers(), "b": NodeDraft("b", Keep(), on_error=policy), "c": Drop()}
+    nodes = {"a": numbers(), "b": NodeRecord("b", Keep(), on_error=policy), "c": Drop()}
 
     assert set(codes(nodes, ["a > b", "b > c"])) == {"link.bad-policy"}
 
 
 def letter_plan(to: str, **flow: Any) -> Plan:
     policy = {"policy": "dead-letter", "to": to}
-    nodes = {"a": numbers(), "b": NodeDraft("b", Keep(), on_error=policy), "c": Drop(), "d": Drop()}
+    nodes = {
+        "a": numbers(),
+        "b": NodeRecord("b", Keep(), on_error=policy),
+        "c": Drop(),
+        "d": Drop(),
+    }
     return plan(nodes, ["a > b", "b > c", "a > d"], **flow)
 
 
@@ -77,10 +83,10 @@ def test_dead_letters_to_nowhere_are_an_error(to: str, code: str) -> None:
 def test_a_flow_that_is_iterated_may_keep_its_letters() -> None:
     for to in ("errors.jsonl", "letters"):
         policy = {"policy": "dead-letter", "to": to}
-        nodes: dict[str, Any] = {"a": numbers(), "b": NodeDraft("b", Keep(), on_error=policy)}
+        nodes: dict[str, Any] = {"a": numbers(), "b": NodeRecord("b", Keep(), on_error=policy)}
         if to == "letters":
             nodes["letters"] = Drop()
-        made = link.link_flow(draft(nodes, ["a > b"]), settings=SETTINGS, open_end=True)
+        made = link.link_flow(flow_record(nodes, ["a > b"]), settings=SETTINGS, open_end=True)
 
         assert [edge.port for edge in made.edges] == ["output", "error"]
         assert (made.head, made.tail) == (None, "b")
@@ -88,7 +94,7 @@ def test_a_flow_that_is_iterated_may_keep_its_letters() -> None:
 
 def test_a_sink_of_letters_does_not_complete_a_flow() -> None:
     policy = {"policy": "dead-letter", "to": "c"}
-    nodes = {"a": numbers(), "b": NodeDraft("b", Keep(), on_error=policy), "c": Drop()}
+    nodes = {"a": numbers(), "b": NodeRecord("b", Keep(), on_error=policy), "c": Drop()}
 
     assert codes(nodes, ["a > b"]) == ["link.no-sink"]
     assert codes({**nodes, "d": Drop()}, ["a > b", "a > d"]) == ["link.dead-end"]
@@ -98,7 +104,7 @@ def test_letters_may_pass_nodes_of_their_own() -> None:
     policy = {"policy": "dead-letter", "to": "shape"}
     nodes = {
         "a": numbers(),
-        "b": NodeDraft("b", Keep(), on_error=policy),
+        "b": NodeRecord("b", Keep(), on_error=policy),
         "c": Drop(),
         "shape": Keep(),
         "letters": Drop(),
@@ -109,7 +115,7 @@ def test_letters_may_pass_nodes_of_their_own() -> None:
 
 def test_dead_letters_that_come_back_are_a_cycle() -> None:
     policy = {"policy": "dead-letter", "to": "b"}
-    nodes = {"a": numbers(), "b": Keep(), "c": NodeDraft("c", Drop(), on_error=policy)}
+    nodes = {"a": numbers(), "b": Keep(), "c": NodeRecord("c", Drop(), on_error=policy)}
 
     assert codes(nodes, ["a > b", "b > c"]) == ["link.cycle"]
 
@@ -117,7 +123,7 @@ def test_dead_letters_that_come_back_are_a_cycle() -> None:
 def test_a_source_has_no_element_to_set_aside() -> None:
     policy = {"policy": "dead-letter", "to": "b"}
 
-    assert codes({"a": NodeDraft("a", numbers(), on_error=policy), "b": Drop()}, ["a > b"]) == [
+    assert codes({"a": NodeRecord("a", numbers(), on_error=policy), "b": Drop()}, ["a > b"]) == [
         "link.bad-policy"
     ]
 

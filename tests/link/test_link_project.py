@@ -11,6 +11,8 @@ import pytest
 import torvyn
 from torvyn import link, manifest
 from torvyn.errors import LinkError, ManifestError
+from torvyn.link import Overrides, ProjectLinker
+from torvyn.manifest import FlowRecord, NodeRecord
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "token-streaming" / "Torvyn.toml"
 HEAD = '[torvyn]\nname = "x"\nversion = "0.1.0"\ncontract_version = "0.1.0"\n'
@@ -95,12 +97,12 @@ def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_the_token_streaming_flow_links_as_it_stands() -> None:
-    assert link.load_plan(EXAMPLE, environ={}).render() == RENDERED
-    assert link.check(EXAMPLE, environ={}) == ()
+    assert ProjectLinker.open(EXAMPLE, environ={}).plan().render() == RENDERED
+    assert ProjectLinker.open(EXAMPLE, environ={}).check() == ()
 
 
 def test_the_example_components_say_what_they_count() -> None:
-    plan = link.load_plan(EXAMPLE, "main", environ={})
+    plan = ProjectLinker.open(EXAMPLE, environ={}).plan("main")
 
     assert [node.unit for node in plan.nodes] == ["tokens", "tokens", "sentences", "sentences"]
 
@@ -108,42 +110,47 @@ def test_the_example_components_say_what_they_count() -> None:
 def test_problems_of_text_and_graph_are_told_in_one_run(tmp_path: Path) -> None:
     file = project(tmp_path, WRONG)
     with pytest.raises(ManifestError) as caught:
-        link.load_plan(file, environ={})
+        ProjectLinker.open(file, environ={}).plan()
 
     assert caught.value.render() == COMPLAINTS
-    assert "\n\n".join(found.render() for found in link.check(file, environ={})) == COMPLAINTS
+    assert (
+        "\n\n".join(found.render() for found in ProjectLinker.open(file, environ={}).check())
+        == COMPLAINTS
+    )
 
 
 def test_a_file_that_is_fine_with_a_graph_that_is_not_is_a_link_error(tmp_path: Path) -> None:
     with pytest.raises(LinkError, match="has no node `c`"):
-        link.load_plan(project(tmp_path, HEAD + FLOW.replace('to = "b"', 'to = "c"')), environ={})
+        ProjectLinker.open(project(tmp_path, HEAD + FLOW.replace('to = "b"', 'to = "c"'))).plan()
 
 
 def test_check_loads_components_that_no_flow_uses(tmp_path: Path) -> None:
     unused = '[[component]]\nname = "old"\npath = "old"\n'
-    found = link.check(project(tmp_path, HEAD + FLOW + unused), environ={})
+    found = ProjectLinker.open(project(tmp_path, HEAD + FLOW + unused), environ={}).check()
 
     assert [diagnostic.code for diagnostic in found] == ["link.component-missing"]
 
 
 def test_a_wrong_option_of_a_built_in_is_found_without_starting_it(tmp_path: Path) -> None:
     file = project(tmp_path, HEAD + FLOW.replace("path =", "pth ="))
-    (found,) = link.check(file, environ={})
+    (found,) = ProjectLinker.open(file, environ={}).check()
 
     assert found.code == "contract.wrong-config"
     assert str(found.location) == "Torvyn.toml:7:10, flow.main.nodes.a.config"
 
 
 def test_a_table_is_handed_over_as_json() -> None:
-    plan = link.link(manifest.parse(HEAD + FLOW))
+    plan = ProjectLinker(manifest.parse(HEAD + FLOW)).plan()
 
     assert json.loads(plan.node("a").config) == {"path": "in.txt"}
 
 
 def test_overrides_change_a_config_by_key_and_as_a_whole() -> None:
     parsed = manifest.parse(HEAD + FLOW)
-    by_key = link.link(parsed, overrides={"a.path": "other.txt", "a.max_line": "9"})
-    whole = link.link(parsed, overrides={"a": "third.txt"})
+    by_key = ProjectLinker(
+        parsed, Overrides(config={"a.path": "other.txt", "a.max_line": "9"})
+    ).plan()
+    whole = ProjectLinker(parsed, Overrides(config={"a": "third.txt"})).plan()
 
     assert json.loads(by_key.node("a").config) == {"path": "other.txt", "max_line": 9}
     assert whole.node("a").config == "third.txt"
@@ -154,7 +161,7 @@ def test_an_override_of_no_node_is_told_the_nearest() -> None:
         HEAD + FLOW.replace("nodes.a]", "nodes.reader]").replace('"a"', '"reader"')
     )
     with pytest.raises(LinkError) as caught:
-        link.link(parsed, overrides={"raeder.path": "x"})
+        ProjectLinker(parsed, Overrides(config={"raeder.path": "x"})).plan()
 
     assert (caught.value.code, caught.value.hint) == (
         "link.node-unknown",
@@ -164,7 +171,7 @@ def test_an_override_of_no_node_is_told_the_nearest() -> None:
 
 def test_secrets_reach_the_plan_and_are_never_printed() -> None:
     text = HEAD + FLOW.replace("in.txt", "${SECRET}")
-    plan = link.link(manifest.parse(text, environ={"SECRET": "hunter2"}))
+    plan = ProjectLinker(manifest.parse(text, environ={"SECRET": "hunter2"})).plan()
 
     assert plan.secrets == {"hunter2"}
     assert json.loads(plan.node("a").config) == {"path": "hunter2"}
@@ -175,7 +182,7 @@ def test_secrets_reach_the_plan_and_are_never_printed() -> None:
 def test_a_secret_is_redacted_in_json_and_before_it_is_cut() -> None:
     secret = 'pass"word\\' + "x" * 60
     text = HEAD + FLOW.replace("in.txt", "${SECRET}")
-    plan = link.link(manifest.parse(text, environ={"SECRET": secret}))
+    plan = ProjectLinker(manifest.parse(text, environ={"SECRET": secret})).plan()
 
     for shown in (plan.render(), json.dumps(plan.to_dict()), repr(plan)):
         assert "word" not in shown
@@ -184,7 +191,7 @@ def test_a_secret_is_redacted_in_json_and_before_it_is_cut() -> None:
 
 def test_a_secret_outside_a_config_is_redacted_too() -> None:
     text = HEAD + FLOW + '[flow.main]\ndescription = "for ${WHO}"\n'
-    plan = link.link(manifest.parse(text, environ={"WHO": "alice"}))
+    plan = ProjectLinker(manifest.parse(text, environ={"WHO": "alice"})).plan()
 
     assert plan.to_dict()["description"] == "for [redacted]"
     assert "alice" not in plan.render()
@@ -192,8 +199,8 @@ def test_a_secret_outside_a_config_is_redacted_too() -> None:
 
 def test_a_plan_with_live_objects_becomes_plain_data() -> None:
     lines = open(EXAMPLE, encoding="utf-8")  # noqa: SIM115 (an object that cannot be copied)
-    nodes = {"a": link.NodeDraft("a", torvyn.source(lines))}
-    plan = link.link_flow(link.FlowDraft("main", nodes), open_end=True)
+    nodes = {"a": NodeRecord("a", torvyn.source(lines))}
+    plan = link.link_flow(FlowRecord("main", nodes=nodes), open_end=True)
     lines.close()
 
     assert json.loads(json.dumps(plan.to_dict()))["nodes"][0]["component"] == {
@@ -206,15 +213,17 @@ def test_a_plan_with_live_objects_becomes_plain_data() -> None:
 def test_an_edge_that_cannot_be_read_brings_no_further_complaints(tmp_path: Path) -> None:
     file = project(tmp_path, HEAD + FLOW.replace('to = "b"', ""))
 
-    assert [found.code for found in link.check(file, environ={})] == ["manifest.missing-key"]
+    assert [found.code for found in ProjectLinker.open(file, environ={}).check()] == [
+        "manifest.missing-key"
+    ]
 
 
 def test_settings_reach_the_plan(tmp_path: Path) -> None:
     text = HEAD + FLOW + '[runtime]\nturn_elements = 8\ncall_timeout = "2s"\n'
     file = project(tmp_path, text)
-    plan = link.load_plan(
-        file, environ={"TORVYN_OBSERVABILITY__LEVEL": "off"}, flags={"runtime.turn_time": "1ms"}
-    )
+    overrides = Overrides(settings={"runtime.turn_time": "1ms"})
+    environ = {"TORVYN_OBSERVABILITY__LEVEL": "off"}
+    plan = ProjectLinker.open(file, overrides, environ=environ).plan()
 
     assert (plan.runtime.turn_elements, plan.runtime.turn_time_s) == (8, 0.001)
     assert plan.node("a").call_timeout_s == 2.0
@@ -222,7 +231,7 @@ def test_settings_reach_the_plan(tmp_path: Path) -> None:
 
 
 def test_a_plan_pickles() -> None:
-    plan = link.load_plan(EXAMPLE, environ={})
+    plan = ProjectLinker.open(EXAMPLE, environ={}).plan()
 
     assert pickle.loads(pickle.dumps(plan)) == plan
 
@@ -230,7 +239,7 @@ def test_a_plan_pickles() -> None:
 def test_without_a_name_the_only_flow_is_meant() -> None:
     parsed = manifest.parse(HEAD + FLOW + FLOW.replace("main", "other"))
 
-    assert link.link(parsed, "other").name == "other"
+    assert ProjectLinker(parsed).plan("other").name == "other"
     with pytest.raises(LinkError) as caught:
-        link.link(parsed)
+        ProjectLinker(parsed).plan()
     assert caught.value.hint == "name one of `main` and `other`"

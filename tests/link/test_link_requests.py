@@ -30,7 +30,7 @@ def linked(*chains, **changed):
         nodes = chain.split()
         for source, target in itertools.pairwise(nodes):
             text += f'[[flow.main.edges]]\nfrom = "{source}"\nto = "{target}"\n'
-    return link.link(manifest.parse(text))
+    return link.ProjectLinker(manifest.parse(text)).plan()
 
 
 def role(plan, name):

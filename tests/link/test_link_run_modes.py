@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
-from drafting import Drop, Keep, codes, numbers, plan
+from flow_records import Drop, Keep, codes, numbers, plan
 
 import torvyn
-from torvyn.link import NodeDraft
+from torvyn.manifest import NodeRecord
 
 
 class KeepAsync(torvyn.Filter):
@@ -81,6 +81,6 @@ def test_the_run_mode_of_a_source_follows_its_iterator(source: Any, run: str) ->
     ],
 )
 def test_a_contradictory_run_mode_is_an_error(component: Any, run: str) -> None:
-    nodes = {"a": numbers(), "b": NodeDraft("b", component, run=run), "c": Drop()}
+    nodes = {"a": numbers(), "b": NodeRecord("b", component, run=run), "c": Drop()}
 
     assert codes(nodes, ["a > b", "b > c"]) == ["link.bad-run"]

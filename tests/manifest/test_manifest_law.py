@@ -37,9 +37,13 @@ def values(key: tables.Key) -> st.SearchStrategy[object]:
         "duration": NANOSECONDS,
         "strings": st.lists(TEXT, max_size=3).map(tuple),
         "config": TEXT | st.dictionaries(TEXT, JSON, max_size=3),
-        "end": st.builds(manifest.EndRecord, node=TEXT, port=st.none() | TEXT),
-        "error": st.deferred(lambda: records(tables.ON_ERROR)),
+        "end": st.builds(manifest.PortRef, node=TEXT, port=st.none() | TEXT),
+        "error": st.deferred(lambda: records(tables.ON_ERROR).map(without_none)),
     }[key.kind]
+
+
+def without_none(table: dict[str, object]) -> dict[str, object]:
+    return {name: value for name, value in table.items() if value is not None}
 
 
 def records(table: tables.Table, **extra: st.SearchStrategy[object]) -> st.SearchStrategy[object]:
@@ -61,7 +65,7 @@ FLOWS = records(
     tables.FLOW,
     name=NAME,
     nodes=named(records(tables.NODE, name=NAME)).map(by_name),
-    edges=st.lists(records(tables.EDGE), max_size=2).map(tuple),
+    edges=st.lists(records(tables.EDGE), max_size=2),
 )
 MANIFESTS = st.builds(
     manifest.Manifest,

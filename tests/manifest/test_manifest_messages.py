@@ -78,7 +78,7 @@ error[manifest.bad-value]: `ascync` is not a value of `run`
 
 hint: did you mean `async`?
 
-error[manifest.bad-value]: `x:` names no node and port
+error[manifest.bad-value]: `x:` is not a node or a node's port
   at flows/Torvyn.toml:21:8, flow.main.edges[0].from
 
 hint: write `"node"` or `"node:port"`"""

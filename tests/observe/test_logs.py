@@ -1,4 +1,4 @@
-"""Logs of the `torvyn` logger: two formats, no secrets, and nothing left behind."""
+"""Log output: two formats, no secrets, and no changes left behind."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LOGGER = logging.getLogger("torvyn.reactor")
 
 
 def logged(format: str, level: int = logging.INFO, secrets: tuple[str, ...] = ()) -> str:
-    """What three records of different kinds look like."""
+    """The output of three different records."""
     stream = io.StringIO()
     with show_logs(format, level, secrets, stream):
         LOGGER.info("begun", extra={"flow": "main", "event": "flow.started"})
@@ -29,11 +29,11 @@ def logged(format: str, level: int = logging.INFO, secrets: tuple[str, ...] = ()
 
 
 def without_times(text: str) -> str:
-    """The lines without the time that each record begins with."""
+    """The lines without the time at the start of each record."""
     return re.sub(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z ", "", text, flags=re.MULTILINE)
 
 
-def test_every_record_says_when_it_was_made_as_rfc_3339_has_it() -> None:
+def test_every_record_has_an_rfc_3339_time() -> None:
     stream = io.StringIO()
     with show_logs("human", logging.WARNING, stream=stream):
         record = LOGGER.makeRecord("torvyn", logging.WARNING, "", 0, "late", (), None)
@@ -49,7 +49,7 @@ def test_people_read_a_line_a_record() -> None:
     )
 
 
-def test_people_who_ask_for_more_get_tracebacks() -> None:
+def test_verbose_text_has_tracebacks() -> None:
     text = logged("human", logging.INFO)
 
     assert without_times(text).startswith("[torvyn] info: begun\n")
@@ -66,7 +66,7 @@ def test_programs_read_json_with_the_extra_fields() -> None:
 
 
 @pytest.mark.parametrize("format", ["human", "json"])
-def test_a_secret_is_in_no_part_of_a_record(format: str) -> None:
+def test_no_part_of_a_record_contains_a_secret(format: str) -> None:
     text = logged(format, secrets=("hunter2",))
 
     assert "hunter2" not in text
@@ -75,7 +75,7 @@ def test_a_secret_is_in_no_part_of_a_record(format: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "shown"),
+    ("text", "output"),
     [
         ("password=x1 user=me", "password=[redacted] user=me"),
         ("Authorization: Bearer abc.def", "Authorization: [redacted]"),
@@ -87,8 +87,8 @@ def test_a_secret_is_in_no_part_of_a_record(format: str) -> None:
         ("20 tokens: 3 sentences", "20 tokens: 3 sentences"),
     ],
 )
-def test_what_a_name_calls_secret_is_redacted(text: str, shown: str) -> None:
-    assert Redactor().text(text) == shown
+def test_values_with_a_secret_name_are_redacted(text: str, output: str) -> None:
+    assert Redactor().text(text) == output
 
 
 def test_a_text_of_many_names_is_read_once() -> None:
@@ -102,7 +102,7 @@ def test_the_longest_secret_goes_first() -> None:
 
 
 @pytest.mark.parametrize("secret", ["", "e", "ed", "red"])
-def test_a_value_of_few_letters_is_no_secret(secret: str) -> None:
+def test_a_very_short_value_is_not_a_secret(secret: str) -> None:
     assert Redactor([secret, "hunter2"]).text("redirected hunter2") == "redirected [redacted]"
 
 
@@ -116,7 +116,7 @@ def test_secrets_that_are_known_later_are_redacted_from_then_on() -> None:
     assert redactor.text("hunter2") == "[redacted]"
 
 
-def test_logs_inside_of_logs_are_shown_once() -> None:
+def test_nested_log_output_is_printed_once() -> None:
     outer, inner = io.StringIO(), io.StringIO()
     with show_logs("human", logging.WARNING, stream=outer):
         with show_logs("human", logging.WARNING, stream=inner):

@@ -1,4 +1,4 @@
-"""Spans to a collector that is there, away, busy, deaf or gone for good."""
+"""The exporter with a collector that is up, down, busy, silent or rejecting."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def free_port() -> int:
 
 def test_a_span_arrives_as_opentelemetry_spells_it() -> None:
     trace = Trace("a" * 32, "b" * 16, "c" * 16)
-    given = {"text": "ü", "whole": 3, "part": 0.5, "yes": True, "list": ["a", "b"]}
-    sent = Span(trace, "chat support", 1, 2, given, "engine.upstream-cut", "it broke")
+    attributes = {"text": "ü", "whole": 3, "part": 0.5, "yes": True, "list": ["a", "b"]}
+    sent = Span(trace, "chat support", 1, 2, attributes, "engine.upstream-cut", "it broke")
     with running_collector() as collector, exporting(collector.url) as exporter:
         exporter.put(sent)
         (got,) = collector.until(1)
@@ -50,7 +50,7 @@ def test_a_span_arrives_as_opentelemetry_spells_it() -> None:
     assert collector.paths == ["/v1/traces"]
     assert (got["traceId"], got["spanId"], got["parentSpanId"]) == ("a" * 32, "b" * 16, "c" * 16)
     assert (got["startTimeUnixNano"], got["endTimeUnixNano"], got["kind"]) == ("1", "2", 2)
-    assert got["attributes"] == {**given, "error.type": "engine.upstream-cut"}
+    assert got["attributes"] == {**attributes, "error.type": "engine.upstream-cut"}
     assert got["status"] == {"code": 2, "message": "it broke"}
 
 
@@ -65,7 +65,7 @@ def test_spans_go_together_and_in_order() -> None:
     assert (exporter.sent, exporter.dropped) == (500, 0)
 
 
-def test_what_a_collector_missed_while_it_was_away_comes_later_and_nothing_is_lost() -> None:
+def test_spans_are_sent_later_if_the_collector_was_down() -> None:
     port = free_port()
     with exporting(f"http://127.0.0.1:{port}") as exporter:
         for number in range(100):
@@ -77,12 +77,12 @@ def test_what_a_collector_missed_while_it_was_away_comes_later_and_nothing_is_lo
     assert (exporter.sent, exporter.dropped) == (100, 0)
 
 
-def test_what_does_not_fit_while_it_is_away_is_dropped_and_counted() -> None:
+def test_spans_beyond_the_capacity_are_dropped_and_counted() -> None:
     port = free_port()
     with exporting(f"http://127.0.0.1:{port}", capacity=10) as exporter:
         for number in range(25):
             exporter.put(span(number))
-        assert (exporter.queued, exporter.dropped) == (10, 15)
+        assert (exporter.queue_length, exporter.dropped) == (10, 15)
         with running_collector(port) as collector:
             got = collector.until(10)
 
@@ -91,7 +91,7 @@ def test_what_does_not_fit_while_it_is_away_is_dropped_and_counted() -> None:
 
 
 @pytest.mark.parametrize("status", [429, 503])
-def test_a_busy_collector_is_asked_again(status: int) -> None:
+def test_a_request_to_a_busy_collector_is_retried(status: int) -> None:
     with running_collector() as collector, exporting(collector.url) as exporter:
         collector.statuses = [status, status]
         exporter.put(span())
@@ -101,7 +101,7 @@ def test_a_busy_collector_is_asked_again(status: int) -> None:
     assert (exporter.sent, exporter.dropped) == (1, 0)
 
 
-def test_what_a_collector_refuses_is_not_sent_for_ever() -> None:
+def test_rejected_spans_are_not_sent_forever() -> None:
     with running_collector() as collector, exporting(collector.url) as exporter:
         collector.statuses = [400]
         exporter.put(span(1))
@@ -113,7 +113,7 @@ def test_what_a_collector_refuses_is_not_sent_for_ever() -> None:
     assert (exporter.sent, exporter.dropped) == (1, 1)
 
 
-def test_a_collector_that_never_answers_makes_nobody_wait() -> None:
+def test_a_collector_that_never_answers_blocks_nothing() -> None:
     with socket.create_server(("127.0.0.1", 0)) as deaf:
         url = f"http://127.0.0.1:{deaf.getsockname()[1]}"
         exporter = OtlpExporter(url, every_s=QUICK_S, capacity=100, close_s=0.1)
@@ -129,7 +129,7 @@ def test_a_collector_that_never_answers_makes_nobody_wait() -> None:
     assert exporter.dropped == 1001
 
 
-def test_closing_sends_what_waits() -> None:
+def test_closing_sends_the_queued_spans() -> None:
     with running_collector() as collector:
         exporter = OtlpExporter(collector.url, every_s=3600.0, close_s=5.0)
         exporter.put(span(1))
@@ -144,7 +144,7 @@ def test_closing_sends_what_waits() -> None:
     "endpoint",
     ["", "collector:4318", "ftp://x", "http://", "http://a:b@c", "http://c:x", "http://c?q=1"],
 )
-def test_an_address_that_is_none_is_refused(endpoint: str) -> None:
+def test_an_invalid_address_is_rejected(endpoint: str) -> None:
     with pytest.raises(UsageError, match="not a plain http"):
         OtlpExporter(endpoint)
 

@@ -11,7 +11,7 @@ from toolchains import needs_componentize_py
 from torvyn._native import WasmTools
 from torvyn.errors import TorvynError
 from torvyn.sandbox.build.build import build
-from torvyn.sandbox.build.class_source import ClassSource, imported, read_class
+from torvyn.sandbox.build.class_source import ClassSource, imported_modules, read_class
 from torvyn.sandbox.build.project import GuestProject
 
 ROUTER = """
@@ -98,13 +98,13 @@ def test_an_inherited_method_that_a_sandbox_cannot_call_is_refused(write: Write)
 
     found = refused(write("import torvyn\n" + text, "component:B"))
 
-    assert found.message == "`A.push` is async; in a sandbox methods are sync"
+    assert found.message == "`A.push` is async; methods in the sandbox must be sync"
 
 
 def test_imports_inside_functions_are_seen(write: Write) -> None:
     guest = write(ROUTER)
 
-    assert imported([guest.folder / "component.py"]) == {"torvyn", "base64"}
+    assert imported_modules([guest.folder / "component.py"]) == {"torvyn", "base64"}
 
 
 @needs_componentize_py

@@ -10,7 +10,7 @@ import pytest
 
 import torvyn
 from torvyn.errors import FlowError, Internal, InvalidInput, LinkError
-from torvyn.link.project import check
+from torvyn.link import ProjectLinker
 from torvyn.sandbox.component import guest_class
 
 Project = Callable[..., Path]
@@ -201,7 +201,9 @@ def test_a_file_that_is_no_component_is_refused(tmp_path: Path) -> None:
 def test_a_component_with_other_types_than_the_contract_is_refused_by_check(
     project: Project,
 ) -> None:
-    found = check(project(node("source"), node("wrong-signature"), node("sink")))
+    found = ProjectLinker.open(
+        project(node("source"), node("wrong-signature"), node("sink"))
+    ).check()
 
     assert [problem.code for problem in found] == ["sandbox.contract"]
     assert "`evaluate` has other types" in found[0].message

@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from torvyn.link import check
+from torvyn.link import ProjectLinker
 
 Project = Callable[..., Path]
 
@@ -17,7 +17,7 @@ def test_wit_that_resolves_is_fine(project: Project) -> None:
     file = project('component = "source.wasm"', 'component = "sink.wasm"')
     shutil.copytree(CONTRACTS, file.parent / "wit")
 
-    assert check(file) == ()
+    assert ProjectLinker.open(file).check() == ()
 
 
 def test_wit_that_does_not_resolve_is_told_with_its_place(project: Project) -> None:
@@ -25,7 +25,7 @@ def test_wit_that_does_not_resolve_is_told_with_its_place(project: Project) -> N
     (file.parent / "wit").mkdir()
     (file.parent / "wit" / "own.wit").write_text("package mine:thing;\n\nworld w { import no; }\n")
 
-    (found,) = check(file)
+    (found,) = ProjectLinker.open(file).check()
 
     assert found.code == "sandbox.wit-invalid"
     assert found.location is not None

@@ -66,7 +66,7 @@ def test_a_flow_whose_audit_cannot_be_written_does_not_start(project) -> None:
     manifest = project.write([], security='audit = "file"\naudit_file = "nowhere/audit"')
     project.ask("random")
 
-    with pytest.raises(MissingError, match="cannot be written"):
+    with pytest.raises(MissingError, match="cannot write the audit file"):
         torvyn.load(manifest).flow("main").run()
 
 
@@ -101,5 +101,5 @@ def test_statistics_and_the_audit_on_stdout_are_for_programs_too(project, data) 
 def test_a_place_that_no_audit_can_be_written_to_is_said_at_once(tmp_path, name: str) -> None:
     os.mkfifo(tmp_path / "pipe")
 
-    with pytest.raises(MissingError, match="cannot be written"):
+    with pytest.raises(MissingError, match="cannot write the audit file"):
         Audit("file", str(tmp_path / name), "main", "1").open()

@@ -11,7 +11,7 @@ from torvyn.testing import check
 
 FITTING = {
     "lines": {"config": "input.txt"},
-    "timer": {"config": {"interval": "1ms"}, "most": 2},
+    "timer": {"config": {"interval": "1ms"}, "max_elements": 2},
     "pattern": {"config": r"o\w?"},
     "rate-limit": {"config": {"rate": 1000}},
     "json-map": {"config": {"pick": ["n"]}, "inputs": ['{"n": 1}', '{"n": 2, "x": 3}']},
@@ -86,7 +86,7 @@ class NeverResumes(torvyn.Sink):
     ("component", "complaint"),
     [
         (WrongAnswer, "returned str"),
-        (NeedsInit, "`init` must begin anew"),
+        (NeedsInit, "`init` must reset the state"),
         (UndeclaredPort, "right"),
     ],
 )

@@ -1,31 +1,13 @@
-"""Coroutines as tests: each runs on a loop of its own. A browser for those that need one."""
+"""Coroutines as tests: each runs on a loop of its own. A server with API keys."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
-from keyed import Keyed
+from keyed_server import Keyed
 
 from coroutines import pytest_pyfunc_call  # noqa: F401
-
-
-@pytest.fixture(scope="module")
-def browser() -> Any:
-    """Chromium. While it is open, no coroutine can be a test in this thread."""
-    from browsing import chromium
-
-    with chromium() as opened:
-        yield opened
-
-
-@pytest.fixture
-def page(browser: Any) -> Any:
-    from browsing import window
-
-    with window(browser) as opened:
-        yield opened
 
 
 @pytest.fixture

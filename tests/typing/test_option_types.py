@@ -9,12 +9,12 @@ from typing import get_args
 import torvyn
 from torvyn.contract import Backpressure, EdgeOptions, FlowOptions, NodeOptions, Priority, RunMode
 from torvyn.contract.options import LastResort, PolicyName, PolicyOptions
-from torvyn.link.draft import EdgeDraft, NodeDraft
+from torvyn.manifest import EdgeRecord, NodeRecord
 from torvyn.manifest.schema import tables
 
 
-def names_of(draft: type, *, without: set[str]) -> set[str]:
-    return {field.name for field in fields(draft)} - {"location", "locations"} - without
+def names_of(record: type, *, without: set[str]) -> set[str]:
+    return {field.name for field in fields(record)} - {"location", "locations"} - without
 
 
 def test_values_are_those_of_the_manifest() -> None:
@@ -32,9 +32,9 @@ def test_keys_of_a_policy_are_those_of_the_manifest() -> None:
     assert set(PolicyOptions.__annotations__) == set(tables.ON_ERROR.names())
 
 
-def test_options_of_nodes_and_edges_are_the_fields_of_their_drafts() -> None:
-    node = names_of(NodeDraft, without={"name", "component"})
-    edge = names_of(EdgeDraft, without={"source", "target", "port", "target_port"})
+def test_options_of_nodes_and_edges_are_the_fields_of_their_records() -> None:
+    node = names_of(NodeRecord, without={"name", "component"})
+    edge = names_of(EdgeRecord, without={"source", "target"})
 
     assert set(NodeOptions.__annotations__) == node
     assert set(EdgeOptions.__annotations__) == edge

@@ -1,10 +1,8 @@
-//! The blueprint: everything the reactor needs to run one flow, with stages made and names turned into numbers.
+//! The blueprint: everything the reactor needs to run one flow. Nodes are named by their position.
 
-use std::sync::Arc;
+use torvyn_stream::{Element, Policy, StageError};
 
-use torvyn_stream::{Element, Policy, Stage, StageError};
-
-use crate::offload::Offload;
+use crate::node::Node;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
@@ -22,25 +20,6 @@ pub enum Recovery {
     FailFast,
     Skip,
     DeadLetter,
-}
-
-/// Who does a node's work.
-pub enum Work {
-    /// The thread that runs the turn.
-    Inline(Box<dyn Stage>),
-    /// Somebody else, through an exchange of tasks and results.
-    Offloaded(Arc<Offload>),
-}
-
-pub struct NodeSpec {
-    pub role: Role,
-    pub work: Work,
-    /// Number of output ports; with `Recovery::DeadLetter` the last one takes failed elements.
-    pub ports: usize,
-    pub retries: u32,
-    pub backoff_ns: u64,
-    pub recovery: Recovery,
-    pub budget_bytes: u64,
 }
 
 /// An edge. Without a source it is the flow's entry, without a target its exit.
@@ -61,15 +40,15 @@ pub enum Timing {
     Every,
 }
 
-/// Notes on an element why it failed, before it goes to the dead letters.
+/// Writes the reason of a failure into an element before it becomes a dead letter.
 pub type Annotate = fn(&mut Element, &StageError);
 
-/// Told of errors that a policy lives with: the node, the error, the element's sequence, and how many it has had.
+/// Called for each error that a policy handles: the node, the error, the element's sequence, the node's error count.
 pub type OnError = Box<dyn Fn(usize, &StageError, Option<u64>, u64) + Send>;
 
-/// Nodes are in topological order.
+/// One flow, ready to run. Nodes are in topological order.
 pub struct Blueprint {
-    pub nodes: Vec<NodeSpec>,
+    pub nodes: Vec<Node>,
     pub edges: Vec<EdgeSpec>,
     /// Share of the workers, in quarters: Normal is 4, Critical 16, Background 1.
     pub quarter_weight: u32,

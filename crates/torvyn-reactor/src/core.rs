@@ -3,12 +3,12 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use torvyn_stream::{Element, Emission, End, Outbox, Policy, Queue};
+use torvyn_stream::{Element, Emission, End, Outbox, Queue};
 
-use crate::blueprint::{Annotate, Blueprint, NodeSpec, OnError, Timing, Work};
+use crate::blueprint::{Annotate, Blueprint, EdgeSpec, OnError, Timing};
 use crate::clock::Clock;
 use crate::edges::{Accepts, Edge, Edges};
-use crate::node::{Node, OffloadState, Phase, Stamp, Worker};
+use crate::node::Node;
 use crate::shared_state::{Failure, SharedState};
 use crate::trace::Tracer;
 
@@ -60,8 +60,10 @@ impl Core {
         let edges = make_edges(&blueprint);
         let entry = edges.iter().position(|edge| edge.source.is_none());
         let exit = edges.iter().position(|edge| edge.target.is_none());
-        let nodes = (0..).zip(blueprint.nodes);
-        let nodes = nodes.map(|(index, spec)| make_node(index, spec, &blueprint.edges)).collect();
+        let mut nodes = blueprint.nodes;
+        for (index, node) in nodes.iter_mut().enumerate() {
+            node.connect(index, &blueprint.edges);
+        }
         Self {
             nodes,
             edges: Edges { list: edges, shared },
@@ -160,7 +162,7 @@ impl Core {
 }
 
 fn make_edges(blueprint: &Blueprint) -> Box<[Edge]> {
-    let make = |spec: &crate::blueprint::EdgeSpec| Edge {
+    let make = |spec: &EdgeSpec| Edge {
         queue: Queue::new(spec.depth, spec.bytes, spec.policy, spec.low_watermark),
         source: spec.source.map(|(node, _)| node as u16),
         target: spec.target.map(|node| node as u16),
@@ -168,53 +170,4 @@ fn make_edges(blueprint: &Blueprint) -> Box<[Edge]> {
         accepts: Accepts::All,
     };
     blueprint.edges.iter().map(make).collect()
-}
-
-fn make_node(index: usize, spec: NodeSpec, edges: &[crate::blueprint::EdgeSpec]) -> Node {
-    let numbered = || edges.iter().enumerate();
-    let inputs = numbered().filter(move |(_, edge)| edge.target == Some(index));
-    let port = |port: usize| -> Box<[u16]> {
-        numbered()
-            .filter(|(_, edge)| edge.source == Some((index, port)))
-            .map(|(number, _)| number as u16)
-            .collect()
-    };
-    Node {
-        role: spec.role,
-        worker: match spec.work {
-            Work::Inline(stage) => Worker::Inline(stage),
-            Work::Offloaded(exchange) => Worker::Offloaded(Box::new(OffloadState {
-                exchange,
-                results: VecDeque::new(),
-                in_flight: VecDeque::new(),
-                is_begun: false,
-                left: None,
-                lender: 0,
-                batch: 1,
-                handed_ns: 0,
-                closing: false,
-            })),
-        },
-        phase: Phase::Running,
-        recovery: spec.recovery,
-        retries: spec.retries,
-        backoff_ns: spec.backoff_ns,
-        budget_bytes: spec.budget_bytes,
-        inputs: inputs.clone().map(|(number, _)| number as u16).collect(),
-        ports: (0..spec.ports).map(port).collect(),
-        backlog: VecDeque::new(),
-        held: VecDeque::new(),
-        retry: None,
-        more: false,
-        current: None,
-        given_up: 0,
-        watches_inputs: inputs.clone().any(|(_, edge)| edge.policy != Policy::Block),
-        paused: false,
-        pending: None,
-        pressured: false,
-        cursor: 0,
-        next_sequence: 0,
-        stamp: Stamp::default(),
-        end: None,
-    }
 }

@@ -8,9 +8,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use torvyn_stream::{Element, Emission, End, ErrorKind, StageError};
 
-use crate::blueprint::{Blueprint, Work};
+use crate::blueprint::Blueprint;
 use crate::clock::Clock;
 use crate::core::Core;
+use crate::node::Worker;
 use crate::offload::{Notify, Offload};
 use crate::run_state::RunState;
 use crate::shared_state::{Failure, FailureKind, SharedState, node_request, request};
@@ -67,9 +68,9 @@ impl Flow {
         let offloads: Vec<Arc<Offload>> = blueprint
             .nodes
             .iter()
-            .filter_map(|node| match &node.work {
-                Work::Offloaded(exchange) => Some(exchange.clone()),
-                Work::Inline(_) => None,
+            .filter_map(|node| match &node.worker {
+                Worker::Offloaded(state) => Some(state.exchange.clone()),
+                Worker::Inline(_) => None,
             })
             .collect();
         let hosted = blueprint.hosted;

@@ -19,9 +19,10 @@ mod turn;
 pub mod wake_pipe;
 pub mod workers;
 
-pub use blueprint::{Blueprint, EdgeSpec, NodeSpec, OnError, Recovery, Role, Timing, Work};
+pub use blueprint::{Blueprint, EdgeSpec, OnError, Recovery, Role, Timing};
 pub use clock::Clock;
 pub use flow::{Driver, Flow, Status};
+pub use node::{Node, Worker};
 pub use offload::{Offload, Task, TaskResult};
 pub use shared_state::{Failure, FailureKind, SharedState, State};
 pub use stay_on_exit::StayOnExit;

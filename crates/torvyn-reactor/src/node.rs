@@ -1,20 +1,20 @@
-//! A node while the flow runs: its stage and everything that waits in its hands.
+//! A node of a running flow: its worker, its error policy, and the elements that it has not finished.
 
 use std::collections::VecDeque;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use torvyn_stream::{Element, End, Foreign, Stage};
+use torvyn_stream::{Element, End, Foreign, Policy, Stage};
 
-use crate::blueprint::{Recovery, Role};
+use crate::blueprint::{EdgeSpec, Recovery, Role};
 use crate::offload::{Offload, TaskResult};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
     Running,
-    /// The input has ended; `flush` was called and what it made is leaving.
+    /// The input has ended; `flush` was called and its outputs are leaving.
     Flushing,
-    /// Nothing more comes from here.
+    /// The node sends nothing more.
     Finished,
 }
 
@@ -24,7 +24,7 @@ pub struct Retry {
     pub at_ns: u64,
 }
 
-/// What a source or a resumed stage numbers its outputs with.
+/// The sequence number, time and attributes of the next outputs of a source or a resumed stage.
 #[derive(Default)]
 pub struct Stamp {
     pub sequence: u64,
@@ -32,26 +32,46 @@ pub struct Stamp {
     pub attributes: Option<Foreign>,
 }
 
+/// The state of a node whose stage runs outside the turns.
 pub struct OffloadState {
     pub exchange: Arc<Offload>,
     pub results: VecDeque<TaskResult>,
-    /// Elements handed over whose results have not come back, oldest first. The worker has copies.
+    /// Elements sent to the worker whose results have not arrived, oldest first. The worker has copies.
     pub in_flight: VecDeque<Element>,
     /// The oldest of them counts as received; the others still count as waiting in their queue.
     pub is_begun: bool,
-    /// What a worker had begun when it was stopped.
+    /// The element that the worker was working on when it was stopped.
     pub left: Option<Element>,
     /// The edge they came from: all but the one being worked on still count as waiting there.
     pub lender: u16,
     pub batch: usize,
     pub handed_ns: u64,
-    /// A flush or completion is out.
+    /// A flush or completion was sent and is not answered yet.
     pub closing: bool,
 }
 
+/// Who calls a node's stage.
 pub enum Worker {
+    /// The thread that runs the turn.
     Inline(Box<dyn Stage>),
+    /// A thread or an event loop outside the turns, through an exchange of tasks and results.
     Offloaded(Box<OffloadState>),
+}
+
+impl Worker {
+    pub fn offloaded(exchange: Arc<Offload>) -> Self {
+        Self::Offloaded(Box::new(OffloadState {
+            exchange,
+            results: VecDeque::new(),
+            in_flight: VecDeque::new(),
+            is_begun: false,
+            left: None,
+            lender: 0,
+            batch: 1,
+            handed_ns: 0,
+            closing: false,
+        }))
+    }
 }
 
 pub struct Node {
@@ -64,19 +84,19 @@ pub struct Node {
     pub budget_bytes: u64,
     pub inputs: Box<[u16]>,
     pub ports: Box<[Box<[u16]>]>,
-    /// What was made but did not fit into its queue yet.
+    /// Outputs that did not fit into their queue yet, with the edge of each.
     pub backlog: VecDeque<(u16, Element)>,
     pub held: VecDeque<Element>,
     pub retry: Option<Box<Retry>>,
     pub more: bool,
-    /// What a generator that is not at its end yet was made from.
+    /// The element whose generator is not exhausted yet.
     pub current: Option<Element>,
-    /// Elements that were begun and never concluded.
+    /// Elements that were started and never finished.
     pub given_up: u64,
-    /// Some input drops or fails when it is full: after each run it is noted whether the node has stalled.
+    /// Some input drops or fails when it is full, so the reactor checks after each run whether the node stalls.
     pub watches_inputs: bool,
     pub paused: bool,
-    /// A source that said "nothing yet", and until when.
+    /// A source returned `pending`; the inner value is the time until which it waits.
     pub pending: Option<Option<u64>>,
     pub pressured: bool,
     pub cursor: u16,
@@ -86,7 +106,48 @@ pub struct Node {
 }
 
 impl Node {
-    /// Whether anything is still in its hands.
+    /// A node that is not connected yet. With `Recovery::DeadLetter` the last of its ports takes failed elements.
+    pub fn new(role: Role, worker: Worker, ports: usize) -> Self {
+        Self {
+            role,
+            worker,
+            phase: Phase::Running,
+            recovery: Recovery::FailFast,
+            retries: 0,
+            backoff_ns: 0,
+            budget_bytes: u64::MAX,
+            inputs: Box::default(),
+            ports: (0..ports).map(|_| Box::default()).collect(),
+            backlog: VecDeque::new(),
+            held: VecDeque::new(),
+            retry: None,
+            more: false,
+            current: None,
+            given_up: 0,
+            watches_inputs: false,
+            paused: false,
+            pending: None,
+            pressured: false,
+            cursor: 0,
+            next_sequence: 0,
+            stamp: Stamp::default(),
+            end: None,
+        }
+    }
+
+    /// Fills in the edges that lead to the node at `index` and leave its ports.
+    pub fn connect(&mut self, index: usize, edges: &[EdgeSpec]) {
+        let numbered = || (0..).zip(edges);
+        let inputs = numbered().filter(|(_, edge)| edge.target == Some(index));
+        self.watches_inputs = inputs.clone().any(|(_, edge)| edge.policy != Policy::Block);
+        self.inputs = inputs.map(|(number, _)| number).collect();
+        for (port, leaving) in self.ports.iter_mut().enumerate() {
+            let edges = numbered().filter(|(_, edge)| edge.source == Some((index, port)));
+            *leaving = edges.map(|(number, _)| number).collect();
+        }
+    }
+
+    /// Whether it has unfinished elements.
     pub fn is_busy(&self) -> bool {
         !self.backlog.is_empty()
             || self.retry.is_some()
@@ -95,7 +156,7 @@ impl Node {
                 if !state.in_flight.is_empty() || !state.results.is_empty())
     }
 
-    /// Elements begun and not concluded so far.
+    /// The number of elements that were started and are not finished.
     pub fn unread(&self) -> u64 {
         let begun =
             matches!(&self.worker, Worker::Offloaded(state) if state.is_begun || state.left.is_some());
@@ -104,7 +165,7 @@ impl Node {
         self.given_up + self.held.len() as u64 + single.into_iter().map(u64::from).sum::<u64>()
     }
 
-    /// The host's objects that the stage keeps.
+    /// Visits the host's objects that the stage keeps.
     pub fn visit(&self, visit: &mut dyn FnMut(NonNull<()>)) {
         if let Worker::Inline(stage) = &self.worker {
             stage.visit(visit);

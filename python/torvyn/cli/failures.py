@@ -67,14 +67,14 @@ def cause_text(error: TorvynError) -> str:
     """The traceback behind an error: the component's own frames, or all frames for a bug."""
     cause = error.__cause__
     assert cause is not None
-    shown = traceback.TracebackException.from_exception(cause)
+    report = traceback.TracebackException.from_exception(cause)
     if not isinstance(error, BugError):
-        link: traceback.TracebackException | None = shown
-        while link is not None:
-            own = [frame for frame in link.stack if not frame.filename.startswith(_PACKAGE)]
-            link.stack = traceback.StackSummary.from_list(own)
-            link = link.__cause__ or link.__context__
-    return "".join(shown.format())
+        exception: traceback.TracebackException | None = report
+        while exception is not None:
+            own = [frame for frame in exception.stack if not frame.filename.startswith(_PACKAGE)]
+            exception.stack = traceback.StackSummary.from_list(own)
+            exception = exception.__cause__ or exception.__context__
+    return "".join(report.format())
 
 
 # Pipes
@@ -82,10 +82,10 @@ def cause_text(error: TorvynError) -> str:
 
 def output_was_closed(error: BaseException) -> bool:
     """Whether the reader of our standard output has gone, which is not a failure."""
-    link: BaseException | None = error
-    while link is not None and not isinstance(link, BrokenPipeError):
-        link = link.__cause__ or link.__context__
-    if link is None or not reader_is_gone():
+    exception: BaseException | None = error
+    while exception is not None and not isinstance(exception, BrokenPipeError):
+        exception = exception.__cause__ or exception.__context__
+    if exception is None or not reader_is_gone():
         return False
     discard_output()
     return True

@@ -113,17 +113,17 @@ class Screen:
     def error(self, error: TorvynError) -> None:
         self.problems(error.diagnostics, exit_code=error.exit_code)
 
-    def warn(self, found: Sequence[Diagnostic]) -> None:
+    def warn(self, diagnostics: Sequence[Diagnostic]) -> None:
         """Warnings, unless `-q`."""
-        if found and not self.is_quiet:
-            self.problems(found, exit_code=0)
+        if diagnostics and not self.is_quiet:
+            self.problems(diagnostics, exit_code=0)
             self.info("")
 
-    def problems(self, found: Iterable[Diagnostic], exit_code: int) -> None:
+    def problems(self, diagnostics: Iterable[Diagnostic], exit_code: int) -> None:
         """Prints one block per problem, without secrets."""
-        found = [self._redacted(diagnostic) for diagnostic in found]
+        diagnostics = [self._redact_diagnostic(diagnostic) for diagnostic in diagnostics]
         if self.is_json:
-            problems = [diagnostic.to_dict() for diagnostic in found]
+            problems = [diagnostic.to_dict() for diagnostic in diagnostics]
             fields = {
                 "schema_version": SCHEMA_VERSION,
                 "exit_code": exit_code,
@@ -132,7 +132,8 @@ class Screen:
             self._write(sys.stderr, _json(fields) + "\n")
         else:
             blocks = [
-                self._paint_block(escape_controls(diagnostic.render())) for diagnostic in found
+                self._paint_block(escape_controls(diagnostic.render()))
+                for diagnostic in diagnostics
             ]
             self._write(sys.stderr, "\n\n".join(blocks) + "\n")
 
@@ -160,7 +161,7 @@ class Screen:
     def redact(self, text: str) -> str:
         return redact(text, self.secrets)
 
-    def _redacted(self, diagnostic: Diagnostic) -> Diagnostic:
+    def _redact_diagnostic(self, diagnostic: Diagnostic) -> Diagnostic:
         hint = diagnostic.hint and self._quote(diagnostic.hint)
         return replace(diagnostic, message=self._quote(diagnostic.message), hint=hint)
 

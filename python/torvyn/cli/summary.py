@@ -59,13 +59,13 @@ def statistics_tables(statistics: Statistics) -> str:
         *([table(_GUEST_HEADS, guests)] if guests else []),
         table(_EDGE_HEADS, [*map(_edge_row, statistics.edges)]),
         table(_LEDGER_HEADS, ledger),
-        *_denied(nodes),
+        *_denial_table(nodes),
         f"{statistics.turns} turns in {duration(statistics.elapsed_s)}\n",
     )
     return "\n".join(blocks)
 
 
-def _denied(nodes: Iterable[NodeStatistics]) -> Iterator[str]:
+def _denial_table(nodes: Iterable[NodeStatistics]) -> Iterator[str]:
     """The table of denied capabilities, if there are any."""
     rows = [(node.name, kind, str(count)) for node in nodes for kind, count in node.denied.items()]
     if rows:

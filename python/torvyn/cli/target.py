@@ -1,10 +1,9 @@
-"""The target: which flow of which manifest a command is about, and what is changed in it."""
+"""The target of a command: a flow of a manifest, and the overrides that the command line has."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -13,7 +12,8 @@ import click
 from torvyn.errors import UsageError
 
 if TYPE_CHECKING:
-    from torvyn.link.plan import NodePlan, Plan
+    from torvyn.cli.screen import Screen
+    from torvyn.link import Plan
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -39,7 +39,7 @@ def set_option(function: Function) -> Function:
 
 
 def flow_options(function: Function) -> Function:
-    """The arguments of every command that is about one flow."""
+    """The arguments of every command that works on one flow."""
     options = (
         click.argument("flow", required=False, metavar="[flow.NAME]"),
         click.option(
@@ -61,7 +61,7 @@ def flow_options(function: Function) -> Function:
 
 
 def end_options(function: Function) -> Function:
-    """Where a flow reads and writes, for commands that run it."""
+    """The options of commands that run a flow."""
     options = (
         click.option(
             "--input",
@@ -81,18 +81,19 @@ def end_options(function: Function) -> Function:
     return function
 
 
-def manifest_path(given: str) -> Path:
-    path = Path(given)
+def manifest_path(text: str) -> Path:
+    """The path of a manifest that is named by its file or its folder."""
+    path = Path(text)
     return path / "Torvyn.toml" if path.is_dir() else path
 
 
 @dataclass(frozen=True)
 class Target:
-    """The arguments of `flow_options`, read."""
+    """The parsed arguments of `flow_options`."""
 
     manifest: Path
     flow: str | None
-    overrides: dict[str, str]
+    config: dict[str, str]
     settings: dict[str, str]
 
     @classmethod
@@ -109,7 +110,7 @@ class Target:
         if named is not None and flow_name is not None and named != flow_name:
             raise UsageError(
                 "cli.bad-usage",
-                f"two flows are named, `{named}` and `{flow_name}`",
+                f"you named two flows, `{named}` and `{flow_name}`",
                 hint="name the flow once, as `flow.NAME` or with `--flow NAME`",
             )
         return cls(
@@ -119,20 +120,32 @@ class Target:
             setting_pairs(settings),
         )
 
-    def plan(self) -> Plan:
-        from torvyn.link import load_plan
+    def link(
+        self,
+        screen: Screen,
+        *,
+        input: str | None = None,
+        output: str | None = None,
+        deadline_s: float | None = None,
+    ) -> Plan:
+        """The plan of the flow. Shows its warnings, and hides its secrets on the screen."""
+        from torvyn.link import Overrides, ProjectLinker
 
-        return load_plan(self.manifest, self.flow, overrides=self.overrides, flags=self.settings)
+        overrides = Overrides(self.config, self.settings, input, output, deadline_s)
+        plan = ProjectLinker.open(self.manifest, overrides).plan(self.flow)
+        screen.secrets = plan.secrets
+        screen.warn(plan.warnings)
+        return plan
 
 
-def setting_pairs(given: tuple[str, ...]) -> dict[str, str]:
-    """What `--set` was given, as flags of the settings."""
-    return pairs(given, "--set", "SECTION.KEY=VALUE")
+def setting_pairs(texts: tuple[str, ...]) -> dict[str, str]:
+    """The values of `--set` by the name of the setting."""
+    return pairs(texts, "--set", "SECTION.KEY=VALUE")
 
 
-def pairs(given: tuple[str, ...], option: str, form: str) -> dict[str, str]:
+def pairs(texts: tuple[str, ...], option: str, form: str) -> dict[str, str]:
     pairs = {}
-    for text in given:
+    for text in texts:
         key, equals, value = text.partition("=")
         if not equals or not key:
             raise UsageError(
@@ -142,34 +155,12 @@ def pairs(given: tuple[str, ...], option: str, form: str) -> dict[str, str]:
     return pairs
 
 
-def planned(options: dict[str, Any]) -> tuple[Plan, int | None]:
-    """What `flow_options` and `end_options` were given: the plan they ask for, and the limit."""
-    ends = {name: options.pop(name) for name in ("input", "output", "timeout")}
-    limit = options.pop("limit")
-    return with_ends(Target.of(**options).plan(), **ends), limit
-
-
-# Changes to a plan
-
-
-def with_ends(
-    plan: Plan, input: str | None, output: str | None, timeout: str | None = None
-) -> Plan:
-    """The plan that reads, writes and lasts as the command line says."""
-    if input is not None:
-        from torvyn.components import ENGINES
-
-        plan = _with_node(
-            plan,
-            _with_path(_only(plan, "--input", "source", ("lines", "request", *ENGINES)), input),
-        )
-    if output is not None:
-        plan = _with_node(
-            plan, _with_output(_only(plan, "--output", "sink", ("file", "console")), output)
-        )
-    if timeout is not None:
-        plan = replace(plan, deadline_s=duration_s("--timeout", timeout))
-    return plan
+def link_with_ends(screen: Screen, options: dict[str, Any]) -> tuple[Plan, int | None]:
+    """The plan that `flow_options` and `end_options` describe, and the limit of elements."""
+    timeout, limit = options.pop("timeout"), options.pop("limit")
+    ends = {name: options.pop(name) for name in ("input", "output")}
+    deadline_s = None if timeout is None else duration_s("--timeout", timeout)
+    return Target.of(**options).link(screen, deadline_s=deadline_s, **ends), limit
 
 
 def duration_s(option: str, text: str) -> float:
@@ -180,63 +171,7 @@ def duration_s(option: str, text: str) -> float:
     except ValueError as error:
         raise UsageError("cli.bad-value", f"`{option}`: {error}") from None
     if not seconds:
-        raise UsageError("cli.bad-value", f"`{option}`: a duration of nothing", hint="such as 30s")
-    return seconds
-
-
-def _only(plan: Plan, option: str, role: str, names: tuple[str, ...]) -> NodePlan:
-    found = [
-        node
-        for node in plan.nodes
-        if node.component.kind == "builtin" and node.component.name in names and node.role == role
-    ]
-    if len(found) == 1:
-        return found[0]
-    shown = dict.fromkeys("engine:*" if name.startswith("engine:") else name for name in names)
-    *some, last = (f"`{name}`" for name in shown)
-    wanted = f"{', '.join(some)} or {last}" if some else last
-    if found:
-        listed = " and ".join(f"`{node.name}`" for node in found)
-        message = f"flow `{plan.name}` has {len(found)} {wanted} {role}s, {listed}"
-        hint = f"say which: `--config {found[0].name}.path=FILE`"
-    else:
-        message = f"flow `{plan.name}` has no {wanted} {role}"
-        hint = f"`{option}` is for the built-in {role} {wanted}; configure the {role} itself"
-    raise UsageError("cli.no-such-end", f"`{option}` does not fit: {message}", hint=hint)
-
-
-def _with_node(plan: Plan, changed: NodePlan) -> Plan:
-    nodes = tuple(changed if node.name == changed.name else node for node in plan.nodes)
-    return replace(plan, nodes=nodes)
-
-
-def _table(node: NodePlan) -> dict[str, Any]:
-    """The node's config, if it is a table: a text is the path, or the prefix, that goes away."""
-    try:
-        table = json.loads(node.config)
-    except ValueError:
-        return {}
-    return table if isinstance(table, dict) else {}
-
-
-def _with_path(node: NodePlan, path: str) -> NodePlan:
-    return replace(node, config=json.dumps({**_table(node), "path": path}, ensure_ascii=False))
-
-
-def _with_output(node: NodePlan, path: str) -> NodePlan:
-    if node.component.name == "file":
-        return _with_path(node, path)
-    from torvyn.link.plan import ComponentRef
-
-    options = _table(node)
-    formats = {"\n": "lines", "": "text"}
-    end = options.get("end", "\n")
-    if options.get("prefix") or (node.config and not options) or end not in formats:
         raise UsageError(
-            "cli.no-such-end",
-            f"`--output` does not fit: `{node.name}` prints with a prefix or an end of its own",
-            hint="redirect standard output instead: `torvyn run > FILE`",
+            "cli.bad-value", f"`{option}`: the duration is zero", hint="write it like 30s"
         )
-    config = {"path": path, "mode": "truncate", "format": formats[end]}
-    file = ComponentRef("builtin", "file", "torvyn.components.builtin.sink_file:File")
-    return replace(node, component=file, config=json.dumps(config, ensure_ascii=False))
+    return seconds

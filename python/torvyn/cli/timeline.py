@@ -121,7 +121,7 @@ def origins(plan: Plan) -> dict[str, str]:
     return {name: "+".join(sorted(nodes, key=order.index)) for name, nodes in numbered_by.items()}
 
 
-def untraced(flow: Flow) -> list[str]:
+def untraced_nodes(flow: Flow) -> list[str]:
     """Nodes that the trace cannot see: iterated sources and streams that do not run inline."""
     seen = {call[0] for call in flow.take_trace()[0]}
     facts = flow.statistics.nodes

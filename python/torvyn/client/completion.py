@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from torvyn.protocol.completion import Completion, Parts
+from torvyn.protocol.completion import ChoiceBuilder, Completion
 from torvyn.protocol.frames import DeltaFrame, EndFrame, Usage
 
 
 class CompletionBuilder:
     def __init__(self) -> None:
-        self._parts: dict[int, Parts] = {}
+        self._choices: dict[int, ChoiceBuilder] = {}
         self._has_logprobs = False
 
     def add(self, delta: DeltaFrame) -> None:
-        parts = self._parts.setdefault(delta.index, Parts())
-        parts.add(delta.kind, delta.text, delta.call, delta.logprobs)
+        choice = self._choices.setdefault(delta.index, ChoiceBuilder())
+        choice.add(delta.kind, delta.text, delta.call, delta.logprobs)
         self._has_logprobs = self._has_logprobs or delta.logprobs is not None
 
     def completion(self, id: str, end: EndFrame, timing: Mapping[str, float]) -> Completion:
         choices = tuple(
-            self._parts.get(finish.index, Parts()).choice(
+            self._choices.get(finish.index, ChoiceBuilder()).build(
                 finish.index,
                 finish.reason,
                 finish.matched_stop,

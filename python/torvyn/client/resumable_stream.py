@@ -95,7 +95,7 @@ class ResumableStream:
         return None
 
     def close(self) -> None:
-        """Closes the connection at once; a waiting `read` returns None. Call `abandoned` for a
+        """Closes the connection at once; a waiting `read` returns None. Call `abandoned_id` for a
         stream that continues at the server."""
         self._closed.set()
         if self._opening is None:
@@ -103,7 +103,7 @@ class ResumableStream:
         elif not self._is_resumable:
             self._opening.cancel()
 
-    async def abandoned(self) -> str | None:
+    async def abandoned_id(self) -> str | None:
         """After `close`: the id of a stream that continues at the server. If the request was sent
         a moment ago, waits for the server to name it."""
         if self._opening is not None:

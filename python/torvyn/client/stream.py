@@ -244,7 +244,7 @@ class AsyncStream(AsyncCloseOnExit):
         if self._is_stateful:
             try:
                 async with asyncio.timeout(_CANCEL_TIMEOUT_S):
-                    if (id := await self._stream.abandoned()) is not None:
+                    if (id := await self._stream.abandoned_id()) is not None:
                         await self._transport.end(id, cancel=True)
             except (TorvynError, TimeoutError) as error:
                 logger.debug("stream %s could not be cancelled: %s", self.id, error)

@@ -192,7 +192,7 @@ class Stream(CloseOnExit):
         _run(self._stream.aclose())
 
     def _close_soon(self) -> None:
-        """Closes it without waiting, because its reader is gone."""
+        """Closes it without waiting, because its reader has gone."""
         with contextlib.suppress(RuntimeError):
             asyncio.run_coroutine_threadsafe(self._stream.aclose(), background_loop())
 

@@ -38,10 +38,15 @@ def parse_config(spec: Spec, config: Any) -> dict[str, Any]:
 
 
 def config_text(config: Any) -> str:
-    """A config from a program as the text that `init` takes."""
+    """A config as `init` receives it: text as it is, data as JSON; raises `ValueError`."""
     if config is None:
         return ""
-    return config if isinstance(config, str) else json.dumps(config, ensure_ascii=False)
+    if isinstance(config, str):
+        return config
+    try:
+        return json.dumps(config, ensure_ascii=False, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ValueError(f"cannot be written as JSON: {error}") from error
 
 
 def wrong_config(spec: Spec, message: str, hint: str | None = None) -> ContractError:

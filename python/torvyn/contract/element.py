@@ -6,8 +6,8 @@ the native module, such as a WebAssembly guest. One test suite covers both.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +31,13 @@ class Context:
     """The monotonic time at which the flow is cancelled, or None."""
     request_id: str | None = None
     """The id of the request that the flow answers, if any."""
+    redact: Callable[[str], str] | None = field(default=None, compare=False, repr=False)
+    """Removes the secrets of the flow's configuration from a text; None if it has none."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # The secrets that `redact` knows must not leave the process.
+        names = ("flow_id", "flow_name", "trace_id", "deadline_ns", "request_id")
+        return (Context, tuple(getattr(self, name) for name in names))
 
 
 class Output:

@@ -31,6 +31,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from torvyn.engine.answer.answer import Answer
     from torvyn.engine.delta import Choice, Completion, Delta
     from torvyn.engine.engine import Engine
     from torvyn.engine.generation import Generation
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ENGINES",
+    "Answer",
     "Choice",
     "ChoiceStep",
     "Completion",
@@ -59,9 +61,10 @@ __all__ = [
     "open",
 ]
 
-_HOMES = {
+_MODULES = {
     "ENGINES": "registry",
     "open": "registry",
+    "Answer": "answer.answer",
     "Choice": "delta",
     "Completion": "delta",
     "Delta": "delta",
@@ -77,6 +80,6 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'torvyn.engine' has no attribute {name!r}")
     from importlib import import_module
 
-    home = import_module(f"torvyn.engine.{_HOMES.get(name, name.lower())}")
+    home = import_module(f"torvyn.engine.{_MODULES.get(name, name.lower())}")
     value = globals()[name] = getattr(home, name)
     return value

@@ -1,5 +1,5 @@
-"""A delta: one piece of an answer, as the reader gets it. A piece that is only text of the only
-choice may travel as a `str` instead: see `torvyn.engine.answer`."""
+"""A piece of an answer. Most pieces are text of the only choice and nothing else: those travel as a
+plain `str` inside the process. Everything else is a `Delta`, and so is all that a program reads."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from torvyn.protocol.completion import Choice, Completion
 from torvyn.protocol.frames import FinishReason, Kind, ToolCall, Usage
 
-__all__ = ["Choice", "Completion", "Delta"]
+__all__ = ["Choice", "Completion", "Delta", "Piece", "as_delta"]
 
 
 @dataclass(slots=True)
@@ -19,7 +19,7 @@ class Delta:
     """What is new in one choice.
 
     The last delta of a request carries its usage and no text. Each choice has one `finish_reason`.
-    Treat it as read-only; it is not frozen because freezing costs more than the rest of making one.
+    Treat it as read-only; it is not frozen because that would cost more than the rest of it.
     """
 
     index: int = 0
@@ -57,3 +57,11 @@ class Delta:
             "total_tokens": self.usage.total_tokens,
         }
         return json.dumps(counts)
+
+
+Piece = str | Delta
+"""A `str` is never empty; it is text of the only choice and nothing else."""
+
+
+def as_delta(piece: Piece) -> Delta:
+    return Delta(0, piece) if isinstance(piece, str) else piece

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from torvyn.concurrency.context_managers import AsyncCloseOnExit, CloseOnExit
-from torvyn.engine.answer.engine_run import Run
+from torvyn.engine.answer.engine_run import EngineRun
 from torvyn.engine.delta import Completion
 from torvyn.engine.generation import Generation
 from torvyn.engine.request import Message, Request, invalid
@@ -22,7 +22,6 @@ from torvyn.errors import InvalidInput, Unavailable
 
 if TYPE_CHECKING:
     from torvyn.engine.answer.answer_flows import MakeFlow
-    from torvyn.engine.answer.offloaded_run import AwayRun
     from torvyn.engine.nodes.processor import EngineProcessor
     from torvyn.engine.nodes.source import EngineSource
     from torvyn.engine.prompt.prompt_flow import PromptGuard
@@ -43,10 +42,10 @@ class Engine(CloseOnExit, AsyncCloseOnExit, ABC):
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._runs: dict[str, Run] = {}
-        self._made: weakref.WeakValueDictionary[str, Run | AwayRun]
-        self._made = weakref.WeakValueDictionary()
-        """Those that nobody has begun to read, too: an abort may come before the first delta."""
+        self._runs: dict[str, EngineRun] = {}
+        self._all_runs: weakref.WeakValueDictionary[str, EngineRun]
+        self._all_runs = weakref.WeakValueDictionary()
+        """Also those that nobody has read from: `abort` may come before the first delta."""
         self._is_closed = False
 
     @property
@@ -91,7 +90,7 @@ class Engine(CloseOnExit, AsyncCloseOnExit, ABC):
         self.check(request)
         generation = Generation(self, request, through=through, prompt=prompt_guard)
         with self._lock:
-            self._made[generation.request_id] = generation._run
+            self._all_runs[generation.request_id] = generation._run
         return generation
 
     def complete(self, asked: Asked, **options: Any) -> Completion:
@@ -118,7 +117,7 @@ class Engine(CloseOnExit, AsyncCloseOnExit, ABC):
     def abort(self, request_id: str) -> bool:
         """Ends that request as `cancelled`, from any thread. False: there is none of that id."""
         with self._lock:
-            runs = [self._runs.get(request_id), self._made.get(request_id)]
+            runs = {self._runs.get(request_id), self._all_runs.get(request_id)}
         alive = [run for run in runs if run is not None and not run.is_over]
         for run in alive:
             run.interrupt()
@@ -147,7 +146,7 @@ class Engine(CloseOnExit, AsyncCloseOnExit, ABC):
         if run is not None:
             run.timing.started()
 
-    def _enter(self, run: Run) -> None:
+    def _enter(self, run: EngineRun) -> None:
         request_id = run.request.id
         with self._lock:
             if self._is_closed:
@@ -160,7 +159,7 @@ class Engine(CloseOnExit, AsyncCloseOnExit, ABC):
                 )
             self._runs[request_id] = run
 
-    def _leave(self, run: Run) -> None:
+    def _leave(self, run: EngineRun) -> None:
         with self._lock:
             if self._runs.get(run.request.id) is run:
                 del self._runs[run.request.id]

@@ -1,29 +1,44 @@
-"""Defaults: what the settings give to every flow and node that says nothing of its own.
+"""Defaults: the values that the settings give to flows and nodes that set none of their own.
 
-A program that builds many flows has one `Settings` for all of them, so the last answer is kept.
+A program that builds many flows has one `Settings` for all of them, so the last result is cached.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from torvyn.link.plan import RuntimePlan
+from torvyn.components import ENGINES
+from torvyn.link.plan import ComponentRef, RuntimePlan
 from torvyn.manifest import Settings
+from torvyn.manifest.schema.settings_tables import GUEST_INIT_TIMEOUT_S, RUNTIME
+
+_RUNTIME_FIELDS: Final = {field.name for field in fields(RuntimePlan)}
 
 
 @dataclass(frozen=True, slots=True)
 class Defaults:
     settings: Settings
-    limits: Mapping[str, Any]
-    """`max_memory`, `call_timeout` and `init_timeout` of nodes."""
-    init_is_default: bool
-    """Nobody has set `init_timeout`: kinds of components may have one of their own."""
     runtime: RuntimePlan
+    _limits: Mapping[str, Any]
+    """The `max_memory`, `call_timeout` and `init_timeout` of nodes."""
+    _has_init_timeout: bool
+    """Whether somebody set `init_timeout`; if not, guests and engines have their own."""
+
+    def limits(self, ref: ComponentRef) -> Mapping[str, Any]:
+        """The limits of a node with this component, by the keys of its table."""
+        if self._has_init_timeout:
+            return self._limits
+        if ref.kind == "wasm":
+            return {**self._limits, "init_timeout": GUEST_INIT_TIMEOUT_S}
+        if ref.name in ENGINES:
+            # The time to load a model cannot be known.
+            return {**self._limits, "init_timeout": None}
+        return self._limits
 
 
 _last: Defaults | None = None
@@ -43,19 +58,14 @@ def _read(settings: Settings) -> Defaults:
         "call_timeout": settings["runtime.call_timeout"],
         "init_timeout": settings["runtime.init_timeout"],
     }
-    runtime = RuntimePlan(
-        worker_threads=settings["runtime.worker_threads"],
-        turn_elements=settings["runtime.turn_elements"],
-        turn_time_s=settings["runtime.turn_time"],
-        teardown_timeout_s=settings["runtime.teardown_timeout"],
-        drain_timeout_s=settings["runtime.drain_timeout"],
-    )
-    init_is_default = settings.values["runtime.init_timeout"].origin == "default"
-    return Defaults(settings, limits, init_is_default, runtime)
+    values = {key.field: settings[f"runtime.{key.name}"] for key in RUNTIME.keys}
+    runtime = RuntimePlan(**{name: values[name] for name in _RUNTIME_FIELDS})
+    has_init_timeout = settings.values["runtime.init_timeout"].origin != "default"
+    return Defaults(settings, runtime, limits, has_init_timeout)
 
 
 def audit_file(settings: Settings, folder: Path) -> str:
-    """Where the audit is written, wherever the process goes later."""
+    """The absolute path of the audit file; the process may change its folder later."""
     return _absolute(os.getcwd(), str(folder), settings["security.audit_file"])
 
 

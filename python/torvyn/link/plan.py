@@ -1,22 +1,24 @@
 """The Plan: a linked flow, frozen and printable. Nothing in it has been started.
 
-A Plan is data: a component is named by `ComponentRef`, so a Plan pickles and can travel. Only a
-flow that was built in a program from live objects carries them in `ComponentRef.instance`, and
-such a Plan stays in its process.
+A Plan is data: a component is named by `ComponentRef`, so a Plan can be pickled. Only a flow that a
+program built from live objects has them in its Plan (`ComponentRef.instance`), which then cannot
+leave its process. The native core reads the attributes of a Plan's nodes and edges as they are.
 """
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from torvyn.errors import Diagnostic, Location
+from torvyn.manifest.schema.tables import EDGE, ON_ERROR
 from torvyn.text.redaction import redact
 
 
 @dataclass(frozen=True, slots=True)
 class ComponentRef:
-    """How to make a component: `kind` says where it is found.
+    """How to create a component.
 
     `target` is `module:Class`, for a component of a project `folder/file.py:Class`, and for a
     sandboxed one the path of its `.wasm`.
@@ -28,7 +30,7 @@ class ComponentRef:
     target: str
     instance: Any = field(default=None, compare=False, repr=False)
     cache_dir: str = ""
-    """Where a sandboxed component's compiled code is kept; empty: in the user's cache."""
+    """The folder of a sandboxed component's compiled code; empty means the user's cache."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +39,21 @@ class ErrorPolicy:
 
     policy: str = "fail-fast"
     """`fail-fast`, `skip`, `retry` or `dead-letter`."""
-    max: int = 3
-    backoff_s: float = 0.1
-    then: str = "fail-fast"
+    max: int = ON_ERROR.default("max")
+    backoff_s: float = ON_ERROR.default("backoff")
+    then: str = ON_ERROR.default("then")
     """What follows the last retry: `fail-fast`, `skip` or `dead-letter`."""
+    to: str | None = None
+    """The node or file that receives dead letters."""
+
+    @property
+    def retries(self) -> int:
+        return self.max if self.policy == "retry" else 0
+
+    @property
+    def recovery(self) -> str:
+        """What happens once no retry is left."""
+        return self.then if self.policy == "retry" else self.policy
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,23 +61,23 @@ class NodePlan:
     name: str
     role: str
     component: ComponentRef
-    config: str = field(default="", repr=False)
-    """As `init` gets it; it may hold secrets."""
-    run: str = "inline"
-    unit: str | None = None
-    ports: tuple[str, ...] = ("output",)
-    """The output ports, in order; the reactor knows them by index. Sinks have none. A node with
-    the policy `dead-letter` has a last port `error`, wired like any other."""
-    on_error: ErrorPolicy = ErrorPolicy()
-    max_memory_bytes: int = 64 * 1024 * 1024
-    call_timeout_s: float = 5.0
-    init_timeout_s: float | None = 60.0
+    config: str = field(repr=False)
+    """The text that `init` receives; it may hold secrets."""
+    run: str
+    unit: str | None
+    ports: tuple[str, ...]
+    """The output ports, in order. Sinks have none. A node with the policy `dead-letter` has a last
+    port `error`, connected like any other."""
+    on_error: ErrorPolicy
+    max_memory_bytes: int
+    call_timeout_s: float
+    init_timeout_s: float | None
     fuel: int | None = None
-    """Instructions a sandboxed call may execute; None: as many as its time allows."""
+    """The instructions that a sandboxed call may execute; None means no limit but its time."""
     seed: int | None = None
-    """What a sandboxed component's clocks and random numbers follow from; None: from the world."""
+    """The seed of a sandboxed component's clocks and random numbers; None means real ones."""
     grants: tuple[str, ...] = ()
-    """The capabilities of a sandboxed component, their paths absolute."""
+    """The capabilities of a sandboxed component, with absolute paths."""
     location: Location | None = field(default=None, compare=False)
 
 
@@ -73,22 +86,22 @@ class EdgePlan:
     source: str
     port: str
     target: str
-    depth: int = 64
-    bytes: int = 1024 * 1024
-    backpressure: str = "block"
+    depth: int = EDGE.default("queue_depth")
+    bytes: int = EDGE.default("queue_bytes")
+    backpressure: str = EDGE.default("backpressure")
     """`block`, `drop-oldest`, `drop-newest` or `error`."""
-    low_watermark: float = 0.5
+    low_watermark: float = EDGE.default("low_watermark")
     location: Location | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class RuntimePlan:
-    worker_threads: int = 0
-    """0: as many as there are cores."""
-    turn_elements: int = 32
-    turn_time_s: float = 100e-6
-    teardown_timeout_s: float = 2.0
-    drain_timeout_s: float = 5.0
+    worker_threads: int
+    """0 means one per core."""
+    turn_elements: int
+    turn_time_s: float
+    teardown_timeout_s: float
+    drain_timeout_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,21 +111,22 @@ class Plan:
     name: str
     nodes: tuple[NodePlan, ...]
     edges: tuple[EdgePlan, ...]
-    description: str = ""
-    priority: str = "normal"
-    deadline_s: float | None = None
-    runtime: RuntimePlan = RuntimePlan()
-    observability: str = "production"
-    audit: str = "none"
+    description: str
+    priority: str
+    deadline_s: float | None
+    runtime: RuntimePlan
+    observability: str
+    """`off`, `production` or `diagnostic`."""
+    audit: str
     """`none`, `stdout` or `file`."""
-    audit_file: str = ""
+    audit_file: str
     warnings: tuple[Diagnostic, ...] = field(default=(), compare=False, repr=False)
-    """What is worth saying of the flow before it runs, and stops nothing."""
+    """Problems of the flow that do not stop it."""
     secrets: frozenset[str] = field(default=frozenset(), repr=False)
-    """Values that came from the environment: redacted wherever they would be printed."""
+    """Values from the environment, redacted wherever they would be printed."""
 
     def render(self) -> str:
-        """The Plan for people: nodes in order, then edges."""
+        """The Plan as text for people: nodes in order, then edges."""
         from torvyn.link.render import render_plan
 
         return render_plan(self)
@@ -120,23 +134,29 @@ class Plan:
     def node(self, name: str) -> NodePlan:
         return next(node for node in self.nodes if node.name == name)
 
+    def part(self, names: Set[str]) -> Plan:
+        """The Plan of some nodes and the edges between them."""
+        nodes = tuple(node for node in self.nodes if node.name in names)
+        inner = [edge for edge in self.edges if edge.source in names and edge.target in names]
+        return replace(self, nodes=nodes, edges=tuple(inner))
+
     @property
     def head(self) -> str | None:
-        """The node the caller feeds: the one without input that is no source."""
+        """The node that the caller feeds: it has no input and is not a source."""
         fed = {edge.target for edge in self.edges}
         heads = (n.name for n in self.nodes if n.role != "source" and n.name not in fed)
         return next(heads, None)
 
     @property
     def tail(self) -> str | None:
-        """The node whose outputs the caller iterates: no sink, and only dead letters leave it."""
+        """The node that the caller iterates: not a sink, and only dead letters leave it."""
         sending = {edge.source for edge in self.edges if edge.port != "error"}
         tails = (n.name for n in self.nodes if n.role != "sink" and n.name not in sending)
         return next(tails, None)
 
     def to_dict(self) -> dict[str, Any]:
         """The Plan as JSON-able data, without secrets."""
-        # A live object is no data, and may be one that cannot be copied.
+        # `asdict` copies what it finds, and a live object may not be copyable.
         bare = [replace(n, component=replace(n.component, instance=None)) for n in self.nodes]
         plain: dict[str, Any] = asdict(replace(self, nodes=tuple(bare)))
         del plain["secrets"], plain["warnings"]
@@ -153,11 +173,11 @@ class Plan:
         if isinstance(value, str):
             return self.redact(value)
         if isinstance(value, dict):
-            return {key: self._without_secrets(held) for key, held in value.items()}
+            return {key: self._without_secrets(item) for key, item in value.items()}
         if isinstance(value, (list, tuple)):
             return [self._without_secrets(item) for item in value]
         return value
 
     def redact(self, text: str) -> str:
-        """The text with what came from the environment blotted out."""
+        """The text without secrets."""
         return redact(text, self.secrets)

@@ -17,12 +17,11 @@ from torvyn.manifest.problems import Problems, quoted, suggestion
 from torvyn.manifest.records import (
     ComponentRecord,
     EdgeRecord,
-    EndRecord,
-    ErrorRecord,
     FlowRecord,
     GrantRecord,
     Manifest,
     NodeRecord,
+    PortRef,
     Record,
     SecurityRecord,
     ServeRecord,
@@ -117,19 +116,23 @@ class Reader:
         self.values = Values(problems, variables)
 
     def record(self, table: Table, node: Node, kind: type[R], **extra: Any) -> R:
-        """The table as its record; wrong values are left out."""
+        """The table as its record, without the values that are wrong."""
         if not self._is_table(node, table):
             return kind(location=node.location, **extra)
-        self._check_keys(table, node)
-        found: dict[str, Any] = {}
         locations = {entry.key: entry.node.location for entry in node.entries()}
+        values = self._table_values(table, node)
+        return kind(location=node.location, locations=locations, **values, **extra)
+
+    def _table_values(self, table: Table, node: Node) -> dict[str, Any]:
+        """The values of the table by attribute, without those that are wrong."""
+        self._check_keys(table, node)
+        values: dict[str, Any] = {}
         for entry in node.entries():
             key = table.key(entry.key)
-            if key is not None:
-                value = self._value(key, entry.node)
-                if value is not None:
-                    found[key.field] = value
-        return kind(location=node.location, locations=locations, **found, **extra)
+            value = None if key is None else self._value(key, entry.node)
+            if key is not None and value is not None:
+                values[key.field] = value
+        return values
 
     def _value(self, key: Key, node: Node) -> Any:
         if key.kind == "end":
@@ -162,9 +165,9 @@ class Reader:
         message = f"there is no key `{entry.key}` {where}"
         self.problems.add("manifest.unknown-key", message, entry.location, hint)
 
-    def _end(self, key: Key, node: Node) -> EndRecord | None:
+    def _end(self, key: Key, node: Node) -> PortRef | None:
         if node.kind == "table":
-            return self.record(tables.END, node, EndRecord)
+            return PortRef(**self._table_values(tables.END, node))
         if node.kind != "string":
             expected = "`{ node, port }` or a string"
             hint = f'write `{key.name} = "node:port"`'
@@ -173,22 +176,22 @@ class Reader:
         text = self.values.text(node, key.name)
         if text is None:
             return None
-        name, colon, port = text.partition(":")
-        if not name or (colon and not port):
-            message = f"`{text}` names no node and port"
+        end = PortRef.parse(text)
+        if not end.node or (":" in text and not end.port):
+            message = f"`{text}` is not a node or a node's port"
             self.values.bad(node, message, 'write `"node"` or `"node:port"`')
             return None
-        return EndRecord(location=node.location, node=name, port=port if colon else None)
+        return end
 
-    def _error(self, key: Key, node: Node) -> ErrorRecord | None:
+    def _error(self, key: Key, node: Node) -> dict[str, Any] | None:
         if node.kind == "table":
-            return self.record(tables.ON_ERROR, node, ErrorRecord)
+            return self._table_values(tables.ON_ERROR, node)
         policy_key = tables.ON_ERROR.keys[0]
         if node.kind != "string":
             self.values.wrong_type(node, key.name, "a policy or a table")
             return None
         policy = self.values.read(policy_key, node)
-        return policy and ErrorRecord(location=node.location, policy=policy)
+        return policy and {"policy": policy}
 
 
 class _Parser(Reader):
@@ -262,7 +265,7 @@ class _Parser(Reader):
 
     def _flow(self, entry: Entry) -> FlowRecord:
         nodes: dict[str, NodeRecord] = {}
-        edges: tuple[EdgeRecord, ...] = ()
+        edges: list[EdgeRecord] = []
         inside = entry.node.value if entry.node.kind == "table" else {}
         if "nodes" in inside:
             for held in self._named(inside["nodes"], "nodes"):
@@ -292,10 +295,10 @@ class _Parser(Reader):
                 routes |= {} if flow is None else {held.key: flow}
         return self.record(settings_tables.SERVE, entry.node, ServeRecord, routes=routes)
 
-    def _edges(self, entry: Entry) -> tuple[EdgeRecord, ...]:
+    def _edges(self, entry: Entry) -> list[EdgeRecord]:
         if entry.node.kind != "array":
             hint = "write `[[flow.NAME.edges]]` with two brackets"
             self.values.wrong_type(entry.node, "edges", "an array of tables", hint)
-            return ()
+            return []
         nodes = cast(list[Node], entry.node.value)
-        return tuple(self.record(tables.EDGE, node, EdgeRecord) for node in nodes)
+        return [self.record(tables.EDGE, node, EdgeRecord) for node in nodes]

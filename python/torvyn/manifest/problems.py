@@ -1,7 +1,6 @@
-"""Problems: a collector, so that all that is wrong with a file is said in one run.
+"""Problems: collects diagnostics, so that one run reports everything that is wrong with a file.
 
-It hands on diagnostics and never raises by itself; `redact` keeps values from the environment out
-of every message.
+It never raises by itself. It redacts values from the environment in every message.
 """
 
 from __future__ import annotations
@@ -15,15 +14,12 @@ from torvyn.text.redaction import redact
 
 
 class Problems:
-    """What is wrong so far, in the order it was found; the same problem is kept once.
+    """The problems so far; equal ones are kept once. Warnings do not count."""
 
-    Warnings are kept apart: they are no reason to stop, and do not count.
-    """
-
-    def __init__(self) -> None:
-        self._found: dict[Diagnostic, None] = {}
-        self._warned: dict[Diagnostic, None] = {}
-        self.secrets: set[str] = set()
+    def __init__(self, secrets: Iterable[str] = ()) -> None:
+        self._errors: dict[Diagnostic, None] = {}
+        self._warnings: dict[Diagnostic, None] = {}
+        self.secrets = set(secrets)
         self.cause: BaseException | None = None
         """The exception behind the first problem that has one."""
 
@@ -35,29 +31,45 @@ class Problems:
         hint: str | None = None,
         cause: BaseException | None = None,
     ) -> None:
-        self._found.setdefault(Diagnostic(code, message, location, hint))
+        self._errors.setdefault(Diagnostic(code, message, location, hint))
         self.cause = self.cause or cause
 
     def warn(
         self, code: str, message: str, location: Location | None = None, hint: str | None = None
     ) -> None:
-        """Something worth saying that stops nothing."""
-        self._warned.setdefault(Diagnostic(code, message, location, hint, "warning"))
+        """Adds a problem that does not stop the command."""
+        self._warnings.setdefault(Diagnostic(code, message, location, hint, "warning"))
 
     def warnings(self) -> tuple[Diagnostic, ...]:
-        """What was warned of, by place in the file, redacted."""
-        return tuple(self._redacted(diagnostic) for diagnostic in sorted(self._warned, key=_place))
+        """The warnings by location, redacted."""
+        return tuple(
+            self._redacted(diagnostic) for diagnostic in sorted(self._warnings, key=_place)
+        )
 
     def extend(self, diagnostics: Iterable[Diagnostic]) -> None:
-        self._found.update(dict.fromkeys(diagnostics))
+        self._errors.update(dict.fromkeys(diagnostics))
+
+    def merge(self, other: Problems, *, as_warnings: bool = False) -> None:
+        """Adds the problems of another collector, or all of them as warnings."""
+        errors = other._errors
+        if as_warnings:
+            warnings = (replace(error, severity="warning") for error in errors)
+            self._warnings.update(dict.fromkeys(warnings))
+        else:
+            self._errors.update(errors)
+            self.cause = self.cause or other.cause
+        self._warnings.update(other._warnings)
+        self.secrets |= other.secrets
 
     def __len__(self) -> int:
-        return len(self._found)
+        return len(self._errors)
 
     def diagnostics(self) -> tuple[Diagnostic, ...]:
-        """All of them, by place in the file, redacted."""
-        found = sorted(self._found, key=_place)
-        return tuple(self._redacted(diagnostic) for diagnostic in found)
+        """The errors by location, redacted."""
+        return self._sorted(self._errors)
+
+    def _sorted(self, diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
+        return tuple(self._redacted(item) for item in sorted(diagnostics, key=_place))
 
     def _redacted(self, diagnostic: Diagnostic) -> Diagnostic:
         hint = diagnostic.hint and redact(diagnostic.hint, self.secrets)
@@ -70,7 +82,7 @@ def _place(diagnostic: Diagnostic) -> tuple[str, int, int]:
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name a person most likely meant, or None when nothing is close."""
+    """The known name that was probably meant, or None when none is close."""
     lowered = {candidate.lower(): candidate for candidate in known}
     found = difflib.get_close_matches(name.lower().replace(" ", ""), lowered, n=1, cutoff=0.6)
     return lowered[found[0]] if found else None
@@ -83,6 +95,6 @@ def quoted(names: Iterable[str], joint: str = "and") -> str:
 
 
 def suggestion(name: str, known: Iterable[str], otherwise: str | None = None) -> str | None:
-    """The hint for a name that is not known."""
+    """The hint for an unknown name."""
     close = nearest(name, known)
     return f"did you mean `{close}`?" if close else otherwise

@@ -1,30 +1,31 @@
-"""The records a manifest is made of. None means "not said"; link fills in the default.
+"""Records: the tables of a manifest. `Flow.add` and `Flow.connect` make the same records.
 
-Every record knows where it was written and where each of its keys was; places never take part in
-comparisons.
+None means that the author left the key out; link fills in the default. A record from a file knows
+the location of each of its keys. Comparisons ignore locations. A program may build a thousand flows
+per second: records are not frozen, because that makes them ten times as slow to create.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 from torvyn.errors import Location
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Record:
     location: Location | None = field(default=None, compare=False, repr=False)
     locations: Mapping[str, Location] = field(default_factory=dict, compare=False, repr=False)
-    """Of the values, by key as it is written in the file."""
+    """The locations of the values, by the key in the file."""
 
     def at(self, key: str) -> Location | None:
-        """Where the key's value is, else where the record is."""
+        """The location of the key's value, else that of the record."""
         return self.locations.get(key, self.location)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class ProjectRecord(Record):
     name: str = ""
     version: str = ""
@@ -35,7 +36,7 @@ class ProjectRecord(Record):
     repository: str | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class ComponentRecord(Record):
     name: str = ""
     path: str = ""
@@ -45,98 +46,96 @@ class ComponentRecord(Record):
     capabilities: tuple[str, ...] | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class ErrorRecord(Record):
-    """`on_error`, in its short form (`policy` alone) or as a table."""
-
-    policy: str = "fail-fast"
-    max: int | None = None
-    backoff: float | None = None
-    then: str | None = None
-    to: str | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
+@dataclass(slots=True)
 class NodeRecord(Record):
     name: str = ""
-    component: str = ""
+    component: Any = ""
+    """The name or path of a component; in a program also a live component."""
     interface: str | None = None
-    config: str | dict[str, Any] | None = None
-    max_memory: int | None = None
-    call_timeout: float | None = None
-    init_timeout: float | None = None
+    config: str | Mapping[str, Any] | Sequence[Any] | None = None
+    max_memory_bytes: int | None = None
+    call_timeout_s: float | None = None
+    init_timeout_s: float | None = None
     fuel: int | None = None
     deterministic: bool | None = None
     seed: int | None = None
     run: str | None = None
-    on_error: ErrorRecord | None = None
+    on_error: str | Mapping[str, Any] | None = None
     unit: str | None = None
-    ignored_ports: tuple[str, ...] | None = None
+    ignored_ports: Sequence[str] | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class EndRecord(Record):
+class PortRef(NamedTuple):
     """One end of an edge: `"node"`, `"node:port"` or `{ node, port }`."""
 
     node: str = ""
     port: str | None = None
 
+    @classmethod
+    def parse(cls, text: str) -> PortRef:
+        node, _, port = text.partition(":")
+        return cls(node, port or None)
 
-@dataclass(frozen=True, kw_only=True)
+
+NO_PORT: Final = PortRef()
+"""The end of an edge that could not be read."""
+
+
+@dataclass(slots=True)
 class EdgeRecord(Record):
-    source: EndRecord = EndRecord()
-    target: EndRecord = EndRecord()
+    source: PortRef = NO_PORT
+    target: PortRef = NO_PORT
     queue_depth: int | None = None
     queue_bytes: int | None = None
     backpressure: str | None = None
     low_watermark: float | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(slots=True)
 class FlowRecord(Record):
     name: str = ""
     description: str | None = None
     priority: str | None = None
-    deadline: float | None = None
+    deadline_s: float | None = None
     queue_depth: int | None = None
     queue_bytes: int | None = None
     backpressure: str | None = None
-    on_error: ErrorRecord | None = None
+    on_error: str | Mapping[str, Any] | None = None
     nodes: dict[str, NodeRecord] = field(default_factory=dict)
-    edges: tuple[EdgeRecord, ...] = ()
+    edges: list[EdgeRecord] = field(default_factory=list)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class RuntimeRecord(Record):
     worker_threads: int | None = None
     turn_elements: int | None = None
-    turn_time: float | None = None
-    max_memory_per_component: int | None = None
-    call_timeout: float | None = None
-    init_timeout: float | None = None
-    teardown_timeout: float | None = None
-    drain_timeout: float | None = None
+    turn_time_s: float | None = None
+    max_memory_per_component_bytes: int | None = None
+    call_timeout_s: float | None = None
+    init_timeout_s: float | None = None
+    teardown_timeout_s: float | None = None
+    drain_timeout_s: float | None = None
     cache_dir: str | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class ObservabilityRecord(Record):
     level: str | None = None
     exporter: str | None = None
     endpoint: str | None = None
     sample_rate: float | None = None
-    latency_promote: float | None = None
+    latency_promote_s: float | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class GrantRecord(Record):
-    """What one component may do beyond computing."""
+    """The capabilities of one sandboxed component."""
 
     name: str = ""
     capabilities: tuple[str, ...] | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class SecurityRecord(Record):
     default_capability_policy: str | None = None
     audit: str | None = None
@@ -144,16 +143,16 @@ class SecurityRecord(Record):
     grants: dict[str, GrantRecord] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class ServeRecord(Record):
     host: str | None = None
     port: int | None = None
     grpc_port: int | None = None
     hosts: tuple[str, ...] | None = None
-    heartbeat: float | None = None
-    write_timeout: float | None = None
-    shutdown_grace: float | None = None
-    max_body: int | None = None
+    heartbeat_s: float | None = None
+    write_timeout_s: float | None = None
+    shutdown_grace_s: float | None = None
+    max_body_bytes: int | None = None
     max_streams: int | None = None
     keys: str | None = None
     tls_cert: str | None = None
@@ -161,27 +160,27 @@ class ServeRecord(Record):
     audit: str | None = None
     audit_file: str | None = None
     session_store: str | None = None
-    session_ttl: float | None = None
+    session_ttl_s: float | None = None
     session_bytes: int | None = None
     max_sessions: int | None = None
     routes: dict[str, str] = field(default_factory=dict)
-    """What clients call it -> the flow that answers."""
+    """The name that clients use -> the flow that answers."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Manifest(Record):
-    """A parsed Torvyn.toml. Link makes Plans of its flows."""
+    """A parsed Torvyn.toml. Link turns its flows into Plans."""
 
-    project: ProjectRecord = ProjectRecord()
+    project: ProjectRecord = field(default_factory=ProjectRecord)
     components: tuple[ComponentRecord, ...] = ()
     flows: dict[str, FlowRecord] = field(default_factory=dict)
-    runtime: RuntimeRecord = RuntimeRecord()
-    observability: ObservabilityRecord = ObservabilityRecord()
-    security: SecurityRecord = SecurityRecord()
-    serve: ServeRecord = ServeRecord()
+    runtime: RuntimeRecord = field(default_factory=RuntimeRecord)
+    observability: ObservabilityRecord = field(default_factory=ObservabilityRecord)
+    security: SecurityRecord = field(default_factory=SecurityRecord)
+    serve: ServeRecord = field(default_factory=ServeRecord)
     file: str = field(default="Torvyn.toml", compare=False)
-    """As the user gave it; component paths are relative to its folder."""
+    """The path as the user wrote it; component paths are relative to its folder."""
     secrets: frozenset[str] = field(default=frozenset(), compare=False, repr=False)
-    """Values that came from the environment."""
+    """Values from the environment, which must never be printed."""
     variables: frozenset[str] = field(default=frozenset(), compare=False)
-    """The names of the environment variables the file asks for."""
+    """The names of the environment variables that the file uses."""

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from torvyn.manifest.records import EndRecord, ErrorRecord, FlowRecord, Manifest, Record
+from torvyn.manifest.records import FlowRecord, Manifest, PortRef, Record
 from torvyn.manifest.schema import settings_tables, tables
 from torvyn.manifest.schema.keys import Key, Table
 from torvyn.manifest.units import render_duration, render_size
@@ -28,7 +28,7 @@ def render(manifest: Manifest) -> str:
     for flow in manifest.flows.values():
         blocks.extend(_flow(flow))
     for name, table in tables.SETTINGS.items():
-        if any(_said(table, getattr(manifest, name))):
+        if any(_values(table, getattr(manifest, name))):
             blocks.append(_block(f"[{name}]", table, getattr(manifest, name)))
     for grant in manifest.security.grants.values():
         header = f"[security.grants.{_key(grant.name)}]"
@@ -49,23 +49,23 @@ def _flow(flow: FlowRecord) -> Iterator[str]:
 
 
 def _block(header: str, table: Table, record: Record) -> str:
-    lines = [f"{key.name} = {_value(key, value)}" for key, value in _said(table, record)]
+    lines = [f"{key.name} = {_value(key, value)}" for key, value in _values(table, record)]
     return "\n".join([header, *lines, ""])
 
 
-def _said(table: Table, record: Record) -> Iterator[tuple[Key, Any]]:
+def _values(table: Table, record: Record | PortRef | dict[str, Any]) -> Iterator[tuple[Key, Any]]:
+    """The keys that the author wrote, with their values."""
     for key in table.keys:
-        value = getattr(record, key.field)
+        value = record.get(key.field) if isinstance(record, dict) else getattr(record, key.field)
         if value is not None:
             yield key, value
 
 
 def _value(key: Key, value: Any) -> str:
-    if isinstance(value, EndRecord):
+    if key.kind == "end":
         return _inline(tables.END, value)
-    if isinstance(value, ErrorRecord):
-        said = dict(_said(tables.ON_ERROR, value))
-        return plain(value.policy) if len(said) == 1 else _inline(tables.ON_ERROR, value)
+    if key.kind == "error":
+        return plain(value["policy"]) if len(value) == 1 else _inline(tables.ON_ERROR, value)
     if key.kind == "size":
         return plain(render_size(value))
     if key.kind == "duration":
@@ -73,15 +73,15 @@ def _value(key: Key, value: Any) -> str:
     return plain(value)
 
 
-def _inline(table: Table, record: Record) -> str:
-    pairs = (f"{key.name} = {_value(key, value)}" for key, value in _said(table, record))
+def _inline(table: Table, record: PortRef | dict[str, Any]) -> str:
+    pairs = (f"{key.name} = {_value(key, value)}" for key, value in _values(table, record))
     return f"{{ {', '.join(pairs)} }}"
 
 
 def plain(value: Any) -> str:
     """A value that JSON knows, as TOML."""
     if isinstance(value, dict):
-        pairs = ", ".join(f"{_key(key)} = {plain(held)}" for key, held in value.items())
+        pairs = ", ".join(f"{_key(key)} = {plain(item)}" for key, item in value.items())
         return f"{{ {pairs} }}" if pairs else "{}"
     if isinstance(value, (list, tuple)):
         return f"[{', '.join(plain(item) for item in value)}]"

@@ -59,7 +59,7 @@ class OtlpExporter:
         self._thread.start()
 
     @property
-    def queued(self) -> int:
+    def queue_length(self) -> int:
         return len(self._queue)
 
     def put(self, span: Span) -> None:

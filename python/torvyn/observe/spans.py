@@ -16,7 +16,7 @@ from torvyn.errors import TorvynError
 from torvyn.protocol.traceparent import Trace
 
 if TYPE_CHECKING:
-    from torvyn.engine.generation import Generation
+    from torvyn.engine.answer.answer import Answer
     from torvyn.manifest import Settings
 
 _REQUEST_FIELDS: Final = ("max_tokens", "temperature", "top_p", "seed")
@@ -75,7 +75,7 @@ class Tracer:
     def record_answer(
         self,
         trace: Trace,
-        generation: Generation,
+        answer: Answer,
         *,
         flow: str,
         attributes: Mapping[str, Any],
@@ -83,15 +83,15 @@ class Tracer:
         message: str = "",
     ) -> None:
         """Reports an answer that has ended, with further attributes; empty ones are left out."""
-        figures = generation.timing
+        figures = answer.timing
         has_waited = figures.get("queue_s", figures["duration_s"]) >= self._promote_s
         if not (trace.is_sampled or failure is not None or has_waited):
             return
-        operation = operation_name(generation)
+        operation = operation_name(answer)
         attributes = {
             "gen_ai.operation.name": operation,
             "gen_ai.request.model": flow,
-            **_request_attributes(generation),
+            **_request_attributes(answer),
             **otel(figures),
             **{name: value for name, value in attributes.items() if value},
         }
@@ -105,13 +105,13 @@ class Tracer:
         self.exporter.close()
 
 
-def operation_name(generation: Generation) -> str:
+def operation_name(answer: Answer) -> str:
     """OpenTelemetry's name for the operation."""
-    return "chat" if generation.request.prompt is None else "text_completion"
+    return "chat" if answer.request.prompt is None else "text_completion"
 
 
-def _request_attributes(generation: Generation) -> dict[str, Any]:
-    request = generation.request
+def _request_attributes(answer: Answer) -> dict[str, Any]:
+    request = answer.request
     fields = {f"gen_ai.request.{name}": getattr(request, name) for name in _REQUEST_FIELDS}
     fields["gen_ai.request.choice.count"] = request.n if request.n > 1 else None
     return {name: value for name, value in fields.items() if value is not None}

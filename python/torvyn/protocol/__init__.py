@@ -74,7 +74,7 @@ __all__ = [
     "Usage",
 ]
 
-_LATER: Final = {
+_MODULES: Final = {
     "DONE": "torvyn.protocol.openai.chunk_decoder",
     "ChunkDecoder": "torvyn.protocol.openai.chunk_decoder",
     "Decoder": "torvyn.protocol.decoder",
@@ -87,6 +87,6 @@ _LATER: Final = {
 
 
 def __getattr__(name: str) -> Any:
-    if name in _LATER:
-        return getattr(import_module(_LATER[name]), name)
+    if name in _MODULES:
+        return getattr(import_module(_MODULES[name]), name)
     raise AttributeError(f"module 'torvyn.protocol' has no attribute {name!r}")

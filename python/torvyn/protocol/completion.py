@@ -45,8 +45,8 @@ class Completion:
         return self.choices[0].finish_reason
 
 
-class Parts:
-    """What came for one choice so far."""
+class ChoiceBuilder:
+    """Joins the pieces of one choice."""
 
     def __init__(self) -> None:
         self._text: list[str] = []
@@ -70,7 +70,7 @@ class Parts:
         if logprobs:
             self._logprobs += logprobs
 
-    def choice(
+    def build(
         self,
         index: int,
         reason: FinishReason,

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from torvyn.contract import Backpressure, ComponentLike, Element, End, OnError, Priority
 from torvyn.errors import FlowError
-from torvyn.link.draft import FlowDraft
 from torvyn.link.plan import Plan
+from torvyn.manifest import FlowRecord
 from torvyn.reactor.flow_feed import FlowFeed
 from torvyn.reactor.statistics import Statistics, empty_statistics
 
@@ -54,7 +54,7 @@ class Flow(FlowFeed):
         self._is_cancelled = False
         self.request_id: str | None = None
         """The request that the flow works for, as in `Element.context`. Set it before the run."""
-        draft = FlowDraft(
+        record = FlowRecord(
             name,
             priority=priority,
             deadline_s=deadline_s,
@@ -63,7 +63,7 @@ class Flow(FlowFeed):
             backpressure=backpressure,
             on_error=on_error,
         )
-        super().__init__(draft, stages)
+        super().__init__(record, stages)
 
     @classmethod
     def from_plan(cls, plan: Plan, *, clock: ManualClock | None = None) -> Flow:

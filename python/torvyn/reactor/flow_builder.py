@@ -1,6 +1,6 @@
-"""Building a flow in a program: nodes, edges, and the Plan they make.
+"""FlowBuilder: the nodes and edges that a program adds to a flow, and the Plan that they become.
 
-Drafts go through the same `link` as a manifest, so both are judged by the same rules.
+It makes the records that the manifest's parser makes, so both are linked by the same rules.
 """
 
 from __future__ import annotations
@@ -13,73 +13,72 @@ from torvyn.contract.inspection import is_instance
 from torvyn.errors import FlowError
 from torvyn.link import link_flow
 from torvyn.link.component_traits import role_of
-from torvyn.link.draft import EdgeDraft, FlowDraft, NodeDraft
 from torvyn.link.plan import Plan
+from torvyn.manifest import EdgeRecord, FlowRecord, NodeRecord, PortRef
 
 
 class FlowBuilder:
-    """The part of a `Flow` that exists before it runs."""
+    """The side of a `Flow` that exists before it runs."""
 
-    def __init__(self, draft: FlowDraft, stages: Iterable[ComponentLike]) -> None:
-        self._draft = draft
+    def __init__(self, record: FlowRecord, stages: Iterable[ComponentLike]) -> None:
+        self._record = record
         self._plan: Plan | None = None
         previous = None
         for stage in stages:
             component = as_component(stage)
             name = self._free_name(role_of(component))
-            draft.nodes[name] = NodeDraft(name, component)
+            record.nodes[name] = NodeRecord(name, component)
             if previous is not None:
-                draft.edges.append(EdgeDraft(previous, name))
+                record.edges.append(EdgeRecord(PortRef(previous), PortRef(name)))
             previous = name
 
     @property
     def name(self) -> str:
-        return self._draft.name
+        return self._record.name
 
     def add(
         self, name: str, component: str | ComponentLike, **options: Unpack[NodeOptions]
     ) -> Self:
-        """Adds a node: a component, or the name of a built-in.
+        """Adds a node: a component, or the name of a built-in one.
 
-        Options are those of `[flow.N.nodes.X]`.
+        The options are those of `[flow.N.nodes.X]`.
         """
         self._must_be_new()
-        if name in self._draft.nodes:
-            raise FlowError("reactor.name-taken", f"the flow has a node `{name}` already")
-        thing = component if is_instance(component, str) else as_component(component)
-        self._draft.nodes[name] = NodeDraft(name, thing, **options)
+        if name in self._record.nodes:
+            raise FlowError("reactor.name-taken", f"the flow already has a node `{name}`")
+        component = component if is_instance(component, str) else as_component(component)
+        self._record.nodes[name] = NodeRecord(name, component, **options)
         self._plan = None
         return self
 
     def connect(self, source: str, target: str, **options: Unpack[EdgeOptions]) -> Self:
-        """Adds an edge, `"node"` or `"node:port"`. Options are those of `[[flow.N.edges]]`."""
+        """Adds an edge from `"node"` or `"node:port"`. The options are those of
+        `[[flow.N.edges]]`."""
         self._must_be_new()
-        from_node, _, port = source.partition(":")
-        to_node, _, target_port = target.partition(":")
-        edge = EdgeDraft(from_node, to_node, port or None, target_port or None, **options)
-        self._draft.edges.append(edge)
+        edge = EdgeRecord(PortRef.parse(source), PortRef.parse(target), **options)
+        self._record.edges.append(edge)
         self._plan = None
         return self
 
     @property
     def plan(self) -> Plan:
-        """The linked plan; raises `LinkError` when the flow is not one."""
+        """The linked plan; raises `LinkError` when the flow has problems."""
         if self._plan is None:
-            self._plan = link_flow(self._draft, open_start=True, open_end=True)
+            self._plan = link_flow(self._record, open_start=True, open_end=True)
         return self._plan
 
     def _free_name(self, role: str) -> str:
-        taken, number = self._draft.nodes, 2
-        if role not in taken:
+        names, number = self._record.nodes, 2
+        if role not in names:
             return role
-        while f"{role}-{number}" in taken:
+        while f"{role}-{number}" in names:
             number += 1
         return f"{role}-{number}"
 
     def _must_be_new(self) -> None:
         raise NotImplementedError
 
-    # What a flow can be used for follows from its ends.
+    # The ends of a flow decide how it can be used.
 
     def _must_be_closed(self, what: str) -> None:
         if self.plan.tail is not None:
@@ -95,8 +94,8 @@ class FlowBuilder:
             sinks = [node.name for node in self.plan.nodes if node.role == "sink"]
             raise FlowError(
                 "reactor.has-sink",
-                f"flow `{self.name}` ends in a sink, `{sinks[0]}`: there is nothing to {what}",
-                hint="use flow.run(), or leave the sink out",
+                f"flow `{self.name}` ends in a sink, `{sinks[0]}`, and has no outputs to {what}",
+                hint="use flow.run(), or remove the sink",
             )
         self._must_have_source()
 
@@ -114,5 +113,5 @@ class FlowBuilder:
             raise FlowError(
                 "reactor.has-source",
                 f"the flow has a source, `{sources[0]}`, and cannot be fed",
-                hint="leave the source out: a flow without one is fed by its caller",
+                hint="remove the source: the caller feeds a flow that has none",
             )

@@ -1,28 +1,30 @@
-"""The parts of one run: a runner per node, made from the Plan, and what the sandbox may give."""
+"""The setup of one run of a Plan: its context, and a runner per node."""
 
 from __future__ import annotations
 
 import os
 import time
+from functools import partial
 from typing import TYPE_CHECKING
 
-from torvyn.components.builtin.sink_file import File
 from torvyn.contract import Component, Context
 from torvyn.contract.inspection import is_instance
 from torvyn.contract.request_roles import RequestProcessor, RequestSource
 from torvyn.link import instantiate
 from torvyn.link.plan import NodePlan, Plan
+from torvyn.manifest.schema.settings_tables import GUEST_INIT_TIMEOUT_S
 from torvyn.reactor.failures import raise_start_failure
 from torvyn.reactor.runners import Runner, make_runner
 from torvyn.sandbox.audit import Audit
 from torvyn.sandbox.component import GuestComponent, GuestLimits
+from torvyn.text.redaction import redact
 
 if TYPE_CHECKING:
     from torvyn.reactor.runners.stepped_runner import StepScheduler
 
 
 def make_runners(plan: Plan, audit: Audit, scheduler: StepScheduler | None = None) -> list[Runner]:
-    """In the order of the nodes; no method of a component has been called yet."""
+    """The runners in the order of the nodes. No method of a component has been called yet."""
     runners = []
     for node in plan.nodes:
         try:
@@ -34,9 +36,9 @@ def make_runners(plan: Plan, audit: Audit, scheduler: StepScheduler | None = Non
 
 
 def _connect_request(runners: list[Runner]) -> None:
-    """An engine with an input finds there the texts of a request, and the rest of it here."""
+    """Gives the source of the request to an engine with an input, whose input has only texts."""
     components = [runner.component for runner in runners]
-    source = next((one for one in components if is_instance(one, RequestSource)), None)
+    source = next((item for item in components if is_instance(item, RequestSource)), None)
     for component in components:
         if is_instance(component, RequestProcessor):
             component.request_source = source
@@ -46,18 +48,15 @@ def _component(plan: Plan, node: NodePlan, audit: Audit) -> Component:
     component = instantiate(node.component)
     if is_instance(component, GuestComponent):
         component.set_limits(_guest_limits(plan, node, audit))
-    if is_instance(component, File) and plan.secrets:
-        component.redact = plan.redact
     return component
 
 
 def _guest_limits(plan: Plan, node: NodePlan, audit: Audit) -> GuestLimits:
-    init_timeout_s = node.init_timeout_s
     return GuestLimits(
         node.name,
         max_memory_bytes=node.max_memory_bytes,
         call_timeout_s=node.call_timeout_s,
-        init_timeout_s=GuestLimits.DEFAULT_INIT_S if init_timeout_s is None else init_timeout_s,
+        init_timeout_s=node.init_timeout_s or GUEST_INIT_TIMEOUT_S,
         teardown_timeout_s=plan.runtime.teardown_timeout_s,
         fuel=node.fuel,
         seed=node.seed,
@@ -74,4 +73,5 @@ def make_context(plan: Plan, request_id: str | None = None) -> Context:
         trace_id=ids[16:],
         deadline_ns=None if deadline_s is None else time.monotonic_ns() + int(deadline_s * 1e9),
         request_id=request_id,
+        redact=partial(redact, secrets=plan.secrets) if plan.secrets else None,
     )

@@ -1,7 +1,7 @@
-"""The audit: what the guests of a flow were granted when they started and denied while they ran.
+"""The audit: the capabilities that a flow's guests were granted at the start and denied later.
 
-A guest that is denied without end adds a few lines, not a full disk: the native side tells the
-first denials of a kind, then every power of two, and says how many it left out.
+Repeated denials do not fill the disk: the native side reports the first denials of a kind, then
+those at powers of two, with the number of suppressed ones.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ logger = logging.getLogger("torvyn.sandbox")
 
 
 WEAKENED = "random:crypto"
-"""Not refused but answered with numbers that are good for hash tables and not for keys."""
+"""Not denied: the guest gets random numbers that suit hash tables but not keys."""
 
 
 class Audit:
-    """One flow's audit. Without a place to write to, nothing is written."""
+    """The audit of one flow."""
 
     def __init__(self, to: str, file: str, flow: str, flow_id: str) -> None:
         self._log = AuditLog(to, file, logger)
@@ -28,8 +28,8 @@ class Audit:
         self._flow_id = flow_id
 
     def open(self) -> None:
-        """Opens the file; a flow whose audit cannot be kept does not start."""
-        self._log.open(_unwritable)
+        """Opens the file; a flow whose audit cannot be written does not start."""
+        self._log.open(_open_error)
 
     def close(self) -> None:
         self._log.close()
@@ -39,15 +39,15 @@ class Audit:
             self._write(node, component, capability, "granted")
 
     def denied(
-        self, node: str, component: str, kind: str, asked: str, count: int, suppressed: int
+        self, node: str, component: str, kind: str, target: str, count: int, suppressed: int
     ) -> None:
-        """A denial; `count` of its kind so far, `suppressed` since the last that was told."""
-        capability = f"{kind}:{asked}" if asked else kind
+        """Records a denial: `count` of its kind so far, `suppressed` since the last record."""
+        capability = f"{kind}:{target}" if target else kind
         decision = "weakened" if kind == WEAKENED else "denied"
         self._write(node, component, capability, decision, count=count, suppressed=suppressed)
 
     def _write(
-        self, node: str, component: str, capability: str, decision: str, **more: Any
+        self, node: str, component: str, capability: str, decision: str, **fields: Any
     ) -> None:
         self._log.write(
             flow=self._flow,
@@ -56,10 +56,10 @@ class Audit:
             component=component,
             capability=capability,
             decision=decision,
-            **more,
+            **fields,
         )
 
 
-def _unwritable(message: str) -> MissingError:
-    hint = "`audit_file` of `[security]` names another one"
+def _open_error(message: str) -> MissingError:
+    hint = "set `audit_file` in `[security]` to another file"
     return MissingError("sandbox.audit-unwritable", message, hint=hint)

@@ -1,6 +1,6 @@
-"""A journal: one JSON object a line, on standard output or appended to a file, for its owner alone.
+"""An audit log: one JSON object per line, to standard output or appended to a private file.
 
-What others chose to be called cannot forge a line of it, nor move a terminal's cursor.
+Control characters are escaped, so a name that a user chose cannot forge a line.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from typing import Any
 
 from torvyn.errors import TorvynError
 
-Unwritable = Callable[[str], TorvynError]
+OpenError = Callable[[str], TorvynError]
 
 
 class AuditLog:
-    """Without a place to write to (`none`), nothing is written."""
+    """Writes to `file`, to `stdout`, or nowhere (`none`)."""
 
     def __init__(self, to: str, file: str, logger: logging.Logger) -> None:
         self._to = to
@@ -32,19 +32,19 @@ class AuditLog:
     def is_enabled(self) -> bool:
         return self._to != "none"
 
-    def open(self, unwritable: Unwritable) -> None:
-        """Opens the file, or raises what `unwritable` makes of the reason."""
+    def open(self, to_error: OpenError) -> None:
+        """Opens the file, or raises `to_error(message)`."""
         if self._to != "file" or self._descriptor is not None:
             return
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
         try:
-            # A pipe that nobody reads is an error here, not a program that waits for a reader.
+            # Without a reader, a pipe is an error here instead of a program that hangs.
             self._descriptor = os.open(self._file, flags | os.O_NONBLOCK, 0o600)
             os.set_blocking(self._descriptor, True)
         except (OSError, ValueError) as error:
             reason = (getattr(error, "strerror", None) or str(error)).lower()
-            message = f"the audit file `{self._file}` cannot be written: {reason}"
-            raise unwritable(message) from error
+            message = f"cannot write the audit file `{self._file}`: {reason}"
+            raise to_error(message) from error
 
     def close(self) -> None:
         descriptor, self._descriptor = self._descriptor, None
@@ -58,23 +58,23 @@ class AuditLog:
         if not self.is_enabled:
             return
         now = datetime.now(UTC).isoformat(timespec="microseconds")
-        # Whatever a terminal would obey is escaped.
+        # `json.dumps` escapes all other control characters.
         line = json.dumps({"time": now, **fields}).replace("\x7f", "\\u007f") + "\n"
         try:
             self._put(line)
         except OSError as error:
-            self._complain(error)
+            self._log_failure(error)
 
     def _put(self, line: str) -> None:
         if self._descriptor is not None:
-            # One write a line: lines of several processes do not mix.
+            # One write per line, so that lines of several processes do not mix.
             os.write(self._descriptor, line.encode())
         elif self._to == "stdout" and sys.stdout is not None:
             sys.stdout.write(line)
             sys.stdout.flush()
 
-    def _complain(self, error: OSError) -> None:
+    def _log_failure(self, error: OSError) -> None:
         if not self._has_failed:
             self._has_failed = True
             fields = {"event": "audit.failed"}
-            self._logger.error("the audit cannot be written: %s", error, extra=fields)
+            self._logger.error("cannot write the audit log: %s", error, extra=fields)

@@ -1,6 +1,6 @@
-"""Wasm -> compiled code: from the cache, or made by the compiler's process, which has limits.
+"""Compiles `.wasm` files, with a cache. The compiler runs in a process with resource limits.
 
-Hands on a `CompiledComponent`; raises `LinkError` with a `sandbox.*` code for what cannot be one.
+Returns a `CompiledComponent`; raises `LinkError` with a `sandbox.*` code for an invalid file.
 """
 
 from __future__ import annotations
@@ -33,27 +33,27 @@ _CODES: Final = {
     "import": "sandbox.import",
 }
 _HINTS: Final = {
-    "too-complex": "instantiate fewer components and modules inside it",
-    "too-costly": "build it with optimisation and in smaller functions, or split it in two",
-    "core-module": "make a component of it, with `torvyn build` or with `wasm-tools component new`",
-    "role": "it exports one of the interfaces of `wit/`, such as `torvyn:streaming/source@0.1.0`",
+    "too-complex": "use fewer nested components and modules",
+    "too-costly": "build it with optimisation, with smaller functions, or split it in two",
+    "core-module": "build a component with `torvyn build` or `wasm-tools component new`",
+    "role": "export one of the interfaces in `wit/`, such as `torvyn:streaming/source@0.1.0`",
     "contract": "build it against the contracts in `wit/`",
-    "import": "a guest may import the contracts in `wit/` and the second preview of WASI",
+    "import": "a guest may import the contracts in `wit/` and WASI preview 2",
 }
 
-LARGEST_BYTES: Final = 256 * 1024 * 1024
-"""Larger files are not read."""
+MAX_FILE_BYTES: Final = 256 * 1024 * 1024
+"""Larger files are rejected unread."""
 
 
 def to_link_error(error: NativeError, name: str) -> LinkError:
-    """What the native sandbox said, as something a person reads."""
+    """The native sandbox's error, with a code and a hint."""
     kind, message = error.args
     code = _CODES.get(kind, "sandbox.invalid")
     return LinkError(code, f"component `{name}`: {message}", hint=_HINTS.get(kind))
 
 
 def default_cache_dir() -> Path:
-    """Where compiled code is kept when nothing else is said."""
+    """The default folder for compiled code."""
     root = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     return Path(root) / "torvyn" / "compiled"
 
@@ -66,61 +66,61 @@ def compile_component(
     counts_fuel: bool = False,
     role: str | None = None,
 ) -> CompiledComponent:
-    """The component in a file; within a process, the same file is compiled once."""
+    """The component in a file. A process compiles the same file once."""
     try:
         stamp = _stamp(path)
         return _compiled(path, stamp, cache_dir or default_cache_dir(), counts_fuel, role)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
-        message = f"component `{name}`: `{path}` cannot be read: {reason}"
+        message = f"component `{name}`: cannot read `{path}`: {reason}"
         raise LinkError("link.component-missing", message) from error
     except NativeError as error:
         raise to_link_error(error, name) from error
 
 
 def preload(paths: Collection[Path], cache_dir: Path | None = None) -> None:
-    """Loads what the cache has, several at a time: of a guest in Python there are 50 MB to hash.
+    """Loads cached components in parallel: hashing a Python guest means reading 50 MB.
 
-    What it has not is compiled, one after the other, as compiling takes memory.
+    Compiles the others one after the other, because compiling takes memory.
     """
     folder = cache_dir or default_cache_dir()
     if len(paths) < 2:
         return
     if folder.is_dir():
-        with ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="torvyn-warm") as pool:
-            pool.map(partial(_warm, folder), paths)
+        with ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="torvyn-preload") as pool:
+            pool.map(partial(_preload, folder), paths)
     with reuse_process():
         for path in paths:
-            # What is wrong with a file is said by whoever needs it.
+            # The component that needs the file reports its error.
             with contextlib.suppress(OSError, NativeError):
                 _compiled(path, _stamp(path), folder, False, None)
 
 
-def _warm(cache_dir: Path, path: Path) -> None:
-    # What is wrong with a file is said by whoever needs it.
+def _preload(cache_dir: Path, path: Path) -> None:
+    # The component that needs the file reports its error.
     with contextlib.suppress(OSError, NativeError):
         stamp = _stamp(path)
-        found = CompiledComponent.load(path.read_bytes(), cache_dir, False, None)
-        if found is not None:
-            _warmed[path, stamp, cache_dir] = found
+        compiled = CompiledComponent.load(path.read_bytes(), cache_dir, False, None)
+        if compiled is not None:
+            _preloaded[path, stamp, cache_dir] = compiled
 
 
-_warmed: dict[tuple[Path, tuple[int, ...], Path], CompiledComponent] = {}
-"""Loaded, and not asked for yet."""
+_preloaded: dict[tuple[Path, tuple[int, ...], Path], CompiledComponent] = {}
+"""Loaded and not used yet."""
 
 
 def _stamp(path: Path) -> tuple[int, ...]:
-    facts = path.stat()
-    _must_be_readable(facts)
-    return (facts.st_mtime_ns, facts.st_size, facts.st_ino)
+    status = path.stat()
+    _check_file(status)
+    return (status.st_mtime_ns, status.st_size, status.st_ino)
 
 
-def _must_be_readable(facts: os.stat_result) -> None:
-    """A device or a pipe would never end, and what is larger than any component is none."""
-    if not stat.S_ISREG(facts.st_mode):
-        raise NativeError("invalid", "it is no file")
-    if facts.st_size > LARGEST_BYTES:
-        mebibytes = LARGEST_BYTES >> 20
+def _check_file(status: os.stat_result) -> None:
+    """Rejects devices and pipes, which may never end, and files larger than any component."""
+    if not stat.S_ISREG(status.st_mode):
+        raise NativeError("invalid", "it is not a regular file")
+    if status.st_size > MAX_FILE_BYTES:
+        mebibytes = MAX_FILE_BYTES >> 20
         raise NativeError("too-large", f"it is larger than {mebibytes} MiB")
 
 
@@ -128,14 +128,17 @@ def _must_be_readable(facts: os.stat_result) -> None:
 def _compiled(
     path: Path, stamp: tuple[int, ...], cache_dir: Path, counts_fuel: bool, role: str | None
 ) -> CompiledComponent:
-    if not counts_fuel and role is None and (ready := _warmed.pop((path, stamp, cache_dir), None)):
+    if (
+        not counts_fuel
+        and role is None
+        and (ready := _preloaded.pop((path, stamp, cache_dir), None))
+    ):
         return ready
     wasm = path.read_bytes()
-    found = _load(wasm, cache_dir, counts_fuel, role)
-    if found is not None:
-        return found
-    # The compiler gets the bytes, not the path: what it compiled is what is stored, whoever writes
-    # to the file meanwhile.
+    cached = _load(wasm, cache_dir, counts_fuel, role)
+    if cached is not None:
+        return cached
+    # The compiler gets the bytes, not the path: the file may change meanwhile.
     code = precompile(wasm, counts_fuel)
     try:
         CompiledComponent.remember(wasm, code, cache_dir, counts_fuel)
@@ -147,7 +150,7 @@ def _compiled(
 def _load(
     wasm: bytes, cache_dir: Path, counts_fuel: bool, role: str | None
 ) -> CompiledComponent | None:
-    """The component from the cache; a cache that cannot be read has nothing."""
+    """The component from the cache; None if the cache does not have it or cannot be read."""
     try:
         return CompiledComponent.load(wasm, cache_dir, counts_fuel, role)
     except NativeError as error:
@@ -155,21 +158,21 @@ def _load(
         return None
 
 
-_unusable: Final[set[Path]] = set()
-"""Caches that somebody was warned of."""
+_warned: Final[set[Path]] = set()
+"""The caches that a warning was logged for."""
 
 
 def _warn_unusable(cache_dir: Path, error: NativeError) -> None:
-    """Says once that a cache is not used; raises what has nothing to do with it."""
+    """Logs once that a cache is not used; raises other errors."""
     kind, message = error.args
     if kind != "cache":
         raise error
-    if cache_dir in _unusable:
+    if cache_dir in _warned:
         return
-    _unusable.add(cache_dir)
+    _warned.add(cache_dir)
     logger.warning(
-        "compiled components are not kept in `%s`, so each start compiles them again: %s; "
-        "make the folder writable by you and by nobody else, or remove it, or set `cache_dir`",
+        "cannot cache compiled components in `%s`, so every start compiles them again: %s; "
+        "make the folder writable by its owner only, remove it, or set `cache_dir`",
         cache_dir,
         message.removeprefix("the cache cannot be used: "),
         extra={"event": "cache.unusable"},

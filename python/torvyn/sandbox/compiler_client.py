@@ -1,7 +1,7 @@
-"""The compiler, as its clients see it: wasm in, compiled code or a description out.
+"""The client of the compiler's process: sends wasm, receives compiled code or a description.
 
-Whatever reads a component that nobody has checked runs in another process, with limits on memory
-and processor time that grow with the file.
+Unchecked components are read only in that process, with limits on memory and processor time that
+grow with the file.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ from torvyn.sandbox import compiler_process
 
 _BASE_S, _S_PER_MIB = 2, 5
 _BASE_BYTES, _BYTES_PER_BYTE = 128 << 20, 64
-"""A guest in Python, 18 MiB of wasm, takes 18 s of processor time and 420 MiB."""
+"""A Python guest, 18 MiB of wasm, takes 18 s of processor time and 420 MiB."""
 
 
 def precompile(wasm: bytes, counts_fuel: bool) -> bytes:
-    """Compiled code; raises `NativeError` for what is no component, or takes too much."""
-    return _ask(compiler_process.COMPILE, wasm, counts_fuel)
+    """Compiled code; raises `NativeError` for an invalid component or one over the limits."""
+    return _request(compiler_process.COMPILE, wasm, counts_fuel)
 
 
 def describe(wasm: bytes) -> dict[str, Any]:
     """World, imports, exports and sizes of a component."""
-    found: dict[str, Any] = json.loads(_ask(compiler_process.DESCRIBE, wasm, False))
-    return found
+    description: dict[str, Any] = json.loads(_request(compiler_process.DESCRIBE, wasm, False))
+    return description
 
 
 @contextlib.contextmanager
 def reuse_process() -> Iterator[None]:
-    """Keeps one process for all components that are compiled inside: it starts once."""
+    """Keeps a process alive for all components that are compiled inside the block."""
     pool = _pool
     pool.enter()
     try:
@@ -49,21 +49,21 @@ def reuse_process() -> Iterator[None]:
         pool.leave()
 
 
-def _ask(task: bytes, wasm: bytes, counts_fuel: bool) -> bytes:
+def _request(task: bytes, wasm: bytes, counts_fuel: bool) -> bytes:
     time_s = _BASE_S + _S_PER_MIB * len(wasm) // (1 << 20)
     memory_bytes = _BASE_BYTES + _BYTES_PER_BYTE * len(wasm)
     header = compiler_process.REQUEST.pack(task, time_s, memory_bytes, counts_fuel, len(wasm))
     with reuse_process():
         process = _pool.take()
         try:
-            status, result = process.ask(header, wasm, 4 * time_s)
+            status, result = process.request(header, wasm, 4 * time_s)
         except BaseException:
             process.kill()
             raise
         _pool.put(process)
     if status == compiler_process.DONE:
         return result
-    if status == compiler_process.REFUSED:
+    if status == compiler_process.REJECTED:
         kind, _, message = result.decode(errors="replace").partition(" ")
         raise NativeError(kind, " ".join(message.split()))
     if status == compiler_process.OUT_OF_TIME:
@@ -71,50 +71,50 @@ def _ask(task: bytes, wasm: bytes, counts_fuel: bool) -> bytes:
     raise _too_costly(f"{memory_bytes >> 20} MiB of memory")
 
 
-def _too_costly(what: str) -> NativeError:
-    return NativeError("too-costly", f"compiling it takes more than {what}")
+def _too_costly(limit: str) -> NativeError:
+    return NativeError("too-costly", f"compiling it takes more than {limit}")
 
 
 class _Process:
-    """A compiler that waits for requests, and ends when nobody can send one any more."""
+    """A compiler process that waits for requests and ends when its stdin closes."""
 
     def __init__(self) -> None:
         command = [sys.executable, "-I", "-S", compiler_process.__file__, _native.__file__]
         pipe, null = subprocess.PIPE, subprocess.DEVNULL
-        # A session of its own: an interrupt at the terminal is for the parent to handle, and a
-        # request that takes too long is ended with the fork that works on it.
+        # Its own session: the parent handles an interrupt at the terminal, and a request that
+        # takes too long is killed together with its fork.
         try:
             self._process = subprocess.Popen(
                 command, stdin=pipe, stdout=pipe, stderr=null, bufsize=0, start_new_session=True
             )
         except OSError as error:
-            message = f"the compiler's process cannot be started: {error}"
+            message = f"cannot start the compiler process: {error}"
             raise NativeError("engine", message) from error
 
-    def ask(self, header: bytes, wasm: bytes, timeout_s: float) -> tuple[int, bytes]:
+    def request(self, header: bytes, wasm: bytes, timeout_s: float) -> tuple[int, bytes]:
         assert self._process.stdin is not None
-        until = time.monotonic() + timeout_s
+        deadline_s = time.monotonic() + timeout_s
         try:
             for part in (header, wasm):
                 view = memoryview(part)
                 while view:
                     view = view[self._process.stdin.write(view) or 0 :]
-            status, size = compiler_process.ANSWER.unpack(
-                self._read(compiler_process.ANSWER.size, until)
+            status, size = compiler_process.RESPONSE.unpack(
+                self._read(compiler_process.RESPONSE.size, deadline_s)
             )
-            return status, self._read(size, until)
+            return status, self._read(size, deadline_s)
         except TimeoutError:
             raise _too_costly(f"{timeout_s:g} s") from None
         except BrokenPipeError:
-            raise NativeError("engine", "the compiler's process ended") from None
+            raise NativeError("engine", "the compiler process ended") from None
 
-    def _read(self, size: int, until: float) -> bytes:
+    def _read(self, size: int, deadline_s: float) -> bytes:
         assert self._process.stdout is not None
         poll = select.poll()
         poll.register(self._process.stdout, select.POLLIN | select.POLLHUP)
         parts = []
         while size:
-            left_ms = max(0, int((until - time.monotonic()) * 1e3))
+            left_ms = max(0, int((deadline_s - time.monotonic()) * 1e3))
             if not poll.poll(left_ms):
                 raise TimeoutError
             part = self._process.stdout.read(min(size, 1 << 20))
@@ -125,12 +125,12 @@ class _Process:
         return b"".join(parts)
 
     def stop(self) -> None:
-        """Ends a process that has nothing to do."""
+        """Ends an idle process."""
         self._close()
         self._process.wait()
 
     def kill(self) -> None:
-        """Ends the process with whatever it does."""
+        """Kills the process and its forks."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self.stop()
@@ -142,7 +142,7 @@ class _Process:
 
 
 class _Pool:
-    """Processes that wait for the next component, as long as somebody may bring one."""
+    """Idle compiler processes. The last user to leave stops them."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -175,10 +175,10 @@ class _Pool:
 _pool = _Pool()
 
 
-def _forget() -> None:
-    """After a fork the parent's processes are the parent's alone."""
+def _reset_pool() -> None:
+    """After a fork, the processes belong to the parent."""
     global _pool
     _pool = _Pool()
 
 
-os.register_at_fork(after_in_child=_forget)
+os.register_at_fork(after_in_child=_reset_pool)

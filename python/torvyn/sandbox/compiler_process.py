@@ -1,7 +1,7 @@
-"""The compiler's own process: `python -I -S child.py NATIVE_MODULE`.
+"""The compiler's process: `python -I -S compiler_process.py NATIVE_MODULE`.
 
-Requests come on stdin, one after the other; each is done by a fork with limits of its own, and its
-answer goes to stdout. Loads nothing but the native module, so that it starts in a few milliseconds.
+Reads requests from stdin, one at a time, and writes responses to stdout. A fork with resource
+limits handles each request. Loads only the native module, to start within milliseconds.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from typing import Final
 COMPILE: Final = b"c"
 DESCRIBE: Final = b"d"
 REQUEST: Final = struct.Struct("!cQQ?Q")
-"""What to do, seconds of processor time, bytes of memory, whether fuel is counted, size of the
+"""The task, seconds of processor time, bytes of memory, whether to count fuel, and the size of the
 wasm, which follows."""
-ANSWER: Final = struct.Struct("!BQ")
-"""How it ended and the size of what follows: the result, or `kind message`."""
-DONE, REFUSED, OUT_OF_TIME, OUT_OF_MEMORY = 0, 2, 3, 4
+RESPONSE: Final = struct.Struct("!BQ")
+"""The status, and the size of the result or of `kind message`, which follows."""
+DONE, REJECTED, OUT_OF_TIME, OUT_OF_MEMORY = 0, 2, 3, 4
 
 
 def main(native_path: str) -> None:
@@ -32,7 +32,7 @@ def main(native_path: str) -> None:
         task, time_s, memory_bytes, counts_fuel, size = REQUEST.unpack(header)
         wasm = _read(0, size)
         status, result = _in_fork(native, task, (time_s, memory_bytes), counts_fuel, wasm)
-        _write(1, ANSWER.pack(status, len(result)))
+        _write(1, RESPONSE.pack(status, len(result)))
         _write(1, result)
 
 
@@ -60,11 +60,11 @@ def _in_fork(
     os.close(writer)
     result = _read(reader)
     os.close(reader)
-    _, ended = os.waitpid(child, 0)
-    if os.WIFEXITED(ended) and os.WEXITSTATUS(ended) in (DONE, REFUSED):
-        return os.WEXITSTATUS(ended), result
-    # The processor time ends with the first signal, and with the second if the first was missed.
-    if os.WIFSIGNALED(ended) and os.WTERMSIG(ended) in (signal.SIGXCPU, signal.SIGKILL):
+    _, exit_status = os.waitpid(child, 0)
+    if os.WIFEXITED(exit_status) and os.WEXITSTATUS(exit_status) in (DONE, REJECTED):
+        return os.WEXITSTATUS(exit_status), result
+    # The kernel sends SIGXCPU at the limit and SIGKILL a second later.
+    if os.WIFSIGNALED(exit_status) and os.WTERMSIG(exit_status) in (signal.SIGXCPU, signal.SIGKILL):
         return OUT_OF_TIME, b""
     return OUT_OF_MEMORY, b""
 
@@ -79,7 +79,7 @@ def _work(
 ) -> int:
     time_s, memory_bytes = limits
     resource.setrlimit(resource.RLIMIT_CPU, (time_s, time_s + 1))
-    # Memory that is written to. Threads reserve far more address space than they use.
+    # Written memory, not address space: threads reserve far more than they use.
     resource.setrlimit(resource.RLIMIT_DATA, (memory_bytes, memory_bytes))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     try:
@@ -90,13 +90,13 @@ def _work(
     except native.NativeError as error:
         kind = error.args[0] if task == COMPILE else "invalid"
         _write(writer, f"{kind} {error.args[1]}".encode())
-        return REFUSED
+        return REJECTED
     _write(writer, result)
     return DONE
 
 
 def _read(file: int, size: int | None = None) -> bytes:
-    """Exactly `size` bytes, or all there are; nothing at the end of the file."""
+    """Exactly `size` bytes, or all; empty at the end of the file."""
     parts = []
     left = 1 << 62 if size is None else size
     while left and (part := os.read(file, min(left, 1 << 20))):

@@ -1,6 +1,6 @@
-"""A guest as a component: what link looks at and the reactor starts, with the role of its exports.
+"""A guest as a component that link inspects and the reactor starts. Its exports give its role.
 
-The class carries no method of its role: calls go from the native core straight into the guest.
+The class has no methods of its role: the native core calls the guest directly.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from torvyn.errors import (
     InvalidInput,
     Unavailable,
 )
+from torvyn.manifest.schema.settings_tables import GUEST_INIT_TIMEOUT_S, RUNTIME
 from torvyn.sandbox.audit import WEAKENED, Audit
 from torvyn.sandbox.compile_cache import compile_component, to_link_error
 from torvyn.text.control_characters import CONTROLS, escape_controls
@@ -41,42 +42,40 @@ _BY_KIND: dict[str, type[ComponentError]] = {
 }
 
 
-_CONTROLS = CONTROLS | {0x0A: "\\x0a"}
-"""Shown in the log, on one line."""
+_LOG_ESCAPES = CONTROLS | {0x0A: "\\x0a"}
+"""Also escapes line ends, for the log."""
 
 
 @dataclass(frozen=True, slots=True)
 class GuestLimits:
-    """What one node's guest may take and reach."""
+    """The limits and grants of one node's guest."""
 
     node: str
-    max_memory_bytes: int = 64 << 20
-    call_timeout_s: float = 5.0
-    init_timeout_s: float = 5.0
-    teardown_timeout_s: float = 2.0
+    max_memory_bytes: int = RUNTIME.default("max_memory_per_component")
+    call_timeout_s: float = RUNTIME.default("call_timeout")
+    init_timeout_s: float = GUEST_INIT_TIMEOUT_S
+    teardown_timeout_s: float = RUNTIME.default("teardown_timeout")
     fuel: int | None = None
     seed: int | None = None
-    """What clocks and random numbers follow from; None: from the world."""
+    """The seed of clocks and random numbers; None: the real ones."""
     grants: tuple[str, ...] = ()
-    """Capabilities, their paths absolute."""
+    """Capabilities with absolute paths."""
     audit: Audit | None = None
-
-    DEFAULT_INIT_S: ClassVar[float] = 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class GuestHealth:
-    """What happened to the instances of one node's guest."""
+    """Statistics of the instances of one node's guest."""
 
     traps: int = 0
-    """Calls that did not come back, and replacements that did not start."""
+    """Calls that trapped, and replacements that did not start."""
     state_lost: int = 0
-    """Instances that were let go with all they held."""
+    """Instances discarded with their state."""
     replaced: int = 0
     refused: int = 0
-    """Calls refused, and pulls put off, while a guest that trapped too often rested."""
+    """Calls rejected and pulls delayed while a guest that trapped too often was paused."""
     replace_ns: int = 0
-    """What making the replacements took, `init` included."""
+    """The time to create the replacements, including `init`."""
 
     @classmethod
     def of(cls, guest: SandboxGuest) -> GuestHealth:
@@ -84,12 +83,12 @@ class GuestHealth:
 
     @property
     def mean_replace_ns(self) -> float | None:
-        """How long an element waited for a new instance."""
+        """The mean time to replace an instance."""
         return self.replace_ns / self.replaced if self.replaced else None
 
 
 class GuestComponent(Component):
-    """What the guests of all roles share; `guest_class` mixes a role in."""
+    """What guests of all roles share; `guest_class` adds the role."""
 
     is_guest: ClassVar[bool] = True
     path: ClassVar[Path]
@@ -104,43 +103,43 @@ class GuestComponent(Component):
 
     @property
     def health(self) -> GuestHealth:
-        """Counted on while the guest runs; stays when it is over."""
+        """Live while the guest runs; the last values afterwards."""
         return self._last_health if self._guest is None else GuestHealth.of(self._guest)
 
     def set_limits(self, limits: GuestLimits) -> None:
-        """Said by the reactor before `init`."""
+        """Called by the reactor before `init`."""
         self.limits = limits
 
     def init(self, config: str) -> None:
-        allowed = self.limits or GuestLimits(self.name)
+        limits = self.limits or GuestLimits(self.name)
         compiled = self.compiled
-        if allowed.fuel is not None:
+        if limits.fuel is not None:
             compiled = compile_component(
                 self.path, self.name, self.cache_dir, counts_fuel=True, role=self.role
             )
-        if allowed.audit is not None:
-            allowed.audit.granted(allowed.node, self.name, allowed.grants)
+        if limits.audit is not None:
+            limits.audit.granted(limits.node, self.name, limits.grants)
         try:
             self._guest = compiled.start(
                 config,
-                max_memory_bytes=allowed.max_memory_bytes,
-                call_timeout_s=allowed.call_timeout_s,
-                init_timeout_s=allowed.init_timeout_s,
-                fuel=allowed.fuel,
-                seed=allowed.seed,
-                grants=list(allowed.grants),
-                printer=self.printer(allowed.node),
-                auditor=partial(_deny, allowed, self.name),
+                max_memory_bytes=limits.max_memory_bytes,
+                call_timeout_s=limits.call_timeout_s,
+                init_timeout_s=limits.init_timeout_s,
+                fuel=limits.fuel,
+                seed=limits.seed,
+                grants=list(limits.grants),
+                printer=self.printer(limits.node),
+                auditor=partial(_audit_denial, limits, self.name),
             )
         except NativeError as error:
             raise _failure(error, self.name) from None
 
     def printer(self, node: str) -> Callable[[str, str, bool], None]:
-        """Gets every line that the guest prints; it is held by the guest, so it holds nobody."""
+        """Receives each line that the guest prints. It must not refer to the component."""
         return partial(_print, node)
 
     def stage(self, ports: tuple[str, ...], context: Context) -> NativeStage:
-        """The guest on its way into a flow."""
+        """The native stage of the guest."""
         assert self._guest is not None
         left_s = None
         if context.deadline_ns is not None:
@@ -151,31 +150,31 @@ class GuestComponent(Component):
 
     @property
     def denied(self) -> dict[str, int]:
-        """How often each kind of capability was denied."""
+        """The number of denials per kind of capability."""
         return dict(self._denied if self._guest is None else self._guest.denied)
 
     def teardown(self) -> None:
         guest, self._guest = self._guest, None
-        allowed = self.limits or GuestLimits(self.name)
+        limits = self.limits or GuestLimits(self.name)
         if guest is None:
             return
         self._last_health = health = GuestHealth.of(guest)
         if health.traps:
             logger.warning(
-                "node `%s`: traps %d, states lost %d, instances replaced %d",
-                allowed.node,
+                "node `%s`: %d traps, %d states lost, %d instances replaced",
+                limits.node,
                 health.traps,
                 health.state_lost,
                 health.replaced,
-                extra={"node": allowed.node, "event": "guest.trapped"},
+                extra={"node": limits.node, "event": "guest.trapped"},
             )
         try:
-            guest.teardown(allowed.teardown_timeout_s)
+            guest.teardown(limits.teardown_timeout_s)
         except NativeError as error:
             raise _failure(error, self.name) from None
         finally:
             self._denied = guest.denied
-            _tell_denied(allowed.node, self._denied)
+            _log_denied(limits.node, self._denied)
 
 
 def _failure(error: NativeError, name: str) -> Exception:
@@ -184,31 +183,31 @@ def _failure(error: NativeError, name: str) -> Exception:
         return _BY_KIND[kind](message)
     if kind == "contract":
         is_grant = message.startswith("a grant ")
-        hint = f"make the folder, or change `[security.grants.{name}]`" if is_grant else None
+        hint = f"create the folder, or change `[security.grants.{name}]`" if is_grant else None
         return ContractError("sandbox.contract", f"component `{name}`: {message}", hint=hint)
     return to_link_error(error, name)
 
 
-def _deny(
-    allowed: GuestLimits, component: str, kind: str, asked: str, count: int, suppressed: int
+def _audit_denial(
+    limits: GuestLimits, component: str, kind: str, target: str, count: int, suppressed: int
 ) -> None:
-    if allowed.audit is not None:
-        allowed.audit.denied(allowed.node, component, kind, asked, count, suppressed)
+    if limits.audit is not None:
+        limits.audit.denied(limits.node, component, kind, target, count, suppressed)
 
 
-def _tell_denied(node: str, denied: Mapping[str, int]) -> None:
+def _log_denied(node: str, denied: Mapping[str, int]) -> None:
     if denied:
         counts = ", ".join(f"{kind} {count}" for kind, count in denied.items())
         extra = {"node": node, "denied": dict(denied), "event": "guest.denied"}
-        # Every Python guest seeds its hash tables: that alone is no news.
+        # Every Python guest seeds its hash tables, which is not worth a warning.
         level = logging.WARNING if set(denied) - {WEAKENED} else logging.INFO
         logger.log(level, "node `%s` was denied: %s", node, counts, extra=extra)
 
 
 def _print(node: str, channel: str, text: str, is_granted: bool) -> None:
-    """A line that a guest printed: to the host's own channel with a grant, else to the log.
+    """Prints a guest's line to the host's own stream if granted, otherwise to the log.
 
-    A terminal gets it with its controls made visible; a file or a pipe gets it as it was printed.
+    For a terminal, control characters are escaped.
     """
     if is_granted:
         stream = sys.stdout if channel == "stdout" else sys.stderr
@@ -216,8 +215,8 @@ def _print(node: str, channel: str, text: str, is_granted: bool) -> None:
             escape_controls(text) if stream is not None and stream.isatty() else text, file=stream
         )
     else:
-        shown = text.translate(_CONTROLS)
-        logger.info("%s: %s", node, shown, extra={"node": node, "event": f"guest.{channel}"})
+        line = text.translate(_LOG_ESCAPES)
+        logger.info("%s: %s", node, line, extra={"node": node, "event": f"guest.{channel}"})
 
 
 def guest_class(
@@ -228,21 +227,21 @@ def guest_class(
     role: str | None = None,
     kind: type[GuestComponent] = GuestComponent,
 ) -> type[GuestComponent]:
-    """The class of the component in a file. Raises `LinkError` for what is none.
+    """The class of the component in a file; raises `LinkError` if the file is not one.
 
-    `role` is for a component that has several.
+    `role` selects one for a component that has several.
     """
     compiled = compile_component(path, name, cache_dir, role=role)
-    mixed: Any = ROLES[compiled.role]
-    facts = {"path": path, "name": name, "cache_dir": cache_dir, "compiled": compiled}
-    made: Any = type(name, (kind, mixed), {**facts, **_said(path)})
-    return made  # type: ignore[no-any-return]
+    role_class: Any = ROLES[compiled.role]
+    attributes = {"path": path, "name": name, "cache_dir": cache_dir, "compiled": compiled}
+    cls: Any = type(name, (kind, role_class), {**attributes, **_notes(path)})
+    return cls  # type: ignore[no-any-return]
 
 
-def _said(path: Path) -> dict[str, Any]:
-    """What the guest says of itself where a class would have attributes."""
+def _notes(path: Path) -> dict[str, Any]:
+    """The class attributes that the guest's notes define."""
     notes = WasmTools.notes(path.read_bytes())
-    said: dict[str, Any] = {"unit": notes["unit"]} if notes.get("unit") else {}
+    attributes: dict[str, Any] = {"unit": notes["unit"]} if notes.get("unit") else {}
     if notes.get("ports"):
-        said["ports"] = tuple(port.strip() for port in notes["ports"].split(","))
-    return said
+        attributes["ports"] = tuple(port.strip() for port in notes["ports"].split(","))
+    return attributes

@@ -1,4 +1,4 @@
-"""What a component is, as data for people and programs."""
+"""A component's role, interfaces, capabilities and sizes, as data."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ SIZES: Final = (
 
 
 def describe_component(path: Path) -> dict[str, Any]:
-    """The component in a file: compiled and linked as a flow would do it, and not started."""
+    """Compiles the component in a file and describes it; does not start it."""
     with compiler_client.reuse_process():
         compiled = compile_component(path, path.stem)
-        found = compiler_client.describe(path.read_bytes())
+        description = compiler_client.describe(path.read_bytes())
     return {
         "file": str(path),
-        **{name: found[name] for name in SIZES},
+        **{name: description[name] for name in SIZES},
         "role": compiled.role,
         "world": compiled.world,
         "interface": compiled.interface,

@@ -1,4 +1,4 @@
-"""A clock that only moves when a test moves it; the flows that live by it wake up then."""
+"""A clock that only moves when a test moves it, and then wakes the flows that use it."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from torvyn._native import ManualClock
 
 
 class Clock(ManualClock):
-    """Time by hand: `torvyn.Flow(..., clock=clock)`, `run_flow(..., clock=clock)`.
+    """A manual clock: `torvyn.Flow(..., clock=clock)`, `run_flow(..., clock=clock)`.
 
-    Deadlines, retries, drains and `PENDING.after` of inline sources follow it. What a stage on a
-    thread or a loop of its own waits for is real time.
+    Deadlines, retries, drains and `PENDING.after` of inline sources use it. Stages on threads and
+    event loops use real time.
     """
 
     @property
@@ -21,7 +21,7 @@ class Clock(ManualClock):
         return self.now_s
 
     def advance(self, seconds: float) -> None:
-        """Moves the hand and wakes the flows; one that nobody drives goes on when driven."""
+        """Moves the time forward and wakes the flows."""
         if seconds < 0:
-            raise ValueError("time does not run backwards")
+            raise ValueError("cannot move the time backwards")
         self.advance_ns(round(seconds * 1e9))

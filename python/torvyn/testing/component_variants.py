@@ -1,6 +1,6 @@
-"""The same component in the hands of another runner: a thread, an event loop, or native code.
+"""Variants of a component that run on a thread, on an event loop, or in native code.
 
-A test that runs over all `VARIANTS` shows that a stage does the same wherever it runs.
+A test over all `VARIANTS` shows that a component does the same wherever it runs.
 """
 
 from __future__ import annotations
@@ -15,56 +15,58 @@ from torvyn.link.component_traits import calls_of, role_of
 from torvyn.testing.components import ScriptedSource
 
 VARIANTS: Final = ("python", "thread", "async", "native")
-"""`python`: inline, no native code. `thread`, `async`: each stage on its own. `native`: inline,
-native where a twin exists."""
+"""`python`: inline, in Python. `thread`: on a thread. `async`: as coroutines on an event loop.
+`native`: inline, in native code where it exists."""
 
 WASM: Final = "wasm"
-"""In the sandbox: what is sync runs as a guest. Needs componentize-py when the guest that runs
-them all is not in the cache."""
+"""The variant that runs sync components in the sandbox. Needs componentize-py, unless the guest is
+cached."""
 
 
 def as_variant(component: Component, variant: str) -> Component:
-    """The component as one of `VARIANTS`. What is async or reads a stream stays as it is."""
+    """The component as one of `VARIANTS`; unchanged if it is async or reads a stream."""
     if variant not in (*VARIANTS, WASM):
-        raise ValueError(f"`variant` is one of {', '.join((*VARIANTS, WASM))}, not {variant!r}")
+        raise ValueError(
+            f"`variant` must be one of {', '.join((*VARIANTS, WASM))}, not {variant!r}"
+        )
     if variant == "native" and isinstance(component, ScriptedSource):
         return _native_script(component)
     calls = calls_of(component, role_of(component))
     if variant == "native" or calls.is_async is not False or calls.reads_stream:
         return component
     if variant == WASM:
-        return _sandboxed(component)
+        return _sandbox_variant(component)
     if variant == "async":
         is_iterated = component.role == "source" and hasattr(component, "__iter__")
-        twin = _ITERATED if is_iterated else _ASYNC[component.role]
-        made: Component = twin(component)
-        return made
+        wrapper: type[Any] = _ITERATED if is_iterated else _ASYNC[component.role]
+        wrapped: Component = wrapper(component)
+        return wrapped
     component.native_stage = None  # type: ignore[attr-defined]
     if variant == "thread":
         component.run = "thread"
     return component
 
 
-def _sandboxed(component: Component) -> Component:
+def _sandbox_variant(component: Component) -> Component:
     """A guest, unless the component has native code or must run on a thread."""
     if component.run == "thread" or getattr(component, "native_stage", None) is not None:
         return component
-    # Late: it brings the sandbox along.
+    # Imported late, because it loads the sandbox.
     from torvyn.testing.sandbox_variant import as_guest
 
     return as_guest(component)
 
 
 def _native_script(source: ScriptedSource) -> Component:
-    plain = bool(source.items) and all(isinstance(item, str) for item in source.items)
-    if plain and source.end is None:
+    is_text = bool(source.items) and all(isinstance(item, str) for item in source.items)
+    if is_text and source.end is None:
         script = ("scripted", {"tokens": source.items, "repeat": 1})
         source.native_stage = lambda config: script  # type: ignore[attr-defined]
     return source
 
 
-class _Twin(Component):
-    """Stands in for a component on a loop: the same calls, as coroutines."""
+class _AsyncVariant(Component):
+    """Wraps a sync component: the same methods, as coroutines."""
 
     def __init__(self, original: Component) -> None:
         super().__init__(original.config)
@@ -85,17 +87,17 @@ class _Twin(Component):
         self.original.teardown()
 
 
-def _twin(role: str) -> type[Component]:
-    async def call(self: _Twin, *element: Any) -> Any:
+def _async_class(role: str) -> type[Component]:
+    async def call(self: _AsyncVariant, *element: Any) -> Any:
         return getattr(self.original, METHODS[role])(*element)
 
-    async def flush(self: _Twin) -> Any:
+    async def flush(self: _AsyncVariant) -> Any:
         return self.original.flush()
 
-    async def complete(self: _Twin, end: Any) -> None:
+    async def complete(self: _AsyncVariant, end: Any) -> None:
         self.original.complete(end)
 
-    def notify_backpressure(self: _Twin, signal: Any) -> None:
+    def notify_backpressure(self: _AsyncVariant, signal: Any) -> None:
         self.original.notify_backpressure(signal)
 
     methods: dict[str, Any] = {METHODS[role]: call}
@@ -105,12 +107,12 @@ def _twin(role: str) -> type[Component]:
         methods["complete"] = complete
     if role == "source":
         methods["notify_backpressure"] = notify_backpressure
-    return type(f"Async{role.title()}", (_Twin, ROLES[role]), methods)
+    return type(f"Async{role.title()}", (_AsyncVariant, ROLES[role]), methods)
 
 
 def _iterated(self: Any) -> Any:
     def with_end() -> Generator[Any, None, None]:
-        # An async generator cannot return its end, so it sends it.
+        # An async generator cannot return a value, so it yields the end.
         end = yield from self.original
         if isinstance(end, End):
             yield end
@@ -123,5 +125,5 @@ def _iterated(self: Any) -> Any:
     return items()
 
 
-_ASYNC: Final = {role: _twin(role) for role in ROLES}
+_ASYNC: Final = {role: _async_class(role) for role in ROLES}
 _ITERATED: Final = type("AsyncIteratedSource", (_ASYNC["source"],), {"__aiter__": _iterated})

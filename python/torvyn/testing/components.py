@@ -1,4 +1,4 @@
-"""Parts for tests: sources that are scripted or count, sinks that collect or stall."""
+"""Components for tests: sources that count or follow a script, sinks that collect or stall."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ Item = str | bytes | Output | Pending | End | Exception
 
 
 class ScriptedSource(Source):
-    """Plays a script: what it lists is sent, `PENDING` waits, `End` ends, an exception is raised.
+    """Follows a script: it sends each item, waits at `PENDING`, ends at `End`, raises an exception.
 
-    With text only it has a native twin, which `variant="native"` runs in its place; a twin does not
-    keep `sent` and `signals`.
+    If all items are text, `variant="native"` runs it in native code, which does not update `sent`
+    and `signals`.
     """
 
     def __init__(self, items: Iterable[Item] = (), *, end: End | None = None) -> None:
         super().__init__()
         self.items: list[Item] = list(items)
         self.sent = 0
-        """How many items of the script have been played."""
+        """The number of items of the script that were sent."""
         self.signals: list[Signal] = []
-        """What the flow said about back-pressure."""
+        """The back-pressure signals received."""
         self.end = end
 
     def init(self, config: str) -> None:
@@ -44,14 +44,14 @@ class ScriptedSource(Source):
 
 
 class CountingSource(Source):
-    """Sends `0`, `1`, `2`, ... for as long as the flow takes them, or `total` of them."""
+    """Sends `0`, `1`, `2`, ... without end, or `total` of them."""
 
     def __init__(self, total: int | None = None) -> None:
         super().__init__()
         self.total = total
         self.sent = 0
         self.signals: list[Signal] = []
-        """What the flow said about back-pressure."""
+        """The back-pressure signals received."""
 
     def init(self, config: str) -> None:
         self.sent = 0
@@ -74,7 +74,7 @@ class CollectingSink(Sink):
         super().__init__()
         self.elements: list[Element] = []
         self.end: End | None = None
-        """How the stream ended; None when it has not, failed or was cancelled."""
+        """How the stream ended; None if it has not ended, has failed or was cancelled."""
 
     def init(self, config: str) -> None:
         self.elements.clear()
@@ -93,7 +93,7 @@ class CollectingSink(Sink):
 
 
 class StallingSink(CollectingSink):
-    """Takes `after` elements, then pauses with the next in its hand until told to `release`."""
+    """Takes `after` elements, then pauses at the next one until `release` is called."""
 
     def __init__(self, after: int = 0) -> None:
         super().__init__()
@@ -110,7 +110,7 @@ class StallingSink(CollectingSink):
         return Signal.PAUSE if self.is_stalled else None
 
     def release(self, after: int | None = None) -> None:
-        """Goes on: for good, or until so many more were taken."""
+        """Resumes, without end or for `after` more elements."""
         self.after = -1 if after is None else len(self.elements) + after
         self.is_stalled = False
         self.resume()

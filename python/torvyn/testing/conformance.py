@@ -1,8 +1,7 @@
-"""Conformance: does a component keep the contract of its role? One check a role.
+"""Checks that a component keeps the contract of its role. One check per role.
 
-A check runs the component in real flows: to the end, cancelled half-way, started and stopped
-without an element, and twice with one instance. It raises `AssertionError` with a sentence, and
-gives what left the component.
+A check runs the component in real flows: to the end, cancelled half-way, without an element, and
+twice with one instance. It raises `AssertionError`, or returns what the component emitted.
 """
 
 from __future__ import annotations
@@ -19,88 +18,102 @@ from torvyn.reactor import Flow
 from torvyn.testing.components import CollectingSink, Item, ScriptedSource
 from torvyn.testing.flow_run import FlowRun, idle, run_flow
 
-SOME_TEXT: tuple[str, ...] = ("The", " quick", " fox", ".", " A", " dog", "!", "", " 1", " é")
-"""What the checks send when they are not told what to send."""
+SAMPLE_INPUTS: tuple[str, ...] = ("The", " quick", " fox", ".", " A", " dog", "!", "", " 1", " é")
+"""The default inputs of the checks."""
 
-Make = Callable[[], Component]
+ComponentFactory = type[Component] | Callable[[], Component]
 
 
-def check(component: type[Component] | Make, config: Any = "", **options: Any) -> list[Element]:
-    """The check of the component's own role."""
-    role = _make(component, config)().role
+def check(component: ComponentFactory, config: Any = "", **options: Any) -> list[Element]:
+    """Runs the check of the component's role."""
+    role = _factory(component, config)().role
     return _CHECKS[role](component, config, **options)
 
 
 def check_source(
-    component: type[Component] | Make, config: Any = "", *, most: int = 100
+    component: ComponentFactory, config: Any = "", *, max_elements: int = 100
 ) -> list[Element]:
-    """A source: `pull` gives an element, an end or "nothing yet". Looks at the first `most`."""
-    make = _make(component, config)
-    _has_role(make, SourceRole)
-    elements = _looked_at(make, lambda part: _source_flow(part, most))
+    """A source: `pull` returns an element, an end or `PENDING`. Checks the first `max_elements`."""
+    factory = _factory(component, config)
+    _check_role(factory, SourceRole)
+    elements = _run_all_ways(factory, lambda component: _source_flow(component, max_elements))
     numbers = [element.sequence for element in elements]
-    assert numbers == list(range(len(numbers))), "a source's elements are numbered from 0"
+    assert numbers == list(range(len(numbers))), "a source must number its elements from 0"
     return elements
 
 
 def check_processor(
-    component: type[Component] | Make, config: Any = "", *, inputs: Sequence[Item] = SOME_TEXT
+    component: ComponentFactory,
+    config: Any = "",
+    *,
+    inputs: Sequence[Item] = SAMPLE_INPUTS,
 ) -> list[Element]:
-    """A processor: every call gives none, one or many, and the rest leaves when the input ends."""
-    make = _make(component, config)
-    _has_role(make, Processor)
-    return _looked_at(make, lambda part: _chain(inputs, part))
+    """A processor: every call returns zero, one or many; `flush` returns the rest."""
+    factory = _factory(component, config)
+    _check_role(factory, Processor)
+    return _run_all_ways(factory, lambda component: _chain(inputs, component))
 
 
 def check_filter(
-    component: type[Component] | Make, config: Any = "", *, inputs: Sequence[Item] = SOME_TEXT
+    component: ComponentFactory,
+    config: Any = "",
+    *,
+    inputs: Sequence[Item] = SAMPLE_INPUTS,
 ) -> list[Element]:
-    """A filter: every call gives a bool or a verdict, and it makes no elements of its own. One that
-    has a `flush` keeps text back and may give it out in pieces."""
-    make = _make(component, config)
-    _has_role(make, Filter)
-    elements = _looked_at(make, lambda part: _chain(inputs, part))
+    """A filter: every call returns a bool or a verdict, and it creates no elements. A filter with a
+    `flush` buffers text and may emit it in pieces."""
+    factory = _factory(component, config)
+    _check_role(factory, Filter)
+    elements = _run_all_ways(factory, lambda component: _chain(inputs, component))
     numbers = [element.sequence for element in elements]
-    if getattr(type(make()), "flush", Filter.flush) is not Filter.flush:
-        assert numbers == sorted(numbers), "a filter keeps the order"
+    if getattr(type(factory()), "flush", Filter.flush) is not Filter.flush:
+        assert numbers == sorted(numbers), "a filter must keep the order"
         return elements
-    assert len(elements) <= len(inputs), "a filter gives no more than it gets"
-    assert numbers == sorted(set(numbers)), "a filter keeps the order and repeats nothing"
+    assert len(elements) <= len(inputs), "a filter must not emit more than it receives"
+    assert numbers == sorted(set(numbers)), "a filter must keep the order and repeat nothing"
     return elements
 
 
 def check_router(
-    component: type[Component] | Make, config: Any = "", *, inputs: Sequence[Item] = SOME_TEXT
+    component: ComponentFactory,
+    config: Any = "",
+    *,
+    inputs: Sequence[Item] = SAMPLE_INPUTS,
 ) -> list[Element]:
-    """A router: every call names ports that it has declared. Gives what left by any of them."""
-    make = _make(component, config)
-    _has_role(make, Router)
-    return _looked_at(make, lambda part: _router_flow(inputs, part))
+    """A router: every call returns ports that it declares. Returns what left by any of them."""
+    factory = _factory(component, config)
+    _check_role(factory, Router)
+    return _run_all_ways(factory, lambda component: _router_flow(inputs, component))
 
 
 def check_aggregator(
-    component: type[Component] | Make, config: Any = "", *, inputs: Sequence[Item] = SOME_TEXT
+    component: ComponentFactory,
+    config: Any = "",
+    *,
+    inputs: Sequence[Item] = SAMPLE_INPUTS,
 ) -> list[Element]:
-    """An aggregator: every call gives none or one, `flush` the rest; outputs are numbered anew."""
-    make = _make(component, config)
-    _has_role(make, Aggregator)
-    elements = _looked_at(make, lambda part: _chain(inputs, part))
+    """An aggregator: `flush` returns the rest, and outputs are numbered from 0."""
+    factory = _factory(component, config)
+    _check_role(factory, Aggregator)
+    elements = _run_all_ways(factory, lambda component: _chain(inputs, component))
     numbers = [element.sequence for element in elements]
-    assert numbers == list(range(len(numbers))), "an aggregator's outputs are numbered from 0"
+    assert numbers == list(range(len(numbers))), "an aggregator must number its outputs from 0"
     return elements
 
 
 def check_sink(
-    component: type[Component] | Make,
+    component: ComponentFactory,
     config: Any = "",
     *,
-    inputs: Sequence[Item] = SOME_TEXT,
+    inputs: Sequence[Item] = SAMPLE_INPUTS,
     timeout_s: float = 20.0,
 ) -> list[Element]:
-    """A sink: every call gives nothing or a signal, and a pause is followed by `resume`."""
-    make = _make(component, config)
-    _has_role(make, Sink)
-    _looked_at(make, lambda part: (Flow(ScriptedSource(inputs), part), []), timeout_s)
+    """A sink: every call returns None or a signal, and `resume` follows each pause."""
+    factory = _factory(component, config)
+    _check_role(factory, Sink)
+    _run_all_ways(
+        factory, lambda component: (Flow(ScriptedSource(inputs), component), []), timeout_s
+    )
     return []
 
 
@@ -114,66 +127,70 @@ _CHECKS: dict[str, Callable[..., list[Element]]] = {
 }
 
 
-def _make(component: type[Component] | Make, config: Any) -> Make:
+def _factory(component: ComponentFactory, config: Any) -> ComponentFactory:
     if not isinstance(component, type):
         return component
 
-    def make() -> Component:
-        part: Component = component()
-        part.config = config
-        return part
+    def create() -> Component:
+        instance: Component = component()
+        instance.config = config
+        return instance
 
-    return make
-
-
-def _has_role(make: Make, role: type[Component]) -> None:
-    part = make()
-    assert isinstance(part, role), f"{type(part).__name__} is not a {role.role}"
-    assert ROLES[part.role] is role, f"`role` of {type(part).__name__} was changed"
+    return create
 
 
-Built = tuple[Flow, list[CollectingSink]]
+def _check_role(factory: ComponentFactory, role: type[Component]) -> None:
+    component = factory()
+    name = type(component).__name__
+    assert isinstance(component, role), f"{name} is not a {role.role}"
+    assert ROLES[component.role] is role, f"{name} must not change `role`"
 
 
-def _chain(inputs: Sequence[Item], part: Component) -> Built:
+FlowAndSinks = tuple[Flow, list[CollectingSink]]
+
+
+def _chain(inputs: Sequence[Item], component: Component) -> FlowAndSinks:
     sink = CollectingSink()
-    return Flow(ScriptedSource(inputs), part, sink), [sink]
+    return Flow(ScriptedSource(inputs), component, sink), [sink]
 
 
-def _source_flow(part: Component, most: int) -> Built:
+def _source_flow(component: Component, max_elements: int) -> FlowAndSinks:
     sink = CollectingSink()
-    return Flow(part, sink).limit(most), [sink]
+    return Flow(component, sink).limit(max_elements), [sink]
 
 
-def _router_flow(inputs: Sequence[Item], part: Component) -> Built:
+def _router_flow(inputs: Sequence[Item], component: Component) -> FlowAndSinks:
     flow = (
-        Flow().add("source", ScriptedSource(inputs)).add("router", part).connect("source", "router")
+        Flow()
+        .add("source", ScriptedSource(inputs))
+        .add("router", component)
+        .connect("source", "router")
     )
     sinks = []
-    for port in _ports(part):
+    for port in _ports(component):
         sinks.append(CollectingSink())
         flow.add(f"to-{port}", sinks[-1]).connect(f"router:{port}", f"to-{port}")
     return flow, sinks
 
 
-def _ports(part: Any) -> Iterable[str]:
-    ports_for = getattr(part, "ports_for", None)
-    ports = tuple(ports_for(part.config) if ports_for is not None else part.ports)
-    assert ports, f"{type(part).__name__} declares no ports"
+def _ports(component: Any) -> Iterable[str]:
+    ports_for = getattr(component, "ports_for", None)
+    ports = tuple(ports_for(component.config) if ports_for is not None else component.ports)
+    assert ports, f"{type(component).__name__} declares no ports"
     return ports
 
 
-def _looked_at(
-    make: Make, build: Callable[[Component], Built], timeout_s: float = 20.0
+def _run_all_ways(
+    factory: ComponentFactory, build: Callable[[Component], FlowAndSinks], timeout_s: float = 20.0
 ) -> list[Element]:
-    """Runs the component in every way a flow may end; gives what left it in a whole run."""
-    flow, sinks = build(make())
+    """Runs the component in flows that end in different ways; returns the output of a whole run."""
+    flow, sinks = build(factory())
     run = _run(flow, timeout_s)
     assert run.state == "completed", f"the flow ended as {run.state}"
-    _nothing_is_left(run)
-    _ends_without_an_element(make)
-    _is_cancelled(build(make())[0])
-    _starts_anew(make(), build)
+    _check_released(run)
+    _check_empty_run(factory)
+    _check_cancel(build(factory())[0])
+    _check_restart(factory(), build)
     return [element for sink in sinks for element in sink.elements]
 
 
@@ -184,40 +201,36 @@ def _run(flow: Flow, timeout_s: float = 20.0) -> FlowRun:
         raise AssertionError(error.render()) from error
 
 
-def _nothing_is_left(run: FlowRun) -> None:
-    assert run.statistics.live == 0, f"{run.statistics.live} payloads are still alive"
+def _check_released(run: FlowRun) -> None:
+    assert run.statistics.live == 0, f"{run.statistics.live} payloads were not released"
 
 
-def _ends_without_an_element(make: Make) -> None:
-    """A flow may fail before its first element: `teardown` follows `init` at once."""
-    part = make()
-    if not any(map(_is_async, (part.init, part.teardown))):
-        part.init(config_text(part.config))
-        part.teardown()
+def _check_empty_run(factory: ComponentFactory) -> None:
+    """A flow may fail before its first element, so `teardown` may follow `init` at once."""
+    component = factory()
+    if not any(map(inspect.iscoroutinefunction, (component.init, component.teardown))):
+        component.init(config_text(component.config))
+        component.teardown()
 
 
-def _is_cancelled(flow: Flow) -> None:
+def _check_cancel(flow: Flow) -> None:
     flow.limit(3)
     with run_flow(flow, until=idle) as run:
         flow.cancel()
         run.close()
         assert run.state in ("cancelled", "completed"), f"a cancelled flow ended as {run.state}"
-        _nothing_is_left(run)
+        _check_released(run)
 
 
-def _starts_anew(part: Component, build: Callable[[Component], Built]) -> None:
-    """`init` forgets what an earlier flow left in the component."""
+def _check_restart(component: Component, build: Callable[[Component], FlowAndSinks]) -> None:
+    """`init` must reset the state that an earlier flow left in the component."""
     counts = []
     for _ in range(2):
-        flow, _sinks = build(part)
+        flow, _sinks = build(component)
         run = _run(flow)
-        _nothing_is_left(run)
+        _check_released(run)
         counts.append(run.statistics.emitted)
     assert counts[0] == counts[1], (
-        f"a second flow with the same component gave {counts[1]} elements, the first {counts[0]}: "
-        "`init` must begin anew"
+        f"the first flow emitted {counts[0]} elements, the second with the same component "
+        f"{counts[1]}: `init` must reset the state"
     )
-
-
-def _is_async(method: Any) -> bool:
-    return inspect.iscoroutinefunction(method)

@@ -1,9 +1,10 @@
-"""`run_flow`: runs a flow on the calling thread until it is done, or can only wait."""
+"""`run_flow`: runs a flow on the calling thread until it is done or idle."""
 
 from __future__ import annotations
 
 import enum
 import weakref
+from dataclasses import replace
 from typing import Final, Unpack
 
 from torvyn.contract import Component, ComponentLike, Element, End, FlowOptions, as_component
@@ -22,36 +23,36 @@ class Until(enum.Enum):
 
 
 done: Final = Until.DONE
-"""Until the flow is over; what made it fail is raised."""
+"""Run until the flow has ended; raises its error."""
 idle: Final = Until.IDLE
-"""Until nothing moves: every stage waits for another, the clock or the world outside."""
+"""Run until every stage waits for another, for the clock or for the outside."""
 
 
 class FlowRun:
-    """A flow that a test holds in its hands. Ends with the test: what still runs is cancelled."""
+    """A flow under test. It is cancelled when this object is closed or garbage-collected."""
 
     def __init__(self, flow: Flow, sink: CollectingSink | None, timeout_s: float) -> None:
         self.flow = flow
         self.sink = sink
-        """The sink that was added because the stages had none."""
+        """The sink that was added to stages without one."""
         self._timeout_s = timeout_s
         self._stepper = Stepper(flow)
         self._close = weakref.finalize(self, self._stepper.close)
 
     def go(self, until: Until = done) -> FlowRun:
-        """Runs on."""
+        """Continues the flow."""
         if not self._stepper.advance(until_idle=until is idle, timeout_s=self._timeout_s):
-            facts = self.statistics.to_dict()
-            raise AssertionError(f"not {until.value} after {self._timeout_s:g} s: {facts}")
+            statistics = self.statistics.to_dict()
+            raise AssertionError(f"not {until.value} after {self._timeout_s:g} s: {statistics}")
         if self._stepper.is_over:
-            # Nothing left to close; and the error's frames would keep this object for good.
+            # Nothing is left to close, and the frames of the error would keep this object alive.
             self._close.detach()
         if self.flow.error is not None:
             raise self.flow.error
         return self
 
     def cancel(self) -> FlowRun:
-        """Cancels the flow and runs it to its end."""
+        """Cancels the flow and runs it to the end."""
         self.flow.cancel()
         return self.go()
 
@@ -66,7 +67,7 @@ class FlowRun:
 
     @property
     def elements(self) -> list[Element]:
-        """What arrived in the added sink, or left a flow without one."""
+        """The elements in the added sink, or those that left a flow without a sink."""
         return self._stepper.outputs if self.sink is None else self.sink.elements
 
     @property
@@ -95,7 +96,7 @@ def run_flow(
     timeout_s: float = 10.0,
     **options: Unpack[FlowOptions],
 ) -> FlowRun:
-    """Runs the stages as a chain, or a `Flow` that was built before.
+    """Runs the stages as a chain, or an existing `Flow`.
 
     A chain without a sink gets a `CollectingSink`. `capacity` is the capacity of every queue.
     `variant`, one of `VARIANTS`, selects how the stages run; None leaves them as they are.
@@ -104,19 +105,21 @@ def run_flow(
     """
     if len(stages) == 1 and isinstance(stages[0], Flow):
         if variant is not None:
-            _recast(stages[0], variant)
+            _use_variant(stages[0], variant)
         return FlowRun(stages[0], None, timeout_s).go(until)
     components: list[Component] = [as_component(stage) for stage in stages]
     sink = None if components[-1].role == "sink" else CollectingSink()
     components += [] if sink is None else [sink]
-    made = [part if variant is None else as_variant(part, variant) for part in components]
-    flow = Flow(*made, queue_depth=capacity, clock=clock, **options)
+    if variant is not None:
+        components = [as_variant(component, variant) for component in components]
+    flow = Flow(*components, queue_depth=capacity, clock=clock, **options)
     return FlowRun(flow, sink, timeout_s).go(until)
 
 
-def _recast(flow: Flow, variant: str) -> None:
-    """Other runners for the components of a flow that was built and not started."""
-    for node in flow._draft.nodes.values():
+def _use_variant(flow: Flow, variant: str) -> None:
+    """Replaces the components of a flow that has not started."""
+    for name, node in flow._record.nodes.items():
         if isinstance(node.component, Component) and node.run is None:
-            node.component = as_variant(node.component, variant)
+            component = as_variant(node.component, variant)
+            flow._record.nodes[name] = replace(node, component=component)
     flow._plan = None

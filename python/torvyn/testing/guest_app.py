@@ -1,7 +1,7 @@
-"""The test kit inside a guest: a component of any role, which comes as a parcel in the config.
+"""Runs inside the universal guest: a component of any role, serialized in the config.
 
-Copied into the guest, never imported by the host. After each call the guest tells what has changed
-in the component, so that the test's own object shows it; before each call it reads its letters.
+Copied into the guest, never imported by the host. Before each call the guest reads state updates
+from the test; after each call it reports what changed in the component.
 """
 
 from __future__ import annotations
@@ -36,149 +36,152 @@ from torvyn.sandbox.guest import (
 from torvyn.testing import components, rebuild_source
 
 STANDARD = (collections, contextlib, functools, itertools, json, math, operator, random, re, time)
-PACKED = (components, rebuild_source, threading, torvyn)
-"""A guest cannot import later: what components of tests may use is imported here."""
+INCLUDED = (components, rebuild_source, threading, torvyn)
+"""A guest cannot import later, so this module imports what components of tests may use."""
 
-MARK, MORE = "\x1e", "\x1f"
-CHUNK = 32_000
+REPORT_START, REPORT_CONTINUES = "\x1e", "\x1f"
+LINE_CHARS = 32_000
 
 
 class Node:
-    """What a running component asks of its node goes to the host with the next report."""
+    """Records the calls of a component to its node, for the next report."""
 
     def __init__(self) -> None:
-        self.asked: list[str] = []
+        self.calls: list[str] = []
 
     def __getattr__(self, name: str) -> Any:
-        return lambda: self.asked.append(name)
+        return lambda: self.calls.append(name)
 
 
-class Mirror:
-    """What the host knows of the component's state."""
+class StateReporter:
+    """Reports changes of the component's state to the host."""
 
     def __init__(self, component: Any, captured: list[Any]) -> None:
         self.component, self.captured = component, captured
         self.node = component._node = Node()
-        self.known: dict[Any, Any] = {}
+        self.reported: dict[Any, Any] = {}
         self.changes()
 
     def changes(self) -> list[tuple[Any, str, Any]]:
-        found = []
+        changes = []
         state = {name: value for name, value in vars(self.component).items() if name != "_node"}
         for key, value in (*state.items(), *enumerate(self.captured)):
             if callable(value):
                 continue
-            known = self.known.get(key, ...)
+            known = self.reported.get(key, ...)
             if isinstance(value, list) and isinstance(known, list):
                 if value[: len(known)] == known:
                     if len(value) > len(known):
-                        found.append((key, "tail", value[len(known) :]))
+                        changes.append((key, "tail", value[len(known) :]))
                 else:
-                    found.append((key, "all", list(value)))
+                    changes.append((key, "all", list(value)))
             elif known is not value and (known is ... or known != value):
-                found.append((key, "all", value))
+                changes.append((key, "all", value))
             copies = isinstance(value, (list, dict, set))
-            self.known[key] = value.copy() if copies else value
-        return found
+            self.reported[key] = value.copy() if copies else value
+        return changes
 
     def report(self) -> None:
-        changes = [change for change in self.changes() if _travels(change)]
-        asked, self.node.asked = self.node.asked, []
-        if changes or asked:
-            text = base64.b85encode(pickle.dumps((changes, asked))).decode()
-            for at in range(0, len(text), CHUNK):
-                end = MARK if at + CHUNK >= len(text) else MORE
-                print(f"{MARK}{text[at : at + CHUNK]}{end}")
+        changes = [change for change in self.changes() if _is_picklable(change)]
+        calls, self.node.calls = self.node.calls, []
+        if changes or calls:
+            text = base64.b85encode(pickle.dumps((changes, calls))).decode()
+            for at in range(0, len(text), LINE_CHARS):
+                is_last = at + LINE_CHARS >= len(text)
+                end = REPORT_START if is_last else REPORT_CONTINUES
+                print(f"{REPORT_START}{text[at : at + LINE_CHARS]}{end}")
         sys.stdout.flush()
 
 
-def _travels(change: Any) -> bool:
+def _is_picklable(change: Any) -> bool:
     try:
         return bool(pickle.dumps(change))
     except Exception:
         return False
 
 
-# Until the test says `wake` or `resume`, as in-process.
-adapter.patience_ns = as_source.LONGEST_NS
+# Wait for `wake` or `resume`, as in-process.
+adapter.poll_delay_ns = as_source.MAX_DELAY_NS
 
-mirror: Mirror | None = None
-letters = ""
-read = 0
+reporter: StateReporter | None = None
+update_folder = ""
+updates_read = 0
 
 
-def open_parcel(config: str) -> None:
-    global mirror, letters
+def load_component(config: str) -> None:
+    global reporter, update_folder
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
-    parcel, letters, own_config = json.loads(config)
-    load = pickle.Unpickler(io.BytesIO(base64.b85decode(parcel))).load
+    serialized, update_folder, own_config = json.loads(config)
+    load = pickle.Unpickler(io.BytesIO(base64.b85decode(serialized))).load
     cls, state = load()
     component = cls.__new__(cls)
     vars(component).update(state)
-    mirror = Mirror(component, load())
+    reporter = StateReporter(component, load())
     adapter.component = component
     component.init(own_config)
 
 
-def read_letters() -> None:
-    """What the test changed in its object since the last call."""
-    global read
+def read_updates() -> None:
+    """Applies the changes that the test made to its object since the last call."""
+    global updates_read
     while True:
         try:
-            with open(f"{letters}/{read}", "rb") as letter:
-                vars(adapter.component).update(pickle.load(letter))
+            with open(f"{update_folder}/{updates_read}", "rb") as update:
+                vars(adapter.component).update(pickle.load(update))
         except FileNotFoundError:
             return
-        read += 1
+        updates_read += 1
 
 
-def told(call: Any) -> Any:
+def synchronized(call: Any) -> Any:
+    """Reads updates before the call and reports changes after it."""
+
     @functools.wraps(call)
-    def calls(*arguments: Any) -> Any:
-        if mirror is not None:
-            read_letters()
+    def wrapper(*arguments: Any) -> Any:
+        if reporter is not None:
+            read_updates()
         try:
             return call(*arguments)
         finally:
-            if mirror is not None:
-                mirror.report()
+            if reporter is not None:
+                reporter.report()
 
-    return calls
+    return wrapper
 
 
 class Lifecycle:
-    @told
+    @synchronized
     def init(self, config: str) -> None:
-        adapter.guarded(open_parcel, config)
+        adapter.call_component(load_component, config)
 
-    @told
+    @synchronized
     def teardown(self) -> None:
         adapter.stop()
 
 
 class PolledSource:
-    pull = told(as_source.PolledSource.pull)
-    notify_backpressure = told(as_source.PolledSource.notify_backpressure)
+    pull = synchronized(as_source.PolledSource.pull)
+    notify_backpressure = synchronized(as_source.PolledSource.notify_backpressure)
 
 
 class Expander:
-    process = told(as_processor.Expander.process)
-    flush = told(as_processor.Expander.flush)
+    process = synchronized(as_processor.Expander.process)
+    flush = synchronized(as_processor.Expander.flush)
 
 
 class Guard:
-    evaluate = told(as_filter.Guard.evaluate)
+    evaluate = synchronized(as_filter.Guard.evaluate)
 
 
 class Router:
-    route = told(as_router.Router.route)
+    route = synchronized(as_router.Router.route)
 
 
 class Aggregator:
-    ingest = told(as_aggregator.Aggregator.ingest)
-    flush = told(as_aggregator.Aggregator.flush)
+    ingest = synchronized(as_aggregator.Aggregator.ingest)
+    flush = synchronized(as_aggregator.Aggregator.flush)
 
 
 class Sink:
-    push = told(as_sink.Sink.push)
-    complete = told(as_sink.Sink.complete)
+    push = synchronized(as_sink.Sink.push)
+    complete = synchronized(as_sink.Sink.complete)

@@ -1,6 +1,6 @@
-"""Functions and classes of tests, made again from their source inside a guest.
+"""Creates functions and classes of tests from their source, inside a guest.
 
-`parcel` refers to these by name; the guest holds this file too. It imports nothing of the host.
+`serialized_component` refers to these functions by name. Imports nothing of the host.
 """
 
 from __future__ import annotations
@@ -9,29 +9,29 @@ import builtins
 import linecache
 from typing import Any, Final
 
-NAME: Final = "rebuilt"
-"""What such functions and classes call their module."""
+MODULE: Final = "rebuilt"
+"""The `__module__` of such functions and classes."""
 
 
-def make(source: str, name: str, known: dict[str, Any], line: int) -> Any:
-    """Runs the source, which defines `name`, with what it needs at once."""
-    namespace = {"__builtins__": builtins, "__name__": NAME, **known}
+def create(source: str, name: str, known: dict[str, Any], line: int) -> Any:
+    """Runs the source, which defines `name`, with the names that it needs while it runs."""
+    namespace = {"__builtins__": builtins, "__name__": MODULE, **known}
     file = f"<{name}>"
     lines = "\n" * (line - 1) + source
-    # So that a traceback in the guest shows the line.
+    # For tracebacks in the guest.
     linecache.cache[file] = (len(lines), None, lines.splitlines(keepends=True), file)
     exec(compile(lines, file, "exec"), namespace)
-    made = namespace[name]
-    if isinstance(made, type):
-        setattr(made, "__rebuilt_in__", namespace)  # noqa: B010
-    return made
+    definition = namespace[name]
+    if isinstance(definition, type):
+        setattr(definition, "__namespace__", namespace)  # noqa: B010
+    return definition
 
 
-def fill(made: Any, given: tuple[dict[str, Any], Any, Any]) -> None:
-    """Gives a rebuilt function or class the names that it uses when it is called."""
-    names, defaults, keyword_defaults = given
-    if isinstance(made, type):
-        vars(made)["__rebuilt_in__"].update(names)
+def fill(definition: Any, state: tuple[dict[str, Any], Any, Any]) -> None:
+    """Adds the names that a function or class uses when it is called."""
+    names, defaults, keyword_defaults = state
+    if isinstance(definition, type):
+        vars(definition)["__namespace__"].update(names)
         return
-    made.__globals__.update(names)
-    made.__defaults__, made.__kwdefaults__ = defaults, keyword_defaults
+    definition.__globals__.update(names)
+    definition.__defaults__, definition.__kwdefaults__ = defaults, keyword_defaults

@@ -1,7 +1,7 @@
-"""A component of a test in the sandbox: one guest in Python, built once, runs any of them.
+"""Runs a component of a test in the sandbox: one Python guest, built once, runs any of them.
 
-The test's own object shows what happens in the guest: changes of its attributes come back after
-each call, and `wake`, `resume` and `interrupt` take its numbers, texts and flags along.
+The test's own object shows the state in the guest: changes of attributes are copied back after each
+call, and `wake`, `resume` and `interrupt` send the object's numbers, texts and flags to the guest.
 """
 
 from __future__ import annotations
@@ -20,127 +20,128 @@ from typing import Any, Final
 
 from torvyn.contract import Component
 from torvyn.sandbox.component import GuestComponent, guest_class
-from torvyn.testing.serialized_component import CONTAINERS, pack
+from torvyn.testing.serialized_component import CONTAINERS, serialize
 from torvyn.testing.universal_guest import universal_guest
 
 MEMORY_BYTES: Final = 64 << 20
-"""An interpreter wants more than tests allow for what a component holds."""
-_MARK: Final = "\x1e"
+"""The minimum for the interpreter."""
+_REPORT_START: Final = "\x1e"
 
 
 class SandboxVariant(GuestComponent):
-    """Stands in for a component of a test, and keeps it told."""
+    """Replaces a component of a test and keeps its state up to date."""
 
     original: Component
-    parcel: str
+    serialized: str
     captured: list[Any]
-    _letters: Letters | None = None
+    _updates: UpdateFolder | None = None
 
     def __setattr__(self, name: str, value: Any) -> None:
         object.__setattr__(self, name, value)
         if name == "_node":
-            has_node = value is not None and self._letters is not None
-            self.original._node = Courier(self.original, self._letters, value) if has_node else None
+            has_node = value is not None and self._updates is not None
+            node = NodeProxy(self.original, self._updates, value) if has_node else None
+            self.original._node = node
 
     def init(self, config: str) -> None:
-        self._letters = Letters()
-        allowed = self.limits
-        assert allowed is not None
-        grants = (*allowed.grants, f"filesystem:read:{self._letters.folder}")
-        memory_bytes = max(allowed.max_memory_bytes, MEMORY_BYTES)
-        self.limits = replace(allowed, grants=grants, max_memory_bytes=memory_bytes)
-        super().init(json.dumps([self.parcel, str(self._letters.folder), config]))
+        self._updates = UpdateFolder()
+        limits = self.limits
+        assert limits is not None
+        grants = (*limits.grants, f"filesystem:read:{self._updates.folder}")
+        memory_bytes = max(limits.max_memory_bytes, MEMORY_BYTES)
+        self.limits = replace(limits, grants=grants, max_memory_bytes=memory_bytes)
+        super().init(json.dumps([self.serialized, str(self._updates.folder), config]))
 
     def teardown(self) -> None:
         try:
             super().teardown()
         finally:
-            self._letters = None
+            self._updates = None
 
     def printer(self, node: str) -> Callable[[str, str, bool], None]:
-        pages: list[str] = []
-        return partial(_hear, weakref.ref(self), pages, super().printer(node))
+        lines: list[str] = []
+        return partial(_receive, weakref.ref(self), lines, super().printer(node))
 
 
 def as_guest(component: Component) -> Component:
-    """The component as a guest; raises `NotSerializable` for one that must stay here."""
-    parcel, captured = pack(component)
-    twin: Any = _twin_class(component.role)()
-    twin.original, twin.parcel, twin.captured = component, parcel, captured
-    twin.config, twin.unit = component.config, component.unit
+    """The component as a guest; raises `NotSerializable` if it cannot run there."""
+    serialized, captured = serialize(component)
+    variant: Any = _variant_class(component.role)()
+    variant.original, variant.serialized, variant.captured = component, serialized, captured
+    variant.config, variant.unit = component.config, component.unit
     if component.role == "router":
-        twin.ports = component.ports  # type: ignore[attr-defined]
-    return twin  # type: ignore[no-any-return]
+        variant.ports = component.ports  # type: ignore[attr-defined]
+    return variant  # type: ignore[no-any-return]
 
 
 @lru_cache(maxsize=8)
-def _twin_class(role: str) -> type[GuestComponent]:
+def _variant_class(role: str) -> type[GuestComponent]:
     return guest_class(universal_guest(), role, role=role, kind=SandboxVariant)
 
 
-class Letters:
-    """A folder that the guest may read: one file for each change that the test made."""
+class UpdateFolder:
+    """A folder that the guest reads: one file per update from the test."""
 
     def __init__(self) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="torvyn-letters-"))
+        self.folder = Path(tempfile.mkdtemp(prefix="torvyn-updates-"))
         self._close = weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
         self._sent = 0
 
     def send(self, state: dict[str, Any]) -> None:
-        part = self.folder / "part"
-        part.write_bytes(pickle.dumps(state))
-        part.rename(self.folder / str(self._sent))
+        temporary = self.folder / "temporary"
+        temporary.write_bytes(pickle.dumps(state))
+        temporary.rename(self.folder / str(self._sent))
         self._sent += 1
 
 
-class Courier:
-    """The running node in the hands of the test's object."""
+class NodeProxy:
+    """The running node for the test's object; sends the object's state before each call."""
 
-    def __init__(self, original: Component, letters: Letters | None, node: Any) -> None:
-        self._original, self._letters, self._node = weakref.ref(original), letters, node
+    def __init__(self, original: Component, updates: UpdateFolder | None, node: Any) -> None:
+        self._original, self._updates, self._node = weakref.ref(original), updates, node
 
     def __getattr__(self, name: str) -> Any:
         original = self._original()
-        if self._letters is not None and original is not None:
-            plain = (bool, int, float, str, type(None))
-            state = vars(original)
-            self._letters.send({key: state[key] for key in state if isinstance(state[key], plain)})
+        if self._updates is not None and original is not None:
+            scalars = (bool, int, float, str, type(None))
+            state = vars(original).items()
+            self._updates.send({key: value for key, value in state if isinstance(value, scalars)})
         return getattr(self._node, name)
 
 
-def _hear(
+def _receive(
     reference: weakref.ref[SandboxVariant],
-    pages: list[str],
+    lines: list[str],
     printer: Callable[[str, str, bool], None],
     channel: str,
     text: str,
     is_granted: bool,
 ) -> None:
-    """A report of the guest, in one or several lines; or something that the component printed."""
-    if not text.startswith(_MARK):
+    """Handles a line of the guest: part of a report, or something that the component printed."""
+    if not text.startswith(_REPORT_START):
         printer(channel, text, is_granted)
         return
-    pages.append(text[1:-1])
-    if text.endswith(_MARK):
-        report = pickle.loads(base64.b85decode("".join(pages)))
-        pages.clear()
-        twin = reference()
-        if twin is not None:
-            _apply(twin, *report)
+    lines.append(text[1:-1])
+    if text.endswith(_REPORT_START):
+        report = pickle.loads(base64.b85decode("".join(lines)))
+        lines.clear()
+        variant = reference()
+        if variant is not None:
+            _apply(variant, *report)
 
 
-def _apply(twin: SandboxVariant, changes: list[tuple[Any, str, Any]], asked: list[str]) -> None:
-    state = vars(twin.original)
-    for key, what, value in changes:
-        here: Any = twin.captured[key] if isinstance(key, int) else state.get(key)
-        if what == "tail":
-            here.extend(value)
-        elif isinstance(here, CONTAINERS) and type(here) is type(value):
-            # The test may hold the container itself.
-            here.clear()
-            (here.extend if isinstance(here, list) else here.update)(value)
+def _apply(variant: SandboxVariant, changes: list[tuple[Any, str, Any]], calls: list[str]) -> None:
+    state = vars(variant.original)
+    for key, extent, value in changes:
+        current: Any = variant.captured[key] if isinstance(key, int) else state.get(key)
+        if extent == "tail":
+            current.extend(value)
+        elif isinstance(current, CONTAINERS) and type(current) is type(value):
+            # Changed in place, because the test may refer to the container itself.
+            current.clear()
+            (current.extend if isinstance(current, list) else current.update)(value)
         else:
             state[key] = value
-    for name in asked:
-        if twin._node is not None:
-            getattr(twin._node, name)()
+    for name in calls:
+        if variant._node is not None:
+            getattr(variant._node, name)()

@@ -1,6 +1,6 @@
-"""A component of a test as text that a guest makes it of again: classes and functions by source.
+"""Serializes a component of a test for a guest: classes and functions as source, state as pickle.
 
-What cannot travel (a lock, a generator, an open flow) is said in `NotSerializable`.
+Raises `NotSerializable` for a component with a lock, a generator or an open flow.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from typing import Any, Final
 from torvyn.contract import Component
 from torvyn.testing import rebuild_source
 
-INSIDE: Final = (
+GUEST_MODULES: Final = (
     "torvyn.contract",
     "torvyn.errors",
     "torvyn.testing.components",
     rebuild_source.__name__,
 )
-"""Modules that the guest has; with the standard library, what need not be packed."""
+"""Modules in the guest, which are referred to by name, like the standard library."""
 
 CONTAINERS: Final = (list, dict, set)
 
@@ -34,26 +34,26 @@ Definition = ast.FunctionDef | ast.Lambda | ast.ClassDef
 
 
 class NotSerializable(TypeError):
-    """The component holds something that exists only here."""
+    """The component has state that exists only in this process."""
 
 
-def pack(component: Component) -> tuple[str, list[Any]]:
-    """The parcel, and the containers that the component's functions share with the test."""
+def serialize(component: Component) -> tuple[str, list[Any]]:
+    """The serialized component, and the containers that its functions share with the test."""
     target = io.BytesIO()
     state = {name: value for name, value in vars(component).items() if name != "_node"}
-    packer = _Packer(target)
+    pickler = _SourcePickler(target)
     try:
-        packer.dump((type(component), state))
-        captured = packer.captured
-        # Memo and all: the second load finds the very objects of the first.
-        packer.dump(captured)
+        pickler.dump((type(component), state))
+        captured = pickler.captured
+        # The same pickler: its memo makes the second load return the objects of the first.
+        pickler.dump(captured)
     except (pickle.PicklingError, TypeError, AttributeError, OSError) as error:
         name = type(component).__name__
         raise NotSerializable(f"`{name}` cannot run in a guest: {error}") from error
     return base64.b85encode(target.getvalue()).decode(), captured
 
 
-class _Packer(pickle.Pickler):
+class _SourcePickler(pickle.Pickler):
     def __init__(self, target: io.BytesIO) -> None:
         super().__init__(target, protocol=5)
         self.captured: list[Any] = []
@@ -61,34 +61,35 @@ class _Packer(pickle.Pickler):
     def reducer_override(self, thing: Any) -> Any:
         if isinstance(thing, types.ModuleType):
             return __import__("importlib").import_module, (thing.__name__,)
-        if isinstance(thing, (types.FunctionType, type)) and not _is_inside(thing):
+        if isinstance(thing, (types.FunctionType, type)) and not _is_in_guest(thing):
             return self._by_source(thing)
         return NotImplemented
 
     def _by_source(self, thing: Any) -> tuple[Any, ...]:
         node, source = _definition(thing)
-        around = _surroundings(thing)
-        at_once, later = set(_names_at_once(node)), set(_names(node))
-        known = {name: around[name] for name in at_once if name in around}
+        scope = _scope(thing)
+        needed_now = set(_definition_names(node))
+        known = {name: scope[name] for name in needed_now if name in scope}
         names = {
-            name: around[name]
-            for name in sorted(later - at_once)
-            if name in around and around[name] is not thing
+            name: scope[name]
+            for name in sorted(set(_names(node)) - needed_now)
+            if name in scope and scope[name] is not thing
         }
         for value in (*known.values(), *names.values()):
             if isinstance(value, CONTAINERS) and not any(value is each for each in self.captured):
                 self.captured.append(value)
         name = "_lambda" if isinstance(node, ast.Lambda) else node.name
         defaults = (getattr(thing, "__defaults__", None), getattr(thing, "__kwdefaults__", None))
-        made = (source, name, known, node.lineno)
-        return rebuild_source.make, made, (names, *defaults), None, None, rebuild_source.fill
+        arguments = (source, name, known, node.lineno)
+        state = (names, *defaults)
+        return rebuild_source.create, arguments, state, None, None, rebuild_source.fill
 
 
-def _is_inside(thing: Any) -> bool:
+def _is_in_guest(thing: Any) -> bool:
     module = thing.__module__ or ""
     if "<locals>" in thing.__qualname__ or "<lambda>" in thing.__qualname__:
         return False
-    return module.startswith(INSIDE) or module.partition(".")[0] in sys.stdlib_module_names
+    return module.startswith(GUEST_MODULES) or module.partition(".")[0] in sys.stdlib_module_names
 
 
 @lru_cache(maxsize=64)
@@ -98,19 +99,19 @@ def _tree(file: str) -> ast.Module:
 
 
 def _definition(thing: Any) -> tuple[Definition, str]:
-    """The part of the file that defines a function or class, and its text."""
+    """The node that defines a function or class, and its source."""
     file = inspect.getsourcefile(thing)
     if file is None:
         raise NotSerializable(f"`{thing.__qualname__}` has no source")
-    found = [node for node in ast.walk(_tree(file)) if _is_that(node, thing)]
-    if len(found) != 1:
-        raise NotSerializable(f"`{thing.__qualname__}` is found {len(found)} times in its file")
-    node: Any = found[0]
+    nodes = [node for node in ast.walk(_tree(file)) if _defines(node, thing)]
+    if len(nodes) != 1:
+        raise NotSerializable(f"`{thing.__qualname__}` has {len(nodes)} definitions in its file")
+    node: Any = nodes[0]
     if any(isinstance(inner, ast.Nonlocal) for inner in ast.walk(node)):
         raise NotSerializable(f"`{thing.__qualname__}` assigns to a name outside itself")
     if isinstance(node, ast.ClassDef):
         return node, ast.unparse(node)
-    # Defaults go along as the values they have.
+    # Defaults are serialized as values.
     bare = copy.deepcopy(node)
     bare.args.defaults = [ast.Constant(None) for _ in bare.args.defaults]
     bare.args.kw_defaults = [each and ast.Constant(None) for each in bare.args.kw_defaults]
@@ -119,7 +120,7 @@ def _definition(thing: Any) -> tuple[Definition, str]:
     return bare, ast.unparse(bare)
 
 
-def _is_that(node: ast.AST, thing: Any) -> bool:
+def _defines(node: ast.AST, thing: Any) -> bool:
     if isinstance(thing, type):
         if not isinstance(node, ast.ClassDef) or node.name != thing.__name__:
             return False
@@ -137,19 +138,19 @@ def _is_that(node: ast.AST, thing: Any) -> bool:
     return False
 
 
-def _surroundings(thing: Any) -> dict[str, Any]:
-    """What the names in a function or class mean."""
+def _scope(thing: Any) -> dict[str, Any]:
+    """The values of the names that a function or class uses."""
     functions = [thing] if isinstance(thing, types.FunctionType) else []
-    found: dict[str, Any] = {}
+    scope: dict[str, Any] = {}
     if isinstance(thing, type):
         functions = [each for each in vars(thing).values() if inspect.isfunction(each)]
-        found.update({base.__name__: base for base in thing.__bases__})
+        scope.update({base.__name__: base for base in thing.__bases__})
     module = sys.modules.get(thing.__module__)
-    found = {**(vars(module) if module else {}), **found}
+    scope = {**(vars(module) if module else {}), **scope}
     for function in functions:
         cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
-        found.update({name: cell.cell_contents for name, cell in cells if name != "__class__"})
-    return found
+        scope.update({name: cell.cell_contents for name, cell in cells if name != "__class__"})
+    return scope
 
 
 def _names(node: ast.AST) -> Iterator[str]:
@@ -158,14 +159,14 @@ def _names(node: ast.AST) -> Iterator[str]:
             yield inner.id
 
 
-def _names_at_once(node: Definition) -> Iterator[str]:
-    """Those that are looked up while the definition runs: bases, defaults, a class's own lines."""
+def _definition_names(node: Definition) -> Iterator[str]:
+    """The names that the definition itself needs: bases, defaults, the body of a class."""
     if isinstance(node, ast.ClassDef):
         for part in (*node.bases, *node.decorator_list):
             yield from _names(part)
         for statement in node.body:
             if isinstance(statement, ast.FunctionDef):
-                yield from _names_at_once(statement)
+                yield from _definition_names(statement)
             else:
                 yield from _names(statement)
         return

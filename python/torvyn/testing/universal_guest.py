@@ -1,4 +1,4 @@
-"""The guest that runs any component of a test: built once by componentize-py, kept in the cache."""
+"""The guest that runs any component of a test: built once with componentize-py, then cached."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from torvyn.sandbox.compile_cache import default_cache_dir
 
 _HERE: Final = Path(__file__).parent
 _APP: Final = _HERE / "guest_app.py"
-_BESIDE: Final = (_HERE / "components.py", _HERE / "rebuild_source.py")
+_MODULES: Final = (_HERE / "components.py", _HERE / "rebuild_source.py")
 
 
 @lru_cache(maxsize=1)
 def universal_guest() -> Path:
-    """The component's file. Raises `sandbox.toolchain-missing` when it would have to be built."""
+    """The file. Raises `sandbox.toolchain-missing` if it is not cached and cannot be built."""
     file = default_cache_dir().parent / "testing" / f"universal-guest-{_digest()}.wasm"
     if not file.is_file():
         file.parent.mkdir(parents=True, exist_ok=True)
-        part = file.with_suffix(f".{os.getpid()}")
-        part.write_bytes(_build())
-        part.replace(file)
+        temporary = file.with_suffix(f".{os.getpid()}")
+        temporary.write_bytes(_build())
+        temporary.replace(file)
     return file
 
 
 def _digest() -> str:
     digest = hashlib.sha256(_toolchain().encode())
-    for file in (_APP, *_BESIDE, *python_guest.contract_files()):
+    for file in (_APP, *_MODULES, *python_guest.contract_files()):
         digest.update(file.read_bytes())
     for _, text in _native.WasmTools.wit_files():
         digest.update(text.encode())
@@ -58,7 +58,7 @@ def _build() -> bytes:
         testing = root / "app" / "torvyn" / "testing"
         testing.mkdir(parents=True)
         (testing / "__init__.py").touch()
-        for file in _BESIDE:
+        for file in _MODULES:
             shutil.copy(file, testing)
         shutil.copyfile(_APP, root / "app" / f"{python_guest.APP}.py")
         python_guest.write_contracts(root / "wit", python_guest.WORLDS)

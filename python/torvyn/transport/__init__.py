@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Application", "ServerSettings", "app", "serve"]
 
-_HOMES: Final = {
+_MODULES: Final = {
     "Application": "application",
     "app": "application",
     "serve": "server",
@@ -49,6 +49,6 @@ _HOMES: Final = {
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(import_module(f"torvyn.transport.{_HOMES[name]}"), name)
+    if name in _MODULES:
+        return getattr(import_module(f"torvyn.transport.{_MODULES[name]}"), name)
     raise AttributeError(f"module 'torvyn.transport' has no attribute {name!r}")

@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Any
 
-from torvyn.engine.answer.push import Sending, push
-from torvyn.engine.delta import Delta
+from torvyn.engine.answer.push import push_buffered
+from torvyn.engine.delta import Delta, Piece
 from torvyn.errors import TorvynError
 from torvyn.protocol.frames import EndFrame, Finish
-from torvyn.transport.access.token_pacing import paced
+from torvyn.transport.access.token_pacing import PacedAnswer
 from torvyn.transport.call import Call
-from torvyn.transport.frame_sender import Outlet
+from torvyn.transport.frame_sender import FrameSender
 from torvyn.transport.rejection import client_error, is_retryable, log_failure
 from torvyn.transport.request_body import ignored_header
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 _TEXT = (0, "text")
 
 
-class Stream(Call):
+class AnswerStream(Call):
     """`run` once: its reader drives the engine."""
 
     __slots__ = (
@@ -41,7 +42,7 @@ class Stream(Call):
         "_texts",
         "_tokens",
         "epoch",
-        "outlet",
+        "sender",
     )
 
     def __init__(self, *call: Any) -> None:
@@ -54,10 +55,10 @@ class Stream(Call):
             flow=self.flow,
             created=self.created,
             epoch=self.epoch,
-            choices=self.generation.request.n,
+            choices=self.answer.request.n,
             include_usage=self.request.include_usage,
         )
-        self.outlet = Outlet(self.wire, self.settings, self._encoder.heartbeat, self.leave)
+        self.sender = FrameSender(self.wire, self.settings, self._encoder.heartbeat, self.leave)
         self._texts: list[str] = []
         self._text_of = _TEXT
         self._frames: list[bytes] = []
@@ -67,18 +68,18 @@ class Stream(Call):
         self._tap: ObserverTap | None = None
 
     async def run(self) -> None:
-        outlet = self.outlet
+        sender = self.sender
         await self.wire.begin(ignored_header(self.request.ignored))
         self.attend()
-        outlet.open()
+        sender.open()
         try:
-            await outlet.deliver(self._encoder.start() or self._encoder.heartbeat())
-            await outlet.deliver(*await self._answered(), is_last=True)
+            await sender.deliver(self._encoder.start() or self._encoder.heartbeat())
+            await sender.deliver(*await self._answered(), is_last=True)
         except asyncio.CancelledError:
-            if not outlet.absorb():
+            if not sender.absorb_cut():
                 raise
         finally:
-            outlet.close()
+            sender.close()
             self.dismiss()
             if self._tap is not None:
                 self._tap.close(self._finished())
@@ -89,12 +90,12 @@ class Stream(Call):
         if self._tap is None:
             from torvyn.transport.sessions.observer_tap import ObserverTap
 
-            choices = self.generation.request.n
+            choices = self.answer.request.n
             self._tap = ObserverTap(self.id, self.flow, self.created, self.epoch, choices)
         return self._tap
 
     def leave(self) -> None:
-        self.outlet.is_left = True
+        self.sender.is_left = True
         super().leave()
 
     # What is said
@@ -103,31 +104,26 @@ class Stream(Call):
         """Sends everything but the end, which it gives."""
         error: TorvynError | None = None
         try:
-            if self.pace is None:
-                await self.generation.push(self)
-            else:
-                deltas = aiter(self.generation)
-                await push(paced(deltas, self.pace, self.pause, self._made), self)
+            answer = self.answer
+            if self.pace is not None:
+                answer = PacedAnswer(answer, self.pace, self.pause)
+            await push_buffered(answer, self)
         except Exception as raised:
             error = client_error(raised)
             log_failure(error, raised, self.wire.request_id)
         self.failure = self.failure or error
         return [*self._gathered(), *self._end()]
 
-    def _made(self) -> int:
-        """Tokens, without those that another process had made before."""
-        again: int = getattr(self.generation, "skipped_tokens", 0)
-        return self.generation.usage.completion_tokens - again
+    def add(self, piece: Piece) -> bool:
+        """Buffers a piece; True when it is time to flush."""
+        if isinstance(piece, str):
+            if self._tap is None and self._text_of == _TEXT:
+                self._texts.append(piece)
+                return self._is_due(1, len(piece))
+            piece = Delta(0, piece)
+        return self._add_delta(piece)
 
-    def say(self, text: str) -> bool:
-        """Gathers text of the only choice; whether it is time to send."""
-        if self._tap is not None or self._text_of != _TEXT:
-            return self.take(Delta(0, text))
-        self._texts.append(text)
-        return self._is_due(1, len(text))
-
-    def take(self, delta: Delta) -> bool:
-        """Gathers it; whether it is time to send."""
+    def _add_delta(self, delta: Delta) -> bool:
         if self._tap is not None:
             self._tap.take(delta)
         if delta.finish_reason is not None:
@@ -171,29 +167,29 @@ class Stream(Call):
         frames, self._frames = self._frames, []
         return frames
 
-    def flush(self) -> Sending | None:
+    def flush(self) -> Awaitable[None] | None:
         """Sends what was gathered; what is left to wait for, if anything."""
         texts = self._texts
         if len(texts) == 1 and not self._frames:
             self._tokens = self._bytes = 0
-            return self.outlet.pour((self._encoder.text(texts.pop(), *self._text_of),))
-        return self.outlet.pour(self._gathered()) if texts or self._frames else None
+            return self.sender.send((self._encoder.text(texts.pop(), *self._text_of),))
+        return self.sender.send(self._gathered()) if texts or self._frames else None
 
     def _finished(self) -> list[Finish]:
         return [
             self._finishes.get(index) or self.finish(index, reason, None)
-            for index, reason in enumerate(self.generation.finish_reasons)
+            for index, reason in enumerate(self.answer.finish_reasons)
         ]
 
     def _end(self) -> list[bytes]:
-        error, generation, encoder = self.failure, self.generation, self._encoder
+        error, answer, encoder = self.failure, self.answer, self._encoder
         said: list[bytes] = []
         message = ""
         if error is not None:
             message = self.message_of(error)
             said.append(encoder.error(error.code, message, is_retryable(error)))
         finishes = tuple(self._finished())
-        end = EndFrame(encoder.seq + 1, finishes, generation.usage, generation.timing)
+        end = EndFrame(encoder.seq + 1, finishes, answer.usage, answer.timing)
         if self._tap is not None:
             self._tap.end(error, message, end)
         return [*said, encoder.encode(end)]

@@ -11,7 +11,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
-from torvyn.engine.generation import Generation
+from torvyn.engine.answer.answer import Answer
 from torvyn.engine.service.service import Service
 from torvyn.errors import DeadlineExceeded, TorvynError
 from torvyn.observe.logs import Redactor
@@ -32,10 +32,10 @@ class Call(ABC):
         "_listener",
         "_pause",
         "_stopped_by",
+        "answer",
         "created_s",
         "failure",
         "flow",
-        "generation",
         "is_ending",
         "is_left",
         "pace",
@@ -51,14 +51,14 @@ class Call(ABC):
         request: InferenceRequest,
         flow: str,
         service: Service,
-        generation: Generation,
+        answer: Answer,
         settings: ServerSettings,
     ) -> None:
         self.wire = wire
         self.request = request
         self.flow = flow
         """What clients call it."""
-        self.generation = generation
+        self.answer = answer
         self.settings = settings
         self.created_s = time.time()
         self.trace = traceparent.CURRENT.get() or traceparent.begin()
@@ -75,9 +75,9 @@ class Call(ABC):
         self._stopped_by: str | None = None
         self._listener: asyncio.Task[None] | None = None
         self._alarm: asyncio.TimerHandle | None = None
-        wire.bind(generation.request_id)
+        wire.bind(answer.request_id)
         # Logs have the id of the request: who knows that of the stream can stop it.
-        generation.log_as(wire.request_id)
+        answer.log_as(wire.request_id)
 
     @property
     def created(self) -> int:
@@ -86,7 +86,7 @@ class Call(ABC):
 
     @property
     def id(self) -> str:
-        return self.generation.request_id
+        return self.answer.request_id
 
     @abstractmethod
     async def run(self) -> None:
@@ -95,31 +95,31 @@ class Call(ABC):
     def stop(self) -> None:
         """As its client asks: what is held is let go, and it ends well."""
         self._stopped_by = "client"
-        self.generation.stop()
+        self.answer.stop()
         self._hurry()
 
     def update(
         self, *, stop: str | Sequence[str] | None = None, max_tokens: int | None = None
     ) -> None:
         """As its client asks: for what has not left yet."""
-        self.generation.update(stop=stop, max_tokens=max_tokens)
+        self.answer.update(stop=stop, max_tokens=max_tokens)
 
     def leave(self) -> None:
         """The client has gone."""
         self.is_left = True
-        self.generation.close()
+        self.answer.close()
         self._hurry()
 
     def cancel(self) -> None:
         """As its client asks: at once, and what is held is dropped."""
-        self.generation.close()
+        self.answer.close()
         self._hurry()
 
     def fail(self, error: TorvynError) -> None:
         """It cannot go on; the client is told why."""
         if self.failure is None:
             self.failure = error
-            self.generation.close()
+            self.answer.close()
             self._hurry()
 
     def finish(self, index: int, reason: FinishReason | None, matched: str | None) -> Finish:
@@ -127,7 +127,7 @@ class Call(ABC):
         if reason is None or (reason == "cancelled" and self.failure is not None):
             reason = "cancelled" if self.failure is None else "error"
         by = self._stopped_by if reason == "stop" and matched is None else None
-        side = self.generation.filtered_side if reason == "content_filter" else None
+        side = self.answer.filtered_side if reason == "content_filter" else None
         return Finish(index, reason, matched, by, side=side)
 
     def message_of(self, error: TorvynError) -> str:

@@ -1,4 +1,4 @@
-"""The outlet: sends over a wire, and watches it.
+"""The sender: sends over a wire, and watches it.
 
 When nothing was sent for a while it says that we are still here; when the other side takes nothing
 for too long, whoever sends is cut off.
@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Generator, Sequence
+import types
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from typing import Any
 
-from torvyn.engine.answer.push import Sending
 from torvyn.transport.settings import ServerSettings
 from torvyn.transport.wire import Wire
 
 logger = logging.getLogger("torvyn.transport")
 
 
-class Outlet:
+class FrameSender:
     """Between `open` and `close`, in the task that sends. That task is cancelled when it is cut:
     `absorb` takes that cancellation back."""
 
@@ -76,19 +76,19 @@ class Outlet:
     def close(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        # Who sends holds its outlet and should not be held by it: an answer goes with its end, and
+        # Who sends holds its sender and should not be held by it: an answer goes with its end, and
         # does not stay until cycles are looked for.
         self._on_left = _nothing
         self._task = None
 
-    def absorb(self) -> bool:
+    def absorb_cut(self) -> bool:
         """Whether a cancellation of its task was the cut, which is then taken back."""
         if self.is_cut and self._task is not None:
             self._task.uncancel()
             return True
         return False
 
-    def pour(self, frames: Sequence[bytes]) -> Sending | None:
+    def send(self, frames: Sequence[bytes]) -> Awaitable[None] | None:
         """`deliver` without a coroutine of its own; what is left to wait for, if anything."""
         if self.is_left:
             return None
@@ -104,7 +104,8 @@ class Outlet:
             return None
         return self._pouring(sending, waits_for)
 
-    def _pouring(self, sending: Any, waits_for: Any) -> Sending:
+    @types.coroutine
+    def _pouring(self, sending: Any, waits_for: Any) -> Generator[Any, Any, None]:
         self._waits()
         try:
             yield from _resumed(sending, waits_for)
@@ -112,7 +113,6 @@ class Outlet:
             self._leave()
         finally:
             self._arrives()
-        return None
 
     async def deliver(self, *frames: bytes, is_last: bool = False) -> None:
         if self.is_left or self.is_over or not frames:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from torvyn.engine.registry import open as open_engine
-from torvyn.engine.service.flow_parts import parts
+from torvyn.engine.service.flow_parts import RESPONSE, parts
 from torvyn.engine.service.service import Service
 from torvyn.errors import LinkError, Location
 
 if TYPE_CHECKING:
-    from torvyn.link.plan import Plan
-    from torvyn.manifest import Manifest, Settings
+    from torvyn.link import Plan, ProjectLinker
+    from torvyn.manifest import FlowRecord
 
 
 def of_engines(names: Iterable[str]) -> dict[str, Service]:
@@ -27,14 +27,47 @@ def of_engines(names: Iterable[str]) -> dict[str, Service]:
     return services
 
 
-def of_manifest(manifest: Manifest, settings: Settings) -> dict[str, Service]:
-    """The flows that `[serve.routes]` names, or every flow that answers requests."""
-    plans = _named(manifest, settings) if manifest.serve.routes else _fitting(manifest, settings)
+def served_plans(linker: ProjectLinker) -> dict[str, Plan]:
+    """The plans of the flows that `[serve.routes]` names, or of every flow that answers requests.
+
+    A problem of a flow that is not served is a warning. Raises one error for all other problems.
+    """
+    routes = linker.manifest.serve.routes
+    names = routes or {name: name for name in linker.manifest.flows}
+    required = [name for name, flow in linker.manifest.flows.items() if _is_answering(flow)]
+    plans = linker.plans(tuple(routes.values()) or required)
+    served: dict[str, Plan] = {}
+    for route, name in names.items():
+        if name not in plans:
+            continue
+        try:
+            parts(plans[name])
+        except LinkError as error:
+            linker.problems.extend(error.diagnostics if routes else ())
+        else:
+            served[route] = plans[name]
+    linker.raise_problems()
+    if not served:
+        raise LinkError(
+            "transport.no-flow",
+            "no flow of the manifest answers requests",
+            location=Location(linker.manifest.file),
+            hint="a served flow is [request -> guards ->] engine -> guards -> `response`",
+        )
+    return served
+
+
+def _is_answering(flow: FlowRecord) -> bool:
+    """Whether the flow is meant to answer requests: it has the sink `response`."""
+    return any(node.component == RESPONSE for node in flow.nodes.values())
+
+
+def of_plans(plans: Mapping[str, Plan]) -> dict[str, Service]:
+    """A service per route, opened. Two routes of one flow share its engine."""
     services: dict[str, Service] = {}
     opened: dict[str, Service] = {}
     try:
         for route, plan in plans.items():
-            # Two names of a flow share its engine.
             if plan.name not in opened:
                 opened[plan.name] = Service.open(plan)
             services[route] = opened[plan.name]
@@ -47,35 +80,3 @@ def of_manifest(manifest: Manifest, settings: Settings) -> dict[str, Service]:
 def close(services: dict[str, Service]) -> None:
     for service in services.values():
         service.close()
-
-
-def _named(manifest: Manifest, settings: Settings) -> dict[str, Plan]:
-    from torvyn.link import link
-
-    plans = {}
-    for route, flow in manifest.serve.routes.items():
-        plan = link(manifest, flow, settings=settings)
-        parts(plan)
-        plans[route] = plan
-    return plans
-
-
-def _fitting(manifest: Manifest, settings: Settings) -> dict[str, Plan]:
-    from torvyn.link import link
-
-    plans = {}
-    for name in manifest.flows:
-        plan = link(manifest, name, settings=settings)
-        try:
-            parts(plan)
-        except LinkError:
-            continue
-        plans[name] = plan
-    if not plans:
-        raise LinkError(
-            "transport.no-flow",
-            "no flow of the file answers requests",
-            location=Location(manifest.file),
-            hint="[request -> guards ->] engine -> guards and other parts -> `response`",
-        )
-    return plans

@@ -9,7 +9,7 @@ from torvyn.transport.request_body import ignored_header
 from torvyn.transport.wire import HttpWire
 
 
-class Whole(Call):
+class WholeAnswer(Call):
     """`run` once; what goes wrong is raised, because the status is still to be said."""
 
     __slots__ = ()
@@ -19,7 +19,7 @@ class Whole(Call):
         try:
             if self.pace is not None:
                 await self.pause(self.pace.debt_s())
-            completion = await self.generation.acomplete()
+            completion = await self.answer.acomplete()
             if self.pace is not None:
                 await self.pause(self.pace.spend(completion.usage.completion_tokens))
         finally:

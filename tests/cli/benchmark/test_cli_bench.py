@@ -1,4 +1,4 @@
-"""`torvyn bench`: what is measured, compared and refused. Figures are never judged here."""
+"""`torvyn bench`: what it measures, compares and rejects. The figures themselves are not tested."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_a_duration_measures_at_least_once(cli: Cli) -> None:
 
 
 def save(result: dict[str, Any], folder: Path, *, times_faster: float = 1.0) -> Path:
-    """A result whose rounds were so much faster."""
+    """A result whose rounds are faster by this factor."""
     rounds = [{**one, "elapsed_s": one["elapsed_s"] / times_faster} for one in result["rounds"]]
     path = folder / "before.json"
     path.write_text(json.dumps({**result, "rounds": rounds}))
@@ -73,7 +73,7 @@ def test_a_slower_flow_ends_with_code_3(cli: Cli, result: dict[str, Any], tmp_pa
     assert done.err.startswith("error[cli.regressed]: the throughput is 100.0 % lower than in ")
 
 
-def test_a_faster_flow_ends_well_and_the_change_is_shown(
+def test_a_faster_flow_succeeds_and_shows_the_change(
     cli: Cli, result: dict[str, Any], tmp_path: Path
 ) -> None:
     before = save(result, tmp_path, times_faster=1e-6)
@@ -86,7 +86,7 @@ def test_a_faster_flow_ends_well_and_the_change_is_shown(
     assert set(comparison["components"]) == {"source", "filter", "aggregator", "sink"}
 
 
-def test_too_few_rounds_cannot_tell_and_say_what_would(
+def test_too_few_rounds_cannot_tell_and_give_a_hint(
     cli: Cli, result: dict[str, Any], tmp_path: Path
 ) -> None:
     before = save(result, tmp_path, times_faster=1e6)
@@ -98,7 +98,7 @@ def test_too_few_rounds_cannot_tell_and_say_what_would(
     assert "hint: measure both with more rounds (`--rounds 8`)" in done.out
 
 
-def test_a_result_without_reference_rates_is_refused(
+def test_a_result_without_reference_rates_is_rejected(
     cli: Cli, result: dict[str, Any], tmp_path: Path
 ) -> None:
     del result["reference"]
@@ -109,7 +109,7 @@ def test_a_result_without_reference_rates_is_refused(
     assert "before.json is not a benchmark result" in done.err
 
 
-def test_a_result_of_another_flow_is_refused(
+def test_a_result_of_another_flow_is_rejected(
     cli: Cli, result: dict[str, Any], tmp_path: Path
 ) -> None:
     (tmp_path / "before.json").write_text(json.dumps({**result, "flow": "other"}))
@@ -134,11 +134,11 @@ def test_a_duration_ends_on_an_endless_source(cli: Cli, project: Callable[..., P
     assert (done.code, done.err) == (0, "")
     rounds = json.loads(done.out)["rounds"]
     assert len(rounds) == 1
-    # Drained, not cut: what was produced has reached the sink.
+    # Drained: all elements have reached the sink.
     assert rounds[0]["produced"] == rounds[0]["emitted"] > 0
 
 
-def test_what_components_print_is_in_no_stream(start: Start) -> None:
+def test_output_of_components_is_discarded(start: Start) -> None:
     process = start("bench", "--rounds", 1, cwd=EXAMPLE)
 
     out, err = process.communicate()

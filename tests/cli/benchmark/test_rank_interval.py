@@ -1,4 +1,4 @@
-"""The interval that decides a comparison of benchmarks: what it covers, and when it cannot tell."""
+"""The confidence interval that decides a comparison: its coverage, and when it cannot tell."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ def test_a_large_shift_is_found() -> None:
 
 
 @pytest.mark.parametrize(("before", "now"), [(1, 100), (2, 5), (4, 4)])
-def test_too_few_rounds_have_no_limits(before: int, now: int) -> None:
+def test_too_few_rounds_give_an_unbounded_interval(before: int, now: int) -> None:
     lowest, estimate, highest = shift_interval([0.0] * before, [1.0] * now)
 
     assert (lowest, estimate, highest) == (-math.inf, 1.0, math.inf)
 
 
 def result(rates: list[float], speeds: list[float]) -> dict[str, object]:
-    """The result of rounds at these rates, on a machine that was so fast around them."""
+    """A result with these rates, on a machine with these reference rates."""
     timed = [
         {"produced": 1000, "elapsed_s": 1000 / (rate * speed)}
         for rate, speed in zip(rates, speeds, strict=True)
@@ -69,7 +69,7 @@ def result(rates: list[float], speeds: list[float]) -> dict[str, object]:
     }
 
 
-def test_a_machine_at_half_its_speed_is_no_change_of_the_flow() -> None:
+def test_a_machine_at_half_speed_does_not_change_the_flow() -> None:
     rates = [100.0 + number % 3 for number in range(10)]
 
     compared = compare(result(rates, [0.5] * 10), result(rates, [1.0] * 10), 10.0)
@@ -81,7 +81,9 @@ def test_a_machine_at_half_its_speed_is_no_change_of_the_flow() -> None:
 @pytest.mark.parametrize(
     ("factor", "verdict"), [(1.0, "not-slower"), (0.9, "cannot-tell"), (0.7, "slower")]
 )
-def test_the_threshold_is_told_from_what_lies_beside_it(factor: float, verdict: str) -> None:
+def test_changes_on_either_side_of_the_threshold_are_distinguished(
+    factor: float, verdict: str
+) -> None:
     rates = [100.0 + number % 3 for number in range(10)]
     now = [factor * rate for rate in rates]
 

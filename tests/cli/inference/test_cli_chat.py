@@ -1,4 +1,4 @@
-"""`torvyn chat`, as a person at a terminal and as a script with a pipe."""
+"""`torvyn chat`, at a terminal and from a pipe."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from torvyn.errors import UsageError
 Start = Callable[..., "subprocess.Popen[str]"]
 Open = Callable[..., Terminal]
 
-# Says its first words, then nothing for an hour; tells when it was ended.
+# Yields its first words, then waits for an hour; reports when it is closed.
 ENGINES = """
 import asyncio
 from pathlib import Path
@@ -80,7 +80,7 @@ def piped(start: Start, folder: Path, lines: str, *arguments: object) -> tuple[i
 # At a terminal
 
 
-def test_an_answer_is_rendered_and_its_speed_is_told(chat: Open) -> None:
+def test_an_answer_is_rendered_and_its_speed_is_printed(chat: Open) -> None:
     terminal = chat("--engine", "scripted", "-o", "script=Some **bold** \x1b[31m words")
     terminal.ask("Hi")
 
@@ -179,7 +179,7 @@ def test_words_wrap_at_the_width_of_the_terminal(chat: Open) -> None:
     terminal.expect("c\x1b[2m │ \x1b[0mddd\n")
 
 
-def test_a_full_context_is_said_and_the_chat_goes_on(chat: Open) -> None:
+def test_a_full_context_is_reported_and_the_chat_continues(chat: Open) -> None:
     terminal = chat("--engine", "engines:Full")
     terminal.ask("one")
     terminal.expect("tokens/s")
@@ -193,7 +193,7 @@ def test_a_full_context_is_said_and_the_chat_goes_on(chat: Open) -> None:
     terminal.expect("tokens/s")
 
 
-def test_reasoning_is_shown_dimmed_and_not_kept(chat: Open, folder: Path) -> None:
+def test_reasoning_is_printed_dimmed_and_not_saved(chat: Open, folder: Path) -> None:
     terminal = chat("--engine", "engines:Thinker", "--history", "talk.jsonl")
     terminal.ask("Why?")
 
@@ -232,7 +232,7 @@ def test_a_pipe_gets_the_answer_untouched(start: Start, folder: Path) -> None:
     )
 
 
-def test_a_failure_ends_a_chat_that_nobody_types(start: Start, folder: Path) -> None:
+def test_a_failure_ends_a_chat_from_a_pipe(start: Start, folder: Path) -> None:
     code, out, err = piped(start, folder, "a\nb\nc\n", "--engine", "engines:Full", "-q")
 
     assert (code, out.count("\n")) == (1, 1)
@@ -263,7 +263,9 @@ def test_a_conversation_goes_on_where_it_ended(start: Start, folder: Path) -> No
 
 
 @pytest.mark.parametrize("line", ["{", '{"role": "user"}', '{"role": "x", "content": ""}', "[]"])
-def test_a_line_that_is_no_message_is_told_and_nothing_is_lost(tmp_path: Path, line: str) -> None:
+def test_an_invalid_history_line_is_an_error_and_the_file_is_unchanged(
+    tmp_path: Path, line: str
+) -> None:
     path = tmp_path / "talk.jsonl"
     before = f'{{"role": "user", "content": "Hi"}}\n{line}\n'
     path.write_text(before)
@@ -274,7 +276,7 @@ def test_a_line_that_is_no_message_is_told_and_nothing_is_lost(tmp_path: Path, l
     assert path.read_text() == before
 
 
-def test_a_saved_conversation_can_be_read_and_gone_on_with(tmp_path: Path) -> None:
+def test_a_saved_conversation_can_be_continued(tmp_path: Path) -> None:
     talk = Conversation()
     talk.set_system("Be brief")
     talk.add("Hi", "Hello", "stop")
@@ -287,7 +289,7 @@ def test_a_saved_conversation_can_be_read_and_gone_on_with(tmp_path: Path) -> No
     assert "## user\n\nHi\n" in (tmp_path / "talk.md").read_text()
 
 
-def test_a_file_whose_last_line_was_left_open_is_gone_on_with(tmp_path: Path) -> None:
+def test_a_history_without_a_final_line_end_can_be_continued(tmp_path: Path) -> None:
     path = tmp_path / "talk.jsonl"
     path.write_text('{"role": "system", "content": "Be brief"}')
 

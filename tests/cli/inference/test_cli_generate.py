@@ -63,8 +63,8 @@ def terminal(open_terminal: Callable[..., Terminal], folder: Path) -> Callable[.
     return partial(open_terminal, "generate", cwd=folder)
 
 
-def piped(begin: Begin, folder: Path, given: str, *arguments: object) -> tuple[int, str, str]:
-    return communicate(begin("generate", *arguments, cwd=folder), given)
+def piped(begin: Begin, folder: Path, text: str, *arguments: object) -> tuple[int, str, str]:
+    return communicate(begin("generate", *arguments, cwd=folder), text)
 
 
 def frames(text: str) -> list[Any]:
@@ -91,7 +91,7 @@ def test_a_system_message_comes_first(start: Begin, folder: Path) -> None:
     assert out.index("Be brief") < out.index("text")
 
 
-def test_what_is_wrong_with_the_command_line_has_exit_code_2(cli: Cli, folder: Path) -> None:
+def test_usage_errors_have_exit_code_2(cli: Cli, folder: Path) -> None:
     (folder / "bytes").write_bytes(b"ab\xff")
     scripted = ("generate", "--engine", "scripted")
     wrong: list[tuple[tuple[str, ...], str]] = [
@@ -111,7 +111,7 @@ def test_what_is_wrong_with_the_command_line_has_exit_code_2(cli: Cli, folder: P
         assert words in done.err
 
 
-def test_what_is_missing_has_exit_code_3_and_teaches_what_to_do(cli: Cli, folder: Path) -> None:
+def test_missing_requirements_have_exit_code_3_and_a_hint(cli: Cli, folder: Path) -> None:
     assert "did you mean `scripted`?" in cli("generate", "--engine", "scritped", "hi").err
 
     done = cli("generate", "hi", "--model", "absent.gguf", cwd=folder)
@@ -185,15 +185,15 @@ def test_a_pipe_gets_bytes_as_they_are_and_a_terminal_none_of_its_own(
 
 
 def test_ctrl_c_at_a_terminal_ends_it(terminal: Callable[..., Terminal], folder: Path) -> None:
-    shown = terminal("--engine", "engines:Slow", "hi")
-    shown.expect("Once")
-    shown.send(CTRL_C)
+    opened = terminal("--engine", "engines:Slow", "hi")
+    opened.expect("Once")
+    opened.send(CTRL_C)
 
-    assert shown.wait() == 130
+    assert opened.wait() == 130
     assert (folder / "aborted").exists()
 
 
-def test_an_answer_that_is_cut_is_no_failure_but_is_said(cli: Cli) -> None:
+def test_an_answer_at_its_token_limit_succeeds_with_a_message(cli: Cli) -> None:
     done = cli("generate", "--engine", "scripted", "hi", "--max-tokens", "2")
 
     assert (done.code, done.out) == (0, "The quick")
@@ -209,7 +209,7 @@ def test_choices_come_one_after_the_other(cli: Cli) -> None:
     assert done.err == "[torvyn] choice 0\n[torvyn] choice 1\n"
 
 
-def test_timing_is_told_on_standard_error(cli: Cli) -> None:
+def test_timing_is_printed_to_standard_error(cli: Cli) -> None:
     done = cli("generate", "--engine", "scripted", "hi", "--timing")
 
     assert "first token" in done.err
@@ -253,7 +253,7 @@ def test_a_flow_answers_through_its_guards(cli: Cli, project: Callable[..., Path
     assert done.err == "[torvyn] A guard ended the answer (content_filter).\n"
 
 
-def test_a_flow_that_answers_nobody_says_what_it_lacks(
+def test_a_flow_that_answers_no_requests_is_an_error_with_a_hint(
     cli: Cli, project: Callable[..., Path]
 ) -> None:
     nodes = {**GUARDED, "answer": 'component = "console"'}

@@ -1,4 +1,4 @@
-"""`torvyn run` of a flow whose source is a request: where it is read, how a refusal is shown."""
+"""`torvyn run` of a flow whose source is a request: where it is read, and how a block is shown."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def refused(cli: Cli, tmp_path: Path, *flags: str) -> Transcript:
     return cli("run", *flags, "--input", str(tmp_path / "question.txt"), cwd=GUARDED)
 
 
-def test_a_prompt_that_is_refused_says_so(cli: Cli, tmp_path: Path) -> None:
+def test_a_blocked_prompt_is_reported(cli: Cli, tmp_path: Path) -> None:
     done = refused(cli, tmp_path)
 
     assert (done.code, done.out) == (0, "")

@@ -1,4 +1,4 @@
-"""A reader that goes away ends a flow quietly; other failures of output are told."""
+"""A reader that goes away ends a flow quietly; other output failures are reported."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_a_reader_that_leaves_ends_the_flow_quietly(
     assert process.stderr.read() == "[torvyn] Running flow 'main'\n\n"
 
 
-def test_a_reader_that_was_never_there_is_no_error_either(start: Start) -> None:
+def test_a_pipe_that_was_never_read_is_not_an_error(start: Start) -> None:
     reading, writing = os.pipe()
     os.close(reading)
     process = start("run", "-q", cwd=EXAMPLE, stdout=writing)
@@ -45,7 +45,7 @@ def test_a_reader_that_was_never_there_is_no_error_either(start: Start) -> None:
     assert process.stderr.read() == ""
 
 
-def test_nobody_who_listens_to_talk_is_no_reason_to_stop(start: Start) -> None:
+def test_a_closed_standard_error_does_not_stop_a_flow(start: Start) -> None:
     reading, writing = os.pipe()
     os.close(reading)
     process = start("run", cwd=EXAMPLE, stderr=writing)

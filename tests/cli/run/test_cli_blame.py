@@ -1,4 +1,4 @@
-"""Whatever a component of a project does, no command calls it a bug of torvyn."""
+"""Whatever a project's component does, no command reports a bug in torvyn."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ PROCESSORS = {
     "a method with too little": "def process(self): return None",
     "a result that raises": "def process(self, e): return type('O', (), {'__iter__': 5})()",
     "an exit": "def process(self, e): raise SystemExit(3)",
-    "an interrupt that nobody asked for": "def process(self, e): raise KeyboardInterrupt",
+    "an unexpected interrupt": "def process(self, e): raise KeyboardInterrupt",
     "an exception without a text": "def process(self, e): "
     "raise type('Untold', (Exception,), {'__str__': 5})",
     "an `init` without a config": "def init(self): pass",
@@ -53,7 +53,7 @@ PROCESSORS = {
 
 
 @pytest.mark.parametrize("case", [*SOURCES, *PROCESSORS])
-def test_no_command_calls_it_a_bug_of_torvyn(cli: Cli, project: Project, case: str) -> None:
+def test_no_command_reports_a_bug_in_torvyn(cli: Cli, project: Project, case: str) -> None:
     is_source = case in SOURCES
     body = SOURCES[case] if is_source else PROCESSORS[case]
     if is_source and "def" in body and "__iter__" not in body and "pull" not in body:

@@ -80,7 +80,7 @@ def test_a_sink_that_prints_says_that_its_output_is_closed(
 
 
 @pytest.mark.parametrize("statement", ["sys.stderr.close()", "sys.stderr = object()"])
-def test_standard_error_may_be_gone(start: Start, project: Project, statement: str) -> None:
+def test_standard_error_may_be_closed(start: Start, project: Project, statement: str) -> None:
     code, out, _ = ended(start("run", cwd=closing(project, statement, "console")))
 
     assert (code, out) == (0, "a\n")

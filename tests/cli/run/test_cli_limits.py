@@ -44,7 +44,7 @@ def component(method: str, run: str, block: str) -> str:
 
 @pytest.fixture
 def run_stuck(start: Start, project: Callable[..., Path]) -> Callable[..., tuple[int, str]]:
-    """Runs a flow with a component that gets stuck; gives the exit code and what was said."""
+    """Runs a flow with a component that gets stuck; returns the exit code and standard error."""
 
     def run(method: str, run: str, block: str, *arguments: str) -> tuple[int, str]:
         nodes = {"source": 'component = "scripted"', "stuck": 'component = "stuck"'}

@@ -49,7 +49,7 @@ def test_both_streams_merged_are_the_transcript_of_the_example(start: Start) -> 
     assert process.returncode == 0
 
 
-def test_what_components_print_goes_to_stdout_and_the_rest_to_stderr(cli: Cli) -> None:
+def test_output_of_components_goes_to_stdout_and_messages_to_stderr(cli: Cli) -> None:
     done = cli("run", "flow.main", cwd=EXAMPLE)
 
     assert (done.code, done.out, done.err) == (0, SPOKEN, SAID)
@@ -60,7 +60,7 @@ def test_a_flow_is_named_in_several_ways_or_is_the_only_one(cli: Cli, name: tupl
     assert cli("run", "-q", *name, "--manifest", EXAMPLE) == cli("run", "-q", cwd=EXAMPLE)
 
 
-def test_quiet_leaves_only_what_components_print(cli: Cli) -> None:
+def test_quiet_prints_only_output_of_components(cli: Cli) -> None:
     done = cli("run", "--quiet", cwd=EXAMPLE)
 
     assert (done.code, done.out, done.err) == (0, SPOKEN, "")
@@ -95,10 +95,9 @@ def test_input_for_a_flow_without_lines_says_so(cli: Cli) -> None:
 
     assert done.code == 2
     assert done.err == (
-        "error[cli.no-such-end]: `--input` does not fit: flow `main` has no `lines`, `request` or "
-        "`engine:*` source\n\n"
-        "hint: `--input` is for the built-in source `lines`, `request` or `engine:*`; configure "
-        "the source itself\n"
+        "error[link.bad-override]: flow `main` has no source that `--input` fits\n"
+        "  at command line, --input\n\n"
+        "hint: `--input` sets the file of a built-in source: `lines`, `request` or `engine:*`\n"
     )
 
 
@@ -110,7 +109,7 @@ def test_output_does_not_change_how_a_console_prints(
     done = cli("run", "--output", "x", cwd=folder)
 
     assert done.code == 2
-    assert "prints with a prefix" in done.err
+    assert "prints with its own prefix" in done.err
 
 
 def test_limit_ends_the_flow_in_good_order(cli: Cli) -> None:
@@ -244,7 +243,7 @@ def test_secrets_of_the_environment_are_not_in_errors(
     assert "hunter2" not in err
 
 
-def test_a_dead_letter_in_a_file_tells_no_secret(
+def test_a_dead_letter_file_contains_no_secret(
     cli: Cli, project: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PASSPHRASE", "hunter2")

@@ -14,7 +14,7 @@ import pytest
 
 Start = Callable[..., "subprocess.Popen[str]"]
 
-# Each prints a line when it has begun, so that the test knows when to send a signal.
+# Each prints a line when it has started, so that the test knows when to send a signal.
 ENDLESS = """
     class Endless(torvyn.Source):
         def pull(self):
@@ -101,7 +101,7 @@ Run = Callable[..., "subprocess.Popen[str]"]
 
 @pytest.fixture
 def run(start: Start, project: Callable[..., Path]) -> Run:
-    """A flow that has begun, in its own process."""
+    """A running flow in its own process."""
 
     def begin(
         source: str, *arguments: str, then: dict[str, str] | None = None, **parts: str
@@ -135,7 +135,7 @@ def test_a_signal_ends_the_flow_with_its_summary(
     assert "error" not in err
 
 
-def test_what_is_inside_reaches_the_sink_before_the_flow_ends(run: Run) -> None:
+def test_elements_in_the_flow_reach_the_sink_before_it_ends(run: Run) -> None:
     then = {"held": 'component = "holding"', "sink": 'component = "console"'}
     process = run(TEN, then=then, holding=HOLDING)
     process.send_signal(signal.SIGINT)
@@ -146,7 +146,7 @@ def test_what_is_inside_reaches_the_sink_before_the_flow_ends(run: Run) -> None:
     assert err.endswith("[torvyn] 10 elements produced | 1 elements emitted\n")
 
 
-def test_a_second_signal_cancels_and_what_is_inside_is_counted(run: Run) -> None:
+def test_a_second_signal_cancels_and_counts_the_elements_in_the_flow(run: Run) -> None:
     process = run(TEN, then={"sink": 'component = "paused"'}, paused=PAUSED)
     process.send_signal(signal.SIGTERM)
     assert process.stderr is not None
@@ -156,7 +156,7 @@ def test_a_second_signal_cancels_and_what_is_inside_is_counted(run: Run) -> None
 
     out, err = process.communicate()
 
-    # The first is in the hand of the sink, the others wait in its queue.
+    # The sink processes the first; the others wait in its queue.
     assert (process.returncode, out) == (143, "torn down\n")
     assert "Flow 'main' terminated." in err
     assert "10 elements produced | 1 elements emitted | 9 unread" in err

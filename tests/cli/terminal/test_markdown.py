@@ -1,4 +1,4 @@
-"""Markdown for a terminal: the same for every split, nothing lost, no escape let through."""
+"""Markdown for a terminal: independent of splits, nothing lost, control characters escaped."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from torvyn.cli.terminal.glyphs import ASCII
 from torvyn.cli.terminal.inline_markdown import LIMIT
 from torvyn.cli.terminal.markdown import Markdown
 
-# Styles, and the way back over the mark of a table that is not complete yet.
+# Styles, and the return over the progress mark of an incomplete table.
 OURS = re.compile(r"\x1b\[[0-9;]*m|…(?:\x1b\[0m)?\r")
 MARKERS = ("*", "**", "***", "_", "__", "~~", "`", "```", "~~~", "[", "](", ")", "\\", "#", "## ")
 BLOCKS = ("> ", "- ", "1. ", "---", "- [ ] ", "| a | b |\n", "|---|--:|\n", "| ", "|", "  ", "\t")
@@ -55,21 +55,19 @@ def test_any_split_gives_the_same_output(
 
 @given(TEXTS, WIDTHS, st.booleans())
 def test_letters_and_digits_are_never_lost(text: str, columns: int, has_styles: bool) -> None:
-    # Boxes and escapes are shown as other characters.
+    # Boxes and escapes become other characters.
     text = text.replace("\x1b", "").replace("\r", "").replace("[x]", "")
 
-    shown = OURS.sub("", rendered([text], columns, has_styles=has_styles))
+    output = OURS.sub("", rendered([text], columns, has_styles=has_styles))
 
-    assert letters(text) <= letters(shown)
+    assert letters(text) <= letters(output)
 
 
 @given(st.lists(PIECES | st.characters(), max_size=60).map("".join), WIDTHS, st.booleans())
-def test_no_control_character_of_the_text_gets_out(
-    text: str, columns: int, has_styles: bool
-) -> None:
-    shown = OURS.sub("", rendered(text, columns, has_styles=has_styles))
+def test_control_characters_are_escaped(text: str, columns: int, has_styles: bool) -> None:
+    output = OURS.sub("", rendered(text, columns, has_styles=has_styles))
 
-    assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", shown)
+    assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", output)
 
 
 @given(TEXTS, WIDTHS)
@@ -80,12 +78,12 @@ def test_styles_are_off_at_the_end_and_at_every_line_end(text: str, columns: int
 
 
 @given(TEXTS, WIDTHS)
-def test_without_styles_there_is_no_escape_at_all(text: str, columns: int) -> None:
+def test_without_styles_there_are_no_escape_sequences(text: str, columns: int) -> None:
     assert "\x1b" not in rendered([text], columns, has_styles=False)
 
 
 @pytest.mark.parametrize(
-    ("text", "shown"),
+    ("text", "output"),
     [
         ("# Title", "\x1b[1;4mTitle\x1b[0m"),
         ("### Sub", "\x1b[1mSub\x1b[0m"),
@@ -108,8 +106,8 @@ def test_without_styles_there_is_no_escape_at_all(text: str, columns: int) -> No
         (r"\*a\*", "*a*"),
     ],
 )
-def test_markers_become_styles(text: str, shown: str) -> None:
-    assert rendered([text]) == shown
+def test_markers_become_styles(text: str, output: str) -> None:
+    assert rendered([text]) == output
 
 
 TOP, END = "── c " + "─" * 35, "─" * 40
@@ -142,25 +140,25 @@ def test_long_code_is_left_for_the_terminal_to_break() -> None:
 
 
 def test_code_has_a_colour_of_its_own_and_its_frame_is_dim() -> None:
-    shown = rendered(["```c\nx\n```"])
+    output = rendered(["```c\nx\n```"])
 
-    assert shown == f"\x1b[2m{TOP}\x1b[0m\n\x1b[36mx\x1b[0m\n\x1b[2m{END}\x1b[0m"
+    assert output == f"\x1b[2m{TOP}\x1b[0m\n\x1b[36mx\x1b[0m\n\x1b[2m{END}\x1b[0m"
 
 
 def test_without_styles_the_marks_stay_and_the_structure_is_drawn() -> None:
     text = "## T\n- **b** \\*\n\n| `a` |\n|---|\n| c |"
 
-    shown = rendered([text], has_styles=False)
+    output = rendered([text], has_styles=False)
 
-    assert shown == "## T\n• **b** \\*\n\n`a`\n───\nc"
+    assert output == "## T\n• **b** \\*\n\n`a`\n───\nc"
 
 
 def test_an_encoding_without_drawings_gets_letters() -> None:
     text = "- a\n> b\n\n| c | d |\n|---|---|\n- [x] e"
 
-    shown = rendered([text], has_styles=False, glyphs=ASCII)
+    output = rendered([text], has_styles=False, glyphs=ASCII)
 
-    assert shown == "- a\n| b\n\nc | d\n--+--\n- [x] e"
+    assert output == "- a\n| b\n\nc | d\n--+--\n- [x] e"
 
 
 @pytest.mark.parametrize(
@@ -182,7 +180,7 @@ def test_an_encoding_without_drawings_gets_letters() -> None:
         "C:\\new\\x",
     ],
 )
-def test_what_is_no_marker_is_left_alone(text: str) -> None:
+def test_text_that_is_not_a_marker_is_unchanged(text: str) -> None:
     assert rendered([text]) == text
 
 
@@ -194,7 +192,7 @@ def test_words_leave_as_they_come_and_an_open_span_waits_a_bounded_time() -> Non
     assert markdown.feed(" closed" * LIMIT).startswith(" *never closed")
 
 
-def test_an_escape_is_shown_and_not_obeyed() -> None:
+def test_escape_sequences_in_the_text_are_escaped() -> None:
     assert rendered(["\x1b]0;owned\x07 \x9b31m"]) == "\\x1b]0;owned\\x07 \\x9b31m"
 
 
@@ -202,7 +200,7 @@ MANY = ("- ", "> ", "*", "`a ", "[a", "| a ", "1. ", "~~", " ", "| a |\n|-|\n", 
 
 
 @pytest.mark.parametrize("mark", MANY)
-def test_no_character_costs_more_because_of_those_before_it(mark: str) -> None:
+def test_the_cost_per_character_is_constant(mark: str) -> None:
     text = mark * 2000
 
     # Ordinary words cost 34 calls per character.
@@ -210,7 +208,7 @@ def test_no_character_costs_more_because_of_those_before_it(mark: str) -> None:
 
 
 def calls(text: str) -> int:
-    """How many functions are called to render it."""
+    """The number of function calls that rendering takes."""
     count = 0
 
     def counted(frame: object, event: str, argument: object) -> None:

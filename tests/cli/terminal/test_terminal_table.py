@@ -1,4 +1,4 @@
-"""Tables of Markdown at a terminal: aligned, fitting, and nothing of them lost."""
+"""Markdown tables on a terminal: aligned, within the width, nothing lost."""
 
 from __future__ import annotations
 
@@ -55,11 +55,11 @@ def test_tables_are_drawn_in_columns(text: str, lines: list[str]) -> None:
 def test_cells_have_styles_and_the_head_is_bold() -> None:
     markdown = Markdown(lambda: 80)
 
-    shown = markdown.feed("| a | b |\n|---|---|\n| `c` | **d** |\n\n")
+    output = markdown.feed("| a | b |\n|---|---|\n| `c` | **d** |\n\n")
 
-    # The mark of a table on its way, and back to the beginning of its line.
-    assert shown.startswith("\x1b[2m…\x1b[0m\r\x1b[1ma\x1b[0m\x1b[2m │ \x1b[0m\x1b[1mb\x1b[0m\n")
-    assert shown.endswith("\n\x1b[36mc\x1b[0m\x1b[2m │ \x1b[0m\x1b[1md\x1b[0m\n\n")
+    # The progress mark of a table, and the return to the beginning of its line.
+    assert output.startswith("\x1b[2m…\x1b[0m\r\x1b[1ma\x1b[0m\x1b[2m │ \x1b[0m\x1b[1mb\x1b[0m\n")
+    assert output.endswith("\n\x1b[36mc\x1b[0m\x1b[2m │ \x1b[0m\x1b[1md\x1b[0m\n\n")
 
 
 def test_long_cells_wrap_in_their_column_and_rows_stay_apart() -> None:

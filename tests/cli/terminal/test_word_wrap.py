@@ -1,4 +1,4 @@
-"""Words that wrap at the width of a terminal, in columns and not in characters."""
+"""Word wrap at the width of a terminal, in columns and not in characters."""
 
 from __future__ import annotations
 
@@ -107,12 +107,12 @@ def test_a_word_waits_only_near_the_edge() -> None:
 def test_a_resize_takes_effect_at_the_next_word() -> None:
     columns = 60
     markdown = Markdown(lambda: columns)
-    shown = markdown.feed("one two three four five six ")
+    output = markdown.feed("one two three four five six ")
 
     columns = 12
-    shown += markdown.feed("seven eight nine") + markdown.finish()
+    output += markdown.feed("seven eight nine") + markdown.finish()
 
-    assert shown == "one two three four five six\nseven eight\nnine"
+    assert output == "one two three four five six\nseven eight\nnine"
 
 
 @pytest.mark.parametrize(

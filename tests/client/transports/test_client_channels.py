@@ -1,4 +1,4 @@
-"""Many streams on one connection, with a real server: each transport keeps the same promises."""
+"""Many streams on one connection to a real server, over each transport."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from calling import Endless, Gated
+from asgi_client import Endless, Gated
 from faulty_network import FaultyNetwork
-from serving import Served, served, wait_for
+from live_server import Served, served, wait_for
 
 from torvyn.client import AsyncClient, Client, InvalidRequestError, ServerError
 from torvyn.client.transports.channel import CREDIT
@@ -68,8 +68,8 @@ async def was_left(engine: Any) -> None:
 async def test_many_streams_share_a_connection(server: Served, transport: str) -> None:
     async with FaultyNetwork(port_of(server, transport)).up() as network:
         async with AsyncClient(network.url, transport=transport) as client:
-            asking = (client.stream("Hi", flow="chat").complete() for _ in range(20))
-            answers = await asyncio.gather(*asking)
+            coroutines = (client.stream("Hi", flow="chat").complete() for _ in range(20))
+            answers = await asyncio.gather(*coroutines)
 
         assert [answer.text for answer in answers] == [TEXT] * 20
         assert network.connections == 1
@@ -83,16 +83,16 @@ def test_programs_without_coroutines_have_it_too(server: Served, transport: str)
         assert client.stream("Hi", flow="b").complete().usage.completion_tokens == 1
 
 
-async def test_what_is_refused_is_typed_and_hurts_nobody_else(
+async def test_a_rejection_is_typed_and_does_not_affect_other_streams(
     server: Served, transport: str
 ) -> None:
     async with AsyncClient(url_of(server, transport), transport=transport) as client:
-        asked = client.stream("Hi", flow="nope"), client.stream("Hi", flow="b", max_tokens=-1)
-        told = await asyncio.gather(*(one.complete() for one in asked), return_exceptions=True)
+        streams = client.stream("Hi", flow="nope"), client.stream("Hi", flow="b", max_tokens=-1)
+        errors = await asyncio.gather(*(one.complete() for one in streams), return_exceptions=True)
         assert await joined(client.stream("Hi", flow="b")) == "B"
 
-    assert [type(error) for error in told] == [InvalidRequestError, InvalidRequestError]
-    assert [error.code for error in told if isinstance(error, ServerError)] == [
+    assert [type(error) for error in errors] == [InvalidRequestError, InvalidRequestError]
+    assert [error.code for error in errors if isinstance(error, ServerError)] == [
         "transport.flow-unknown",
         "engine.request-invalid",
     ]
@@ -110,7 +110,7 @@ async def test_a_slow_reader_holds_up_itself_alone(transport: str) -> None:
         await was_left(engine)
 
 
-async def test_more_than_was_granted_at_first_comes_whole(transport: str) -> None:
+async def test_an_answer_longer_than_the_first_credit_is_complete(transport: str) -> None:
     script = [f"{n} " for n in range(4 * CREDIT)]
     with served(Scripted(script), chunk_tokens=1, grpc_port=0) as server:
         async with AsyncClient(url_of(server, transport), transport=transport) as client:
@@ -153,7 +153,7 @@ async def test_stop_ends_in_good_order(transport: str) -> None:
     assert stream.end.finish[0].stopped_by == "client"  # type: ignore[union-attr]
 
 
-async def test_an_update_that_makes_no_sense_is_raised_and_ends_nothing(transport: str) -> None:
+async def test_an_invalid_update_is_raised_and_does_not_end_the_stream(transport: str) -> None:
     engine = Gated()
     async with gated(transport, engine) as (server, client), client.stream("Hi") as stream:
         with pytest.raises(ServerError):
@@ -194,7 +194,7 @@ async def test_a_stateless_stream_that_is_cut_is_an_error(transport: str) -> Non
     assert caught.value.code == "client.cut"
 
 
-async def test_a_detached_stream_is_gone_on_with(server: Served, transport: str) -> None:
+async def test_a_detached_stream_can_be_resumed(server: Served, transport: str) -> None:
     async with AsyncClient(url_of(server, transport), transport=transport) as client:
         stream = client.stream("Hi", flow="chat", stateful=True)
         frames = aiter(stream)
@@ -219,7 +219,7 @@ async def test_closing_cancels_a_stateful_stream_wherever_it_is(transport: str) 
         await was_left(engine)
 
 
-async def test_who_watches_sees_the_same_and_ends_nothing(transport: str) -> None:
+async def test_an_observer_sees_the_same_text_and_does_not_end_the_stream(transport: str) -> None:
     engine = Gated()
     async with gated(transport, engine) as (server, client), client.stream("Hi") as stream:
         watched, brief = client.observe(str(stream.id)), client.observe(str(stream.id))
@@ -259,7 +259,7 @@ async def test_heartbeats_keep_it_alive(transport: str) -> None:
             assert await reading == "Hello"
 
 
-def test_no_server_is_told_at_once(transport: str) -> None:
+def test_an_unreachable_server_is_reported_at_once(transport: str) -> None:
     with (
         Client("http://127.0.0.1:1", transport=transport) as client,
         pytest.raises(Unavailable) as caught,

@@ -1,4 +1,4 @@
-"""What is gRPC's own: requests as messages, health, what it does not have."""
+"""The gRPC transport: requests as messages, health, and operations that it lacks."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from serving import Served, served
+from live_server import Served, served
 
 from torvyn.client import AsyncClient
 from torvyn.engine import Request, Scripted
@@ -35,15 +35,15 @@ MESSAGES: list[dict[str, Any]] = [
 
 
 @pytest.fixture
-def asked() -> list[Request]:
-    """What the engine was asked."""
+def requests() -> list[Request]:
+    """The requests that the engine has received."""
     return []
 
 
 @pytest.fixture
-def server(asked: list[Request]) -> Iterator[Served]:
+def server(requests: list[Request]) -> Iterator[Served]:
     def script(request: Request, _: int) -> list[str]:
-        asked.append(request)
+        requests.append(request)
         return ["ok"]
 
     with served(Scripted(script), grpc_port=0) as server:
@@ -54,17 +54,19 @@ def over_grpc(server: Served) -> AsyncClient:
     return AsyncClient(f"http://{server.grpc}", transport="grpc")
 
 
-async def test_all_that_can_be_asked_travels_by_grpc(server: Served, asked: list[Request]) -> None:
+async def test_all_fields_of_a_request_are_sent_over_grpc(
+    server: Served, requests: list[Request]
+) -> None:
     async with AsyncClient(server.url) as plain, over_grpc(server) as client:
         for one in (plain, client):
             await one.stream(MESSAGES, **OPTIONS).complete()
 
-    first, second = (replace(request, id="") for request in asked)
+    first, second = (replace(request, id="") for request in requests)
     assert [dict(message) for message in second.messages] == MESSAGES
     assert first == second
 
 
-async def test_a_client_over_grpc_tells_about_its_server(server: Served) -> None:
+async def test_a_client_over_grpc_describes_its_server(server: Served) -> None:
     async with over_grpc(server) as client:
         assert await client.health() == "ready"
         with pytest.raises(InvalidInput, match="not possible over gRPC"):
@@ -72,7 +74,7 @@ async def test_a_client_over_grpc_tells_about_its_server(server: Served) -> None
 
 
 @pytest.mark.parametrize("options", [{"bogus": 1}, {"max_tokens": "many"}, {"tools": [{}]}])
-async def test_what_grpc_cannot_carry_is_told_before_it_is_sent(
+async def test_options_without_a_grpc_field_are_errors_before_sending(
     server: Served, options: dict[str, Any]
 ) -> None:
     async with over_grpc(server) as client:

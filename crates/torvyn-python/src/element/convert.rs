@@ -158,7 +158,7 @@ fn plain(value: &Bound<'_, PyAny>, content_type: ContentType) -> Result<Emission
     let Some(len) = encoded_len(value, content_type) else {
         return Err(StageError::new(
             ErrorKind::InvalidInput,
-            "the text contains a lone surrogate and cannot be encoded as UTF-8",
+            "the text contains half of a surrogate pair and cannot be encoded",
         ));
     };
     let payload = Payload::Foreign(foreign(value.clone()));

@@ -1,10 +1,11 @@
-//! The tuples of a linked plan -> what the reactor needs: names become numbers, components become stages.
+//! A linked Plan -> the reactor's blueprint: attributes of the Plan are read here, and nowhere else in native code.
 
+use std::collections::HashMap;
 use std::sync::PoisonError;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use torvyn_reactor::{EdgeSpec, NodeSpec, Recovery, Role, Timing, Work};
+use torvyn_reactor::{EdgeSpec, Node, Recovery, Role, Timing, Worker};
 use torvyn_stream::Policy;
 
 use crate::component::native_stage::NativeStage;
@@ -12,86 +13,184 @@ use crate::component::stage::PyStage;
 use crate::element::convert::NodeContext;
 use crate::flow::port::{Port, role_of};
 
-/// `(role, work, ports, retries, backoff_ns, recovery, budget_bytes)`
-pub type NodeTuple<'py> = (String, Bound<'py, PyAny>, Vec<String>, u32, u64, String, u64);
-/// `(source, port, target, depth, bytes, policy, low_watermark)`; -1 for the flow's entry or exit
-pub type EdgeTuple = (i64, usize, i64, usize, usize, String, f64);
+/// `torvyn.link.plan.Plan`, as far as the reactor needs it.
+#[derive(FromPyObject)]
+pub struct Plan {
+    nodes: Vec<NodePlan>,
+    #[pyo3(from_py_with = quarter_weight, attribute("priority"))]
+    pub quarter_weight: u32,
+    pub runtime: RuntimePlan,
+    #[pyo3(from_py_with = timing, attribute("observability"))]
+    pub timing: Timing,
+}
+
+#[derive(FromPyObject)]
+pub struct RuntimePlan {
+    pub turn_elements: u32,
+    #[pyo3(from_py_with = nanoseconds, attribute("turn_time_s"))]
+    pub turn_time_ns: u64,
+    #[pyo3(from_py_with = nanoseconds, attribute("drain_timeout_s"))]
+    pub drain_timeout_ns: u64,
+}
+
+#[derive(FromPyObject)]
+struct NodePlan {
+    name: String,
+    #[pyo3(from_py_with = role)]
+    role: Role,
+    ports: Vec<String>,
+    on_error: ErrorPolicy,
+    max_memory_bytes: u64,
+}
+
+#[derive(FromPyObject)]
+struct ErrorPolicy {
+    retries: u32,
+    #[pyo3(from_py_with = nanoseconds, attribute("backoff_s"))]
+    backoff_ns: u64,
+    #[pyo3(from_py_with = recovery)]
+    recovery: Recovery,
+}
+
+/// An edge of the Plan, or one from or to the caller, whose name is empty.
+#[derive(FromPyObject)]
+pub struct EdgePlan {
+    source: String,
+    port: String,
+    target: String,
+    depth: usize,
+    bytes: usize,
+    #[pyo3(from_py_with = backpressure)]
+    backpressure: Policy,
+    low_watermark: f64,
+}
 
 /// The nodes of a flow, and whether its turns must run attached to Python.
-pub struct Made {
-    pub specs: Vec<NodeSpec>,
+pub struct Nodes {
+    pub nodes: Vec<Node>,
     pub needs_python: bool,
 }
 
-pub fn make_nodes(nodes: Vec<NodeTuple<'_>>, node_context: impl Fn(usize) -> NodeContext) -> PyResult<Made> {
-    let mut made = Made { specs: Vec::with_capacity(nodes.len()), needs_python: false };
-    for (index, node) in nodes.into_iter().enumerate() {
-        let (role, object, ports, retries, backoff_ns, recovery, budget_bytes) = node;
-        let role = role_of(&role)?;
-        let recovery = recovery_of(&recovery)?;
-        let (work, is_python) = work_of(&object, role, &ports, || node_context(index))?;
-        // Dead letters get their attributes as Python objects.
-        made.needs_python |= is_python || recovery == Recovery::DeadLetter;
-        let ports = ports.len();
-        made.specs.push(NodeSpec { role, work, ports, retries, backoff_ns, recovery, budget_bytes });
+impl Plan {
+    pub fn node_count(&self) -> usize {
+        self.nodes.len()
     }
-    Ok(made)
+
+    /// The native nodes; `work` has the native stage, the port or the bound methods of each.
+    pub fn nodes(
+        &self,
+        work: &[Bound<'_, PyAny>],
+        node_context: impl Fn(usize) -> NodeContext,
+    ) -> PyResult<Nodes> {
+        let mut nodes = Nodes { nodes: Vec::with_capacity(self.nodes.len()), needs_python: false };
+        for (index, (plan, object)) in self.nodes.iter().zip(work).enumerate() {
+            let (worker, is_python) = worker_of(object, plan.role, &plan.ports, || node_context(index))?;
+            // The attributes of dead letters are Python objects.
+            nodes.needs_python |= is_python || plan.on_error.recovery == Recovery::DeadLetter;
+            nodes.nodes.push(Node {
+                recovery: plan.on_error.recovery,
+                retries: plan.on_error.retries,
+                backoff_ns: plan.on_error.backoff_ns,
+                budget_bytes: plan.max_memory_bytes,
+                ..Node::new(plan.role, worker, plan.ports.len())
+            });
+        }
+        Ok(nodes)
+    }
+
+    /// The edges, with positions for names.
+    pub fn edges(&self, edges: Vec<EdgePlan>) -> PyResult<Vec<EdgeSpec>> {
+        let names = self.nodes.iter().zip(0..).map(|(node, index)| (node.name.as_str(), index));
+        let names: HashMap<&str, usize> = names.collect();
+        edges.into_iter().map(|edge| self.edge(&names, edge)).collect()
+    }
+
+    fn edge(&self, names: &HashMap<&str, usize>, edge: EdgePlan) -> PyResult<EdgeSpec> {
+        let find = |name: &str| match name {
+            "" => Ok(None),
+            name => names.get(name).copied().map(Some).ok_or_else(|| unknown("node", name)),
+        };
+        let source = find(&edge.source)?;
+        let port = |index: usize| self.nodes[index].ports.iter().position(|port| *port == edge.port);
+        Ok(EdgeSpec {
+            source: match source {
+                None => None,
+                Some(index) => Some((index, port(index).ok_or_else(|| unknown("port", &edge.port))?)),
+            },
+            target: find(&edge.target)?,
+            depth: edge.depth,
+            bytes: edge.bytes,
+            policy: edge.backpressure,
+            low_watermark: edge.low_watermark,
+        })
+    }
 }
 
-fn work_of(
+fn worker_of(
     object: &Bound<'_, PyAny>,
     role: Role,
     ports: &[String],
     node_context: impl FnOnce() -> NodeContext,
-) -> PyResult<(Work, bool)> {
+) -> PyResult<(Worker, bool)> {
     if let Ok(port) = object.cast::<Port>() {
         port.get().set_node_context(node_context());
-        return Ok((Work::Offloaded(port.get().exchange.clone()), true));
+        return Ok((Worker::offloaded(port.get().exchange.clone()), true));
     }
     if let Ok(native) = object.cast::<NativeStage>() {
         let stage = native.get().0.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let stage = stage.ok_or_else(|| PyValueError::new_err("a native stage is used once"))?;
-        return Ok((Work::Inline(stage), false));
+        let stage = stage.ok_or_else(|| PyValueError::new_err("a native stage can be used only once"))?;
+        return Ok((Worker::Inline(stage), false));
     }
-    Ok((Work::Inline(Box::new(PyStage::new(object, role, ports, node_context())?)), true))
+    Ok((Worker::Inline(Box::new(PyStage::new(object, role, ports, node_context())?)), true))
 }
 
-fn policy_of(name: &str) -> PyResult<Policy> {
-    Ok(match name {
+fn unknown(kind: &str, name: &str) -> PyErr {
+    PyValueError::new_err(format!("unknown {kind} `{name}`"))
+}
+
+fn role(name: &Bound<'_, PyAny>) -> PyResult<Role> {
+    role_of(name.extract()?)
+}
+
+fn backpressure(name: &Bound<'_, PyAny>) -> PyResult<Policy> {
+    Ok(match name.extract()? {
         "block" => Policy::Block,
         "drop-oldest" => Policy::DropOldest,
         "drop-newest" => Policy::DropNewest,
         "error" => Policy::Error,
-        other => return Err(PyValueError::new_err(format!("unknown policy `{other}`"))),
+        other => return Err(unknown("backpressure", other)),
     })
 }
 
-fn recovery_of(name: &str) -> PyResult<Recovery> {
-    Ok(match name {
+fn recovery(name: &Bound<'_, PyAny>) -> PyResult<Recovery> {
+    Ok(match name.extract()? {
         "fail-fast" => Recovery::FailFast,
         "skip" => Recovery::Skip,
         "dead-letter" => Recovery::DeadLetter,
-        other => return Err(PyValueError::new_err(format!("no recovery `{other}`"))),
+        other => return Err(unknown("recovery", other)),
     })
 }
 
-pub fn timing_of(level: &str) -> PyResult<Timing> {
-    Ok(match level {
+fn timing(level: &Bound<'_, PyAny>) -> PyResult<Timing> {
+    Ok(match level.extract()? {
         "off" => Timing::Off,
         "production" => Timing::Sampled,
         "diagnostic" => Timing::Every,
-        other => return Err(PyValueError::new_err(format!("no level `{other}`"))),
+        other => return Err(unknown("observability level", other)),
     })
 }
 
-pub fn edge_of(edge: EdgeTuple) -> PyResult<EdgeSpec> {
-    let (source, port, target, depth, bytes, policy, low_watermark) = edge;
-    Ok(EdgeSpec {
-        source: usize::try_from(source).ok().map(|source| (source, port)),
-        target: usize::try_from(target).ok(),
-        depth,
-        bytes,
-        policy: policy_of(&policy)?,
-        low_watermark,
+fn quarter_weight(priority: &Bound<'_, PyAny>) -> PyResult<u32> {
+    Ok(match priority.extract()? {
+        "critical" => 16,
+        "high" => 8,
+        "normal" => 4,
+        "low" => 2,
+        "background" => 1,
+        other => return Err(unknown("priority", other)),
     })
+}
+
+fn nanoseconds(seconds: &Bound<'_, PyAny>) -> PyResult<u64> {
+    Ok((seconds.extract::<f64>()? * 1e9) as u64)
 }

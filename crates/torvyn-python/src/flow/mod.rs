@@ -19,13 +19,11 @@ use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
 use pyo3::{PyTraverseError, PyVisit};
-use torvyn_reactor::{
-    Blueprint, Clock, Driver, EdgeSpec, Flow, Role, SharedState, Status, StayOnExit, WakePipe,
-};
+use torvyn_reactor::{Blueprint, Clock, Driver, Flow, Role, SharedState, Status, StayOnExit, WakePipe};
 use torvyn_stream::{Element, End};
 
 use crate::element::convert::{NodeContext, companion, emission, end_of, wrong_result};
-use crate::flow::blueprint::{EdgeTuple, NodeTuple, edge_of, make_nodes, timing_of};
+use crate::flow::blueprint::{EdgePlan, Plan};
 use crate::flow::clock::ManualClock;
 use crate::flow::iterator::{FlowIterator, NodeHandle};
 use crate::flow::pool::Workers;
@@ -51,47 +49,43 @@ impl NativeFlow {
     // Keyword arguments of one call in Python; a struct would only give them a second name.
     #[allow(clippy::too_many_arguments)]
     #[new]
-    #[pyo3(signature = (nodes, edges, context, *, quarter_weight, turn_elements, turn_time_ns, drain_timeout_ns, level, on_error, deadline_ns=None, clock=None))]
+    #[pyo3(signature = (plan, edges, work, context, *, on_error, deadline_ns=None, clock=None))]
     fn new(
         py: Python<'_>,
-        nodes: Vec<NodeTuple<'_>>,
-        edges: Vec<EdgeTuple>,
+        plan: Plan,
+        edges: Vec<EdgePlan>,
+        work: Vec<Bound<'_, PyAny>>,
         context: Py<PyAny>,
-        quarter_weight: u32,
-        turn_elements: u32,
-        turn_time_ns: u64,
-        drain_timeout_ns: u64,
-        level: &str,
         on_error: Py<PyAny>,
         deadline_ns: Option<u64>,
         clock: Option<&Bound<'_, ManualClock>>,
     ) -> PyResult<Self> {
         Symbols::get(py)?;
-        let edges: Vec<EdgeSpec> = edges.into_iter().map(edge_of).collect::<PyResult<_>>()?;
+        let edges = plan.edges(edges)?;
         let open = edges.iter().any(|edge| edge.source.is_none());
         let hand = clock.map(|clock| clock.get());
         let clock = match hand {
             Some(hand) => hand.clock(),
             None => Clock::monotonic(monotonic_ns(py)?),
         };
-        let shared = Arc::new(SharedState::new(nodes.len(), edges.len()));
+        let shared = Arc::new(SharedState::new(plan.node_count(), edges.len()));
         let node_context = |node: usize| NodeContext {
             context: context.clone_ref(py),
             shared: shared.clone(),
             node: node as u16,
         };
-        let made = make_nodes(nodes, node_context)?;
+        let nodes = plan.nodes(&work, node_context)?;
         let blueprint = Blueprint {
-            nodes: made.specs,
+            nodes: nodes.nodes,
             edges,
-            quarter_weight,
-            turn_elements,
-            turn_time_ns,
-            drain_timeout_ns,
+            quarter_weight: plan.quarter_weight,
+            turn_elements: plan.runtime.turn_elements,
+            turn_time_ns: plan.runtime.turn_time_ns,
+            drain_timeout_ns: plan.runtime.drain_timeout_ns,
             deadline_ns,
-            hosted: open || made.needs_python,
+            hosted: open || nodes.needs_python,
             annotate: Some(annotate),
-            timing: timing_of(level)?,
+            timing: plan.timing,
             on_error: Some(report_to(on_error.clone_ref(py))),
         };
         let exit = node_context(0);

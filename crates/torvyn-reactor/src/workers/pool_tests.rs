@@ -8,10 +8,11 @@ use std::time::Duration;
 use torvyn_stream::{Call, Element, Emission, End, Outbox, Policy, Pull, Stage, StageError, Step};
 
 use super::{Host, Pool};
-use crate::blueprint::{Blueprint, EdgeSpec, NodeSpec, Recovery, Role, Timing, Work};
+use crate::blueprint::{Blueprint, EdgeSpec, Role, Timing};
 use crate::clock::Clock;
 use crate::flow::Flow;
 use crate::native_stages::Null;
+use crate::node::{Node, Worker};
 use crate::shared_state::{SharedState, State};
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -41,15 +42,7 @@ fn pool(workers: usize) -> (Arc<Pool>, Receiver<Option<usize>>) {
 }
 
 fn flow(source: impl Stage + 'static, is_hosted: bool) -> Arc<Flow> {
-    let node = |role, stage: Box<dyn Stage>, ports| NodeSpec {
-        role,
-        work: Work::Inline(stage),
-        ports,
-        retries: 0,
-        backoff_ns: 0,
-        recovery: Recovery::FailFast,
-        budget_bytes: 1 << 30,
-    };
+    let node = |role, stage: Box<dyn Stage>, ports| Node::new(role, Worker::Inline(stage), ports);
     let edge = EdgeSpec {
         source: Some((0, 0)),
         target: Some(1),

@@ -10,7 +10,7 @@ import click
 
 from torvyn.cli.command_decorator import command as make_command
 from torvyn.cli.screen import Screen
-from torvyn.cli.target import duration_s, end_options, flow_options, planned
+from torvyn.cli.target import duration_s, end_options, flow_options, link_with_ends
 
 EXAMPLE = """\
 torvyn bench --rounds 10
@@ -46,9 +46,8 @@ def command(screen: Screen, **options: Any) -> int:
     own = ("warmup", "rounds", "duration", "compare", "threshold")
     warmup, rounds, span, path, threshold = (options.pop(name) for name in own)
     span_s = None if span is None else duration_s("--duration", span)
-    plan, limit = planned(options)
+    plan, limit = link_with_ends(screen, options)
     bench_options = BenchOptions(warmup, rounds, span_s, limit)
-    screen.secrets = plan.secrets
     before = None if path is None else read_result(path, plan.name)
     result = _measure(screen, plan, bench_options)
     if isinstance(result, int):

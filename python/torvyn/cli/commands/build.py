@@ -66,7 +66,7 @@ def command(screen: Screen, components: tuple[str, ...], manifest: str, force: b
 
 def _cache_dir(manifest: Path) -> Path | None:
     """Where a run of this project looks for compiled code; None is the default folder."""
-    from torvyn.link.project import library_of
+    from torvyn.link.project_linker import library_of
     from torvyn.manifest import read, resolve
 
     if not manifest.is_file():
@@ -88,7 +88,7 @@ def _guests(names: tuple[str, ...], manifest: Path) -> list[GuestProject]:
     """The guests to build. A folder needs no manifest."""
     from torvyn.sandbox.build.project import GuestProject, detect_language
 
-    declared = _declared(manifest, needed=not names or not all(map(_is_folder, names)))
+    declared = _manifest_guests(manifest, needed=not names or not all(map(_is_folder, names)))
     if not names:
         return [guest for record, guest in declared.values() if _is_sandboxed(record, guest)]
     guests = []
@@ -105,7 +105,9 @@ def _guests(names: tuple[str, ...], manifest: Path) -> list[GuestProject]:
     return guests
 
 
-def _declared(manifest: Path, needed: bool) -> dict[str, tuple[ComponentRecord, GuestProject]]:
+def _manifest_guests(
+    manifest: Path, needed: bool
+) -> dict[str, tuple[ComponentRecord, GuestProject]]:
     from torvyn.manifest import read
     from torvyn.sandbox.build.project import GuestProject, detect_language
 

@@ -31,14 +31,14 @@ torvyn chat --server http://127.0.0.1:8080
 printf 'Hello\\nTell me more\\n' | torvyn chat --engine scripted"""
 
 HELP: Final = """\
-/help           this list
+/help           show this list
 /reset          start a new conversation
 /system TEXT    set the system message; without TEXT, remove it
-/save FILE      save the conversation: as Markdown for *.md, else as JSON lines for --history
+/save FILE      save the conversation: *.md as Markdown, else JSON lines
 /exit           exit, like Ctrl-D
 //text          send a message that begins with a /
-Ctrl-C stops an answer or clears the line. A \\ at the end of a line continues the message.
-A pasted block is one message."""
+Ctrl-C stops an answer or clears the line. A \\ at the end of a line continues
+the message. A pasted block is one message."""
 
 FULL: Final = (
     "the conversation fills the model's context; /save FILE saves it, /reset starts a new one"

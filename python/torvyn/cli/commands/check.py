@@ -9,9 +9,8 @@ from torvyn.cli.screen import Screen
 from torvyn.cli.target import manifest_option, manifest_path
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from torvyn.errors import Diagnostic
+    from torvyn.manifest import Manifest
 
 EXAMPLE = """\
 torvyn check
@@ -26,34 +25,32 @@ def command(screen: Screen, manifest: str) -> int:
     Reads the manifest, loads its components and links all its flows. Nothing is started. The exit
     code is 2 if there are errors.
     """
-    from torvyn.link import check
+    from torvyn.link import ProjectLinker
 
     path = manifest_path(manifest)
-    problems = check(path)
+    linker = ProjectLinker.open(path)
+    problems = linker.check()
     errors = [problem for problem in problems if problem.severity == "error"]
     if screen.is_json:
         records = [problem.to_dict() for problem in problems]
         screen.document({"manifest": str(path), "ok": not errors, "problems": records})
     else:
-        _show(screen, path, problems, errors)
+        _show(screen, linker.manifest, problems, errors)
     return 2 if errors else 0
 
 
 def _show(
-    screen: Screen, path: Path, problems: tuple[Diagnostic, ...], errors: list[Diagnostic]
+    screen: Screen, manifest: Manifest, problems: tuple[Diagnostic, ...], errors: list[Diagnostic]
 ) -> None:
     if problems:
         screen.problems(problems, exit_code=2 if errors else 0)
     if errors:
         count = "1 problem" if len(errors) == 1 else f"{len(errors)} problems"
-        screen.info("", f"{path}: {count}")
+        screen.info("", f"{manifest.file}: {count}")
     else:
-        screen.data(f"{path}: ok, {_contents(path)}")
+        screen.data(f"{manifest.file}: ok, {_contents(manifest)}")
 
 
-def _contents(path: Path) -> str:
-    from torvyn.manifest import read
-
-    manifest = read(path)
+def _contents(manifest: Manifest) -> str:
     counts = {"component": len(manifest.components), "flow": len(manifest.flows)}
     return ", ".join(f"{n} {what}{'' if n == 1 else 's'}" for what, n in counts.items() if n)

@@ -101,9 +101,9 @@ def _user_config() -> Finding:
 def _manifest() -> Finding:
     if not os.path.exists("Torvyn.toml"):
         return Finding("manifest", "ok", "none in this folder")
-    from torvyn.link import check
+    from torvyn.link import ProjectLinker
 
-    problems = check("Torvyn.toml")
+    problems = ProjectLinker.open("Torvyn.toml").check()
     if not problems:
         return Finding("manifest", "ok", "Torvyn.toml")
     hint = "run `torvyn check` for the list"

@@ -21,8 +21,7 @@ def command(screen: Screen, **target: Any) -> int:
     Lists the nodes in the order in which they start, with their roles and components, and the
     edges with the capacities of their queues.
     """
-    plan = Target.of(**target).plan()
-    screen.secrets = plan.secrets
+    plan = Target.of(**target).link(screen)
     if screen.is_json:
         screen.document(plan.to_dict())
     else:

@@ -12,7 +12,7 @@ import click
 
 from torvyn.cli.command_decorator import command as make_command
 from torvyn.cli.screen import Screen
-from torvyn.cli.target import end_options, flow_options, planned
+from torvyn.cli.target import end_options, flow_options, link_with_ends
 
 if TYPE_CHECKING:
     from torvyn.cli.foreground_run import Outcome
@@ -41,9 +41,7 @@ def command(screen: Screen, stats: bool, **options: Any) -> int:
     cancels the flow, a third ends the process. With `--stats --format json`, the last line of
     standard output is a JSON object with the statistics.
     """
-    plan, limit = planned(options)
-    screen.secrets = plan.secrets
-    screen.warn(plan.warnings)
+    plan, limit = link_with_ends(screen, options)
     outcome = run_plan(screen, plan, limit)
     if stats:
         _show_statistics(screen, plan, outcome)

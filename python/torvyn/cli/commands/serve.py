@@ -16,6 +16,7 @@ from torvyn.cli.target import manifest_path, set_option, setting_pairs
 
 if TYPE_CHECKING:
     from torvyn.engine.service.service import Service
+    from torvyn.link import Plan, ProjectLinker
     from torvyn.manifest import Manifest, Settings
     from torvyn.transport import ServerSettings
     from torvyn.transport.server import Server
@@ -82,30 +83,33 @@ def command(
     from torvyn.observe.logs import show_logs
     from torvyn.transport.access.host_check import check_bound
     from torvyn.transport.server import require_one_worker
+    from torvyn.transport.services import of_engines, of_plans
 
     require_one_worker(workers)
     overrides = setting_pairs(settings)
     overrides |= {f"serve.{name}": value for name, value in flags.items() if value is not None}
-    file, values = _settings(manifest, engines, overrides)
-    secrets = values.secrets | (file.secrets if file is not None else frozenset())
-    screen.secrets = secrets
-    check_bound(values["serve.host"], is_public, bool(values["serve.keys"]))
+    linker = _linker(manifest, engines, overrides)
+    values, file = linker.settings, linker.manifest
+    if not linker.problems:
+        check_bound(values["serve.host"], is_public, bool(values["serve.keys"]))
+    plans = _plans(linker, engines)
+    secrets = screen.secrets = frozenset(linker.problems.secrets)
+    screen.warn(linker.problems.warnings())
     with show_logs(
         screen.format, screen.log_level, secrets, component_level=screen.component_log_level
     ):
         # Invalid settings are reported before a model is loaded.
         server = _server_settings(screen, file, values)
-        return _serve(screen, _services(file, values, engines), server, values)
+        services = of_plans(plans) if plans else of_engines(engines or ("local",))
+        return _serve(screen, services, server, values)
 
 
-def _server_settings(screen: Screen, file: Manifest | None, values: Settings) -> ServerSettings:
+def _server_settings(screen: Screen, file: Manifest, values: Settings) -> ServerSettings:
     from torvyn.transport import ServerSettings, tls
     from torvyn.transport.access import key_file
     from torvyn.transport.access.host_check import is_loopback
 
-    settings = ServerSettings.of(
-        values, Path(file.file).parent if file is not None else ".", secrets=screen.secrets
-    )
+    settings = ServerSettings.of(values, Path(file.file).parent, secrets=screen.secrets)
     is_secured = bool(tls.options(settings))
     warnings = tls.warnings(settings)
     if settings.keys and not key_file.read(Path(settings.keys)).keys:
@@ -118,25 +122,25 @@ def _server_settings(screen: Screen, file: Manifest | None, values: Settings) ->
     return settings
 
 
-def _settings(
-    manifest: str | None, engines: tuple[str, ...], flags: dict[str, str]
-) -> tuple[Manifest | None, Settings]:
-    from torvyn.manifest import read, resolve
+def _linker(manifest: str | None, engines: tuple[str, ...], flags: dict[str, str]) -> ProjectLinker:
+    """The linker of the manifest; of an empty one when no manifest is used."""
+    from torvyn.link import Overrides, ProjectLinker
+    from torvyn.manifest import Manifest
 
-    file = None
+    overrides = Overrides(settings=flags)
     if manifest is not None or (not engines and Path(DEFAULT).exists()):
-        file = read(manifest_path(manifest or DEFAULT))
-    return file, resolve(file, flags=flags)
+        return ProjectLinker.open(manifest_path(manifest or DEFAULT), overrides)
+    return ProjectLinker(Manifest(), overrides)
 
 
-def _services(
-    file: Manifest | None, settings: Settings, engines: tuple[str, ...]
-) -> dict[str, Service]:
-    from torvyn.transport.services import of_engines, of_manifest
+def _plans(linker: ProjectLinker, engines: tuple[str, ...]) -> dict[str, Plan]:
+    """The plans to serve; none when engines are served instead."""
+    from torvyn.transport.services import served_plans
 
-    if file is None or engines:
-        return of_engines(engines or ("local",))
-    return of_manifest(file, settings)
+    if engines or not linker.manifest.flows:
+        linker.raise_problems()
+        return {}
+    return served_plans(linker)
 
 
 def _serve(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from torvyn.cli.command_decorator import command as make_command
 from torvyn.cli.screen import Screen
-from torvyn.cli.target import end_options, flow_options, planned
+from torvyn.cli.target import end_options, flow_options, link_with_ends
 
 if TYPE_CHECKING:
     from torvyn.cli.timeline import Call, ElementTrace
@@ -31,8 +31,7 @@ def command(screen: Screen, **options: Any) -> int:
     from torvyn.cli.timeline import timelines
     from torvyn.reactor import Flow
 
-    plan, limit = planned(options)
-    screen.secrets = plan.secrets
+    plan, limit = link_with_ends(screen, options)
     flow = Flow.from_plan(plan).trace()
     if limit is not None:
         flow.limit(limit)
@@ -49,7 +48,7 @@ def command(screen: Screen, **options: Any) -> int:
 
 
 def _show_json(screen: Screen, flow: Flow, elements: list[ElementTrace], state: str) -> None:
-    from torvyn.cli.timeline import untraced
+    from torvyn.cli.timeline import untraced_nodes
 
     fields = {
         "flow": flow.name,
@@ -57,14 +56,14 @@ def _show_json(screen: Screen, flow: Flow, elements: list[ElementTrace], state: 
         "elements": [element.to_dict() for element in elements],
         "copies": flow.statistics.copies,
         "missed_calls": flow.take_trace()[1],
-        "untraced_nodes": untraced(flow),
+        "untraced_nodes": untraced_nodes(flow),
     }
     screen.document(fields)
 
 
 def _show(screen: Screen, flow: Flow, elements: list[ElementTrace], state: str) -> None:
     from torvyn.cli.summary import summary_line
-    from torvyn.cli.timeline import untraced
+    from torvyn.cli.timeline import untraced_nodes
 
     for element in elements:
         screen.data(render_element(element))
@@ -73,10 +72,10 @@ def _show(screen: Screen, flow: Flow, elements: list[ElementTrace], state: str) 
     screen.info(
         f"[torvyn] Flow '{flow.name}' {state}.",
         f"[torvyn] {summary_line(statistics)}",
-        f"[torvyn] {statistics.copies} copies of {copied} bytes",
+        f"[torvyn] {statistics.copies} copies, {copied} bytes copied",
     )
-    if untraced(flow):
-        nodes = ", ".join(f"`{name}`" for name in untraced(flow))
+    if untraced_nodes(flow):
+        nodes = ", ".join(f"`{name}`" for name in untraced_nodes(flow))
         screen.info(f"[torvyn] Not traced, because they do not run inline: {nodes}")
     if flow.take_trace()[1]:
         screen.info(f"[torvyn] The trace was full: {flow.take_trace()[1]} calls are missing.")

@@ -218,7 +218,7 @@ def timing_line(figures: Mapping[str, float], completion: int, prompt: int) -> s
         parts.append(f"{figures['tokens_per_s']:.1f} tokens/s")
     parts.append(f"{completion} tokens in {_seconds(figures.get('duration_s', 0.0))}")
     if prompt:
-        parts.append(f"{prompt} in the prompt")
+        parts.append(f"{prompt} prompt token{'' if prompt == 1 else 's'}")
     return " | ".join(parts)
 
 

@@ -42,7 +42,7 @@ class PromptReader:
         is_typed_ahead = _has_input(0)
         while True:
             try:
-                line = self._typed(MORE if lines else PROMPT)
+                line = self._read_line(MORE if lines else PROMPT)
                 is_pasted = not is_typed_ahead and line is not None and _has_input(BURST_S)
             except KeyboardInterrupt:
                 self._screen.message("")
@@ -56,7 +56,7 @@ class PromptReader:
             if not goes_on:
                 return "\n".join(lines).rstrip("\n")
 
-    def _typed(self, prompt: str) -> str | None:
+    def _read_line(self, prompt: str) -> str | None:
         if self._is_edited:
             painted = self._screen.paint(prompt, "bold", sys.stdout)
             if painted != prompt:

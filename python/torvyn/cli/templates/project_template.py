@@ -289,9 +289,9 @@ def _readme(template: Template, name: str, language: str | None) -> str:
         "    torvyn run       # run the flow\n"
         "    python -m pytest # run the test\n\n"
         f"`Torvyn.toml` describes the flow. Its components are in `components/`:\n\n{nodes}\n\n"
-        f"`torvyn run -q` prints:\n\n{_indented(template.output)}"
+        f"`torvyn run -q` prints:\n\n{_indent(template.output)}"
     )
 
 
-def _indented(text: str) -> str:
+def _indent(text: str) -> str:
     return "".join(f"    {line}" for line in text.splitlines(keepends=True))

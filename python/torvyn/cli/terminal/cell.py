@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from torvyn.cli.terminal.inline_markdown import styled
+from torvyn.cli.terminal.inline_markdown import styled_pieces
 from torvyn.cli.terminal.width import clusters, display_width
 from torvyn.cli.terminal.word_wrap import Pen
 
@@ -31,7 +31,7 @@ def cell_lines(cell: str, style: str, pen: Pen) -> list[Line]:
     lines = _LINE_BREAK.split(cell)
     if not pen.has_styles:
         return [[(line.strip(), "")] for line in lines]
-    return [list(styled(line.strip(), style)) for line in lines]
+    return [list(styled_pieces(line.strip(), style)) for line in lines]
 
 
 def measure(line: Line) -> int:

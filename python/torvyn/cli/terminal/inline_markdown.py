@@ -134,7 +134,7 @@ class Spans:
         self._sink.put(text, self.style)
 
 
-def styled(text: str, style: str = "") -> Iterator[tuple[str, str]]:
+def styled_pieces(text: str, style: str = "") -> Iterator[tuple[str, str]]:
     """The pieces of a complete text, each with its style."""
     at, before = 0, " "
     while at < len(text):
@@ -160,12 +160,12 @@ def _styled_span(span: re.Match[str], style: str) -> Iterator[tuple[str, str]]:
         is_padded = text[0] == text[-1] == " " and text.strip()
         yield (text[1:-1] if is_padded else text), _join_styles(style, CODE)
     elif opener == "[":
-        yield from styled(text, _join_styles(style, LINK))
+        yield from styled_pieces(text, _join_styles(style, LINK))
         yield f" ({span['url']})", _join_styles(style, QUIET)
     elif opener == "~":
-        yield from styled(text, _join_styles(style, DELETED))
+        yield from styled_pieces(text, _join_styles(style, DELETED))
     else:
-        yield from styled(text, _join_styles(style, _STYLES[len(span["run"])]))
+        yield from styled_pieces(text, _join_styles(style, _STYLES[len(span["run"])]))
 
 
 def _join_styles(*styles: str) -> str:

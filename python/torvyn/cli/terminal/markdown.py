@@ -148,21 +148,21 @@ class Markdown:
     def _begin_block(self, lead: str) -> None:
         if len(self._wrap.hanging) >= MAX_DEPTH:
             self._open_text(lead)
-        elif self._is_item and (found := TASK.fullmatch(lead)):
-            self._open_task(is_done=found["done"] != " ")
-        elif found := QUOTE.fullmatch(lead):
-            self._open_quote(found["indent"])
-        elif found := HEADING.fullmatch(lead):
-            self._open_heading(found["mark"])
+        elif self._is_item and (match := TASK.fullmatch(lead)):
+            self._open_task(is_done=match["done"] != " ")
+        elif match := QUOTE.fullmatch(lead):
+            self._open_quote(match["indent"])
+        elif match := HEADING.fullmatch(lead):
+            self._open_heading(match["mark"])
         elif RULE.fullmatch(lead):
             self._wrap.verbatim(self._frame(), QUIET)
             self._end_line()
-        elif not MAY_BE_RULE.fullmatch(lead) and (found := ITEM.match(lead)):
+        elif not MAY_BE_RULE.fullmatch(lead) and (match := ITEM.match(lead)):
             self._open_items(lead)
-        elif found := FENCE.fullmatch(lead):
-            self._open_fence(found)
-        elif found := ROW.fullmatch(lead):
-            self._open_table(found)
+        elif match := FENCE.fullmatch(lead):
+            self._open_fence(match)
+        elif match := ROW.fullmatch(lead):
+            self._open_table(match)
         elif BLANK.fullmatch(lead):
             self._end_line()
         elif not (MAY_BE_BLOCK.fullmatch(lead) or (self._is_item and MAY_BE_TASK.fullmatch(lead))):
@@ -193,9 +193,9 @@ class Markdown:
 
     def _open_items(self, lead: str) -> None:
         """Opens all items of a line at once: one at a time would take quadratic time."""
-        while found := ITEM.match(lead):
-            self._open_item(found["indent"], found["mark"])
-            lead = lead[found.end() :]
+        while match := ITEM.match(lead):
+            self._open_item(match["indent"], match["mark"])
+            lead = lead[match.end() :]
         self._read(lead)
 
     def _open_item(self, indent: str, mark: str) -> None:
@@ -211,9 +211,9 @@ class Markdown:
 
     def _after_quotes(self, lead: str, quotes: int) -> str | None:
         """The text after the marks of the open quotes; empty if they may follow, None if not."""
-        found = re.match(rf"(?: {{0,3}}>(?: |(?=[^ ]))){{{quotes}}}", lead)
-        if found:
-            return lead[found.end() :]
+        match = re.match(rf"(?: {{0,3}}>(?: |(?=[^ ]))){{{quotes}}}", lead)
+        if match:
+            return lead[match.end() :]
         return "" if re.fullmatch(r"[ >]{0,40}", lead) and lead.count(">") <= quotes else None
 
     # Code
@@ -224,12 +224,12 @@ class Markdown:
         width = max(3, min(FRAME, self._wrap.columns() - indent))
         return (f"{line * 2} {name} " if name else "").ljust(width, line)
 
-    def _open_fence(self, found: re.Match[str]) -> None:
-        self._prefix(found["indent"])
-        indent = self._indent + len(found["indent"])
+    def _open_fence(self, match: re.Match[str]) -> None:
+        self._prefix(match["indent"])
+        indent = self._indent + len(match["indent"])
         prefix = tuple((below, style) for below, style in self._wrap.hanging)
-        self._fence = Fence(found["fence"], indent, self._quotes, prefix)
-        self._wrap.verbatim(self._frame(found["info"].strip()), QUIET)
+        self._fence = Fence(match["fence"], indent, self._quotes, prefix)
+        self._wrap.verbatim(self._frame(match["info"].strip()), QUIET)
         self._end_line()
 
     def _begin_code(self, fence: Fence, lead: str) -> None:
@@ -240,7 +240,7 @@ class Markdown:
             self._wrap.newline()
             self._lead = ""
             self._read(lead)
-        elif (found := CLOSING.fullmatch(code)) and self._is_closed_by(found, fence):
+        elif (match := CLOSING.fullmatch(code)) and self._is_closed_by(match, fence):
             self._close_fence()
             self._end_line()
         elif not MAY_CLOSE.fullmatch(code):
@@ -250,9 +250,9 @@ class Markdown:
             self._lead = None
             self._read(code[indent:])
 
-    def _is_closed_by(self, found: re.Match[str], fence: Fence) -> bool:
-        is_long = found["fence"].startswith(fence.mark)
-        return is_long and len(found["indent"]) <= fence.indent + 3
+    def _is_closed_by(self, match: re.Match[str], fence: Fence) -> bool:
+        is_long = match["fence"].startswith(fence.mark)
+        return is_long and len(match["indent"]) <= fence.indent + 3
 
     def _close_fence(self) -> None:
         """Ends the open line and draws the end of the frame."""
@@ -266,9 +266,9 @@ class Markdown:
 
     # Tables
 
-    def _open_table(self, found: re.Match[str]) -> None:
-        self._prefix(found["indent"])
-        self._table = Table(found[0].strip(), self._pen, self._wrap, self._glyphs)
+    def _open_table(self, match: re.Match[str]) -> None:
+        self._prefix(match["indent"])
+        self._table = Table(match[0].strip(), self._pen, self._wrap, self._glyphs)
         self._table_quotes = self._quotes
         self._lead = ""
 

@@ -102,16 +102,16 @@ class Wrap:
 
     def put(self, text: str, style: str = "", is_whole: bool = False) -> None:
         """`is_whole`: no word of the text is written before it is complete."""
-        for found in _PIECE.finditer(text):
-            kind = found.lastgroup
+        for match in _PIECE.finditer(text):
+            kind = match.lastgroup
             if kind == "space":
                 self._end_word()
-                self._spaces += found[0]
+                self._spaces += match[0]
                 self._spaces_style = style
                 continue
             if self._may_break(kind):
                 self._end_word()
-            self._add(found[0], kind, style, is_whole)
+            self._add(match[0], kind, style, is_whole)
 
     def verbatim(self, text: str, style: str = "") -> None:
         """Writes text that is never broken, such as code."""

@@ -40,7 +40,7 @@ _OPTIONS: Final = [
 
 
 async def connect(address: Address) -> GrpcConnection:
-    channel = await _connected(address)
+    channel = await _open_channel(address)
     method = channel.stream_stream(
         _SESSION,
         request_serializer=pb.ClientMessage.SerializeToString,
@@ -49,7 +49,7 @@ async def connect(address: Address) -> GrpcConnection:
     connection = GrpcConnection(channel, method(metadata=_metadata(address)), address)
     try:
         async with asyncio.timeout(address.idle_timeout_s):
-            await connection.accepted()
+            await connection.wait_accepted()
     except TimeoutError:
         await connection.aclose()
         raise ConnectionLost(f"no answer within {address.idle_timeout_s:g} s") from None
@@ -61,18 +61,18 @@ async def connect(address: Address) -> GrpcConnection:
 
 async def health(address: Address) -> str:
     """The server's status, by gRPC's health service."""
-    channel = await _connected(address)
+    channel = await _open_channel(address)
     try:
         check = channel.unary_unary(_HEALTH)
         response = await check(b"", metadata=_metadata(address), timeout=address.idle_timeout_s)
     except grpc.aio.AioRpcError as error:
-        raise _failed(error, address) from error
+        raise _call_error(error, address) from error
     finally:
         await channel.close()
     return "ready" if response == b"\x08\x01" else "shutting down"
 
 
-async def _connected(address: Address) -> Any:
+async def _open_channel(address: Address) -> Any:
     """A connected channel; the first failure ends the attempt."""
     channel = _channel(address)
     try:
@@ -112,7 +112,7 @@ def _metadata(address: Address) -> tuple[tuple[str, str], ...]:
     return tuple((name.lower(), value) for name, value in address.headers.items())
 
 
-def _failed(error: Any, address: Address) -> Exception:
+def _call_error(error: Any, address: Address) -> Exception:
     """The status of a call as an error: a rejection, or the loss of the connection."""
     trailers = {str(name): value for name, value in error.trailing_metadata() or ()}
     code = trailers.get("torvyn-code")
@@ -133,7 +133,7 @@ class GrpcConnection(ChannelConnection):
         self._call = call
         self._address = address
 
-    async def accepted(self) -> None:
+    async def wait_accepted(self) -> None:
         """Waits until the server has accepted the call; raises its rejection. Nothing is written
         before: gRPC forgets why a call was rejected if a write fails."""
         try:
@@ -144,14 +144,14 @@ class GrpcConnection(ChannelConnection):
             if self._call.done():
                 await self._call.read()
         except grpc.aio.AioRpcError as error:
-            raise _failed(error, self._address) from error
+            raise _call_error(error, self._address) from error
 
     async def send(self, record: dict[str, Any]) -> None:
         message = client_message(record)
         try:
             await self._call.write(message)
         except grpc.aio.AioRpcError as error:
-            raise _failed(error, self._address) from error
+            raise _call_error(error, self._address) from error
         except asyncio.InvalidStateError:
             raise ConnectionLost("the call has ended") from None
 
@@ -159,7 +159,7 @@ class GrpcConnection(ChannelConnection):
         try:
             message = await self._call.read()
         except grpc.aio.AioRpcError as error:
-            raise _failed(error, self._address) from error
+            raise _call_error(error, self._address) from error
         if message is grpc.aio.EOF:
             raise ConnectionLost("the call ended")
         return server_message(message, self._address.key)

@@ -11,7 +11,6 @@ import base64
 import errno
 import os
 import stat
-from collections.abc import Callable
 from typing import Any, ClassVar
 
 from torvyn.components.config import parse_config, wrong_config
@@ -57,9 +56,6 @@ config = { path = "events.jsonl", format = "json", fsync = true }
 class File(Sink):
     spec: ClassVar[Spec] = SPEC
 
-    redact: Callable[[str], str] | None = None
-    """Removes secrets from error messages; set by the reactor, which knows them."""
-
     _descriptor: int | None = None
 
     def init(self, config: str) -> None:
@@ -75,7 +71,7 @@ class File(Sink):
 
     def push(self, element: Element) -> None:
         if self._format == "json":
-            self._write(_record(element, self.redact))
+            self._write(_record(element))
         elif self._format == "lines":
             self._write(bytes(element.data) + b"\n")
         else:
@@ -116,10 +112,11 @@ class File(Sink):
         return Unavailable(f"cannot write {self._path}: {error.strerror}", hint=hint)
 
 
-def _record(element: Element, redact: Callable[[str], str] | None) -> bytes:
+def _record(element: Element) -> bytes:
     attributes = dict(element.attributes)
     error = attributes.get("error")
-    if redact is not None and isinstance(error, dict) and "message" in error:
+    redact = element.context and element.context.redact
+    if redact and isinstance(error, dict) and "message" in error:
         # A dead letter: the component's message may contain a secret.
         attributes["error"] = {**error, "message": redact(str(error["message"]))}
     record: dict[str, Any] = {

@@ -1,10 +1,9 @@
-"""An answer through flows: each choice's deltas go through guards and aggregators of its own.
+"""An answer through flows: the pieces of each choice go through guards and aggregators of its own.
 
-What leaves a choice keeps its order. A flow of guards alone takes all kinds of deltas of a choice,
-because guards tell them apart. Any other flow takes one kind, so that reasoning never mixes with
-text, and ends where the kind changes; calls of tools go past it. A guard that blocks ends its
-choice as `content_filter`. Here is no loop: whoever runs the engine feeds the lanes and hands on
-what leaves.
+The order within a choice is kept. A flow of guards alone takes all kinds of deltas of a choice,
+because guards tell kinds apart. Any other flow takes one kind and ends where the kind changes, so
+that reasoning never mixes with text; tool calls pass it by. A guard that blocks ends its choice as
+`content_filter`. There is no loop here: whoever runs the engine feeds the flows.
 """
 
 from __future__ import annotations
@@ -15,8 +14,9 @@ from typing import TYPE_CHECKING, Any, get_args
 from torvyn.components import GUARDS
 from torvyn.components.text_guard import Guard
 from torvyn.contract import End
-from torvyn.engine.answer.choice_flow import Lane, is_plain
-from torvyn.engine.delta import Delta
+from torvyn.engine.answer.answer import FlowAccount
+from torvyn.engine.answer.choice_flow import ChoiceFlow
+from torvyn.engine.delta import Delta, Piece
 from torvyn.engine.request import Request
 from torvyn.errors import LinkError
 from torvyn.protocol.frames import FinishReason, Kind
@@ -25,202 +25,213 @@ if TYPE_CHECKING:
     from torvyn.link.plan import NodePlan
     from torvyn.reactor import Flow
 
-__all__ = ["Lane", "Lanes", "MakeFlow", "is_plain"]
-
 MakeFlow = Callable[[], "Flow"]
-"""Makes a flow that is fed and iterated: without a source, without a sink."""
+"""Makes a flow without a source and without a sink."""
 _BLOCKED: FinishReason = "content_filter"
 
 
-class Lanes:
-    """All lanes of one request, and how its choices end."""
+class AnswerFlows:
+    """All flows of one answer, and how its choices end."""
 
     def __init__(self, request: Request, make_flow: MakeFlow) -> None:
-        self.reasons: list[FinishReason | None] = [None] * request.n
-        self.are_away = False
-        """Stages work elsewhere: more may leave at any time, and not all is taken at once."""
+        self.finish_reasons: list[FinishReason | None] = [None] * request.n
+        self.are_offloaded = False
+        """Stages run on other threads or as coroutines: output may arrive at any time."""
         self._request_id = request.id
         self._make_flow = make_flow
         self._takes_all_kinds = False
-        """Flows tell kinds apart: one takes all deltas of a choice."""
-        # Made at once: a flow that cannot be fed is refused before the engine is asked.
-        self._next: Flow | None = self._fit(make_flow())
-        self._lanes: dict[tuple[int, Kind], Lane] = {}
-        self._runs: dict[int, Lane] = {}
-        """The lane of each choice that the last delta went to."""
-        self._past: dict[int, list[Lane]] = {}
-        """Lanes of earlier runs that still work, or that have ended their choice."""
+        """Flows tell kinds apart: one flow takes all deltas of a choice."""
+        # Made at once: a flow that cannot be fed is rejected before the engine is called.
+        self._next: Flow | None = self._prepare(make_flow())
+        self._flows: dict[tuple[int, Kind], ChoiceFlow] = {}
+        self._current: dict[int, ChoiceFlow] = {}
+        """The flow of each choice that took its last delta."""
+        self._past: dict[int, list[ChoiceFlow]] = {}
+        """Flows of earlier kinds that still work, or that have ended their choice."""
         self._with_text: set[int] = set()
         """Choices whose text has a flow, or had one."""
         self._endings: dict[int, Delta] = {}
-        self._made: list[Delta] = []
-        self._only: Lane | None = None
-        """The lane of the text, when there is one choice and all is inline."""
+        self._output: list[Piece] = []
+        self._only: ChoiceFlow | None = None
+        """The flow of the text, when there is one choice and all stages are inline."""
         self.is_cut = False
-        """Every choice has ended, and not all of them because the engine said so."""
+        """Every choice has ended, and not all of them because the engine ended them."""
 
     @property
     def is_over(self) -> bool:
-        return None not in self.reasons
+        return None not in self.finish_reasons
 
     @property
     def is_full(self) -> bool:
-        return any(lane.waiting for lane in self._lanes.values())
+        return any(flow.waiting for flow in self._flows.values())
 
-    def say(self, text: str) -> str | list[Delta]:
-        """What leaves when this text of the only choice has gone in."""
-        lane = self._only
-        if lane is None or lane.is_over or lane.before is not None:
-            return self.take((Delta(0, text),))
-        said = lane.say(text, self._made)
-        if isinstance(said, list):
-            said = self._settled() if lane.is_over else said
-            self._made = []
-        return said
-
-    def take(self, deltas: Sequence[Delta]) -> list[Delta]:
-        """What leaves when these have gone in."""
-        if not deltas:
-            return []
-        out = self._made
-        lane: Lane | None = None
-        for delta in deltas:
-            index = delta.index
-            if delta.usage is not None or self.reasons[index] or index in self._endings:
+    def feed(self, pieces: Sequence[Piece]) -> Sequence[Piece]:
+        """Feeds the pieces; returns what leaves the flows."""
+        if not pieces:
+            return ()
+        only, piece = self._only, pieces[0]
+        if isinstance(piece, str) and len(pieces) == 1 and only is not None and only.is_direct:
+            return self._feed_text(only, piece)
+        out = self._output
+        flow: ChoiceFlow | None = None
+        for piece in pieces:
+            index, kind, has_text = _place(piece)
+            if self.finish_reasons[index] or index in self._endings:
                 continue
-            is_more = delta.finish_reason is not None or delta.call is not None
-            if delta.text:
-                own = self._enter(index, delta.kind, out)
-                if lane is not None and own is not lane:
-                    lane.go_on(out)
-                lane = own
-                lane.add(delta)
-            if is_more:
-                if lane is not None:
-                    lane.go_on(out)
-                    lane = None
-                self._take_more(delta, out)
-        if lane is not None:
-            lane.go_on(out)
-            if not lane.is_over and not self._endings and lane.before is None:
-                self._made = []
+            if has_text:
+                own = self._enter(index, kind, out)
+                if flow is not None and own is not flow:
+                    flow.advance(out)
+                flow = own
+                flow.add(piece)
+            if not isinstance(piece, str) and (piece.finish_reason or piece.call is not None):
+                if flow is not None:
+                    flow.advance(out)
+                    flow = None
+                self._add_rest(piece, out)
+        if flow is not None:
+            flow.advance(out)
+            if not flow.is_over and not self._endings and flow.before is None:
+                self._output = []
                 return out
-        return self._settled()
+        return self._settle()
 
-    def collect(self) -> list[Delta]:
-        """What has become ready elsewhere."""
-        for lane in self.all():
-            if not lane.is_over:
-                lane.go_on(self._made)
-        return self._settled()
+    def _feed_text(self, flow: ChoiceFlow, text: str) -> Sequence[Piece]:
+        """The common case, without a queue and mostly without a list."""
+        pieces = flow.feed_text(text, self._output)
+        if pieces is self._output:
+            if flow.is_over:
+                return self._settle()
+            self._output = []
+        return pieces
 
-    def end(self, reason: FinishReason) -> list[Delta]:
+    def collect(self) -> list[Piece]:
+        """What offloaded flows have ready."""
+        for flow in self.all():
+            if not flow.is_over:
+                flow.advance(self._output)
+        return self._settle()
+
+    def end(self, reason: FinishReason) -> list[Piece]:
         """What a failure kept back, and a finish for every choice that has none."""
-        out, self._made = self._made, []
-        for index, said in enumerate(self.reasons):
-            if said is None:
-                self.reasons[index] = reason
+        out, self._output = self._output, []
+        for index, known in enumerate(self.finish_reasons):
+            if known is None:
+                self.finish_reasons[index] = reason
                 out.append(Delta(index, finish_reason=reason))
         return out
 
     def close(self) -> None:
-        """Ends every flow that still runs. May block where stages work elsewhere."""
-        for lane in self.all():
-            if not lane.is_over:
-                lane.close()
+        """Ends every flow that still runs. Blocks if stages are offloaded."""
+        for flow in self.all():
+            if not flow.is_over:
+                flow.close()
 
-    def lane(self, index: int, kind: Kind) -> Lane:
-        kind = "text" if self._takes_all_kinds else kind
-        lane = self._lanes.get((index, kind))
-        if lane is None:
-            flow, self._next = self._next or self._fit(self._make_flow()), None
-            lane = self._lanes[index, kind] = Lane(index, kind, flow)
-            if kind == "text":
-                self._with_text.add(index)
-            is_only = kind == "text" and len(self.reasons) == 1 and not self.are_away
-            self._only = lane if is_only else self._only
-        return lane
+    def all(self) -> list[ChoiceFlow]:
+        """Flows of earlier kinds first."""
+        past = [flow for flows in self._past.values() for flow in flows]
+        return [*past, *self._flows.values()]
 
-    def all(self) -> list[Lane]:
-        """Lanes of earlier runs first."""
-        past = [lane for lanes in self._past.values() for lane in lanes]
-        return [*past, *self._lanes.values()]
+    @property
+    def accounts(self) -> list[FlowAccount]:
+        return [
+            FlowAccount("completion", flow.index, flow.kind, flow.flow.statistics)
+            for flow in self.all()
+        ]
 
     def log_as(self, request_id: str) -> None:
-        """Which request its flows work for, before they run."""
+        """The request id that the flows log. Call it before they run."""
         self._request_id = request_id
         if self._next is not None:
             self._next.request_id = request_id
 
-    def missing(self, deltas: Sequence[Delta]) -> list[Lane]:
-        """The lanes that these, of one run per choice, will need and that are not there yet."""
-        known = set(self._lanes)
-        wanted = {(d.index, d.kind) for d in deltas if d.text}
-        ends = {d.index for d in deltas if d.finish_reason not in (None, "cancelled")}
-        wanted |= {(index, "text") for index in ends - self._with_text}
+    def make_missing(self, pieces: Sequence[Piece]) -> list[ChoiceFlow]:
+        """Makes the flows that these pieces, of one kind per choice, need and that do not exist."""
+        existing = set(self._flows)
+        needed: set[tuple[int, Kind]] = set()
+        for piece in pieces:
+            index, kind, has_text = _place(piece)
+            if has_text:
+                needed.add((index, kind))
+            is_end = not isinstance(piece, str) and piece.finish_reason not in (None, "cancelled")
+            if is_end and index not in self._with_text:
+                needed.add((index, "text"))
         if self._takes_all_kinds:
-            wanted = {(index, "text") for index, _ in wanted}
-        return [self.lane(*key) for key in sorted(wanted - known)]
+            needed = {(index, "text") for index, _ in needed}
+        return [self._flow(*key) for key in sorted(needed - existing)]
 
-    def runs(self, deltas: Sequence[Delta]) -> Iterator[list[Delta]]:
-        """The deltas, cut where the kind changes in a choice and a lane may end."""
-        run: list[Delta] = []
+    def segments(self, pieces: Sequence[Piece]) -> Iterator[list[Piece]]:
+        """The pieces, split where the kind changes within a choice and a flow may end."""
+        segment: list[Piece] = []
         kinds: dict[int, str] = {}
-        for delta in deltas:
-            kind = "tool_call" if delta.call is not None else delta.kind
-            if run and kinds.get(delta.index, kind) != kind and not self._takes_all_kinds:
-                yield run
-                run, kinds = [], {}
-            run.append(delta)
-            kinds[delta.index] = kind
-        if run:
-            yield run
+        for piece in pieces:
+            index, kind, _ = _place(piece)
+            if segment and kinds.get(index, kind) != kind and not self._takes_all_kinds:
+                yield segment
+                segment, kinds = [], {}
+            segment.append(piece)
+            kinds[index] = kind
+        if segment:
+            yield segment
 
-    def _enter(self, index: int, kind: Kind, out: list[Delta]) -> Lane:
-        """The lane of a delta. If its choice was in another one, that ends first."""
+    def _flow(self, index: int, kind: Kind) -> ChoiceFlow:
+        kind = "text" if self._takes_all_kinds else kind
+        flow = self._flows.get((index, kind))
+        if flow is None:
+            made, self._next = self._next or self._prepare(self._make_flow()), None
+            flow = self._flows[index, kind] = ChoiceFlow(index, kind, made)
+            if kind == "text":
+                self._with_text.add(index)
+                if len(self.finish_reasons) == 1 and not self.are_offloaded:
+                    self._only = flow
+        return flow
+
+    def _enter(self, index: int, kind: Kind, out: list[Piece]) -> ChoiceFlow:
+        """The flow for a delta. The flow of another kind in the same choice ends first."""
         if self._takes_all_kinds:
-            return self.lane(index, kind)
-        run = self._runs.get(index)
-        if run is not None and run.kind == kind:
-            return run
-        self._end_run(index, out)
-        lane = self._runs[index] = self.lane(index, kind)
+            return self._flow(index, kind)
+        current = self._current.get(index)
+        if current is not None and current.kind == kind:
+            return current
+        self._end_current(index, out)
+        flow = self._current[index] = self._flow(index, kind)
         past = self._past.get(index)
-        lane.before = past[-1] if past else None
-        return lane
+        flow.before = past[-1] if past else None
+        return flow
 
-    def _end_run(self, index: int, out: list[Delta]) -> None:
-        lane = self._runs.pop(index, None)
-        if lane is None:
+    def _end_current(self, index: int, out: list[Piece]) -> None:
+        flow = self._current.pop(index, None)
+        if flow is None:
             return
-        lane.finish(End("stop"))
-        lane.go_on(out)
-        del self._lanes[index, lane.kind]
-        self._only = None if self._only is lane else self._only
+        flow.finish(End("stop"))
+        flow.advance(out)
+        del self._flows[index, flow.kind]
+        self._only = None if self._only is flow else self._only
         past = [old for old in self._past.get(index, ()) if not old.is_over or old.is_blocked]
-        self._past[index] = [*past, lane]
+        self._past[index] = [*past, flow]
 
-    def _take_more(self, delta: Delta, out: list[Delta]) -> None:
+    def _add_rest(self, delta: Delta, out: list[Piece]) -> None:
+        """What a delta has besides text: a tool call, a finish."""
         index, reason = delta.index, delta.finish_reason
         if delta.call is not None:
-            self._take_call(delta, out)
+            self._add_call(delta, out)
         if reason is None:
             return
         self._endings[index] = delta
         if reason != "cancelled":
             if index not in self._with_text:
                 self._enter(index, "text", out)  # a flow may add text to an answer without any
-            for lane in self._of(index):
-                lane.finish(End(reason, matched_stop=delta.matched_stop))
-                lane.go_on(out)
+            for flow in self._of(index):
+                flow.finish(End(reason, matched_stop=delta.matched_stop))
+                flow.advance(out)
 
-    def _take_call(self, delta: Delta, out: list[Delta]) -> None:
+    def _add_call(self, delta: Delta, out: list[Piece]) -> None:
         if self._takes_all_kinds:
-            lane = self.lane(delta.index, "tool_call")
-            lane.add_call(delta)
-            lane.go_on(out)
+            flow = self._flow(delta.index, "tool_call")
+            flow.add_call(delta)
+            flow.advance(out)
             return
-        self._end_run(delta.index, out)
+        self._end_current(delta.index, out)
         past = self._past.get(delta.index)
         call = Delta(delta.index, "", "tool_call", delta.call, delta.logprobs)
         if past and not past[-1].is_over:
@@ -228,55 +239,63 @@ class Lanes:
         else:
             out.append(call)
 
-    def _settled(self) -> list[Delta]:
-        """What was made, and the finishes of choices whose flows have ended."""
-        out, self._made = self._made, []
-        for index, said in enumerate(self.reasons):
-            reason = self._ended(index) if said is None else None
+    def _settle(self) -> list[Piece]:
+        """The output so far, and a finish for each choice whose flows have ended."""
+        out, self._output = self._output, []
+        for index, known in enumerate(self.finish_reasons):
+            reason = self._end_of(index) if known is None else None
             if reason is not None:
-                self.reasons[index] = reason
+                self.finish_reasons[index] = reason
                 finish = Delta(index, finish_reason=reason)
                 ending = self._endings.get(index)
                 if ending is not None and ending.finish_reason == reason:
                     finish.native_reason = ending.native_reason
                     finish.matched_stop = ending.matched_stop if reason == "stop" else None
                 out.append(finish)
-        self.is_cut = self.is_over and len(self._endings) < len(self.reasons)
+        self.is_cut = self.is_over and len(self._endings) < len(self.finish_reasons)
         return out
 
-    def _ended(self, index: int) -> FinishReason | None:
-        lanes = self._of(index)
-        if any(lane.is_over and lane.is_blocked for lane in lanes):
+    def _end_of(self, index: int) -> FinishReason | None:
+        flows = self._of(index)
+        if any(flow.is_over and flow.is_blocked for flow in flows):
             return _BLOCKED
         if index in self._endings:
             reason = self._endings[index].finish_reason
-            done = reason == "cancelled" or all(lane.is_over for lane in lanes)
-            return reason if done else None
-        text = self._lanes.get((index, "text"))
-        # A flow may end by itself: nothing of the rest would come out of it.
+            is_done = reason == "cancelled" or all(flow.is_over for flow in flows)
+            return reason if is_done else None
+        text = self._flows.get((index, "text"))
+        # A flow may end by itself; nothing more would leave it.
         return _reason(text.flow.end) if text is not None and text.is_over else None
 
-    def _of(self, index: int) -> list[Lane]:
-        lanes = [lane for (own, _), lane in self._lanes.items() if own == index]
-        return [*self._past.get(index, ()), *lanes]
+    def _of(self, index: int) -> list[ChoiceFlow]:
+        flows = [flow for (own, _), flow in self._flows.items() if own == index]
+        return [*self._past.get(index, ()), *flows]
 
-    def _fit(self, flow: Flow) -> Flow:
+    def _prepare(self, flow: Flow) -> Flow:
         plan = flow.plan
         if plan.head is None or plan.tail is None:
             raise LinkError(
                 "engine.flow-unfit",
-                f"no answer goes through flow `{plan.name}`: it has a source or a sink of its own",
-                hint="leave them out: the engine is the source, and whoever asks the sink",
+                f"an answer cannot go through flow `{plan.name}`: it has its own source or sink",
+                hint="remove them: the engine is the source, and the reader is the sink",
             )
         flow.request_id = self._request_id
-        self.are_away = self.are_away or any(node.run != "inline" for node in plan.nodes)
+        self.are_offloaded = self.are_offloaded or any(node.run != "inline" for node in plan.nodes)
         self._takes_all_kinds = all(_is_guard(node) for node in plan.nodes)
         return flow
 
 
+def _place(piece: Piece) -> tuple[int, Kind, bool]:
+    """Its choice, its kind, and whether it has text."""
+    if isinstance(piece, str):
+        return 0, "text", True
+    kind: Kind = "tool_call" if piece.call is not None else piece.kind
+    return piece.index, kind, piece.text != ""
+
+
 def _reason(end: End | None) -> FinishReason:
-    said: Any = end.finish_reason if end is not None else "stop"
-    return said if said in get_args(FinishReason) else "stop"
+    reason: Any = end.finish_reason if end is not None else "stop"
+    return reason if reason in get_args(FinishReason) else "stop"
 
 
 def _is_guard(node: NodePlan) -> bool:

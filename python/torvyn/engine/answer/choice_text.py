@@ -1,7 +1,7 @@
-"""One choice of an answer: an engine's steps -> deltas of text.
+"""One choice of an answer: parts of an engine's steps -> pieces.
 
-Characters that were cut in two are joined, stop strings are cut exactly wherever the tokens were
-cut, and the choice ends once. Pure: no clock, no I/O, no loop.
+It joins characters that were split over tokens, matches stop strings over token boundaries, and
+ends the choice once. Pure: no clock, no I/O, no loop.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from torvyn.engine.delta import Delta
+from torvyn.engine.delta import Delta, Piece
 from torvyn.engine.request import Request
 from torvyn.engine.step import ChoiceStep, Step
 from torvyn.errors import Internal
@@ -21,8 +21,8 @@ from torvyn.text import StopStrings, TextStreamer
 class ChoiceText:
     """One choice: tokens in, text out, until it has finished.
 
-    Tokens whose text is still held wait with it: a delta's ids and log probabilities belong to its
-    text or to text before it, never to text that is still to come.
+    Tokens wait with the text that is held back: the ids and log probabilities of a delta belong to
+    its text or to text before it, never to text that follows.
     """
 
     __slots__ = (
@@ -30,6 +30,7 @@ class ChoiceText:
         "_ids",
         "_includes",
         "_index",
+        "_is_only",
         "_kind",
         "_limit",
         "_logprobs",
@@ -48,6 +49,7 @@ class ChoiceText:
 
     def __init__(self, index: int, request: Request, vocabulary: Any, limit: int | None) -> None:
         self._index = index
+        self._is_only = request.n == 1
         self._vocabulary = vocabulary
         self._limit = limit
         self._streamer: TextStreamer | None = None
@@ -55,10 +57,10 @@ class ChoiceText:
         self._includes = request.include_stop
         self.is_changed = False
         self._released = ""
-        """Text that new stop strings have let go, and nobody was given yet."""
+        """Text that an update of the stop strings released; it leaves with the next step."""
         self._kind: Kind = "text"
         self._halves: Halves | None = None
-        """Halves of surrogate pairs that wait for the other one; few engines ever send any."""
+        """First halves of surrogate pairs; few engines ever send any."""
         self._native_reason: str | None = None
         self._ids: list[int] = []
         self._logprobs: list[Mapping[str, Any]] | None = [] if request.logprobs else None
@@ -67,11 +69,11 @@ class ChoiceText:
         self.finish_reason: FinishReason | None = None
         self.matched_stop: str | None = None
         self.is_cut = False
-        """It was ended here, while the engine would have gone on."""
+        """It was ended here although the engine would have gone on."""
 
     def update(self, request: Request, *, is_stop: bool, is_limit: bool) -> None:
-        """Other stop strings or another limit, for what has not left yet; what that lets go, and
-        an end that is due, come with the next step: see `heed`."""
+        """Sets stop strings or a limit for text that has not left yet. What this releases or ends
+        follows with the next step: see `apply_update`."""
         self.is_changed = True
         if is_limit:
             self._limit = request.max_tokens
@@ -86,12 +88,12 @@ class ChoiceText:
             self._stops = None
 
     @property
-    def is_due(self) -> bool:
-        """It has all that it may have."""
+    def is_complete(self) -> bool:
+        """A stop string has matched or the limit is reached."""
         has_stopped = self._stops is not None and self._stops.matched is not None
         return has_stopped or (self._limit is not None and self.tokens >= self._limit)
 
-    def take(self, part: ChoiceStep, out: list[Delta]) -> None:
+    def add(self, part: ChoiceStep, out: list[Piece]) -> None:
         ids, finish = part.token_ids, part.finish_reason
         count = len(ids) if ids else part.tokens if part.data or part.text or part.call else 0
         if count and self._limit is not None and self.tokens + count >= self._limit:
@@ -103,7 +105,7 @@ class ChoiceText:
                 ids = ids[:count]
         self.tokens += count
         if part.kind != self._kind:
-            self._turn_to(part.kind, out)
+            self._change_kind(part.kind, out)
         if part.kind == "reasoning":
             self.reasoning_tokens += count
         if ids:
@@ -123,12 +125,12 @@ class ChoiceText:
             self._native_reason = None if self.is_cut else part.native_reason
             self._finish(finish, text + self._tail(out), part.matched_stop, out)
         elif text:
-            is_plain = not self._ids and not self._logprobs and self._kind == "text"
-            out.append(Delta(self._index, text) if is_plain else self._delta(text))
+            has_more = self._ids or self._logprobs or self._kind != "text"
+            out.append(self._delta(text) if has_more else self._text_piece(text))
 
-    def plain(self, step: Step) -> str | None:
-        """What the step adds, when that is text of this choice, nothing else, and nothing ends by
-        it. None: it is for `take`."""
+    def plain_text(self, step: Step) -> str | None:
+        """The text that the step adds to the only choice if it adds nothing else; else None, and
+        the step's parts go to `add`. A short cut: most steps are of this kind."""
         if step.usage is not None or len(step.choices) != 1:
             return None
         part = step.choices[0]
@@ -150,26 +152,32 @@ class ChoiceText:
         self.tokens += part.tokens
         return text
 
-    def end(self, reason: FinishReason, out: list[Delta], *, keeps_held: bool = True) -> None:
-        """No more will come. What is held is let go, or with a cancellation dropped."""
+    def end(self, reason: FinishReason, out: list[Piece], *, releases_text: bool = True) -> None:
+        """Finishes the choice; text that is held back leaves or is dropped."""
         if self.finish_reason is None:
-            if keeps_held:
+            if releases_text:
                 self._release(out)
-            self._finish(reason, self._tail(out) if keeps_held else "", None, out)
+            self._finish(reason, self._tail(out) if releases_text else "", None, out)
 
-    def heed(self, out: list[Delta]) -> None:
-        """What an update has let go leaves, and an end that is due by it comes."""
+    def apply_update(self, out: list[Piece]) -> None:
+        """Emits the text that an update released, or the end that it caused."""
         self.is_changed = False
-        self.is_cut = self.is_due
+        self.is_cut = self.is_complete
         if self.is_cut:
             self.end("length", out)
         else:
             self._release(out)
 
-    def _release(self, out: list[Delta]) -> None:
-        if self._released:
-            out.append(Delta(self._index, self._released))
-            self._released = ""
+    def _release(self, out: list[Piece]) -> None:
+        text, self._released = self._released, ""
+        self._add_text(text, out)
+
+    def _add_text(self, text: str, out: list[Piece]) -> None:
+        if text:
+            out.append(self._text_piece(text))
+
+    def _text_piece(self, text: str) -> Piece:
+        return text if self._is_only else Delta(self._index, text)
 
     def _text(self, part: ChoiceStep, ids: Sequence[int]) -> str:
         text = part.text
@@ -178,9 +186,9 @@ class ChoiceText:
         return text if text.isascii() and self._halves is None else self._whole(text)
 
     def _whole(self, text: str, key: str | None = None) -> str:
-        """The text with halves of surrogate pairs joined; a first half at its end waits."""
+        """Joins halves of surrogate pairs; a first half at the end of the text waits."""
         if self._halves is None:
-            # Spelled out: it is done for every token that is not ASCII.
+            # Inline, because it runs for every token that is not ASCII.
             try:
                 text.encode()
             except UnicodeEncodeError:
@@ -190,7 +198,7 @@ class ChoiceText:
         return self._halves.join((self._index, key or self._kind), text)
 
     def _whole_call(self, call: ToolCall) -> ToolCall:
-        """Each call has halves of its own; its name and id come in one piece."""
+        """The same for a tool call; its name and id come in one piece."""
         parts = (call.id or "", call.name or "", call.arguments)
         if self._halves is None and all(map(str.isascii, parts)):
             return call
@@ -200,12 +208,12 @@ class ChoiceText:
     def _decode(self, piece: Any) -> str:
         if self._streamer is None:
             if self._vocabulary is None and not isinstance(piece, bytes):
-                raise wrong_step("token ids, but it has no vocabulary to read them with")
+                raise invalid_step("token ids but has no vocabulary")
             self._streamer = TextStreamer(self._vocabulary)
         return self._streamer.put(piece)
 
-    def _turn_to(self, kind: Kind, out: list[Delta]) -> None:
-        """Text and reasoning never mix: an unfinished character stays with the kind it is of."""
+    def _change_kind(self, kind: Kind, out: list[Piece]) -> None:
+        """Text and reasoning never mix: an unfinished character stays with its kind."""
         streamer, self._streamer = self._streamer, None
         if streamer is not None and (text := streamer.finish()):
             if self._kind == "text" and self._stops is not None:
@@ -214,8 +222,8 @@ class ChoiceText:
                 out.append(self._delta(text))
         self._kind = kind
 
-    def _tail(self, out: list[Delta]) -> str:
-        """What the machines still hold; it may complete a stop string."""
+    def _tail(self, out: list[Piece]) -> str:
+        """The text that is still held back; it may complete a stop string."""
         text = self._streamer.finish() if self._streamer is not None else ""
         text += self._lone_halves(out)
         if self._stops is None or self._kind == "reasoning":
@@ -223,9 +231,9 @@ class ChoiceText:
         text = self._stops.put(text) if text else ""
         return text if self._stops.matched is not None else text + self._stops.finish()
 
-    def _lone_halves(self, out: list[Delta]) -> str:
-        """U+FFFD for each half that stayed alone: given back when it is of the kind that is being
-        made, else it leaves at once."""
+    def _lone_halves(self, out: list[Piece]) -> str:
+        """U+FFFD for each half without its other half: returned if it belongs to the current kind;
+        else it leaves at once."""
         text = ""
         for kind, lone in self._halves.release(self._index) if self._halves is not None else ():
             if kind == self._kind:
@@ -233,15 +241,14 @@ class ChoiceText:
             elif kind == "reasoning":
                 out.append(Delta(self._index, lone, "reasoning"))
             elif kind == "text":
-                held = self._stops.put(lone) if self._stops is not None else lone
-                out.append(Delta(self._index, held))
+                self._add_text(self._stops.put(lone) if self._stops is not None else lone, out)
             else:
                 call = ToolCall(int(kind), arguments=lone)
                 out.append(Delta(self._index, "", "tool_call", call))
         return text
 
     def _finish(
-        self, reason: FinishReason, text: str, matched: str | None, out: list[Delta]
+        self, reason: FinishReason, text: str, matched: str | None, out: list[Piece]
     ) -> None:
         if self._stops is not None and self._stops.matched is not None:
             reason, matched, self._native_reason = "stop", self._stops.matched, None
@@ -253,10 +260,10 @@ class ChoiceText:
         delta.native_reason = self._native_reason
         out.append(delta)
 
-    def _release_before_reasoning(self, out: list[Delta]) -> None:
-        """Text that was held when the reasoning began."""
-        if self._stops is not None and (held := self._stops.finish()):
-            out.append(Delta(self._index, held))
+    def _release_before_reasoning(self, out: list[Piece]) -> None:
+        """Emits text that was held back when the reasoning began."""
+        if self._stops is not None:
+            self._add_text(self._stops.finish(), out)
 
     def _delta(self, text: str, call: Any = None) -> Delta:
         kind = self._kind if call is not None or self._kind != "tool_call" else "text"
@@ -268,5 +275,5 @@ class ChoiceText:
         return delta
 
 
-def wrong_step(what: str) -> Internal:
-    return Internal(f"the engine sent {what}", code="engine.step-invalid")
+def invalid_step(content: str) -> Internal:
+    return Internal(f"the engine sent {content}", code="engine.step-invalid")

@@ -1,102 +1,52 @@
-"""Driving by hand: takes what an engine has ready, and lets its reader send when it has nothing.
+"""Pushes an answer to a reader that buffers, such as a connection.
 
-A task switch for every token would cost more than the token. So the engine's generator is advanced
-by hand: as long as it answers without waiting, what it gives is gathered; when it waits, what was
-gathered is sent first, and then the wait is handed on to the loop as it is.
+A task switch per token would cost more than the token. So the push is advanced by hand: while the
+engine has steps ready, the reader buffers their pieces; when the engine waits, the reader sends
+what it has buffered, and then the engine's own wait is passed to the event loop.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import types
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator
-from typing import Any, Final, Protocol, TypeVar
+from collections.abc import Awaitable, Generator
+from typing import Any
 
-from torvyn.engine.delta import Delta
-
-Sending = Generator[Any, Any, bool | None]
-Item = TypeVar("Item")
-ENOUGH: Final = True
-"""Said by who wants no more: by `take`, or at the end of what it wants to be waited for."""
-BREATH: Final = 256
-"""Items after which the loop is let in, should the engine never wait for anything."""
-
-
-class Reader(Protocol):
-    """Who is given an answer while it is made."""
-
-    def say(self, text: str) -> bool:
-        """Text of the only choice, and nothing else: most of what there is. Whether to send."""
-
-    def take(self, delta: Delta) -> bool:
-        """Anything. Whether it is time to send."""
-
-    def flush(self) -> Sending | None:
-        """Sends what was gathered; what is left to wait for, if anything."""
+from torvyn.engine.answer.answer import Answer, Reader
 
 
 @types.coroutine
-def drive(
-    items: AsyncIterator[Item],
-    take: Callable[[Item], Sending | bool | None],
-    flush: Callable[[], Sending | None],
-) -> Generator[Any, Any, None]:
-    """Gives every item to `take`, and flushes whenever the engine waits. What `take` answers is
-    waited for before the next; `ENOUGH` ends it."""
-    advance: Any = items.__anext__
+def push_buffered(answer: Answer, reader: Reader) -> Generator[Any, Any, None]:
+    """Gives every piece to the reader and flushes it whenever the answer waits. What the reader
+    buffered last, it sends itself."""
+    pushing = answer.push(reader)
+    flush = reader.flush
+    error: BaseException | None = None
     while True:
-        for _ in range(BREATH):
-            step = advance()
+        try:
+            waits_for = pushing.send(None) if error is None else pushing.throw(error)
+        except StopIteration:
+            return
+        finally:
+            error = None  # its traceback refers to this frame: avoid the cycle
+        if (sending := flush()) is not None:
+            error = yield from _flushed(sending, waits_for)
+        if error is None:
             try:
-                waits_for = step.send(None)
-                # One generator less a token: the wait is here and not in a function of its own.
-                error: BaseException | None = None
-                if (sending := flush()) is not None:
-                    error = yield from _flushed(sending, waits_for)
-                while True:
-                    if error is None:
-                        try:
-                            yield waits_for
-                        except BaseException as raised:
-                            # However it ended, that is the engine's: a refused connection, too.
-                            error = raised
-                    if error is None:
-                        waits_for = step.send(None)
-                    else:
-                        thrown, error = error, None
-                        try:
-                            waits_for = step.throw(thrown)
-                        finally:
-                            del thrown  # it leads back here, and would keep what is held here
-            except StopIteration as ready:
-                item = ready.value
-            except StopAsyncIteration:
-                return
-            pause = take(item)
-            if pause is not None and (pause is ENOUGH or (yield from pause) is ENOUGH):  # type: ignore[misc]
-                return
-        yield
+                yield waits_for
+            except BaseException as raised:
+                # The engine sees how its wait ended, for example a refused connection.
+                error = raised
 
 
-def _flushed(sending: Sending, waits_for: Any) -> Generator[Any, Any, BaseException | None]:
-    """Sends while the engine waits. A cancellation that is left to tell the engine."""
+async def _flushed(sending: Awaitable[None], waits_for: Any) -> BaseException | None:
+    """Sends while the engine waits; returns the exception that the engine still has to see."""
     try:
-        yield from sending
+        await sending
     except asyncio.CancelledError as raised:
-        # It was the engine's wait that was meant: it is what the task seems to be doing.
+        # The task seems to wait for the engine, so the cancellation is meant for the engine's wait.
         if waits_for is None or not waits_for.cancel():
             return raised
     except Exception as raised:
         return raised
     return None
-
-
-async def push(deltas: AsyncGenerator[Delta, None], reader: Reader) -> None:
-    """Gives the reader every delta, in this task."""
-
-    def take(delta: Delta) -> Sending | None:
-        return reader.flush() if reader.take(delta) else None
-
-    async with contextlib.aclosing(deltas):
-        await drive(deltas, take, reader.flush)

@@ -7,7 +7,7 @@ their own, made anew for every request, and the engine between them is opened on
 from __future__ import annotations
 
 from collections.abc import Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from torvyn.errors import LinkError
@@ -55,12 +55,7 @@ def _between(
     plan: Plan, start: str, end: str, names: Set[str], start_name: str, end_name: str
 ) -> Plan:
     """The plan of the nodes between two others."""
-    inner = [edge for edge in plan.edges if edge.source in names and edge.target in names]
-    middle = replace(
-        plan,
-        nodes=tuple(node for node in plan.nodes if node.name in names),
-        edges=tuple(inner),
-    )
+    middle = plan.part(names)
     heads = {edge.target for edge in plan.edges if edge.source == start}
     tails = {edge.source for edge in plan.edges if edge.target == end}
     if len(heads) != 1 or len(tails) != 1:

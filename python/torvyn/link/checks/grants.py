@@ -51,7 +51,7 @@ def granted(name: str, library: Library, place: Location, problems: Problems) ->
     return tuple(_absolute(capability, folder) for capability in grants)
 
 
-def check_names(manifest: Manifest, problems: Problems) -> None:
+def check_grant_names(manifest: Manifest, problems: Problems) -> None:
     """Adds a problem for each grant of a component that does not exist: it grants nothing."""
     declared = [record.name for record in manifest.components]
     nodes = (node for flow in manifest.flows.values() for node in flow.nodes.values())

@@ -19,8 +19,8 @@ from torvyn.contract.inspection import class_attribute, class_name, is_class
 from torvyn.contract.roles import METHODS
 from torvyn.errors import Location
 from torvyn.link.component_traits import CALLED, is_async_function, overrides
-from torvyn.link.draft import NodeDraft
 from torvyn.manifest.problems import Problems
+from torvyn.manifest.records import NodeRecord
 
 _ARGUMENTS: Final[dict[str, tuple[str, ...]]] = {
     "init": ("config",),
@@ -77,7 +77,7 @@ def check_signatures(
     part: type[Component] | Component,
     role: str,
     is_async: bool,
-    draft: NodeDraft,
+    record: NodeRecord,
     path: str,
     problems: Problems,
 ) -> None:
@@ -91,8 +91,8 @@ def check_signatures(
     methods = (_method(cls, own, name) for name in names if overrides(part, role, name))
     found = [_problem(part, role, is_async, method) for method in methods if method is not None]
     for message, hint in filter(None, found):
-        place = draft.location or Location(path=path)
-        problems.add("contract.wrong-signature", f"node `{draft.name}`: {message}", place, hint)
+        place = record.location or Location(path=path)
+        problems.add("contract.wrong-signature", f"node `{record.name}`: {message}", place, hint)
     if is_plain and not any(found):
         _FIT.add(cls)
 

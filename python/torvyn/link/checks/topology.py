@@ -28,7 +28,7 @@ class Graph:
     flow_place: Location | None = None
     hidden: frozenset[str] = frozenset()
     """Sinks that link added; they make no flow complete."""
-    is_whole: bool = True
+    is_complete: bool = True
     """False when an edge was left out, so that it cannot be said what is reached."""
 
     def after(self, name: str) -> list[str]:
@@ -60,14 +60,14 @@ def order(names: Iterable[str], edges: Sequence[EdgePlan]) -> list[str]:
     return done
 
 
-def judge(graph: Graph, problems: Problems, *, open_start: bool, open_end: bool) -> None:
+def check_topology(graph: Graph, problems: Problems, *, open_start: bool, open_end: bool) -> None:
     """Add a problem for every rule that is broken."""
     # Names and roles decide. A program that builds a thousand flows of one shape has one judged.
     roles = tuple(graph.roles.items())
     ends = tuple([(edge.source, edge.port, edge.target) for edge in graph.edges])
-    is_sound = graph.is_whole and _is_sound(roles, ends, graph.hidden, open_start, open_end)
+    is_sound = graph.is_complete and _is_sound(roles, ends, graph.hidden, open_start, open_end)
     if not is_sound:
-        _judge(graph, problems, open_start=open_start, open_end=open_end)
+        _check(graph, problems, open_start=open_start, open_end=open_end)
 
 
 @lru_cache
@@ -80,11 +80,11 @@ def _is_sound(
 ) -> bool:
     problems = Problems()
     graph = Graph(dict(roles), [EdgePlan(*found) for found in ends], {}, hidden=hidden)
-    _judge(graph, problems, open_start=open_start, open_end=open_end)
+    _check(graph, problems, open_start=open_start, open_end=open_end)
     return not problems
 
 
-def _judge(graph: Graph, problems: Problems, *, open_start: bool, open_end: bool) -> None:
+def _check(graph: Graph, problems: Problems, *, open_start: bool, open_end: bool) -> None:
     if not graph.roles:
         hint = "add nodes, and edges between them"
         problems.add("link.no-source", "the flow has no nodes", graph.flow_place, hint)
@@ -97,7 +97,7 @@ def _judge(graph: Graph, problems: Problems, *, open_start: bool, open_end: bool
         place = _edge_place(graph, cycle[0], cycle[1])
         hint = "a flow has no way back; take one of these edges out"
         problems.add("link.cycle", f"the edges run in a circle: {way}", place, hint)
-    elif graph.is_whole and None not in graph.roles.values():
+    elif graph.is_complete and None not in graph.roles.values():
         _check_starts(graph, problems, open_start)
         _check_finishes(graph, problems, open_end)
 

@@ -1,12 +1,10 @@
-"""Keys and tables: what the schema of the manifest is written in."""
+"""Key and Table: the types that the schema of the manifest consists of."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
-
-from torvyn.manifest import records
 
 KiB, MiB = 1024, 1024 * 1024
 _MANY = 2**31 - 1
@@ -19,21 +17,21 @@ class Key:
     name: str
     kind: str
     """`string`, `name`, `version`, `integer`, `boolean`, `ratio`, `size`, `duration`, `strings`,
-    `config`, `end` or `error`: the name of its reader."""
+    `config`, `end` or `error`: the type of the value."""
     doc: str
     required: bool = False
     default: Any = None
     default_doc: str | None = None
-    """What the default is in words, when the value does not say it."""
+    """The default in words, when the value alone is not clear."""
     choices: tuple[str, ...] = ()
     aliases: tuple[tuple[str, str], ...] = ()
-    """Other spellings that are read as a choice."""
+    """Other spellings of the choices."""
     unsupported: tuple[str, ...] = ()
-    """Values that are right but that this build does not run."""
+    """Valid values that this build does not support."""
     minimum: float = 0
     maximum: float = _MANY
     attribute: str = ""
-    """The record's attribute, where `name` cannot be one."""
+    """The record's attribute, where it is not `name`: attributes name their units."""
 
     @property
     def field(self) -> str:
@@ -42,14 +40,14 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """One kind of table: its header as it is written, its keys and the record it becomes."""
+    """One kind of table: its header in the file, its keys and the type of its record."""
 
     header: str
     doc: str
     keys: tuple[Key, ...]
-    record: type[records.Record]
+    record: type[Any]
     tables: tuple[str, ...] = ()
-    """Keys that hold further tables, parsed on their own."""
+    """Keys that hold tables of their own."""
     by_name: dict[str, Key] = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -62,10 +60,17 @@ class Table:
         yield from (key.name for key in self.keys)
         yield from self.tables
 
+    def default(self, name: str) -> Any:
+        """The only definition of the key's default."""
+        return self.by_name[name].default
+
 
 def size(name: str, doc: str, default: Any = None, words: str | None = None) -> Key:
-    return Key(name, "size", doc, default=default, default_doc=words, minimum=1, maximum=2**50)
+    attribute = name if name.endswith("_bytes") else f"{name}_bytes"
+    key = Key(name, "size", doc, default=default, default_doc=words, attribute=attribute)
+    return replace(key, minimum=1, maximum=2**50)
 
 
 def duration(name: str, doc: str, default: Any = None, words: str | None = None) -> Key:
-    return Key(name, "duration", doc, default=default, default_doc=words, minimum=1e-9)
+    key = Key(name, "duration", doc, default=default, default_doc=words, attribute=f"{name}_s")
+    return replace(key, minimum=1e-9)

@@ -11,6 +11,8 @@ from torvyn.manifest.schema.keys import Key, MiB, Table, duration, size
 AUDITS: Final = ("none", "stdout", "file")
 EXPORTERS: Final = ("none", "otlp-http")
 LEVELS: Final = ("off", "production", "diagnostic")
+GUEST_INIT_TIMEOUT_S: Final = 5.0
+"""The default `init_timeout` of sandboxed components."""
 
 RUNTIME: Final = Table(
     "[runtime]",
@@ -28,7 +30,9 @@ RUNTIME: Final = Table(
         size("max_memory_per_component", "Memory a component may hold.", 64 * MiB),
         duration("call_timeout", "How long a call of an async or sandboxed node may take.", 5.0),
         duration(
-            "init_timeout", "How long `init` may take; in the sandbox 5s unless it is set.", 60.0
+            "init_timeout",
+            f"The time limit of `init`; {GUEST_INIT_TIMEOUT_S:g}s in the sandbox unless set.",
+            60.0,
         ),
         duration("teardown_timeout", "How long `teardown` may take.", 2.0),
         duration("drain_timeout", "How long a flow may drain.", 5.0),

@@ -214,7 +214,7 @@ ON_ERROR: Final = Table(
     (
         Key("policy", "string", "What to do.", required=True, choices=POLICIES),
         Key("max", "integer", "Retries at most.", default=3, minimum=1, maximum=1000),
-        duration("backoff", "The first pause; it doubles.", 0.1),
+        Key("backoff", "duration", "The first pause; each retry doubles it.", default=0.1),
         Key(
             "then",
             "string",
@@ -224,7 +224,7 @@ ON_ERROR: Final = Table(
         ),
         Key("to", "string", 'Where dead letters go: `"node"`, `"node:port"` or a file.'),
     ),
-    records.ErrorRecord,
+    dict,
 )
 END: Final = Table(
     "from, to",
@@ -233,7 +233,7 @@ END: Final = Table(
         Key("node", "string", "The node's name.", required=True),
         Key("port", "string", "Its port.", default_doc="`output` in `from`, `input` in `to`"),
     ),
-    records.EndRecord,
+    records.PortRef,
 )
 SETTINGS: Final = {
     "runtime": RUNTIME,

@@ -1,7 +1,7 @@
-"""Guests -> components: `build` makes `FOLDER/build/NAME.wasm`, unless it is there already.
+"""Builds guests: `build` writes `FOLDER/build/NAME.wasm`, unless it is up to date.
 
-Beside the component lies a stamp with the digest of everything that went into it: the sources,
-the glue, the contracts and the version of the toolchain.
+A stamp file next to the component has the digest of all its inputs: the sources, the glue code, the
+contracts and the version of the toolchain.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _LANGUAGES: dict[str, ModuleType] = {"c": c_guest, "python": python_guest, "rust
 
 @dataclass(frozen=True, slots=True)
 class BuildResult:
-    """A component on the disk."""
+    """A component file."""
 
     guest: GuestProject
     path: Path
     world: str
     size_bytes: int
     was_built: bool
-    """Whether it was made now, rather than found."""
+    """False if it was up to date."""
 
 
 def build(
@@ -41,21 +41,21 @@ def build(
     force: bool = False,
     on_start: Callable[[GuestProject], None] = lambda _: None,
 ) -> BuildResult:
-    """Makes the guest's component; `on_start` is called when there is something to do."""
+    """Builds the guest's component; calls `on_start` if it is not up to date."""
     language = _LANGUAGES.get(guest.language)
     if language is None or not guest.folder.is_dir():
         raise source_missing(guest)
     digest = _digest(guest, language)
-    found = None if force else _current(guest, digest)
-    if found is not None:
-        return found
+    current = None if force else _current(guest, digest)
+    if current is not None:
+        return current
     on_start(guest)
-    written = guest.source_digest
-    made = language.make(guest)
-    stamp = {"digest": digest, "world": made.world, "written": written}
-    _write(guest.target, made.component)
+    source_digest = guest.source_digest
+    binary = language.build_component(guest)
+    stamp = {"digest": digest, "world": binary.world, "sources": source_digest}
+    _write(guest.target, binary.data)
     _write(guest.stamp, json.dumps(stamp).encode())
-    return BuildResult(guest, guest.target, made.world, len(made.component), was_built=True)
+    return BuildResult(guest, guest.target, binary.world, len(binary.data), was_built=True)
 
 
 def _current(guest: GuestProject, digest: str) -> BuildResult | None:
@@ -88,12 +88,12 @@ def _inputs(guest: GuestProject, language: ModuleType) -> Iterable[bytes]:
 
 
 def _write(path: Path, data: bytes) -> None:
-    """Whole or not at all: a build that is cut off leaves no half a component."""
-    part = path.with_name(f".{path.name}.{os.getpid()}")
+    """Writes atomically: an interrupted build leaves no partial component."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        part.write_bytes(data)
-        part.replace(path)
+        temporary.write_bytes(data)
+        temporary.replace(path)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         message = f"cannot write {display_path(path)}: {reason}"

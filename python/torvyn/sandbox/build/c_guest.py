@@ -1,4 +1,4 @@
-"""Guests in C: compiled by zig with the shipped glue and encoded here; no other tool is needed."""
+"""Guests in C: zig compiles them with the glue code in `c/`. No other tool is needed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from torvyn.sandbox.build.project import (
 GLUE: Final = Path(__file__).parent / "c"
 
 STACK_BYTES: Final = 64 * 1024
-"""Small, so that a guest lives in 1 MiB; it lies first in memory, so that an overflow traps."""
+"""Small, so that a guest fits in 1 MiB. It is first in memory, so that an overflow traps."""
 
 _FLAGS: Final = (
     "-target",
@@ -39,7 +39,7 @@ _FLAGS: Final = (
     "-Wl,-z,stack-size=" + str(STACK_BYTES),
 )
 
-_COMPLAINT: Final = re.compile(
+_ERROR_LINE: Final = re.compile(
     r"^(?P<file>[^:\n]+):(?P<line>\d+):(?P<column>\d+): (?:fatal )?error: (?P<message>.*)$",
     re.MULTILINE,
 )
@@ -54,7 +54,7 @@ ROLES: Final = {
     "stream-aggregator": "TORVYN_AGGREGATOR",
     "data-sink": "TORVYN_SINK",
 }
-"""World -> what the component's file defines."""
+"""World -> the macro that the component's file defines."""
 
 
 def toolchain(guest: GuestProject) -> str:
@@ -64,11 +64,11 @@ def toolchain(guest: GuestProject) -> str:
 
 
 def inputs(guest: GuestProject) -> list[Path]:
-    """Every file that may go into the component."""
+    """Every file that can affect the component."""
     return [*sorted(GLUE.iterdir()), *guest.source_files]
 
 
-def make(guest: GuestProject) -> ComponentBinary:
+def build_component(guest: GuestProject) -> ComponentBinary:
     sources = [path for path in guest.source_files if path.suffix == ".c"]
     if not sources:
         raise source_missing(guest)
@@ -84,7 +84,7 @@ def _compile(guest: GuestProject, sources: Sequence[Path]) -> bytes:
         module = Path(folder) / "module.wasm"
         files = [*sorted(GLUE.glob("*.c")), *sources]
         command = [sys.executable, "-m", "ziglang", "cc", *_FLAGS, "-I", str(GLUE)]
-        # Paths of this machine stay out of what is shipped.
+        # Keep local paths out of the component.
         command += [f"-ffile-prefix-map={guest.folder.resolve()}=.", "-o", str(module)]
         done = subprocess.run(
             [*command, *(str(path.resolve()) for path in files)],
@@ -100,40 +100,41 @@ def _compile(guest: GuestProject, sources: Sequence[Path]) -> bytes:
 
 
 def _compile_errors(guest: GuestProject, text: str) -> ContractError:
-    """The compiler's errors, each at its place."""
-    found = [
-        Diagnostic("sandbox.compile-failed", match["message"], _place(match))
-        for match in _COMPLAINT.finditer(text)
+    """The compiler's errors with their locations."""
+    errors = [
+        Diagnostic("sandbox.compile-failed", match["message"], _location(match))
+        for match in _ERROR_LINE.finditer(text)
     ]
-    if found:
-        return ContractError(found[0].code, found[0].message, diagnostics=found)
+    if errors:
+        return ContractError(errors[0].code, errors[0].message, diagnostics=errors)
     undefined = re.findall(r"undefined symbol: (\w+)", text)
     if undefined:
         names = ", ".join(f"`{name}`" for name in dict.fromkeys(undefined))
         message = f"component `{guest.name}` does not define {names}"
-        hint = "the role that its file defines asks for it, or the component calls it"
+        hint = "the role that the component defines needs it, or the component calls it"
         return ContractError("sandbox.compile-failed", message, hint=hint)
-    message = f"component `{guest.name}` cannot be compiled: {text.strip() or 'no word why'}"
+    reason = text.strip() or "the compiler gave no reason"
+    message = f"cannot compile component `{guest.name}`: {reason}"
     return ContractError("sandbox.compile-failed", message)
 
 
-def _place(match: re.Match[str]) -> Location:
+def _location(match: re.Match[str]) -> Location:
     return Location(display_path(Path(match["file"])), int(match["line"]), int(match["column"]))
 
 
 def _encode_error(guest: GuestProject, error: _native.NativeError) -> ContractError:
-    kind, words, names = error.args
+    kind, reason, names = error.args
     if kind == "no-world":
         roles = ", ".join(f"`{role}`" for role in ROLES.values())
-        many = f"its exports are those of several roles: {', '.join(names)}"
+        many = f"its exports belong to several roles: {', '.join(names)}"
         return ContractError(
             "sandbox.no-role",
             f"component `{guest.name}` has no role" if not names else f"`{guest.name}`: {many}",
             location=Location(display_path(guest.folder / "component.c")),
-            hint=f"define one of {roles} before `#include <torvyn.h>`, in one file",
+            hint=f"define exactly one of {roles} before `#include <torvyn.h>`, in one file",
         )
     hint = None
-    if "buffer-allocator" in words:
+    if "buffer-allocator" in reason:
         hint = f"a {ROLES[names[0]].removeprefix('TORVYN_').lower()} cannot emit elements"
-    message = f"component `{guest.name}` does not fit its role: {words}"
+    message = f"component `{guest.name}` does not match its role: {reason}"
     return ContractError("sandbox.unfit", message, hint=hint)

@@ -1,4 +1,4 @@
-"""What a component's Python file says, read as text: class, role, unit, ports. It is not run."""
+"""Reads class, role, unit and ports from a component's Python file, without running it."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from torvyn.contract.roles import METHODS, ROLES
 from torvyn.errors import ContractError, Location
 from torvyn.sandbox.build.project import GuestProject, display_path
 
-_ROLE_OF = {cls.__name__: role for role, cls in ROLES.items()}
+_ROLES_BY_CLASS = {cls.__name__: role for role, cls in ROLES.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class ClassSource:
-    """The class a guest is made of."""
+    """A guest's component class."""
 
     module: str
     name: str
@@ -27,15 +27,15 @@ class ClassSource:
 
 
 def read_class(guest: GuestProject) -> ClassSource:
-    """The class that the guest's entry names, or the only one with a role."""
-    file, wanted = find_entry(guest)
+    """The class that the guest's entry names, or the only class with a role."""
+    file, entry_class = find_entry(guest)
     if not file.is_file():
-        message = f"component `{guest.name}` has no file `{display_path(file)}`"
+        message = f"component `{guest.name}`: `{display_path(file)}` does not exist"
         raise ContractError("sandbox.source-missing", message)
     tree = _parse(file)
     classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
     roles = {name: role for name in classes if (role := _role(name, classes))}
-    name = wanted or _only(guest, file, [name for name in roles if not name.startswith("_")])
+    name = entry_class or _only(guest, file, [name for name in roles if not name.startswith("_")])
     if name not in roles:
         raise _no_role(guest, file, f"`{name}` is not a class with a role")
     family = _family(name, classes)
@@ -51,7 +51,7 @@ def read_class(guest: GuestProject) -> ClassSource:
 
 
 def find_entry(guest: GuestProject) -> tuple[Path, str]:
-    """The file and, when the entry says so, the class."""
+    """The file and, if the entry names one, the class."""
     module, _, name = (guest.entry or "component.py").partition(":")
     module = module or "component.py"
     path = module if module.endswith(".py") else f"{module.replace('.', '/')}.py"
@@ -59,7 +59,7 @@ def find_entry(guest: GuestProject) -> tuple[Path, str]:
 
 
 def imported_modules(files: list[Path]) -> set[str]:
-    """The modules that the files name anywhere: a guest has no disk to import from later."""
+    """All modules that the files import: a guest has no disk to import from later."""
     names: set[str] = set()
     for file in files:
         for node in ast.walk(_parse(file)):
@@ -79,19 +79,19 @@ def _parse(file: Path) -> ast.Module:
 
 
 def _role(name: str, classes: dict[str, ast.ClassDef], depth: int = 0) -> str | None:
-    """By its bases: a role's own name, or a class of the same file that has one."""
+    """The role of a class, from its bases: a role class, or a class in the same file."""
     if name not in classes or depth > len(classes):
         return None
     for base in classes[name].bases:
         last = base.attr if isinstance(base, ast.Attribute) else getattr(base, "id", "")
-        role = _role(last, classes, depth + 1) if last in classes else _ROLE_OF.get(last)
+        role = _role(last, classes, depth + 1) if last in classes else _ROLES_BY_CLASS.get(last)
         if role:
             return role
     return None
 
 
 def _family(name: str, classes: dict[str, ast.ClassDef]) -> list[ast.ClassDef]:
-    """The class and those of the same file that it inherits from, the nearest first."""
+    """The class and its bases in the same file, the nearest first."""
     names = [name]
     for known in names:
         for base in classes[known].bases:
@@ -109,56 +109,56 @@ def _only(guest: GuestProject, file: Path, names: list[str]) -> str:
     raise _no_role(guest, file, "no class has a role")
 
 
-def _no_role(guest: GuestProject, file: Path, why: str) -> ContractError:
-    hint = "`entry` names the file and the class, as `module:Class`"
+def _no_role(guest: GuestProject, file: Path, reason: str) -> ContractError:
+    hint = "set `entry` to the file and the class, as `module:Class`"
     return ContractError(
         "sandbox.no-role",
-        f"component `{guest.name}`: {why}",
+        f"component `{guest.name}`: {reason}",
         location=Location(display_path(file)),
         hint=hint,
     )
 
 
 def _check(family: list[ast.ClassDef], role: str, file: Path) -> None:
-    """Sandboxed components are sync, and have their role's method."""
+    """Checks that the methods are sync and that the role's method exists."""
     methods: dict[str, tuple[str, ast.stmt]] = {}
     for owner in reversed(family):
-        named = (node for node in owner.body if hasattr(node, "name"))
-        methods.update({node.name: (owner.name, node) for node in named})
-    for name in _called(role):
+        defined = (node for node in owner.body if hasattr(node, "name"))
+        methods.update({node.name: (owner.name, node) for node in defined})
+    for name in _called_methods(role):
         owner_name, node = methods.get(name, ("", None))
         if isinstance(node, ast.AsyncFunctionDef):
-            why = f"`{owner_name}.{name}` is async; in a sandbox methods are sync"
+            message = f"`{owner_name}.{name}` is async; methods in the sandbox must be sync"
             place = Location(display_path(file), node.lineno, node.col_offset + 1)
-            hint = 'leave out `isolation = "wasm"`, or change the component'
-            raise ContractError("sandbox.method-unsupported", why, location=place, hint=hint)
+            hint = 'remove `isolation = "wasm"`, or make the method sync'
+            raise ContractError("sandbox.method-unsupported", message, location=place, hint=hint)
     if not _may_have(family, METHODS[role]):
-        why = f"`{family[0].name}` is a {role} without a method `{METHODS[role]}`"
+        message = f"`{family[0].name}` is a {role} without a method `{METHODS[role]}`"
         place = Location(display_path(file), family[0].lineno, family[0].col_offset + 1)
-        raise ContractError("link.method-missing", why, location=place)
+        raise ContractError("link.method-missing", message, location=place)
 
 
 def _may_have(family: list[ast.ClassDef], method: str) -> bool:
-    """False only where all that the class is made of is in sight."""
-    known = {*_ROLE_OF, *(found.name for found in family)}
-    bases = [base for found in family for base in found.bases]
+    """Whether the class may have the method; True if a base is in another file."""
+    known = {*_ROLES_BY_CLASS, *(cls.name for cls in family)}
+    bases = [base for cls in family for base in cls.bases]
     if any(getattr(base, "attr", getattr(base, "id", "")) not in known for base in bases):
         return True
-    stored = {
+    names = {
         getattr(node, "name", None) or getattr(node, "id", None)
-        for found in family
-        for node in ast.walk(found)
+        for cls in family
+        for node in ast.walk(cls)
     }
-    return bool(stored & {method, "__iter__", "__getattr__", "setattr"})
+    return bool(names & {method, "__iter__", "__getattr__", "setattr"})
 
 
-def _called(role: str) -> Iterator[str]:
+def _called_methods(role: str) -> Iterator[str]:
     yield from (METHODS[role], "init", "teardown", "flush", "complete", "__aiter__")
 
 
 def _literal(family: list[ast.ClassDef], name: str) -> Any:
-    """The value of a class attribute that is written out, or inherited from the same file."""
-    for node in (node for found in family for node in found.body):
+    """The value of a class attribute that is a literal, possibly inherited in the same file."""
+    for node in (node for cls in family for node in cls.body):
         targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
         value = getattr(node, "value", None)
         if value is not None and any(getattr(target, "id", "") == name for target in targets):

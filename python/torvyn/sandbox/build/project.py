@@ -1,6 +1,7 @@
-"""Guests: components as their authors wrote them, and what a build makes of them.
+"""A guest's project: its folder, its source files and its build output.
 
-Beside a component lies a stamp that says what it was made of; link reads it without a toolchain.
+A stamp file next to the built component has the digest of the sources, so link can tell whether the
+build is outdated without a toolchain.
 """
 
 from __future__ import annotations
@@ -15,27 +16,30 @@ from typing import Any, Final
 from torvyn.errors import ContractError, MissingError
 
 ENTRIES: Final = {"c": "component.c", "python": "component.py", "rust": "Cargo.toml"}
-"""The file that each language begins with; found in a folder, it names the language."""
+"""The main file of each language, which also identifies the language of a folder."""
 
-
-_WRITTEN: Final = {"c": (".c", ".h"), "python": (".py",), "rust": (".rs", ".toml", ".lock", ".wit")}
-_SKIPPED: Final = {
+_SOURCE_SUFFIXES: Final = {
+    "c": (".c", ".h"),
+    "python": (".py",),
+    "rust": (".rs", ".toml", ".lock", ".wit"),
+}
+_SKIPPED_FOLDERS: Final = {
     "c": {"build"},
     "python": {"build", "tests", "__pycache__"},
     "rust": {"build", "target"},
 }
-"""Folders of a component that are no part of it."""
+"""Folders that do not belong to the sources."""
 
 
 @dataclass(frozen=True, slots=True)
 class GuestProject:
-    """A component's folder, to be built."""
+    """A folder with the sources of a component."""
 
     name: str
     folder: Path
     language: str
     entry: str | None = None
-    """Python: a file of the folder, or `module:Class`."""
+    """For Python: a file in the folder, or `module:Class`."""
 
     @property
     def target(self) -> Path:
@@ -43,15 +47,15 @@ class GuestProject:
 
     @property
     def stamp(self) -> Path:
-        """What the component was made of, by digest."""
+        """The file with the digests of the component's inputs."""
         return self.target.with_suffix(".json")
 
     @property
     def source_files(self) -> list[Path]:
-        """The files that its author wrote."""
-        suffixes, skipped = _WRITTEN[self.language], _SKIPPED[self.language]
-        found = (path for path in self.folder.rglob("*") if path.suffix in suffixes)
-        return sorted(p for p in found if not skipped & set(p.relative_to(self.folder).parts[:-1]))
+        """The files that the author wrote."""
+        suffixes, skipped = _SOURCE_SUFFIXES[self.language], _SKIPPED_FOLDERS[self.language]
+        files = (path for path in self.folder.rglob("*") if path.suffix in suffixes)
+        return sorted(p for p in files if not skipped & set(p.relative_to(self.folder).parts[:-1]))
 
     @property
     def source_digest(self) -> str:
@@ -63,24 +67,24 @@ class GuestProject:
 
     @property
     def is_outdated(self) -> bool:
-        """Whether it was built here, of other files than those that are there now."""
+        """Whether the sources have changed since the build."""
         try:
             stamp: Any = json.loads(self.stamp.read_text())
-            return stamp.get("written", "") not in ("", self.source_digest)
+            return stamp.get("sources", "") not in ("", self.source_digest)
         except (OSError, ValueError, AttributeError, KeyError):
             return False
 
 
 @dataclass(frozen=True, slots=True)
 class ComponentBinary:
-    """A component as bytes, with the name of its world."""
+    """A WebAssembly component and the name of its world."""
 
-    component: bytes
+    data: bytes
     world: str
 
 
 def detect_language(folder: Path) -> str | None:
-    """The language of a component's folder, by the file in it."""
+    """The language of a component's folder, by its main file."""
     for language, entry in ENTRIES.items():
         if (folder / entry).is_file():
             return language
@@ -88,7 +92,7 @@ def detect_language(folder: Path) -> str | None:
 
 
 def display_path(path: Path) -> str:
-    """A path as a person would write it: relative when it is below the current folder."""
+    """The path, relative if it is below the current folder."""
     relative = os.path.relpath(path)
     return str(path) if relative.startswith("..") else relative
 
@@ -96,16 +100,16 @@ def display_path(path: Path) -> str:
 def toolchain_missing(guest: GuestProject, tool: str, extra: str) -> MissingError:
     return MissingError(
         "sandbox.toolchain-missing",
-        f"component `{guest.name}` needs `{tool}` to be built, which is not installed",
-        hint=f"pip install 'torvyn[{extra}]'; it is not needed to run what was built",
+        f"building component `{guest.name}` needs `{tool}`, which is not installed",
+        hint=f"pip install 'torvyn[{extra}]'; you need it only to build",
     )
 
 
 def source_missing(guest: GuestProject) -> ContractError:
     *others, last = (f"`{entry}`" for entry in ENTRIES.values())
-    wanted = f"{', '.join(others)} or {last}"
+    entries = f"{', '.join(others)} or {last}"
     return ContractError(
         "sandbox.source-missing",
-        f"component `{guest.name}` has nothing to build in `{display_path(guest.folder)}`",
-        hint=f"its folder holds {wanted}",
+        f"component `{guest.name}` has no sources in `{display_path(guest.folder)}`",
+        hint=f"its folder must contain {entries}",
     )

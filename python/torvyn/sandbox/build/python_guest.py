@@ -1,6 +1,6 @@
-"""Guests in Python: the files that run in-process, with `torvyn.contract` and an adapter.
+"""Guests in Python: componentize-py bundles their files with `torvyn.contract` and an adapter.
 
-componentize-py makes components of them; that takes seconds, and 18 MB, most of it the interpreter.
+A build takes seconds and gives 18 MB, most of it the interpreter.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from torvyn.sandbox.build.project import ComponentBinary, GuestProject, toolchai
 PACKAGE: Final = Path(__file__).parents[2]
 
 CONTRACT: Final = ("__init__.py", "errors.py", "contract", "sandbox/__init__.py", "sandbox/guest")
-"""What of this package a guest holds."""
+"""The parts of this package that a guest contains."""
 
 APP: Final = "torvyn_app"
 
@@ -53,8 +53,8 @@ ENCODINGS: Final = (
     "utf_32_le",
     "utf_8_sig",
 )
-"""Imported when the guest is built: codecs are looked up by name, and a guest has no disk to find
-them on. Without `idna` no host can be connected to by its name."""
+"""Imported at build time, because a guest has no disk to load codecs from later. Connecting to a
+host by name needs `idna`."""
 
 _WORLD: Final = """package torvyn:components@0.2.0;
 
@@ -65,7 +65,7 @@ world python-guest {{
     export torvyn:streaming/lifecycle@0.1.0;
 {exports}}}
 """
-"""A guest in Python asks for attributes and ends, whatever its role."""
+"""A Python guest of any role imports `details`, for attributes and ends."""
 
 
 def toolchain(guest: GuestProject) -> str:
@@ -75,29 +75,29 @@ def toolchain(guest: GuestProject) -> str:
 
 
 def inputs(guest: GuestProject) -> list[Path]:
-    """Every file that may go into the component."""
+    """Every file that can affect the component."""
     return [*contract_files(), *guest.source_files]
 
 
-def make(guest: GuestProject) -> ComponentBinary:
-    found = read_class(guest)
+def build_component(guest: GuestProject) -> ComponentBinary:
+    source = read_class(guest)
     with tempfile.TemporaryDirectory(prefix="torvyn-build-") as folder:
         root = Path(folder)
-        _stage(guest, found, root / "app")
-        write_contracts(root / "wit", [found.role])
+        _stage(guest, source, root / "app")
+        write_contracts(root / "wit", [source.role])
         component = componentize(guest, root)
-    for name, text in (("unit", found.unit), ("ports", ",".join(found.ports))):
+    for name, text in (("unit", source.unit), ("ports", ",".join(source.ports))):
         if text:
             component = _native.WasmTools.annotate(component, name, text)
-    return ComponentBinary(component, WORLDS[found.role][0])
+    return ComponentBinary(component, WORLDS[source.role][0])
 
 
 def contract_files() -> list[Path]:
-    found: list[Path] = []
+    files: list[Path] = []
     for name in CONTRACT:
         path = PACKAGE / name
-        found += path.glob("*.py") if path.is_dir() else [path]
-    return sorted(found)
+        files += path.glob("*.py") if path.is_dir() else [path]
+    return sorted(files)
 
 
 def copy_contract(app: Path) -> None:
@@ -111,37 +111,37 @@ def _copy(folder: Path, files: Iterable[Path], app: Path) -> None:
         shutil.copyfile(file, target)
 
 
-def _stage(guest: GuestProject, found: ClassSource, app: Path) -> None:
+def _stage(guest: GuestProject, source: ClassSource, app: Path) -> None:
     copy_contract(app)
     _copy(guest.folder, guest.source_files, app)
     (app / f"{APP}.py").write_text(
-        _app(found, imported_modules(guest.source_files)), encoding="utf-8"
+        _app(source, imported_modules(guest.source_files)), encoding="utf-8"
     )
 
 
-def _app(found: ClassSource, modules: set[str]) -> str:
-    """The module to begin with. What it imports is all that the guest will ever have."""
+def _app(source: ClassSource, modules: set[str]) -> str:
+    """The main module. The guest can use only what this module imports."""
     lines = ["import contextlib"]
     for module in sorted(modules | {f"encodings.{name}" for name in ENCODINGS}):
         lines += ["with contextlib.suppress(ImportError):", f"    import {module}"]
     return "\n".join(
         [
             *lines,
-            f"from {found.module} import {found.name}",
+            f"from {source.module} import {source.name}",
             "from torvyn.sandbox.guest import adapter",
-            f"from torvyn.sandbox.guest.as_{found.role} import *",
-            f"adapter.make = {found.name}",
+            f"from torvyn.sandbox.guest.as_{source.role} import *",
+            f"adapter.component_class = {source.name}",
             "",
         ]
     )
 
 
 def write_contracts(folder: Path, roles: Iterable[str]) -> None:
-    """The built-in WIT as one folder that resolves alone, with a world of its own."""
+    """Writes the built-in WIT into a self-contained folder, with a world for these roles."""
     for path, text in _native.WasmTools.wit_files():
-        inside = path.removeprefix("0.2/")
-        if inside.startswith("deps/"):
-            target = folder / inside
+        relative = path.removeprefix("0.2/")
+        if relative.startswith("deps/"):
+            target = folder / relative
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_text(text, encoding="utf-8")
     exports = "".join(f"    export {WORLDS[role][1]};\n" for role in roles)
@@ -163,16 +163,16 @@ def componentize(guest: GuestProject, root: Path) -> bytes:
         env={**os.environ, "NO_COLOR": "1"},
     )
     if done.returncode != 0 or not target.is_file():
-        raise _failed(guest, done.stdout + done.stderr)
+        raise _build_error(guest, done.stdout + done.stderr)
     return target.read_bytes()
 
 
-def _failed(guest: GuestProject, text: str) -> ContractError:
-    """The last line of a traceback says most."""
+def _build_error(guest: GuestProject, text: str) -> ContractError:
+    """The error with the last line of the traceback."""
     reasons = re.findall(r"^\s*(\w+(?:Error|Exception)\b.*)$", text, re.MULTILINE)
-    why = reasons[-1] if reasons else text.strip() or "no word why"
+    reason = reasons[-1] if reasons else text.strip() or "componentize-py gave no reason"
     return ContractError(
         "sandbox.compile-failed",
-        f"component `{guest.name}` cannot be built: {why}",
-        hint="all that it imports must be there when it is built, in pure Python",
+        f"cannot build component `{guest.name}`: {reason}",
+        hint="every module that it imports must be installed and be pure Python",
     )

@@ -1,7 +1,7 @@
-"""Guests in Rust: a crate that `cargo` compiles for WebAssembly and that is encoded here.
+"""Guests in Rust: `cargo` compiles a crate, and this module encodes the result as a component.
 
-The crate makes its bindings with `wit-bindgen`. `[package.metadata.torvyn]` in its `Cargo.toml` may
-say the `unit` of its outputs and, for a router, its `ports`.
+The crate generates its bindings with `wit-bindgen`. `[package.metadata.torvyn]` in `Cargo.toml` may
+define the `unit` of its outputs and, for a router, its `ports`.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ from torvyn.sandbox.build import rust_wrapper
 from torvyn.sandbox.build.project import ComponentBinary, GuestProject, display_path
 
 TARGETS: Final = ("wasm32-wasip1", "wasm32-unknown-unknown")
-"""The first that the toolchain has a standard library for; the second has no standard output."""
+"""Uses the first one whose standard library is installed; the second has no standard output."""
 
 _CONTRACTS: Final = re.compile(r'path:\s*"([^"]+)"')
-"""Where `generate!` finds its WIT, relative to the crate."""
+"""The path of the WIT in `generate!`, relative to the crate."""
 
-_ALL: Final = "generate_all"
-"""What recent versions of wit-bindgen ask for where a world imports another package."""
+_GENERATE_ALL: Final = "generate_all"
+"""The option that recent versions of wit-bindgen need when a world imports another package."""
 
 
 def toolchain(guest: GuestProject) -> str:
-    version = _ask(guest, "--version", "--verbose")
+    version = _rustc(guest, "--version", "--verbose")
     return f"{version} {_target(guest)}"
 
 
 def inputs(guest: GuestProject) -> list[Path]:
-    """Every file that may go into the component."""
+    """Every file that can affect the component."""
     return [*guest.source_files, *_contracts(guest)]
 
 
-def make(guest: GuestProject) -> ComponentBinary:
+def build_component(guest: GuestProject) -> ComponentBinary:
     module = _compile(guest, _target(guest))
     try:
         component, world = _native.WasmTools.encode(module.read_bytes())
@@ -56,12 +56,12 @@ def make(guest: GuestProject) -> ComponentBinary:
 
 def _contracts(guest: GuestProject) -> list[Path]:
     sources = (path for path in guest.source_files if path.suffix == ".rs")
-    named = {found for path in sources for found in _CONTRACTS.findall(path.read_text("utf-8"))}
-    return sorted(file for name in named for file in (guest.folder / name).rglob("*.wit"))
+    names = {name for path in sources for name in _CONTRACTS.findall(path.read_text("utf-8"))}
+    return sorted(file for name in names for file in (guest.folder / name).rglob("*.wit"))
 
 
-def _ask(guest: GuestProject, *arguments: str) -> str:
-    """What the compiler that cargo would run says of itself."""
+def _rustc(guest: GuestProject, *arguments: str) -> str:
+    """The output of the rustc that cargo would run; empty if it fails."""
     compiler = os.environ.get("RUSTC") or shutil.which("rustc")
     if compiler is None or shutil.which(_cargo()) is None:
         raise _missing(guest, "`cargo`", "install Rust (https://rustup.rs)")
@@ -77,32 +77,32 @@ def _cargo() -> str:
 
 def _target(guest: GuestProject) -> str:
     for target in TARGETS:
-        folder = _ask(guest, "--print", "target-libdir", "--target", target)
+        folder = _rustc(guest, "--print", "target-libdir", "--target", target)
         if folder and any(Path(folder).glob("libstd-*.rlib")):
             return target
     raise _missing(guest, f"Rust's target `{TARGETS[0]}`", f"rustup target add {TARGETS[0]}")
 
 
-def _missing(guest: GuestProject, what: str, remedy: str) -> MissingError:
+def _missing(guest: GuestProject, tool: str, remedy: str) -> MissingError:
     return MissingError(
         "sandbox.toolchain-missing",
-        f"component `{guest.name}` needs {what} to be built, which is not installed",
-        hint=f"{remedy}; it is not needed to run what was built",
+        f"building component `{guest.name}` needs {tool}, which is not installed",
+        hint=f"{remedy}; you need it only to build",
     )
 
 
 def _compile(guest: GuestProject, target: str) -> Path:
     done = _run_cargo(guest, target, {})
-    if done.returncode != 0 and _ALL in done.stdout:
+    if done.returncode != 0 and _GENERATE_ALL in done.stdout:
         with tempfile.TemporaryDirectory(prefix="torvyn-build-") as folder:
-            done = _run_cargo(guest, target, _wrapping(Path(folder)))
+            done = _run_cargo(guest, target, _wrapper_variables(Path(folder)))
     messages = list(_messages(done.stdout))
     if done.returncode != 0:
         raise _compile_errors(guest, messages, done.stderr)
     modules = _modules(messages, (guest.folder / "Cargo.toml").resolve())
     if len(modules) != 1:
-        message = f"component `{guest.name}` is built to {len(modules)} WebAssembly modules, not 1"
-        hint = 'its `Cargo.toml` has `[lib]` with `crate-type = ["cdylib"]`'
+        message = f"component `{guest.name}` compiles to {len(modules)} WebAssembly modules, not 1"
+        hint = 'set `crate-type = ["cdylib"]` under `[lib]` in its `Cargo.toml`'
         raise ContractError("sandbox.compile-failed", message, hint=hint)
     return modules[0]
 
@@ -123,8 +123,8 @@ def _run_cargo(
     )
 
 
-def _wrapping(folder: Path) -> dict[str, str]:
-    """Lets `rust_wrapper` add `generate_all` where a `generate!` needs it and does not say so."""
+def _wrapper_variables(folder: Path) -> dict[str, str]:
+    """The variables that make `rust_wrapper` add `generate_all` to a `generate!` that lacks it."""
     script = folder / "rustc"
     script.write_text(f'#!/bin/sh\nexec {sys.executable} {rust_wrapper.__file__} "$@"\n')
     script.chmod(0o755)
@@ -138,7 +138,7 @@ def _messages(text: str) -> Iterator[dict[str, Any]]:
 
 
 def _modules(messages: list[dict[str, Any]], manifest: Path) -> list[Path]:
-    """What was made of the crate itself, not of those it depends on."""
+    """The modules of the crate itself, not of its dependencies."""
     return [
         Path(file)
         for message in messages
@@ -152,31 +152,31 @@ def _modules(messages: list[dict[str, Any]], manifest: Path) -> list[Path]:
 def _compile_errors(
     guest: GuestProject, messages: list[dict[str, Any]], output: str
 ) -> ContractError:
-    """The compiler's errors, each at its place; cargo's output when it has none."""
-    errors = [found for found in (_compile_error(guest, message) for message in messages) if found]
+    """The compiler's errors with their locations, or cargo's output if it reported none."""
+    errors = [error for message in messages if (error := _compile_error(guest, message))]
     if errors:
         return ContractError(errors[0].code, errors[0].message, diagnostics=errors)
     reason = output.strip() or "cargo gave no reason"
-    message = f"component `{guest.name}` cannot be compiled: {reason}"
+    message = f"cannot compile component `{guest.name}`: {reason}"
     return ContractError("sandbox.compile-failed", message)
 
 
 def _compile_error(guest: GuestProject, message: dict[str, Any]) -> Diagnostic | None:
-    found = message.get("message")
-    if message.get("reason") != "compiler-message" or not isinstance(found, dict):
+    details = message.get("message")
+    if message.get("reason") != "compiler-message" or not isinstance(details, dict):
         return None
-    places = [span for span in found.get("spans", ()) if span.get("is_primary")]
-    if found.get("level") != "error" or not places:
+    spans = [span for span in details.get("spans", ()) if span.get("is_primary")]
+    if details.get("level") != "error" or not spans:
         return None
-    place = places[0]
-    file = display_path(_source(guest, place["file_name"]))
-    location = Location(file, place["line_start"], place["column_start"])
-    words = str(found.get("message", ""))
-    return Diagnostic("sandbox.compile-failed", words.partition("\n")[0], location)
+    span = spans[0]
+    file = display_path(_source(guest, span["file_name"]))
+    location = Location(file, span["line_start"], span["column_start"])
+    text = str(details.get("message", ""))
+    return Diagnostic("sandbox.compile-failed", text.partition("\n")[0], location)
 
 
 def _source(guest: GuestProject, name: str) -> Path:
-    """Names are relative to the crate's workspace, of which only the crate is known."""
+    """Resolves a name, which is relative to the crate's workspace, wherever that is."""
     path = Path(name)
     for folder in (guest.folder, *guest.folder.resolve().parents):
         if (folder / path).is_file():
@@ -186,18 +186,19 @@ def _source(guest: GuestProject, name: str) -> Path:
 
 def _notes(guest: GuestProject) -> Iterator[tuple[str, str]]:
     with (guest.folder / "Cargo.toml").open("rb") as file:
-        said = tomllib.load(file).get("package", {}).get("metadata", {}).get("torvyn", {})
-    if said.get("unit"):
-        yield "unit", str(said["unit"])
-    if said.get("ports"):
-        yield "ports", ",".join(str(port) for port in said["ports"])
+        notes = tomllib.load(file).get("package", {}).get("metadata", {}).get("torvyn", {})
+    if notes.get("unit"):
+        yield "unit", str(notes["unit"])
+    if notes.get("ports"):
+        yield "ports", ",".join(str(port) for port in notes["ports"])
 
 
 def _encode_error(guest: GuestProject, error: _native.NativeError) -> ContractError:
-    kind, words, names = error.args
+    kind, reason, names = error.args
     if kind == "no-world":
-        what = f"exports {', '.join(names)}" if names else "exports no interface of torvyn"
-        hint = "`export!` one of the worlds of `wit/`, such as `content-filter`"
-        return ContractError("sandbox.no-role", f"component `{guest.name}` {what}", hint=hint)
-    message = f"component `{guest.name}` does not fit its role: {words}"
+        exports = ", ".join(names) or "no interface of torvyn"
+        hint = "`export!` one of the worlds in `wit/`, such as `content-filter`"
+        message = f"component `{guest.name}` exports {exports}"
+        return ContractError("sandbox.no-role", message, hint=hint)
+    message = f"component `{guest.name}` does not match its role: {reason}"
     return ContractError("sandbox.unfit", message)

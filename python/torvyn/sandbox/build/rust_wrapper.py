@@ -1,7 +1,7 @@
-"""What cargo runs in the place of rustc, for a crate whose bindings need `generate_all`.
+"""Replaces rustc for a crate whose bindings need `generate_all`.
 
-The crate gets `rust/generate_all.rs` for `wit_bindgen`, which is the library it asked for with that
-option added. Neither its files nor its dependencies are changed.
+Gives the crate `rust/generate_all.rs` as `wit_bindgen`: the same library with that option added.
+Changes neither the crate's files nor its dependencies.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 FOLDER: Final = "TORVYN_RUST_WRAPPER_DIR"
-"""The variable that names a folder for what is compiled here; it goes when the build is over."""
+"""The variable with the path of a temporary folder for the compiled library."""
 
 _LIBRARY: Final = "wit_bindgen="
 _SOURCE: Final = Path(__file__).parent / "rust" / "generate_all.rs"
@@ -25,25 +25,29 @@ def main(arguments: list[str]) -> int:
     rustc, *options = arguments
     for at, option in enumerate(options):
         if options[at - 1] == "--extern" and option.startswith(_LIBRARY):
-            made = Path(os.environ[FOLDER]) / "libwit_bindgen.rlib"
-            command = [rustc, *_command(option.removeprefix(_LIBRARY), made), *_kept(options)]
+            output = Path(os.environ[FOLDER]) / "libwit_bindgen.rlib"
+            command = [
+                rustc,
+                *_command(option.removeprefix(_LIBRARY), output),
+                *_search_options(options),
+            ]
             code = subprocess.run(command, check=False).returncode
             if code != 0:
                 return code
-            options[at] = f"{_LIBRARY}{made}"
+            options[at] = f"{_LIBRARY}{output}"
     return subprocess.run([rustc, *options], check=False).returncode
 
 
-def _command(library: str, made: Path) -> list[str]:
+def _command(library: str, output: Path) -> list[str]:
     return [
         *("--crate-name", "wit_bindgen", "--edition", "2021", "--crate-type", "rlib"),
         *("--extern", f"bindings={library}", "-C", "metadata=torvyn", "-C", "panic=abort"),
-        *("-o", str(made), str(_SOURCE)),
+        *("-o", str(output), str(_SOURCE)),
     ]
 
 
-def _kept(options: list[str]) -> Iterator[str]:
-    """Where libraries are, and what they are for."""
+def _search_options(options: list[str]) -> Iterator[str]:
+    """The library search paths and the target."""
     for option, value in pairwise(options):
         if option in ("-L", "--target"):
             yield from (option, value)

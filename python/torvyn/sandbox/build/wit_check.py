@@ -1,4 +1,4 @@
-"""A project's own WIT: whether it resolves, with the place where it does not."""
+"""Checks a project's own WIT files."""
 
 from __future__ import annotations
 
@@ -9,29 +9,29 @@ from pathlib import Path
 from torvyn._native import NativeError, WasmTools
 from torvyn.errors import Diagnostic, Location
 
-_PLACE = re.compile(r"-->\s*(?P<file>.+?):(?P<line>\d+):(?P<column>\d+)")
+_LOCATION = re.compile(r"-->\s*(?P<file>.+?):(?P<line>\d+):(?P<column>\d+)")
 
 
 def check_wit(folders: Iterable[Path]) -> list[Diagnostic]:
-    """What is wrong with the `wit` folders of a project's parts; parts without one are fine."""
-    found = []
+    """The errors in the `wit` folders of a project's components, if they have one."""
+    errors = []
     for folder in dict.fromkeys(folders):
         path = folder / "wit"
         if path.is_dir() and any(path.glob("*.wit")):
             try:
                 WasmTools.wit_worlds(path)
             except NativeError as error:
-                found.append(_problem(path, str(error.args[1])))
-    return found
+                errors.append(_diagnostic(path, str(error.args[1])))
+    return errors
 
 
-def _problem(path: Path, said: str) -> Diagnostic:
-    place = _PLACE.search(said)
+def _diagnostic(path: Path, output: str) -> Diagnostic:
+    place = _LOCATION.search(output)
     location = Location(str(path))
     if place is not None:
         location = Location(place["file"], int(place["line"]), int(place["column"]))
-    # The tool draws the line with its place; the words alone are enough beside a location.
-    words = said.partition("\n")[0].removeprefix(f"failed to parse package: {path}: ")
+    # Without the drawing of the line, because the diagnostic has a location.
+    reason = output.partition("\n")[0].removeprefix(f"failed to parse package: {path}: ")
     return Diagnostic(
-        "sandbox.wit-invalid", f"the contracts in `{path}` do not resolve: {words}", location
+        "sandbox.wit-invalid", f"the contracts in `{path}` are not valid: {reason}", location
     )

@@ -1,4 +1,4 @@
-"""The component inside the guest: made when the flow starts, called, its answers sent."""
+"""Runs the component inside the guest: creates it, calls it and converts its results."""
 
 from __future__ import annotations
 
@@ -20,24 +20,23 @@ from torvyn.sandbox.guest import deep_json
 try:
     from wit_world.imports import buffer_allocator
 except ImportError:
-    # The worlds of sinks and routers have none: they make no elements.
+    # Sinks and routers emit no elements, so their worlds do not import it.
     buffer_allocator = None
 
 deep_json.install()
 
-Answer = TypeVar("Answer")
+Result = TypeVar("Result")
 
-make: Callable[[], Any] = object
+component_class: Callable[[], Any] = object
 """The component's class, set by the app that componentize-py builds."""
 
 component: Any = None
 
-patience_ns: int | None = None
-"""How long a source that has nothing yet, or a sink that pauses, is left alone; None: as the host
-likes."""
+poll_delay_ns: int | None = None
+"""How long the host waits before it calls a pending source or a paused sink again; None: the host
+decides."""
 
-REPORT_MAX = 16 << 10
-"""Characters of a traceback that are printed."""
+MAX_TRACEBACK_CHARS = 16 << 10
 
 _CASES: tuple[tuple[type[errors.ComponentError], str], ...] = (
     (errors.InvalidInput, "InvalidInput"),
@@ -46,35 +45,35 @@ _CASES: tuple[tuple[type[errors.ComponentError], str], ...] = (
 )
 
 
-def _alone() -> int:
+def _count_one_reference() -> int:
     thing = object()
     return sys.getrefcount(thing)
 
 
-_ALONE = _alone()
-"""What is counted of an object that only one local name holds; it differs between interpreters."""
+_ONE_REFERENCE = _count_one_reference()
+"""The reference count of an object with one local name; it differs between interpreters."""
 
 
-class LentElement(PureElement):
-    """An element whose payload and context stay with the host until somebody asks for them."""
+class BorrowedElement(PureElement):
+    """An element whose payload and context stay with the host until they are read."""
 
-    __slots__ = ("_lent",)
+    __slots__ = ("_handle",)
 
-    def __init__(self, lent: Any) -> None:
-        put = object.__setattr__
-        put(self, "_lent", lent)
-        put(self, "sequence", lent.meta.sequence)
-        put(self, "timestamp_ns", lent.meta.timestamp_ns)
-        put(self, "content_type", lent.meta.content_type)
+    def __init__(self, handle: Any) -> None:
+        set_slot = object.__setattr__
+        set_slot(self, "_handle", handle)
+        set_slot(self, "sequence", handle.meta.sequence)
+        set_slot(self, "timestamp_ns", handle.meta.timestamp_ns)
+        set_slot(self, "content_type", handle.meta.content_type)
 
     def __getattr__(self, name: str) -> Any:
-        # Slots that are still empty; what is set never comes here.
+        # Only called for empty slots.
         if name == "_data":
-            value: Any = self._lent.payload.read_all()
+            value: Any = self._handle.payload.read_all()
         elif name == "context":
-            value = _context(self._lent.context)
+            value = _context(self._handle.context)
         elif name == "attributes":
-            value = _attributes(self._lent.payload)
+            value = _attributes(self._handle.payload)
         else:
             raise AttributeError(name)
         object.__setattr__(self, name, value)
@@ -83,28 +82,28 @@ class LentElement(PureElement):
     def __reduce__(self) -> tuple[Any, ...]:
         return (PureElement, super().__reduce__()[1])
 
-    def keep(self) -> None:
-        """The loan ends: a component that still holds the element has its bytes."""
+    def copy_data(self) -> None:
+        """Copies the data before the borrow ends, for a component that keeps the element."""
         _ = self._data, self.context, self.attributes
-        object.__setattr__(self, "_lent", None)
+        object.__setattr__(self, "_handle", None)
 
 
 def _attributes(payload: Any) -> Mapping[str, Any]:
-    found = details.attributes(payload)
-    return MappingProxyType({each.name: json.loads(each.value) for each in found})
+    attributes = details.attributes(payload)
+    return MappingProxyType({each.name: json.loads(each.value) for each in attributes})
 
 
-def _context(lent: Any) -> Context:
-    left_ns = lent.deadline_ns()
+def _context(handle: Any) -> Context:
+    left_ns = handle.deadline_ns()
     deadline_ns = time.monotonic_ns() + left_ns if left_ns else None
-    return Context(lent.flow_id(), details.flow_name(), lent.trace_id(), deadline_ns)
+    return Context(handle.flow_id(), details.flow_name(), handle.trace_id(), deadline_ns)
 
 
 def start(config: str) -> None:
     global component
-    # Lines leave when they are complete, as they do in-process.
+    # Send each complete line at once, as in-process.
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
-    component = make()
+    component = component_class()
     component.init(config)
 
 
@@ -118,34 +117,36 @@ def stop() -> None:
 
 
 def report(error: Exception) -> None:
-    """Prints the traceback, which the host logs; of a long one the end, where the error is."""
+    """Prints the traceback, which the host logs; a long one is cut at the start."""
     text = "".join(traceback.format_exception(error))
-    sys.stderr.write(text if len(text) <= REPORT_MAX else "..." + text[-REPORT_MAX:])
+    sys.stderr.write(
+        text if len(text) <= MAX_TRACEBACK_CHARS else "..." + text[-MAX_TRACEBACK_CHARS:]
+    )
 
 
-def heed(call: Callable[..., Any], *arguments: Any) -> None:
-    """Calls what has no answer; the stream goes on when it fails."""
+def notify(call: Callable[..., Any], *arguments: Any) -> None:
+    """Calls without a result; a failure is printed and the stream continues."""
     try:
         call(*arguments)
     except Exception as error:
         report(error)
 
 
-def guarded(call: Callable[..., Answer], *arguments: Any) -> Answer:
-    """Calls; what it raises becomes an error of the contract."""
+def call_component(call: Callable[..., Result], *arguments: Any) -> Result:
+    """Calls; converts exceptions to the contract's errors."""
     try:
         return call(*arguments)
     except Exception as error:
         raise Err(_process_error(error)) from error
 
 
-def lend(call: Callable[[PureElement], Answer], lent: Any) -> Answer:
-    """Calls with an element that is the component's for the length of the call."""
-    element = LentElement(lent)
-    answer = guarded(call, element)
-    if sys.getrefcount(element) > _ALONE:
-        element.keep()
-    return answer
+def call_with_element(call: Callable[[PureElement], Result], handle: Any) -> Result:
+    """Calls with an element that is borrowed for the length of the call."""
+    element = BorrowedElement(handle)
+    result = call_component(call, element)
+    if sys.getrefcount(element) > _ONE_REFERENCE:
+        element.copy_data()
+    return result
 
 
 def _process_error(error: Exception) -> Any:
@@ -163,36 +164,36 @@ def _process_error(error: Exception) -> Any:
     return types.ProcessError_Internal(f"{type(error).__name__}: {error}")
 
 
-def wrong(answer: Any, expected: str) -> errors.ContractError:
-    """An answer that the role does not allow."""
-    message = f"returned {type(answer).__name__}, expected {expected}"
+def wrong_result(result: Any, expected: str) -> errors.ContractError:
+    """The error for a result that the role does not allow."""
+    message = f"returned {type(result).__name__}, expected {expected}"
     return errors.ContractError("contract.wrong-result", message)
 
 
 EMISSIONS = "None, str, bytes, Output, a list or a generator of them"
 
 
-def outputs(answer: Any) -> list[Any]:
-    """Nothing, one or several, as `output-element`s."""
-    if answer is None:
+def outputs(result: Any) -> list[Any]:
+    """Zero, one or several `output-element`s."""
+    if result is None:
         return []
-    if isinstance(answer, (str, bytes, Output, PureElement)):
-        return [output(answer)]
-    if isinstance(answer, Iterable):
-        return [output(item) for item in answer if item is not None]
-    raise wrong(answer, EMISSIONS)
+    if isinstance(result, (str, bytes, Output, PureElement)):
+        return [output(result)]
+    if isinstance(result, Iterable):
+        return [output(item) for item in result if item is not None]
+    raise wrong_result(result, EMISSIONS)
 
 
-def one_output(answer: Any) -> Any:
-    """Nothing or one: more do not fit into what a sandboxed aggregator answers to an element."""
-    found = outputs(answer)
-    if len(found) > 1:
+def one_output(result: Any) -> Any:
+    """Zero or one: `ingest` of a sandboxed aggregator cannot return more."""
+    emitted = outputs(result)
+    if len(emitted) > 1:
         raise errors.ContractError(
             "contract.wrong-result",
-            f"returned {len(found)} elements at once; a sandboxed aggregator returns one, "
-            "and more from `flush`",
+            f"returned {len(emitted)} elements; `ingest` in the sandbox may return one, "
+            "`flush` any number",
         )
-    return found[0] if found else None
+    return emitted[0] if emitted else None
 
 
 def output(item: Any, expected: str = EMISSIONS) -> Any:
@@ -203,9 +204,9 @@ def output(item: Any, expected: str = EMISSIONS) -> Any:
     elif isinstance(item, PureElement):
         data, content_type, attributes = bytes(item.data), item.content_type, item.attributes
     if not isinstance(data, (str, bytes)):
-        raise wrong(data, expected)
+        raise wrong_result(data, expected)
     content_type = content_type or (TEXT if isinstance(data, str) else BINARY)
-    payload = _buffer(_encoded(data))
+    payload = _buffer(_encode(data))
     if attributes is not None:
         details.set_attributes(payload, [_attribute(name, attributes[name]) for name in attributes])
     if keep:
@@ -213,11 +214,11 @@ def output(item: Any, expected: str = EMISSIONS) -> Any:
     return types.OutputElement(types.ElementMeta(0, 0, content_type), payload)
 
 
-def _encoded(data: str | bytes) -> bytes:
+def _encode(data: str | bytes) -> bytes:
     try:
         return data.encode() if isinstance(data, str) else data
     except UnicodeEncodeError as error:
-        message = "the text contains a lone surrogate and cannot be encoded as UTF-8"
+        message = "the text contains half of a surrogate pair and cannot be encoded"
         raise errors.InvalidInput(message) from error
 
 
@@ -232,14 +233,16 @@ def _buffer(data: bytes) -> Any:
                 buffer.append(data)
             return buffer.freeze()
     except Err as error:
-        raise errors.Internal(f"no buffer of {len(data)} bytes: {error.value}") from error
+        raise errors.Internal(
+            f"cannot allocate a buffer of {len(data)} bytes: {error.value}"
+        ) from error
 
 
 class Lifecycle:
     """The interface `torvyn:streaming/lifecycle`."""
 
     def init(self, config: str) -> None:
-        guarded(start, config)
+        call_component(start, config)
 
     def teardown(self) -> None:
         stop()

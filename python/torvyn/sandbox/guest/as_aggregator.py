@@ -20,7 +20,7 @@ def flush() -> list[Any]:
 
 class Aggregator:
     def ingest(self, element: Any) -> Any:
-        return adapter.lend(ingest, element)
+        return adapter.call_with_element(ingest, element)
 
     def flush(self) -> list[Any]:
-        return adapter.guarded(flush)
+        return adapter.call_component(flush)

@@ -1,4 +1,4 @@
-"""A Python filter as `torvyn:filtering/guard`, which has words for all of its verdicts."""
+"""A Python filter as `torvyn:filtering/guard`, which has all verdicts."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ __all__ = ["Guard", "Lifecycle"]
 
 
 def evaluate(element: Any) -> Any:
-    answer = adapter.component.evaluate(element)
-    if answer is True or answer is Verdict.PASS:
+    result = adapter.component.evaluate(element)
+    if result is True or result is Verdict.PASS:
         return guard.Verdict_Pass()
-    if answer is False or answer is Verdict.DROP:
+    if result is False or result is Verdict.DROP:
         return guard.Verdict_Drop()
-    if not isinstance(answer, Verdict):
-        raise adapter.wrong(answer, "bool or Verdict")
-    if answer.kind == "replace":
-        return guard.Verdict_Replace(adapter.output(answer.text))
-    if answer.kind == "block":
-        return guard.Verdict_Block(answer.reason or "")
-    words = {"pass": guard.Verdict_Pass, "drop": guard.Verdict_Drop, "hold": guard.Verdict_Hold}
-    return words[answer.kind]()
+    if not isinstance(result, Verdict):
+        raise adapter.wrong_result(result, "bool or Verdict")
+    if result.kind == "replace":
+        return guard.Verdict_Replace(adapter.output(result.text))
+    if result.kind == "block":
+        return guard.Verdict_Block(result.reason or "")
+    verdicts = {"pass": guard.Verdict_Pass, "drop": guard.Verdict_Drop, "hold": guard.Verdict_Hold}
+    return verdicts[result.kind]()
 
 
 class Guard:
     def evaluate(self, element: Any) -> Any:
-        return adapter.lend(evaluate, element)
+        return adapter.call_with_element(evaluate, element)

@@ -1,4 +1,4 @@
-"""A Python processor as `torvyn:streaming/expander`: any number of outputs, and a flush."""
+"""A Python processor as `torvyn:streaming/expander`, which returns any number of outputs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def flush() -> list[Any]:
 
 class Expander:
     def process(self, element: Any) -> list[Any]:
-        return adapter.lend(process, element)
+        return adapter.call_with_element(process, element)
 
     def flush(self) -> list[Any]:
-        return adapter.guarded(flush)
+        return adapter.call_component(flush)

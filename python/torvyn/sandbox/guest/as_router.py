@@ -12,18 +12,18 @@ __all__ = ["Lifecycle", "Router"]
 
 
 def route(element: Any) -> list[str]:
-    answer = adapter.component.route(element)
-    if isinstance(answer, str):
-        return [answer]
-    if not isinstance(answer, Iterable):
-        raise adapter.wrong(answer, "names of its declared ports")
-    names = list(answer)
+    result = adapter.component.route(element)
+    if isinstance(result, str):
+        return [result]
+    if not isinstance(result, Iterable):
+        raise adapter.wrong_result(result, "names of its declared ports")
+    names = list(result)
     for name in names:
         if not isinstance(name, str):
-            raise adapter.wrong(name, "names of its declared ports")
+            raise adapter.wrong_result(name, "names of its declared ports")
     return names
 
 
 class Router:
     def route(self, element: Any) -> list[str]:
-        return adapter.lend(route, element)
+        return adapter.call_with_element(route, element)

@@ -15,12 +15,12 @@ __all__ = ["Lifecycle", "Sink"]
 
 
 def push(element: Any) -> Any:
-    answer = adapter.component.push(element)
-    signal = Signal.READY if answer is None else answer
+    result = adapter.component.push(element)
+    signal = Signal.READY if result is None else result
     if not isinstance(signal, Signal):
-        raise adapter.wrong(answer, "None or Signal")
-    if signal is Signal.PAUSE and adapter.patience_ns is not None:
-        details.ask_after(adapter.patience_ns)
+        raise adapter.wrong_result(result, "None or Signal")
+    if signal is Signal.PAUSE and adapter.poll_delay_ns is not None:
+        details.ask_after(adapter.poll_delay_ns)
     return types.BackpressureSignal[signal.name]
 
 
@@ -32,7 +32,7 @@ def complete() -> None:
 
 class Sink:
     def push(self, element: Any) -> Any:
-        return adapter.lend(push, element)
+        return adapter.call_with_element(push, element)
 
     def complete(self) -> None:
-        adapter.guarded(complete)
+        adapter.call_component(complete)

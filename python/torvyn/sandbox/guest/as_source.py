@@ -15,26 +15,26 @@ from torvyn.sandbox.guest.adapter import Lifecycle
 
 __all__ = ["Lifecycle", "PolledSource"]
 
-LONGEST_NS: Final = 1 << 63
+MAX_DELAY_NS: Final = 1 << 63
 
 _items: Iterator[Any] | None = None
 
 
 def pull() -> Any:
-    answer = _next()
-    if answer is None or isinstance(answer, End):
-        if answer is not None:
-            details.set_ending(_ending(answer))
+    result = _next()
+    if result is None or isinstance(result, End):
+        if result is not None:
+            details.set_ending(_ending(result))
         return polled_source.Polled_End()
-    if isinstance(answer, Pending):
-        wait_ns = adapter.patience_ns
-        if answer.after_s is not None:
-            wait_ns = int(min(answer.after_s * 1e9, LONGEST_NS))
+    if isinstance(result, Pending):
+        wait_ns = adapter.poll_delay_ns
+        if result.after_s is not None:
+            wait_ns = int(min(result.after_s * 1e9, MAX_DELAY_NS))
         if wait_ns is not None:
             details.ask_after(wait_ns)
         return polled_source.Polled_Pending()
     expected = "str, bytes, Output, None, PENDING or End"
-    return polled_source.Polled_Element(adapter.output(answer, expected))
+    return polled_source.Polled_Element(adapter.output(result, expected))
 
 
 def _next() -> Any:
@@ -46,7 +46,7 @@ def _next() -> Any:
     try:
         return next(_items)
     except StopIteration as stop:
-        # A generator may return its end.
+        # A generator may return an `End`.
         return stop.value
 
 
@@ -57,7 +57,7 @@ def _ending(end: End) -> Any:
 
 class PolledSource:
     def pull(self) -> Any:
-        return adapter.guarded(pull)
+        return adapter.call_component(pull)
 
     def notify_backpressure(self, signal: Any) -> None:
-        adapter.heed(adapter.component.notify_backpressure, Signal[signal.name])
+        adapter.notify(adapter.component.notify_backpressure, Signal[signal.name])

@@ -1,7 +1,7 @@
-"""JSON that is nested too deeply is a `RecursionError`, as it is outside of a sandbox.
+"""Raises `RecursionError` for deeply nested JSON, as Python does outside of the sandbox.
 
-The interpreter of a guest counts calls of Python, and believes that those of its own C code have
-megabytes of stack. The sandbox has less: the guest would trap, and lose what the component holds.
+The interpreter assumes megabytes of stack for its C code. The sandbox has less, so the guest would
+trap and lose the component's state.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import re
 from itertools import accumulate
 from typing import Any, Final
 
-DEEPEST: Final = 900
-"""Levels that fit into a guest's stack, whatever they are made of."""
+MAX_DEPTH: Final = 900
+"""The levels that fit into a guest's stack."""
 
 _STRING: Final = re.compile(r'"(?:[^"\\]|\\.)*"?', re.DOTALL)
 _BRACKET: Final = re.compile(r"[\[\]{}]")
@@ -22,17 +22,17 @@ _raw_decode: Final = json.decoder.JSONDecoder.raw_decode
 
 
 def depth(text: str) -> int:
-    """How deeply the text is nested; texts with few brackets are not looked at any closer."""
+    """The nesting depth; for texts with few brackets, an upper bound."""
     opened = text.count("[") + text.count("{")
-    if opened <= DEEPEST:
+    if opened <= MAX_DEPTH:
         return opened
     brackets = _BRACKET.findall(_STRING.sub("", text))
     return max(accumulate(map(_STEP.__getitem__, brackets)), default=0)
 
 
 def raw_decode(decoder: json.decoder.JSONDecoder, text: str, idx: int = 0) -> tuple[Any, int]:
-    if isinstance(text, str) and depth(text) > DEEPEST:
-        raise RecursionError(f"the JSON text is nested more than {DEEPEST} levels deep")
+    if isinstance(text, str) and depth(text) > MAX_DEPTH:
+        raise RecursionError(f"the JSON text has more than {MAX_DEPTH} nested levels")
     return _raw_decode(decoder, text, idx)
 
 

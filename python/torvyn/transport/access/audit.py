@@ -56,14 +56,14 @@ class Audit:
     def ended(self, call: Call) -> None:
         if not self._log.is_enabled:
             return
-        generation, failure = call.generation, call.failure
+        answer, failure = call.answer, call.failure
         self._write(
             "stream.ended",
             **_about(call),
-            finish=[reason or "cancelled" for reason in generation.finish_reasons],
-            filtered=generation.filtered_side,
-            prompt_tokens=generation.usage.prompt_tokens,
-            completion_tokens=generation.usage.completion_tokens,
+            finish=[reason or "cancelled" for reason in answer.finish_reasons],
+            filtered=answer.filtered_side,
+            prompt_tokens=answer.usage.prompt_tokens,
+            completion_tokens=answer.usage.completion_tokens,
             error=None if failure is None else failure.code,
         )
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 from torvyn.transport import request_body
 from torvyn.transport.access.authentication import priority
-from torvyn.transport.answer_stream import Stream
+from torvyn.transport.answer_stream import AnswerStream
 from torvyn.transport.rejection import unknown_stream
 from torvyn.transport.sessions.subscriber import SessionClient, Subscriber
-from torvyn.transport.whole_answer import Whole
+from torvyn.transport.whole_answer import WholeAnswer
 
 if TYPE_CHECKING:
     from torvyn.transport.access.admission import Admission
@@ -59,11 +59,11 @@ class Dispatcher:
             await self.running.read(SessionClient(session, wire, self.settings, 1))
             return
         # Created before it waits for admission: its clock starts when the request was received.
-        generation = service.generate(request.input, **request.options)
-        make = Stream if request.is_streamed else Whole
+        answer = service.generate(request.input, **request.options)
+        make = AnswerStream if request.is_streamed else WholeAnswer
         with self._authenticator.enter(wire.caller):
-            async with self._admission.slot(generation.request.priority):
-                call = make(wire, request, name, service, generation, self.settings)
+            async with self._admission.slot(answer.request.priority):
+                call = make(wire, request, name, service, answer, self.settings)
                 await self.running.run(call)
 
     async def resume(self, wire: Wire, id: str, after: str | None) -> None:
@@ -81,7 +81,7 @@ class Dispatcher:
         call = self.running.find(id, wire.caller)
         if session is not None:
             buffer, epoch = session.buffer, session.epoch
-        elif isinstance(call, Stream):
+        elif isinstance(call, AnswerStream):
             buffer, epoch = call.tap.buffer, call.tap.epoch
         else:
             raise unknown_stream()

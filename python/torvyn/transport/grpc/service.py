@@ -94,7 +94,7 @@ class Inference:
         new_trace = partial(traceparent.begin, None, self._sample_rate)
         multiplexer = Multiplexer(self._dispatcher, channel, new_trace)
         await multiplexer.run(rpc.read(multiplexer))
-        if multiplexer.outlet.is_cut:
+        if multiplexer.sender.is_cut:
             raise client_stalled(self._write_timeout_s)
         running.check_accepting()
         if multiplexer.end_reason is not None and multiplexer.end_reason.status == 401:

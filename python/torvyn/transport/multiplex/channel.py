@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from torvyn.protocol.encoder import Dialect, Encoder
-from torvyn.transport.frame_sender import Outlet
+from torvyn.transport.frame_sender import FrameSender
 from torvyn.transport.rejection import Rejection
 from torvyn.transport.wire import Wire
 
@@ -59,7 +59,7 @@ class ChannelStream(Wire):
         "_left",
         "_on_credit_timeout",
         "_on_last_frame",
-        "_outlet",
+        "_sender",
         "_tag",
         "_unsent",
         "answer_id",
@@ -71,7 +71,7 @@ class ChannelStream(Wire):
     def __init__(
         self,
         channel: Channel,
-        outlet: Outlet,
+        sender: FrameSender,
         stream_id: str,
         credit: int | None,
         credit_timeout_s: float,
@@ -90,7 +90,7 @@ class ChannelStream(Wire):
         self.drop_reason: Rejection | None = None
         """Why the stream ended, if its own end frame does not say so."""
         self._channel = channel
-        self._outlet = outlet
+        self._sender = sender
         self._credit = credit
         self._credit_timeout_s = credit_timeout_s
         self._on_credit_timeout = on_credit_timeout
@@ -153,7 +153,7 @@ class ChannelStream(Wire):
                 await self._wait_for_credit()
             if self._left.is_set():
                 return
-            await self._outlet.deliver(self._tag(unsent.popleft(), epoch))
+            await self._sender.deliver(self._tag(unsent.popleft(), epoch))
 
     async def _wait_for_credit(self) -> None:
         """Returns when one more frame may be sent."""

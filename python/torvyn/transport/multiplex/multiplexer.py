@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from torvyn.protocol import traceparent
 from torvyn.transport import request_body
-from torvyn.transport.frame_sender import Outlet
+from torvyn.transport.frame_sender import FrameSender
 from torvyn.transport.multiplex import client_message
 from torvyn.transport.multiplex.channel import Channel, ChannelStream
 from torvyn.transport.rejection import (
@@ -50,7 +50,7 @@ class Multiplexer:
         """Those that messages can name, by the client's ids."""
         self.end_reason: Rejection | None = None
         """Why the server ended the channel; None if the client did."""
-        self.outlet = Outlet(
+        self.sender = FrameSender(
             channel, dispatcher.settings, lambda: channel.control_message("heartbeat"), self._end
         )
         self._dispatcher = dispatcher
@@ -70,14 +70,14 @@ class Multiplexer:
             await self.channel.begin({})
             reading = asyncio.ensure_future(reader)
             reading.add_done_callback(self._on_reader_done)
-            self.outlet.open()
+            self.sender.open()
             try:
                 await self._ended.wait()
             except asyncio.CancelledError:
-                if not self.outlet.absorb():
+                if not self.sender.absorb_cut():
                     raise
             finally:
-                self.outlet.close()
+                self.sender.close()
                 reading.cancel()
                 tasks = self._leave_streams()
                 await asyncio.wait({reading, *tasks})
@@ -89,7 +89,7 @@ class Multiplexer:
         try:
             kind = client_message.kind(message)
             if kind == "ping":
-                await self.outlet.deliver(self.channel.control_message("pong"))
+                await self.sender.deliver(self.channel.control_message("pong"))
                 return
             _HANDLERS[kind](self, client_message.stream_id(message), message)
         except Exception as error:
@@ -99,7 +99,7 @@ class Multiplexer:
         """Tells the client why a message was rejected or a stream ended."""
         error, message = self._dispatcher.errors.report(raised, self.channel.request_id)
         body = torvyn_error_body(error, message)["error"]
-        await self.outlet.deliver(self.channel.control_message("refused", stream_id, **body))
+        await self.sender.deliver(self.channel.control_message("refused", stream_id, **body))
 
     def drain(self) -> None:
         self.close_when_idle(shutting_down)
@@ -167,7 +167,7 @@ class Multiplexer:
             raise Rejection(429, "transport.channel-full", text, hint="open another connection")
         stream = ChannelStream(
             self.channel,
-            self.outlet,
+            self.sender,
             stream_id,
             client_message.credit(message),
             self._write_timeout_s,
@@ -250,7 +250,7 @@ class Multiplexer:
     def _leave_streams(self) -> list[asyncio.Future[None]]:
         """Leaves every stream; returns the tasks that are about to end."""
         self._end()
-        self.outlet.is_left = True
+        self.sender.is_left = True
         self.channel.abandon_sends()
         tasks = []
         for stream in self._open:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from torvyn.errors import TorvynError
 from torvyn.transport.access.caller import Caller
-from torvyn.transport.answer_stream import Stream
+from torvyn.transport.answer_stream import AnswerStream
 from torvyn.transport.http.exchange import ID
 from torvyn.transport.rejection import (
     Rejection,
@@ -25,7 +25,7 @@ from torvyn.transport.sessions.session import Session, SessionWire
 from torvyn.transport.sessions.store import SessionStore
 
 if TYPE_CHECKING:
-    from torvyn.engine.generation import Generation
+    from torvyn.engine.answer.answer import Answer
     from torvyn.transport.access.admission import Admission
     from torvyn.transport.access.authentication import Authenticator
     from torvyn.transport.dispatch.running_calls import RunningCalls
@@ -74,17 +74,17 @@ class SessionRegistry:
     ) -> Session:
         """A session whose answer runs. Raises a rejection."""
         name, service = self._services.find(request.flow)
-        generation = service.generate(request.input, **request.options)
+        answer = service.generate(request.input, **request.options)
         self._evict_if_full(caller)
         limit_bytes = self._settings.session_bytes
-        session = Session(generation.request_id, caller, name, secrets.token_hex(4), limit_bytes)
+        session = Session(answer.request_id, caller, name, secrets.token_hex(4), limit_bytes)
         self._add(session)
         try:
             if self._store is not None:
                 self._clean_once()
                 await self._store.begin(to_stored(session, request))
                 session.store = self._store
-            await self._start_answer(session, request, generation, request_id, peer)
+            await self._start_answer(session, request, answer, request_id, peer)
         except BaseException:
             await self.forget(session)
             raise
@@ -128,14 +128,14 @@ class SessionRegistry:
         self,
         session: Session,
         request: InferenceRequest,
-        generation: Generation,
+        answer: Answer,
         request_id: str,
         peer: str | None = None,
     ) -> None:
         """Returns when the answer is admitted. Raises a rejection."""
         wire = SessionWire(request_id, session, peer)
         service = self._services[session.flow]
-        stream = Stream(wire, request, session.flow, service, generation, self._settings)
+        stream = AnswerStream(wire, request, session.flow, service, answer, self._settings)
         admitted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         session.task = self._spawn(self._run(session, stream, admitted))
         try:
@@ -144,11 +144,13 @@ class SessionRegistry:
             session.task.cancel()
             raise
 
-    async def _run(self, session: Session, stream: Stream, admitted: asyncio.Future[None]) -> None:
+    async def _run(
+        self, session: Session, stream: AnswerStream, admitted: asyncio.Future[None]
+    ) -> None:
         failure: Exception | None = None
         try:
             with self._authenticator.enter(session.caller):
-                async with self._admission.slot(stream.generation.request.priority):
+                async with self._admission.slot(stream.answer.request.priority):
                     if session.is_forgotten.is_set():
                         raise unknown_stream()
                     if not admitted.done():
@@ -182,8 +184,8 @@ class SessionRegistry:
         progress = session.refill(stored.frames, stored.gone, stored.is_over)
         if not stored.is_over:
             try:
-                request, generation = replayed(self._services, stored, progress)
-                await self._start_answer(session, request, generation, id)
+                request, answer = replayed(self._services, stored, progress)
+                await self._start_answer(session, request, answer, id)
             except Rejection:
                 # The server cannot run it now; the store still has it.
                 self._remove(session)

@@ -1,40 +1,37 @@
-"""Replay: an answer made once more, from where its frames left off.
+"""Replay: an answer generated again, from where its frames left off.
 
-An engine that is replayable says the same again. What clients have already is skipped, by
-character and not by frame, because the same text may come in other pieces; and it is compared, so
-that a flow that was changed meanwhile ends the session instead of joining two answers.
+A replayable engine generates the same text again. What clients have is skipped by character, not by
+frame, because the text may be split differently; and its checksum is compared, so that a flow that
+has changed ends the session instead of joining two different answers.
 """
 
 from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import AsyncGenerator
 from dataclasses import replace
-from typing import Any
 
-from torvyn.engine.answer.push import Reader, push
-from torvyn.engine.delta import Delta
-from torvyn.engine.generation import Generation
+from torvyn.engine.answer.answer import Answer, AnswerWrapper, Reader
+from torvyn.engine.delta import Delta, Piece, as_delta
 from torvyn.errors import Unavailable
 
 Key = tuple[int, str]
-"""A choice, and what of it: `text`, `reasoning`, or `call N`."""
+"""A choice, and a part of it: `text`, `reasoning`, or `call N`."""
 
 
 class Progress:
-    """How much of each choice there is: characters, and their checksum."""
+    """How much of each choice clients have: characters and their checksum."""
 
-    def __init__(self, said: dict[Key, tuple[int, int]] | None = None) -> None:
-        self.said = dict(said or {})
+    def __init__(self, counts: dict[Key, tuple[int, int]] | None = None) -> None:
+        self.counts = dict(counts or {})
 
     @classmethod
     def parse(cls, text: str) -> Progress:
-        held = json.loads(text)
-        return cls({(entry[0], entry[1]): (entry[2], entry[3]) for entry in held.get("said", ())})
+        entries = json.loads(text).get("said", ())
+        return cls({(entry[0], entry[1]): (entry[2], entry[3]) for entry in entries})
 
     def to_json(self) -> str:
-        entries = [[index, what, *counts] for (index, what), counts in self.said.items()]
+        entries = [[index, part, *counts] for (index, part), counts in self.counts.items()]
         return json.dumps({"said": entries})
 
     def add_frame(self, frame: bytes) -> None:
@@ -49,72 +46,94 @@ class Progress:
             self.add((record["index"], f"call {call['index']}"), call.get("arguments", ""))
 
     def add(self, key: Key, text: str) -> None:
-        count, crc = self.said.get(key, (0, 0))
-        self.said[key] = (count + len(text), _crc(text, crc))
+        count, crc = self.counts.get(key, (0, 0))
+        self.counts[key] = (count + len(text), _crc(text, crc))
 
 
-class Replayed:
-    """A generation whose deltas begin where the progress ends. All else is the generation's."""
+class ReplayedAnswer(AnswerWrapper):
+    """An answer whose pieces begin where the progress ends."""
 
-    def __init__(self, generation: Generation, progress: Progress) -> None:
-        self._generation = generation
-        self._left = {key: count for key, (count, _) in progress.said.items()}
-        self._crcs = {key: crc for key, (_, crc) in progress.said.items()}
-        self._seen: dict[Key, int] = {}
-        self.skipped_tokens = 0
-        """Made again, and told before."""
+    def __init__(self, answer: Answer, progress: Progress) -> None:
+        super().__init__(answer)
+        self._progress = progress
+        self._skipped_tokens = 0
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._generation, name)
+    @property
+    def skipped_tokens(self) -> int:
+        return self._skipped_tokens
 
     async def push(self, reader: Reader) -> None:
-        await push(aiter(self), reader)
-
-    async def __aiter__(self) -> AsyncGenerator[Delta, None]:
-        deltas = aiter(self._generation)
-        try:
-            async for delta in deltas:
-                if (rest := self._rest(delta)) is not None:
-                    yield rest
-                else:
-                    self.skipped_tokens = self._generation.usage.completion_tokens
-        finally:
-            await deltas.aclose()
-        if any(self._left.values()):
+        rest = _RestReader(reader, self, self._progress)
+        await self._answer.push(rest)
+        if rest.is_different:
+            raise generation_lost("it differs now")
+        if rest.is_shorter:
             raise generation_lost("it is shorter now")
 
-    def _rest(self, delta: Delta) -> Delta | None:
-        """What of the delta is new."""
+    def count_skipped(self) -> None:
+        """All tokens so far were generated before."""
+        self._skipped_tokens = self._answer.usage.completion_tokens
+
+
+class _RestReader:
+    """Passes on what is new in each piece, and compares what is not."""
+
+    def __init__(self, reader: Reader, answer: ReplayedAnswer, progress: Progress) -> None:
+        self._reader = reader
+        self._answer = answer
+        self._left = {key: count for key, (count, _) in progress.counts.items()}
+        self._expected = {key: crc for key, (_, crc) in progress.counts.items()}
+        self._crcs: dict[Key, int] = {}
+        self.flush = reader.flush
+        self.is_different = False
+
+    @property
+    def is_shorter(self) -> bool:
+        return any(self._left.values())
+
+    def add(self, piece: Piece) -> bool:
+        rest = None if self.is_different else self._rest(piece)
+        if self.is_different:
+            self._answer.close()
+        elif rest is None:
+            self._answer.count_skipped()
+        else:
+            return self._reader.add(rest)
+        return False
+
+    def _rest(self, piece: Piece) -> Piece | None:
+        """What of the piece is new."""
+        delta = as_delta(piece)
         call = delta.call
         if call is not None:
             key, text = (delta.index, f"call {call.index}"), call.arguments
         else:
             key, text = (delta.index, delta.kind), delta.text
-        if key not in self._crcs:
-            return delta
-        new = self._skip(key, text)
+        if key not in self._expected:
+            return piece
+        new = self._new_text(key, text)
         if call is not None:
-            # Its id and name came with its first piece.
-            return replace_call(delta, new) if new else None
+            return _without_head(delta, new) if new else None
         if new == text:
-            return delta
+            return piece
         if not new and delta.finish_reason is None and delta.usage is None:
             return None
         return replace(delta, text=new, logprobs=None, token_ids=[])
 
-    def _skip(self, key: Key, text: str) -> str:
+    def _new_text(self, key: Key, text: str) -> str:
         left = self._left[key]
         if not left:
             return text
         old = text[:left]
         self._left[key] = left - len(old)
-        self._seen[key] = _crc(old, self._seen.get(key, 0))
-        if not self._left[key] and self._seen[key] != self._crcs[key]:
-            raise generation_lost("it differs now")
+        self._crcs[key] = _crc(old, self._crcs.get(key, 0))
+        if not self._left[key] and self._crcs[key] != self._expected[key]:
+            self.is_different = True
         return text[len(old) :]
 
 
-def replace_call(delta: Delta, arguments: str) -> Delta:
+def _without_head(delta: Delta, arguments: str) -> Delta:
+    """A tool call without its id and name: they came with its first piece."""
     assert delta.call is not None
     return replace(delta, call=replace(delta.call, id=None, name=None, arguments=arguments))
 
@@ -123,7 +142,7 @@ def generation_lost(why: str) -> Unavailable:
     return Unavailable(
         f"the rest of the answer is lost: {why}",
         code="session.generation-lost",
-        hint="ask again",
+        hint="send the request again",
     )
 
 

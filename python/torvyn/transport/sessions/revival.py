@@ -10,12 +10,12 @@ from torvyn.errors import TorvynError
 from torvyn.protocol.encoder import Encoder
 from torvyn.transport.rejection import is_retryable
 from torvyn.transport.request_body import InferenceRequest
-from torvyn.transport.sessions.replay import Progress, Replayed, generation_lost
+from torvyn.transport.sessions.replay import Progress, ReplayedAnswer, generation_lost
 from torvyn.transport.sessions.session import Session
 from torvyn.transport.sessions.store_file import StoredSession
 
 if TYPE_CHECKING:
-    from torvyn.engine.generation import Generation
+    from torvyn.engine.answer.answer import Answer
     from torvyn.engine.service.service import Service
 
 
@@ -33,7 +33,7 @@ def to_stored(session: Session, request: InferenceRequest) -> StoredSession:
 
 def replayed(
     services: Mapping[str, Service], stored: StoredSession, progress: Progress
-) -> tuple[InferenceRequest, Generation]:
+) -> tuple[InferenceRequest, Answer]:
     """The stored request, and its answer from that progress on; raises if it would differ."""
     service = services.get(stored.flow)
     if service is None:
@@ -44,8 +44,8 @@ def replayed(
     request = InferenceRequest(
         "torvyn", stored.flow, body["what"], body["options"], include_usage=True
     )
-    generation = service.generate(request.input, **{**request.options, "request_id": stored.id})
-    rest: Any = Replayed(generation, progress)
+    answer = service.generate(request.input, **{**request.options, "request_id": stored.id})
+    rest = ReplayedAnswer(answer, progress)
     return request, rest
 
 

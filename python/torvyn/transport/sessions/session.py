@@ -168,7 +168,7 @@ class Session:
     def refill(self, frames: Sequence[bytes], dropped: str, is_over: bool) -> Progress:
         """Takes the frames of a store; returns the progress of the answer."""
         self._dropped = Progress.parse(dropped)
-        progress = Progress(self._dropped.said)
+        progress = Progress(self._dropped.counts)
         for seq, frame in enumerate(frames):
             self.buffer.add(frame)
             if seq:

@@ -10,7 +10,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from torvyn.protocol.encoder import Encoder
-from torvyn.transport.frame_sender import Outlet
+from torvyn.transport.frame_sender import FrameSender
 from torvyn.transport.rejection import shutting_down
 from torvyn.transport.sessions.frame_buffer import FrameBuffer
 
@@ -36,23 +36,23 @@ class Subscriber:
         self._encoder = Encoder("torvyn", "json", **identity)
         """For frames of this connection only."""
         heartbeat = wire.encoder("torvyn", **identity).heartbeat
-        self._outlet = Outlet(wire, settings, heartbeat, self.wake)
+        self._sender = FrameSender(wire, settings, heartbeat, self.wake)
         self._end_reason: tuple[str, str, bool] | None = None
         """Why it ends before the answer does: code, message, whether a retry may help."""
 
     async def run(self) -> None:
         await self.wire.begin({})
         listener = asyncio.get_running_loop().create_task(self._listen())
-        outlet = self._outlet
-        outlet.open()
+        sender = self._sender
+        sender.open()
         try:
             await self._send_start()
             await self._send_frames()
         except asyncio.CancelledError:
-            if not outlet.absorb():
+            if not sender.absorb_cut():
                 raise
         finally:
-            outlet.close()
+            sender.close()
             listener.cancel()
 
     def wake(self) -> None:
@@ -60,7 +60,7 @@ class Subscriber:
         self._buffer.wake()
 
     def leave(self) -> None:
-        self._outlet.is_left = True
+        self._sender.is_left = True
         self.wake()
 
     def end(self, code: str, message: str, is_retryable: bool = False) -> None:
@@ -70,14 +70,14 @@ class Subscriber:
 
     async def _send_start(self) -> None:
         buffer = self._buffer
-        while buffer.start is None and not buffer.is_over and not self._outlet.is_left:
+        while buffer.start is None and not buffer.is_over and not self._sender.is_left:
             await buffer.changed()
         if buffer.start is not None:
-            await self._outlet.deliver(self._encoded(buffer.start, 0))
+            await self._sender.deliver(self._encoded(buffer.start, 0))
 
     async def _send_frames(self) -> None:
-        buffer, outlet = self._buffer, self._outlet
-        while not outlet.is_left and self._end_reason is None:
+        buffer, sender = self._buffer, self._sender
+        while not sender.is_left and self._end_reason is None:
             if self._seq < buffer.first:
                 await self._skip()
             frames = buffer.take(self._seq, self._settings.chunk_bytes)
@@ -85,7 +85,7 @@ class Subscriber:
                 encoded = [self._encoded(frame, self._seq + i) for i, frame in enumerate(frames)]
                 self._seq += len(frames)
                 is_last = buffer.is_over and self._seq == buffer.next
-                await outlet.deliver(*encoded, is_last=is_last)
+                await sender.deliver(*encoded, is_last=is_last)
                 self._on_sent(sum(map(len, frames)))
                 if is_last:
                     return
@@ -101,12 +101,12 @@ class Subscriber:
         last = self._seq - 1
         error = self._encoder.error(code, message, is_retryable, last)
         end = self._encoder.end([(0, "error", None, None, None)], None, None, last)
-        await self._outlet.deliver(*(self.wire.spell(f, "") for f in (error, end)), is_last=True)
+        await self._sender.deliver(*(self.wire.spell(f, "") for f in (error, end)), is_last=True)
 
     async def _skip(self) -> None:
         missed, self._seq = self._buffer.first - self._seq, self._buffer.first
         meta = self._encoder.meta(f'{{"skipped":{missed}}}', self._seq - 1)
-        await self._outlet.deliver(self.wire.spell(meta, ""))
+        await self._sender.deliver(self.wire.spell(meta, ""))
 
     def _encoded(self, frame: bytes, seq: int) -> bytes:
         return self.wire.spell(frame, f"{self._epoch}-{seq}")

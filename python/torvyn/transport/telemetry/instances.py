@@ -17,7 +17,7 @@ from torvyn.engine.request import SHOWN_ID
 from torvyn.observe.logs import rfc3339
 
 if TYPE_CHECKING:
-    from torvyn.engine.generation import FlowAccount
+    from torvyn.engine.answer.answer import FlowAccount
     from torvyn.engine.service.service import Service
     from torvyn.transport.access.caller import Caller
     from torvyn.transport.call import Call
@@ -45,7 +45,7 @@ class Instances:
     def ended(self, call: Call) -> Mapping[str, Any]:
         """Keeps the summary of a call that has ended, and returns it."""
         summary = self._summary(call, _state(call))
-        tenant, accounts = call.wire.caller.tenant, call.generation.accounts
+        tenant, accounts = call.wire.caller.tenant, call.answer.accounts
         self._ended.append(EndedAnswer(_ids(call), tenant, summary, accounts))
         return summary
 
@@ -65,15 +65,15 @@ class Instances:
         its request's id."""
         for call in reversed(list(self._calls.values())):
             if id in _ids(call) and call.wire.caller.tenant == caller.tenant:
-                return _with_accounts(self._summary(call, "running"), call.generation.accounts)
+                return _with_accounts(self._summary(call, "running"), call.answer.accounts)
         for ended in reversed(self._ended):
             if id in ended.ids and ended.tenant == caller.tenant:
                 return _with_accounts(ended.summary, ended.accounts)
         return None
 
     def _summary(self, call: Call, state: str) -> dict[str, Any]:
-        generation, engine = call.generation, self._services[call.flow].engine
-        timing = generation.timing
+        answer, engine = call.answer, self._services[call.flow].engine
+        timing = answer.timing
         return {
             "id": call.id[:SHOWN_ID],
             "request_id": call.wire.request_id,
@@ -85,11 +85,11 @@ class Instances:
             "elapsed_s": round(timing.get("duration_s", time.time() - call.created_s), 6),
             "path": call.wire.path,
             "peer": call.wire.peer,
-            "choices": generation.request.n,
+            "choices": answer.request.n,
             "finish": [] if state == "running" else _finishes(call),
             "error": None if call.failure is None else call.failure.code,
-            "prompt_tokens": generation.usage.prompt_tokens,
-            "completion_tokens": generation.usage.completion_tokens,
+            "prompt_tokens": answer.usage.prompt_tokens,
+            "completion_tokens": answer.usage.completion_tokens,
             **timing,
         }
 
@@ -99,15 +99,15 @@ def _ids(call: Call) -> tuple[str, ...]:
 
 
 def _state(call: Call) -> str:
-    if call.failure is not None or "error" in call.generation.finish_reasons:
+    if call.failure is not None or "error" in call.answer.finish_reasons:
         return "failed"
-    reasons = set(call.generation.finish_reasons)
+    reasons = set(call.answer.finish_reasons)
     return "cancelled" if reasons <= {"cancelled", None} else "completed"
 
 
 def _finishes(call: Call) -> list[dict[str, Any]]:
     finishes = []
-    for index, reason in enumerate(call.generation.finish_reasons):
+    for index, reason in enumerate(call.answer.finish_reasons):
         finish = call.finish(index, reason, None)
         side = {} if finish.side is None else {"side": finish.side}
         finishes.append({"index": index, "reason": finish.reason, **side})

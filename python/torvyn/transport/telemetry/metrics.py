@@ -66,8 +66,8 @@ class FlowMetrics:
         self.histograms = {name: Histogram(bounds) for name, (_, bounds, _) in HISTOGRAMS.items()}
 
     def ended(self, call: Call) -> None:
-        usage, timing = call.generation.usage, call.generation.timing
-        for reason in call.generation.finish_reasons:
+        usage, timing = call.answer.usage, call.answer.timing
+        for reason in call.answer.finish_reasons:
             self.answers[call.finish(0, reason, None).reason] += 1
         if call.failure is not None:
             self.errors[call.failure.code] += 1

@@ -9,7 +9,7 @@ from torvyn.transport.call import Call
 def record_span(tracer: Tracer, call: Call, provider: str) -> None:
     """Records a call that has ended; `provider` is the engine."""
     failure = call.failure
-    reasons = enumerate(call.generation.finish_reasons)
+    reasons = enumerate(call.answer.finish_reasons)
     attributes = {
         "gen_ai.provider.name": provider,
         "gen_ai.response.finish_reasons": [
@@ -20,12 +20,12 @@ def record_span(tracer: Tracer, call: Call, provider: str) -> None:
         "torvyn.dialect": call.request.dialect,
         "torvyn.tenant": call.wire.caller.tenant,
     }
-    if (side := call.generation.filtered_side) is not None:
+    if (side := call.answer.filtered_side) is not None:
         attributes["torvyn.content_filter.side"] = side
     message = call.message_of(failure) if failure is not None else ""
     tracer.record_answer(
         call.trace,
-        call.generation,
+        call.answer,
         flow=call.flow,
         attributes=attributes,
         failure=failure,

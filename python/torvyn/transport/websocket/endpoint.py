@@ -116,7 +116,7 @@ class WebSocketEndpoint:
             code = reader.close_code
             if multiplexer.end_reason is not None:
                 code = POLICY if multiplexer.end_reason.status == 401 else GOING_AWAY
-            if code is not None and not multiplexer.outlet.is_cut:
+            if code is not None and not multiplexer.sender.is_cut:
                 message = {"type": "websocket.close", "code": code, "reason": REASONS[code]}
                 with contextlib.suppress(OSError):  # also when it takes too long
                     await asyncio.wait_for(exchange.send(message), _CLOSE_TIMEOUT_S)

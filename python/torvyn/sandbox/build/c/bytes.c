@@ -1,4 +1,4 @@
-/* Bytes without a zero at their end: the few things that string.h cannot do with them. */
+/* Functions for bytes that are not zero-terminated. */
 #include "torvyn.h"
 
 static bool is_space(char byte) { return byte == ' ' || (byte >= '\t' && byte <= '\r'); }

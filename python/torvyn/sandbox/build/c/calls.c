@@ -1,4 +1,4 @@
-/* What a component may call while a call runs: reading, sending, failing. */
+/* The functions that a component can call during a call: read, emit, fail. */
 #include "torvyn_internal.h"
 
 #include <string.h>
@@ -20,20 +20,20 @@ typedef struct {
             torvyn_bytes message;
         } error;
     };
-} attempt;
+} buffer_result;
 
-IMPORT(ALLOCATOR, "allocate") void allocate(uint64_t capacity, attempt *to);
+IMPORT(ALLOCATOR, "allocate") void allocate(uint64_t capacity, buffer_result *to);
 IMPORT(TYPES, "[method]mutable-buffer.append")
-void mutable_append(int32_t buffer, const void *data, size_t size, attempt *to);
+void mutable_append(int32_t buffer, const void *data, size_t size, buffer_result *to);
 IMPORT(TYPES, "[method]mutable-buffer.freeze") int32_t mutable_freeze(int32_t buffer);
 IMPORT(TYPES, "[resource-drop]mutable-buffer") void drop_mutable(int32_t buffer);
 
 torvyn_bytes torvyn_read(const torvyn_element *element) {
-    if (!torvyn__now.has_read) {
-        buffer_read_all(element->payload, &torvyn__now.payload);
-        torvyn__now.has_read = true;
+    if (!torvyn__current.has_read) {
+        buffer_read_all(element->payload, &torvyn__current.payload);
+        torvyn__current.has_read = true;
     }
-    return torvyn__now.payload;
+    return torvyn__current.payload;
 }
 
 torvyn_bytes torvyn_read_at(const torvyn_element *element, uint64_t offset, uint64_t size) {
@@ -61,56 +61,56 @@ uint64_t torvyn_deadline_ns(const torvyn_element *element) { return context_dead
 torvyn_bytes torvyn__of(const char *text) { return (torvyn_bytes){text, strlen(text)}; }
 
 void torvyn_fail(torvyn_error error, const char *message) {
-    if (torvyn__now.has_failed) return;
-    torvyn__now.has_failed = true;
-    torvyn__now.error = error;
-    torvyn__now.message = torvyn__of(message);
+    if (torvyn__current.has_failed) return;
+    torvyn__current.has_failed = true;
+    torvyn__current.error = error;
+    torvyn__current.message = torvyn__of(message);
 }
 
-static void fail_with(const attempt *failed) {
-    static const char *const reasons[] = {"the bytes do not fit into the buffer", "the offset lies behind the end"};
+static void fail_with(const buffer_result *failed) {
+    static const char *const reasons[] = {"the bytes do not fit into the buffer", "the offset is past the end"};
     uint8_t kind = failed->error.kind;
-    torvyn_fail(TORVYN_INTERNAL, kind < 2 ? reasons[kind] : "no buffer");
-    if (kind >= 2) torvyn__now.message = failed->error.message;
+    torvyn_fail(TORVYN_INTERNAL, kind < 2 ? reasons[kind] : "cannot allocate a buffer");
+    if (kind >= 2) torvyn__current.message = failed->error.message;
 }
 
-/* Room for one more in an array of the call's own memory. */
-static void *room(void *items, size_t count, size_t *capacity, size_t item_bytes) {
+/* Grows an array in the call's memory, if it is full. */
+static void *grow(void *items, size_t count, size_t *capacity, size_t item_bytes) {
     if (count < *capacity) return items;
     *capacity = *capacity ? *capacity * 2 : 4;
-    void *made = torvyn_scratch(*capacity * item_bytes);
-    if (count) memcpy(made, items, count * item_bytes);
-    return made;
+    void *larger = torvyn_scratch(*capacity * item_bytes);
+    if (count) memcpy(larger, items, count * item_bytes);
+    return larger;
 }
 
 void torvyn_emit(const void *data, size_t size) { torvyn_emit_as("text/plain; charset=utf-8", data, size); }
 
 void torvyn_emit_as(const char *content_type, const void *data, size_t size) {
-    torvyn__call *now = &torvyn__now;
-    if (now->has_failed) return;
-    attempt tried;
-    allocate(size, &tried);
-    if (tried.is_error) {
-        fail_with(&tried);
+    torvyn__call *call = &torvyn__current;
+    if (call->has_failed) return;
+    buffer_result result;
+    allocate(size, &result);
+    if (result.is_error) {
+        fail_with(&result);
         return;
     }
-    int32_t buffer = tried.buffer;
-    if (size) mutable_append(buffer, data, size, &tried);
-    if (size && tried.is_error) {
-        fail_with(&tried);
+    int32_t buffer = result.buffer;
+    if (size) mutable_append(buffer, data, size, &result);
+    if (size && result.is_error) {
+        fail_with(&result);
         drop_mutable(buffer);
         return;
     }
-    now->outputs = room(now->outputs, now->output_count, &now->output_capacity, sizeof *now->outputs);
-    torvyn__output *output = &now->outputs[now->output_count++];
+    call->outputs = grow(call->outputs, call->output_count, &call->output_capacity, sizeof *call->outputs);
+    torvyn__output *output = &call->outputs[call->output_count++];
     *output = (torvyn__output){0, 0, torvyn__of(content_type), mutable_freeze(buffer)};
     drop_mutable(buffer);
 }
 
 void torvyn_send(const char *port) {
-    torvyn__call *now = &torvyn__now;
-    now->ports = room(now->ports, now->port_count, &now->port_capacity, sizeof *now->ports);
-    now->ports[now->port_count++] = torvyn__of(port);
+    torvyn__call *call = &torvyn__current;
+    call->ports = grow(call->ports, call->port_count, &call->port_capacity, sizeof *call->ports);
+    call->ports[call->port_count++] = torvyn__of(port);
 }
 
 torvyn_verdict torvyn_replace(const void *data, size_t size) {
@@ -119,6 +119,6 @@ torvyn_verdict torvyn_replace(const void *data, size_t size) {
 }
 
 torvyn_verdict torvyn_block(const char *reason) {
-    torvyn__now.reason = torvyn__of(reason);
+    torvyn__current.reason = torvyn__of(reason);
     return TORVYN_BLOCKED;
 }

@@ -1,4 +1,4 @@
-/* The functions that a component may leave out. */
+/* Defaults for the optional functions of a component. */
 #include "torvyn.h"
 
 #define OPTIONAL __attribute__((weak))

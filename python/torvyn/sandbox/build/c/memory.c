@@ -1,7 +1,7 @@
-/* Memory of a component: a small arena that lasts for one call, blocks for what does not fit, text that stays.
+/* The memory of a component: a small arena per call, blocks for larger allocations, and text that outlives the call.
  *
- * The host puts arguments here before the call begins and reads the answer after it has ended, so the arena is emptied
- * by the first request that follows an answer.
+ * The host writes arguments before a call starts and reads the result after it has ended, so the first allocation after
+ * a result frees the arena.
  */
 #include "torvyn_internal.h"
 
@@ -10,7 +10,7 @@
 
 #define ARENA_BYTES 8192
 
-/* A request that the arena had no room for. */
+/* An allocation that did not fit into the arena. */
 typedef struct block {
     struct block *next;
     uint64_t aligned[];
@@ -23,7 +23,7 @@ static bool is_stale;
 
 void torvyn__end_call(void) { is_stale = true; }
 
-void torvyn__forget_scratch(void) {
+void torvyn__free_scratch(void) {
     if (!is_stale) return;
     is_stale = false;
     used = 0;
@@ -35,11 +35,11 @@ void torvyn__forget_scratch(void) {
 }
 
 static void *large(size_t size) {
-    block *made = malloc(sizeof(block) + size);
-    if (!made) __builtin_trap();
-    made->next = blocks;
-    blocks = made;
-    return made->aligned;
+    block *new_block = malloc(sizeof(block) + size);
+    if (!new_block) __builtin_trap();
+    new_block->next = blocks;
+    blocks = new_block;
+    return new_block->aligned;
 }
 
 void *torvyn_scratch(size_t size) {
@@ -51,18 +51,18 @@ void *torvyn_scratch(size_t size) {
 
 __attribute__((export_name("cabi_realloc"))) void *torvyn__realloc(void *old, size_t old_size, size_t align,
                                                                    size_t size) {
-    torvyn__forget_scratch();
+    torvyn__free_scratch();
     if (size == 0) return (void *)align;
-    void *made = torvyn_scratch(size);
-    if (old_size) memcpy(made, old, old_size < size ? old_size : size);
-    return made;
+    void *memory = torvyn_scratch(size);
+    if (old_size) memcpy(memory, old, old_size < size ? old_size : size);
+    return memory;
 }
 
 void torvyn_append(torvyn_text *text, const void *data, size_t size) {
     if (size > text->capacity - text->size) {
-        size_t wanted = text->size + size;
+        size_t needed = text->size + size;
         size_t doubled = text->capacity * 2;
-        text->capacity = wanted > doubled ? wanted : doubled;
+        text->capacity = needed > doubled ? needed : doubled;
         text->data = realloc(text->data, text->capacity);
         if (!text->data) __builtin_trap();
     }

@@ -1,8 +1,8 @@
-/* Standard output and standard error by WASI's own streams: no libc, no adapter. */
+/* Standard output and standard error with WASI streams, without libc or an adapter. */
 #include "torvyn_internal.h"
 
 #define STREAMS "wasi:io/streams@0.2.12"
-#define MOST_BYTES 4096 /* what one write may take */
+#define MAX_WRITE_BYTES 4096
 
 /* `result<_, stream-error>`. */
 typedef struct {
@@ -11,22 +11,22 @@ typedef struct {
         uint8_t kind;
         int32_t error;
     } failure;
-} written;
+} write_result;
 
 IMPORT("wasi:cli/stdout@0.2.12", "get-stdout") int32_t get_stdout(void);
 IMPORT("wasi:cli/stderr@0.2.12", "get-stderr") int32_t get_stderr(void);
 IMPORT(STREAMS, "[method]output-stream.blocking-write-and-flush")
-void write_and_flush(int32_t stream, const void *data, size_t size, written *to);
+void write_and_flush(int32_t stream, const void *data, size_t size, write_result *to);
 IMPORT("wasi:io/error@0.2.12", "[resource-drop]error") void drop_error(int32_t error);
 
 static void write_all(int32_t stream, const char *data, size_t size) {
     while (size) {
-        size_t part = size < MOST_BYTES ? size : MOST_BYTES;
-        written done = {0};
-        write_and_flush(stream, data, part, &done);
-        if (done.is_error) {
-            if (done.failure.kind == 0) drop_error(done.failure.error);
-            torvyn_fail(TORVYN_UNAVAILABLE, "standard output or standard error cannot be written");
+        size_t part = size < MAX_WRITE_BYTES ? size : MAX_WRITE_BYTES;
+        write_result result = {0};
+        write_and_flush(stream, data, part, &result);
+        if (result.is_error) {
+            if (result.failure.kind == 0) drop_error(result.failure.error);
+            torvyn_fail(TORVYN_UNAVAILABLE, "cannot write to standard output or standard error");
             return;
         }
         data += part;

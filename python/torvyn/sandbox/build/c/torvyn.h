@@ -1,4 +1,4 @@
-/* Components in C: define the role, include this file, write the role's function.
+/* Components in C: define a role, include this file, and write the role's function.
  *
  *     #define TORVYN_FILTER
  *     #include <torvyn.h>
@@ -7,8 +7,8 @@
  *         return torvyn_size(element) < 100;
  *     }
  *
- * One file of a component defines its role; its other files include this header alone. What the header hands out is
- * valid until the call returns, unless it says otherwise.
+ * One file of a component defines its role; its other files only include this header. Data from these functions is
+ * valid until the call returns, unless stated otherwise.
  */
 #ifndef TORVYN_H
 #define TORVYN_H
@@ -24,13 +24,13 @@
 extern "C" {
 #endif
 
-/* Bytes with a length; never ended by a zero. */
+/* Bytes with a length; not zero-terminated. */
 typedef struct {
     const char *data;
     size_t size;
 } torvyn_bytes;
 
-/* An element on its way in. Its payload stays with the host until it is read. */
+/* An input element. Its payload stays in the host until you read it. */
 typedef struct {
     uint64_t sequence;
     uint64_t timestamp_ns;
@@ -42,14 +42,14 @@ typedef struct {
 typedef enum { TORVYN_READY, TORVYN_PAUSE } torvyn_signal;
 
 typedef enum {
-    TORVYN_INVALID_INPUT, /* the element is at fault: never tried again */
-    TORVYN_UNAVAILABLE,   /* something outside is away: may be tried again */
-    TORVYN_INTERNAL,      /* the component is at fault */
+    TORVYN_INVALID_INPUT, /* the element is invalid: never retried */
+    TORVYN_UNAVAILABLE,   /* an external resource is unavailable: may be retried */
+    TORVYN_INTERNAL,      /* the component has an error */
     TORVYN_DEADLINE_EXCEEDED,
-    TORVYN_FATAL, /* the component cannot go on */
+    TORVYN_FATAL, /* the component cannot continue */
 } torvyn_error;
 
-/* Made by the functions below. */
+/* Return `torvyn_replace(...)` or `torvyn_block(...)` for TORVYN_REPLACED and TORVYN_BLOCKED. */
 typedef enum {
     TORVYN_PASS,
     TORVYN_DROP,
@@ -60,65 +60,65 @@ typedef enum {
 
 typedef enum { TORVYN_ELEMENT, TORVYN_END, TORVYN_PENDING } torvyn_polled;
 
-/* What a component writes: the function of its role, and those of the others that it wants. */
+/* Functions that a component defines: that of its role, and any of the optional ones. */
 
 void torvyn_init(torvyn_bytes config); /* before the first element */
-void torvyn_teardown(void);            /* after the last, whatever happened */
+void torvyn_teardown(void);            /* after the last element, however the flow ended */
 
 void torvyn_pull(void); /* TORVYN_SOURCE: emits one element, or none to end the stream */
-torvyn_polled torvyn_poll(void); /* TORVYN_POLLED_SOURCE: says whether it emitted */
+torvyn_polled torvyn_poll(void); /* TORVYN_POLLED_SOURCE: returns whether it emitted an element */
 void torvyn_notify_backpressure(torvyn_signal signal);
 
 void torvyn_process(const torvyn_element *element);  /* TORVYN_PROCESSOR: emits one element or none */
-bool torvyn_evaluate(const torvyn_element *element); /* TORVYN_FILTER: whether it goes on */
+bool torvyn_evaluate(const torvyn_element *element); /* TORVYN_FILTER: whether the element passes */
 torvyn_verdict torvyn_judge(const torvyn_element *element); /* TORVYN_GUARD */
-void torvyn_route(const torvyn_element *element); /* TORVYN_ROUTER: names ports by `torvyn_send` */
+void torvyn_route(const torvyn_element *element); /* TORVYN_ROUTER: calls `torvyn_send` for each port */
 
 void torvyn_ingest(const torvyn_element *element); /* TORVYN_AGGREGATOR: emits one element or none */
-void torvyn_flush(void);                           /* emits what is left */
+void torvyn_flush(void);                           /* emits what is left at the end */
 
 torvyn_signal torvyn_push(const torvyn_element *element); /* TORVYN_SINK */
-void torvyn_complete(void);                               /* the stream ended in order */
+void torvyn_complete(void);                               /* the stream ended without an error */
 
-/* What a component says of itself, once and outside of functions: what its outputs are called in summaries (for a sink,
- * what it receives), and the ports of a router, separated by commas. */
+/* Metadata, outside of functions, at most once each: the plural noun for the outputs in summaries (for a sink, for its
+ * inputs), and the ports of a router, separated by commas. */
 #define TORVYN_UNIT(text) TORVYN__NOTE(unit, text)
 #define TORVYN_PORTS(text) TORVYN__NOTE(ports, text)
 
-/* What a component may call. */
+/* Functions that a component can call. */
 
-/* All bytes of the payload: one copy, made by the first call for an element. */
+/* The whole payload. The first call for an element copies it. */
 torvyn_bytes torvyn_read(const torvyn_element *element);
-/* At most `size` bytes from `offset` on: one copy. */
+/* A copy of at most `size` bytes, starting at `offset`. */
 torvyn_bytes torvyn_read_at(const torvyn_element *element, uint64_t offset, uint64_t size);
-/* How many bytes the payload has; nothing is copied. */
+/* The size of the payload in bytes, without a copy. */
 uint64_t torvyn_size(const torvyn_element *element);
 torvyn_bytes torvyn_flow_id(const torvyn_element *element);
 torvyn_bytes torvyn_trace_id(const torvyn_element *element);
-/* Nanoseconds that are left to the flow; 0 without a deadline. */
+/* The nanoseconds until the flow's deadline; 0 without a deadline. */
 uint64_t torvyn_deadline_ns(const torvyn_element *element);
 
-/* Sends text: one copy into host memory. */
+/* Emits text, copied into host memory. */
 void torvyn_emit(const void *data, size_t size);
-/* Sends bytes of another kind; `content_type` must outlive the call. */
+/* Emits bytes with a content type; `content_type` must stay valid until the call returns. */
 void torvyn_emit_as(const char *content_type, const void *data, size_t size);
-/* Sends the element to a port, whose name must outlive the call. */
+/* Sends the element to a port; `port` must stay valid until the call returns. */
 void torvyn_send(const char *port);
-/* Verdicts with something to say. */
+/* The verdicts with a text. */
 torvyn_verdict torvyn_replace(const void *data, size_t size);
 torvyn_verdict torvyn_block(const char *reason);
 
-/* Makes the call fail when it returns; `message` must outlive the call. The first failure counts. */
+/* Makes the call fail when it returns; `message` must stay valid until then. Later failures are ignored. */
 void torvyn_fail(torvyn_error error, const char *message);
 
-/* To standard output or standard error, as far as the manifest grants it. */
+/* Prints to standard output or standard error if the manifest grants it, otherwise to the log. */
 void torvyn_print(const void *data, size_t size);
 void torvyn_print_error(const void *data, size_t size);
 
-/* Memory until the call returns. */
+/* Memory that is valid until the call returns. */
 void *torvyn_scratch(size_t size);
 
-/* Text that grows and stays. Begins as `{0}`. */
+/* A growing text that outlives the call. Initialise it with `{0}`. */
 typedef struct {
     char *data;
     size_t size;
@@ -129,11 +129,11 @@ void torvyn_append(torvyn_text *text, const void *data, size_t size);
 void torvyn_append_number(torvyn_text *text, uint64_t number);
 void torvyn_clear(torvyn_text *text);
 
-/* A piece of bytes without the white space around it; nothing is copied. */
+/* The bytes without leading and trailing white space, without a copy. */
 torvyn_bytes torvyn_trim(torvyn_bytes bytes);
-/* Whether two are equal, letters of ASCII in either case. */
+/* Whether both are equal, ignoring the case of ASCII letters. */
 bool torvyn_equal_ignoring_case(torvyn_bytes one, torvyn_bytes other);
-/* The part before `separator`; moves `rest` behind it. False when nothing was left. */
+/* Sets `part` to the bytes before `separator` and moves `rest` past it. Returns false if nothing was left. */
 bool torvyn_split(torvyn_bytes *rest, char separator, torvyn_bytes *part);
 
 #ifdef __cplusplus

@@ -1,22 +1,22 @@
-/* The exports of a component, made for the role that its file defines. Part of `torvyn.h`; not to be included alone.
+/* The exports of a component, for the role that its file defines. Part of `torvyn.h`; do not include it directly.
  *
- * Names and flat parameters follow the canonical ABI: an element comes in as six numbers, an answer that does not fit
- * into one number goes out as the address of its record.
+ * Names and flat parameters follow the canonical ABI: an element is six numbers, and a result that does not fit into
+ * one number is the address of a record.
  */
 #ifdef __cplusplus
 extern "C" {
 #endif
 
 void torvyn__enter(void);
-void torvyn__return(const torvyn_element *element);
-void *torvyn__answer_nothing(void);
-void *torvyn__answer_number(uint8_t number);
-void *torvyn__answer_option(void);
-void *torvyn__answer_process(void);
-void *torvyn__answer_list(void);
-void *torvyn__answer_ports(void);
-void *torvyn__answer_polled(torvyn_polled polled);
-void *torvyn__answer_verdict(torvyn_verdict verdict);
+void torvyn__drop_element(const torvyn_element *element);
+void *torvyn__result_nothing(void);
+void *torvyn__result_number(uint8_t number);
+void *torvyn__result_option(void);
+void *torvyn__result_process(void);
+void *torvyn__result_list(void);
+void *torvyn__result_ports(void);
+void *torvyn__result_polled(torvyn_polled polled);
+void *torvyn__result_verdict(torvyn_verdict verdict);
 
 #define TORVYN__EXPORT(name) __attribute__((export_name(name)))
 #define TORVYN__ELEMENT                                                                                                \
@@ -31,14 +31,14 @@ TORVYN__EXPORT("torvyn:streaming/lifecycle@0.1.0#init")
 void *torvyn__init(const char *config, size_t size) {
     torvyn__enter();
     torvyn_init((torvyn_bytes){config, size});
-    return torvyn__answer_nothing();
+    return torvyn__result_nothing();
 }
 
 TORVYN__EXPORT("torvyn:streaming/lifecycle@0.1.0#teardown")
 void torvyn__teardown(void) {
     torvyn__enter();
     torvyn_teardown();
-    torvyn__answer_nothing();
+    torvyn__result_nothing();
 }
 #endif
 
@@ -47,14 +47,14 @@ TORVYN__EXPORT("torvyn:streaming/source@0.1.0#pull")
 void *torvyn__pull(void) {
     torvyn__enter();
     torvyn_pull();
-    return torvyn__answer_option();
+    return torvyn__result_option();
 }
 
 TORVYN__EXPORT("torvyn:streaming/source@0.1.0#notify-backpressure")
 void torvyn__notify(int32_t signal) {
     torvyn__enter();
     torvyn_notify_backpressure((torvyn_signal)signal);
-    torvyn__answer_nothing();
+    torvyn__result_nothing();
 }
 #endif
 
@@ -62,14 +62,14 @@ void torvyn__notify(int32_t signal) {
 TORVYN__EXPORT("torvyn:streaming/polled-source@0.2.0#pull")
 void *torvyn__poll(void) {
     torvyn__enter();
-    return torvyn__answer_polled(torvyn_poll());
+    return torvyn__result_polled(torvyn_poll());
 }
 
 TORVYN__EXPORT("torvyn:streaming/polled-source@0.2.0#notify-backpressure")
 void torvyn__notify_polled(int32_t signal) {
     torvyn__enter();
     torvyn_notify_backpressure((torvyn_signal)signal);
-    torvyn__answer_nothing();
+    torvyn__result_nothing();
 }
 #endif
 
@@ -78,8 +78,8 @@ TORVYN__EXPORT("torvyn:streaming/processor@0.1.0#process")
 void *torvyn__process(TORVYN__ELEMENT) {
     TORVYN__TAKE;
     torvyn_process(&element);
-    torvyn__return(&element);
-    return torvyn__answer_process();
+    torvyn__drop_element(&element);
+    return torvyn__result_process();
 }
 #endif
 
@@ -88,8 +88,8 @@ TORVYN__EXPORT("torvyn:filtering/filter@0.1.0#evaluate")
 void *torvyn__evaluate(TORVYN__ELEMENT) {
     TORVYN__TAKE;
     bool passes = torvyn_evaluate(&element);
-    torvyn__return(&element);
-    return torvyn__answer_number(passes);
+    torvyn__drop_element(&element);
+    return torvyn__result_number(passes);
 }
 #endif
 
@@ -98,8 +98,8 @@ TORVYN__EXPORT("torvyn:filtering/guard@0.2.0#evaluate")
 void *torvyn__judge(TORVYN__ELEMENT) {
     TORVYN__TAKE;
     torvyn_verdict verdict = torvyn_judge(&element);
-    torvyn__return(&element);
-    return torvyn__answer_verdict(verdict);
+    torvyn__drop_element(&element);
+    return torvyn__result_verdict(verdict);
 }
 #endif
 
@@ -108,8 +108,8 @@ TORVYN__EXPORT("torvyn:filtering/router@0.1.0#route")
 void *torvyn__route(TORVYN__ELEMENT) {
     TORVYN__TAKE;
     torvyn_route(&element);
-    torvyn__return(&element);
-    return torvyn__answer_ports();
+    torvyn__drop_element(&element);
+    return torvyn__result_ports();
 }
 #endif
 
@@ -118,15 +118,15 @@ TORVYN__EXPORT("torvyn:aggregation/aggregator@0.1.0#ingest")
 void *torvyn__ingest(TORVYN__ELEMENT) {
     TORVYN__TAKE;
     torvyn_ingest(&element);
-    torvyn__return(&element);
-    return torvyn__answer_option();
+    torvyn__drop_element(&element);
+    return torvyn__result_option();
 }
 
 TORVYN__EXPORT("torvyn:aggregation/aggregator@0.1.0#flush")
 void *torvyn__flush(void) {
     torvyn__enter();
     torvyn_flush();
-    return torvyn__answer_list();
+    return torvyn__result_list();
 }
 #endif
 
@@ -135,15 +135,15 @@ TORVYN__EXPORT("torvyn:streaming/sink@0.1.0#push")
 void *torvyn__push(TORVYN__ELEMENT) {
     TORVYN__TAKE;
     torvyn_signal signal = torvyn_push(&element);
-    torvyn__return(&element);
-    return torvyn__answer_number((uint8_t)signal);
+    torvyn__drop_element(&element);
+    return torvyn__result_number((uint8_t)signal);
 }
 
 TORVYN__EXPORT("torvyn:streaming/sink@0.1.0#complete")
 void *torvyn__complete(void) {
     torvyn__enter();
     torvyn_complete();
-    return torvyn__answer_nothing();
+    return torvyn__result_nothing();
 }
 #endif
 

@@ -1,4 +1,4 @@
-/* What the files of the glue share. Not for components. */
+/* Shared by the files of the glue code. Not for components. */
 #ifndef TORVYN_INTERNAL_H
 #define TORVYN_INTERNAL_H
 
@@ -8,7 +8,7 @@
 #define ALLOCATOR "torvyn:streaming/buffer-allocator@0.1.0"
 #define IMPORT(module, name) __attribute__((import_module(module), import_name(name)))
 
-/* An `output-element` as the canonical ABI lays it out. */
+/* An `output-element` in the layout of the canonical ABI. */
 typedef struct {
     uint64_t sequence;
     uint64_t timestamp_ns;
@@ -16,7 +16,7 @@ typedef struct {
     int32_t payload;
 } torvyn__output;
 
-/* What the call that is running has answered so far. */
+/* The state of the current call. */
 typedef struct {
     torvyn__output *outputs;
     size_t output_count;
@@ -32,12 +32,12 @@ typedef struct {
     torvyn_bytes message;
 } torvyn__call;
 
-extern torvyn__call torvyn__now;
+extern torvyn__call torvyn__current;
 
 IMPORT(TYPES, "[resource-drop]buffer") void torvyn__drop_buffer(int32_t buffer);
 
-void torvyn__forget_scratch(void);
-/* Memory of the call is over: the next thing that wants some begins anew. */
+void torvyn__free_scratch(void);
+/* Marks the memory of the call as free; the next allocation reuses it. */
 void torvyn__end_call(void);
 torvyn_bytes torvyn__of(const char *text);
 

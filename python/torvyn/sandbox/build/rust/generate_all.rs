@@ -1,5 +1,5 @@
-//! `wit_bindgen` for a crate whose `generate!` does not say `generate_all`: the bindings of a world need those of the
-//! packages that it imports, and the contracts are several packages.
+//! `wit_bindgen` with `generate_all` added to every `generate!`: the contracts consist of several packages, and the
+//! bindings of a world need those of the packages that it imports.
 #![no_std]
 
 pub use bindings::*;

@@ -1,0 +1,118 @@
+"""Dead letters: the edges that carry failed elements to the node or file of their `on_error`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from torvyn.errors import Location
+from torvyn.link.component_traits import ERROR, INPUT
+from torvyn.link.error_policy import FAIL_FAST, parse_policy
+from torvyn.link.node_linker import NodeLinker
+from torvyn.link.option_values import place_of
+from torvyn.link.plan import EdgePlan, ErrorPolicy, NodePlan
+from torvyn.manifest.problems import Problems, suggestion
+from torvyn.manifest.records import FlowRecord, NodeRecord
+
+_SUFFIX: Final = "dead-letter"
+
+
+class DeadLetters:
+    """The error policies of one flow, and the targets of its dead letters."""
+
+    def __init__(self, flow: FlowRecord, node_linker: NodeLinker, problems: Problems) -> None:
+        self._flow = flow
+        self._node_linker = node_linker
+        self._problems = problems
+        self._sinks: dict[str, NodePlan] = {}
+
+    @property
+    def sinks(self) -> dict[str, NodePlan]:
+        """The sinks that link added, one per file of dead letters."""
+        return {node.name: node for node in self._sinks.values()}
+
+    def policy(self, node: NodeRecord) -> ErrorPolicy:
+        """The policy of the node, else that of the flow."""
+        option = self._flow.on_error if node.on_error is None else node.on_error
+        if option is None:
+            return FAIL_FAST
+        return parse_policy(option, self._place(node), self._problems)
+
+    def edges(
+        self, nodes: dict[str, NodePlan | None], edges: Sequence[EdgePlan]
+    ) -> list[tuple[str, str, Location]]:
+        """Source, target and location of each edge of dead letters. A policy of the flow is
+        removed from nodes where it cannot apply."""
+        found: list[tuple[str, str, Location]] = []
+        for name, node in list(nodes.items()):
+            if node is None or node.on_error.to is None:
+                continue
+            record = self._flow.nodes[name]
+            links = [*((edge.source, edge.target) for edge in edges), *(e[:2] for e in found)]
+            if self._applies(record, node, links):
+                target = self._target(record, node.on_error.to, nodes)
+                found += [] if target is None else [(name, target, self._place(record))]
+            elif record.on_error is None:
+                ports = tuple(port for port in node.ports if port != ERROR)
+                nodes[name] = replace(node, ports=ports, on_error=FAIL_FAST)
+        return found
+
+    def _applies(
+        self, record: NodeRecord, node: NodePlan, links: Sequence[tuple[str, str]]
+    ) -> bool:
+        is_own = record.on_error is not None
+        if node.role == "source":
+            if is_own:
+                message = f"`{node.name}` is a source: it has no input element to set aside"
+                self._complain(record, message, "use `retry` or `fail-fast`")
+            return False
+        return is_own or not _leads((node.on_error.to or "").partition(":")[0], node.name, links)
+
+    def _target(
+        self, record: NodeRecord, to: str, nodes: Mapping[str, NodePlan | None]
+    ) -> str | None:
+        """The node that receives the letters; for a file, a sink that writes it."""
+        node, _, port = to.partition(":")
+        if node in nodes:
+            if port not in ("", INPUT):
+                message = f"`{node}` has no input port `{port}`"
+                self._complain(record, message, None, "link.input-port-unknown")
+            return node
+        if os.sep not in to and "." not in to:
+            hint = suggestion(node, nodes, "the name of a file needs a dot or a slash")
+            message = f"dead letters of `{record.name}` go to `{node}`, which is not a node"
+            self._complain(record, message, hint, "link.node-unknown")
+            return None
+        if to not in self._sinks:
+            config = {"path": to, "format": "json"}
+            place = self._place(record)
+            sink = NodeRecord(f"{record.name}.{_SUFFIX}", "file", config=config, location=place)
+            plan = self._node_linker.link(sink, FAIL_FAST, self._problems)
+            if plan is None:
+                return None
+            self._sinks[to] = plan
+        return self._sinks[to].name
+
+    def _place(self, node: NodeRecord) -> Location:
+        path = f"flow.{self._flow.name}"
+        if node.on_error is not None:
+            return place_of(node, "on_error", f"{path}.nodes.{node.name}.on_error")
+        return place_of(self._flow, "on_error", f"{path}.on_error")
+
+    def _complain(
+        self, node: NodeRecord, message: str, hint: str | None, code: str = "link.bad-policy"
+    ) -> None:
+        self._problems.add(code, message, self._place(node), hint)
+
+
+def _leads(start: str, goal: str, links: Sequence[tuple[str, str]]) -> bool:
+    """Whether a path leads from one node to another."""
+    seen, waiting = set[str](), [start]
+    while waiting:
+        name = waiting.pop()
+        if name not in seen:
+            seen.add(name)
+            waiting += [target for source, target in links if source == name]
+    return goal in seen

@@ -1,0 +1,154 @@
+"""Overrides: the changes that a command line or a program makes to a flow before it is linked.
+
+They change the flow's record, so link checks the result like everything else. Nothing changes a
+finished Plan.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Container, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from torvyn.components import ENGINES, REQUEST
+from torvyn.errors import Location
+from torvyn.manifest.problems import Problems, quoted, suggestion
+from torvyn.manifest.records import FlowRecord, NodeRecord
+
+_INPUTS: Final = ("lines", *REQUEST, *ENGINES)
+_OUTPUTS: Final = ("file", "console")
+_CODE: Final = "link.bad-override"
+
+
+@dataclass(frozen=True, slots=True)
+class Overrides:
+    config: Mapping[str, str] = field(default_factory=dict)
+    """`--config`: `node.key`, or `node` for the whole config, -> the value as text."""
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """`--set`: `section.key` -> the value as text."""
+    input: str | None = None
+    """`--input`: the file that the flow's only `lines`, `request` or engine source reads."""
+    output: str | None = None
+    """`--output`: the file that the flow's only `file` or `console` sink writes."""
+    deadline_s: float | None = None
+
+    def apply(self, flow: FlowRecord, declared: Container[str], problems: Problems) -> FlowRecord:
+        """The flow with these changes. `declared` names the components of the project, which may
+        have the name of a built-in one."""
+        nodes = dict(flow.nodes)
+        for target, text in self.config.items():
+            _configure(nodes, target, text, flow.name, problems)
+        builtin = {name: node for name, node in nodes.items() if node.component not in declared}
+        if self.input is not None:
+            fed = {edge.target.node for edge in flow.edges}
+            sources = {name: node for name, node in builtin.items() if name not in fed}
+            node = _only(flow.name, "--input", "source", _INPUTS, sources, problems)
+            if node is not None:
+                nodes[node.name] = _with_path(node, self.input)
+        if self.output is not None:
+            node = _only(flow.name, "--output", "sink", _OUTPUTS, builtin, problems)
+            if node is not None:
+                nodes[node.name] = _with_output(node, self.output, problems)
+        deadline_s = flow.deadline_s if self.deadline_s is None else self.deadline_s
+        return replace(flow, nodes=nodes, deadline_s=deadline_s)
+
+
+NO_OVERRIDES: Final = Overrides()
+
+
+def _configure(
+    nodes: dict[str, NodeRecord], target: str, text: str, flow: str, problems: Problems
+) -> None:
+    """Applies one `--config node.key=value`."""
+    name, _, key = target.partition(".")
+    place = Location("command line", path=f"--config {target}")
+    if name not in nodes:
+        hint = suggestion(name, nodes, f"its nodes are {quoted(nodes)}" if nodes else None)
+        message = f"flow `{flow}` has no node `{name}` to configure"
+        problems.add("link.node-unknown", message, place, hint)
+        return
+    config: Any = nodes[name].config
+    if key and isinstance(config, str) and config:
+        message = f"the config of `{name}` is a string and has no key `{key}`"
+        problems.add(_CODE, message, place, f"replace all of it: `--config {name}=TEXT`")
+        return
+    changed = _with_value(config or {}, key.split("."), _parse_value(text)) if key else text
+    if changed is None:
+        message = f"the config of `{name}` has a value that is not a table on the path `{key}`"
+        problems.add(_CODE, message, place)
+        return
+    nodes[name] = replace(nodes[name], config=changed)
+
+
+def _with_value(table: Any, keys: list[str], value: Any) -> dict[str, Any] | None:
+    """A copy of the table with the value in it; None when another value is in the way."""
+    first, *rest = keys
+    if not isinstance(table, dict):
+        return None
+    inner = _with_value(table.get(first, {}), rest, value) if rest else value
+    return None if inner is None else {**table, first: inner}
+
+
+def _parse_value(text: str) -> Any:
+    """Numbers, booleans, lists and tables are JSON; everything else is text."""
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    return text if data is None or isinstance(data, str) else data
+
+
+def _only(
+    flow: str,
+    option: str,
+    role: str,
+    names: tuple[str, ...],
+    nodes: Mapping[str, NodeRecord],
+    problems: Problems,
+) -> NodeRecord | None:
+    """The only node whose component is one of `names`."""
+    fitting = [node for node in nodes.values() if node.component in names]
+    if len(fitting) == 1:
+        return fitting[0]
+    kinds = dict.fromkeys("engine:*" if name.startswith("engine:") else name for name in names)
+    if fitting:
+        listing = quoted(node.name for node in fitting)
+        message = f"flow `{flow}` has {len(fitting)} {role}s that `{option}` fits: {listing}"
+        hint = f"choose one: `--config {fitting[0].name}.path=FILE`"
+    else:
+        message = f"flow `{flow}` has no {role} that `{option}` fits"
+        hint = f"`{option}` sets the file of a built-in {role}: {quoted(kinds, 'or')}"
+    problems.add(_CODE, message, Location("command line", path=option), hint)
+    return None
+
+
+def _with_path(node: NodeRecord, path: str) -> NodeRecord:
+    return replace(node, config={**_table(node), "path": path})
+
+
+def _with_output(node: NodeRecord, path: str, problems: Problems) -> NodeRecord:
+    """A `file` with another path, or a `file` in the place of a `console`."""
+    if node.component == "file":
+        return _with_path(node, path)
+    options = _table(node)
+    formats = {"\n": "lines", "": "text"}
+    end = options.get("end", "\n")
+    if options.get("prefix") or (node.config and not options) or end not in formats:
+        place = Location("command line", path="--output")
+        message = f"`{node.name}` prints with its own prefix or line end, and `--output` does not"
+        hint = "redirect standard output instead: `torvyn run > FILE`"
+        problems.add(_CODE, message, place, hint)
+        return node
+    config = {"path": path, "mode": "truncate", "format": formats[end]}
+    return replace(node, component="file", config=config)
+
+
+def _table(node: NodeRecord) -> dict[str, Any]:
+    """The node's config if it is a table; other text is replaced as a whole."""
+    config: Any = node.config
+    try:
+        table = json.loads(config) if isinstance(config, str) else config
+    except ValueError:
+        return {}
+    return table if isinstance(table, dict) else {}

@@ -1,0 +1,139 @@
+"""The linker of a project: a manifest -> the Plans of its flows.
+
+Every command and `torvyn.load()` go through `ProjectLinker`: it collects the problems of the file,
+the settings, the overrides and the flows, so that one error reports all of them. It starts nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Self
+
+from torvyn.errors import Diagnostic, LinkError, Location, ManifestError
+from torvyn.link.checks.grants import check_grant_names
+from torvyn.link.component_loader import Library
+from torvyn.link.flow_linker import FlowLinker
+from torvyn.link.overrides import NO_OVERRIDES, Overrides
+from torvyn.link.plan import Plan
+from torvyn.manifest import FlowRecord, Manifest, Settings, parse_leniently, read_text
+from torvyn.manifest.problems import Problems, quoted, suggestion
+from torvyn.manifest.settings import resolve_leniently
+from torvyn.sandbox.build.wit_check import check_wit
+
+
+class ProjectLinker:
+    """Links flows of one manifest, with the same overrides for all."""
+
+    def __init__(
+        self,
+        manifest: Manifest,
+        overrides: Overrides = NO_OVERRIDES,
+        *,
+        environ: Mapping[str, str] | None = None,
+        problems: Problems | None = None,
+    ) -> None:
+        self.manifest = manifest
+        self.problems = Problems() if problems is None else problems
+        self.settings: Settings = resolve_leniently(
+            manifest, self.problems, flags=overrides.settings, environ=environ
+        )
+        self.problems.secrets |= manifest.secrets | self.settings.secrets
+        self._overrides = overrides
+        self._library = library_of(manifest, self.settings)
+
+    @classmethod
+    def open(
+        cls,
+        path: str | Path,
+        overrides: Overrides = NO_OVERRIDES,
+        *,
+        environ: Mapping[str, str] | None = None,
+    ) -> Self:
+        """Reads a manifest. A problem of the file is reported with those of its flows."""
+        problems = Problems()
+        text = read_text(path, problems)
+        manifest = Manifest(file=str(path))
+        if text is not None:
+            manifest = parse_leniently(text, problems, file=str(path), environ=environ)
+        return cls(manifest, overrides, environ=environ, problems=problems)
+
+    def plan(self, name: str | None = None) -> Plan:
+        """The Plan of a flow; without a name, of the only one. One error reports all problems."""
+        flow = self._flow(name) if self.manifest.flows or not self.problems else None
+        plan = None if flow is None else self._link(flow, self.problems)
+        self.raise_problems()
+        assert plan is not None
+        return plan
+
+    def plans(self, required: Collection[str]) -> dict[str, Plan]:
+        """The Plans of all flows without problems, by name. A problem of a flow that is not
+        required becomes a warning."""
+        plans: dict[str, Plan] = {}
+        for name in required:
+            self._flow(name)
+        for name, flow in self.manifest.flows.items():
+            problems = Problems(self.problems.secrets)
+            plan = self._link(flow, problems)
+            if not problems:
+                plans[name] = plan
+            self.problems.merge(problems, as_warnings=name not in required)
+        return plans
+
+    def check(self) -> tuple[Diagnostic, ...]:
+        """Every problem of the file, its flows and its components; warnings last."""
+        self.plans(self.manifest.flows)
+        self._check_unused_components()
+        check_grant_names(self.manifest, self.problems)
+        folder = Path(self.manifest.file).parent
+        paths = (folder / record.path for record in self.manifest.components if record.path)
+        self.problems.extend(check_wit((folder, *paths)))
+        return (*self.problems.diagnostics(), *self.problems.warnings())
+
+    def raise_problems(self) -> None:
+        """Raises one error for all problems so far."""
+        check_grant_names(self.manifest, self.problems)
+        if self.problems:
+            diagnostics = self.problems.diagnostics()
+            is_text = any(problem.code.startswith("manifest.") for problem in diagnostics)
+            raise (ManifestError if is_text else LinkError).of(diagnostics) from self.problems.cause
+
+    def _link(self, flow: FlowRecord, problems: Problems) -> Plan:
+        flow = self._overrides.apply(flow, self._library.declared, problems)
+        return FlowLinker(flow, self._library, self.settings, problems).link()
+
+    def _flow(self, name: str | None) -> FlowRecord | None:
+        """The flow of that name, or the only one."""
+        flows = self.manifest.flows
+        place = Location(self.manifest.file)
+        if name is None:
+            if len(flows) == 1:
+                return next(iter(flows.values()))
+            message = f"the file has {len(flows)} flows, and you named none"
+            hint = f"name one of {quoted(flows)}" if flows else None
+            self.problems.add("link.flow-ambiguous", message, place, hint)
+            return None
+        if name not in flows:
+            hint = suggestion(name, flows, f"its flows are {quoted(flows)}" if flows else None)
+            self.problems.add("link.flow-unknown", f"unknown flow `{name}`", place, hint)
+            return None
+        return flows[name]
+
+    def _check_unused_components(self) -> None:
+        """Loads the components that no flow uses, so that a broken one is reported."""
+        flows = self.manifest.flows.values()
+        used = {node.component for flow in flows for node in flow.nodes.values()}
+        for record in self.manifest.components:
+            if record.name not in used and record.path:
+                self._library.find(record.name, record.at("name"), self.problems)
+
+
+def library_of(manifest: Manifest, settings: Settings) -> Library:
+    folder = Path(manifest.file).parent
+    cache_dir = settings["runtime.cache_dir"]
+    return Library(
+        {record.name: record for record in manifest.components},
+        folder,
+        grants=manifest.security.grants,
+        cache_dir=folder / cache_dir if cache_dir else None,
+    )

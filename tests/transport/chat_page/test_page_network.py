@@ -1,0 +1,120 @@
+"""The page in Chromium when the network is not what it should be."""
+
+from __future__ import annotations
+
+import json
+import urllib.request
+from typing import Any
+
+from browser_page import Told, answer, ask, shown, visit
+from cuttable_connection import cable_to
+from live_server import Served, served, wait_for
+
+from torvyn.engine import Scripted, Service
+from torvyn.transport import ServerSettings, app
+
+EVENT_SOURCE = """(url) => new Promise((resolve) => {
+  const frames = [];
+  const source = new EventSource(url);
+  source.onmessage = ({ data }) => frames.push(JSON.parse(data));
+  source.onerror = () => source.readyState === EventSource.CLOSED && resolve(frames);
+})"""
+PLACE = "/tools/chat"
+
+
+class Mounted:
+    """An application under a path of another one, as frameworks do it."""
+
+    def __init__(self) -> None:
+        services = {"chat": Service("chat", Scripted("here I am"))}
+        self._inner = app(services, ServerSettings(port=0))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        await self._inner({**scope, "root_path": PLACE}, receive, send)
+
+
+def test_a_network_that_is_gone_is_said_and_an_answer_can_be_retried(page: Any) -> None:
+    with served(Scripted("here I am")) as server, cable_to(server) as cable:
+        visit(page, cable.url)
+        cable.cut()
+        ask(page)
+        assert "could not be reached" in answer(page, "failed").inner_text()
+        cable.mend()
+        page.click(".retry")
+
+        shown(page, "here I am")
+
+
+def test_an_answer_whose_network_was_cut_is_completed_as_if_it_were_not(page: Any) -> None:
+    engine = Told()
+    with served(engine) as server, cable_to(server) as cable:
+        visit(page, cable.url)
+        ask(page)
+        engine.say("one **tw", "o** three")
+        shown(page, "three")
+        cable.cut()
+        assert "Reconnecting" in answer(page, "reconnecting").inner_text()
+        engine.say(" four `fi", "ve`", None)
+        cable.mend()
+
+        text = answer(page).locator(".text")
+        assert text.inner_html() == "<p>one <strong>two</strong> three four <code>five</code></p>"
+
+
+def test_an_answer_can_be_stopped_while_the_network_is_gone(page: Any) -> None:
+    engine = Told()
+    with served(engine) as server, cable_to(server) as cable:
+        visit(page, cable.url)
+        ask(page)
+        engine.say("half")
+        shown(page, "half")
+        cable.cut()
+        answer(page, "reconnecting")
+        page.keyboard.press("Escape")
+        assert "Stopped." in answer(page).inner_text()
+        cable.mend()
+
+        assert wait_for(engine.was_left.is_set)
+
+
+def test_who_reads_the_stream_elsewhere_takes_it_over(page: Any) -> None:
+    engine = Told()
+    with served(engine) as server:
+        visit(page, server.url)
+        ask(page)
+        engine.say("half")
+        shown(page, "half")
+        [call] = server.application.running.calls.values()
+        with urllib.request.urlopen(f"{server.url}/v1/streams/{call.id}", timeout=10) as other:
+            assert "session.taken-over" in answer(page, "failed").inner_text()
+            engine.say(" and half", None)
+
+            assert b" and half" in other.read()
+
+
+def test_an_event_source_reads_a_stream_once_and_stops(page: Any) -> None:
+    body = json.dumps({"prompt": "Hi", "stateful": True}).encode()
+    with served(Scripted("one two three")) as server:
+        with urllib.request.urlopen(f"{server.url}/v1/streams", body, timeout=10) as first:
+            start = json.loads(first.read().split(b"data: ")[1].splitlines()[0])
+        visit(page, server.url)
+        # It gives up only when it is told that there is no more.
+        frames = page.evaluate(EVENT_SOURCE, f"/v1/streams/{start['id']}")
+
+    assert [frame["type"] for frame in frames][:: len(frames) - 1] == ["start", "end"]
+    assert "".join(frame.get("text", "") for frame in frames) == "one two three"
+
+
+def test_the_page_works_where_the_server_is_mounted(page: Any) -> None:
+    server = Served(Mounted())
+    server.start()
+    try:
+        visit(page, f"{server.url}{PLACE}/")
+        ask(page)
+        shown(page, "here I am")
+        assert page.locator("#address").text_content() == f"{server.url}{PLACE}/v1"
+    finally:
+        server.end()

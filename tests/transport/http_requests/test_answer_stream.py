@@ -1,0 +1,163 @@
+"""Streams on the wire: what leaves, and when."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from asgi_client import ASKED, Client, Gated, serving, texts
+
+from torvyn.engine import Request, Scripted
+from torvyn.errors import Unavailable
+from torvyn.protocol import DeltaFrame, EndFrame, ErrorFrame, StartFrame, ToolCall
+
+
+async def test_the_head_leaves_before_the_engine_has_made_anything() -> None:
+    engine = Gated()
+    client = Client(serving(engine), body=ASKED)
+    await client.until(1)
+
+    assert client.status == 200
+    assert client.headers["content-type"] == "text/event-stream; charset=utf-8"
+    assert client.headers["cache-control"] == "no-cache, no-transform"
+    assert client.headers["x-accel-buffering"] == "no"
+    assert b'"type":"start"' in client.chunks[0]
+    client.leave()
+    await client
+
+
+async def test_completions_have_no_head_of_their_own_and_begin_with_a_heartbeat() -> None:
+    engine = Gated()
+    asked = {"prompt": "Hi", "stream": True}
+    client = Client(serving(engine), "/v1/completions", asked)
+    await client.until(1)
+
+    assert client.chunks == [b": hb\n"]
+    client.leave()
+    await client
+
+
+async def test_a_token_leaves_as_soon_as_it_is_made() -> None:
+    engine = Gated()
+    client = Client(serving(engine), body=ASKED)
+    for number, token in enumerate("abc"):
+        engine.tokens.put_nowait(token)
+        # The head, and one chunk a token.
+        await client.until(2 + number)
+    engine.tokens.put_nowait(None)
+    await client
+
+    assert texts(client) == ["a", "b", "c"]
+
+
+async def test_what_is_ready_together_leaves_together_after_the_first() -> None:
+    tokens = 50
+    client = await Client(serving(Scripted(["x"] * tokens)), body=ASKED)
+
+    first, *rest = texts(client)
+    assert first == "x"
+    # 49 more: three full chunks and the last one, which goes with the end.
+    assert [len(text) for text in rest] == [16, 16, 16, 1]
+    assert len(client.chunks) == 1 + 1 + 3 + 1
+
+
+async def test_two_thousand_tokens_a_second_are_few_writes() -> None:
+    bursts, tokens = 20, 20
+
+    def script(_request: Request, _index: int) -> list[Any]:
+        return [item for _ in range(bursts) for item in (0.01, *["x"] * tokens)]
+
+    client = await Client(serving(Scripted(script)), body=ASKED)
+
+    assert "".join(texts(client)) == "x" * bursts * tokens
+    # Of each burst 16 tokens, then 4; the very first token alone, the head, the end.
+    assert len(client.chunks) <= 2 * bursts + 3
+
+
+async def test_large_deltas_are_not_gathered_beyond_the_bytes_of_a_chunk() -> None:
+    client = await Client(serving(Scripted(["y" * 3000] * 5)), body=ASKED)
+
+    assert max(len(chunk) for chunk in client.chunks) < 2 * 4096
+    assert "".join(texts(client)) == "y" * 15000
+
+
+async def test_a_stream_with_nothing_to_say_sends_heartbeats() -> None:
+    engine = Gated()
+    client = Client(serving(engine, heartbeat_s=0.01), body=ASKED)
+    await client.until(4)
+    engine.tokens.put_nowait(None)
+    await client
+
+    assert client.chunks[1:4] == [b": hb\n"] * 3
+    assert isinstance(client.frames()[-1], EndFrame)
+
+
+async def test_json_lines_for_who_asks_for_them() -> None:
+    headers = {"accept": "application/x-ndjson"}
+    client = await Client(serving(Scripted("a b")), body=ASKED, headers=headers)
+
+    assert client.headers["content-type"] == "application/x-ndjson"
+    kinds = [type(frame) for frame in client.frames(framing="lines")]
+    assert kinds == [StartFrame, DeltaFrame, DeltaFrame, EndFrame]
+
+
+async def test_an_error_in_the_middle_is_told_and_ends_the_stream_once() -> None:
+    client = await Client(serving(Scripted("a b c", fail_at=2)), body=ASKED)
+
+    *_, error, end = client.frames()
+    assert error == ErrorFrame(
+        3, "engine.scripted-failure", "the script fails here", retryable=True
+    )
+    assert [finish.reason for finish in end.finish] == ["error"]
+    assert end.usage.completion_tokens == 2
+
+
+async def test_no_secret_leaves_in_an_error() -> None:
+    secret = "sk-4711"
+    engine = Scripted("a", fail_at=0, error=Unavailable(f"no answer for {secret}"))
+    client = await Client(serving(engine, secrets=frozenset({secret})), body=ASKED)
+
+    assert secret.encode() not in client.body
+    assert b"[redacted]" in client.body
+
+
+async def test_every_choice_finishes_once() -> None:
+    client = await Client(serving(Scripted("a b")), body={**ASKED, "n": 3})
+
+    end = client.frames()[-1]
+    assert [(finish.index, finish.reason) for finish in end.finish] == [
+        (0, "stop"),
+        (1, "stop"),
+        (2, "stop"),
+    ]
+
+
+async def test_tool_calls_and_reasoning_keep_their_kind_and_order() -> None:
+    call = ToolCall(0, "call_1", "now", "{}")
+    script = [("reasoning", "hm"), ("reasoning", "."), "so", call, "end"]
+    client = await Client(serving(Scripted(script)), body=ASKED)
+
+    said = [(f.kind, f.text or f.call) for f in client.frames() if isinstance(f, DeltaFrame)]
+    assert said == [
+        ("reasoning", "hm"),
+        ("reasoning", "."),
+        ("text", "so"),
+        ("tool_call", call),
+        ("text", "end"),
+    ]
+
+
+async def test_usage_and_times_come_with_the_end() -> None:
+    client = await Client(serving(Scripted("a b c")), body=ASKED)
+
+    end = client.frames()[-1]
+    assert end.usage.completion_tokens == 3
+    assert end.usage.prompt_tokens == 1
+    assert {"ttft_s", "duration_s", "queue_s", "tokens_per_s"} <= set(end.timing)
+
+
+async def test_logprobs_travel_with_their_tokens() -> None:
+    asked = {**ASKED, "logprobs": True, "top_logprobs": 2}
+    client = await Client(serving(Scripted("a b")), body=asked)
+
+    deltas = [frame for frame in client.frames() if isinstance(frame, DeltaFrame)]
+    assert [entry["token"] for delta in deltas for entry in delta.logprobs] == ["a", " b"]

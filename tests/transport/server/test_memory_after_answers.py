@@ -1,0 +1,91 @@
+"""An answer goes with its end: all it held is free at once, and not when cycles are looked for.
+
+What an answer holds are flows, and a flow holds descriptors: a busy server would run out of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from asgi_client import ASKED, Client, Endless, serving
+from websocket_client import START, Socket
+
+from torvyn.engine import Scripted
+from torvyn.engine.generation import Generation
+from torvyn.transport.call import Call
+
+KEPT = (Call, Generation)
+WHOLE = {"messages": [{"role": "user", "content": "Hi"}]}
+
+
+def alive() -> list[Any]:
+    return [held for held in gc.get_objects() if isinstance(held, KEPT)]
+
+
+@contextmanager
+def without_collector() -> Iterator[None]:
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+async def ended() -> None:
+    """Tasks that were cancelled have gone too."""
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [("/v1/streams", ASKED), ("/v1/chat/completions", WHOLE)],
+)
+async def test_an_answer_that_was_read_leaves_nothing(path: str, body: Any) -> None:
+    application = serving(Scripted("one two three", delay_s=0.001))
+    with without_collector():
+        await Client(application, path, body)
+        await ended()
+
+        assert alive() == []
+
+
+async def test_an_answer_whose_client_left_leaves_nothing() -> None:
+    application = serving(Scripted("one two three", delay_s=60))
+    with without_collector():
+        client = Client(application, body=ASKED)
+        await client.until(2)
+        client.leave()
+        await client
+        await ended()
+
+        assert alive() == []
+
+
+async def test_an_answer_that_was_stopped_on_a_socket_leaves_nothing() -> None:
+    with without_collector():
+        async with Socket(serving(Endless())) as socket:
+            socket.say(START)
+            await socket.until_got("delta")
+            socket.say(type="stop", stream_id="s")
+            await socket.until_got("end")
+        await ended()
+
+        assert alive() == []
+
+
+async def test_an_answer_that_was_kept_leaves_nothing_when_it_is_forgotten() -> None:
+    application = serving(Scripted("one two three", delay_s=0.001))
+    with without_collector():
+        client = await Client(application, body={**ASKED, "stateful": True})
+        path = f"/v1/streams/{client.frames_start_id()}"
+        await Client(application, path, method="DELETE")
+        await ended()
+
+        assert alive() == []

@@ -1,0 +1,167 @@
+"""`/flows` and `/flows/{id}`: what is made and was made lately, and what its flows counted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from asgi_client import ASKED, Client, Gated, serving, within
+from keyed_server import Keyed
+from websocket_client import START, Socket
+
+import torvyn
+from torvyn.components.builtin.filter_blocklist import Blocklist
+from torvyn.components.builtin.filter_redact import Redact
+from torvyn.engine import Scripted, Service
+from torvyn.engine.prompt.prompt_flow import PromptGuard
+from torvyn.transport import Application, app
+from torvyn.transport.telemetry.instances import MAX_ENDED, MAX_LISTED
+
+
+def guarded(engine: Any) -> Application:
+    words = {"words": ["badword"], "mode": "stream", "action": "replace"}
+    service = Service(
+        "chat",
+        engine,
+        make_flow=lambda: torvyn.Flow(Blocklist(words)),
+        prompt_guard=PromptGuard(lambda: torvyn.Flow(Redact())),
+    )
+    return app({"chat": service})
+
+
+async def seen(application: Application, id: str = "", **more: Any) -> Any:
+    path = f"/flows/{id}" if id else "/flows"
+    return (await Client(application, path, method="GET", **more)).json
+
+
+async def test_an_answer_that_is_made_is_listed_with_who_asked_and_what_it_has_cost() -> None:
+    engine = Gated()
+    application = guarded(engine)
+    client = Client(application, body=ASKED, headers={"x-request-id": "mine"})
+    engine.tokens.put_nowait("one")
+    await client.until(2)
+
+    (stream,) = (await seen(application))["streams"]
+    assert (stream["flow"], stream["model"], stream["state"]) == ("chat", "gated", "running")
+    assert (stream["request_id"], stream["path"]) == ("mine", "/v1/streams")
+    assert (stream["completion_tokens"], stream["finish"]) == (1, [])
+    assert stream["started"].endswith("Z")
+    client.leave()
+    await within(client.task)
+
+
+async def test_one_answer_is_found_by_any_of_its_ids_while_it_is_made() -> None:
+    engine = Gated()
+    application = guarded(engine)
+    client = Client(application, body=ASKED, headers={"x-request-id": "mine"})
+    engine.tokens.put_nowait("one")
+    await client.until(2)
+    (stream,) = (await seen(application))["streams"]
+
+    for id in ("mine", stream["id"], client.frames_start_id()):
+        found = await seen(application, id)
+        assert (found["id"], found["state"]) == (stream["id"], "running")
+        assert [(flow["side"], flow["choice"], flow["kind"]) for flow in found["flows"]] == [
+            ("prompt", None, "text"),
+            ("completion", 0, "text"),
+        ]
+    client.leave()
+    await within(client.task)
+
+
+async def test_an_answer_that_has_ended_keeps_its_account_and_no_text() -> None:
+    application = guarded(Scripted("a badword here"))
+    client = Client(application, body={"prompt": "jo@example.org"}, headers={"x-request-id": "r1"})
+    await client
+
+    looked = await Client(application, "/flows/r1", method="GET")
+    found = looked.json
+    prompt, answer = found["flows"]
+    assert (found["state"], found["finish"]) == ("completed", [{"index": 0, "reason": "stop"}])
+    assert found["completion_tokens"] == 3
+    assert prompt["nodes"]["filter"]["matches"] == 1
+    assert answer["nodes"]["filter"]["received"] == 3
+    assert answer["edges"][0]["entered"] == answer["edges"][0]["taken"] == 3
+    for text in (b"jo@", b"badword", b"here"):
+        assert text not in looked.body
+
+
+async def test_a_refused_prompt_says_on_which_side() -> None:
+    words = {"words": ["secret"], "mode": "stream", "action": "block"}
+    guard = PromptGuard(lambda: torvyn.Flow(Blocklist(words)))
+    application = app({"chat": Service("chat", Scripted("a"), prompt_guard=guard)})
+    await Client(application, body={"prompt": "secret"}, headers={"x-request-id": "r1"})
+
+    found = await seen(application, "r1")
+    assert found["finish"] == [{"index": 0, "reason": "content_filter", "side": "prompt"}]
+    assert (found["prompt_tokens"], found["completion_tokens"]) == (0, 0)
+
+
+async def test_an_answer_that_failed_says_why() -> None:
+    application = serving(Scripted("a b", fail_at=1))
+    await Client(application, body=ASKED, headers={"x-request-id": "r1"})
+
+    found = await seen(application, "r1")
+    assert (found["state"], found["error"]) == ("failed", "engine.scripted-failure")
+    assert found["finish"] == [{"index": 0, "reason": "error"}]
+
+
+async def test_an_answer_that_was_left_is_cancelled() -> None:
+    engine = Gated()
+    application = serving(engine)
+    client = Client(application, body=ASKED, headers={"x-request-id": "r1"})
+    await within(engine.has_begun.wait())
+    client.leave()
+    await within(client.task)
+
+    assert (await seen(application, "r1"))["state"] == "cancelled"
+
+
+async def test_streams_of_a_socket_are_listed_one_by_one() -> None:
+    application = serving(Scripted("a b"))
+    async with Socket(application) as socket:
+        socket.say(START)
+        await socket.until_got("end", "s")
+        socket.say(START, stream_id="t")
+        await socket.until_got("end", "t")
+
+    ended = (await seen(application))["ended"]
+    assert [one["path"] for one in ended] == ["/v1/ws", "/v1/ws"]
+    assert len({one["id"] for one in ended}) == 2
+
+
+async def test_no_id_that_is_not_known_is_answered() -> None:
+    client = await Client(serving(Scripted("a")), "/flows/none", method="GET")
+
+    assert (client.status, client.json["error"]["code"]) == (404, "transport.instance-unknown")
+
+
+async def test_only_the_latest_are_kept_and_the_latest_come_first() -> None:
+    application = serving(Scripted("a"))
+    for number in range(MAX_ENDED + 1):
+        await Client(application, body=ASKED, headers={"x-request-id": f"r{number}"})
+
+    ended = (await seen(application))["ended"]
+    assert len(ended) == MAX_LISTED
+    assert ended[0]["request_id"] == f"r{MAX_ENDED}"
+    assert (await Client(application, "/flows/r1", method="GET")).status == 200
+    assert (await Client(application, "/flows/r0", method="GET")).status == 404
+
+
+async def test_what_belongs_to_another_tenant_is_not_there(keyed: Keyed) -> None:
+    keyed.add("own", tenant="a")
+    keyed.add("same", tenant="a")
+    keyed.add("other", tenant="b")
+    keyed.serve(Scripted("a"))
+    await keyed.ask("own", body=ASKED)
+    (ended,) = (await keyed.ask("same", "/flows", method="GET")).json["ended"]
+
+    assert (await keyed.ask("same", f"/flows/{ended['id']}", method="GET")).status == 200
+    other = await keyed.ask("other", f"/flows/{ended['id']}", method="GET")
+    assert (other.status, other.json["error"]["code"]) == (404, "transport.instance-unknown")
+    assert (await keyed.ask("other", "/flows", method="GET")).json["ended"] == []
+
+
+async def test_who_has_no_key_is_refused(keyed: Keyed) -> None:
+    application = keyed.serve(Scripted("a"))
+
+    assert (await Client(application, "/flows/x", method="GET")).status == 401
