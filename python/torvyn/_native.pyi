@@ -10,6 +10,7 @@ from typing import Any, Final, Literal, Self, SupportsIndex, final, type_check_o
 from typing_extensions import disjoint_base
 
 from torvyn.contract.element import Context
+from torvyn.contract.enums import ErrorKind, FlowState, Role, TaskKind, TurnStatus
 from torvyn.contract.signals import End
 from torvyn.link.plan import EdgePlan, Plan
 
@@ -92,14 +93,14 @@ class NativeStage:
 class Port:
     """The exchange between an offloaded stage's runner and the reactor."""
 
-    def __new__(cls, role: str, ports: list[str]) -> Port: ...
+    def __new__(cls, role: Role | str, ports: list[str]) -> Port: ...
     def notify(self, waker: Waker, token: int) -> None: ...
     stopped: Final[bool]
     # Whether the runner waits for the reactor, and the reactor has no result to collect
     @property
     def idle(self) -> bool: ...
     has_results: Final[bool]
-    def take(self) -> list[tuple[str, Any]]: ...  # All tasks, as kind and value
+    def take(self) -> list[tuple[TaskKind, Any]]: ...  # All tasks, as kind and value
     def credit(self) -> int: ...  # How many elements the component may emit now
     # Blocks until there is a task. False when the flow has stopped
     def wait(self, for_credit: bool = False, timeout_s: float = 3600.0) -> bool: ...
@@ -154,14 +155,14 @@ class NativeFlow:
         work: list[Any],
         context: Context,
         *,
-        on_error: Callable[[int, str, str, int, BaseException | None, int | None], None],
+        on_error: Callable[[int, ErrorKind, str, int, BaseException | None, int | None], None],
         deadline_ns: int | None = None,
         clock: ManualClock | None = None,
     ) -> NativeFlow: ...
-    # Runs turns on this thread: `over`, `output`, `again` or `parked`
-    def drive(self, until_output: bool = False, wait: bool = True) -> str: ...
-    # One turn; with `parked`, the nanoseconds until the flow is due
-    def turn_once(self) -> tuple[str, int | None]: ...
+    # Runs turns on this thread
+    def drive(self, until_output: bool = False, wait: bool = True) -> TurnStatus: ...
+    # One turn; of a parked flow, the nanoseconds until it is due
+    def turn_once(self) -> tuple[TurnStatus, int | None]: ...
     def drive_from_thread(self) -> None: ...  # From now on the calling thread runs the flow
     # From now on an event loop runs the flow
     def drive_from_loop(self, waker: Waker, token: int) -> None: ...
@@ -174,7 +175,7 @@ class NativeFlow:
     def interrupt(self) -> None: ...
     def limit(self, elements: int) -> None: ...  # Drains the flow after so many source elements
     def node(self, index: int) -> NodeHandle: ...
-    state: Final[str]
+    state: Final[FlowState]
     is_over: Final[bool]
     key: Final[int]
     now_ns: Final[int]

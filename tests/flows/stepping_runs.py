@@ -5,6 +5,7 @@ No thread, no loop, no real time: the same seed makes the same run.
 
 import random
 
+from torvyn.contract.enums import TurnStatus
 from torvyn.reactor.runners.stepped_runner import StepScheduler
 from torvyn.testing import Clock
 
@@ -23,12 +24,12 @@ class SteppedRun:
         for _ in range(most):
             status, _ = self._native.turn_once()
             self.outputs += self._native.outputs()
-            if status == "over":
+            if status is TurnStatus.OVER:
                 break
             self._move_one(status)
         else:
             raise AssertionError(f"not over after {most} steps: {self.flow.statistics.to_dict()}")
-        self._execution.leave()
+        self._execution.close()
         self._execution.raise_failure()
         return self
 
@@ -38,7 +39,7 @@ class SteppedRun:
             runner = self._random.choice(movable)
             self.order.append(runner.node.name)
             runner.step_once()
-        elif status == "parked":
+        elif status is TurnStatus.PARKED:
             # To when a stage is due; what the reactor itself waits for it does not say.
             due_ns = self.scheduler.next_due_ns
             wait_ns = 1_000_000 if due_ns is None else due_ns - self.scheduler.now_ns

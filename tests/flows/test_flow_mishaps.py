@@ -267,18 +267,18 @@ def test_a_flow_may_end_inside_its_own_callback():
 def test_a_callback_that_fails_does_not_silence_the_others_of_its_loop():
     async def main():
         from torvyn._native import Waker
-        from torvyn.reactor.loop_waker import bridge
+        from torvyn.reactor.loop_waker import waker_of
 
         loop = asyncio.get_running_loop()
         heard, told = asyncio.Event(), []
         loop.set_exception_handler(lambda _, context: told.append(context["exception"]))
-        line = bridge(loop)
+        line = waker_of(loop)
         assert isinstance(line.waker, Waker)
         flows = [torvyn.Flow(torvyn.filter(lambda e: True)) for _ in range(2)]
         broken = line.register(lambda: 1 / 0)
         good = line.register(heard.set)
         for flow, token in zip(flows, (broken, good), strict=True):
-            native = flow._fed()[1]
+            native = flow._feed_target()[1]
             native.drive_from_loop(line.waker, token)
             native.wake()
         await asyncio.wait_for(heard.wait(), 20)

@@ -322,7 +322,7 @@ def test_a_stepped_call_is_cut_by_the_clock_that_is_moved_by_hand():
     from stepping_runs import SteppedRun
 
     stepped = SteppedRun(flow)
-    steps.append(stepped.steps)
+    steps.append(stepped.scheduler)
     stepped.go()
 
     assert sink.texts == ["a", "c"]

@@ -160,7 +160,7 @@ def test_a_program_ends_although_a_component_blocks_its_worker():
 
     code, out, err = finish(process)
     assert (code, out) == (0, "bye\n"), err
-    assert "left behind" in err
+    assert "did not end" in err
 
 
 def test_a_forked_child_runs_flows_of_its_own():

@@ -15,6 +15,7 @@ from parts import Keeper, part_of
 from scenario import Scenario, Stage
 
 import torvyn
+from torvyn.contract.enums import TurnStatus
 from torvyn.errors import LinkError, TorvynError
 from torvyn.reactor.runners.stepped_runner import StepScheduler
 from torvyn.reactor.statistics import Statistics
@@ -87,7 +88,7 @@ class Simulation:
         self.moves: list[str] = []
         self.fed = 0
         self._is_finished = False
-        self._status = "again"
+        self._status = TurnStatus.AGAIN
         self._idle = 0
 
     # What the components ask of their world
@@ -116,7 +117,7 @@ class Simulation:
         else:
             raise AssertionError(f"not over after {MOST_MOVES} moves")
         self._read(1 << 20)
-        self._execution.leave()
+        self._execution.close()
         return self._outcome(self._execution.error)
 
     def _outcome(self, error: BaseException | None) -> Outcome:
@@ -130,15 +131,15 @@ class Simulation:
         ending, at = self.scenario.ending, self.scenario.at
         if ending in ("cancel", "drain", "interrupt") and number == at:
             getattr(self.flow, ending)()
-            self._status = "again"
+            self._status = TurnStatus.AGAIN
         if ending == "leave" and self.scenario.driver == "iterate" and len(self.outputs) >= at:
-            self._execution.leave()
+            self._execution.close()
 
     def _move(self) -> None:
         choices: list[tuple[str, Callable[[], None]]] = []
         movable = [runner for runner in self.scheduler.runners if runner.can_step]
-        choices += [(f"step {runner.node.name}", runner.move) for runner in movable]
-        if self._status != "parked" or self.random.random() < 0.1:
+        choices += [(f"step {runner.node.name}", runner.step_once) for runner in movable]
+        if self._status is not TurnStatus.PARKED or self.random.random() < 0.1:
             choices += [("turn", self._turn)] * 2
         choices += [("resume", self._resume)] if self.waiting else []
         if self.scenario.driver != "run":
@@ -152,9 +153,9 @@ class Simulation:
         self.moves.append(name)
         act()
         if name.startswith(("step", "turn", "resume")):
-            self._status = "again" if name != "turn" else self._status
+            self._status = TurnStatus.AGAIN if name != "turn" else self._status
         is_idle = name in ("time", "read", "turn") and before == (len(self.outputs), self.fed)
-        self._idle = self._idle + 1 if is_idle and self._status == "parked" else 0
+        self._idle = self._idle + 1 if is_idle and self._status is TurnStatus.PARKED else 0
         if self._idle > MOST_IDLE * 10:
             raise AssertionError("nothing moves any more")
 
@@ -170,11 +171,11 @@ class Simulation:
         got = self._native.outputs(most)
         self.outputs += [element.text for element in got]
         if got:
-            self._status = "again"
+            self._status = TurnStatus.AGAIN
 
     def _feed(self) -> None:
         """The caller feeds by the native handle, as `Flow.feed` does, and finishes at some time."""
-        self._status = "again"
+        self._status = TurnStatus.AGAIN
         if self.fed == FED or (self.scenario.ending == "leave" and self.fed >= self.scenario.at):
             self._is_finished = True
             self.outputs += [element.text for element in self._native.finish_feed(None)]
@@ -189,7 +190,7 @@ class Simulation:
         if due_ns is not None and self.random.random() < 0.5:
             wait_ns = max(due_ns - self.scheduler.now_ns, 0)
         self.clock.advance_ns(wait_ns)
-        self._status = "again"
+        self._status = TurnStatus.AGAIN
 
 
 def simulate(scenario: Scenario) -> Outcome:

@@ -5,6 +5,7 @@
 
 mod component;
 mod element;
+mod enums;
 mod error;
 mod flow;
 #[cfg(feature = "sandbox")]
@@ -42,7 +43,7 @@ mod _native {
     #[pymodule_export]
     use super::text::splitter::{SentenceSplitter, Utf8Decoder};
     #[pymodule_export]
-    use super::text::stops::StopStrings;
+    use super::text::stop_strings::StopStrings;
     #[pymodule_export]
     use super::text::streamer::TextStreamer;
     #[pymodule_export]

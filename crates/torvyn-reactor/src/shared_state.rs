@@ -29,16 +29,6 @@ impl State {
     pub fn is_over(self) -> bool {
         matches!(self, State::Completed | State::Cancelled | State::Failed)
     }
-
-    pub fn name(self) -> &'static str {
-        match self {
-            State::Running => "running",
-            State::Draining => "draining",
-            State::Completed => "completed",
-            State::Cancelled => "cancelled",
-            State::Failed => "failed",
-        }
-    }
 }
 
 /// Requests to the whole flow, as bits: a control lane that no full queue can block.

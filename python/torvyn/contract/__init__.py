@@ -2,6 +2,7 @@
 
 element        the element and its context
 roles          the six base classes
+enums          closed sets that Python and the native core share
 functions      functions as components
 verdict        a filter's decisions
 signals        return values that are not data

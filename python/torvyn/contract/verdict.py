@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Final, Literal
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from torvyn.contract.enums import VerdictKind
 
 if TYPE_CHECKING:
     from torvyn.contract.element import Output
 
-Kind = Literal["pass", "drop", "replace", "block", "hold"]
+_REPLACE: Final = VerdictKind.REPLACE
+_BLOCK: Final = VerdictKind.BLOCK
 
 
 class Verdict:
@@ -25,7 +28,7 @@ class Verdict:
 
     def __init__(
         self,
-        kind: Kind,
+        kind: VerdictKind,
         text: str | list[Output] | None = None,
         reason: str | None = None,
     ) -> None:
@@ -38,13 +41,13 @@ class Verdict:
         """Sends `text` instead of this element and all held ones; empty text sends nothing. The
         attributes that describe single tokens (ids, probabilities) are removed. A list is sent as
         it is: each output has its own attributes."""
-        return cls("replace", text=text)
+        return cls(_REPLACE, text=text)
 
     @classmethod
     def block(cls, reason: str, before: list[Output] | None = None) -> Verdict:
         """Ends the stream with finish reason `content_filter` and discards held elements. The
         outputs in `before` are sent first."""
-        return cls("block", text=before, reason=reason)
+        return cls(_BLOCK, text=before, reason=reason)
 
     @classmethod
     def hold(cls) -> Verdict:
@@ -56,6 +59,6 @@ class Verdict:
         return f"Verdict.{self.kind}" + ("" if detail is None else f"({detail!r})")
 
 
-Verdict.PASS = Verdict("pass")
-Verdict.DROP = Verdict("drop")
-Verdict.HOLD = Verdict("hold")
+Verdict.PASS = Verdict(VerdictKind.PASS)
+Verdict.DROP = Verdict(VerdictKind.DROP)
+Verdict.HOLD = Verdict(VerdictKind.HOLD)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 
+from torvyn.contract.enums import ErrorKind
 from torvyn.link.plan import Plan
 from torvyn.reactor.failures import component_label, element_label, error_text
 
@@ -19,7 +20,7 @@ class ErrorLog:
     def __call__(
         self,
         index: int,
-        kind: str,
+        kind: ErrorKind,
         message: str,
         count: int,
         cause: BaseException | None,
@@ -40,7 +41,7 @@ class ErrorLog:
             exc_info=cause if logger.isEnabledFor(logging.DEBUG) else None,
             extra={
                 "node": node.name,
-                "kind": kind,
+                "kind": str(kind),
                 "count": count,
                 "sequence": sequence,
                 "event": "node.error",

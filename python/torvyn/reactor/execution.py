@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from torvyn._native import ManualClock, NativeFlow
 from torvyn.contract import End
+from torvyn.contract.enums import FailureKind, FlowState
 from torvyn.contract.inspection import is_instance
 from torvyn.contract.request_roles import RequestProcessor
 from torvyn.link.plan import Plan
@@ -69,7 +70,7 @@ class Execution:
         self._clock = clock
         self._scheduler = scheduler
         self._control = RunControl(limit)
-        self._state = "validated"
+        self._state = FlowState.VALIDATED
         self._wiring: native_flow.Wiring = []
         self.limits = TimeLimits(self, clock)
         # A simulation does not use real time.
@@ -136,7 +137,7 @@ class Execution:
     def _build(self) -> NativeFlow:
         if self.abandonment.is_abandoned:
             raise LimitExceeded(0.0)
-        self._state = "instantiated"
+        self._state = FlowState.INSTANTIATED
         native, self._wiring = native_flow.build(
             self.plan,
             self.runners,
@@ -157,7 +158,7 @@ class Execution:
 
     def _fail_early(self, error: BaseException) -> None:
         if not self.abandonment.is_abandoned:
-            self._state, self.error = "failed", error
+            self._state, self.error = FlowState.FAILED, error
             self._end()
 
     # End
@@ -169,7 +170,7 @@ class Execution:
         native = self.native
         if native is not None and self.error is None:
             raw = native.take_failure()
-            if raw is not None and raw["kind"] == "deadline-exceeded":
+            if raw is not None and raw["kind"] is FailureKind.DEADLINE_EXCEEDED:
                 self.error = deadline_exceeded(self.plan, self.find_stuck_call())
             elif raw is not None:
                 self.error = make_exception(self.plan, self._wiring, raw)
@@ -265,7 +266,7 @@ class Execution:
         native = self.native
         return find_stuck_call(self.runners, None if native is None else native.current_node)
 
-    def abandon(self, error: BaseException | None, stuck: Runner | None, state: str) -> None:
+    def abandon(self, error: BaseException | None, stuck: Runner | None, state: FlowState) -> None:
         """Ends the run for those who wait; `stuck` is not called again."""
         self._state, self.error = state, error
         self.cancel()
@@ -280,7 +281,7 @@ class Execution:
         return all(runner.is_idle for runner in self.runners)
 
     @property
-    def state(self) -> str:
+    def state(self) -> FlowState:
         native = self.native
         return self._state if native is None or self.abandonment.is_abandoned else native.state
 

@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 
 from torvyn.concurrency.require_asyncio import NOT_ASYNCIO, needs_other_loop
 from torvyn.contract import Element, Output
+from torvyn.contract.enums import ErrorKind, FailureKind
 from torvyn.contract.inspection import class_name, describe_error, is_instance, safe_str
 from torvyn.errors import (
     BugError,
@@ -38,18 +39,18 @@ def make_exception(
 ) -> BaseException:
     """The exception for a native failure, with its node, element and cause."""
     kind = raw["kind"]
-    if kind == "component":
+    if kind is FailureKind.COMPONENT:
         return _component_failure(plan, raw)
-    if kind == "queue-full":
+    if kind is FailureKind.QUEUE_FULL:
         source, port, target = wiring[raw["edge"]]
         return FlowError(
             "reactor.queue-full",
             f"the queue from `{source}:{port}` to `{target}` is full and its policy is `error`",
             hint='raise queue_depth, or choose backpressure = "block"',
         )
-    if kind == "memory-exceeded":
+    if kind is FailureKind.MEMORY_EXCEEDED:
         return _memory_failure(plan, raw)
-    if kind == "deadline-exceeded":
+    if kind is FailureKind.DEADLINE_EXCEEDED:
         return FlowError(
             "reactor.deadline-exceeded",
             f"flow `{plan.name}` did not finish within {plan.deadline_s:g} s",
@@ -70,9 +71,9 @@ def _memory_failure(plan: Plan, raw: dict[str, Any]) -> TorvynError:
 
 
 def _component_failure(plan: Plan, raw: dict[str, Any]) -> BaseException:
-    if raw["error_kind"] != "interrupted":
+    if raw["error_kind"] is not ErrorKind.INTERRUPTED:
         return _named_failure(plan, raw)
-    named = _named_failure(plan, {**raw, "error_kind": "fatal"})
+    named = _named_failure(plan, {**raw, "error_kind": ErrorKind.FATAL})
     return _interrupt(raw["exception"], named)
 
 
@@ -89,7 +90,7 @@ def _named_failure(plan: Plan, raw: dict[str, Any]) -> TorvynError:
     where = f"node `{node.name}`{component_label(node)} failed in `{raw['method']}`{element}"
     # A guest may repeat a secret from its environment.
     message = plan.redact(raw["message"])
-    if raw["error_kind"] == "contract":
+    if raw["error_kind"] is ErrorKind.CONTRACT:
         code = cause.code if isinstance(cause, TorvynError) else "contract.wrong-result"
         error: ContractError | ComponentError = ContractError(code, f"{where}: {message}")
     else:
@@ -191,7 +192,7 @@ def _start_failure(plan: Plan, node: NodePlan, cause: BaseException) -> TorvynEr
     raw = {
         "node": plan.nodes.index(node),
         "exception": cause,
-        "error_kind": "internal" if isinstance(cause, Exception) else "fatal",
+        "error_kind": ErrorKind.INTERNAL if isinstance(cause, Exception) else ErrorKind.FATAL,
         "sequence": None,
         "method": "__iter__",
         "message": "",

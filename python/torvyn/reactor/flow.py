@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from torvyn.contract import Backpressure, ComponentLike, Element, End, OnError, Priority
+from torvyn.contract.enums import FlowState
 from torvyn.errors import FlowError
 from torvyn.link.plan import Plan
 from torvyn.manifest import FlowRecord
@@ -189,13 +190,13 @@ class Flow(FlowFeed):
     # State
 
     @property
-    def state(self) -> str:
+    def state(self) -> FlowState:
         """created, validated, instantiated, running, draining, completed, cancelled or failed."""
         if self._execution is not None:
             return self._execution.state
         if self._is_cancelled:
-            return "cancelled"
-        return "created" if self._plan is None else "validated"
+            return FlowState.CANCELLED
+        return FlowState.CREATED if self._plan is None else FlowState.VALIDATED
 
     @property
     def statistics(self) -> Statistics:

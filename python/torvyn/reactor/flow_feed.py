@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, overload
 
 from torvyn.contract import Element, Emission, End
+from torvyn.contract.enums import TurnStatus
 from torvyn.errors import FlowError
 from torvyn.reactor.failures import busy_error, feed_error
 from torvyn.reactor.flow_builder import FlowBuilder
@@ -111,7 +112,7 @@ class FlowFeed(FlowBuilder):
         outputs = native.outputs()
         try:
             # Until it parks: a wake-up during a turn needs another turn.
-            while not execution.is_final and native.drive(False, False) != "parked":
+            while not execution.is_final and native.drive(False, False) is not TurnStatus.PARKED:
                 outputs += native.outputs()
         except RuntimeError:
             raise busy_error(self.plan) from None

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from torvyn.concurrency.background_loop import background_loop
 from torvyn.concurrency.require_asyncio import require_asyncio
 from torvyn.contract import Element
+from torvyn.contract.enums import TurnStatus
 from torvyn.reactor.loop_waker import LoopWaker, waker_of
 
 if TYPE_CHECKING:
@@ -55,9 +56,9 @@ async def drive_on_loop(execution: Execution) -> AsyncGenerator[Element, None]:
             ready = deque(native.outputs())
             while ready:
                 yield ready.popleft()
-            if status == "over":
+            if status is TurnStatus.OVER:
                 break
-            if status == "parked":
+            if status is TurnStatus.PARKED:
                 await waiter.wait(due_ns)
             else:
                 await asyncio.sleep(0)

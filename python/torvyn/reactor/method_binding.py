@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from torvyn.contract import Component
+from torvyn.contract.enums import Role
 from torvyn.contract.inspection import bound_method, has_attribute, iterator_of
 from torvyn.contract.roles import METHODS, OPTIONAL_METHODS
 
@@ -28,7 +29,7 @@ class IterableSource:
 def bind(component: Component, role: str) -> Any:
     """The object that the native core calls in place of the component."""
     optional = {name: bound_method(component, name) for name in OPTIONAL_METHODS[role]}
-    if role == "source" and has_attribute(component, "__iter__"):
+    if role == Role.SOURCE and has_attribute(component, "__iter__"):
         return IterableSource(iterator_of(component), **optional)
     main = METHODS[role]
     return SimpleNamespace(**{main: bound_method(component, main)}, **optional)

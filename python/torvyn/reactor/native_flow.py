@@ -7,6 +7,7 @@ from typing import Any
 
 from torvyn._native import ManualClock, NativeFlow
 from torvyn.contract import Context
+from torvyn.contract.enums import ErrorKind
 from torvyn.link.plan import EdgePlan, Plan
 from torvyn.reactor.failures import raise_start_failure
 from torvyn.reactor.runners import Runner
@@ -17,7 +18,7 @@ CALLER = ""
 Wiring = list[tuple[str, str, str]]
 """Source, port and target of every edge in native order."""
 
-ErrorLog = Callable[[int, str, str, int, BaseException | None, int | None], None]
+ErrorLog = Callable[[int, ErrorKind, str, int, BaseException | None, int | None], None]
 
 
 def build(

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from torvyn._native import NativeFlow
+from torvyn.contract.enums import FlowState
 from torvyn.link.plan import Plan
 from torvyn.reactor import statistics
 from torvyn.reactor.native_flow import Wiring
@@ -58,7 +59,7 @@ class RunStatistics:
     def current(self, native: NativeFlow) -> statistics.Statistics:
         return self._last if self._last is not None else self._read(native)
 
-    def _read(self, native: NativeFlow, state: str | None = None) -> statistics.Statistics:
+    def _read(self, native: NativeFlow, state: FlowState | None = None) -> statistics.Statistics:
         guests = [runner for runner in self._runners if runner.guest is not None]
         elapsed_s = (self.ended_s or time.monotonic()) - self._started_s
         raw = native.statistics()
@@ -69,7 +70,7 @@ class RunStatistics:
         denied = {runner.node.name: runner.guest.denied for runner in guests if runner.guest}
         return statistics.from_native(self._plan, self._wiring, raw, elapsed_s, health, denied)
 
-    def finish(self, native: NativeFlow, state: str | None) -> None:
+    def finish(self, native: NativeFlow, state: FlowState | None) -> None:
         """Reads the last values, after teardown. `state`: the state of an abandoned run."""
         # Counts what thread and async stages answered after the last turn.
         native.settle()

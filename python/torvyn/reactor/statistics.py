@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
+from torvyn.contract.enums import FlowState, Role
 from torvyn.link.plan import NodePlan, Plan
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ class EdgeStatistics:
 @dataclass(frozen=True, slots=True)
 class Statistics:
     flow: str
-    state: str
+    state: FlowState
     elapsed_s: float
     turns: int
     nodes: dict[str, NodeStatistics]
@@ -100,7 +101,7 @@ class Statistics:
     @property
     def produced(self) -> int:
         """Elements that sources made."""
-        return sum(node.emitted for node in self.nodes.values() if node.role == "source")
+        return sum(node.emitted for node in self.nodes.values() if node.role == Role.SOURCE)
 
     @property
     def filtered(self) -> int:
@@ -109,7 +110,7 @@ class Statistics:
     @property
     def emitted(self) -> int:
         """Elements that a sink accepted, and those that the caller of a flow without one got."""
-        accepted = sum(node.passed for node in self.nodes.values() if node.role == "sink")
+        accepted = sum(node.passed for node in self.nodes.values() if node.role == Role.SINK)
         return accepted + sum(edge.taken for edge in self.edges if edge.target == "")
 
     @property
@@ -244,7 +245,7 @@ def _node(
     )
 
 
-def empty_statistics(plan: Plan, state: str) -> Statistics:
+def empty_statistics(plan: Plan, state: FlowState) -> Statistics:
     """The statistics of a flow that has not started."""
     zero = {each.name: 0 for each in fields(NodeStatistics) if each.type == "int"}
     nodes = {

@@ -11,6 +11,7 @@ import time
 
 from torvyn._native import Waker
 from torvyn.contract import Element
+from torvyn.contract.enums import TurnStatus
 from torvyn.reactor.flow import Flow
 
 _POLL_S = 0.002
@@ -38,10 +39,10 @@ class Stepper:
         while True:
             status, due_ns = self._native.turn_once()
             self.outputs += self._native.outputs()
-            if status == "over":
+            if status is TurnStatus.OVER:
                 self._execution.close()
                 return True
-            if status == "parked":
+            if status is TurnStatus.PARKED:
                 if until_idle and self._is_idle():
                     return True
                 if time.monotonic() > give_up_s:

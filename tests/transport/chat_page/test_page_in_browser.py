@@ -106,7 +106,7 @@ def test_a_failed_answer_says_why_and_can_be_retried(page: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("reason", "words"), [("length", "limit of tokens"), ("content_filter", "Ended by a guard")]
+    ("reason", "words"), [("length", "token limit"), ("content_filter", "Ended by a guard")]
 )
 def test_an_answer_that_did_not_end_by_itself_says_so(page: Any, reason: Any, words: str) -> None:
     with served(Scripted("an answer", finish_reason=reason)) as server:
@@ -191,5 +191,5 @@ def test_running_streams_and_counters_are_shown_while_the_panel_is_open(page: An
 
         page.locator("#streams .card", has_text="chat").wait_for()
         engine.say(None)
-        page.locator("#streams", has_text="Nothing.").wait_for()
+        page.locator("#streams", has_text="Nothing is running.").wait_for()
         page.locator("#flows .card", has_text="finished").wait_for()

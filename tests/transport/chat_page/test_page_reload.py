@@ -154,7 +154,7 @@ def test_a_browser_that_keeps_nothing_is_no_obstacle(page: Any) -> None:
         shown(page, "Be kind. / one")
         answer(page)
 
-        assert "A reload would lose this conversation" in page.inner_text("#dropped")
+        assert "a reload would lose it" in page.inner_text("#dropped")
         reload(page)
         assert texts(page) == []
 

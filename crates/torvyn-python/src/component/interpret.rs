@@ -7,6 +7,7 @@ use torvyn_reactor::Role;
 use torvyn_stream::{ErrorKind, Outbox, Pull, StageError, Step};
 
 use crate::element::convert::{component_error, emission, end_of, type_name, wrong_result};
+use crate::enums::{VerdictKind, from_python};
 use crate::symbols::Symbols;
 
 /// What an answer of a processor or aggregator came to.
@@ -54,16 +55,15 @@ fn verdict(
     value: &Bound<'_, PyAny>,
     out: &mut Outbox,
 ) -> PyResult<Result<Step, StageError>> {
-    let kind: String = value.getattr("kind")?.extract()?;
-    Ok(match kind.as_str() {
-        "pass" => Ok(Step::Forward),
-        "drop" => Ok(Step::Drop),
-        "hold" => Ok(Step::Hold),
-        "block" => {
+    Ok(match from_python(&value.getattr("kind")?)? {
+        VerdictKind::Pass => Ok(Step::Forward),
+        VerdictKind::Drop => Ok(Step::Drop),
+        VerdictKind::Hold => Ok(Step::Hold),
+        VerdictKind::Block => {
             let reason = value.getattr("reason")?.extract::<Option<String>>()?.unwrap_or_default();
             emit_list(py, symbols, &value.getattr("text")?, out).map(|_| Step::Block(reason))
         }
-        _ => {
+        VerdictKind::Replace => {
             let text = value.getattr("text")?;
             match emit_list(py, symbols, &text, out) {
                 Ok(false) => {}

@@ -11,7 +11,8 @@ use torvyn_stream::Policy;
 use crate::component::native_stage::NativeStage;
 use crate::component::stage::PyStage;
 use crate::element::convert::NodeContext;
-use crate::flow::port::{Port, role_of};
+use crate::enums::{Priority, from_python};
+use crate::flow::port::Port;
 
 /// `torvyn.link.plan.Plan`, as far as the reactor needs it.
 #[derive(FromPyObject)]
@@ -20,7 +21,7 @@ pub struct Plan {
     #[pyo3(from_py_with = quarter_weight, attribute("priority"))]
     pub quarter_weight: u32,
     pub runtime: RuntimePlan,
-    #[pyo3(from_py_with = timing, attribute("observability"))]
+    #[pyo3(from_py_with = from_python, attribute("observability"))]
     pub timing: Timing,
 }
 
@@ -36,7 +37,7 @@ pub struct RuntimePlan {
 #[derive(FromPyObject)]
 struct NodePlan {
     name: String,
-    #[pyo3(from_py_with = role)]
+    #[pyo3(from_py_with = from_python)]
     role: Role,
     ports: Vec<String>,
     on_error: ErrorPolicy,
@@ -48,7 +49,7 @@ struct ErrorPolicy {
     retries: u32,
     #[pyo3(from_py_with = nanoseconds, attribute("backoff_s"))]
     backoff_ns: u64,
-    #[pyo3(from_py_with = recovery)]
+    #[pyo3(from_py_with = from_python)]
     recovery: Recovery,
 }
 
@@ -60,7 +61,7 @@ pub struct EdgePlan {
     target: String,
     depth: usize,
     bytes: usize,
-    #[pyo3(from_py_with = backpressure)]
+    #[pyo3(from_py_with = from_python)]
     backpressure: Policy,
     low_watermark: f64,
 }
@@ -148,46 +149,13 @@ fn unknown(kind: &str, name: &str) -> PyErr {
     PyValueError::new_err(format!("unknown {kind} `{name}`"))
 }
 
-fn role(name: &Bound<'_, PyAny>) -> PyResult<Role> {
-    role_of(name.extract()?)
-}
-
-fn backpressure(name: &Bound<'_, PyAny>) -> PyResult<Policy> {
-    Ok(match name.extract()? {
-        "block" => Policy::Block,
-        "drop-oldest" => Policy::DropOldest,
-        "drop-newest" => Policy::DropNewest,
-        "error" => Policy::Error,
-        other => return Err(unknown("backpressure", other)),
-    })
-}
-
-fn recovery(name: &Bound<'_, PyAny>) -> PyResult<Recovery> {
-    Ok(match name.extract()? {
-        "fail-fast" => Recovery::FailFast,
-        "skip" => Recovery::Skip,
-        "dead-letter" => Recovery::DeadLetter,
-        other => return Err(unknown("recovery", other)),
-    })
-}
-
-fn timing(level: &Bound<'_, PyAny>) -> PyResult<Timing> {
-    Ok(match level.extract()? {
-        "off" => Timing::Off,
-        "production" => Timing::Sampled,
-        "diagnostic" => Timing::Every,
-        other => return Err(unknown("observability level", other)),
-    })
-}
-
 fn quarter_weight(priority: &Bound<'_, PyAny>) -> PyResult<u32> {
-    Ok(match priority.extract()? {
-        "critical" => 16,
-        "high" => 8,
-        "normal" => 4,
-        "low" => 2,
-        "background" => 1,
-        other => return Err(unknown("priority", other)),
+    Ok(match from_python(priority)? {
+        Priority::Critical => 16,
+        Priority::High => 8,
+        Priority::Normal => 4,
+        Priority::Low => 2,
+        Priority::Background => 1,
     })
 }
 

@@ -8,6 +8,7 @@ use pyo3::{PyTraverseError, PyVisit};
 use torvyn_reactor::Flow;
 use torvyn_stream::Element;
 
+use crate::enums::TurnStatus;
 use crate::flow::NativeFlow;
 
 /// Iterates over what leaves a flow. Takes what is ready in one go and hands it out one by one.
@@ -38,9 +39,9 @@ impl FlowIterator {
                 let object = flow.to_python(py, &mut element)?;
                 return if self.text { object.getattr("text").map(Some) } else { Ok(Some(object)) };
             }
-            let status = flow.drive(py, true, true)?;
+            let status = flow.drive_turns(py, true, true)?;
             flow.flow.take_output(&mut self.ready, usize::MAX);
-            if status == "over" && self.ready.is_empty() {
+            if status == TurnStatus::Over && self.ready.is_empty() {
                 self.on_end.call0(py)?;
                 return Ok(None);
             }

@@ -23,6 +23,7 @@ use torvyn_reactor::{Blueprint, Clock, Driver, Flow, Role, SharedState, Status, 
 use torvyn_stream::{Element, End};
 
 use crate::element::convert::{NodeContext, companion, emission, end_of, wrong_result};
+use crate::enums::{TurnStatus, to_python};
 use crate::flow::blueprint::{EdgePlan, Plan};
 use crate::flow::clock::ManualClock;
 use crate::flow::iterator::{FlowIterator, NodeHandle};
@@ -98,40 +99,23 @@ impl NativeFlow {
 
     /// Runs turns on this thread until the flow is over, something has left it, or it must wait.
     ///
-    /// Gives `over`, `output`, `again` or `parked`. With `wait`, parking is waited out and Ctrl-C is heard.
+    /// With `wait`, a parked flow is waited for, and Ctrl-C raises.
     #[pyo3(signature = (until_output=false, wait=true))]
-    pub fn drive(&self, py: Python<'_>, until_output: bool, wait: bool) -> PyResult<&'static str> {
-        loop {
-            let status = if self.flow.hosted {
-                self.flow.run_turn(false, until_output)
-            } else {
-                py.detach(|| self.run_slice(until_output))
-            };
-            match status {
-                None => return Err(busy()),
-                Some(Status::Over) => return Ok("over"),
-                Some(Status::Output) => return Ok("output"),
-                Some(Status::Again) if wait => py.check_signals()?,
-                Some(Status::Again) => return Ok("again"),
-                Some(Status::Parked(_)) if !wait => return Ok("parked"),
-                Some(Status::Parked(due_ns)) => self.wait(py, due_ns)?,
-            }
-        }
+    fn drive<'py>(&self, py: Python<'py>, until_output: bool, wait: bool) -> PyResult<Bound<'py, PyAny>> {
+        to_python(py, self.drive_turns(py, until_output, wait)?)
     }
 
     /// When a parked flow has something to do by itself, in nanoseconds from now; None when only others can wake it.
-    fn turn_once(&self) -> PyResult<(&'static str, Option<u64>)> {
-        match self.flow.run_turn(false, true) {
-            None => Err(busy()),
-            Some(Status::Over) => Ok(("over", None)),
-            Some(Status::Output) => Ok(("output", None)),
-            Some(Status::Again) => Ok(("again", None)),
-            // A hand-driven clock does not run by itself: there is no time to wait for.
-            Some(Status::Parked(_)) if self.flow.clock().is_manual() => Ok(("parked", None)),
-            Some(Status::Parked(due)) => {
-                Ok(("parked", due.map(|due| due.saturating_sub(self.flow.now_ns()))))
+    fn turn_once<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, Option<u64>)> {
+        let status = self.flow.run_turn(false, true).ok_or_else(busy)?;
+        let due_ns = match status {
+            // A manual clock does not move by itself: there is no time to wait for.
+            Status::Parked(Some(due)) if !self.flow.clock().is_manual() => {
+                Some(due.saturating_sub(self.flow.now_ns()))
             }
-        }
+            _ => None,
+        };
+        Ok((to_python(py, turn_status(status))?, due_ns))
     }
 
     /// From now on the calling thread drives, and is woken when it waits.
@@ -187,8 +171,8 @@ impl NativeFlow {
     }
 
     #[getter]
-    fn state(&self) -> &'static str {
-        self.flow.shared.state().name()
+    fn state<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        to_python(py, self.flow.shared.state())
     }
 
     #[getter]
@@ -294,7 +278,7 @@ impl NativeFlow {
                 }
             }
             let status = self.drive_ready(py, &out)?;
-            if status == "over" || waiting.is_empty() || (fed == before && has_driven) {
+            if status == TurnStatus::Over || waiting.is_empty() || (fed == before && has_driven) {
                 return Ok((out, fed));
             }
             has_driven = true;
@@ -378,6 +362,22 @@ impl NativeFlow {
         Ok(signal)
     }
 
+    /// Runs turns until the flow is over, has an output, or must wait and may not.
+    pub fn drive_turns(&self, py: Python<'_>, until_output: bool, wait: bool) -> PyResult<TurnStatus> {
+        loop {
+            let status = if self.flow.hosted {
+                self.flow.run_turn(false, until_output)
+            } else {
+                py.detach(|| self.run_slice(until_output))
+            };
+            match status.ok_or_else(busy)? {
+                Status::Again if wait => py.check_signals()?,
+                Status::Parked(due_ns) if wait => self.wait(py, due_ns)?,
+                status => return Ok(turn_status(status)),
+            }
+        }
+    }
+
     fn run_slice(&self, until_output: bool) -> Option<Status> {
         let started = Instant::now();
         loop {
@@ -415,15 +415,15 @@ impl NativeFlow {
     }
 
     /// Runs until nothing more is ready, gathering what comes out.
-    fn drive_ready(&self, py: Python<'_>, out: &Bound<'_, PyList>) -> PyResult<&'static str> {
+    fn drive_ready(&self, py: Python<'_>, out: &Bound<'_, PyList>) -> PyResult<TurnStatus> {
         let mut taken = VecDeque::new();
         loop {
-            let status = self.drive(py, false, false)?;
+            let status = self.drive_turns(py, false, false)?;
             self.flow.take_output(&mut taken, usize::MAX);
             for mut element in taken.drain(..) {
                 out.append(self.to_python(py, &mut element)?)?;
             }
-            if status == "parked" || status == "over" {
+            if matches!(status, TurnStatus::Parked | TurnStatus::Over) {
                 return Ok(status);
             }
         }
@@ -436,10 +436,17 @@ impl NativeFlow {
     }
 }
 
+fn turn_status(status: Status) -> TurnStatus {
+    match status {
+        Status::Over => TurnStatus::Over,
+        Status::Output => TurnStatus::Output,
+        Status::Again => TurnStatus::Again,
+        Status::Parked(_) => TurnStatus::Parked,
+    }
+}
+
 fn busy() -> PyErr {
-    PyRuntimeError::new_err(
-        "the flow is already running: on workers, on another thread, or inside a component",
-    )
+    PyRuntimeError::new_err("the flow is already being driven by workers, another thread or a component")
 }
 
 pub fn raise(py: Python<'_>, error: torvyn_stream::StageError) -> PyErr {

@@ -4,9 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyList, PyString, PyTuple};
+use pyo3::types::{PyList, PyString};
 use torvyn_reactor::{Offload, Role, Task, TaskResult};
 use torvyn_stream::{End, Outbox, Pull, StageError, Step};
 
@@ -14,6 +13,7 @@ use crate::component::interpret::{
     Answer, PortNames, emit_item, filter_step, made_step, pull_step, sink_step,
 };
 use crate::element::convert::{NodeContext, component_error, element_object, end_object, end_of};
+use crate::enums::{TaskKind, from_python, to_python};
 use crate::flow::waker::PyWaker;
 use crate::symbols::Symbols;
 
@@ -25,18 +25,6 @@ pub struct Port {
     node_context: std::sync::OnceLock<NodeContext>,
     /// The last word has been said.
     ended: AtomicBool,
-}
-
-pub fn role_of(name: &str) -> PyResult<Role> {
-    Ok(match name {
-        "source" => Role::Source,
-        "processor" => Role::Processor,
-        "filter" => Role::Filter,
-        "router" => Role::Router,
-        "aggregator" => Role::Aggregator,
-        "sink" => Role::Sink,
-        other => return Err(PyValueError::new_err(format!("no role `{other}`"))),
-    })
 }
 
 impl Port {
@@ -87,11 +75,11 @@ impl Port {
 #[pymethods]
 impl Port {
     #[new]
-    fn new(py: Python<'_>, role: &str, ports: Vec<String>) -> PyResult<Self> {
+    fn new(py: Python<'_>, role: &Bound<'_, PyAny>, ports: Vec<String>) -> PyResult<Self> {
         let names = ports.iter().map(|name| PyString::intern(py, name).unbind()).collect();
         Ok(Self {
             exchange: Arc::default(),
-            role: role_of(role)?,
+            role: from_python(role)?,
             ports: PortNames(names),
             node_context: std::sync::OnceLock::new(),
             ended: AtomicBool::new(false),
@@ -121,25 +109,25 @@ impl Port {
         self.exchange.has_results()
     }
 
-    /// All tasks that are there: `(kind, value)` with kind `element`, `flush`, `complete`, `pressure` or `interrupt`.
+    /// All tasks, each with its kind and value.
     fn take<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let symbols = Symbols::get(py)?;
         let tasks = PyList::empty(py);
         for task in self.exchange.take() {
-            let pair = match task {
+            let (kind, value) = match task {
                 Task::Accept(element) => {
                     let Some(node_context) = self.node_context.get() else { continue };
-                    ("element", element_object(py, symbols, &element, node_context)?).into_pyobject(py)?
+                    (TaskKind::Element, element_object(py, symbols, &element, node_context)?.into_any())
                 }
-                Task::Flush(end) => ("flush", end_object(py, symbols, &end)?).into_pyobject(py)?,
-                Task::Complete(end) => ("complete", end_object(py, symbols, &end)?).into_pyobject(py)?,
+                Task::Flush(end) => (TaskKind::Flush, end_object(py, symbols, &end)?.into_any()),
+                Task::Complete(end) => (TaskKind::Complete, end_object(py, symbols, &end)?.into_any()),
                 Task::Pressure(active) => {
                     let signal = if active { &symbols.pause } else { &symbols.ready };
-                    ("pressure", signal.clone_ref(py)).into_pyobject(py)?
+                    (TaskKind::Pressure, signal.bind(py).clone())
                 }
-                Task::Interrupt => ("interrupt", py.None()).into_pyobject(py)?,
+                Task::Interrupt => (TaskKind::Interrupt, py.None().into_bound(py)),
             };
-            tasks.append(pair.cast_into::<PyTuple>()?)?;
+            tasks.append((to_python(py, kind)?, value))?;
         }
         Ok(tasks)
     }

@@ -3,11 +3,13 @@
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
-use torvyn_reactor::{FailureKind, OnError, SharedState};
+use torvyn_reactor::{OnError, SharedState};
 use torvyn_stream::{CopyReason, Element, ErrorKind, StageError};
 
 use crate::element::foreign::{foreign, object};
+use crate::enums::to_python;
 
+/// The kind as text, for dead letters and the errors of guests.
 pub fn kind_name(kind: ErrorKind) -> &'static str {
     match kind {
         ErrorKind::InvalidInput => "invalid-input",
@@ -20,30 +22,24 @@ pub fn kind_name(kind: ErrorKind) -> &'static str {
     }
 }
 
-/// How the flow failed, given once: an exception kept here would keep its frames, and with them the flow, alive.
+/// How the flow failed; only the first call returns it. An exception kept here would keep its frames, and so the flow,
+/// alive.
 pub fn take_failure<'py>(py: Python<'py>, shared: &SharedState) -> PyResult<Option<Bound<'py, PyDict>>> {
-    let taken = shared.outcome().failure.take();
-    let Some(failure) = taken else { return Ok(None) };
+    let failure = shared.outcome().failure.take();
+    let Some(failure) = failure else { return Ok(None) };
     let dict = PyDict::new(py);
-    let kind = match failure.kind {
-        FailureKind::Component => "component",
-        FailureKind::QueueFull => "queue-full",
-        FailureKind::MemoryExceeded => "memory-exceeded",
-        FailureKind::DeadlineExceeded => "deadline-exceeded",
-        FailureKind::Panic => "panic",
-    };
-    dict.set_item("kind", kind)?;
+    dict.set_item("kind", to_python(py, failure.kind)?)?;
     dict.set_item("node", failure.node)?;
     dict.set_item("edge", failure.edge)?;
     dict.set_item("sequence", failure.sequence)?;
     dict.set_item("method", failure.method)?;
-    dict.set_item("error_kind", kind_name(failure.error.kind))?;
+    dict.set_item("error_kind", to_python(py, failure.error.kind)?)?;
     dict.set_item("message", &failure.error.message)?;
-    dict.set_item("exception", failure.error.object.as_ref().map(|held| object(py, held)))?;
+    dict.set_item("exception", failure.error.object.as_ref().map(|exception| object(py, exception)))?;
     Ok(Some(dict))
 }
 
-/// Puts counters under names that Python makes once: every flow that ends reads a hundred of them.
+/// Sets counters under interned names: the end of every flow reads about a hundred of them.
 macro_rules! set_counters {
     ($py:expr, $dict:expr, { $($name:literal: $value:expr,)* }) => {
         $($dict.set_item(intern!($py, $name), $value)?;)*
@@ -103,7 +99,7 @@ pub fn statistics_dict<'py>(py: Python<'py>, shared: &SharedState) -> PyResult<B
         edges.append(edge)?;
     }
     let dict = PyDict::new(py);
-    dict.set_item("state", shared.state().name())?;
+    dict.set_item("state", to_python(py, shared.state())?)?;
     dict.set_item("turns", shared.turns.get())?;
     dict.set_item("nodes", nodes)?;
     dict.set_item("edges", edges)?;
@@ -127,14 +123,15 @@ pub fn annotate(element: &mut Element, error: &StageError) {
     });
 }
 
-/// Tells Python of errors that a node's policy lives with: `callback(node, kind, message, count, exception, sequence)`.
+/// Reports the errors that a node's policy tolerates to Python: `callback(node, kind, message, count, exception, sequence)`.
 pub fn report_to(callback: Py<PyAny>) -> OnError {
     Box::new(move |node, error, sequence, count| {
         Python::attach(|py| {
-            let exception = error.object.as_ref().map(|held| object(py, held));
-            let facts = (node, kind_name(error.kind), &error.message, count, exception, sequence);
-            let told = callback.call1(py, facts);
-            if let Err(error) = told {
+            let exception = error.object.as_ref().map(|exception| object(py, exception));
+            let called = to_python(py, error.kind).and_then(|kind| {
+                callback.call1(py, (node, kind, &error.message, count, exception, sequence))
+            });
+            if let Err(error) = called {
                 error.write_unraisable(py, Some(callback.bind(py)));
             }
         });

@@ -8,6 +8,7 @@ use torvyn_stream::{ContentType, CopyReason, Element};
 
 use crate::element::convert::{attributes_of, emission};
 use crate::element::foreign::object;
+use crate::enums::TurnStatus;
 use crate::flow::{NativeFlow, raise};
 use crate::symbols::Symbols;
 
@@ -34,13 +35,13 @@ pub fn feed_text<'py>(
     }
     let mut taken = VecDeque::new();
     let status = loop {
-        let status = native.drive(py, false, false)?;
+        let status = native.drive_turns(py, false, false)?;
         native.flow.take_output(&mut taken, usize::MAX);
-        if status == "parked" || status == "over" {
+        if matches!(status, TurnStatus::Parked | TurnStatus::Over) {
             break status;
         }
     };
-    if status == "parked"
+    if status == TurnStatus::Parked
         && fed == 1
         && let Some(text) = joined(native, py, symbols, &taken)
     {

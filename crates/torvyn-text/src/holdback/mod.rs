@@ -8,7 +8,7 @@ mod alphabets;
 mod automaton;
 mod normal;
 mod origin;
-mod stops;
+mod stop_strings;
 #[cfg(test)]
 mod tests;
 mod word_rules;
@@ -16,6 +16,6 @@ mod words;
 
 pub use automaton::{Automaton, TooLarge};
 pub use normal::{borders, is_invisible, normalize};
-pub use stops::{MOST_STOPS, StopStrings, StopsError};
+pub use stop_strings::{MOST_STOPS, StopStrings, StopsError};
 pub use word_rules::{WordOptions, WordRules, WordsError};
 pub use words::{GAP_LIMIT, WordSearch};

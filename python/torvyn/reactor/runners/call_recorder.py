@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from torvyn.contract import Component, End
+from torvyn.contract.enums import Role
 from torvyn.contract.roles import METHODS
 from torvyn.contract.signals import Pending
 
@@ -28,7 +29,7 @@ class CallRecorder:
     def record(self, node: str, role: str, component: Component) -> None:
         """Records the component's calls from now on."""
         is_iterable = hasattr(component, "__iter__") or hasattr(component, "__aiter__")
-        if hasattr(component, "stream_function") or (role == "source" and is_iterable):
+        if hasattr(component, "stream_function") or (role == Role.SOURCE and is_iterable):
             return
         name = METHODS[role]
         method = _MethodRecorder(self, node, role)
@@ -76,13 +77,13 @@ class _MethodRecorder:
         return result
 
     def _outcome(self, result: Any) -> str:
-        if self._role == "filter":
+        if self._role == Role.FILTER:
             return {True: "passed", False: "dropped"}.get(result, "done")
         return {"source": "pulled", "router": "routed"}.get(self._role, "done")
 
     def _note(self, start_ns: int, arguments: tuple[Any, ...], outcome: str, result: Any) -> None:
         nanos = time.monotonic_ns() - start_ns
-        made = int(self._role == "aggregator" and result is not None)
+        made = int(self._role == Role.AGGREGATOR and result is not None)
         sequence = arguments[0].sequence if arguments else self._pulled
         if not arguments and result is not None and not isinstance(result, (Pending, End)):
             self._pulled += 1

@@ -13,6 +13,7 @@ results. It is written once and runs under every host.
 
 from torvyn._native import Port
 from torvyn.contract import Component
+from torvyn.contract.enums import Role
 from torvyn.contract.inspection import has_attribute
 from torvyn.reactor.stages.element_executor import ElementExecutor
 from torvyn.reactor.stages.executor import StageExecutor
@@ -24,7 +25,7 @@ __all__ = ["Host", "StageExecutor", "make_executor", "run_blocking"]
 
 
 def make_executor(component: Component, role: str, port: Port, host: Host) -> StageExecutor:
-    if role == "source":
+    if role == Role.SOURCE:
         return SourceExecutor(component, role, port, host)
     if has_attribute(component, "stream_function"):
         return StreamExecutor(component, role, port, host)

@@ -6,9 +6,11 @@ import inspect
 from typing import Any, Final
 
 from torvyn.contract import Signal
+from torvyn.contract.enums import Role, TaskKind
 from torvyn.contract.roles import METHODS
 from torvyn.reactor.stages.executor import PLAIN, StageExecutor
 
+_ELEMENT: Final = TaskKind.ELEMENT
 _STOPPED: Final = object()
 """In place of an answer: the flow stopped while the answer was being emitted."""
 
@@ -22,7 +24,7 @@ class ElementExecutor(StageExecutor):
         while tasks := await self.tasks():
             is_wanted = True
             for kind, value in tasks:
-                if kind != "element":
+                if kind is not _ELEMENT:
                     await self._finish(kind, value)
                     continue
                 if not is_wanted:
@@ -38,7 +40,7 @@ class ElementExecutor(StageExecutor):
                         result = await self._expand(result)
                         if result is _STOPPED:
                             return
-                        if result is Signal.PAUSE and self.role == "sink":
+                        if result is Signal.PAUSE and self.role == Role.SINK:
                             is_wanted = await self._pause()
                             continue
                 except GeneratorExit as error:
@@ -56,7 +58,7 @@ class ElementExecutor(StageExecutor):
         if self.is_awaitable(result):
             host.begin_call()
             result = await result
-        if self.role == "processor" and self.is_generated(result):
+        if self.role == Role.PROCESSOR and self.is_generated(result):
             return None if await self.emit_all(result) else _STOPPED
         return result
 
@@ -66,14 +68,14 @@ class ElementExecutor(StageExecutor):
         await self.host.sleep(None)
         return self.port.resumed() and is_wanted
 
-    async def _finish(self, kind: str, value: Any) -> None:
-        if kind not in ("flush", "complete"):
+    async def _finish(self, kind: TaskKind, value: Any) -> None:
+        if kind not in (TaskKind.FLUSH, TaskKind.COMPLETE):
             return
         self.host.end_call()
         if self.host.is_stepped:
             await self.host.step()
         try:
-            if kind == "complete":
+            if kind is TaskKind.COMPLETE:
                 result = await self.resolve(self.component.complete(value))
             else:
                 result = await self._flush()

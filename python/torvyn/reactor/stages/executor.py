@@ -10,9 +10,10 @@ from typing import Any, Final
 from torvyn._native import Element as NativeElement
 from torvyn._native import Port
 from torvyn.contract import Component, Element, End, Output, Verdict
+from torvyn.contract.enums import TaskKind
 from torvyn.reactor.stages.host import Host
 
-Task = tuple[str, Any]
+Task = tuple[TaskKind, Any]
 
 PLAIN: Final = frozenset(
     {NoneType, bool, str, bytes, list, tuple, Output, Element, NativeElement, Verdict}

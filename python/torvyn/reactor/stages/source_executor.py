@@ -7,6 +7,7 @@ import logging
 from typing import Any, Final
 
 from torvyn.contract import End, Signal
+from torvyn.contract.enums import TaskKind
 from torvyn.contract.inspection import async_iterator_of, has_attribute, iterator_of
 from torvyn.errors import ContractError
 from torvyn.reactor.stages.executor import StageExecutor
@@ -82,7 +83,7 @@ class SourceExecutor(StageExecutor):
             # The flow sends READY before it grants credit.
             has_credit = port.credit() > 0
             for kind, signal in port.take():
-                if kind == "pressure":
+                if kind is TaskKind.PRESSURE:
                     await self._notify_backpressure(signal)
             if not port.credit():
                 await self.host.wait_for_work(True)

@@ -12,6 +12,7 @@ from typing import Any
 
 from torvyn._native import Port
 from torvyn.contract import Component
+from torvyn.contract.enums import TaskKind
 from torvyn.contract.inspection import has_attribute
 from torvyn.reactor.stages.executor import StageExecutor, Task
 from torvyn.reactor.stages.host import Host, run_blocking
@@ -87,11 +88,11 @@ class StreamExecutor(StageExecutor):
         """The elements of the tasks; each is answered when the next one is read."""
         while self._tasks and not self._has_ended:
             kind, value = self._tasks.popleft()
-            if kind == "flush":
+            if kind is TaskKind.FLUSH:
                 self._has_ended = True
                 if has_attribute(self.component, "input_end"):
                     self.component.input_end = value
-            if kind != "element":
+            if kind is not TaskKind.ELEMENT:
                 continue
             self._has_current = True
             yield value
@@ -101,4 +102,4 @@ class StreamExecutor(StageExecutor):
 
     def _drop_elements(self) -> None:
         """An interrupt has dropped the elements that were taken with the last answered one."""
-        self._tasks = deque(task for task in self._tasks if task[0] != "element")
+        self._tasks = deque(task for task in self._tasks if task[0] is not TaskKind.ELEMENT)

@@ -12,6 +12,7 @@ import threading
 import weakref
 from typing import TYPE_CHECKING
 
+from torvyn.contract.enums import FlowState
 from torvyn.reactor.runners import Runner
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ class Abandonment:
         self._execution = weakref.ref(execution)
 
     def abandon(
-        self, error: BaseException | None, stuck: Runner | None, state: str = "failed"
+        self, error: BaseException | None, stuck: Runner | None, state: FlowState = FlowState.FAILED
     ) -> None:
         """Ends the run, in `state`, and notifies those who wait."""
         execution = self._execution()
@@ -61,6 +62,6 @@ class Abandonment:
             extra={"event": "node.abandoned"},
         )
         if execution.counts.ended_s is None:
-            self.abandon(None, stuck.runner, "cancelled")
+            self.abandon(None, stuck.runner, FlowState.CANCELLED)
         else:
             self.end_on_new_thread()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from upstream import NAMES, decode, of, said
+from upstream_streams import NAMES, decode, of, said
 
 from torvyn.protocol import DONE, DeltaFrame, Finish, StartFrame, ToolCall, Usage
 

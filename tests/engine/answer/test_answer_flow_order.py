@@ -5,9 +5,9 @@ from __future__ import annotations
 from itertools import groupby
 
 import pytest
+from flow_components import STAGES, Footer, Upper, blocks, upper_flow
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from shaped import STAGES, Footer, Upper, blocks, upper_flow
 
 import torvyn
 from torvyn.components.builtin.filter_redact import Redact

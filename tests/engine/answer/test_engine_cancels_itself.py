@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
-from watching import nothing_runs, wait_until
+from observed_engines import nothing_runs, wait_until
 
 import torvyn
 from torvyn.components.builtin.aggregator_sentence import Sentence

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import pytest
 from fake_upstream import HELLO, Exchange, running, says, status
-from watching import wait_until
+from observed_engines import wait_until
 
 from torvyn.engine.openai.engine import OpenAI
 from torvyn.errors import TorvynError

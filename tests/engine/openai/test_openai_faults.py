@@ -10,7 +10,7 @@ import sys
 
 import pytest
 from fake_upstream import DONE, HELLO, delta, event, running, says, status
-from watching import nothing_runs, wait_until
+from observed_engines import nothing_runs, wait_until
 
 from torvyn.engine.openai.engine import OpenAI
 from torvyn.errors import DeadlineExceeded, InvalidInput, MissingError, TorvynError

@@ -8,7 +8,7 @@ import threading
 from contextlib import aclosing
 
 import pytest
-from watching import SOON_S, wait_until
+from observed_engines import SOON_S, wait_until
 
 from torvyn.engine import thread_stream
 from torvyn.engine.thread_stream import AHEAD, FromThread

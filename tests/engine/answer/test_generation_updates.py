@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
-from shaped import AsyncUpper, Upper
-from watching import SOON_S
+from flow_components import AsyncUpper, Upper
+from observed_engines import SOON_S
 
 import torvyn
 from torvyn.engine import ChoiceStep, Engine, Request, Scripted, Step

@@ -8,7 +8,7 @@ import threading
 from contextlib import suppress
 
 import pytest
-from watching import SOON_S, Endless, Silent, background_tasks, nothing_runs, wait_until
+from observed_engines import SOON_S, Endless, Silent, background_tasks, nothing_runs, wait_until
 
 from torvyn.concurrency.background_loop import background_loop
 from torvyn.concurrency.sync_reader import BUFFER

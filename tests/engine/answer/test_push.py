@@ -6,9 +6,9 @@ import asyncio
 from typing import Any
 
 import pytest
+from flow_components import AsyncUpper, blocks
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from shaped import AsyncUpper, blocks
 
 import torvyn
 from torvyn.engine import Delta, Scripted

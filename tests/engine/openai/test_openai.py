@@ -9,7 +9,7 @@ import sys
 
 import pytest
 from fake_upstream import DONE, HELLO, delta, event, running, says, status
-from watching import wait_until
+from observed_engines import wait_until
 
 import torvyn
 from torvyn.engine.nodes.source_openai import OpenAISource

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from asking_engine import Repeats, said
-from shaped import AsyncUpper, Fails, ThreadUpper, Upper, blocks
-from watching import Endless, Silent, wait_until
+from flow_components import AsyncUpper, Fails, ThreadUpper, Upper, blocks
+from observed_engines import Endless, Silent, wait_until
+from repeating_engine import Repeats, said
 
 import torvyn
 from torvyn.components.builtin.filter_redact import Redact

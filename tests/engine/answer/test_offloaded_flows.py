@@ -6,8 +6,8 @@ import asyncio
 import threading
 
 import pytest
-from shaped import AsyncUpper, Stuck, ThreadUpper, upper_flow
-from watching import SOON_S, Endless, Silent, nothing_runs, wait_until
+from flow_components import AsyncUpper, Stuck, ThreadUpper, upper_flow
+from observed_engines import SOON_S, Endless, Silent, nothing_runs, wait_until
 
 import torvyn
 from torvyn.engine import ChoiceStep, Engine, Scripted, Step

@@ -6,7 +6,7 @@ import asyncio
 import importlib.util
 
 import pytest
-from watching import SOON_S, wait_until
+from observed_engines import SOON_S, wait_until
 
 from torvyn.engine import open
 from torvyn.errors import InvalidInput, MissingError

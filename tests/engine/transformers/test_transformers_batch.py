@@ -6,9 +6,9 @@ import asyncio
 import threading
 
 import pytest
+from observed_engines import SOON_S, wait_until
 from test_transformers import pytestmark as needs_transformers
 from test_transformers import tiny_model, tokenizer, whole
-from watching import SOON_S, wait_until
 
 from torvyn.engine import open
 from torvyn.errors import InvalidInput, Unavailable

@@ -6,9 +6,9 @@ import asyncio
 import itertools
 
 import pytest
-from asking_engine import Repeats, said
-from shaped import STAGES, AsyncFails, Fails, Stuck, blocks
-from watching import Endless, Silent, nothing_runs, wait_until
+from flow_components import STAGES, AsyncFails, Fails, Stuck, blocks
+from observed_engines import Endless, Silent, nothing_runs, wait_until
+from repeating_engine import Repeats, said
 
 import torvyn
 from torvyn.components.builtin.filter_redact import Redact

@@ -6,7 +6,7 @@ import asyncio
 import threading
 
 import pytest
-from watching import SOON_S, Endless, Silent, nothing_runs, wait_until
+from observed_engines import SOON_S, Endless, Silent, nothing_runs, wait_until
 
 from torvyn.engine import Scripted
 

@@ -9,7 +9,7 @@ import threading
 
 import pytest
 from fake_upstream import HELLO, running, says
-from watching import background_tasks, nothing_runs, wait_until
+from observed_engines import background_tasks, nothing_runs, wait_until
 
 from torvyn.engine.openai.engine import OpenAI
 

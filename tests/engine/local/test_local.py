@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from local_model import needs_model
-from watching import wait_until
+from observed_engines import wait_until
 
 import torvyn
 from torvyn.components.builtin.aggregator_sentence import Sentence

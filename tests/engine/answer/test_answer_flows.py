@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from flow_components import STAGES, AsyncFails, Fails, Footer, Upper, blocks, upper_flow
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from shaped import STAGES, AsyncFails, Fails, Footer, Upper, blocks, upper_flow
-from watching import Endless, nothing_runs, wait_until
+from observed_engines import Endless, nothing_runs, wait_until
 
 import torvyn
 from torvyn.components.builtin.aggregator_sentence import Sentence

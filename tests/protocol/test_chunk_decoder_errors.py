@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from upstream import content, of, put, said
+from upstream_streams import content, of, put, said
 
 from torvyn.errors import InvalidInput
 from torvyn.protocol import DONE, ChunkDecoder, DeltaFrame, ErrorFrame
