@@ -12,7 +12,7 @@ from asgi_client import within
 
 from torvyn.engine import Scripted
 from torvyn.transport import ServerSettings, app
-from torvyn.transport.http.idle_reaper import IdleReaper
+from torvyn.transport.idle_reaper import IdleReaper
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the kernel tells it on Linux")
 REQUEST = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
