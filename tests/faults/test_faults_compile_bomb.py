@@ -60,7 +60,8 @@ def test_the_smallest_bomb_is_compiled_in_the_child_as_well(apart: Apart, tmp_pa
 
     message, child_bytes = apart(REFUSED, tmp_path / "bomb.wasm")
 
-    assert "exports none of Torvyn's roles" in message or "takes more than 2 s of processor time" in message
+    reasons = ("exports none of Torvyn's roles", "takes more than 2 s of processor time")
+    assert any(reason in message for reason in reasons)
     assert child_bytes > 0
 
 
