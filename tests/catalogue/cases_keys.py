@@ -26,7 +26,7 @@ def _keyed(folder: Path, **more: Any) -> tuple[Application, str]:
 
 
 def _identify(folder: Path, **headers: str) -> None:
-    _keyed(folder)[0].identify(headers)
+    _keyed(folder)[0].authenticator.identify(headers)
 
 
 def _expired(folder: Path) -> None:

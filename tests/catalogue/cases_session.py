@@ -28,8 +28,8 @@ def _taken_over(_folder: Path) -> None:
         session.attach(
             SessionClient(session, SessionWire("req-3", session), ServerSettings(), 1), 1
         )
-        assert reader._ended is not None
-        code, message, _ = reader._ended
+        assert reader._end_reason is not None
+        code, message, _ = reader._end_reason
         raise InvalidInput(message, code=code)
 
     asyncio.run(read())
@@ -61,15 +61,15 @@ def _failed(folder: Path) -> None:
 def _all_read(_folder: Path) -> None:
     session = _session()
     session.buffer.end()
-    session.place("e-0")
+    session.seq_after("e-0")
 
 
 CASES: dict[str, Callable[[Path], object]] = {
     "session.all-read": _all_read,
-    "session.bad-id": lambda _: _session().place("x"),
+    "session.bad-id": lambda _: _session().seq_after("x"),
     "session.cannot-open": connect,
-    "session.epoch-old": lambda _: _session().place("f-1"),
-    "session.frames-gone": lambda _: _session().place("7"),
+    "session.epoch-old": lambda _: _session().seq_after("f-1"),
+    "session.frames-gone": lambda _: _session().seq_after("7"),
     "session.generation-lost": _lost,
     "session.store-failed": _failed,
     "session.taken-over": _taken_over,

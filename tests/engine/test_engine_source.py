@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from watching import SOON_S, Endless, wait_until
+from observed_engines import SOON_S, Endless, wait_until
 
 import torvyn
 from torvyn.concurrency.sync_reader import BUFFER

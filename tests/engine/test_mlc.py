@@ -13,7 +13,7 @@ import threading
 from types import SimpleNamespace
 
 import pytest
-from watching import wait_until
+from observed_engines import wait_until
 
 from torvyn.engine import open
 from torvyn.engine.mlc import MLC

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from watching import nothing_runs, wait_until
+from observed_engines import nothing_runs, wait_until
 
 import torvyn
 from torvyn.engine import Engine, Request, Scripted, Service, Step

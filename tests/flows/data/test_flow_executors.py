@@ -87,7 +87,7 @@ def test_none_from_an_iterator_is_an_error_that_names_its_position(host):
     sink = CollectingSink()
 
     with pytest.raises(
-        ContractError, match="returned None as item 3; None is not an element"
+        ContractError, match="yielded None as item 3; None is not an element"
     ) as raised:
         run(host, (iterating(host, ["a", "b", "c", None, "d"]), {}), (sink, {}))
     assert raised.value.code == "contract.wrong-result"

@@ -1,4 +1,4 @@
-"""The page's conversation across a reload: kept in the tab, bounded, and nobody else's."""
+"""The conversation across a reload: stored in the tab, limited in size, and private to the tab."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def test_a_browser_that_keeps_nothing_is_no_obstacle(page: Any) -> None:
         shown(page, "Be kind. / one")
         answer(page)
 
-        assert "A reload would lose this conversation" in page.inner_text("#dropped")
+        assert "a reload would lose it" in page.inner_text("#dropped")
         reload(page)
         assert texts(page) == []
 
@@ -202,7 +202,7 @@ def test_the_reader_is_where_they_were(page: Any) -> None:
         assert page.evaluate("scroller.scrollTop") == 700
 
 
-def test_who_scrolls_up_a_little_is_left_there_while_more_comes(page: Any) -> None:
+def test_a_reader_who_scrolls_up_stays_there_while_text_arrives(page: Any) -> None:
     engine = Told()
     with served(engine) as server:
         visit(page, server.url)

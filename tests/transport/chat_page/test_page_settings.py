@@ -1,4 +1,4 @@
-"""The page's settings in Chromium: what a request carries, and what is refused."""
+"""The settings of the chat page: which fields a request carries, and which values are rejected."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_a_limit_cuts_the_answer_and_a_temperature_of_zero_is_one(page: Any) -> 
         save(page, "0", "2")
         ask(page)
 
-        assert "limit of tokens" in answer(page).inner_text()
+        assert "token limit" in answer(page).inner_text()
         assert page.inner_text("#sampling") == "Temperature 0 · at most 2 tokens"
 
 
@@ -69,7 +69,7 @@ def test_what_no_model_takes_is_refused_beside_the_field(
         visit(page, server.url)
         save(page, temperature, limit)
 
-        assert page.get_by_role("alert").inner_text().startswith(f"{field}: ")
+        assert page.get_by_role("alert").inner_text().startswith(f"{field} must be ")
         assert page.evaluate("document.activeElement.labels[0].textContent") == field
         page.click("#cancel")
         ask(page)
@@ -83,7 +83,7 @@ def test_what_is_no_number_is_refused(page: Any) -> None:
         page.get_by_label("Temperature").press_sequentially("1e")
         page.click("#save")
 
-        assert page.get_by_role("alert").inner_text().startswith("Temperature: ")
+        assert page.get_by_role("alert").inner_text().startswith("Temperature must be ")
 
 
 def test_every_answer_is_labelled_with_the_flow_that_gave_it(page: Any) -> None:

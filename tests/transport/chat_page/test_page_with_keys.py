@@ -1,4 +1,4 @@
-"""The page in Chromium on a server that asks for a key."""
+"""The page in Chromium on a server that requires an API key."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ def enter(page: Any, key: str) -> None:
     page.keyboard.press("Enter")
 
 
-def test_the_page_asks_for_the_key_and_uses_it(page: Any, keyed: Keyed) -> None:
+def test_the_page_asks_for_the_key_and_sends_it(page: Any, keyed: Keyed) -> None:
     with served(Scripted("welcome"), keys=str(keyed.path)) as server:
         page.goto(server.url)
-        page.get_by_text("This server asks for a key").wait_for()
+        page.get_by_text("This server requires an API key").wait_for()
         page.get_by_text("Enter a key").click()
         enter(page, keyed.keys["first"])
         page.wait_for_selector("#flow:enabled")
@@ -32,13 +32,13 @@ def test_the_page_asks_for_the_key_and_uses_it(page: Any, keyed: Keyed) -> None:
 
 
 @pytest.mark.parametrize("key", ["wrong", "schlüssel 🔑"])
-def test_a_wrong_key_is_asked_for_again(page: Any, keyed: Keyed, key: str) -> None:
+def test_the_page_asks_again_after_a_wrong_key(page: Any, keyed: Keyed, key: str) -> None:
     with served(Scripted("welcome"), keys=str(keyed.path)) as server:
         page.goto(server.url)
         page.get_by_text("Enter a key").click()
         enter(page, key)
 
-        page.get_by_text("The key was not accepted").wait_for()
+        page.get_by_text("The API key was not accepted").wait_for()
 
 
 def test_an_answer_for_a_key_is_completed_after_a_cut(page: Any, keyed: Keyed) -> None:
@@ -59,7 +59,7 @@ def test_an_answer_for_a_key_is_completed_after_a_cut(page: Any, keyed: Keyed) -
         assert answer(page).locator(".text").inner_text() == "one two"
 
 
-def test_a_key_that_is_refused_is_told_above_a_conversation_too(page: Any, keyed: Keyed) -> None:
+def test_a_rejected_key_is_shown_above_a_conversation_too(page: Any, keyed: Keyed) -> None:
     with served(Scripted("welcome"), keys=str(keyed.path)) as server:
         page.goto(server.url)
         page.get_by_text("Enter a key").click()
@@ -69,7 +69,7 @@ def test_a_key_that_is_refused_is_told_above_a_conversation_too(page: Any, keyed
         answer(page)
         page.evaluate("sessionStorage.setItem('torvyn.key', 'wrong')")
         page.reload()
-        page.get_by_role("alert").get_by_text("The key was not accepted").wait_for()
+        page.get_by_role("alert").get_by_text("The API key was not accepted").wait_for()
 
         assert page.locator(".answer .text").inner_text() == "welcome"
         page.get_by_role("alert").get_by_text("Enter a key").click()

@@ -227,7 +227,7 @@ impl PyStage {
 
 /// Only `pull` ends a stream with None. An iterator ends by itself, so a None in it is a mistake.
 fn none_item(position: u64) -> StageError {
-    let message = format!("its iterator returned None as item {position}; None is not an element");
+    let message = format!("its iterator yielded None as item {position}; None is not an element");
     StageError::new(ErrorKind::Contract, message)
 }
 

@@ -1,17 +1,17 @@
-// One answer on the page: its text as it comes, its reasoning, how it ended, how fast it was.
-// Text is gathered and drawn once a frame of the screen, however many tokens came.
+// One answer on the page: its text as it arrives, its reasoning, how it ended, its speed.
+// Text is collected and drawn once per frame of the screen, however many tokens arrived.
 
 import { button, element, part } from "./elements.js";
 import { Markdown } from "./markdown.js";
 
 const HIDDEN_MS = 250;
 const ENDS = {
-  length: "Cut off: the limit of tokens was reached.",
+  length: "Cut off: the answer reached its token limit.",
   content_filter: "Ended by a guard: the rest was withheld.",
   tool_calls: "Ended to call a tool.",
   cancelled: "Cancelled.",
 };
-const LEFT = "Interrupted: the page was left before the answer was complete.";
+const LEFT = "Interrupted: you left the page before the answer was complete.";
 const STATES = {
   waiting: "Waiting for the first token",
   streaming: "Writing",
@@ -41,7 +41,7 @@ export class Answer {
   #onDraw;
   #onBlock;
 
-  // `onDraw` is called after the page has changed, `onBlock` with what is complete: a block, a note.
+  // `onDraw` is called after the page has changed, `onBlock` with each complete block or note.
   constructor(flow, onDraw = () => {}, onBlock = () => {}) {
     this.#onDraw = onDraw;
     this.#onBlock = onBlock;
@@ -54,7 +54,7 @@ export class Answer {
     this.state("waiting");
   }
 
-  // As plain data, from which `restored` makes the same answer.
+  // As plain data, from which `restored` builds the same answer.
   record() {
     return {
       flow: this.#flow,
@@ -94,7 +94,7 @@ export class Answer {
     this.#state.hidden = !(name in STATES);
   }
 
-  // Why there is no more; shown once.
+  // Shows once why the answer ended.
   fail({ message, hint, code }) {
     if (this.#failure) return;
     this.#failure = { message, hint, code };
@@ -105,7 +105,7 @@ export class Answer {
     this.#notes.append(note);
   }
 
-  // No more frames come, whether or not an end was among them.
+  // No more frames will arrive, with or without an end frame.
   close() {
     if (this.isOver) return;
     this.isOver = true;
@@ -173,7 +173,7 @@ export class Answer {
   #end({ finish = [], usage, timing }) {
     const { reason, stopped_by: by } = finish.find(({ index }) => index === 0) ?? {};
     if (by === "client") this.stopped();
-    else if (reason === "error") this.fail({ message: "The server did not say why." });
+    else if (reason === "error") this.fail({ message: "The server gave no reason." });
     else if (reason in ENDS) this.#note(ENDS[reason]);
     this.#measure(usage?.completion_tokens ?? 0, timing);
     this.close();
@@ -182,7 +182,7 @@ export class Answer {
   #measure(tokens, timing) {
     if (this.#firstMs === null) return;
     const tookS = (performance.now() - this.#firstMs) / 1000;
-    // What came at one moment has no speed here; the server knows how long it took to make.
+    // Text that arrived all at once has no speed here; the server knows how long it took.
     const rate = tookS > 0.05 ? (tokens - 1) / tookS : timing?.tokens_per_s;
     const figures = [["first token", seconds((this.#firstMs - this.#askedMs) / 1000)]];
     if (tokens > 1 && rate) figures.push(["tokens/s", short(rate)]);
@@ -190,7 +190,7 @@ export class Answer {
     this.#show(figures);
   }
 
-  // Which flow answers: the server knows, whatever was asked for.
+  // The server says which flow answered, whatever the request named.
   #label(flow) {
     this.#flow = flow;
     this.#name.textContent = flow;

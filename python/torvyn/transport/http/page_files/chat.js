@@ -1,4 +1,4 @@
-// A conversation: what was said, what is being answered, and the keys and buttons for it.
+// A conversation: its questions and answers, and the keys and buttons that control it.
 
 import { Answer } from "./answer.js";
 import { element, part } from "./elements.js";
@@ -6,10 +6,10 @@ import { keep, load } from "./history.js";
 import { recall, remember } from "./storage.js";
 import { Stream } from "./stream.js";
 
-const NEAR = 80; // pixels from the end that count as being there
+const NEAR = 80; // pixels from the end that still count as the end
 const AT_END = 4;
-const FORGETFUL = "A reload would lose this conversation: the browser does not keep it.";
-const SPOKEN = 4; // blocks that the voice keeps
+const FORGETFUL = "The browser does not store this conversation: a reload would lose it.";
+const SPOKEN = 4; // blocks that stay in the announcements
 
 const find = (id) => document.getElementById(id);
 
@@ -17,7 +17,7 @@ export class Chat {
   #server;
   #settings;
   #turns = []; // {question, answer}
-  #dropped = 0; // turns that were too old to be kept across a reload
+  #dropped = 0; // turns that were too old to survive a reload
   #stream = null;
   #isFollowing = true;
   #lastTop = 0;
@@ -80,14 +80,14 @@ export class Chat {
   async #answer() {
     const turn = this.#turns.at(-1);
     const flow = find("flow").value;
-    const answer = new Answer(flow, () => this.#follow(), (words) => speak(words));
+    const answer = new Answer(flow, () => this.#follow(), (words) => announce(words));
     turn.answer = null;
     const messages = this.#messages();
     turn.answer = answer;
     find("turns").append(answer.element);
     const stream = new Stream(this.#server, (frame) => answer.frame(frame), (state) => {
       answer.state(state);
-      if (state === "reconnecting") speak("The connection was cut. Reconnecting.");
+      if (state === "reconnecting") announce("The connection was cut. Reconnecting.");
     });
     this.#stream = stream;
     this.#keep();
@@ -98,7 +98,7 @@ export class Chat {
       if (!answer.isOver) answer.stopped();
     } catch (error) {
       answer.fail(error);
-      speak(error.message);
+      announce(error.message);
       this.#onRefused(error);
     }
     answer.close();
@@ -107,7 +107,7 @@ export class Chat {
     this.#show();
   }
 
-  // Across a reload
+  // Reloads
 
   #keep() {
     const turns = this.#turns.map(({ question, answer }) => ({
@@ -128,7 +128,7 @@ export class Chat {
     const count = this.#dropped;
     if (count === 0) return "";
     const what = count === 1 ? "question and its answer were" : "questions and their answers were";
-    return `${count} earlier ${what} too much to keep; the model does not see them.`;
+    return `${count} earlier ${what} too long to keep; the model does not see them.`;
   }
 
   #restore(kept) {
@@ -148,8 +148,8 @@ export class Chat {
     this.#lastTop = find("scroller").scrollTop;
   }
 
-  // What was said so far. A question without an answer is put together with the next one, because
-  // many models want the two sides to alternate.
+  // The messages so far. A question without an answer is joined with the next one, because many
+  // models expect the two sides to alternate.
   #messages() {
     const { system } = this.#settings;
     const messages = system ? [{ role: "system", content: system }] : [];
@@ -219,7 +219,7 @@ export class Chat {
     });
     const view = find("scroller");
     view.addEventListener("scroll", () => this.#scrolled(view), { passive: true });
-    // A keyboard that opens or a window that shrinks hides the end from who reads it.
+    // A keyboard that opens or a window that shrinks hides the end of the answer.
     new ResizeObserver(() => this.#follow()).observe(view);
     document.addEventListener("visibilitychange", () => document.hidden && this.#keep());
     window.addEventListener("pagehide", () => {
@@ -229,7 +229,7 @@ export class Chat {
     });
   }
 
-  // Who scrolls up, however little, wants to read there.
+  // A reader who scrolls up, however little, wants to read there.
   #scrolled(view) {
     const distance = view.scrollHeight - view.scrollTop - view.clientHeight;
     if (distance < AT_END) this.#isFollowing = true;
@@ -257,15 +257,15 @@ async function copy(pressed, words) {
     await navigator.clipboard.writeText(words);
     pressed.textContent = "Copied";
   } catch {
-    // Browsers have a clipboard only for pages of this machine and of https.
+    // Browsers offer the clipboard only to local pages and over https.
     pressed.textContent = "Needs https";
   }
   setTimeout(() => (pressed.textContent = label), 1500);
 }
 
-// For screen readers: whole blocks, one after another, and not every token.
-function speak(words) {
-  const voice = find("voice");
-  voice.append(element("p", words));
-  while (voice.childElementCount > SPOKEN) voice.firstChild.remove();
+// For screen readers: whole blocks, one after another, instead of every token.
+function announce(words) {
+  const region = find("announcements");
+  region.append(element("p", words));
+  while (region.childElementCount > SPOKEN) region.firstChild.remove();
 }

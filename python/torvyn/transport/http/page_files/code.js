@@ -1,11 +1,11 @@
-// A block of code that is still being written: its lines as they are, until the line that closes it.
+// An open block of code: its lines as they are, until the line that closes it.
 
 import { button, element, part, scrollable } from "./elements.js";
 
 export class Code {
   kind = "code";
   body;
-  source = ""; // what is not drawn yet
+  source = ""; // text that is not drawn yet
   #text = document.createTextNode("");
   #fence;
   #indent;

@@ -1,4 +1,4 @@
-// Elements of the page. Children are nodes or text, so nothing is ever read as HTML.
+// Creates elements. Children are nodes or text, so no text is ever parsed as HTML.
 
 export function element(name, ...children) {
   const made = document.createElement(name);
@@ -18,7 +18,7 @@ export function button(words, kind) {
   return made;
 }
 
-// What is wider than its place can be scrolled, also by keyboard.
+// Content that is too wide can be scrolled, also by keyboard.
 export function scrollable(made) {
   made.tabIndex = 0;
   return made;

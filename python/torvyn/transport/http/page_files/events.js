@@ -1,5 +1,5 @@
-// An event stream -> its events. Text in any pieces goes in, whole events come out.
-// Comments, which are heartbeats, are passed over. An event without an id of its own has none.
+// An event stream -> its events. Takes text in any pieces, returns whole events.
+// Skips comments, which are heartbeats. An event has only its own id, not that of the one before.
 
 export class EventStream {
   #rest = "";

@@ -1,21 +1,21 @@
-// The conversation in the tab's storage, so that it survives a reload. Its size is bounded: the
-// oldest turns go first, and how many went is kept with the rest.
+// The conversation in the tab's storage, so that it survives a reload. Its size is limited: the
+// oldest turns are dropped first, and their number is stored.
 
 import { recall, remember } from "./storage.js";
 
 const VERSION = 1;
 const MOST = 1_000_000; // characters
-// Servers under several paths of one address have conversations of their own.
+// Servers at different paths of one address have separate conversations.
 const NAME = `conversation:${new URL("../", import.meta.url).pathname}`;
 
-// `turns` are plain objects, the oldest first. Whether at least the newest was kept.
+// `turns` are plain objects, the oldest first. Returns whether at least the newest was stored.
 export function keep(turns, dropped, view) {
   const texts = turns.map((turn) => JSON.stringify(turn));
   let first = texts.length;
   for (let left = MOST; first > 0 && texts[first - 1].length <= left; first--) {
     left -= texts[first - 1].length;
   }
-  // The browser may have less room than that.
+  // The browser may have less space than that.
   for (; first < texts.length; first += Math.ceil((texts.length - first) / 8)) {
     const head = JSON.stringify({ version: VERSION, dropped: dropped + first, view });
     const kept = `${head.slice(0, -1)},"turns":[${texts.slice(first).join(",")}]}`;
@@ -24,7 +24,7 @@ export function keep(turns, dropped, view) {
   return remember(NAME, "") && turns.length === 0;
 }
 
-// What was kept, or null. What another version has written is not read.
+// The stored conversation, or null. One of another version is ignored.
 export function load() {
   try {
     const kept = JSON.parse(recall(NAME) || "null");

@@ -1,6 +1,6 @@
 // A line of Markdown -> DOM nodes: code, strong, emphasis, strikethrough, links, escapes.
-// Everything becomes elements of a fixed list and text nodes; what a model wrote is never read as
-// HTML, and only addresses of the web become links.
+// The result has only elements of a fixed list and text nodes: text of a model is never parsed as
+// HTML, and only web addresses become links.
 
 import { element } from "./elements.js";
 
@@ -12,10 +12,10 @@ const TARGET = /\(\s*<?(https?:\/\/[^\s()<>]*(?:\([^\s()<>]*\)[^\s()<>]*)*)>?(?:
 const HALF_TARGET = /(?:\([^\s)]*)?$/y;
 const MOST_DEPTH = 6;
 const MOST_LABEL = 500;
-// A mark that is still open is shown as if it were closed, but not for longer than this.
+// An open mark is shown as if it were closed, up to this length.
 const HOPE = 160;
 
-// `isOpen`: more text may follow. Gives the nodes, and up to where later text cannot change them.
+// `isOpen`: more text may follow. Returns the nodes, and the length that later text cannot change.
 export function inline(text, isOpen = false, depth = 0) {
   const parser = new Inline(text, isOpen, depth);
   parser.run();
@@ -93,7 +93,7 @@ class Inline {
 
   #escape() {
     const next = this.#text[this.#at + 1] ?? "";
-    // Before the end of a line it is a line break, which is there anyway.
+    // At the end of a line it is a line break, which is there anyway.
     if (!PUNCTUATION.test(next) && next !== "\n") return false;
     this.#plain += next;
     this.#at += 2;
@@ -152,7 +152,7 @@ class Inline {
     return element(mark.length === 2 ? "strong" : "em", ...inner);
   }
 
-  // Pictures become links: this page loads nothing from elsewhere.
+  // Images become links: this page loads nothing from other origins.
   #link(length) {
     const text = this.#text;
     const begin = this.#at + length;
@@ -175,7 +175,7 @@ class Inline {
     return false;
   }
 
-  // Of HTML only the line break, which has no other notation in the cells of tables.
+  // The only HTML is the line break, which has no other notation in table cells.
   #bracketed() {
     const line = /<br *\/?>/iy;
     line.lastIndex = this.#at;

@@ -1,4 +1,4 @@
-// The page's beginning: which flows there are, and what an empty conversation says.
+// The start of the page: loads the flows, and fills the empty conversation.
 
 import { Chat } from "./chat.js";
 import { button, element } from "./elements.js";
@@ -39,7 +39,7 @@ async function connect() {
 function welcome() {
   find("trouble").hidden = true;
   find("empty-title").textContent = `Ask ${find("flow").value}`;
-  find("empty-words").textContent = "Type a question below, or begin with one of these.";
+  find("empty-words").textContent = "Type a question below, or start with one of these.";
   find("ideas").replaceChildren(...IDEAS.map(idea));
   find("address").textContent = `${server.root}v1`;
   find("ideas").hidden = find("first-steps").hidden = false;
@@ -54,14 +54,14 @@ function idea(words) {
   return made;
 }
 
-// What is wrong, and the button that may mend it: in the empty page, or above the composer where a
+// Shows a problem and the button that may solve it: in the empty page, or above the composer if a
 // conversation fills the page.
 function apologise(error) {
   const needsKey = error.status === 401;
   const isFirst = needsKey && !server.key;
-  const title = needsKey ? "The key was not accepted" : "No connection";
-  find("empty-title").textContent = isFirst ? "This server asks for a key" : title;
-  find("empty-words").textContent = isFirst ? "Give it yours, and the flows appear." : error.message;
+  const title = needsKey ? "The API key was not accepted" : "No connection";
+  find("empty-title").textContent = isFirst ? "This server requires an API key" : title;
+  find("empty-words").textContent = isFirst ? "Enter your key to see the flows." : error.message;
   find("ideas").replaceChildren(remedy(needsKey, "idea"));
   find("ideas").hidden = false;
   find("first-steps").hidden = true;

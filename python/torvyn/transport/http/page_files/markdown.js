@@ -1,6 +1,6 @@
-// Markdown that is still being written -> DOM, block by block. Only the open block is touched when
-// text arrives, and of a long paragraph only its end, so an answer of any length costs the same per
-// token. The start of a line is held back until it is clear what it begins.
+// Streamed Markdown -> DOM, block by block. New text changes only the open block, and of a long
+// paragraph only its end, so the cost per token does not grow with the answer. The start of a line is
+// held back until it is clear which block it begins.
 
 import { Code } from "./code.js";
 import { checkbox, element } from "./elements.js";
@@ -10,9 +10,9 @@ import {
 } from "./marks.js";
 import { Table, isUnderline } from "./table.js";
 
-// Quotes and lists inside each other; what lies deeper is text.
+// The deepest nesting of quotes and lists; deeper ones are text.
 const MOST_INSIDE = 12;
-// Of the open paragraph: what is settled before its last characters is never drawn again.
+// Characters at the end of the open paragraph that may be drawn again.
 const TAIL = 500;
 const MOST_TAIL = 2000;
 
@@ -21,10 +21,10 @@ export class Markdown {
   #onBlock;
   #inside = []; // open quotes and items, the outermost first: {kind, body, list?, mark?, indent?, least?}
   #leaf = null; // the open block of text: {kind, body, ...}
-  #line = ""; // what is held back
+  #line = ""; // text that is held back
   #isWithin = false; // the line's start is known, the rest goes to the leaf
 
-  // `onBlock` gets each block of text when it is complete.
+  // Calls `onBlock` with the text of each complete block.
   constructor(root, onBlock = () => {}) {
     this.#root = root;
     this.#onBlock = onBlock;
@@ -74,7 +74,7 @@ export class Markdown {
     return !FENCE.test(line.replace(/^[\s>]*(?:(?:[-*+]|\d{1,9}[.)])[\s>]+)*/, ""));
   }
 
-  // A line, or as much of it as says what it begins.
+  // Takes a line, or enough of it to know which block it begins.
   #begin(line) {
     if (this.#leaf?.kind === "code") return this.#codeLine(line);
     line = line.replace(MARKS, (marks) => marks.replaceAll("\t", "    "));
@@ -92,7 +92,7 @@ export class Markdown {
     this.#block(rest, isLazy ? before : depth);
   }
 
-  // How many of the open quotes and items the line continues, and what it says inside them.
+  // How many of the open quotes and items the line continues, and its text inside them.
   #matched(line) {
     let depth = 0;
     for (const outer of this.#inside) {
@@ -103,7 +103,7 @@ export class Markdown {
       } else {
         // A blank line leaves an item open.
         if (line.trim() && space < outer.least) break;
-        // What is indented less than the item's words sets the indent of what follows.
+        // Text that is indented less than the item's sets the indent of the lines after it.
         if (line.trim()) outer.indent = Math.min(outer.indent, space);
         line = line.slice(Math.min(space, outer.indent));
       }
@@ -118,7 +118,7 @@ export class Markdown {
     this.#closeLeaf();
   }
 
-  // Opens the quote or item that the words begin with; gives what it says inside, or null.
+  // Opens the quote or item that the text begins with; returns the text inside, or null.
   #container(words, depth) {
     if (depth >= MOST_INSIDE) return null;
     if (QUOTE.test(words)) {
@@ -139,13 +139,13 @@ export class Markdown {
     home.append(body);
     const width = gap.length > 4 || !gap ? 1 : gap.length;
     const indent = space.length + mark.length + width;
-    // Many indent by two, however wide the mark.
+    // Many models indent by two, however wide the mark is.
     const least = Math.min(indent, space.length + 2);
     this.#inside.push({ kind: "item", body, list: home, mark: kind, indent, least });
     return words.slice(Math.min(whole.length, indent));
   }
 
-  // An item without words, or a number that is not the first, does not end a paragraph.
+  // An empty item, or a number other than 1, does not end a paragraph.
   #mayBegin([, , , number, gap], depth) {
     if (this.#leaf?.kind !== "text" || depth < this.#inside.length) return true;
     return gap !== "" && (number === undefined || Number(number) === 1);
@@ -220,11 +220,11 @@ export class Markdown {
     const leaf = this.#leaf;
     if (leaf?.kind !== "text" || depth !== this.#inside.length) return false;
     const head = lastLine(leaf.source);
-    // Of a long line a part may have been drawn for good.
+    // Part of a long line may already be final.
     return (leaf.kept === 0 || head !== leaf.source) && isUnderline(words, head);
   }
 
-  // The last line of the open paragraph becomes the head; what is before it stays a paragraph.
+  // The last line of the open paragraph becomes the head; the lines before it stay a paragraph.
   #openTable(dashes) {
     const { body: paragraph, source, lines } = this.#leaf;
     const head = lastLine(source);
@@ -238,8 +238,8 @@ export class Markdown {
     this.#leaf = { kind: "table", body: table.body, table };
   }
 
-  // How much of the open paragraph can be shown: a line that begins with a bar waits until the next
-  // one says whether it is the head of a table.
+  // How much of the open paragraph can be shown: a line that begins with a bar waits for the next
+  // line, which shows whether it is the head of a table.
   #showable(leaf) {
     const head = lastLine(leaf.source);
     const isWaiting = !this.#isWithin && HALF_DASHES.test(this.#line) && head.startsWith("|");

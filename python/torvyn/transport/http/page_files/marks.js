@@ -1,6 +1,6 @@
-// What the lines of Markdown begin with, and what beginnings can still become.
+// How lines of Markdown begin, and what an incomplete beginning can still become.
 
-// Lines of these alone could still become a rule, a heading, a list, a fence or a table.
+// A line of only these could still become a rule, a heading, a list, a fence or a table.
 export const UNCLEAR = /^[\s>\-*+_#~`|:\d.)=]*$/;
 export const MARKS = /^[\s>\-*+_#~`|:\d.)=]*/;
 export const FENCE = /^ {0,3}(`{3,}(?!.*`)|~{3,})\s*([^\s`]*)/;

@@ -1,11 +1,11 @@
-// The server that this page came from: its addresses, the key, and what its refusals say.
+// The server of this page: its addresses, the API key, and its errors.
 // Addresses are relative to this file, so the page also works where the server is mounted.
 
 import { recall, remember } from "./storage.js";
 
 const ROOT = new URL("../", import.meta.url);
 
-export class Refused extends Error {
+export class Rejected extends Error {
   constructor(status, said) {
     super(said.message || `The server answered with status ${status}.`);
     this.status = status;
@@ -34,7 +34,7 @@ export class Server {
     remember("key", key);
   }
 
-  // The response, or `Unreachable`; a refusal is a response too.
+  // The response, also one with an error status; throws `Unreachable`.
   async ask(path, options = {}) {
     const headers = new Headers(options.headers);
     if (this.key) this.#show(headers);
@@ -49,7 +49,7 @@ export class Server {
     try {
       headers.set("authorization", `Bearer ${this.key}`);
     } catch {
-      throw new Refused(401, { message: "The key has characters that no key has." });
+      throw new Rejected(401, { message: "The API key contains invalid characters." });
     }
   }
 
@@ -64,7 +64,7 @@ export class Server {
     return data.map((model) => model.id);
   }
 
-  // Asks for a stream that can be read again after a cut.
+  // Requests a stream that can be resumed.
   async post(body, signal) {
     const response = await this.ask("v1/streams", {
       method: "POST",
@@ -76,7 +76,7 @@ export class Server {
     return response;
   }
 
-  // `isLeaving`: the page is going away, and the request must outlive it.
+  // `isLeaving`: the page is being closed, and the request must outlive it.
   stop(id, isLeaving = false) {
     const path = `v1/streams/${encodeURIComponent(id)}`;
     return this.ask(path, { method: "DELETE", keepalive: isLeaving });
@@ -88,9 +88,9 @@ export async function refusal(response) {
   try {
     said = (await response.json()).error ?? {};
   } catch {
-    // Something between here and the server answered in its own words.
+    // A proxy answered, not the server.
   }
   const wait = response.headers.get("retry-after");
   if (wait && !said.hint) said = { ...said, hint: `Try again in ${wait} s.` };
-  return new Refused(response.status, said);
+  return new Rejected(response.status, said);
 }

@@ -1,11 +1,11 @@
-// The settings of this tab: the key, the system prompt, and how answers are sampled.
+// The settings of this tab: the API key, the system prompt and the sampling options.
 
 import { recall, remember } from "./storage.js";
 
 const FIELDS = { system: "system", temperature: "temperature", max_tokens: "max-tokens" };
 const WRONG = {
-  temperature: "Temperature: a number from 0 to 2, or nothing.",
-  "max-tokens": "Max tokens: a whole number from 1 to 1,000,000, or nothing.",
+  temperature: "Temperature must be a number from 0 to 2, or empty.",
+  "max-tokens": "Max tokens must be a whole number from 1 to 1,000,000, or empty.",
 };
 
 const find = (id) => document.getElementById(id);
@@ -20,7 +20,7 @@ export class Settings {
     find("open-settings").addEventListener("click", () => this.open());
     find("cancel").addEventListener("click", () => find("settings").close(""));
     find("settings").addEventListener("close", () => this.#close());
-    // One note in the dialog, in place of the browser's own bubbles.
+    // One note in the dialog, instead of the browser's own bubbles.
     find("settings").addEventListener("invalid", (event) => this.#refuse(event), true);
     this.#show();
   }
@@ -63,7 +63,7 @@ export class Settings {
     find("settings-note").hidden = !words;
   }
 
-  // What differs from the flow's own settings is said where questions are typed.
+  // Shows the options that differ from the flow's own next to the message field.
   #show() {
     const { temperature, max_tokens: most } = this.sampling;
     const words = [];

@@ -1,5 +1,5 @@
-// The panel of what the server does: running streams and flows with their counters. It asks only
-// while it can be seen.
+// The activity panel: running streams, and flows with their counters. It polls only while it is
+// visible.
 
 import { seconds, short } from "./answer.js";
 import { element, part } from "./elements.js";
@@ -26,7 +26,7 @@ export class Status {
     this.#server = server;
     find("open-status").addEventListener("click", () => {
       this.#toggle(find("status").hidden);
-      // Where it covers the page, the keyboard goes where the eyes go.
+      // If the panel covers the page, move the keyboard focus there.
       if (getComputedStyle(find("status")).position === "fixed") find("close-status").focus();
     });
     find("close-status").addEventListener("click", () => {
@@ -69,7 +69,7 @@ export class Status {
     if (shown === this.#shown) return;
     this.#shown = shown;
     const running = found.streams.map(stream);
-    find("streams").replaceChildren(...(running.length ? running : [part("p", "small", "Nothing.")]));
+    find("streams").replaceChildren(...(running.length ? running : [part("p", "small", "Nothing is running.")]));
     find("flows").replaceChildren(...found.flows.map(flow));
   }
 }

@@ -1,6 +1,6 @@
-// What this tab remembers until it is closed. Each tab has its own, so tabs cannot disturb each
-// other. Where the browser keeps nothing (some private windows, blocked cookies), it is remembered
-// until the page is left.
+// What this tab stores until it is closed. Each tab has its own, so tabs do not disturb each other.
+// If the browser stores nothing (some private windows, blocked cookies), values last until the page
+// is closed.
 
 const PREFIX = "torvyn.";
 const memory = new Map();
@@ -14,7 +14,7 @@ export function recall(name) {
   }
 }
 
-// Whether it will be there after a reload. An empty text is forgotten.
+// Whether it survives a reload. An empty text is deleted.
 export function remember(name, text) {
   memory.set(name, text);
   try {

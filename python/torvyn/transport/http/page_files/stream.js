@@ -1,19 +1,19 @@
-// One answer, read to its end: asks, reads frames, and when the connection is cut asks for the rest.
-// Frames come once each and in order, however often the connection was cut.
+// One answer, read to its end: sends the request, reads frames, and resumes after a cut connection.
+// Each frame arrives once and in order, however often the connection was cut.
 
 import { EventStream } from "./events.js";
 import { Unreachable, refusal } from "./server.js";
 
 const PAUSES_MS = [100, 500, 1000, 2000, 4000, 8000];
 const PATIENCE_MS = 180_000;
-// Heartbeats come far more often: who hears nothing for so long has lost the connection.
+// Heartbeats are far more frequent: after this much silence the connection is lost.
 const SILENCE_MS = 45_000;
 const STOPPING_MS = 3_000;
 
 export class Cut extends Error {
   constructor(message) {
     super(message);
-    this.hint = "What arrived is above.";
+    this.hint = "The part that arrived is above.";
   }
 }
 
@@ -36,7 +36,7 @@ export class Stream {
     this.#onState = onState;
   }
 
-  // Returns when the end was read or the stream was stopped; throws when there will be no end.
+  // Returns after the end frame or a stop; throws if no end frame can arrive.
   async run(body) {
     try {
       let response = await this.#open((signal) => this.#server.post(body, signal));
@@ -51,7 +51,7 @@ export class Stream {
     }
   }
 
-  // What the engine holds back still comes, and then the end; if it does not, this is the end.
+  // Text that the engine holds back still arrives, then the end; if it does not, this is the end.
   async stop() {
     if (this.#isOver) return;
     const isConnected = this.#id !== null && this.#attempt === 0;
@@ -60,8 +60,8 @@ export class Stream {
     if (this.#id !== null && !(await this.#tellStop())) this.#leave();
   }
 
-  // Whether the server will say the end. It is told again when the network is gone, because nobody
-  // wants the rest.
+  // Whether the server will send the end. Tries again when the network fails, because nobody wants
+  // the rest of the answer.
   async #tellStop() {
     for (const pause of PAUSES_MS) {
       try {
@@ -73,7 +73,7 @@ export class Stream {
     return false;
   }
 
-  // The page goes away: nobody will read the rest.
+  // The page is being closed: nobody will read the rest.
   abandon() {
     if (!this.#isOver && this.#id !== null) this.#server.stop(this.#id, true).catch(() => {});
   }
@@ -104,7 +104,7 @@ export class Stream {
         events.put(decoder.decode(value, { stream: true }));
       }
     } catch (error) {
-      if (error instanceof SyntaxError) throw new Cut("The server said what is no frame.");
+      if (error instanceof SyntaxError) throw new Cut("The server sent an invalid frame.");
       // The connection was cut.
     } finally {
       clearTimeout(alarm);
@@ -128,14 +128,14 @@ export class Stream {
     this.#onFrame(frame);
   }
 
-  // What concerns this connection alone, which ends here; the answer may go on without us.
+  // Frames about this connection only, which ends here; the answer may continue without it.
   #aside(frame) {
     if (frame.type !== "error" || frame.retryable) return;
     this.#isOver = true;
     this.#onFrame(frame);
   }
 
-  // The rest of the answer, from wherever it was cut.
+  // Resumes the answer after the last frame that arrived.
   async #again() {
     if (this.#id === null) throw new Cut("The connection was cut before the answer began.");
     this.#onState("reconnecting");
@@ -162,8 +162,7 @@ export class Stream {
     throw new Cut("The connection was cut, and the server could not be reached again.");
   }
 
-  // Longer each time, a little different for each reader, and over at once when the network or the
-  // reader is back.
+  // Longer each time, with some jitter, and over at once when the network or the reader is back.
   #pause() {
     const pause = PAUSES_MS[Math.min(this.#attempt++, PAUSES_MS.length - 1)];
     const heard = new AbortController();

@@ -5,7 +5,7 @@ import { inline } from "./inline.js";
 
 const DASHES = /^ {0,3}\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*$/;
 
-// Whether the words make a table's head of the line above them.
+// Whether the line makes the line above it the head of a table.
 export function isUnderline(words, above) {
   if (!DASHES.test(words) || !words.includes("|") || !above.includes("|")) return false;
   return cells(words).length === cells(above).length;
@@ -16,7 +16,7 @@ export class Table {
   #width;
   #sides;
 
-  // The line of dashes says on which side each column's text stands.
+  // The line of dashes sets the alignment of each column.
   constructor(head, dashes) {
     const names = cells(head);
     this.#width = names.length;
