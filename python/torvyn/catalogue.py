@@ -48,7 +48,7 @@ CATALOGUE: Final[dict[str, str]] = {
     "engine.upstream-down": "An upstream cannot be reached.",
     "engine.upstream-error": "An upstream sent an error in the middle of its answer.",
     "engine.upstream-failed": "An upstream failed, and will again.",
-    "engine.upstream-garbage": "An upstream sent what is no answer.",
+    "engine.upstream-garbage": "An upstream sent a response that is not an answer.",
     "engine.upstream-refused": "An upstream does not take the request.",
     "engine.upstream-slow": "An upstream took longer than it may.",
     "engine.would-block": "A `for` loop over an answer would block the loop that makes it.",
