@@ -1,10 +1,10 @@
-"""What does a guard cost a token?
+"""What does a guard cost per token?
 
     python -m benches.guards [--rounds R] [--json]
 
-A block-list of 1,000 words with 8 stop strings, and redaction, as objects called from Python and as
-stages of a flow; beside them what people write: `re` over all the text so far, and over a window.
-Every entry must let out the same text before it is timed.
+A block-list of 1,000 words with 8 stop strings, and redaction, called from Python and as stages of
+a flow; compared with `re` over all the text so far, and over a window. Every entry must emit the
+same text before it is timed.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ EMAIL = r"[\w.%+-]+@(?:[\w-]+\.)+[A-Za-z]{2,24}"
 CARD = r"\b\d(?:[ -]?\d){12,18}\b"
 PHONE = r"\+[1-9](?:[ ./()-]{0,2}\d){6,13}\b"
 METHOD = """\
-{tokens:,} tokens of about five characters, one word in two hundred listed (or, for redaction, an
-address or a number); microseconds of CPU a token, median and quartiles of {rounds} interleaved
-rounds. The flow has {flow:,} tokens from a native source to a native sink; its figure is that of
-the whole flow with the block-list (or the redaction) in it. Scanning all the text again is timed at
-every tenth token. All entries let out the same text."""
+{tokens:,} tokens of about five characters; one word in two hundred is listed (for redaction, an
+address or a number). The figures are CPU microseconds per token, median and quartiles of
+{rounds} interleaved rounds. The flow has {flow:,} tokens from a native source to a native sink;
+its figure is that of the whole flow with the guard. Scanning all the text again is timed at
+every tenth token. All entries emit the same text."""
 
 Run = Callable[[list[str]], str]
 Entries = dict[str, tuple[Run, Callable[[], float] | None]]
@@ -49,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if cannot_run():
         return 2
     method = METHOD.format(tokens=TOKENS, flow=FLOW_TOKENS, rounds=options.rounds)
-    report = Report("guards", "What does a guard cost a token?", method.replace("\n", " "))
+    report = Report("guards", "What does a guard cost per token?", method.replace("\n", " "))
     words, tokens = _work()
     _measure(
         report,
@@ -60,9 +60,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         options,
     )
     for script, letters in LETTERS.items():
-        listed, said = _work(letters=letters)
-        entries = _scripts(listed, said)
-        _measure(report, f"Block-list of 1,000 words, {script}", said, entries, 1.0, options)
+        words, tokens = _work(letters=letters)
+        entries = _scripts(words, tokens)
+        _measure(report, f"Block-list of 1,000 words, {script}", tokens, entries, 1.0, options)
     _measure(report, "Redaction", _work(SECRETS)[1], _redaction(), 5.0, options)
     publish(report, options.json)
     return 0
@@ -71,15 +71,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _work(
     secrets: Sequence[str] = (), letters: str = "etaoinshrdlu"
 ) -> tuple[list[str], list[str]]:
-    """Words to block, and tokens: pieces of words, some with the space before them."""
+    """Words to block, and tokens: pieces of words, some with a leading space."""
     chance = random.Random(7)
     words = ["".join(chance.choices(letters, k=chance.randint(5, 10))) for _ in range(WORDS)]
     text = ""
     for number in range(TOKENS):
-        said = "".join(chance.choices(letters, k=chance.randint(2, 7)))
+        word = "".join(chance.choices(letters, k=chance.randint(2, 7)))
         if number % 200 == 199:
-            said = chance.choice(list(secrets) or words)
-        text += f" {said}" + chance.choice(["", "", "", ",", "."])
+            word = chance.choice(list(secrets) or words)
+        text += f" {word}" + chance.choice(["", "", "", ",", "."])
     size = -(-len(text) // TOKENS)
     return words, [text[at : at + size] for at in range(0, len(text), size)]
 
@@ -114,7 +114,7 @@ def _lists(report: Report, words: list[str]) -> Entries:
 
 
 def _scripts(words: list[str], tokens: list[str]) -> Entries:
-    """The normal form of letters beyond ASCII, which takes more than lower case."""
+    """Letters beyond ASCII, whose normal form is more than lower case."""
     from torvyn.components.builtin.filter_blocklist import Blocklist
 
     config = {"words": words, "mode": "stream", "action": "replace"}
@@ -161,7 +161,7 @@ def _label(match: re.Match[str]) -> str:
 def _rescan(pattern: re.Pattern[str], by: str | Callable[[re.Match[str]], str]) -> Run:
     def run(tokens: list[str]) -> str:
         text = cleaned = ""
-        # Re-scanning all of it is quadratic: every tenth token stands for ten.
+        # Scanning all of it is quadratic, so only every tenth token is scanned.
         for number, token in enumerate(tokens):
             text += token
             if number % 10 == 0:
@@ -172,24 +172,24 @@ def _rescan(pattern: re.Pattern[str], by: str | Callable[[re.Match[str]], str]) 
 
 
 def _window(pattern: re.Pattern[str] | WordFinder, by: str | Callable[[re.Match[str]], str]) -> Run:
-    """The last characters wait; what leaves is cut at a match, never in one."""
+    """Buffers the last characters and never splits a match."""
 
     def run(tokens: list[str]) -> str:
-        out, held = [], ""
+        out, buffer = [], ""
         for token in tokens:
-            held += token
-            cut = len(held) - WINDOW
+            buffer += token
+            cut = len(buffer) - WINDOW
             if cut <= 0:
                 continue
-            # A border that is not seen any more would count as one.
-            while cut > 0 and not held[cut - 1].isspace():
+            # Cut at a space, because the start of the buffer counts as a word boundary.
+            while cut > 0 and not buffer[cut - 1].isspace():
                 cut -= 1
-            for match in pattern.finditer(held):
+            for match in pattern.finditer(buffer):
                 if match.start() < cut < match.end():
                     cut = match.start()
-            out.append(pattern.sub(by, held[:cut]))
-            held = held[cut:]
-        return "".join(out) + pattern.sub(by, held)
+            out.append(pattern.sub(by, buffer[:cut]))
+            buffer = buffer[cut:]
+        return "".join(out) + pattern.sub(by, buffer)
 
     return run
 
@@ -197,7 +197,7 @@ def _window(pattern: re.Pattern[str] | WordFinder, by: str | Callable[[re.Match[
 def _flow(
     cls: type, config: object, secrets: Sequence[str] = (), tokens: Sequence[str] = ()
 ) -> Callable[[], float]:
-    """Microseconds of CPU a token of a native flow with the guard."""
+    """CPU microseconds per token of a native flow with the guard."""
     import torvyn
     from torvyn.components.builtin.sink_null import Null
     from torvyn.components.builtin.source_scripted import Scripted
@@ -222,15 +222,15 @@ def _measure(
     target_us: float,
     options: argparse.Namespace,
 ) -> None:
-    right = {name: run(tokens) for name, (run, _) in entries.items()}
-    for name, text in right.items():
-        assert text == right["torvyn, called from Python"], f"{name} lets out other text"
+    outputs = {name: run(tokens) for name, (run, _) in entries.items()}
+    for name, text in outputs.items():
+        assert text == outputs["torvyn, called from Python"], f"{name} emits other text"
     costs: dict[str, list[float]] = {name: [] for name in entries}
     for number in range(options.rounds):
         say(f"{title}: round {number + 1} of {options.rounds}")
         for name, (run, flow) in entries.items():
             costs[name].append(flow() if flow else _timed(run, tokens, "so far" in name))
-    table = Table(("", "us of CPU a token", "quartiles", "target"), title=title)
+    table = Table(("", "CPU us per token", "quartiles", "target"), title=title)
     for name, values in costs.items():
         low, middle, high = quartiles(values)
         goal = verdict(middle, target_us) if name.startswith("torvyn") else ""

@@ -1,4 +1,4 @@
-"""Projects with guests in C and Python for `sandbox_guests`: written, built, run and held."""
+"""Projects with C and Python guests for `sandbox_guests`: writes, builds and runs them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ELEMENTS = 100_000
 TOKENS = 20
 HEAD = '[torvyn]\nname = "x"\nversion = "0.1.0"\ncontract_version = "0.1.0"\n'
 
-# Sends "hello world" as often as its config says; then ends, or with a `?` waits.
+# Sends "hello world" as many times as its config says, then ends, or waits if that has a `?`.
 SOURCE = """
 #define TORVYN_POLLED_SOURCE
 #include <torvyn.h>
@@ -39,7 +39,7 @@ torvyn_polled torvyn_poll(void) {
 }
 """
 HELLO = '"hello world"'
-# The tokens of the example: two sentences and one with the word that is blocked.
+# The tokens of the example: three sentences, one with the blocked word.
 TOKEN_WORDS = ", ".join(
     f'"{word}"'
     for word in (
@@ -75,15 +75,15 @@ class Same(torvyn.Processor):
 
 
 def make(folder: Path) -> Path:
-    """All projects, those in C built."""
-    parts = folder / "parts"
+    """Writes all projects and builds those in C."""
+    components = folder / "components"
     texts = {"source": SOURCE.replace("WORDS", HELLO), "processor": PROCESSOR, "sink": SINK}
     texts["tokens"] = SOURCE.replace("WORDS", TOKEN_WORDS)
     for name, text in texts.items():
-        _write(parts / name / "component.c", text)
-    _write(parts / "python" / "component.py", PYTHON)
+        _write(components / name / "component.c", text)
+    _write(components / "python" / "component.py", PYTHON)
     for name in ("content-filter", "sentence-aggregator"):
-        shutil.copytree(EXAMPLES / "token-streaming-c" / "components" / name, parts / name)
+        shutil.copytree(EXAMPLES / "token-streaming-c" / "components" / name, components / name)
     chains = {
         "three": ("source", "processor", "sink"),
         "filtered": ("source", "content-filter", "processor", "sink"),
@@ -108,7 +108,7 @@ def _write(file: Path, text: str) -> None:
 def _manifest(chain: tuple[str, ...], count: str = str(ELEMENTS)) -> str:
     text = HEAD
     for name in chain:
-        text += f'[[component]]\nname = "{name}"\npath = "../parts/{name}"\n'
+        text += f'[[component]]\nname = "{name}"\npath = "../components/{name}"\n'
     for name in chain:
         text += f'[flow.main.nodes.{name}]\ncomponent = "{name}"\n'
         text += f'config = "{count}"\n' if name == chain[0] else ""
@@ -129,7 +129,7 @@ def build(project: Path) -> None:
 
 
 def run(project: Path) -> tuple[float, float]:
-    """Microseconds and copies an element of the source."""
+    """Microseconds and copies per element of the source."""
     import torvyn
 
     flow = torvyn.load(project).flow("main")
@@ -142,25 +142,25 @@ def run(project: Path) -> tuple[float, float]:
 
 
 def instantiate(projects: Path, language: str, times: int) -> list[float]:
-    """Milliseconds of each start of one guest, its code compiled and loaded."""
+    """Milliseconds of each start of a guest, with compiled and loaded code."""
     from torvyn.sandbox.build.build import build as build_guest
     from torvyn.sandbox.build.project import GuestProject
     from torvyn.sandbox.component import guest_class
 
-    folder = projects / "parts" / ("processor" if language == "c" else "python")
+    folder = projects / "components" / ("processor" if language == "c" else "python")
     cls = guest_class(build_guest(GuestProject(folder.name, folder, language)).path, folder.name)
-    found = []
+    samples = []
     for number in range(-1, times):
         guest = cls()
         start = time.perf_counter()
         guest.init("")
-        found += [(time.perf_counter() - start) * 1e3] if number >= 0 else []
+        samples += [(time.perf_counter() - start) * 1e3] if number >= 0 else []
         guest.teardown()
-    return found
+    return samples
 
 
-def hold(project: Path, count: int) -> list[Any]:
-    """So many flows, each with one element through its guests, waiting for more."""
+def start_idle(project: Path, count: int) -> list[Any]:
+    """Starts `count` flows, each of which has processed one element and waits."""
     import torvyn
 
     manifest = project / "Torvyn.toml"
@@ -170,14 +170,14 @@ def hold(project: Path, count: int) -> list[Any]:
     assert manifest.is_file()
     loaded = torvyn.load(waiting)
     flows = [loaded.flow("main").start() for _ in range(count)]
-    give_up_s = time.monotonic() + 120
+    deadline_s = time.monotonic() + 120
     while any(flow.statistics.nodes["sentence-aggregator"].received < 1 for flow in flows):
-        assert time.monotonic() < give_up_s
+        assert time.monotonic() < deadline_s
         time.sleep(0.01)
     return flows
 
 
-def let_go(flows: list[Any]) -> None:
+def cancel(flows: list[Any]) -> None:
     for flow in flows:
         flow.cancel()
     assert all(flow.wait(60) for flow in flows)

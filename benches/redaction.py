@@ -2,8 +2,8 @@
 
     python -m benches.redaction [--texts N] [--json]
 
-Lines with marks for what is sensitive in them (`data/redaction`), and generated numbers in which
-nothing is; beside it Presidio's recognisers, on the kinds that both know.
+Lines with marked sensitive data (`data/redaction`), and generated ordinary numbers; compared with
+Presidio's recognisers, for the kinds that both support.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from benches.question import cannot_run, publish, say
 from benches.report import Report, Table
 
 METHOD = """\
-{positive} lines with something sensitive and {negative} without, in many formats and languages;
-the rules were tuned on the part `tuning` only, and `held_out` was written before them (when first
-measured, its precision was 0.983 and its recall 1.000). Recall: the
-share of marked spans that are wholly covered by spans of their kind. Precision: the share of found
-spans that lie over a marked one of their kind. Ordinary numbers: the share of {texts:,} generated
-texts in which anything is found. Presidio: its recognisers that need no language model, asked for
-the six kinds it knows; it refuses the top-level domain `.example`, which five of the lines use."""
+{positive} lines with sensitive data and {negative} without, in many formats and languages. The
+rules were tuned on the set `tuning` only; `held_out` was written before them (at first its
+precision was 0.983 and its recall 1.000). Recall is the share of marked spans that spans of
+their kind cover completely. Precision is the share of found spans that overlap a marked one of
+their kind. Ordinary numbers: the share of {texts:,} generated texts with any match. Presidio:
+its recognisers without a language model, for the six kinds that it supports; it rejects the
+top-level domain `.example`, which five of the lines use."""
 
-PARTS = ("held_out", "tuning")
+SETS = ("held_out", "tuning")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -37,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     if cannot_run():
         return 2
-    lines = [line for part in PARTS for line in load(part)]
+    lines = [line for name in SETS for line in load(name)]
     positive = sum(bool(line.spans) for line in lines)
     method = METHOD.format(
         positive=positive, negative=len(lines) - positive, texts=options.texts
@@ -52,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def redact(kinds: Sequence[str] = ()) -> Recogniser:
-    """What `redact` finds in a whole text."""
+    """The spans that `redact` finds in a text."""
     from torvyn.components.builtin.filter_redact import DATA_KINDS, Redact
 
     guard = Redact()
@@ -60,7 +60,7 @@ def redact(kinds: Sequence[str] = ()) -> Recogniser:
     rules = guard._rules
     assert rules is not None
 
-    def found(text: str) -> list[Span]:
+    def recognise(text: str) -> list[Span]:
         stream = rules.fork()
         stream.put(text)
         stream.finish()
@@ -69,7 +69,7 @@ def redact(kinds: Sequence[str] = ()) -> Recogniser:
             for rule, position, length, _ in stream.take_findings()
         ]
 
-    return found
+    return recognise
 
 
 def _recognisers(report: Report) -> dict[str, Recogniser]:
@@ -94,7 +94,7 @@ def _labelled(report: Report, recognisers: dict[str, Recogniser]) -> None:
     both = tuple(presidio_patterns.RECOGNISERS)
     columns = ("", "lines", "marked / found", "precision", "recall")
     table = Table(columns, title="Labelled lines")
-    for part in PARTS:
+    for part in SETS:
         lines = load(part)
         table.rows.append(
             _row("torvyn, all ten kinds", part, judge(lines, recognisers["torvyn"], DATA_KINDS))
@@ -111,7 +111,7 @@ def _by_kind(report: Report) -> None:
     from torvyn.components.builtin.filter_redact import DATA_KINDS
 
     table = Table(("", "marked", "precision", "recall"), title="torvyn by kind, all lines")
-    lines = [line for part in PARTS for line in load(part)]
+    lines = [line for name in SETS for line in load(name)]
     score = judge(lines, redact(), DATA_KINDS)
     for kind in DATA_KINDS:
         precision = score.right[kind] / max(score.found[kind], 1)
@@ -121,7 +121,7 @@ def _by_kind(report: Report) -> None:
 
 
 def _numbers(report: Report, recognisers: dict[str, Recogniser], count: int) -> None:
-    table = Table(("", *recognisers), title="Ordinary numbers: texts that are hit")
+    table = Table(("", *recognisers), title="Ordinary numbers: texts with a match")
     for name, generator in {**GENERATORS, **AMBIGUOUS}.items():
         say(name)
         shares = [

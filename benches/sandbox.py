@@ -29,14 +29,14 @@ ROOT = Path(__file__).parent.parent
 GUESTS = ROOT / "tests" / "sandbox" / "guests"
 PAYLOAD = b"hello world"
 ELEMENTS = 100_000
-"""What the guest `stream` sends."""
+"""The number of elements that the guest `stream` sends."""
 BINDING_CALLS = 2_000
 METHOD = """\
-Guests are small hand-written modules, made into components of the contract. A call is one
-`evaluate` that copies its payload of {size} bytes into the guest. Rust figures are medians of nine
-interleaved rounds of 100,000 calls; flows and the binding, of {rounds} interleaved rounds, flows
-with {elements:,} elements from source through processor to sink, instantiated outside the clock
-and started inside it. Copies are the ledger's."""
+Guests are small hand-written modules, encoded as components. A call is one `evaluate` that copies
+its payload of {size} bytes into the guest. Rust figures are medians of nine interleaved rounds of
+100,000 calls. Figures for flows and the binding are medians of {rounds} interleaved rounds; a flow
+sends {elements:,} elements from source through processor to sink. The time includes the start of
+the flow, but not the instantiation of guests. The copies are those of the ledger."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -57,10 +57,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _native_figures(report: Report) -> dict[str, float]:
-    """Nanoseconds by name, from the bench of the crate."""
+    """Nanoseconds by name, from the benchmark of the crate."""
     cargo = shutil.which("cargo")
     if cargo is None:
-        report.left_out["calls in Rust"] = "there is no cargo"
+        report.left_out["calls in Rust"] = "cargo is not installed"
         return {}
     say("calls in Rust")
     command = [cargo, "bench", "--quiet", "-p", "torvyn-sandbox", "--bench", "calls"]
@@ -70,7 +70,7 @@ def _native_figures(report: Report) -> dict[str, float]:
 
 
 def _python_figures(report: Report, rounds: int) -> tuple[list[float], float, list[float]]:
-    """Microseconds an element, copies an element, and microseconds a call of the binding."""
+    """Microseconds and copies per element, and microseconds per call of the binding."""
     call = _binding(report)
     flows: list[float] = []
     binding: list[float] = []
@@ -80,10 +80,10 @@ def _python_figures(report: Report, rounds: int) -> tuple[list[float], float, li
         for number in range(-1, rounds):
             say("warm-up" if number < 0 else f"round {number + 1} of {rounds}")
             cost, copies = _flow_round(manifest)
-            other = _timed(call) if call else None
+            binding_us = _timed(call) if call else None
             if number >= 0:
                 flows.append(cost)
-                binding += [] if other is None else [other]
+                binding += [] if binding_us is None else [binding_us]
     return flows, copies, binding
 
 
@@ -145,7 +145,13 @@ def _calls(native: dict[str, float], binding: list[float]) -> Table:
 
 def _flows(flows: list[float], copies: float) -> Table:
     low, middle, high = quartiles(flows)
-    columns = ("flow of three guests", "us an element", "quartiles", "target", "copies an element")
+    columns = (
+        "flow of three guests",
+        "us per element",
+        "quartiles",
+        "target",
+        "copies per element",
+    )
     row = ["source -> processor -> sink", f"{middle:.3f}", f"{low:.3f}-{high:.3f}"]
     return Table(columns, [[*row, verdict(middle, 4.0), f"{copies:g}"]], title="A flow")
 
@@ -154,7 +160,7 @@ def _instances(native: dict[str, float]) -> Table:
     table = Table(("instantiate and `init`", "us", "target"), title="An instance")
     if native:
         cost = native["instantiate"] / 1e3
-        table.rows.append(["compiled already", f"{cost:.1f}", verdict(cost, 200.0)])
+        table.rows.append(["code already compiled", f"{cost:.1f}", verdict(cost, 200.0)])
     return table
 
 

@@ -1,8 +1,8 @@
-"""What do guests in C and in Python cost: an element, an instance, a start, a thousand flows?
+"""What do C and Python guests cost per element, instance, start and thousand flows?
 
     python -m benches.sandbox_guests [--rounds R] [--flows N] [--no-python] [--json]
 
-The guests of `examples/token-streaming-c` and two small ones, built and compiled outside the clock.
+The guests of `examples/token-streaming-c` and two small ones. Building and compiling is not timed.
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ from benches.question import cannot_run, publish, say
 from benches.report import Report, Table, verdict
 
 METHOD = """\
-Guests in C are compiled by zig with the shipped glue. The filter reads its payload of 11 bytes and
-looks for a word in it; its cost is that of a flow with it less that of the flow without. Flows are
-instantiated outside the clock and started inside it; {rounds} interleaved rounds of {elements:,}
-elements after one that warms up. A start is the wall time of a new `torvyn run` process with
-compiled code in the cache. Memory is the growth of the resident set from before the first of
-{flows:,} flows of four guests to when all have run one element and wait."""
+C guests are compiled by zig with the shipped glue code. The filter reads its payload of 11 bytes
+and searches it for a word; its cost is the difference between flows with and without it. The time
+includes the start of a flow, but not the instantiation of its guests. There are {rounds}
+interleaved rounds of {elements:,} elements after a warm-up. A start is the wall time of a new
+`torvyn run` process with cached code. Memory is the growth of the resident set after {flows:,}
+flows of four guests have each processed one element and wait."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benches.sandbox_guests")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--flows", type=int, default=1_000)
-    parser.add_argument("--no-python", action="store_true", help="Leave guests in Python out.")
+    parser.add_argument("--no-python", action="store_true", help="Leave out Python guests.")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args(arguments)
     if cannot_run():
         return 2
     if importlib.util.find_spec("ziglang") is None:
-        print("nothing to run: guests in C need `pip install 'torvyn[c]'`", file=sys.stderr)
+        print("nothing to run: C guests need `pip install 'torvyn[c]'`", file=sys.stderr)
         return 2
     elements = guest_projects.ELEMENTS
     method = METHOD.format(rounds=options.rounds, elements=elements, flows=options.flows)
@@ -62,28 +62,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _elements(report: Report, projects: Path, rounds: int) -> None:
-    """The three flows side by side."""
+    """Measures the flows in interleaved rounds."""
     costs: dict[str, list[float]] = {name: [] for name in ("three", "filtered", "tokens", "silent")}
     copies: dict[str, float] = {}
     for number in range(-1, rounds):
         say("warm-up" if number < 0 else f"elements: round {number + 1} of {rounds}")
-        for name, found in costs.items():
+        for name, samples in costs.items():
             with _level("off" if name == "silent" else "production"):
                 project = projects / ("three" if name == "silent" else name)
                 cost, copies[name] = guest_projects.run(project)
             if number >= 0:
-                found.append(cost)
+                samples.append(cost)
     added = [b - a for a, b in zip(costs["three"], costs["filtered"], strict=True)]
     observing = [b - a for a, b in zip(costs["silent"], costs["three"], strict=True)]
     rows = {
         "a filter that reads": (added, 1.0, copies["filtered"] - copies["three"]),
         "source -> processor -> sink": (costs["three"], 4.0, copies["three"]),
         "token-streaming, four guests": (costs["tokens"], 3.0, copies["tokens"]),
-        "what level `production` adds to `off`": (observing, 0.5, 0.0),
+        "the cost of level `production` over `off`": (observing, 0.5, 0.0),
     }
-    table = Table(("in C", "us an element", "quartiles", "target", "copies"), title="An element")
-    for name, (found, target, copied) in rows.items():
-        low, middle, high = quartiles(found)
+    table = Table(("in C", "us per element", "quartiles", "target", "copies"), title="An element")
+    for name, (samples, target, copied) in rows.items():
+        low, middle, high = quartiles(samples)
         cells = [name, f"{middle:.3f}", f"{low:.3f}-{high:.3f}", verdict(middle, target)]
         table.rows.append([*cells, f"{copied:g}"])
     report.tables.append(table)
@@ -92,7 +92,7 @@ def _elements(report: Report, projects: Path, rounds: int) -> None:
 
 @contextmanager
 def _level(level: str) -> Iterator[None]:
-    """How much is observed, said as a user would say it for one run."""
+    """Sets the level of observability, as a user would for one run."""
     os.environ["TORVYN_OBSERVABILITY__LEVEL"] = level
     try:
         yield
@@ -103,8 +103,8 @@ def _level(level: str) -> Iterator[None]:
 def _instances(report: Report, projects: Path, rounds: int, with_python: bool) -> None:
     table = Table(("instantiate and `init`", "ms", "quartiles", "target"), title="An instance")
     for language, target_ms in (("c", 0.2), ("python", 5.0)):
-        if language == "python" and (why := _no_python(with_python)):
-            report.left_out["guests in Python"] = why
+        if language == "python" and (reason := _no_python(with_python)):
+            report.left_out["Python guests"] = reason
             continue
         say(f"an instance in {language}")
         times = guest_projects.instantiate(projects, language, 20 * rounds)
@@ -117,7 +117,7 @@ def _instances(report: Report, projects: Path, rounds: int, with_python: bool) -
 
 def _no_python(with_python: bool) -> str:
     if not with_python:
-        return "not asked for"
+        return "left out by an option"
     missing = importlib.util.find_spec("componentize_py") is None
     return "componentize-py is not installed" if missing else ""
 
@@ -125,7 +125,7 @@ def _no_python(with_python: bool) -> str:
 def _starts(report: Report, projects: Path, rounds: int, with_python: bool) -> None:
     torvyn = shutil.which("torvyn", path=str(Path(sys.executable).parent))
     if torvyn is None:
-        report.left_out["starts"] = "no `torvyn` beside this Python"
+        report.left_out["starts"] = "`torvyn` is not installed for this Python"
         return
     table = Table(("torvyn run", "ms", "quartiles", "target"), title="A start, code cached")
     for name in ("example-c", *(() if _no_python(with_python) else ("example-python",))):
@@ -146,10 +146,10 @@ def _starts(report: Report, projects: Path, rounds: int, with_python: bool) -> N
 def _memory(report: Report, projects: Path, count: int) -> None:
     say(f"{count} flows of four guests")
     before = resident_bytes()
-    flows = guest_projects.hold(projects / "tokens", count)
+    flows = guest_projects.start_idle(projects / "tokens", count)
     grown_mb = (resident_bytes() - before) / 1e6
-    guest_projects.let_go(flows)
-    table = Table(("flows of four guests in C", "MB", "target"), title="Memory")
+    guest_projects.cancel(flows)
+    table = Table(("flows of four C guests", "MB", "target"), title="Memory")
     table.rows.append([f"{count:,}", f"{grown_mb:.0f}", verdict(grown_mb, 512.0 * count / 1000)])
     report.tables.append(table)
     report.data["flows_mb"] = grown_mb

@@ -1,9 +1,9 @@
-"""What does a token cost on its way to a sentence, and which sentences are found?
+"""What does the sentence splitter cost per token, and which sentences does it find?
 
     python -m benches.sentence [--rounds R] [--json]
 
-Text without a boundary is where splitters that look at their whole buffer again become slow: long
-answers, tables, code, lists of figures.
+Splitters that scan their whole buffer again become slow on text without a boundary: long answers,
+tables, code, lists of figures.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ WORKS = {
     "words": (" some", " more", " plain", " words"),
     "decimals": (" costs", " 3", ".", "14", "9", " and", " then", " v", " 2", ".", "5"),
 }
-"""No full stop at all, and full stops none of which ends a sentence."""
+"""No full stop at all, and only full stops that do not end a sentence."""
 COUNT = 4_000
 LENGTHS = (1_000, 10_000, 100_000)
 METHOD = """\
-Tokens of a text that has no sentence boundary: `words` has no full stop, `decimals` only such as
-end nothing. Each entry is fed token by token and is first seen to give the whole text as one
-sentence. Beside peers {count:,} tokens are fed, in {rounds} interleaved rounds; the ratio is the
-median of the ratios of each round. Alone, Torvyn is fed up to {longest:,}. Times are of the
-processor, and nothing here waits."""
+Tokens of a text without a sentence boundary: `words` has no full stop, `decimals` only full stops
+that do not end a sentence. Each entry receives one token at a time and must first return the whole
+text as one sentence. The comparison uses {count:,} tokens in {rounds} interleaved rounds; the ratio
+is the median of the rounds' ratios. Torvyn alone is measured with up to {longest:,} tokens. Times
+are processor time."""
 Split = Callable[[list[str]], list[str]]
 
 
@@ -47,12 +47,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     method = METHOD.format(count=COUNT, rounds=options.rounds, longest=LENGTHS[-1])
     report = Report(
-        "sentence", "What does a token cost before its sentence ends?", method.replace("\n", " ")
+        "sentence", "What does the sentence splitter cost per token?", method.replace("\n", " ")
     )
     entries = _entries(report)
     for work in WORKS:
         times = _measure(entries, _tokens(work, COUNT), options.rounds)
-        report.tables.append(_beside(work, times))
+        report.tables.append(_comparison(work, times))
         report.data[work] = times
     report.tables.append(_alone(report))
     report.tables.append(sentence_accuracy.table(report))
@@ -83,14 +83,14 @@ def _entries(report: Report) -> dict[str, Split]:
 
 def _has(report: Report, module: str, distribution: str) -> bool:
     try:
-        found = importlib.util.find_spec(module) is not None
+        is_installed = importlib.util.find_spec(module) is not None
     except ModuleNotFoundError:
-        found = False
-    if found:
+        is_installed = False
+    if is_installed:
         report.versions[distribution] = f"{distribution} {distribution_version(distribution)}"
     else:
         report.left_out[distribution] = "not installed"
-    return found
+    return is_installed
 
 
 def _tokens(work: str, count: int) -> list[str]:
@@ -111,7 +111,7 @@ def _measure(entries: dict[str, Split], tokens: list[str], rounds: int) -> dict[
     return times
 
 
-def _beside(work: str, times: dict[str, list[float]]) -> Table:
+def _comparison(work: str, times: dict[str, list[float]]) -> Table:
     table = Table(
         ("entry", "us per token", "x torvyn", "target"), title=f"{work}, {COUNT:,} tokens"
     )
@@ -124,7 +124,8 @@ def _beside(work: str, times: dict[str, list[float]]) -> Table:
 
 def _alone(report: Report) -> Table:
     table = Table(
-        ("torvyn, tokens without a boundary", *WORKS, "x the shortest"), title="Is it flat?"
+        ("torvyn, tokens without a boundary", *WORKS, "x the shortest"),
+        title="Does the cost grow with the length?",
     )
     costs = {
         (work, length): quartiles(_measure({"torvyn": torvyn}, _tokens(work, length), 5)["torvyn"])[

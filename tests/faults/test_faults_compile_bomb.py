@@ -60,7 +60,8 @@ def test_the_smallest_bomb_is_compiled_in_the_child_as_well(apart: Apart, tmp_pa
 
     message, child_bytes = apart(REFUSED, tmp_path / "bomb.wasm")
 
-    assert "exports no role" in message or "takes more than 2 s of processor time" in message
+    reasons = ("exports none of Torvyn's roles", "takes more than 2 s of processor time")
+    assert any(reason in message for reason in reasons)
     assert child_bytes > 0
 
 
@@ -74,7 +75,7 @@ def test_nested_components_are_counted_before_any_is_made(
 
     message, child_bytes = apart(REFUSED, tmp_path / "bomb.wasm")
 
-    assert "it makes more than 1000 component instances when it starts" in message
+    assert "it creates more than 1000 component instances when it starts" in message
     assert child_bytes < 40 << 20
 
 
@@ -82,7 +83,7 @@ def test_nested_components_are_counted_before_any_is_made(
     ("wasm", "words"),
     [
         (nested_components(64), "its components are nested more than 64 deep"),
-        (nested_components(3, with_memory=True), "it makes more than 4 memories when it starts"),
+        (nested_components(3, with_memory=True), "it creates more than 4 memories when it starts"),
     ],
     ids=["depth", "memories"],
 )
@@ -91,7 +92,7 @@ def test_each_number_has_its_limit(tmp_path: Path, wasm: bytes, words: str) -> N
 
 
 def test_nested_components_within_the_limits_are_compiled(tmp_path: Path) -> None:
-    assert "exports no role" in refused(tmp_path, nested_components(8))
+    assert "exports none of Torvyn's roles" in refused(tmp_path, nested_components(8))
 
 
 MANIFEST = """

@@ -226,7 +226,7 @@ def test_an_encoder_that_makes_no_sense_is_refused(more: dict[str, object]) -> N
 
 
 def test_a_choice_that_does_not_exist_is_refused() -> None:
-    with pytest.raises(ValueError, match="choice 1 of an answer that has 1"):
+    with pytest.raises(ValueError, match="choice 1 is out of range: the answer has 1"):
         encoder("torvyn").text("a", 1)
     with pytest.raises(ValueError, match="choice 3"):
         encoder("torvyn").encode(EndFrame(1, (Finish(3, "stop"),)))

@@ -1,13 +1,12 @@
-//! The common chunk of an OpenAI stream, read without building anything: choices with new text and nothing else.
+//! A fast parser for the common chunk of an OpenAI stream: choices with new text and nothing else.
 //!
-//! Whatever says more (a finish, a tool call, logprobs, usage, an error, a field nobody knows) is not taken here and
-//! goes to the full decoder as it is.
+//! Any other chunk (a finish, a tool call, logprobs, usage, an error, an unknown field) goes to the full decoder.
 
 use std::borrow::Cow;
 
 use crate::scan::Cursor;
 
-/// Where a chunk keeps its text.
+/// Where a chunk has its text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shape {
     /// `choices[i].delta.content`
@@ -16,8 +15,8 @@ pub enum Shape {
     Completion,
 }
 
-/// Reads common chunks. It remembers when a stream has split a surrogate pair: from then on it takes nothing, and the
-/// full decoder, which joins the halves, sees every chunk.
+/// Parses common chunks. When a stream splits a surrogate pair it stops accepting chunks, because the full decoder,
+/// which joins the halves, must see all of them.
 #[derive(Debug)]
 pub struct Quick {
     shape: Shape,
@@ -32,7 +31,7 @@ impl Quick {
         Self { shape, is_careful: false }
     }
 
-    /// The new texts of a common chunk, without empty ones; None for any other.
+    /// The new texts of a common chunk, without empty ones; None for any other chunk.
     pub fn texts<'a>(&mut self, data: &'a [u8], out: &mut Vec<Text<'a>>) -> Option<()> {
         if self.is_careful {
             return None;
@@ -110,7 +109,7 @@ fn delta<'a>(cursor: &mut Cursor<'a>) -> Option<Cow<'a, str>> {
     Some(text.unwrap_or(Cow::Borrowed("")))
 }
 
-/// Azure says of every chunk what was not filtered; what was filtered has a finish reason.
+/// Azure reports for every chunk what was not filtered; a filtered answer has a finish reason.
 fn filter_results(cursor: &mut Cursor<'_>) -> Option<()> {
     if !cursor.take(b'{') {
         return cursor.skip_scalar();

@@ -1,7 +1,7 @@
-//! Frames into bytes. What does not change between the deltas of a choice is written once, when the encoder is made.
+//! Encodes frames. What all deltas of a choice share is written once, when the encoder is created.
 //!
-//! An encoder is shared by the stages of all choices of an answer: its counters are atomic, everything else is fixed.
-//! The last block of a frame carries its id, so a client that was cut inside a frame gets the whole frame again.
+//! The stages of all choices of an answer share an encoder: its counters are atomic, everything else is constant. The
+//! last block of a frame carries its id, so a client that was cut off inside a frame gets the whole frame again.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -18,7 +18,7 @@ pub struct Encoder {
     identity: Identity,
     /// `id: <epoch>-` of an event; empty in other framings.
     event_id: Vec<u8>,
-    /// `{` and the stream's name, when there is one.
+    /// `{` and the stream's name, if it has one.
     pub(crate) open: Vec<u8>,
     choices: Vec<Choice>,
     pub(crate) chunk: Template,
@@ -28,7 +28,7 @@ pub struct Encoder {
 
 #[derive(Debug)]
 struct Choice {
-    /// Between the sequence and the text: one for text, one for reasoning.
+    /// What goes between the sequence number and the text: one for text, one for reasoning.
     heads: [Vec<u8>; 2],
     has_role: AtomicBool,
 }
@@ -71,9 +71,9 @@ impl Encoder {
         self.identity.choices
     }
 
-    /// The next number, or the one that is given; the count goes on from there.
-    pub fn number(&self, given: Option<u64>) -> u64 {
-        match given {
+    /// The next number, or the given one; counting continues from there.
+    pub fn number(&self, seq: Option<u64>) -> u64 {
+        match seq {
             Some(seq) => {
                 self.seq.store(seq, Ordering::Relaxed);
                 seq
@@ -140,7 +140,7 @@ impl Encoder {
         });
     }
 
-    /// The role chunk of a choice of chat, once.
+    /// The role chunk of a chat choice, once.
     #[inline]
     pub(crate) fn role(&self, index: u32, out: &mut Vec<u8>) {
         let choice = &self.choices[index as usize];
@@ -151,7 +151,7 @@ impl Encoder {
         }
     }
 
-    /// New text of a choice below `choices`. `logprobs` is JSON, in the form of the dialect.
+    /// New text of a choice below `choices`. `logprobs` is JSON in the dialect's format.
     #[inline]
     pub fn text(
         &self,
@@ -206,7 +206,7 @@ impl Encoder {
         });
     }
 
-    /// `data` is JSON. The dialects of OpenAI have no place for it.
+    /// `data` is JSON. The OpenAI dialects have no field for it.
     pub fn meta(&self, seq: u64, data: &str, out: &mut Vec<u8>) {
         if self.dialect == Dialect::Torvyn {
             self.own("meta", Some(seq), out, |out| {
@@ -235,7 +235,7 @@ impl Encoder {
         });
     }
 
-    /// `timing` is JSON; the dialects of OpenAI have no place for it.
+    /// `timing` is JSON. The OpenAI dialects have no field for it.
     pub fn end(
         &self,
         seq: u64,
@@ -273,7 +273,7 @@ impl Encoder {
         });
     }
 
-    /// Still here. On an event stream a comment of one line: a blank line would end a block.
+    /// A heartbeat. On an event stream it is a comment of one line, because a blank line would end a block.
     pub fn heartbeat(&self, out: &mut Vec<u8>) {
         match (self.framing, self.dialect) {
             (Framing::Events, _) => out.extend_from_slice(b": hb\n"),
@@ -292,7 +292,7 @@ fn torvyn_head(index: u32, kind: Kind) -> Vec<u8> {
     format!(",\"index\":{index},\"kind\":\"{kind}\",\"text\":\"").into_bytes()
 }
 
-/// The counts that both dialects write alike.
+/// The counts that both dialects write in the same way.
 pub(crate) fn counts(usage: Usage, out: &mut Vec<u8>) {
     count("\"prompt_tokens\":", usage.prompt, out);
     count(",\"completion_tokens\":", usage.completion, out);

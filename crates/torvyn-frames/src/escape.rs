@@ -1,6 +1,6 @@
-//! Text into JSON: escaped once, by hand, mostly by copying.
+//! Escapes text for JSON, mostly by copying runs.
 
-/// Which bytes end a run that can be copied: controls, `"`, `\`, and the leads of U+0085, U+2028 and U+2029.
+/// Bytes that end a run: controls, `"`, `\`, and the first bytes of U+0085, U+2028 and U+2029.
 const STOPS: [bool; 256] = {
     let mut table = [false; 256];
     let mut byte = 0;
@@ -18,7 +18,7 @@ const HEX: &[u8; 16] = b"0123456789abcdef";
 
 /// Appends `text` as the inside of a JSON string.
 ///
-/// U+0085, U+2028 and U+2029 are allowed there, but readers that split lines by Unicode's rules would cut at them.
+/// U+0085, U+2028 and U+2029 are valid there, but readers that split lines by Unicode's rules would cut at them.
 #[inline]
 pub fn escape(text: &str, out: &mut Vec<u8>) {
     let bytes = text.as_bytes();
@@ -32,7 +32,7 @@ pub fn escape(text: &str, out: &mut Vec<u8>) {
     out.extend_from_slice(rest);
 }
 
-/// Appends what stands for the first bytes of `rest`; gives how many they were.
+/// Appends the escape for the start of `rest`; returns the length of what it replaces.
 fn special(rest: &[u8], out: &mut Vec<u8>) -> usize {
     match rest {
         [b'"', ..] => out.extend_from_slice(b"\\\""),
@@ -52,7 +52,7 @@ fn special(rest: &[u8], out: &mut Vec<u8>) -> usize {
             out.extend_from_slice(b"\\u00");
             out.extend([HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]);
         }
-        // A lead of some other character: it goes on by itself, its tail is copied with what follows.
+        // The first byte of another character: it is copied, and its tail with what follows.
         _ => out.push(rest[0]),
     }
     1
@@ -92,7 +92,7 @@ pub fn optional(name: &str, value: Option<&str>, out: &mut Vec<u8>) {
     }
 }
 
-/// A name as it is to be written, with its colon, and a number.
+/// A name with its colon, ready to be written, and a number.
 pub fn count(name: &str, value: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(name.as_bytes());
     number(value, out);

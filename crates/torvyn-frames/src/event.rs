@@ -1,11 +1,11 @@
-//! Server-sent events by the rules of the HTML standard's event stream.
+//! Server-sent events, by the HTML standard's rules for event streams.
 //!
-//! Lines end in CR, LF or CRLF, cut anywhere. Bytes become text only in whole lines, so a split character is never
-//! seen. A limit that is passed ends the parser: every later call gives the same error.
+//! Lines end in CR, LF or CRLF and may be split anywhere. Bytes become text only in whole lines, so a split character
+//! is never seen. A limit that is exceeded stops the parser: every later call returns the same error.
 
 use memchr::{memchr, memchr2};
 
-/// The most bytes of one line, and of the data of one event.
+/// The byte limits of one line and of one event's data.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
     pub line: usize,
@@ -20,19 +20,19 @@ pub enum EventError {
     EventTooLarge { limit: usize },
 }
 
-/// One event, as it is dispatched. `kind` is empty when the stream named none: it is a `message` then.
+/// One event, as it is dispatched. `kind` is empty if the stream named none, which means `message`.
 #[derive(Debug, Clone, Copy)]
 pub struct Event<'a> {
     pub kind: &'a [u8],
     pub data: &'a [u8],
-    /// The last id the stream has given, which may be older than this event.
+    /// The last id of the stream, which may be older than this event.
     pub id: &'a [u8],
 }
 
 #[derive(Debug)]
 pub struct EventParser {
     limits: Limits,
-    /// The beginning of a line whose end has not come.
+    /// The beginning of a line whose end has not arrived.
     line: Vec<u8>,
     state: State,
     after_cr: bool,
@@ -55,15 +55,15 @@ impl EventParser {
         Self { limits, line: Vec::new(), state: State::default(), after_cr: false, failed: None }
     }
 
-    /// A parser that also reads `error: ...` lines, which no standard has: llama.cpp reports a failure in the middle
-    /// of an answer that way. Such an event has the kind `error`.
+    /// A parser that also reads `error: ...` lines, which are not in the standard: llama.cpp reports a failure in the
+    /// middle of an answer that way. Such an event has the kind `error`.
     pub fn with_error_fields(limits: Limits) -> Self {
         let mut parser = Self::new(limits);
         parser.state.reads_error_fields = true;
         parser
     }
 
-    /// Feeds bytes; `sink` gets every event that they complete, also those before an error.
+    /// Parses bytes. `sink` receives every event that they complete, also those before an error.
     pub fn put(&mut self, input: &[u8], mut sink: impl FnMut(Event<'_>)) -> Result<(), EventError> {
         match self.failed {
             Some(error) => Err(error),
@@ -106,22 +106,22 @@ impl EventParser {
         if self.line.len() + more.len() > limit { Err(EventError::LineTooLong { limit }) } else { Ok(()) }
     }
 
-    /// Why the parser gave up.
+    /// Why the parser stopped.
     pub fn failure(&self) -> Option<EventError> {
         self.failed
     }
 
-    /// The id to come back with, as of the last blank line.
+    /// The id to resume with, as of the last blank line.
     pub fn last_id(&self) -> &[u8] {
         &self.state.last_id
     }
 
-    /// The time to wait before coming back, when the stream gave one.
+    /// The time to wait before resuming, if the stream set one.
     pub fn retry_ms(&self) -> Option<u64> {
         self.state.retry_ms
     }
 
-    /// Bytes of an event that has not ended. When the stream ends, the standard says: they are dropped.
+    /// Bytes of an incomplete event. The standard says to drop them when the stream ends.
     pub fn held_bytes(&self) -> usize {
         self.line.len() + self.state.data.len()
     }

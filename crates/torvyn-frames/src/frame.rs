@@ -1,6 +1,6 @@
-//! What an encoder is told: frames as plain data, borrowed.
+//! The encoder's input: frames as plain, borrowed data.
 
-/// Who speaks: our own frames, or the chunks of OpenAI's two interfaces.
+/// The dialect: our own frames, or the chunks of OpenAI's two APIs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dialect {
     Torvyn,
@@ -8,7 +8,7 @@ pub enum Dialect {
     Completions,
 }
 
-/// How blocks of JSON are set apart: as server-sent events, one a line, or not at all (one a message).
+/// How blocks of JSON are separated: as server-sent events, one per line, or not at all (one per message).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Framing {
     Events,
@@ -26,12 +26,12 @@ pub enum Kind {
 #[derive(Debug, Clone)]
 pub struct Identity {
     pub id: String,
-    /// The flow, or the model, that answers.
+    /// The flow or the model.
     pub flow: String,
     pub created: u64,
     /// New for each generation, so that an old event id is recognised.
     pub epoch: String,
-    /// Which of several streams of one socket.
+    /// Which stream of a connection that carries several.
     pub stream_id: Option<String>,
     pub include_usage: bool,
     pub choices: u32,
@@ -51,7 +51,7 @@ pub struct Finish<'a> {
     pub reason: &'a str,
     pub matched_stop: Option<&'a str>,
     pub stopped_by: Option<&'a str>,
-    /// Where a guard ended it: `prompt` or `completion`.
+    /// The side on which a guard ended it: `prompt` or `completion`.
     pub side: Option<&'a str>,
 }
 

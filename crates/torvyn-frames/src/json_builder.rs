@@ -1,8 +1,8 @@
-//! What a reader of partial JSON tells, and what can be wrong with it.
+//! What a parser of partial JSON reports, and its errors.
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum PartialError {
-    #[error("not JSON at byte {at}")]
+    #[error("invalid JSON at byte {at}")]
     Malformed { at: usize },
     #[error("nested more than {limit} deep")]
     TooDeep { limit: usize },
@@ -14,11 +14,11 @@ pub enum PartialError {
 pub enum Scalar<'a> {
     Null,
     Truth(bool),
-    /// As it is written.
+    /// As written.
     Number(&'a str),
 }
 
-/// What is built of the JSON.
+/// Builds a value from the parser's events.
 pub trait Build {
     fn open(&mut self, is_object: bool);
     fn close(&mut self);

@@ -1,7 +1,7 @@
-//! Frames as bytes: event streams and chunks read, frames written, JSON as far as it has come.
+//! Frames as bytes: parses event streams and chunks, encodes frames, parses JSON while it arrives.
 //!
-//! Every reader is a state machine that is fed pieces of any size and gives the same answer however its input was cut.
-//! Nothing here knows of Python, queues or sockets.
+//! Every parser is a state machine that takes pieces of any size and gives the same result however its input is split.
+//! Nothing here knows Python, queues or sockets.
 #![forbid(unsafe_code)]
 
 pub mod chunk;

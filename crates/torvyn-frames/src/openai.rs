@@ -1,4 +1,4 @@
-//! The chunks of OpenAI's interfaces: chat and completions.
+//! The chunks of OpenAI's APIs: chat and completions.
 
 use std::sync::atomic::Ordering;
 
@@ -12,7 +12,7 @@ pub(crate) struct Template {
     is_chat: bool,
     /// From `{"id":` up to `"choices":[`.
     head: Vec<u8>,
-    /// After the choices; with the `usage` that a client which asked for it finds in every chunk.
+    /// After the choices, with the `usage` member that clients who requested usage find in every chunk.
     tail: &'static [u8],
 }
 
@@ -43,7 +43,7 @@ impl Template {
         head.extend_from_slice(match (self.is_chat, kind) {
             (true, Kind::Text) => b"\"content\":\"".as_slice(),
             (false, Kind::Text) => b"\"text\":\"",
-            // Completions know no reasoning; it must not be mixed with the text, nor be lost.
+            // Completions have no reasoning; it must neither be mixed with the text nor be lost.
             (false, Kind::Reasoning) => b"\"text\":\"\",\"reasoning_content\":\"",
             (true, Kind::Reasoning) => b"\"reasoning_content\":\"",
         });
@@ -57,7 +57,7 @@ impl Template {
         self.close(logprobs, out);
     }
 
-    /// Closes the delta and the chunk of a choice that goes on.
+    /// Closes the delta and the chunk of a choice that continues.
     #[inline]
     fn close(&self, logprobs: Option<&str>, out: &mut Vec<u8>) {
         out.extend_from_slice(if self.is_chat { b"},\"logprobs\":" } else { b",\"logprobs\":" });
@@ -128,8 +128,8 @@ pub(crate) fn error(kind: &str, code: &str, message: &str, out: &mut Vec<u8>) {
 }
 
 impl Encoder {
-    /// Finish chunks, the usage, an error for choices that were cancelled or failed unsaid, and `[DONE]`. After an
-    /// error nothing but `[DONE]`: clients stop reading there.
+    /// Finish chunks, the usage, an error for choices that were cancelled or failed, and `[DONE]`. After an error only
+    /// `[DONE]` follows: clients stop reading there.
     pub(crate) fn openai_end(
         &self,
         seq: u64,

@@ -1,6 +1,6 @@
-//! JSON as far as it has come: fed in pieces, it tells a builder what each piece adds. Every byte is looked at once.
+//! Partial JSON: takes pieces of text and tells a builder what each one adds. Every byte is read once.
 //!
-//! A builder hears only what will stay: whole keys, whole numbers and literals, and texts part by part.
+//! The builder gets only what is final: complete keys, complete numbers and literals, and strings part by part.
 
 use crate::json_builder::{Build, PartialError, Scalar};
 use crate::scan::is_number;
@@ -59,7 +59,7 @@ impl PartialJson {
         }
     }
 
-    /// Whether a whole value has been read. A number at the top is whole only when `finish` says so.
+    /// Whether a complete value has been read. A number at the top level is complete only after `finish`.
     pub fn is_complete(&self) -> bool {
         self.expect == Expect::Nothing && matches!(self.token, Token::None)
     }
@@ -73,7 +73,7 @@ impl PartialJson {
         result
     }
 
-    /// The input is over.
+    /// Ends the input.
     pub fn finish(&mut self, build: &mut impl Build) -> Result<(), PartialError> {
         self.put(" ", build)?;
         if self.is_complete() { Ok(()) } else { Err(PartialError::Unfinished { at: self.at - 1 }) }
@@ -182,7 +182,7 @@ impl PartialJson {
         Ok(1)
     }
 
-    /// Characters of a text that stand for themselves, and the one that ends the run.
+    /// Characters of a string that need no escape, and the one that ends the run.
     fn plain(&mut self, rest: &str, build: &mut impl Build) -> Result<usize, PartialError> {
         let stop = rest.bytes().position(|byte| matches!(byte, b'"' | b'\\' | ..0x20));
         let len = stop.unwrap_or(rest.len());
@@ -219,7 +219,7 @@ impl PartialJson {
         }
     }
 
-    /// Adds to the key or the text that is open; half a pair that waits stays alone.
+    /// Appends to the open key or string. A waiting half of a surrogate pair stays single.
     fn say(&mut self, part: &str, build: &mut impl Build) {
         let alone = if self.half.take().is_some() { "\u{fffd}" } else { "" };
         for part in [alone, part] {

@@ -1,7 +1,7 @@
-//! A cursor over JSON text that reads what it is asked for and skips the rest.
+//! A cursor over JSON text that reads what it needs and skips the rest.
 //!
-//! It answers `None` for anything it does not take: the caller then hands the text to a full parser, which finds the
-//! right words for what is wrong. It never recurses.
+//! It returns `None` for anything it does not accept: the caller then gives the text to a full parser, which reports
+//! what is wrong. It never recurses.
 
 use std::borrow::Cow;
 
@@ -9,7 +9,7 @@ use std::borrow::Cow;
 pub struct Cursor<'a> {
     text: &'a str,
     at: usize,
-    /// A string had half of a surrogate pair by itself.
+    /// A string had half of a surrogate pair.
     pub saw_half_pair: bool,
 }
 
@@ -23,7 +23,7 @@ impl<'a> Cursor<'a> {
         self.text.as_bytes().get(self.at).copied()
     }
 
-    /// The next byte that is not white space, left where it is.
+    /// The next byte that is not white space, without consuming it.
     #[inline]
     pub fn peek(&mut self) -> Option<u8> {
         while let Some(byte) = self.byte() {
@@ -35,7 +35,7 @@ impl<'a> Cursor<'a> {
         None
     }
 
-    /// Whether the next byte was `wanted`; if so it is taken.
+    /// Consumes the next byte if it is `wanted`.
     #[inline]
     pub fn take(&mut self, wanted: u8) -> bool {
         let found = self.peek() == Some(wanted);
@@ -59,7 +59,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// A key and its colon. A key with an escape is not taken.
+    /// A key and its colon. A key with an escape is not accepted.
     pub fn key(&mut self) -> Option<&'a str> {
         match self.string()? {
             Cow::Borrowed(key) => self.take(b':').then_some(key),
@@ -115,7 +115,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Over characters that stand for themselves.
+    /// Skips characters that need no escape.
     #[inline]
     fn plain(&mut self) {
         let rest = &self.text.as_bytes()[self.at..];
@@ -165,7 +165,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Over a string, a number or a literal.
+    /// Skips a string, a number or a literal.
     pub fn skip_scalar(&mut self) -> Option<()> {
         match self.peek()? {
             b'"' => self.string().map(|_| ()),
@@ -177,7 +177,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Over a value that says nothing: `null`, `""`, `[]`, `{}`.
+    /// Skips an empty value: `null`, `""`, `[]`, `{}`.
     pub fn skip_nothing(&mut self) -> Option<()> {
         match self.peek()? {
             b'n' => self.word("null").then_some(()),
@@ -198,7 +198,7 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// Whether it is a number as JSON writes them.
+/// Whether it is a valid JSON number.
 pub fn is_number(text: &[u8]) -> bool {
     fn digits(text: &[u8]) -> Option<&[u8]> {
         let len = text.iter().take_while(|byte| byte.is_ascii_digit()).count();

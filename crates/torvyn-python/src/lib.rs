@@ -1,7 +1,7 @@
-//! The border between Python and the native core: the only crate that names pyo3.
+//! The border between Python and the native core: the only crate that uses pyo3.
 //!
-//! A linked plan comes in as tuples, a `NativeFlow` goes out. Elements cross under one attachment a turn, and no
-//! Python code runs while a native lock is held.
+//! A linked plan comes in, a `NativeFlow` goes out. Elements cross under one attachment per turn, and no Python code
+//! runs while a native lock is held.
 
 mod component;
 mod element;
@@ -43,7 +43,7 @@ mod _native {
     #[pymodule_export]
     use super::text::splitter::{SentenceSplitter, Utf8Decoder};
     #[pymodule_export]
-    use super::text::stops::StopStrings;
+    use super::text::stop_strings::StopStrings;
     #[pymodule_export]
     use super::text::streamer::TextStreamer;
     #[pymodule_export]

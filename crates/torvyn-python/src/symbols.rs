@@ -1,4 +1,4 @@
-//! The Python names the border compares with, looked up once.
+//! The Python objects that the border compares with, looked up once.
 
 use pyo3::ffi;
 use pyo3::prelude::*;

@@ -1,4 +1,4 @@
-//! The core of a flow: all that only the runner of the turn may touch.
+//! The core of a flow: everything that only the thread that runs the turn may touch.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ pub enum Turn {
     Again,
     /// Elements wait at the exit for the caller.
     Output,
-    /// Nothing to do until somebody wakes the flow, or until the time given.
+    /// Nothing to do until the flow is woken, or until the given time.
     Parked(Option<u64>),
     Over,
 }
@@ -42,7 +42,7 @@ pub struct Core {
     pub deadline_ns: Option<u64>,
     pub drain_timeout_ns: u64,
     pub drain_until: Option<u64>,
-    /// A node has failed: what precedes the failure still reaches the sinks, then the flow fails.
+    /// A node has failed: everything before the failure still reaches the sinks, then the flow fails.
     pub failing: bool,
     pub pulled: u64,
     pub timing: Timing,
@@ -92,13 +92,13 @@ impl Core {
         }
     }
 
-    /// What waits at the exit, as far as `into` may grow by `most`. It has left the flow: the ledger lets go of it.
+    /// Moves up to `most` outputs from the exit into `into`. They have left the flow: the ledger releases them.
     pub fn take_output(&mut self, into: &mut VecDeque<Element>, most: usize) {
         let Some(exit) = self.exit else { return };
         let Edges { list, shared } = &mut self.edges;
         let edge = &mut list[usize::from(exit)];
         if self.failing && !edge.queue.is_empty() {
-            // A reader that goes on reading is given the time to read all that precedes the failure.
+            // A reader that continues gets the time to read everything before the failure.
             self.drain_until = Some(self.clock.now_ns().saturating_add(self.drain_timeout_ns));
         }
         for _ in 0..most {
@@ -111,7 +111,7 @@ impl Core {
         edge.queue.publish(&shared.edges[usize::from(exit)]);
     }
 
-    /// The caller has taken `count` elements from the exit that he will not read.
+    /// Counts `count` elements that the caller took from the exit and will not read.
     pub fn give_back_output(&mut self, count: u64) {
         if let Some(exit) = self.exit.map(usize::from) {
             self.edges.list[exit].queue.give_back(count);
@@ -119,7 +119,7 @@ impl Core {
         }
     }
 
-    pub fn feed_room(&self) -> usize {
+    pub fn feed_capacity(&self) -> usize {
         match self.entry {
             Some(entry) if self.edges.list[usize::from(entry)].closed.is_none() => {
                 self.edges.list[usize::from(entry)].queue.free_slots()
@@ -128,7 +128,7 @@ impl Core {
         }
     }
 
-    /// Puts an element into the entry; it comes back when it does not fit. The node behind it pays for it.
+    /// Feeds an element into the entry; it is returned if it does not fit. The first node's budget pays for it.
     pub fn feed(&mut self, emission: Emission) -> Result<Option<Emission>, Failure> {
         let Some(entry) = self.entry.map(usize::from) else { return Ok(Some(emission)) };
         let node = self.edges.list[entry].target.map_or(0, usize::from);
@@ -147,7 +147,7 @@ impl Core {
         self.edges.list[usize::from(self.exit?)].closed.as_deref()
     }
 
-    /// State and queue bytes: everything the reactor keeps for this flow, counted from its sizes and capacities.
+    /// Bytes of state and of queues: everything the reactor keeps for this flow, computed from sizes and capacities.
     pub fn memory(&self) -> (usize, usize) {
         let nodes: usize = self.nodes.iter().map(Node::heap_bytes).sum();
         let state = size_of::<Self>()

@@ -1,4 +1,4 @@
-//! The handle of a flow: wake it, run its turns, ask it things. Safe to share.
+//! The handle of a flow: wakes it, runs its turns, reads its state. Threads may share it.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -15,13 +15,14 @@ use crate::node::Worker;
 use crate::offload::{Notify, Offload};
 use crate::run_state::RunState;
 use crate::shared_state::{Failure, FailureKind, SharedState, node_request, request};
+use crate::stay_on_exit::StayOnExit;
 use crate::trace::Tracer;
 use crate::wake_pipe::WakePipe;
 use crate::workers::pool::Pool;
 
 pub use crate::core::Turn as Status;
 
-/// Who runs the flow's turns, and so who is told when there is something to do.
+/// Who runs the flow's turns, and so who is notified when there is work.
 #[derive(Default, Clone)]
 pub enum Driver {
     #[default]
@@ -36,7 +37,7 @@ type Hook = Box<dyn FnOnce() + Send>;
 pub struct Flow {
     pub shared: Arc<SharedState>,
     pub hosted: bool,
-    /// Empty while somebody runs a turn: ownership is the lock, so nothing is locked while components run.
+    /// Empty while a thread runs a turn: taking the core is the lock, so nothing is locked while components run.
     core: Mutex<Option<Box<Core>>>,
     run_state: RunState,
     driver: Mutex<Driver>,
@@ -62,7 +63,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Flow {
-    /// `shared` was made for as many nodes and edges: stages may want it before the flow exists.
+    /// `shared` has the same number of nodes and edges; stages may need it before the flow exists.
     pub fn new(blueprint: Blueprint, shared: Arc<SharedState>, clock: Clock) -> Arc<Self> {
         let offloads: Vec<Arc<Offload>> = blueprint
             .nodes
@@ -94,15 +95,16 @@ impl Flow {
         *locked(&self.driver) = driver;
     }
 
-    /// Hands the flow to the workers. It is scheduled even if a wake-up came before there was anybody to hear it: that
-    /// one has used up the run_state's. Twice in the run queue does no harm, the run_state lets one in.
+    /// Passes the flow to the workers. It is scheduled even if a wake-up came before there was a driver, because that
+    /// wake-up already changed the run state. A second entry in the run queue does no harm: the run state admits one
+    /// turn.
     pub fn start(self: &Arc<Self>, pool: Arc<Pool>) {
         self.set_driver(Driver::Pool(pool));
         self.run_state.wake();
         self.schedule();
     }
 
-    /// Called once when the flow is over, by whoever ran its last turn.
+    /// Called once when the flow is over, by the thread that ran the last turn.
     pub fn set_on_over(&self, hook: Hook) {
         *locked(&self.on_over) = Some(hook);
     }
@@ -115,20 +117,20 @@ impl Flow {
         &self.clock
     }
 
-    /// Makes sure that a turn follows. From any thread, at any time.
+    /// Ensures that a turn follows. Any thread may call it at any time.
     pub fn wake(self: &Arc<Self>) {
         if self.run_state.wake() {
             self.schedule();
         }
     }
 
-    /// Like `wake`, for one who will schedule the flow itself. True when it must.
+    /// Like `wake`, for a caller that schedules the flow itself. True when it must.
     pub(crate) fn claim(&self) -> bool {
         self.run_state.wake()
     }
 
     fn schedule(self: &Arc<Self>) {
-        // Copied out, so that nobody is told of anything under the lock.
+        // Cloned, so that nothing is notified under the lock.
         let driver = locked(&self.driver).clone();
         match driver {
             Driver::Nobody => {}
@@ -168,8 +170,8 @@ impl Flow {
         self.wake();
     }
 
-    /// Runs a turn on this thread. `None`: somebody else is running one. After `Again` another turn must follow: a
-    /// worker puts the flow back into its run queue, a caller goes on instead of waiting.
+    /// Runs a turn on this thread. `None`: another thread is running one. After `Again` another turn must follow: a
+    /// worker puts the flow back into the run queue, a caller continues instead of waiting.
     pub fn run_turn(self: &Arc<Self>, paced: bool, until_output: bool) -> Option<Status> {
         if self.shared.state().is_over() {
             return Some(Status::Over);
@@ -194,7 +196,7 @@ impl Flow {
             return Some(status);
         }
         let is_woken = self.run_state.leave(paced && status == Status::Again);
-        // Woken meanwhile. A caller takes its output first; a worker has nobody to hand it to.
+        // Woken during the turn. A caller takes its output first; a worker has no reader to pass it to.
         let goes_on = is_woken && (paced || matches!(status, Status::Parked(_)));
         Some(if goes_on { Status::Again } else { status })
     }
@@ -203,8 +205,8 @@ impl Flow {
         locked(&self.core).as_deref_mut().map(act)
     }
 
-    /// The host's objects that the stages keep, if nobody else keeps this flow or is running it: a host that looks for
-    /// cycles may count them as its own. False when there are none to be seen now.
+    /// Visits the host's objects that the stages keep, if this is the only reference to the flow and no turn is
+    /// running: a host that collects cycles may then count them as its own. False when they cannot be visited now.
     pub fn visit(self: &Arc<Self>, visit: &mut dyn FnMut(NonNull<()>)) -> bool {
         let Ok(core) = self.core.try_lock() else { return false };
         match core.as_deref() {
@@ -216,17 +218,17 @@ impl Flow {
         }
     }
 
-    /// Moves what waits at the exit into `into`.
+    /// Moves the outputs at the exit into `into`.
     pub fn take_output(&self, into: &mut VecDeque<Element>, most: usize) {
         self.with_core(|core| core.take_output(into, most));
     }
 
     /// How many elements may be fed now.
-    pub fn feed_room(&self) -> usize {
-        self.with_core(|core| core.feed_room()).unwrap_or(0)
+    pub fn feed_capacity(&self) -> usize {
+        self.with_core(|core| core.feed_capacity()).unwrap_or(0)
     }
 
-    /// Puts an element into the entry; it comes back when there is no room, or when somebody runs a turn.
+    /// Feeds an element into the entry; it is returned when the queue is full or a turn is running.
     pub fn feed(&self, emission: Emission) -> Result<Option<Emission>, Failure> {
         match locked(&self.core).as_deref_mut() {
             Some(core) => core.feed(emission),
@@ -234,7 +236,7 @@ impl Flow {
         }
     }
 
-    /// No more will be fed.
+    /// Ends the input: nothing more will be fed.
     pub fn finish(self: &Arc<Self>, end: End) {
         self.with_core(|core| core.close_entry(end));
         self.wake();
@@ -254,43 +256,22 @@ impl Flow {
         (state + size_of::<Self>(), queues)
     }
 
-    /// Counts what the workers of offloaded stages answered after the last turn. To be called when they have ended.
+    /// Counts the results of offloaded stages that arrived after the last turn. Call it when their workers have ended.
     pub fn settle(&self) {
         if self.shared.state().is_over() {
             self.with_core(Core::settle_late);
         }
     }
 
-    /// What was taken from the exit and not read.
+    /// Counts outputs that were taken from the exit and not read.
     pub fn give_back_output(&self, count: u64) {
         self.with_core(|core| core.give_back_output(count));
     }
 
-    /// Lets go of stages and queues; what the caller asks afterwards is answered from the shared part.
+    /// Releases stages and queues. Later questions are answered from the shared state.
     pub fn close(&self) {
         let core = locked(&self.core).take();
         drop(core);
-    }
-}
-
-/// A host that is going away ends the threads that come back to it, by an unwinding that is no panic and that Rust may
-/// not catch: the process would abort. Such a thread stays where it is instead, until the process is gone.
-pub struct StayOnExit(());
-
-impl StayOnExit {
-    pub fn around<T>(act: impl FnOnce() -> T) -> T {
-        let guard = Self(());
-        let result = act();
-        std::mem::forget(guard);
-        result
-    }
-}
-
-impl Drop for StayOnExit {
-    fn drop(&mut self) {
-        while !std::thread::panicking() {
-            std::thread::park();
-        }
     }
 }
 

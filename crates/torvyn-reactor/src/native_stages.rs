@@ -1,4 +1,4 @@
-//! The native parts that have nothing to do with text: a source that plays a script and a sink that forgets.
+//! Native stages that do not work on text: a source that plays a script and a sink that discards.
 
 use torvyn_stream::{Call, Element, Emission, End, Outbox, Pull, Stage, StageError, Step};
 
@@ -43,7 +43,7 @@ impl Stage for Scripted {
     }
 }
 
-/// Takes everything and keeps nothing.
+/// Accepts everything and keeps nothing.
 pub struct Null;
 
 impl Stage for Null {

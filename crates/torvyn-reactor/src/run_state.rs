@@ -1,4 +1,4 @@
-//! The run_state: one small state machine that decides who may run a flow and makes sure no wake-up is lost.
+//! The run state: a small state machine that admits one runner at a time and loses no wake-up.
 //!
 //! A wake-up while the flow is idle schedules it once; a wake-up while it runs makes it run once more.
 
@@ -39,7 +39,7 @@ impl RunState {
         }
     }
 
-    /// Takes the flow for a turn. False when somebody else runs it or it is over.
+    /// Takes the flow for a turn. False when another thread runs it or it is over.
     pub fn enter(&self) -> bool {
         let mut seen = self.0.load(Ordering::Acquire);
         loop {
@@ -53,7 +53,7 @@ impl RunState {
         }
     }
 
-    /// Gives the flow back. True when it must be scheduled again: it asked to, or was woken meanwhile.
+    /// Returns the flow. True when it must be scheduled again: it asked for it, or was woken during the turn.
     pub fn leave(&self, again: bool) -> bool {
         if again {
             self.0.store(SCHEDULED, Ordering::Release);
@@ -68,7 +68,7 @@ impl RunState {
         }
     }
 
-    /// The flow is over: nobody enters again.
+    /// The flow is over: no thread enters again.
     pub fn close(&self) {
         self.0.store(CLOSED, Ordering::Release);
     }

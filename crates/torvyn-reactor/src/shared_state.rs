@@ -1,4 +1,4 @@
-//! The part of a flow that anybody may touch at any time: requests to it, facts about it, and how it ended.
+//! The part of a flow that any thread may use at any time: requests to it, counters, and how it ended.
 
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -31,14 +31,14 @@ impl State {
     }
 }
 
-/// Requests to the flow as a whole, as bits: a control lane that no full queue can block.
+/// Requests to the whole flow, as bits: a control lane that no full queue can block.
 pub mod request {
     pub const CANCEL: u32 = 1;
     pub const DRAIN: u32 = 2;
     pub const INTERRUPT: u32 = 4;
-    /// Some node has requests of its own.
+    /// A node has requests of its own.
     pub const NODE: u32 = 8;
-    /// The caller will feed no more.
+    /// The caller will feed nothing more.
     pub const FINISH: u32 = 16;
 }
 
@@ -53,27 +53,27 @@ pub mod node_request {
 /// `received = passed + filtered + failed + dead_lettered + absorbed + unread`.
 #[derive(Debug, Default)]
 pub struct NodeCounters {
-    /// Elements that the node has begun to work on.
+    /// Elements that the node has started to process.
     pub received: Counter,
-    /// Elements that went on, in whatever form, or that a sink has accepted.
+    /// Elements that were passed on in any form, or that a sink accepted.
     pub passed: Counter,
-    /// Elements that were judged and dropped.
+    /// Elements that a verdict dropped.
     pub filtered: Counter,
-    /// Elements whose call failed and that no policy saved.
+    /// Elements whose call failed and that no policy rescued.
     pub failed: Counter,
     pub dead_lettered: Counter,
-    /// Elements that an aggregator, or a guard that holds text back, has taken into its own state.
+    /// Elements that an aggregator, or a guard that buffers text, has taken into its own state.
     pub absorbed: Counter,
-    /// Elements begun and not concluded: those in the node's hands now, and those it held when the stream ended.
+    /// Elements started and not concluded: those in progress now, and those in progress when the stream ended.
     pub unread: Counter,
-    /// Elements sent to the node's edges, dead letters not counted; one that goes to several edges counts once.
+    /// Elements sent to the node's edges, without dead letters. An element on several edges counts once.
     pub emitted: Counter,
-    /// Elements sent to a port that has no edge on purpose.
+    /// Elements sent to a port that deliberately has no edge.
     pub ignored: Counter,
-    /// Calls that failed, retried ones as well.
+    /// Calls that failed, including retries.
     pub errors: Counter,
     pub retried: Counter,
-    /// Time of the sampled calls, and how many they were.
+    /// The total time of the sampled calls, and their number.
     pub sampled_ns: Counter,
     pub sampled_calls: Counter,
     pub ledger: Ledger,
@@ -124,7 +124,7 @@ pub struct SharedState {
     pub edges: Box<[QueueCounters]>,
     pub turns: Counter,
     limit: AtomicU64,
-    /// The node whose component may be running now: whom to name when the turn does not end. `NO_NODE` between turns.
+    /// The node whose component may be running now, to name when a turn does not end. `NO_NODE` between turns.
     running_node: AtomicU32,
     outcome: Mutex<Outcome>,
 }
@@ -155,7 +155,7 @@ impl SharedState {
         (node != NO_NODE).then_some(node as usize)
     }
 
-    /// Changes with every call that ends: a number that stays the same means that one call lasts.
+    /// Changes with every call that ends: an unchanged value means that one call is still running.
     pub(crate) fn progress(&self) -> u64 {
         let calls = |node: &NodeCounters| {
             [&node.received, &node.emitted, &node.filtered, &node.errors]
@@ -180,7 +180,7 @@ impl SharedState {
         self.state.store(state as u8, Ordering::Release);
     }
 
-    /// The source elements after which the flow drains by itself; `u64::MAX` for no limit.
+    /// The number of source elements after which the flow drains; `u64::MAX` for no limit.
     #[inline]
     pub fn limit(&self) -> u64 {
         self.limit.load(Ordering::Relaxed)
@@ -208,7 +208,7 @@ impl SharedState {
         self.requests.swap(0, Ordering::AcqRel)
     }
 
-    /// Bytes of this part, on the heap as well.
+    /// The size in bytes, including the heap.
     pub fn size_bytes(&self) -> usize {
         size_of::<Self>() + size_of_val(&*self.nodes) + size_of_val(&*self.edges)
     }

@@ -1,4 +1,4 @@
-//! Traces: the true time and outcome of every call, for `trace` and `bench`. Off unless asked for.
+//! Traces: the time and outcome of every call, for `trace` and `bench`. Off by default.
 
 /// One call of one component.
 #[derive(Debug, Clone, Copy)]

@@ -1,12 +1,12 @@
-//! A wake-up that a thread or an event loop can wait for by file descriptor, so that Ctrl-C ends the wait as well.
+//! A wake-up by file descriptor: a thread or an event loop can wait for it, and Ctrl-C ends the wait as well.
 //!
-//! The only unsafe code of the crate besides the signal mask of workers: five system calls.
+//! Together with the signal mask of workers this is the crate's only unsafe code: five system calls.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Coalescing: any number of `notify` calls before a `clear` cost one write.
+/// Any number of `notify` calls before a `clear` cost one write.
 #[derive(Debug)]
 pub struct WakePipe {
     reader: OwnedFd,
@@ -19,7 +19,7 @@ pub struct WakePipe {
 pub enum Waited {
     Notified,
     TimedOut,
-    /// A signal arrived: the host should look at it.
+    /// A signal arrived: the host should handle it.
     Interrupted,
 }
 
@@ -40,8 +40,8 @@ impl WakePipe {
         }
     }
 
-    /// Empties the pipe, then lowers the flag. Whoever clears looks for work afterwards, so a notify in between,
-    /// which writes nothing, is not lost: the swap makes what it published visible.
+    /// Empties the pipe, then clears the flag. The caller looks for work afterwards, so a `notify` in between, which
+    /// writes nothing, is not lost: the swap makes its data visible.
     pub fn clear(&self) {
         let mut bytes = [0u8; 8];
         // SAFETY: reads into a buffer of the given size; non-blocking.
@@ -49,14 +49,14 @@ impl WakePipe {
         self.raised.swap(false, Ordering::AcqRel);
     }
 
-    /// Waits for a notification. `is_interrupted` is asked when signals are already held back, so one that arrives
-    /// before the wait is seen by it and one that arrives later ends the wait: none is slept through.
+    /// Waits for a notification. `is_interrupted` runs when signals are already blocked, so it sees a signal that
+    /// arrived before the wait, and a later one ends the wait: none is missed.
     pub fn wait(&self, timeout_ns: Option<u64>, is_interrupted: impl FnOnce() -> bool) -> Waited {
-        let held = SignalsBlocked::hold();
+        let mask = SignalsBlocked::hold();
         if is_interrupted() {
             return Waited::Interrupted;
         }
-        match self.poll(timeout_ns, &held.before) {
+        match self.poll(timeout_ns, &mask.before) {
             0 => Waited::TimedOut,
             1 => {
                 self.clear();
@@ -78,7 +78,7 @@ impl WakePipe {
         unsafe { libc::ppoll(&mut poll, 1, time, mask) }
     }
 
-    /// Without `ppoll` the wait is cut into pieces, so that a signal is heard a little late and never lost.
+    /// Without `ppoll` the wait is cut into pieces, so a signal is noticed a little late and never lost.
     #[cfg(not(target_os = "linux"))]
     fn poll(&self, timeout_ns: Option<u64>, mask: &libc::sigset_t) -> i32 {
         let mut poll = libc::pollfd { fd: self.fd(), events: libc::POLLIN, revents: 0 };
@@ -121,7 +121,7 @@ fn open_pipe() -> io::Result<[OwnedFd; 2]> {
     Ok(ends.map(|fd| unsafe { OwnedFd::from_raw_fd(fd) }))
 }
 
-/// Signals of this thread are held back while it lives.
+/// Blocks this thread's signals while it lives.
 struct SignalsBlocked {
     before: libc::sigset_t,
 }
@@ -145,10 +145,10 @@ impl Drop for SignalsBlocked {
     }
 }
 
-/// Signals that a thread raises by what it does itself. A trap of a guest is one: blocked, it would end the process.
+/// Signals that a thread raises itself, such as a guest's trap. Blocking one would end the process.
 const OWN: [libc::c_int; 5] = [libc::SIGILL, libc::SIGFPE, libc::SIGSEGV, libc::SIGBUS, libc::SIGTRAP];
 
-/// Signals from outside go to the main thread: a worker that took one would leave a waiting main thread asleep.
+/// Sends outside signals to the main thread: if a worker took one, a waiting main thread would stay asleep.
 pub fn block_signals() {
     // SAFETY: a zeroed set filled by the call that follows.
     unsafe {
@@ -161,7 +161,7 @@ pub fn block_signals() {
     }
 }
 
-/// The calling thread as the host's thread list names it.
+/// The calling thread's id in the host's list of threads.
 pub fn thread_id() -> u64 {
     // SAFETY: has no preconditions.
     unsafe { libc::pthread_self() as u64 }

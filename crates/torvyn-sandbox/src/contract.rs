@@ -1,6 +1,6 @@
-//! The types of the WIT packages, as they cross the border. Everything typed that a guest sees is here, once.
+//! The types of the WIT packages, as they cross the border. Every type that a guest sees is defined here once.
 //!
-//! What goes in is shared (names are counted, payloads are handles); what comes out is read in place where it can be.
+//! Inputs are shared (names are reference-counted, payloads are handles); outputs are read in place where possible.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ pub struct StreamElement {
     pub context: Resource<FlowContext>,
 }
 
-/// What a guest says of an output. Its sequence and time are given by the flow, whatever it says.
+/// What a guest says about an output. The flow sets its sequence number and time, whatever the guest says.
 #[derive(ComponentType, Lift)]
 #[component(record)]
 #[allow(dead_code)]
@@ -95,7 +95,7 @@ pub enum BufferError {
     AllocationFailed(String),
 }
 
-/// 0.2.0: what a guard answers.
+/// 0.2.0: what a guard returns.
 #[derive(ComponentType, Lift)]
 #[component(variant)]
 pub enum Verdict {
@@ -111,7 +111,7 @@ pub enum Verdict {
     Hold,
 }
 
-/// 0.2.0: what a polled source answers.
+/// 0.2.0: what a polled source returns.
 #[derive(ComponentType, Lift)]
 #[component(variant)]
 pub enum Polled {
@@ -128,7 +128,7 @@ pub const ALLOCATOR: &str = "torvyn:streaming/buffer-allocator@0.1.0";
 pub const LIFECYCLE: &str = "torvyn:streaming/lifecycle@0.1.0";
 pub const CAPABILITIES: &str = "torvyn:capabilities/capability-query@0.1.0";
 
-/// What a guest is, found from the interface it exports.
+/// A guest's role, derived from the interface it exports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     Source,
@@ -169,7 +169,7 @@ impl Role {
         }
     }
 
-    /// The role as flows know it.
+    /// The role's name in flows.
     pub fn name(self) -> &'static str {
         match self {
             Role::Source | Role::PolledSource => "source",

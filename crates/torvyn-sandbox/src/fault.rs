@@ -1,4 +1,4 @@
-//! Faults: what went wrong in a guest, in words. The function, the cause and the guest's own backtrace.
+//! Faults: error messages for failed guests, with the function, the cause and the guest's own backtrace.
 
 use std::time::Duration;
 
@@ -7,22 +7,22 @@ use wasmtime::{Error, FrameInfo, Trap, WasmBacktrace};
 
 use crate::contract::ProcessError;
 
-/// The host cut a call that waited in the host.
+/// The host cut off a call that waited in the host.
 #[derive(Debug, thiserror::Error)]
 #[error("the call waited in the host")]
 pub struct CallTimeout;
 
-/// The guest was refused memory in a call that has no way to say so. The limiter knows what it was.
+/// The guest was refused memory in a call that cannot report it. The limiter knows what it was.
 #[derive(Debug, thiserror::Error)]
 #[error("the memory limit was exceeded")]
 pub struct MemoryExceeded;
 
-/// What a guest says is kept up to this length: it may be as long as its memory, and is logged.
+/// The longest text that is kept from a guest: it may fill its memory with one, and it is logged.
 const TEXT_MAX: usize = 4 << 10;
 /// A name in a guest's backtrace.
 const NAME_MAX: usize = 200;
 
-/// A text of the guest's, cut where it goes on for too long.
+/// Cuts a guest's text if it is too long.
 pub fn clip(mut text: String) -> String {
     if text.len() > TEXT_MAX {
         let whole = text.len();
@@ -34,7 +34,7 @@ pub fn clip(mut text: String) -> String {
     text
 }
 
-/// A name as the guest's file gives it, which may hold anything: one line, and not too long.
+/// A name from the guest's file, which may contain anything: made one line, and cut.
 fn plain(name: &str) -> String {
     let shown = |c: char| if c.is_control() || is_bidi_control(c) { '\u{fffd}' } else { c };
     name.chars().take(NAME_MAX).map(shown).collect()
@@ -45,19 +45,19 @@ fn is_bidi_control(c: char) -> bool {
     matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// A guest's own answer that it failed.
+/// The error that a guest returned.
 pub fn guest_error(error: ProcessError) -> StageError {
     let (kind, message) = match error {
         ProcessError::InvalidInput(message) => (ErrorKind::InvalidInput, message),
         ProcessError::Unavailable(message) => (ErrorKind::Unavailable, message),
         ProcessError::Internal(message) => (ErrorKind::Internal, message),
-        ProcessError::DeadlineExceeded => (ErrorKind::DeadlineExceeded, "there was not enough time".into()),
+        ProcessError::DeadlineExceeded => (ErrorKind::DeadlineExceeded, "the deadline was exceeded".into()),
         ProcessError::Fatal(message) => (ErrorKind::Fatal, message),
     };
     StageError::new(kind, clip(message))
 }
 
-/// A call that did not come back. `refused` is what the limiter said no to before.
+/// The error of a call that did not return. `refused` is what the limiter refused before.
 pub fn trap_error(function: &str, error: &Error, refused: Option<&str>, limit: Duration) -> StageError {
     let (kind, mut message) = match cause(error) {
         Cause::CallTimeout => {
@@ -71,7 +71,7 @@ pub fn trap_error(function: &str, error: &Error, refused: Option<&str>, limit: D
         Cause::Trap(what) => (ErrorKind::Internal, format!("`{function}` trapped: {what}")),
     };
     if let Some(refused) = refused {
-        message.push_str(&format!("; it was refused {refused}"));
+        message.push_str(&format!("; the sandbox refused {refused}"));
     }
     if let Some(backtrace) = error.downcast_ref::<WasmBacktrace>() {
         message.push_str(&frames(backtrace));
@@ -98,7 +98,7 @@ fn cause(error: &Error) -> Cause {
             // The library's error has no public type.
             if what.ends_with("fuel allocated for hostcalls has been exhausted") {
                 return Cause::Trap(
-                    "it passed more strings and lists at once than the host takes".to_owned(),
+                    "it passed more strings and lists in one call than the host accepts".to_owned(),
                 );
             }
             Cause::Trap(clip(what))
@@ -106,7 +106,7 @@ fn cause(error: &Error) -> Cause {
     }
 }
 
-/// Innermost first, as wasmtime counts them; a function that called itself stands once.
+/// Innermost first, as wasmtime counts them. A recursive function appears once.
 fn frames(backtrace: &WasmBacktrace) -> String {
     let mut text = String::from("\nguest backtrace:");
     let named: Vec<String> = backtrace.frames().iter().map(named).collect();
@@ -133,24 +133,24 @@ fn named(frame: &FrameInfo) -> String {
     text
 }
 
-/// Why a guest cannot be made, before it was asked anything.
+/// Why a guest cannot be created.
 #[derive(Debug, thiserror::Error)]
 pub enum SandboxError {
     #[error("the sandbox cannot be set up: {0}")]
     Engine(String),
-    #[error("it is no valid WebAssembly component: {0}")]
+    #[error("it is not a valid WebAssembly component: {0}")]
     Invalid(String),
     #[error("it is too complex: {0}")]
     TooComplex(String),
     #[error("it is a core module, not a component")]
     CoreModule,
-    #[error("it exports no role of torvyn: {exports}")]
+    #[error("it exports none of Torvyn's roles: {exports}")]
     NoRole { exports: String },
     #[error("it exports several roles: {roles}")]
     SeveralRoles { roles: String },
-    #[error("it imports what this host does not have: {import}")]
+    #[error("it imports an interface that this host does not provide: {import}")]
     Import { import: String },
-    #[error("its interface `{interface}` is not that of the contract: {reason}")]
+    #[error("its interface `{interface}` does not match the contract: {reason}")]
     Contract { interface: String, reason: String },
     #[error("a grant cannot be opened: {0}")]
     Grant(String),

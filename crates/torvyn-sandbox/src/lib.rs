@@ -1,7 +1,7 @@
 //! Sandboxed components: WebAssembly guests as stages of a flow.
 //!
-//! `Sandbox` -> `CompiledComponent` (checked, linked, cached) -> `Instance` (a store and its guest) -> `GuestStage`. A guest sees
-//! the WIT contract and what it was granted, nothing else; it may take time, memory and handles up to its limits.
+//! `Sandbox` -> `CompiledComponent` (checked, linked, cached) -> `Instance` (a store and its guest) -> `GuestStage`. A
+//! guest sees the WIT contract and its grants, nothing else; its time, memory and handles are limited.
 #![deny(unsafe_code)]
 
 mod capabilities;

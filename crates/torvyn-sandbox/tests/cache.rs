@@ -1,4 +1,4 @@
-//! The cache: what was compiled is loaded, and what somebody else put there is not.
+//! The cache loads what it compiled, and nothing that others put there.
 #![allow(clippy::unwrap_used)]
 
 mod guests;
@@ -11,7 +11,7 @@ use guests::FILTER;
 use torvyn_sandbox::cache::Outcome;
 use torvyn_sandbox::{CompiledComponent, Sandbox, SandboxError};
 
-/// An empty folder that goes with the test.
+/// An empty folder that is removed with the test.
 struct Folder(PathBuf);
 
 impl Folder {

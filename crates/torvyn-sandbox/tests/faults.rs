@@ -10,7 +10,7 @@ use guests::{Bench, limits};
 use torvyn_sandbox::{CompiledComponent, Instance, Limits, Sandbox, SandboxError};
 use torvyn_stream::{ErrorKind, Stage, StageError, Step};
 
-/// Feeds one bad element and one good one; answers with the error of the first.
+/// Feeds one bad element and one good one; returns the error of the first.
 fn survives(text: &str) -> StageError {
     let mut bench = Bench::new(&guests::chaos());
     let error = bench.accept(text).unwrap_err();
@@ -79,14 +79,18 @@ fn an_infinite_loop_in_a_start_section_is_cut_too() {
 #[test]
 fn a_memory_bomb_stops_at_its_limit() {
     let error = survives("memory");
-    assert!(error.message.contains("it was refused 4259840 bytes of memory"), "{}", error.message);
-    assert!(error.message.contains("where the limit is 4194304"), "{}", error.message);
+    assert!(error.message.contains("the sandbox refused 4259840 bytes of memory"), "{}", error.message);
+    assert!(error.message.contains("the limit is 4194304"), "{}", error.message);
 }
 
 #[test]
 fn a_handle_bomb_stops_at_its_limit() {
     let error = survives("handles");
-    assert!(error.message.contains("it was refused more than 1024 payload handles"), "{}", error.message);
+    assert!(
+        error.message.contains("the sandbox refused more than 1024 payload handles"),
+        "{}",
+        error.message
+    );
 }
 
 #[test]

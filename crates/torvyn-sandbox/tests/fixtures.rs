@@ -1,6 +1,6 @@
-//! The guests that the Python tests use are those of these tests, kept as files.
+//! The Python tests use the guests of these tests, stored as files.
 //!
-//! `TORVYN_WRITE_FIXTURES=1 cargo test -p torvyn-sandbox --test fixtures` makes them anew.
+//! `TORVYN_WRITE_FIXTURES=1 cargo test -p torvyn-sandbox --test fixtures` writes them again.
 #![allow(clippy::unwrap_used)]
 
 mod guests;
@@ -27,7 +27,7 @@ fn the_files_are_what_the_texts_make() {
             ("filter", guests::content_filter(guests::FILTER)),
             ("processor", guests::processor(guests::PROCESSOR)),
             ("source", guests::source(guests::SOURCE)),
-            // A source that goes on for a while, for the benchmark.
+            // A source that runs for a while, for the benchmark.
             ("stream", guests::source(&guests::SOURCE.replace("(i32.const 3)", "(i32.const 100000)"))),
             ("sink", guests::sink(guests::SINK)),
             ("idle", guests::polled_source(guests::IDLE_SOURCE)),

@@ -1,4 +1,4 @@
-//! What a guest may policy of the world: nothing, and what it was granted.
+//! What a guest can access: nothing but what it was granted.
 #![allow(clippy::unwrap_used)]
 
 mod guests;

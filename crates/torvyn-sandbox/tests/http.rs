@@ -1,4 +1,4 @@
-//! Requests of a real guest over `wasi:http`: what is granted is answered, everything else is refused and counted.
+//! Requests of a real guest over `wasi:http`: granted ones get a response, all others are denied and counted.
 #![allow(clippy::unwrap_used)]
 
 mod guests;
@@ -84,7 +84,7 @@ const IMPORTS: &str = r#"
   (import "wasi:io/poll@0.2.0" "[resource-drop]pollable" (func $drop_pollable (param i32)))
 "#;
 
-/// Asks the host and port that the payload names; passes when an answer came.
+/// Requests the host and port in the payload; passes when a response came.
 const ASKS: &str = r#"
   (data (i32.const 512) "/")
   (func $ask (param $at i32) (param $size i32) (result i32)
@@ -113,7 +113,7 @@ const ASKS: &str = r#"
     (i32.const 32))
 "#;
 
-/// A server on the loopback address, and how often somebody came.
+/// A server on the loopback address, and how many connections it got.
 fn serve() -> (u16, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();

@@ -1,4 +1,4 @@
-//! Connections of a real guest over `wasi:sockets`: what is granted is reached, everything else is refused and counted.
+//! Connections of a real guest over `wasi:sockets`: granted ones are made, all others are denied and counted.
 #![allow(clippy::unwrap_used)]
 
 mod guests;
@@ -87,8 +87,8 @@ const IMPORTS: &str = r#"
   (import "wasi:sockets/ip-name-lookup@0.2.0" "resolve-addresses" (func $resolve (param i32 i32 i32 i32)))
 "#;
 
-/// What to do is one letter: 4 or 6 connects to the port and address that follow as nibbles (`a` is 0), u makes a UDP
-/// socket, and n looks a name up. Passes when it was allowed.
+/// One letter says what to do: 4 or 6 connects to the port and address that follow as nibbles (`a` is 0), u creates a
+/// UDP socket, and n looks up a name. Passes when it was allowed.
 const CONNECTS: &str = r#"
   (func $u8 (param $at i32) (result i32)
     (i32.or (i32.shl (i32.sub (i32.load8_u (local.get $at)) (i32.const 97)) (i32.const 4))

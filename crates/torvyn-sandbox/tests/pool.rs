@@ -1,4 +1,4 @@
-//! Guests in the pool, and those that do not fit into it: both behave the same, and nobody finds what another one left.
+//! Guests in the pool and guests that do not fit into it behave the same, and no guest finds another one's data.
 #![allow(clippy::unwrap_used)]
 
 mod guests;
@@ -9,8 +9,8 @@ use std::time::Duration;
 use guests::Bench;
 use torvyn_sandbox::{Instance, Limits};
 
-/// `w` writes over its data and into a page of its own, and traps; anything else gets the data, and the size of memory
-/// in pages as one letter.
+/// `w` overwrites its data and a page of its own, and traps; anything else returns the data, and the memory size in
+/// pages as one letter.
 const SCRIBBLER: &str = r#"
   (data (i32.const 256) "clean!")
   (func (export "torvyn:streaming/processor@0.1.0#process") (param i64 i64 i32 i32 i32 i32) (result i32)
@@ -51,7 +51,7 @@ fn a_guest_gets_all_of_its_limit_in_the_pool_and_beside_it() {
     for memory_bytes in [64 << 20, 72 << 20] {
         let mut bench = Bench::with(&guests::chaos(), limits(memory_bytes), &[]);
         let error = bench.accept("memory").err().unwrap();
-        let refused = format!("it was refused {} bytes of memory", memory_bytes + (1 << 16));
+        let refused = format!("the sandbox refused {} bytes of memory", memory_bytes + (1 << 16));
         assert!(error.message.contains(&refused), "{}", error.message);
     }
 }

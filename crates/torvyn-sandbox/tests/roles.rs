@@ -1,4 +1,4 @@
-//! Every role as a stage: what a guest answers becomes what the reactor does, and every copy is counted.
+//! Every role as a stage: the reactor does what the guest returns, and every copy is counted.
 #![allow(clippy::unwrap_used)]
 
 mod guests;
@@ -69,7 +69,7 @@ fn a_source_that_stays_idle_is_asked_less_and_less_often() {
         assert!((10_000_000..=1_000_000_000).contains(&(again_ns - now_ns)));
         (now_ns, asked) = (again_ns, asked + 1);
     }
-    // Every 10 ms it would be 6,000 times; at most one second apart it is at least 60.
+    // Every 10 ms would be 6,000 times; at most one second apart is at least 60.
     assert!((60..100).contains(&asked), "{asked}");
 }
 
@@ -89,7 +89,7 @@ fn a_function_with_other_types_than_the_contract_is_refused_before_anything_runs
     let refused = CompiledComponent::new(&Sandbox::new(), &guests::wrong_filter(), None, false, None).err();
     let said = refused.map(|error| error.to_string()).unwrap_or_default();
     assert!(
-        said.contains("torvyn:filtering/filter@0.1.0") && said.contains("`evaluate` has other types"),
+        said.contains("torvyn:filtering/filter@0.1.0") && said.contains("`evaluate` has the wrong types"),
         "{said}"
     );
 }

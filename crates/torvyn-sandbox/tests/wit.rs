@@ -1,4 +1,4 @@
-//! The WIT folders: each resolves alone, with the worlds that guests ask for by their plain names.
+//! The WIT folders: each resolves alone, with the worlds that guests request by plain name.
 #![allow(clippy::unwrap_used)]
 
 use std::fs;
@@ -10,7 +10,7 @@ fn wit(folder: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../wit").join(folder)
 }
 
-/// What a world exports, found as a guest's bindings find it: by folder and plain name.
+/// A world's exports, found as a guest's bindings find them: by folder and plain name.
 fn exports(folder: &str, world: &str) -> Vec<String> {
     let mut resolve = Resolve::default();
     let (package, _) = resolve.push_dir(wit(folder)).unwrap();

@@ -1,4 +1,4 @@
-//! An account of bytes that somebody answers for, and charges to it that end when what they stand for is dropped.
+//! Accounts of bytes, and charges to them that end when they are dropped.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,7 +18,7 @@ impl Account {
     }
 }
 
-/// Bytes on an account, until this is dropped.
+/// Bytes on an account until this charge is dropped.
 #[derive(Debug)]
 pub struct Charge {
     account: Arc<Account>,

@@ -1,15 +1,15 @@
-//! Content types. An element carries two bytes: the index of a well-known type, or the mark of a type whose name travels
-//! with the payload.
+//! Content types. An element carries two bytes: the index of a well-known type, or a mark that the payload carries the
+//! name.
 //!
-//! There is no table of names that grows: a name lives exactly as long as the payloads that carry it, so no flow can use
-//! up what another one needs.
+//! No table of names grows: a name lives as long as the payloads that carry it, so no flow can use up what another one
+//! needs.
 
 use std::sync::Arc;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ContentType(u16);
 
-/// Types that cost nothing to carry. The first two are those of text and bytes without a type.
+/// Well-known types, which cost nothing to carry. The first two are the defaults for text and bytes.
 const WELL_KNOWN: [&str; 32] = [
     "text/plain; charset=utf-8",
     "application/octet-stream",
@@ -45,7 +45,7 @@ const WELL_KNOWN: [&str; 32] = [
     "video/mp4",
 ];
 
-/// The longest name in bytes. Real ones are shorter than 128; parameters may add to that.
+/// The longest name in bytes. Real names are shorter than 128 bytes; parameters may add to that.
 pub const LONGEST_NAME: usize = 256;
 
 impl ContentType {
@@ -88,7 +88,7 @@ impl ContentName {
 
     pub fn as_str(&self) -> &str {
         match self {
-            // The mark of a labelled payload is never a `ContentName` of its own.
+            // A labelled payload's mark is never a `ContentName`.
             Self::WellKnown(known) => known.name().unwrap_or(""),
             Self::Other(name) => name,
         }
@@ -98,7 +98,7 @@ impl ContentName {
         matches!(self, Self::WellKnown(known) if *known == content_type)
     }
 
-    /// The bytes that the name takes beside its payload.
+    /// The bytes that the name takes next to its payload.
     pub fn held_bytes(&self) -> usize {
         match self {
             Self::WellKnown(_) => 0,

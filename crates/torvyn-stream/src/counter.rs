@@ -1,4 +1,4 @@
-//! Counters with one writer and many readers: the thread that runs the turn adds, anybody reads, nobody locks.
+//! Counters with one writer and many readers. The thread that runs the turn adds, any thread reads, and nothing locks.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 pub struct Counter(AtomicU64);
 
 impl Counter {
-    /// Adds without a locked instruction: only the thread that holds the flow writes.
+    /// Adds without a locked instruction: only the thread that owns the flow writes.
     #[inline]
     pub fn add(&self, amount: u64) {
         self.0.store(self.0.load(Relaxed).wrapping_add(amount), Relaxed);

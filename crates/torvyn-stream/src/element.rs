@@ -1,4 +1,4 @@
-//! One element as it lies in a queue: 64 bytes.
+//! One element as a queue stores it, in 64 bytes.
 
 use crate::content::{ContentName, ContentType};
 use crate::foreign::Foreign;
@@ -18,7 +18,7 @@ pub struct Element {
     pub content_type: ContentType,
     owner: u16,
     pub payload: Payload,
-    /// What the host language keeps beside the payload: attributes, or the object it was handed as.
+    /// What the host language keeps next to the payload: attributes, or the object that it was passed as.
     pub companion: Option<Foreign>,
 }
 
@@ -38,7 +38,7 @@ impl Element {
         }
     }
 
-    /// The payload as bytes for a native stage; a copy that the host had to make is counted.
+    /// The payload as bytes for a native stage. A copy that the host had to make is counted.
     #[inline]
     pub fn read(&self, ledger: &Ledger) -> Option<&[u8]> {
         if let Some(bytes) = self.payload.bytes(self.len) {
@@ -62,7 +62,7 @@ impl Element {
         ContentName::WellKnown(self.content_type)
     }
 
-    /// A copy that the ledger does not follow, for somebody outside the turn.
+    /// A copy that the ledger does not track, for code outside the turn.
     pub fn detached(&self) -> Self {
         let mut copy = self.clone();
         if let Payload::Fanned(inner) = &self.payload {
@@ -77,7 +77,7 @@ impl Element {
         usize::from(self.owner & !KEEP)
     }
 
-    /// Whether an interrupt leaves it in the queue.
+    /// Whether an interrupt keeps it in the queue.
     #[inline]
     pub fn keep(&self) -> bool {
         self.owner & KEEP != 0

@@ -1,4 +1,4 @@
-//! The ledger of one node: what it allocated, what is still alive, and every copy of payload bytes, with its reason.
+//! The ledger of one node: what it allocated, what is still in use, and every copy of payload bytes with its reason.
 
 use crate::counter::Counter;
 
@@ -13,7 +13,7 @@ pub enum CopyReason {
     HostToGuest = 2,
     /// A sandboxed component wrote a payload out of its own memory.
     GuestToHost = 3,
-    /// A sandboxed component had a payload copied inside the host, to write in the copy.
+    /// A sandboxed component copied a payload inside the host, to write into the copy.
     HostToHost = 4,
 }
 
@@ -37,11 +37,11 @@ impl CopyReason {
     }
 }
 
-/// What a guard has found in the text that passed it.
+/// The matches that a guard found in the text that passed it.
 #[derive(Debug, Default)]
 pub struct Findings {
     pub matches: Counter,
-    /// Characters of matches that had left before they were known to be one.
+    /// Characters of matches that were sent before they were known to be part of one.
     pub exposed_chars: Counter,
 }
 
@@ -50,7 +50,7 @@ pub struct Ledger {
     pub allocations: Counter,
     pub releases: Counter,
     pub live_bytes: Counter,
-    /// What a component says it holds inside, such as an aggregator's unfinished sentence.
+    /// Bytes that a component reports as buffered, such as an aggregator's unfinished sentence.
     pub held_bytes: Counter,
     pub peak_bytes: Counter,
     pub peak_held_bytes: Counter,
@@ -101,7 +101,7 @@ impl Ledger {
         self.copied_bytes.get()
     }
 
-    /// All that counts against the node's budget.
+    /// All bytes that count against the node's budget.
     #[inline]
     pub fn used_bytes(&self) -> u64 {
         self.live_bytes.get() + self.held_bytes.get()

@@ -1,4 +1,4 @@
-//! What flows, and what it flows through: elements, bounded queues, the ledger, and the `Stage` that a component is.
+//! Elements, bounded queues, the ledger, and the `Stage` trait that every component implements.
 //!
 //! Nothing here knows Python, files, networks or threads; the reactor drives it and `torvyn-python` fills it.
 

@@ -1,4 +1,4 @@
-//! The bytes of an element: inline when small, shared when large, or a foreign object that has not been read yet.
+//! The bytes of an element: inline when small, shared when large, or a foreign object that nothing has read yet.
 
 use std::sync::Arc;
 
@@ -9,17 +9,17 @@ use crate::foreign::Foreign;
 /// Payloads up to this size live in the queue slot itself.
 pub const INLINE_MAX: usize = 16;
 
-/// The length is the element's. A tag of eight bytes keeps all parts aligned, so that moves are whole words.
+/// The element stores the length. A tag of eight bytes keeps all parts aligned, so moves copy whole words.
 #[derive(Debug, Clone)]
 #[repr(u64)]
 pub enum Payload {
     Inline([u8; INLINE_MAX]),
     Shared(Arc<[u8]>),
-    /// A str or bytes of the host language, as it came.
+    /// A str or bytes object of the host language, unchanged.
     Foreign(Foreign),
-    /// One payload on several edges. The count tells the ledger which consumer was the last.
+    /// One payload on several edges. The count tells the ledger which consumer is the last.
     Fanned(Arc<Payload>),
-    /// A payload with what few carry: the name of a content type that is not well known, a charge.
+    /// A payload with rare extras: the name of a content type that is not well known, or a charge.
     Labelled(Arc<Labelled>),
 }
 
@@ -43,7 +43,7 @@ impl Payload {
         }
     }
 
-    /// The bytes, unless a foreign object holds them.
+    /// The bytes, unless they are in a foreign object.
     #[inline]
     pub fn bytes(&self, len: u32) -> Option<&[u8]> {
         match self {
@@ -65,7 +65,7 @@ impl Payload {
         }
     }
 
-    /// Whether no other edge still carries this payload.
+    /// Whether no other edge carries this payload.
     #[inline]
     pub fn is_last(&self) -> bool {
         match self {

@@ -1,7 +1,7 @@
-//! The ring of a queue: slots that grow by doubling and that elements enter and leave without passing through the stack.
+//! The ring of a queue: slots that grow by doubling. Elements enter and leave without passing through the stack.
 //!
-//! A 64-byte element assembled on the stack and copied at once stalls the processor on every hop; here it is written
-//! into its slot, worked on in place, and moved from slot to slot. That is what the unsafe code is for.
+//! A 64-byte element that is assembled on the stack and then copied stalls the processor on every hop. Here it is
+//! written into its slot, processed in place, and moved from slot to slot; that is what the unsafe code is for.
 
 use std::mem::MaybeUninit;
 
@@ -38,7 +38,7 @@ impl Ring {
         (self.head + offset) & (self.slots.len() - 1)
     }
 
-    /// The slot after the last element, which the caller must fill before anything else happens to the ring.
+    /// The slot after the last element. The caller must fill it before doing anything else with the ring.
     #[inline(always)]
     fn next_slot(&mut self) -> &mut MaybeUninit<Element> {
         if self.len == self.slots.len() {
@@ -66,7 +66,7 @@ impl Ring {
         self.next_slot().write(element);
     }
 
-    /// Makes an element in its slot.
+    /// Builds an element in its slot.
     #[inline(always)]
     pub fn emplace(&mut self, emission: Emission, owner: u16, sequence: u64, timestamp_ns: u64) {
         let slot = self.next_slot();
@@ -102,7 +102,7 @@ impl Ring {
         (self.len > 0).then(|| unsafe { self.slots[self.head].assume_init_mut() })
     }
 
-    /// Drops the first element where it lies.
+    /// Drops the first element in place.
     #[inline(always)]
     pub fn drop_front(&mut self) {
         if self.len > 0 {
@@ -125,7 +125,7 @@ impl Ring {
         }
     }
 
-    /// Takes everything out and lets the slots go.
+    /// Removes everything and frees the slots.
     pub fn take_all(&mut self) -> Vec<Element> {
         let all = std::iter::from_fn(|| self.pop()).collect();
         self.slots = Box::default();

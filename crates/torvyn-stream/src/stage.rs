@@ -1,7 +1,7 @@
-//! The stage: a component as the reactor sees it, and what it may answer.
+//! The stage: a component as the reactor sees it, and what its calls may return.
 //!
-//! A stage never touches a queue. It puts what it makes into the outbox and says with a `Step` what becomes of the
-//! element it was given; order, policies, accounting and back-pressure are the reactor's.
+//! A stage never touches a queue. It puts its outputs into the outbox and returns a `Step` that says what happens to
+//! its element. The reactor is responsible for order, policies, accounting and back-pressure.
 
 use std::ptr::NonNull;
 
@@ -11,7 +11,7 @@ use crate::foreign::Foreign;
 use crate::ledger::Ledger;
 use crate::payload::Payload;
 
-/// Something a component made, before the reactor gives it a sequence and an owner.
+/// An output of a component, before the reactor gives it a sequence number and an owner.
 #[derive(Debug)]
 pub struct Emission {
     pub payload: Payload,
@@ -39,7 +39,7 @@ impl Emission {
 pub struct End {
     pub finish_reason: String,
     pub detail: Option<String>,
-    /// The host's own object, when a source ended with one.
+    /// The host's own object, if a source ended with one.
     pub object: Option<Foreign>,
 }
 
@@ -56,9 +56,9 @@ pub enum ErrorKind {
     Internal,
     DeadlineExceeded,
     Fatal,
-    /// The component broke its role's contract: stops the flow like `Fatal`.
+    /// The component broke its role's contract. Stops the flow like `Fatal`.
     Contract,
-    /// Nobody is at fault: the person at the keyboard wants to stop. The flow is cancelled.
+    /// A person interrupted the process. The flow is cancelled and no component is at fault.
     Interrupted,
 }
 
@@ -67,7 +67,7 @@ pub enum ErrorKind {
 pub struct StageError {
     pub kind: ErrorKind,
     pub message: String,
-    /// The host's exception, when there is one.
+    /// The host's exception, if there is one.
     pub object: Option<Foreign>,
 }
 
@@ -85,39 +85,39 @@ impl StageError {
     }
 }
 
-/// What becomes of the element a stage was given.
+/// What happens to the element that a stage received.
 #[derive(Debug)]
 pub enum Step {
-    /// It was used up; what was made of it is in the outbox.
+    /// It is consumed; the outputs made from it are in the outbox.
     Done,
-    /// It goes on as it is.
+    /// It is passed on unchanged.
     Forward,
-    /// It goes on to the ports listed in the outbox.
+    /// It is passed on to the ports listed in the outbox.
     Route,
-    /// It was judged and dropped.
+    /// It is dropped by a verdict.
     Drop,
     /// It waits, in order, for a later verdict.
     Hold,
-    /// This takes its place and that of all held before it.
+    /// This output replaces it and all elements held before it.
     Replace(Emission),
     /// The stream ends here.
     Block(String),
-    /// It was used up, and no more is wanted until the stage is resumed.
+    /// It is consumed, and the stage wants no more until it is resumed.
     Pause,
-    /// It was used up, and `resume` will make more of it.
+    /// It is consumed, and `resume` will produce more outputs from it.
     More,
 }
 
-/// What a source answers.
+/// What a source returns.
 #[derive(Debug)]
 pub enum Pull {
     Ready(Emission),
-    /// Nothing until the source is woken, or until the time given.
+    /// Nothing until the source is woken, or until the given time.
     Pending(Option<u64>),
     End(End),
 }
 
-/// Where a stage puts what it makes. Reused between calls.
+/// Where a stage puts its outputs. Reused between calls.
 #[derive(Debug, Default)]
 pub struct Outbox {
     pub made: Vec<Emission>,
@@ -131,7 +131,7 @@ impl Outbox {
     }
 }
 
-/// What every call may look at besides its element.
+/// What every call may use besides its element.
 #[derive(Debug, Clone, Copy)]
 pub struct Call<'a> {
     pub ledger: &'a Ledger,
@@ -145,16 +145,16 @@ pub trait Stage: Send {
         Ok(Pull::End(End::because("stop")))
     }
 
-    /// One element, for every role but a source. The element may be given a companion, nothing else.
+    /// One element, for every role but a source. The stage may set the element's companion and nothing else.
     fn accept(&mut self, element: &mut Element, call: Call<'_>, out: &mut Outbox)
     -> Result<Step, StageError>;
 
-    /// Goes on after `Step::More`, when what was made before has left.
+    /// Continues after `Step::More`, when the earlier outputs have been sent.
     fn resume(&mut self, call: Call<'_>, out: &mut Outbox) -> Result<Step, StageError> {
         Ok(Step::Done)
     }
 
-    /// The input has ended: what is left to send.
+    /// The input has ended: the stage emits what is left.
     fn flush(&mut self, call: Call<'_>, out: &mut Outbox) -> Result<Step, StageError> {
         Ok(Step::Done)
     }
@@ -164,7 +164,7 @@ pub trait Stage: Send {
         Ok(())
     }
 
-    /// When the stage wants `tick`, in the flow's time. The tick ends a pause.
+    /// When the stage wants `tick`, in the flow's time. A tick ends a pause.
     fn due(&self) -> Option<u64> {
         None
     }
@@ -173,20 +173,20 @@ pub trait Stage: Send {
         Ok(())
     }
 
-    /// Forget what is half done: an interrupt passed by.
+    /// An interrupt: forget unfinished work.
     fn interrupt(&mut self) {}
 
-    /// A source is told once when the flow stops taking, and once when it takes again.
+    /// Tells a source once when the flow stops accepting elements, and once when it accepts them again.
     fn pressure(&mut self, active: bool) {}
 
-    /// Bytes kept inside the stage, which count against its node's budget.
+    /// Bytes buffered inside the stage, which count against its node's budget.
     fn held_bytes(&self) -> usize {
         0
     }
 
-    /// The stream is over, however it ended: let go of everything that belongs to it.
+    /// The stream is over: release everything that belongs to it.
     fn close(&mut self) {}
 
-    /// The host's objects that the stage keeps, for a host that looks for cycles.
+    /// The host's objects that the stage keeps, for a host that collects cycles.
     fn visit(&self, visit: &mut dyn FnMut(NonNull<()>)) {}
 }

@@ -1,6 +1,6 @@
-//! A list of words against which whole tokens are compared: trimmed, ASCII case ignored.
+//! A list of words that whole tokens are compared with, trimmed and ignoring ASCII case.
 //!
-//! One lookup a token, whatever the length of the list, and no allocation for tokens of up to 64 bytes.
+//! One lookup per token, however long the list, and no allocation for tokens of up to 64 bytes.
 
 use std::collections::HashSet;
 
@@ -12,7 +12,7 @@ const ON_STACK: usize = 64;
 #[derive(Debug, Default, Clone)]
 pub struct Blocklist {
     words: HashSet<Box<[u8]>, RandomState>,
-    /// Which lengths occur, one bit each; the last bit stands for all from 63 on. Most tokens end here.
+    /// Which lengths occur, one bit each; the last bit stands for all from 63 on. It rejects most tokens.
     lengths: u64,
 }
 
@@ -28,7 +28,7 @@ impl Blocklist {
         Self { words, lengths }
     }
 
-    /// How many different words are listed.
+    /// The number of different words.
     pub fn len(&self) -> usize {
         self.words.len()
     }
@@ -59,7 +59,7 @@ fn length_bit(len: usize) -> u64 {
 }
 
 fn trim(token: &[u8]) -> &[u8] {
-    // White space beyond ASCII can only stand at the edges of a token that has a byte beyond ASCII there.
+    // White space beyond ASCII can only be at an edge where the token has a byte beyond ASCII.
     let beyond_ascii = |byte: Option<&u8>| byte.is_some_and(|byte| !byte.is_ascii());
     let core = trim_bytes(token);
     if (beyond_ascii(core.first()) || beyond_ascii(core.last()))

@@ -1,53 +1,53 @@
-//! Whole graphemes: what a reader sees as one character leaves in one piece.
+//! Whole graphemes: what a reader sees as one character is sent in one piece.
 //!
-//! The last cluster of the text so far waits until the next one begins: a mark, a joiner or the second half of a flag
-//! may still belong to it. At most `LIMIT` bytes wait, so an endless cluster neither grows nor costs more each time.
+//! The last cluster waits until the next one begins, because a mark, a joiner or the second half of a flag may still
+//! belong to it. At most `LIMIT` bytes wait, so an endless cluster neither grows nor costs more each time.
 
 use unicode_segmentation::UnicodeSegmentation;
 
-/// More than any emoji family, flag or syllable takes. A longer cluster leaves in parts.
+/// More than any emoji family, flag or syllable takes. A longer cluster is sent in parts.
 pub const LIMIT: usize = 128;
 
-/// Holds back the last cluster.
+/// Buffers the last cluster.
 #[derive(Debug, Default, Clone)]
 pub struct Graphemes {
-    held: String,
+    cluster: String,
 }
 
 impl Graphemes {
-    /// Appends to `out` every cluster that `text` shows to be complete.
+    /// Appends to `out` every cluster that `text` completes.
     ///
-    /// Clusters are found from the beginning of the held one; no rule looks further back than that.
+    /// Clusters are found from the beginning of the buffered one; no rule looks further back.
     pub fn put(&mut self, text: &str, out: &mut String) {
         if text.is_empty() {
             return;
         }
-        self.held.push_str(text);
-        let last = self.held.grapheme_indices(true).next_back();
+        self.cluster.push_str(text);
+        let last = self.cluster.grapheme_indices(true).next_back();
         let start = match last {
             Some((start, cluster)) if !is_complete(cluster) => start,
-            _ => self.held.len(),
+            _ => self.cluster.len(),
         };
-        out.push_str(&self.held[..start]);
-        self.held.drain(..start);
+        out.push_str(&self.cluster[..start]);
+        self.cluster.drain(..start);
     }
 
-    /// The input is over: what waits leaves.
+    /// Ends the input: the buffered cluster is sent.
     pub fn finish(&mut self, out: &mut String) {
-        out.push_str(&self.held);
-        self.held.clear();
+        out.push_str(&self.cluster);
+        self.cluster.clear();
     }
 
     pub fn clear(&mut self) {
-        self.held.clear();
+        self.cluster.clear();
     }
 
     pub fn held_bytes(&self) -> usize {
-        self.held.len()
+        self.cluster.len()
     }
 }
 
-/// Nothing joins a control character, and what is too long is not waited for. (A CR may be followed by its LF.)
+/// Nothing joins a control character, and a cluster that is too long does not wait. (A CR may be followed by its LF.)
 fn is_complete(cluster: &str) -> bool {
     cluster.len() > LIMIT || cluster.chars().next_back().is_some_and(|last| last.is_control() && last != '\r')
 }

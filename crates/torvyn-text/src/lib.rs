@@ -1,7 +1,8 @@
-//! Text as it streams: token ids to bytes, bytes to characters, characters to sentences, tokens against a list of words.
+//! Streaming text: token ids to bytes, bytes to characters, characters to sentences, stop strings, guards and
+//! block-lists.
 //!
-//! Every part is a state machine that is fed pieces of any size and gives the same answer however its input was cut.
-//! Nothing here knows of queues or Python; `stages` makes parts of a flow of them.
+//! Everything is a state machine that takes pieces of any size and gives the same result however its input is split.
+//! Nothing here knows queues or Python; `stages` wraps the machines for flows.
 #![forbid(unsafe_code)]
 
 pub mod blocklist;

@@ -1,4 +1,4 @@
-//! The text machines as stages of a flow.
+//! The text state machines as stages of a flow.
 
 use torvyn_stream::{Call, Element, Emission, ErrorKind, Outbox, Stage, StageError, Step};
 
@@ -11,7 +11,7 @@ fn bytes<'a>(element: &'a Element, call: Call<'_>) -> Result<&'a [u8], StageErro
         .ok_or_else(|| StageError::new(ErrorKind::InvalidInput, "the payload cannot be read"))
 }
 
-/// Drops elements that are a word of the list.
+/// Drops elements that are a listed word.
 pub struct BlocklistStage(pub Blocklist);
 
 impl Stage for BlocklistStage {
@@ -26,7 +26,7 @@ impl Stage for BlocklistStage {
     }
 }
 
-/// Tokens in, sentences out. After `idle_flush_ns` without a token, what is held leaves as it is.
+/// Turns tokens into sentences. After `idle_flush_ns` without a token it sends the buffer.
 pub struct SentenceStage {
     splitter: Splitter,
     idle_flush_ns: Option<u64>,

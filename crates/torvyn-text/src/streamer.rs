@@ -1,6 +1,6 @@
-//! Token ids to text, as they stream: a table look-up and an incremental UTF-8 decoder, nothing decoded twice.
+//! Streaming token ids to text: a table lookup and an incremental UTF-8 decoder; nothing is decoded twice.
 //!
-//! The pieces joined are the text of all ids, however they were cut. A call that fails leaves the streamer as it was.
+//! The joined pieces are the text of all ids, however they are split. A call that fails leaves the streamer unchanged.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::graphemes::Graphemes;
 use crate::utf8::Utf8Decoder;
 use crate::vocabulary::{Kind, Start, Vocabulary};
 
-/// What becomes of bytes that are no character.
+/// What happens to invalid UTF-8 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Bad {
     Replace,
@@ -18,7 +18,7 @@ pub enum Bad {
     Error,
 }
 
-/// What becomes of an id that the vocabulary does not have.
+/// What happens to an id that is not in the vocabulary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unknown {
     Error,
@@ -33,23 +33,23 @@ pub struct Policies {
     pub bad_bytes: Bad,
     pub unknown: Unknown,
     pub graphemes: bool,
-    /// The ids go on from a text before them: nothing is particular about the first.
+    /// The ids continue an earlier text: the first one is not special.
     pub continues: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum StreamError {
-    #[error("id {id} is none of {size}")]
+    #[error("id {id} is out of range: the vocabulary has {size} tokens")]
     UnknownId { id: i64, size: usize },
-    #[error("an id was given, but there is no vocabulary")]
+    #[error("token ids need a vocabulary")]
     NoVocabulary,
-    #[error("bytes that are no character")]
+    #[error("invalid UTF-8 bytes")]
     BadBytes { bytes: Vec<u8> },
-    #[error("an unfinished character at the end")]
+    #[error("an incomplete character at the end")]
     Unfinished { bytes: Vec<u8> },
 }
 
-/// The small part of the state, which is put back when a call fails.
+/// The small part of the state, which is restored when a call fails.
 #[derive(Debug, Clone, Copy)]
 struct Position {
     decoder: Utf8Decoder,
@@ -72,7 +72,7 @@ impl Streamer {
         Self { vocabulary, policies, position, graphemes, decoded: String::new() }
     }
 
-    /// The text of an id that is its own text now and changes nothing here; None: ask `put_ids`.
+    /// The text of an id that is complete by itself and changes nothing here; None: call `put_ids`.
     pub fn plain(&self, id: i64) -> Option<&str> {
         let vocabulary = self.vocabulary.as_deref()?;
         let index = vocabulary.index(id)?;
@@ -112,15 +112,15 @@ impl Streamer {
         Ok(())
     }
 
-    /// The input is over: what waits leaves, by the policy for the tail. The streamer is as new.
+    /// Ends the input: the buffered text is sent as the tail policy says. The streamer is reset.
     pub fn finish(&mut self, out: &mut String) -> Result<(), StreamError> {
         self.decoded.clear();
-        let held = self.position.decoder.held();
+        let incomplete = self.position.decoder.incomplete();
         match self.policies.tail {
-            _ if held.is_empty() => {}
-            Bad::Error => return Err(StreamError::Unfinished { bytes: held.to_vec() }),
+            _ if incomplete.is_empty() => {}
+            Bad::Error => return Err(StreamError::Unfinished { bytes: incomplete.to_vec() }),
             Bad::Drop => {}
-            Bad::Replace => replace(held.len(), self.replaces_each(), &mut self.decoded),
+            Bad::Replace => replace(incomplete.len(), self.replaces_each(), &mut self.decoded),
         }
         self.hand_on(out);
         if let Some(graphemes) = &mut self.graphemes {
@@ -130,7 +130,7 @@ impl Streamer {
         Ok(())
     }
 
-    /// Forgets everything.
+    /// Resets the streamer.
     pub fn clear(&mut self) {
         self.position = beginning(self.vocabulary.as_deref(), self.policies);
         if let Some(graphemes) = &mut self.graphemes {
@@ -191,22 +191,22 @@ impl Streamer {
         failed.map_or(Ok(()), |bytes| Err(StreamError::BadBytes { bytes }))
     }
 
-    /// What waits for the rest of its character will not get it.
+    /// An incomplete character will not be completed.
     fn break_off(&mut self) -> Result<(), StreamError> {
-        let held = self.position.decoder.held();
+        let incomplete = self.position.decoder.incomplete();
         match self.policies.bad_bytes {
-            _ if held.is_empty() => {}
-            Bad::Error => return Err(StreamError::BadBytes { bytes: held.to_vec() }),
+            _ if incomplete.is_empty() => {}
+            Bad::Error => return Err(StreamError::BadBytes { bytes: incomplete.to_vec() }),
             Bad::Drop => {}
             Bad::Replace => {
-                replace(held.len(), self.replaces_each(), &mut self.decoded);
+                replace(incomplete.len(), self.replaces_each(), &mut self.decoded);
             }
         }
         self.position.decoder.clear();
         Ok(())
     }
 
-    /// What was decoded leaves, without the leading spaces of the text and without an open cluster.
+    /// Sends the decoded text, without the leading spaces of the text and without an open cluster.
     fn hand_on(&mut self, out: &mut String) {
         let mut text = self.decoded.as_str();
         while self.position.strip > 0 && !text.is_empty() {

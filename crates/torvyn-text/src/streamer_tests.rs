@@ -105,7 +105,7 @@ proptest! {
         let whole = text(&mut Streamer::new(Some(shared.clone()), Policies { graphemes: false, ..policies }), &ids, &[99]);
         let mut streamer = Streamer::new(Some(shared), policies);
         prop_assert_eq!(text(&mut streamer, &ids, &sizes), whole.clone());
-        // As new after the end.
+        // Reset after the end.
         prop_assert_eq!(text(&mut streamer, &ids, &sizes), whole);
     }
 }

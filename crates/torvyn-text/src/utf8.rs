@@ -1,9 +1,9 @@
-//! Bytes to text, incrementally: complete characters leave at once, at most three bytes wait.
+//! Incremental UTF-8 decoding: complete characters are sent at once, at most three bytes wait.
 //!
-//! A bad byte becomes U+FFFD as soon as it is known to be bad, one for each maximal subpart, so that the whole equals
-//! `String::from_utf8_lossy` of the joined input however it was cut. Nothing is decoded twice.
+//! An invalid byte becomes U+FFFD as soon as it is known, one per maximal subpart, so the whole equals
+//! `String::from_utf8_lossy` of the joined input, however it is split. Nothing is decoded twice.
 
-/// Decodes a stream of bytes. After `finish` it is as new.
+/// Decodes a stream of bytes. `finish` resets it.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Utf8Decoder {
     tail: [u8; 4],
@@ -20,7 +20,7 @@ impl Utf8Decoder {
         self.put_with(bytes, out, &mut |_, out| out.push(char::REPLACEMENT_CHARACTER));
     }
 
-    /// The same, with each maximal subpart that can never become a character given to `bad`.
+    /// The same, but each maximal subpart that can never become a character is passed to `bad`.
     pub fn put_with(&mut self, bytes: &[u8], out: &mut String, bad: &mut impl FnMut(&[u8], &mut String)) {
         let rest = self.complete_tail(bytes, out, bad);
         let mut chunks = rest.utf8_chunks().peekable();
@@ -39,7 +39,7 @@ impl Utf8Decoder {
         }
     }
 
-    /// The input is over: a character that never became whole is one U+FFFD.
+    /// Ends the input: an incomplete character becomes one U+FFFD.
     pub fn finish(&mut self, out: &mut String) {
         if self.waiting > 0 {
             out.push(char::REPLACEMENT_CHARACTER);
@@ -47,22 +47,22 @@ impl Utf8Decoder {
         }
     }
 
-    /// The bytes that wait for the rest of their character.
-    pub fn held(&self) -> &[u8] {
+    /// The bytes of an incomplete character.
+    pub fn incomplete(&self) -> &[u8] {
         &self.tail[..self.waiting]
     }
 
-    /// Bytes that wait for the rest of their character: 0 to 3.
+    /// The number of bytes of an incomplete character: 0 to 3.
     pub fn held_bytes(&self) -> usize {
         self.waiting
     }
 
-    /// Forgets what waits.
+    /// Drops the incomplete character.
     pub fn clear(&mut self) {
         self.waiting = 0;
     }
 
-    /// Feeds the waiting character byte by byte; answers with the bytes that are not part of it.
+    /// Completes the waiting character byte by byte; returns the bytes that are not part of it.
     fn complete_tail<'a>(
         &mut self,
         bytes: &'a [u8],
@@ -82,7 +82,7 @@ impl Utf8Decoder {
                 }
                 Err(error) if error.error_len().is_none() => self.waiting += 1,
                 Err(_) => {
-                    // What waited was good so far, so this byte is the one that breaks it and may begin another.
+                    // The waiting bytes were valid, so this byte breaks the character and may begin another.
                     bad(&self.tail[..self.waiting], out);
                     self.waiting = 0;
                     break;

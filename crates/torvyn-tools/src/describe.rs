@@ -1,4 +1,4 @@
-//! What a component or module is, read from its bytes: world, imports, exports, sizes. Nothing is compiled or run.
+//! Describes a component from its bytes: world, imports, exports, sizes. Nothing is compiled or run.
 
 use wasmparser::{Encoding, Parser, Payload};
 use wit_parser::decoding::{DecodedWasm, decode};
@@ -7,7 +7,7 @@ use wit_parser::{Resolve, WorldId, WorldItem, WorldKey};
 use crate::wasm::{Error, NOTE_PREFIX};
 use crate::wit::Contracts;
 
-/// One import or export: an interface with its functions, or a function alone, without any.
+/// One import or export: an interface with its functions, or a single function without any.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Item {
     pub name: String,
@@ -16,26 +16,26 @@ pub struct Item {
 
 #[derive(Debug, PartialEq, Eq)]
 pub struct Description {
-    /// The plain name of the contracts' world with the same exports.
+    /// The plain name of the built-in world with the same exports.
     pub world: Option<String>,
     pub imports: Vec<Item>,
     pub exports: Vec<Item>,
-    /// What the component says of itself: the texts of its sections `torvyn.NAME`, by name.
+    /// The component's notes: the texts of its sections `torvyn.NAME`, by name.
     pub notes: Vec<(String, String)>,
     pub size_bytes: usize,
     pub sizes: Sizes,
 }
 
-/// Sums over all modules within.
+/// Sums over all modules inside.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Sizes {
     pub modules: usize,
     pub functions: usize,
     pub code_bytes: usize,
     pub data_bytes: usize,
-    /// Of names, debug information and the like.
+    /// Names, debug information and the like.
     pub custom_bytes: usize,
-    /// What the memories hold at the start.
+    /// The initial size of the memories.
     pub memory_bytes: u64,
 }
 
@@ -44,7 +44,7 @@ pub fn describe(bytes: &[u8]) -> Result<Description, Error> {
     let (sizes, notes) = survey(bytes)?;
     let decoded = decode(bytes).map_err(|error| Error::malformed(&error))?;
     let DecodedWasm::Component(resolve, world) = decoded else {
-        return Err(Error::Malformed { message: "a package of WIT, not a component".to_owned() });
+        return Err(Error::Malformed { message: "it is a WIT package, not a component".to_owned() });
     };
     let exports = items(&resolve, world, false);
     let names: Vec<String> = exports.iter().map(|item| item.name.clone()).collect();
@@ -58,7 +58,7 @@ pub fn describe(bytes: &[u8]) -> Result<Description, Error> {
     })
 }
 
-/// What a component says of itself; the rest of it is not looked at.
+/// The notes of a component; nothing else is read.
 pub fn notes(bytes: &[u8]) -> Result<Vec<(String, String)>, Error> {
     survey(bytes).map(|(_, notes)| notes)
 }
@@ -85,7 +85,9 @@ fn survey(bytes: &[u8]) -> Result<(Sizes, Vec<(String, String)>), Error> {
         match payload.map_err(|error| Error::malformed(&error))? {
             Payload::Version { encoding: Encoding::Module, range, .. } => {
                 if range.start == 0 {
-                    return Err(Error::Malformed { message: "a core module, not a component".to_owned() });
+                    return Err(Error::Malformed {
+                        message: "it is a core module, not a component".to_owned(),
+                    });
                 }
                 sizes.modules += 1;
             }
@@ -102,8 +104,8 @@ fn survey(bytes: &[u8]) -> Result<(Sizes, Vec<(String, String)>), Error> {
                 for memory in section {
                     let memory = memory.map_err(|error| Error::malformed(&error))?;
                     let page = 1u64 << memory.page_size_log2.unwrap_or(16).min(16);
-                    let held = memory.initial.saturating_mul(page);
-                    sizes.memory_bytes = sizes.memory_bytes.saturating_add(held);
+                    let bytes = memory.initial.saturating_mul(page);
+                    sizes.memory_bytes = sizes.memory_bytes.saturating_add(bytes);
                 }
             }
             _ => {}
@@ -112,7 +114,7 @@ fn survey(bytes: &[u8]) -> Result<(Sizes, Vec<(String, String)>), Error> {
     Ok((sizes, notes))
 }
 
-/// `unit` and `tokens` of a section `torvyn.unit` that holds `tokens`.
+/// `unit` and `tokens` from a section `torvyn.unit` that contains `tokens`.
 fn note(section: &str, data: &[u8]) -> Option<(String, String)> {
     let name = section.strip_prefix(NOTE_PREFIX)?;
     let text = str::from_utf8(data).ok()?;

@@ -1,6 +1,6 @@
-//! Tools that run once per project, never per element: TOML with the place of everything in it, WIT, components.
+//! Tools that run once per project, never per element: TOML with positions, WIT, component files.
 //!
-//! Knows nothing of Python or of what the manifest's keys mean.
+//! Knows neither Python nor the meaning of the manifest's keys.
 
 #![forbid(unsafe_code)]
 

@@ -1,6 +1,6 @@
-//! TOML text to a plain tree in which every key and value knows its bytes in the text.
+//! Parses TOML into a plain tree in which every key and value knows its position in the text.
 //!
-//! The parser limits nesting, so the tree is shallow enough to be walked recursively.
+//! The parser limits nesting, so recursive walks of the tree are safe.
 
 use std::ops::Range;
 
@@ -13,7 +13,7 @@ pub struct Node {
     pub value: Value,
 }
 
-/// What a value is. Dates and times stay text: no key of ours is one.
+/// The kinds of values. Dates and times stay text: no key of ours is one.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
     Text(String),
@@ -25,7 +25,7 @@ pub enum Value {
     Table(Vec<Entry>),
 }
 
-/// A key, the bytes of the key, and what it holds.
+/// A key, its position, and its value.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Entry {
     pub key: String,
@@ -42,7 +42,7 @@ pub enum Error {
     TooDeep { span: Range<usize> },
 }
 
-/// Reads a document; the root is a table that spans all of it.
+/// Parses a document. The root is a table that spans all of it.
 pub fn parse(text: &str) -> Result<Node, Error> {
     let document = Document::parse(text).map_err(|error| {
         let span = error.span().unwrap_or(0..0);
@@ -73,7 +73,7 @@ fn entry(key: &Key, item: &Item) -> Option<Entry> {
     Some(Entry { key: key.get().to_owned(), node: item_node(item, &span)?, span })
 }
 
-/// `key` stands in for tables that have no text of their own, such as `a` in `[a.b]`.
+/// `key` stands for tables without text of their own, such as `a` in `[a.b]`.
 fn item_node(item: &Item, key: &Range<usize>) -> Option<Node> {
     let value = match item {
         Item::None => return None,

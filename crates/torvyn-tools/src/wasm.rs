@@ -1,4 +1,4 @@
-//! Core modules -> components. A module says by its exports which world it is for.
+//! Encodes core modules as components. A module's exports say which world it is for.
 
 use wasi_preview1_component_adapter_provider::{
     WASI_SNAPSHOT_PREVIEW1_ADAPTER_NAME, WASI_SNAPSHOT_PREVIEW1_REACTOR_ADAPTER,
@@ -9,7 +9,7 @@ use wit_parser::{CloneMaps, Resolve, Span, WorldId};
 
 use crate::wit::{Contracts, interface_of};
 
-/// What the names of sections begin with in which a component speaks of itself.
+/// The prefix of the sections that contain a component's notes.
 pub(crate) const NOTE_PREFIX: &str = "torvyn.";
 
 /// Magic number and version.
@@ -19,9 +19,9 @@ const HEADER_BYTES: usize = 8;
 pub enum Error {
     #[error("not WebAssembly: {message}")]
     Malformed { message: String },
-    #[error("the exports are those of no world: {}", interfaces.join(", "))]
+    #[error("the exports match no world: {}", interfaces.join(", "))]
     NoWorld { interfaces: Vec<String> },
-    #[error("there is no world `{world}`")]
+    #[error("unknown world `{world}`")]
     WorldUnknown { world: String, known: Vec<String> },
     #[error("does not fit world `{world}`: {message}")]
     Unfit { world: String, message: String },
@@ -37,7 +37,7 @@ impl Error {
 
 /// The component of a core module whose exports follow the canonical ABI of `world`.
 ///
-/// WASI, of preview 1 or 2, may be imported besides; only what is imported stays in the component.
+/// The module may also import WASI preview 1 or 2; only what it imports stays in the component.
 pub fn encode(core: &[u8], world: &str) -> Result<Vec<u8>, Error> {
     let mut contracts = Contracts::load()?;
     let id = contracts.world(world)?;
@@ -46,16 +46,16 @@ pub fn encode(core: &[u8], world: &str) -> Result<Vec<u8>, Error> {
         message: format!("{error:#}"),
     };
     let mut module = without_debug(core)?;
-    // A module made with wit-bindgen describes its own types, and all that it imports besides ours.
+    // A module made with wit-bindgen describes its own types and all its other imports.
     if !describes_itself(core)? {
         allow_wasi(&mut contracts.resolve, id).map_err(|error| unfit(&error))?;
         embed_component_metadata(&mut module, &contracts.resolve, id, StringEncoding::UTF8)
             .map_err(|error| unfit(&error))?;
     }
-    // The encoder leaves the adapter out where nothing asks for preview 1.
+    // The encoder leaves out the adapter if nothing imports preview 1.
     ComponentEncoder::default()
         .validate(true)
-        // The adapter keeps what it asks for; a guest's `cabi_realloc` gives memory for one call.
+        // The adapter keeps the memory it allocates; a guest's `cabi_realloc` gives memory for one call.
         .realloc_via_memory_grow(true)
         .module(&module)
         .map_err(|error| unfit(&error))?
@@ -65,7 +65,7 @@ pub fn encode(core: &[u8], world: &str) -> Result<Vec<u8>, Error> {
         .map_err(|error| unfit(&error))
 }
 
-/// Lets the world import what the adapter knows of WASI, so that a module may ask for preview 2 by itself.
+/// Lets the world import what the adapter provides of WASI, so that a module may import preview 2 itself.
 fn allow_wasi(resolve: &mut Resolve, world: WorldId) -> anyhow::Result<()> {
     let (_, adapter) = metadata::decode(WASI_SNAPSHOT_PREVIEW1_REACTOR_ADAPTER)?;
     let remap = resolve.merge(adapter.resolve)?;
@@ -73,7 +73,7 @@ fn allow_wasi(resolve: &mut Resolve, world: WorldId) -> anyhow::Result<()> {
     resolve.merge_worlds(wasi, world, &mut CloneMaps::default())
 }
 
-/// Whether the module carries the sections in which wit-bindgen writes down the types of its imports and exports.
+/// Whether the module has the sections in which wit-bindgen records the types of its imports and exports.
 fn describes_itself(core: &[u8]) -> Result<bool, Error> {
     for payload in Parser::new(0).parse_all(core) {
         let payload = payload.map_err(|error| Error::malformed(&error))?;
@@ -85,7 +85,7 @@ fn describes_itself(core: &[u8]) -> Result<bool, Error> {
     Ok(false)
 }
 
-/// The module with function names and without the debug information of its libraries, which is most of its bytes.
+/// The module with function names and without its libraries' debug information, which is most of its bytes.
 fn without_debug(core: &[u8]) -> Result<Vec<u8>, Error> {
     let mut kept = core.get(..HEADER_BYTES).unwrap_or(core).to_vec();
     for payload in Parser::new(0).parse_all(core) {
@@ -102,7 +102,7 @@ fn without_debug(core: &[u8]) -> Result<Vec<u8>, Error> {
     Ok(kept)
 }
 
-/// The component with one more note on itself, such as `unit` and `tokens`.
+/// The component with one more note, such as `unit` and `tokens`.
 pub fn annotate(component: &[u8], name: &str, text: &str) -> Vec<u8> {
     let mut section = Vec::new();
     push_length(&mut section, NOTE_PREFIX.len() + name.len());
@@ -116,7 +116,7 @@ pub fn annotate(component: &[u8], name: &str, text: &str) -> Vec<u8> {
     noted
 }
 
-/// LEB128, as lengths are written in WebAssembly.
+/// LEB128, the encoding of lengths in WebAssembly.
 fn push_length(bytes: &mut Vec<u8>, mut length: usize) {
     while length >= 0x80 {
         bytes.push((length & 0x7f) as u8 | 0x80);

@@ -1,4 +1,4 @@
-//! The WIT packages of `wit/`, built into the program: components are encoded and recognised without any file.
+//! The WIT packages of `wit/`, built into the program: components are encoded and recognised without files.
 
 use wit_parser::{PackageId, Resolve, SourceMap, WorldId};
 
@@ -10,7 +10,7 @@ macro_rules! files {
     };
 }
 
-/// Every file of `wit/` that has a meaning of its own, by its path there; copies of a package are left out.
+/// Every file of `wit/` by its path, without the copies of packages.
 pub const FILES: &[(&str, &str)] = files![
     "worlds.wit",
     "deps/torvyn-streaming/interfaces.wit",
@@ -24,7 +24,7 @@ pub const FILES: &[(&str, &str)] = files![
     "0.2/deps/torvyn-filtering-0.2/filtering.wit",
 ];
 
-/// The folders of `FILES` that are packages, a package after those it needs.
+/// The folders of `FILES` that are packages; each comes after those it needs.
 const PACKAGES: [&str; 8] = [
     "deps/torvyn-streaming/",
     "deps/torvyn-filtering/",
@@ -36,7 +36,7 @@ const PACKAGES: [&str; 8] = [
     "0.2/",
 ];
 
-/// All packages, and the ids of those that hold the worlds by their plain names.
+/// All packages, and the ids of those that contain worlds.
 pub struct Contracts {
     pub resolve: Resolve,
     homes: Vec<PackageId>,
@@ -55,13 +55,13 @@ impl Contracts {
         Ok(Self { resolve, homes })
     }
 
-    /// The world of that plain name, such as `content-filter`.
+    /// The world with that plain name, such as `content-filter`.
     pub fn world(&self, name: &str) -> Result<WorldId, Error> {
         let named = self.worlds().find(|id| self.resolve.worlds[*id].name == name);
         named.ok_or_else(|| Error::WorldUnknown { world: name.to_owned(), known: self.names() })
     }
 
-    /// The name of the world that exports exactly these of our interfaces, whatever else is exported besides.
+    /// The name of the world that exports exactly these of our interfaces, whatever else is exported.
     pub fn world_exporting(&self, interfaces: &[String]) -> Option<&str> {
         let ours = |name: &&String| name.starts_with("torvyn:");
         let count = interfaces.iter().filter(ours).count();

@@ -6,11 +6,11 @@ use wit_parser::Resolve;
 
 use crate::wasm::Error;
 
-/// The worlds of the package in a folder with its `deps`, by their plain names.
+/// The plain names of the worlds of a package folder with its `deps`.
 pub fn worlds(folder: &Path) -> Result<Vec<String>, Error> {
     let mut resolve = Resolve::default();
     let pushed = resolve.push_dir(folder);
-    // The resolver has the texts, and so the line of what is wrong.
+    // The resolver has the texts, so it can name the line of an error.
     let (package, _) = pushed.map_err(|error| Error::Malformed { message: resolve.render_error(&error) })?;
     Ok(resolve.packages[package].worlds.keys().cloned().collect())
 }
@@ -35,7 +35,7 @@ mod tests {
     #[test]
     fn a_folder_that_does_not_resolve_says_where() {
         let missing = contracts().join("deps/torvyn-filtering");
-        let said = worlds(&missing).err().map(|error| error.to_string()).unwrap_or_default();
-        assert!(said.contains("filtering.wit:4:9"), "{said}");
+        let message = worlds(&missing).err().map(|error| error.to_string()).unwrap_or_default();
+        assert!(message.contains("filtering.wit:4:9"), "{message}");
     }
 }

@@ -1,4 +1,4 @@
-//! Modules written as text become components that wasmparser accepts and that are recognised again.
+//! Modules in text form become components that wasmparser accepts and that are recognised again.
 #![allow(clippy::unwrap_used)]
 
 use torvyn_tools::describe::describe;
@@ -6,7 +6,7 @@ use torvyn_tools::wasm::{Error, annotate, encode, world_of};
 use torvyn_tools::wit::{Contracts, FILES};
 use wasmparser::{Validator, WasmFeatures};
 
-/// A filter that says yes to everything. Its answer lies at address 8: no error, true.
+/// A filter that passes everything. Its result is at address 8: no error, true.
 const FILTER: &str = r#"(module
     (import "torvyn:streaming/types@0.1.0" "[resource-drop]buffer" (func $drop_buffer (param i32)))
     (import "torvyn:streaming/types@0.1.0" "[resource-drop]flow-context" (func $drop_context (param i32)))

@@ -1,9 +1,8 @@
-"""A flow that a command waits for: it runs on a thread of its own, and the main thread handles
-signals and the end.
+"""Runs a flow for a command: the flow runs on a separate thread, the main thread handles signals.
 
-The first Ctrl-C (or SIGTERM) drains: the sources stop, and what is inside still reaches the sinks,
-within `drain_timeout`. The second cancels, the third ends the process. A component that does not
-return is reported with its stack and left behind with its thread; the command ends without it.
+The first Ctrl-C (or SIGTERM) drains the flow: the sources stop, and the elements in the flow still
+reach the sinks, within `drain_timeout`. The second cancels it, the third ends the process. A
+component that does not return is reported with its stack, and its thread is abandoned.
 """
 
 from __future__ import annotations
@@ -28,18 +27,18 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("torvyn.cli")
 
-PATIENCE_S: Final = 1.0
-"""How long a component may keep a flow that was cancelled, or that is over."""
+GRACE_S: Final = 1.0
+"""How long a component may delay the end of a flow."""
 
 _NOTICE_S: Final = 1.0
-"""A drain that takes longer is worth a word."""
+"""A drain that takes longer is announced."""
 
 Notice = Callable[[str], None]
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How the flow ended."""
+    """The end of a flow."""
 
     state: str
     """completed, failed, interrupted, terminated or unread (the reader of our output has gone)."""
@@ -53,8 +52,8 @@ class Outcome:
 
 
 def run_in_foreground(flow: Flow, notice: Notice | None = None) -> Outcome:
-    """Runs the flow to whatever end it has; raises nothing that the flow did. `notice` is told
-    when a signal takes its time."""
+    """Runs the flow to its end; its errors are in the outcome. Calls `notice` if draining takes
+    long."""
     shorten_switch_interval()
     with SignalWaiter(limit=2) as signals:
         run = ForegroundRun(flow, signals, notice)
@@ -69,7 +68,7 @@ class ForegroundRun:
         self._flow = flow
         self._notice = notice or (lambda text: None)
         self._signals = signals
-        self._heard = 0
+        self._signals_handled = 0
         self._error: BaseException | None = None
         self._give_up_s: float | None = None
         self._notice_s: float | None = None
@@ -80,31 +79,31 @@ class ForegroundRun:
     def _run(self) -> None:
         try:
             self._flow._run(is_abandonable=True, on_end=self._signals.wake)
-            # A closed pipe must show up before the summary, not after it.
+            # A closed pipe must be noticed before the summary is printed.
             flush_stdout()
         except Exception as raised:
             self._error = raised
         except BaseException as raised:
-            # `sys.exit()` in a component ends its flow, not our account of it.
+            # `sys.exit()` in a component fails the flow; it does not end the command.
             self._error = Internal(f"a component raised {type(raised).__name__}: {raised}")
             self._error.__cause__ = raised
         self._is_done = True
         self._signals.wake()
 
     def wait(self) -> None:
-        """Until the flow has ended, or goes on without us."""
+        """Waits until the flow has ended, or its thread is abandoned."""
         self._thread.start()
         while not self._is_over():
             times = [due_s for due_s in (self._give_up_s, self._notice_s) if due_s is not None]
             self._signals.wait(min(times, default=None))
-            if len(self._signals.received) > self._heard:
-                self._heard += 1
-                self._on_signal(self._heard)
+            if len(self._signals.received) > self._signals_handled:
+                self._signals_handled += 1
+                self._on_signal(self._signals_handled)
             elif _has_passed(self._give_up_s):
                 self._give_up()
             elif _has_passed(self._notice_s):
                 self._notice_s = None
-                self._notice("Draining; a second signal cancels.")
+                self._notice("Draining the flow; a second Ctrl-C or SIGTERM cancels it.")
 
     def _is_over(self) -> bool:
         execution = self._flow._execution
@@ -118,27 +117,27 @@ class ForegroundRun:
     def _on_signal(self, count: int) -> None:
         native = None if self._flow._execution is None else self._flow._execution.native
         is_running = native is not None and not native.is_over
-        patience_s = PATIENCE_S
+        grace_s = GRACE_S
         if count == 1 and is_running:
             self._flow.drain()
-            patience_s += self._flow.plan.runtime.drain_timeout_s
+            grace_s += self._flow.plan.runtime.drain_timeout_s
             self._notice_s = time.monotonic() + _NOTICE_S
         else:
             self._flow.cancel()
             self._notice_s = None
-        self._give_up_s = time.monotonic() + patience_s
+        self._give_up_s = time.monotonic() + grace_s
 
     def _give_up(self) -> None:
-        """Some component keeps the flow's thread, or another one tears down what is left."""
+        """A component blocks the flow's thread: lets another thread tear down the rest."""
         execution = self._flow._execution
         runtime = self._flow.plan.runtime
         if execution is None or self._has_given_up:
-            # Nothing has been initialised yet, or the teardown has had all its time.
+            # Nothing has been initialised yet, or the teardown has used up its time.
             self._is_left_behind = True
             return
         self._has_given_up = True
         left_s = runtime.teardown_timeout_s * len(execution.runners)
-        self._give_up_s = time.monotonic() + left_s + PATIENCE_S
+        self._give_up_s = time.monotonic() + left_s + GRACE_S
         execution.abandonment.give_up()
 
     def outcome(self) -> Outcome:

@@ -1,4 +1,4 @@
-"""The target of a command: a flow of a manifest, and the overrides that the command line has."""
+"""The target of a command: a flow of a manifest, with the overrides of the command line."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def manifest_option(function: Function) -> Function:
         default="Torvyn.toml",
         show_default=True,
         metavar="PATH",
-        help="The manifest, or the folder that holds it.",
+        help="The manifest or its folder.",
     )(function)
 
 
@@ -34,7 +34,7 @@ def set_option(function: Function) -> Function:
         "settings",
         multiple=True,
         metavar="SECTION.KEY=VALUE",
-        help="Change a setting, such as runtime.turn_time=50us. Repeatable.",
+        help="Override a setting, such as runtime.turn_time=50us. Repeatable.",
     )(function)
 
 
@@ -43,7 +43,10 @@ def flow_options(function: Function) -> Function:
     options = (
         click.argument("flow", required=False, metavar="[flow.NAME]"),
         click.option(
-            "--flow", "flow_name", metavar="NAME", help="The flow; not needed if there is one."
+            "--flow",
+            "flow_name",
+            metavar="NAME",
+            help="The flow; only needed if the manifest has several.",
         ),
         manifest_option,
         click.option(
@@ -51,7 +54,7 @@ def flow_options(function: Function) -> Function:
             "overrides",
             multiple=True,
             metavar="NODE.KEY=VALUE",
-            help="Change a node's config; `NODE=TEXT` replaces all of it. Repeatable.",
+            help="Override an option of a node; `NODE=TEXT` replaces its whole config. Repeatable.",
         ),
         set_option,
     )
@@ -66,14 +69,16 @@ def end_options(function: Function) -> Function:
         click.option(
             "--input",
             metavar="FILE",
-            help="What its `lines` source, its `request` or its engine reads.",
+            help="The file that the `lines` source, the `request` or the engine reads.",
         ),
-        click.option("--output", metavar="FILE", help="Where its `file` or `console` sink writes."),
+        click.option(
+            "--output", metavar="FILE", help="The file that the `file` or `console` sink writes."
+        ),
         click.option(
             "--limit", type=click.IntRange(min=0), metavar="N", help="Stop after N elements."
         ),
         click.option(
-            "--timeout", metavar="DURATION", help="Fail when it takes longer, such as 30s."
+            "--timeout", metavar="DURATION", help="Fail if the flow runs longer, such as 30s."
         ),
     )
     for option in reversed(options):
@@ -82,7 +87,7 @@ def end_options(function: Function) -> Function:
 
 
 def manifest_path(text: str) -> Path:
-    """The path of a manifest that is named by its file or its folder."""
+    """The path of a manifest, from its file or its folder."""
     path = Path(text)
     return path / "Torvyn.toml" if path.is_dir() else path
 
@@ -172,6 +177,6 @@ def duration_s(option: str, text: str) -> float:
         raise UsageError("cli.bad-value", f"`{option}`: {error}") from None
     if not seconds:
         raise UsageError(
-            "cli.bad-value", f"`{option}`: the duration is zero", hint="write it like 30s"
+            "cli.bad-value", f"`{option}`: the duration is zero", hint="for example 30s"
         )
     return seconds

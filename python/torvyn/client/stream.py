@@ -39,7 +39,75 @@ logger = logging.getLogger("torvyn.client")
 _CANCEL_TIMEOUT_S: Final = 2.0
 
 
-class AsyncStream(AsyncCloseOnExit):
+class StreamProperties:
+    """What is known of an answer, for `AsyncStream` and `Stream`."""
+
+    def __init__(self, frames: ResumableStream, choices: int, secret: str | None) -> None:
+        self._resumable = frames
+        self._choices = choices
+        self._secret = secret
+        self.seq = frames.seq
+        """The number of the last frame that the program has read."""
+
+    @property
+    def id(self) -> str | None:
+        """The stream's id at the server; None before it has started."""
+        return self._resumable.id
+
+    @property
+    def flow(self) -> str | None:
+        """The flow that answers."""
+        start = self._resumable.start
+        return None if start is None else start.flow
+
+    @property
+    def last_id(self) -> str | int | None:
+        """The last frame that was read, to continue with `client.resume(id, after=last_id)`."""
+        return self._resumable.event_id(self.seq)
+
+    @property
+    def end(self) -> EndFrame | None:
+        """The last frame, once it has arrived."""
+        return self._resumable.end
+
+    @property
+    def error(self) -> TorvynError | None:
+        """The error that the server reported in the middle of the answer."""
+        error = self._resumable.error
+        return None if error is None else failures.error_from_frame(error, self._secret)
+
+    @property
+    def finish_reasons(self) -> tuple[FinishReason | None, ...]:
+        """How each choice ended; None while that is not known."""
+        if (end := self._resumable.end) is None:
+            return (None,) * self._choices
+        return tuple(one.reason for one in sorted(end.finish, key=lambda one: one.index))
+
+    @property
+    def filtered_side(self) -> FilterSide | None:
+        """The side on which a guard ended a choice with `content_filter`: the `prompt` or the
+        `completion`. None if no choice ended so, or if the server does not report it."""
+        end = self._resumable.end
+        sides = () if end is None else (one.side for one in end.finish)
+        return next((side for side in sides if side is not None), None)
+
+    @property
+    def usage(self) -> Usage:
+        """The token counts; known at the end."""
+        end = self._resumable.end
+        return (end.usage if end is not None else None) or Usage()
+
+    @property
+    def timing(self) -> dict[str, float]:
+        """Times and rates as this client measures them, from the request on: `ttft_s` (until the
+        first text), `inter_token_s`, `gap_p50_s` and `gap_p99_s` between chunks, `tokens_per_s`,
+        `duration_s`; and the numbers of `resumes` and `heartbeats`."""
+        stream = self._resumable
+        figures = stream.timing.figures(self.usage)
+        return {**figures, "resumes": stream.resumes, "heartbeats": stream.heartbeats}
+
+
+class AsyncStream(StreamProperties, AsyncCloseOnExit):
     """One answer, from `client.stream`. Read it once: frames with `async for`, or `text()`, or
     `complete()`."""
 
@@ -54,89 +122,22 @@ class AsyncStream(AsyncCloseOnExit):
         secret: str | None = None,
     ) -> None:
         """`is_stateful`: the stream outlives its connection, so closing it must cancel it."""
-        self._stream = stream
+        super().__init__(stream, choices, secret)
         self._transport = transport
-        self._choices = choices
         self._is_stateful = is_stateful
         self.jitter = jitter
-        self._secret = secret
         self._first_frames: list[Frame] = []
-        self.seq = stream.seq
-        """The number of the last frame that the program has read."""
         self._was_read = False
         self._is_closed = False
-
-    # Properties
-
-    @property
-    def id(self) -> str | None:
-        """The stream's id at the server; None before it has started."""
-        return self._stream.id
-
-    @property
-    def flow(self) -> str | None:
-        """The flow that answers."""
-        start = self._stream.start
-        return None if start is None else start.flow
-
-    @property
-    def last_id(self) -> str | int | None:
-        """The last frame that was read, to continue with `client.resume(id, after=last_id)`."""
-        return self.event_id(self.seq)
-
-    def event_id(self, seq: int) -> str | int | None:
-        """The value of `after` that continues behind that frame."""
-        return self._stream.event_id(seq)
-
-    @property
-    def end(self) -> EndFrame | None:
-        """The last frame, once it has arrived."""
-        return self._stream.end
-
-    @property
-    def error(self) -> TorvynError | None:
-        """The error that the server reported in the middle of the answer."""
-        error = self._stream.error
-        return None if error is None else failures.error_from_frame(error, self._secret)
-
-    @property
-    def finish_reasons(self) -> tuple[FinishReason | None, ...]:
-        """How each choice ended; None while that is not known."""
-        if (end := self._stream.end) is None:
-            return (None,) * self._choices
-        return tuple(one.reason for one in sorted(end.finish, key=lambda one: one.index))
-
-    @property
-    def filtered_side(self) -> FilterSide | None:
-        """The side on which a guard ended a choice with `content_filter`: the `prompt` or the
-        `completion`. None if no choice ended so, or if the server does not report it."""
-        end = self._stream.end
-        sides = () if end is None else (one.side for one in end.finish)
-        return next((side for side in sides if side is not None), None)
-
-    @property
-    def usage(self) -> Usage:
-        """The token counts; known at the end."""
-        end = self._stream.end
-        return (end.usage if end is not None else None) or Usage()
-
-    @property
-    def timing(self) -> dict[str, float]:
-        """Times and rates as this client measures them, from the request on: `ttft_s` (until the
-        first text), `inter_token_s`, `gap_p50_s` and `gap_p99_s` between chunks, `tokens_per_s`,
-        `duration_s`; and the numbers of `resumes` and `heartbeats`."""
-        stream = self._stream
-        figures = stream.timing.figures(self.usage)
-        return {**figures, "resumes": stream.resumes, "heartbeats": stream.heartbeats}
 
     # Reading
 
     async def begin(self) -> None:
         """Sends the request and waits until the server has accepted it; raises its rejection."""
         require_asyncio("an async client")
-        if self._stream.start is None and not self._first_frames:
+        if self._resumable.start is None and not self._first_frames:
             try:
-                self._first_frames = list(await self._stream.read() or ())
+                self._first_frames = list(await self._resumable.read() or ())
             except BaseException:
                 await self.aclose()
                 raise
@@ -160,7 +161,7 @@ class AsyncStream(AsyncCloseOnExit):
                     if not isinstance(frame, (StartFrame, HeartbeatFrame)):
                         self.seq = frame.seq
                     yield frame
-                batch = await self._stream.read()
+                batch = await self._resumable.read()
         finally:
             await self.aclose()
 
@@ -240,16 +241,16 @@ class AsyncStream(AsyncCloseOnExit):
         if self._is_closed:
             return
         self._is_closed = True
-        self._stream.close()
+        self._resumable.close()
         if self._is_stateful:
             try:
                 async with asyncio.timeout(_CANCEL_TIMEOUT_S):
-                    if (id := await self._stream.abandoned_id()) is not None:
+                    if (id := await self._resumable.abandoned_id()) is not None:
                         await self._transport.end(id, cancel=True)
             except (TorvynError, TimeoutError) as error:
                 logger.debug("stream %s could not be cancelled: %s", self.id, error)
 
     def _require_id(self) -> str:
-        if self._stream.id is None:
+        if self._resumable.id is None:
             raise failures.not_begun()
-        return self._stream.id
+        return self._resumable.id

@@ -15,7 +15,7 @@ from typing import Any, Final, Self, TypeVar, Unpack
 
 from torvyn.client import failures
 from torvyn.client.client import AsyncClient, Options, Prompt
-from torvyn.client.stream import AsyncStream
+from torvyn.client.stream import AsyncStream, StreamProperties
 from torvyn.concurrency.background_loop import background_loop
 from torvyn.concurrency.context_managers import CloseOnExit
 from torvyn.concurrency.sync_reader import SyncReader, wait_for
@@ -23,15 +23,11 @@ from torvyn.errors import TorvynError
 from torvyn.protocol.completion import Completion
 from torvyn.protocol.frames import (
     DeltaFrame,
-    EndFrame,
     ErrorFrame,
-    FilterSide,
-    FinishReason,
     Frame,
     HeartbeatFrame,
     Kind,
     StartFrame,
-    Usage,
 )
 
 Result = TypeVar("Result")
@@ -65,62 +61,22 @@ def _close_all() -> None:
             future.result(_CLOSE_TIMEOUT_S)
 
 
-class Stream(CloseOnExit):
+class Stream(StreamProperties, CloseOnExit):
     """One answer, from `client.stream`. Read it once: frames with `for`, or `text()`, or
     `complete()`. Leaving its block or its loop ends the answer. All methods are thread-safe."""
 
     def __init__(self, stream: AsyncStream) -> None:
+        super().__init__(stream._resumable, stream._choices, stream._secret)
         self._stream = stream
-        self._seq: int | None = None
+        self._reads_frames = False
         _OPEN.add(stream)
         _close_at_exit()
 
     @property
-    def id(self) -> str | None:
-        """The stream's id at the server; None before it has started."""
-        return self._stream.id
-
-    @property
-    def flow(self) -> str | None:
-        """The flow that answers."""
-        return self._stream.flow
-
-    @property
     def last_id(self) -> str | int | None:
         """The last frame that was read, to continue with `client.resume(id, after=last_id)`."""
-        # The background loop reads ahead of the program.
-        return self._stream.last_id if self._seq is None else self._stream.event_id(self._seq)
-
-    @property
-    def end(self) -> EndFrame | None:
-        """The last frame, once it has arrived."""
-        return self._stream.end
-
-    @property
-    def error(self) -> TorvynError | None:
-        """The error that the server reported in the middle of the answer."""
-        return self._stream.error
-
-    @property
-    def finish_reasons(self) -> tuple[FinishReason | None, ...]:
-        """How each choice ended; None while that is not known."""
-        return self._stream.finish_reasons
-
-    @property
-    def filtered_side(self) -> FilterSide | None:
-        """The side on which a guard ended a choice with `content_filter`: the `prompt` or the
-        `completion`. None if no choice ended so, or if the server does not report it."""
-        return self._stream.filtered_side
-
-    @property
-    def usage(self) -> Usage:
-        """The token counts; known at the end."""
-        return self._stream.usage
-
-    @property
-    def timing(self) -> dict[str, float]:
-        """The figures of `AsyncStream.timing`."""
-        return self._stream.timing
+        # The background loop reads ahead of a program that reads frames.
+        return super().last_id if self._reads_frames else self._stream.last_id
 
     def begin(self) -> None:
         """Sends the request and waits until the server has accepted it; raises its rejection."""
@@ -140,11 +96,11 @@ class Stream(CloseOnExit):
         return SyncReader(items, loop, self._close_soon)
 
     def _frames(self, frames: SyncReader[Frame]) -> Iterator[Frame]:
-        self._seq = self._stream.seq
+        self._reads_frames = True
         with contextlib.closing(frames):
             for frame in frames:
                 if not isinstance(frame, (StartFrame, HeartbeatFrame)):
-                    self._seq = frame.seq
+                    self.seq = frame.seq
                 yield frame
 
     def text(self, index: int = 0, kind: Kind = "text") -> Iterator[str]:

@@ -24,6 +24,7 @@ multiplex        many streams over one connection
 sessions         streams that outlive their connection
 access           API keys, limits, admission, host checks, audit
 telemetry        metrics, request log, traces
+idle_reaper      closes connections that send no request, on every port
 tls              certificates
 systemd_notify   readiness messages to systemd
 """

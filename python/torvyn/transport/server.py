@@ -24,7 +24,7 @@ from torvyn.concurrency.thread_switching import shorten_switch_interval
 from torvyn.errors import MissingError, UsageError
 from torvyn.transport import tls
 from torvyn.transport.application import Application
-from torvyn.transport.http.idle_reaper import IdleReaper
+from torvyn.transport.idle_reaper import IdleReaper
 from torvyn.transport.settings import KiB, ServerSettings
 from torvyn.transport.systemd_notify import notify
 

@@ -76,7 +76,7 @@ def test_a_sink_that_prints_says_that_its_output_is_closed(
     code, _, err = ended(start("run", cwd=closing(project, statement, "console")))
 
     assert code == 1
-    assert "error[component.fatal]: node `sink` failed in `push` on element 0: standard" in err
+    assert "error[component.fatal]: node `sink` failed in `push` on element 0: the program" in err
 
 
 @pytest.mark.parametrize("statement", ["sys.stderr.close()", "sys.stderr = object()"])

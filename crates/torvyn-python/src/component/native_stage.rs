@@ -1,4 +1,4 @@
-//! Native parts, made from the parameters that a built-in component's Python class has read and checked.
+//! Native stages, created from the parameters that a built-in component's Python class has parsed and checked.
 
 use std::sync::Mutex;
 
@@ -12,7 +12,7 @@ use torvyn_text::{Blocklist, BlocklistStage, Mode, Options, SentenceStage, Split
 use crate::wire::frame_stage::FrameStage;
 use crate::wire::frames::FrameEncoder;
 
-/// A stage on its way into a flow; used once.
+/// A native stage for one flow.
 #[pyclass(frozen, module = "torvyn._native")]
 pub struct NativeStage(pub Mutex<Option<Box<dyn Stage>>>);
 
@@ -43,7 +43,7 @@ impl NativeStage {
             "sentence" => sentence(parameters)?,
             "frames" => frames(parameters)?,
             "null" => Box::new(Null),
-            other => return Err(PyValueError::new_err(format!("no native part `{other}`"))),
+            other => return Err(PyValueError::new_err(format!("unknown native stage `{other}`"))),
         };
         Ok(Self(Mutex::new(Some(stage))))
     }

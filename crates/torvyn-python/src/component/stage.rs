@@ -228,7 +228,7 @@ impl PyStage {
 
 /// Only `pull` ends a stream with None: an iterator has an end of its own, so a None in it is a mistake.
 fn none_item(position: u64) -> StageError {
-    let message = format!("its iterator gave None as item {position}; None is not an element");
+    let message = format!("its iterator yielded None as item {position}; None is not an element");
     StageError::new(ErrorKind::Contract, message)
 }
 

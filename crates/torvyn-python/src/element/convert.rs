@@ -1,6 +1,7 @@
-//! Values across the border: Python objects into emissions and steps, native elements into `Element` objects.
+//! Values across the border: Python objects to emissions and steps, native elements to `Element` objects.
 //!
-//! The raw calls of the hot path live here with their unsafe: identity first, types by pointer, no extraction.
+//! This code runs per element, so it calls the C API directly: it compares identity first, then type pointers, and
+//! extracts nothing.
 
 use std::sync::Arc;
 
@@ -14,14 +15,14 @@ use crate::element::foreign::{foreign, object};
 use crate::element::{Data, NativeData, PyElement, TextElement, content_name};
 use crate::symbols::Symbols;
 
-/// What turns native elements into Python ones: what they all share.
+/// What all `Element` objects of a node share.
 pub struct NodeContext {
     pub context: Py<PyAny>,
     pub shared: Arc<SharedState>,
     pub node: u16,
 }
 
-/// The `Element` object of a native element: made once and kept beside it.
+/// The `Element` object of a native element: created once and kept as its companion.
 #[inline]
 pub fn companion(
     py: Python<'_>,
@@ -31,7 +32,7 @@ pub fn companion(
 ) -> PyResult<*mut ffi::PyObject> {
     if let Some(companion) = &element.companion {
         let pointer: *mut ffi::PyObject = companion.as_ptr().as_ptr().cast();
-        // SAFETY: a live object; only its type is looked at.
+        // SAFETY: a live object; only its type is read.
         let kind = unsafe { ffi::Py_TYPE(pointer) };
         if kind == symbols.text_element_type || kind == symbols.element_type {
             return Ok(pointer);
@@ -68,12 +69,12 @@ fn make_element(
 ) -> PyElement {
     let data = match element.payload.foreign() {
         // SAFETY: payloads are exact or derived str and bytes objects.
-        Some(held) => unsafe {
-            let held = object(py, held);
-            if ffi::PyUnicode_Check(held.as_ptr()) != 0 {
-                Data::Text(held.cast_into_unchecked::<PyString>().unbind())
+        Some(payload) => unsafe {
+            let payload = object(py, payload);
+            if ffi::PyUnicode_Check(payload.as_ptr()) != 0 {
+                Data::Text(payload.cast_into_unchecked::<PyString>().unbind())
             } else {
-                Data::Bytes(held.cast_into_unchecked::<PyBytes>().unbind())
+                Data::Bytes(payload.cast_into_unchecked::<PyBytes>().unbind())
             }
         },
         None => {
@@ -82,7 +83,7 @@ fn make_element(
             Data::Native(Box::new(NativeData::new(payload, element.len, reader)))
         }
     };
-    let attributes = element.companion.as_ref().and_then(|held| attributes_of(py, symbols, held));
+    let attributes = element.companion.as_ref().and_then(|companion| attributes_of(py, symbols, companion));
     PyElement {
         data,
         sequence: element.sequence,
@@ -93,13 +94,13 @@ fn make_element(
     }
 }
 
-pub fn attributes_of(py: Python<'_>, symbols: &Symbols, held: &Foreign) -> Option<Py<PyDict>> {
-    let held = object(py, held);
+pub fn attributes_of(py: Python<'_>, symbols: &Symbols, companion: &Foreign) -> Option<Py<PyDict>> {
+    let companion = object(py, companion);
     // SAFETY: only the type pointer is read.
-    if unsafe { ffi::Py_TYPE(held.as_ptr()) } == symbols.dict_type {
-        return held.cast_into::<PyDict>().ok().map(Bound::unbind);
+    if unsafe { ffi::Py_TYPE(companion.as_ptr()) } == symbols.dict_type {
+        return companion.cast_into::<PyDict>().ok().map(Bound::unbind);
     }
-    held.cast::<PyElement>().ok()?.get().attributes.as_ref().map(|dict| dict.clone_ref(py))
+    companion.cast::<PyElement>().ok()?.get().attributes.as_ref().map(|dict| dict.clone_ref(py))
 }
 
 pub fn type_name(object: &Bound<'_, PyAny>) -> String {
@@ -112,14 +113,14 @@ pub fn wrong_result(role: Role, got: &Bound<'_, PyAny>) -> StageError {
         Role::Source => "str, bytes, Output, None, PENDING or End",
         Role::Processor => "None, str, bytes, Output, a list or a generator of them",
         Role::Filter => "bool or Verdict",
-        Role::Router => "port names that it declares",
+        Role::Router => "names of its declared ports",
         Role::Aggregator => "None, str, bytes, Output, a list or a generator of them",
         Role::Sink => "None or Signal",
     };
     StageError::new(ErrorKind::Contract, format!("returned {kind}, expected {expected}"))
 }
 
-/// A str, bytes, Output or Element as something a component made. `None`: it is none of these.
+/// A str, bytes, Output or Element as an emission. `None` for any other type.
 #[inline]
 pub fn emission(
     py: Python<'_>,
@@ -160,17 +161,17 @@ fn plain(value: &Bound<'_, PyAny>, content_type: ContentType) -> Result<Emission
             "the text contains half of a surrogate pair and cannot be encoded",
         ));
     };
-    let held = foreign(value.clone());
+    let payload = Payload::Foreign(foreign(value.clone()));
     let Ok(len) = u32::try_from(len) else {
-        return Err(StageError::new(ErrorKind::InvalidInput, "an element is at most 4 GiB"));
+        return Err(StageError::new(ErrorKind::InvalidInput, "an element may have at most 4 GiB"));
     };
-    Ok(Emission { payload: Payload::Foreign(held), len, content_type, companion: None, keep: false })
+    Ok(Emission { payload, len, content_type, companion: None, keep: false })
 }
 
-/// The bytes a str or bytes object has or would have; None for a str that cannot be encoded.
+/// The length of a str or bytes object in bytes; None for a str that cannot be encoded.
 #[inline]
 fn encoded_len(value: &Bound<'_, PyAny>, content_type: ContentType) -> Option<usize> {
-    // SAFETY: attached; the callers have looked at the type.
+    // SAFETY: attached; the callers have checked the type.
     unsafe {
         if content_type == ContentType::BINARY {
             return Some(ffi::PyBytes_Size(value.as_ptr()) as usize);
@@ -198,7 +199,7 @@ fn output(symbols: &Symbols, value: &Bound<'_, PyAny>) -> PyResult<Emission> {
     let mut made = plain(&data, if text { ContentType::TEXT } else { ContentType::BINARY })
         .map_err(|error| pyo3::exceptions::PyValueError::new_err(error.message))?;
     let content_type = value.getattr("content_type")?;
-    // An empty name says nothing, as in the contract of guests.
+    // An empty name means none, as in the contract of guests.
     if content_type.is_truthy()? {
         let name: String = content_type.extract()?;
         (made.payload, made.content_type) = made.payload.named(content_name(&name)?);
@@ -213,7 +214,7 @@ fn output(symbols: &Symbols, value: &Bound<'_, PyAny>) -> PyResult<Emission> {
     Ok(made)
 }
 
-/// An element that a component sends on under its own name.
+/// An element that a component emits again.
 fn from_element(py: Python<'_>, element: &PyElement) -> Result<Emission, StageError> {
     let (payload, len) = match &element.data {
         Data::Text(text) => {
@@ -246,8 +247,8 @@ pub fn end_of(symbols: &Symbols, value: &Bound<'_, PyAny>) -> Option<End> {
 
 /// The `End` object for Python.
 pub fn end_object<'py>(py: Python<'py>, symbols: &Symbols, end: &End) -> PyResult<Bound<'py, PyAny>> {
-    if let Some(held) = &end.object {
-        return Ok(object(py, held));
+    if let Some(end) = &end.object {
+        return Ok(object(py, end));
     }
     let arguments = PyDict::new(py);
     arguments.set_item("finish_reason", &end.finish_reason)?;
@@ -255,7 +256,7 @@ pub fn end_object<'py>(py: Python<'py>, symbols: &Symbols, end: &End) -> PyResul
     symbols.end_type.bind(py).call((), Some(&arguments))
 }
 
-/// An exception as the reactor knows it.
+/// An exception as a stage error.
 pub fn component_error(py: Python<'_>, error: PyErr) -> StageError {
     let kind = Symbols::get(py).map_or(ErrorKind::Internal, |symbols| {
         let is = |class: &Py<pyo3::types::PyType>| error.is_instance(py, class.bind(py));
@@ -279,8 +280,8 @@ pub fn component_error(py: Python<'_>, error: PyErr) -> StageError {
     StageError { kind, message, object: Some(foreign(error.into_value(py).into_bound(py).into_any())) }
 }
 
-/// `SystemExit`, `GeneratorExit` and the like are a component's own doing: it cannot go on. Only a `KeyboardInterrupt` on
-/// the main thread may be a person's, because Python runs signal handlers there and nowhere else.
+/// A component that raises `SystemExit`, `GeneratorExit` and the like cannot continue. Only a `KeyboardInterrupt` on
+/// the main thread may come from a person, because Python runs signal handlers nowhere else.
 #[cold]
 fn beyond_exception(py: Python<'_>, error: &PyErr) -> ErrorKind {
     if error.is_instance_of::<pyo3::exceptions::PyKeyboardInterrupt>(py) && is_main_thread(py).unwrap_or(true)

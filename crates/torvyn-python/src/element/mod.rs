@@ -1,4 +1,4 @@
-//! `torvyn.Element` as Python sees it: frozen, owns its data, lends it by the buffer protocol.
+//! `torvyn.Element` for Python: frozen, owns its data, and exports it by the buffer protocol.
 
 pub mod convert;
 pub mod foreign;
@@ -19,7 +19,7 @@ use crate::symbols::Symbols;
 pub enum Data {
     Text(Py<PyString>),
     Bytes(Py<PyBytes>),
-    /// Native bytes that Python has not looked at yet. Who looks first pays for the copy.
+    /// Native bytes that Python has not read yet. The first reader pays for the copy.
     Native(Box<NativeData>),
 }
 
@@ -47,8 +47,8 @@ impl NativeData {
     }
 }
 
-/// An element of text as flows hand it out. Its `text` is a plain member, which the interpreter reads without a call;
-/// for everybody else it is an `Element`.
+/// An element of text. Its `text` is a plain member, which the interpreter reads without a call; otherwise it is an
+/// `Element`.
 #[pyclass(frozen, module = "torvyn", name = "Element", extends = PyElement)]
 pub struct TextElement {
     #[pyo3(get)]
@@ -159,7 +159,7 @@ impl PyElement {
         }
     }
 
-    /// The payload as text, bad bytes replaced by U+FFFD.
+    /// The payload as text; invalid bytes become U+FFFD.
     fn text_lossy<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyString>> {
         match &self.data {
             Data::Text(text) => Ok(text.bind(py).clone()),
@@ -281,7 +281,7 @@ impl PyElement {
     }
 }
 
-/// A content type as Python names it; raises `ValueError` for a name that is too long.
+/// Parses a content type; raises `ValueError` if the name is too long.
 pub fn content_name(name: &str) -> PyResult<ContentName> {
     ContentName::new(name).ok_or_else(|| {
         let (length, longest) = (name.len(), LONGEST_NAME);

@@ -264,7 +264,7 @@ impl NativeFlow {
         let mut has_driven = false;
         loop {
             let before = fed;
-            while self.flow.feed_room() > 0
+            while self.flow.feed_capacity() > 0
                 && let Some(made) = waiting.pop_front()
             {
                 match self.flow.feed(made) {

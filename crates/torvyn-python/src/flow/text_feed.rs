@@ -1,4 +1,4 @@
-//! A text fed into a flow, and the text that leaves it: what a served token is, without an object for each element.
+//! Feeds one text into a flow and joins its outputs: the path of a served token, without an object per element.
 
 use std::collections::VecDeque;
 
@@ -12,7 +12,7 @@ use crate::enums::TurnStatus;
 use crate::flow::{NativeFlow, raise};
 use crate::symbols::Symbols;
 
-/// What came of it: text and nothing else, joined; or elements, and how many texts were taken.
+/// The result: joined text if all outputs are text, otherwise the outputs and how many texts were accepted.
 #[derive(IntoPyObject)]
 pub enum Fed<'py> {
     Text(Bound<'py, PyString>),
@@ -28,7 +28,7 @@ pub fn feed_text<'py>(
     let made = emission(py, symbols, text.as_any()).map_err(|error| raise(py, error))?;
     let mut fed = 0;
     if let Some(made) = made
-        && native.flow.feed_room() > 0
+        && native.flow.feed_capacity() > 0
         && native.flow.feed(made).map_err(|failure| raise(py, failure.error))?.is_none()
     {
         fed = 1;
@@ -54,7 +54,7 @@ pub fn feed_text<'py>(
     Ok(Fed::Elements((list, fed)))
 }
 
-/// The elements as one text, when they are text and carry nothing besides.
+/// The elements as one text, if they are text without attributes.
 fn joined<'py>(
     native: &NativeFlow,
     py: Python<'py>,
@@ -62,8 +62,9 @@ fn joined<'py>(
     elements: &VecDeque<Element>,
 ) -> Option<Bound<'py, PyString>> {
     let is_plain = |element: &Element| {
-        let held = element.companion.as_ref().and_then(|held| attributes_of(py, symbols, held));
-        element.content_type == ContentType::TEXT && held.is_none()
+        let attributes =
+            element.companion.as_ref().and_then(|companion| attributes_of(py, symbols, companion));
+        element.content_type == ContentType::TEXT && attributes.is_none()
     };
     if !elements.iter().all(is_plain) {
         return None;
@@ -72,8 +73,8 @@ fn joined<'py>(
     if let [only] = elements.as_slices().0
         && elements.len() == 1
     {
-        if let Some(held) = only.payload.foreign() {
-            return object(py, held).cast_into::<PyString>().ok();
+        if let Some(payload) = only.payload.foreign() {
+            return object(py, payload).cast_into::<PyString>().ok();
         }
         let bytes = only.read(ledger)?;
         ledger.copy(CopyReason::NativeToHost, bytes.len() as u64);

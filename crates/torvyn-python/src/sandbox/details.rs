@@ -1,4 +1,4 @@
-//! Attributes and ends in words, for guests that ask: values as JSON, by Python's own `json`.
+//! Attributes and ends for guests that import `details`: values become JSON with Python's own `json`.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyMapping, PyString};
@@ -9,7 +9,7 @@ use crate::element::convert::{end_object, end_of};
 use crate::element::foreign::{foreign, object};
 use crate::symbols::Symbols;
 
-/// Knows Python's attributes and ends.
+/// Converts Python's attributes and ends.
 pub struct Words;
 
 impl Translator for Words {
@@ -26,7 +26,7 @@ impl Translator for Words {
             }
             Ok(foreign(made.into_any()))
         })
-        .map_err(|error: PyErr| format!("an attribute is no JSON: {error}"))
+        .map_err(|error: PyErr| format!("an attribute is not valid JSON: {error}"))
     }
 
     fn ending(&self, end: &End) -> Ending {
@@ -40,7 +40,7 @@ impl Translator for Words {
 
     fn end(&self, ending: &Ending) -> Result<End, String> {
         Python::attach(|py| made_end(py, ending))
-            .map_err(|error| format!("the end's usage is no JSON: {error}"))
+            .map_err(|error| format!("the end's usage is not valid JSON: {error}"))
     }
 }
 
@@ -48,7 +48,7 @@ fn json<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
     py.import("json")?.getattr(name)
 }
 
-/// What JSON has no word for is told as its text.
+/// Values that JSON cannot express become their text.
 fn dumps(py: Python<'_>, value: &Bound<'_, PyAny>) -> PyResult<String> {
     let arguments = PyDict::new(py);
     arguments.set_item("default", py.get_type::<PyString>())?;
@@ -57,17 +57,17 @@ fn dumps(py: Python<'_>, value: &Bound<'_, PyAny>) -> PyResult<String> {
 }
 
 fn attributes(py: Python<'_>, companion: &Foreign) -> PyResult<Vec<Attribute>> {
-    let Some(held) = companion.inherit() else { return Ok(Vec::new()) };
+    let Some(attributes) = companion.inherit() else { return Ok(Vec::new()) };
     let mut found = Vec::new();
-    for (name, value) in object(py, &held).cast::<PyDict>()?.iter() {
+    for (name, value) in object(py, &attributes).cast::<PyDict>()?.iter() {
         found.push(Attribute { name: name.extract()?, value: dumps(py, &value)? });
     }
     Ok(found)
 }
 
 fn ending(py: Python<'_>, end: &End) -> PyResult<Ending> {
-    let held = end_object(py, Symbols::get(py)?, end)?;
-    let usage = held.getattr("usage")?;
+    let end = end_object(py, Symbols::get(py)?, end)?;
+    let usage = end.getattr("usage")?;
     let usage = match usage.cast::<PyMapping>() {
         Ok(mapping) => {
             let copy = PyDict::new(py);
@@ -77,9 +77,9 @@ fn ending(py: Python<'_>, end: &End) -> PyResult<Ending> {
         Err(_) => None,
     };
     Ok(Ending {
-        finish_reason: held.getattr("finish_reason")?.extract()?,
-        reason: held.getattr("reason")?.extract()?,
-        matched_stop: held.getattr("matched_stop")?.extract()?,
+        finish_reason: end.getattr("finish_reason")?.extract()?,
+        reason: end.getattr("reason")?.extract()?,
+        matched_stop: end.getattr("matched_stop")?.extract()?,
         usage,
     })
 }

@@ -1,27 +1,24 @@
-//! The border of `torvyn_sandbox`: wasm in, descriptions and stages out. One sandbox serves the process.
+//! `torvyn-sandbox` for Python: compiles components and starts guests. The process has one sandbox.
 
 pub mod details;
+mod guest;
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, LazyLock, PoisonError};
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use torvyn_sandbox::cache::Outcome;
 use torvyn_sandbox::{
-    Auditor, Capability, Channel, Denial, Denials, FlowInfo, Grants, GuestStage, Health, Instance, Limits,
-    Line, Printer, Sandbox, SandboxError, Setup, SharedInstance,
+    Capability, Denials, FlowInfo, Grants, Instance, Limits, Sandbox, SandboxError, SharedInstance,
 };
 use torvyn_stream::StageError;
 
-use crate::component::native_stage::NativeStage;
 use crate::error::NativeError;
 use crate::flow::report::kind_name;
 use crate::sandbox::details::Words;
+use crate::sandbox::guest::{SandboxGuest, audit_callback, print_callback, seconds};
 
 static SANDBOX: LazyLock<Arc<Sandbox>> = LazyLock::new(|| Sandbox::hosted(Arc::new(Words)));
 
@@ -50,19 +47,19 @@ pub struct CompiledComponent(Arc<torvyn_sandbox::CompiledComponent>);
 
 #[pymethods]
 impl CompiledComponent {
-    /// Links code that `precompile` made in a process with limits, and nobody else: it is run as it is. `role` is for a
-    /// component that has several.
+    /// Links code from `precompile`. The code runs unchecked, so it must come from a process of ours. `role` selects
+    /// one of several roles.
     #[new]
     #[pyo3(signature = (code, counts_fuel=false, role=None))]
     fn new(py: Python<'_>, code: &[u8], counts_fuel: bool, role: Option<&str>) -> PyResult<Self> {
-        // SAFETY: `torvyn.sandbox.compile_cache` hands over what its own child has compiled.
+        // SAFETY: `torvyn.sandbox.compile_cache` passes what its own child process compiled.
         let made = py.detach(|| unsafe {
             torvyn_sandbox::CompiledComponent::from_code(&SANDBOX, code, counts_fuel, role)
         });
         made.map(|compiled| Self(Arc::new(compiled))).map_err(|error| sandbox_error(&error))
     }
 
-    /// Compiled code as bytes, without linking it: the work of a process with limits.
+    /// Compiles without linking, in a process with limits.
     #[staticmethod]
     #[pyo3(signature = (wasm, counts_fuel=false))]
     fn precompile<'py>(py: Python<'py>, wasm: &[u8], counts_fuel: bool) -> PyResult<Bound<'py, PyBytes>> {
@@ -70,7 +67,7 @@ impl CompiledComponent {
         made.map(|code| PyBytes::new(py, &code)).map_err(|error| sandbox_error(&error))
     }
 
-    /// What was compiled before; None when the cache has nothing that it would load.
+    /// The component from the cache; None if the cache does not have it.
     #[staticmethod]
     #[pyo3(signature = (wasm, cache_dir, counts_fuel=false, role=None))]
     fn load(
@@ -88,7 +85,7 @@ impl CompiledComponent {
             .map_err(|error| sandbox_error(&error))
     }
 
-    /// Puts what `precompile` made into the cache.
+    /// Stores code from `precompile` in the cache.
     #[staticmethod]
     fn remember(
         py: Python<'_>,
@@ -127,13 +124,13 @@ impl CompiledComponent {
         self.0.description.exports.clone()
     }
 
-    /// What its imports are there for.
+    /// The capabilities that its imports need.
     #[getter]
     fn capabilities(&self) -> Vec<&'static str> {
         self.0.description.capabilities()
     }
 
-    /// `hit` for one from the cache, `miss` for one that was compiled now.
+    /// `hit` if it came from the cache, `miss` if it was compiled now.
     #[getter]
     fn cache(&self) -> &'static str {
         match self.0.outcome {
@@ -154,9 +151,9 @@ impl CompiledComponent {
         Ok(capability(grant, &folder)?.covers(&capability(request, &folder)?))
     }
 
-    /// Instantiates and calls `init`. `printer(channel, text, is_granted)` gets every line the guest prints,
-    /// `auditor(kind, asked, count, suppressed)` the denials that are worth reading. With a seed, clocks and random
-    /// numbers follow from it.
+    /// Instantiates the guest and calls `init`. `printer(channel, text, is_granted)` receives every line the guest
+    /// prints, `auditor(kind, request, count, suppressed)` the notable denials. With a seed, clocks and random numbers
+    /// derive from it.
     #[pyo3(signature = (config, *, max_memory_bytes, call_timeout_s, init_timeout_s, fuel, seed, grants, printer, auditor))]
     #[allow(clippy::too_many_arguments)]
     fn start(
@@ -186,8 +183,8 @@ impl CompiledComponent {
                 ..Limits::default()
             },
             grants: Arc::new(Grants { capabilities, seed }),
-            denials: Arc::new(Denials::new(auditing(auditor))),
-            printer: printing(printer),
+            denials: Arc::new(Denials::new(audit_callback(auditor))),
+            printer: print_callback(printer),
             instance_slot: SharedInstance::default(),
             health: Arc::default(),
         };
@@ -196,138 +193,6 @@ impl CompiledComponent {
         *guest.instance_slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(instance);
         Ok(guest)
     }
-}
-
-fn seconds(value: f64) -> PyResult<Duration> {
-    Duration::try_from_secs_f64(value).map_err(|error| PyValueError::new_err(error.to_string()))
-}
-
-/// A guest that was started. Its instance goes into the flow with `stage` and comes back when the flow is over.
-#[pyclass(frozen, module = "torvyn._native")]
-pub struct SandboxGuest {
-    compiled: Arc<torvyn_sandbox::CompiledComponent>,
-    config: String,
-    limits: Limits,
-    grants: Arc<Grants>,
-    denials: Arc<Denials>,
-    printer: Printer,
-    instance_slot: SharedInstance,
-    health: Arc<Health>,
-}
-
-impl SandboxGuest {
-    fn setup(&self, facts: FlowInfo) -> Setup {
-        Setup {
-            compiled: self.compiled.clone(),
-            config: self.config.clone(),
-            limits: self.limits.clone(),
-            grants: self.grants.clone(),
-            denials: self.denials.clone(),
-            facts,
-            printer: self.printer.clone(),
-        }
-    }
-}
-
-#[pymethods]
-impl SandboxGuest {
-    /// The guest as a stage of one flow. `deadline_s` is what is left of the flow's time.
-    fn stage(
-        &self,
-        ports: Vec<String>,
-        flow_id: String,
-        flow_name: String,
-        trace_id: String,
-        deadline_s: Option<f64>,
-    ) -> PyResult<NativeStage> {
-        let deadline = deadline_s.map(|left| seconds(left.max(0.0))).transpose()?;
-        let facts = FlowInfo {
-            flow_id,
-            flow_name,
-            trace_id,
-            span_id: String::new(),
-            deadline: deadline.map(|left| Instant::now() + left),
-        };
-        let mut stage = GuestStage::new(
-            self.setup(facts.clone()),
-            ports,
-            self.instance_slot.clone(),
-            self.health.clone(),
-        );
-        stage.set_flow(facts);
-        Ok(NativeStage(Mutex::new(Some(Box::new(stage)))))
-    }
-
-    /// Calls the guest's `teardown`, if its instance has come back, and lets go of it.
-    fn teardown(&self, py: Python<'_>, timeout_s: f64) -> PyResult<()> {
-        let instance = self.instance_slot.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let Some(instance) = instance else { return Ok(()) };
-        let timeout = seconds(timeout_s)?;
-        py.detach(|| instance.teardown(&self.printer, timeout)).map_err(guest_error)
-    }
-
-    /// Calls that did not come back, and replacements that did not start.
-    #[getter]
-    fn traps(&self) -> u64 {
-        self.health.traps.load(Ordering::Relaxed)
-    }
-
-    /// Instances that were let go with all they held.
-    #[getter]
-    fn state_lost(&self) -> u64 {
-        self.health.state_lost.load(Ordering::Relaxed)
-    }
-
-    /// What making the replacements took, in nanoseconds.
-    #[getter]
-    fn replace_ns(&self) -> u64 {
-        self.health.replace_ns.load(Ordering::Relaxed)
-    }
-
-    /// Instances that took the place of one that trapped.
-    #[getter]
-    fn replaced(&self) -> u64 {
-        self.health.replaced.load(Ordering::Relaxed)
-    }
-
-    /// How often each kind of capability was denied; kinds that never were are left out.
-    #[getter]
-    fn denied(&self) -> BTreeMap<&'static str, u64> {
-        self.denials.counts().into_iter().map(|(kind, count)| (kind.name(), count)).collect()
-    }
-
-    /// Calls refused to a guest that trapped too often.
-    #[getter]
-    fn refused(&self) -> u64 {
-        self.health.refused.load(Ordering::Relaxed)
-    }
-}
-
-/// Runs after the guest's call, inside the flow's turn, like a Python stage would.
-fn printing(printer: Py<PyAny>) -> Printer {
-    Arc::new(move |line: Line| {
-        let channel = match line.channel {
-            Channel::Stdout => "stdout",
-            Channel::Stderr => "stderr",
-        };
-        Python::attach(|py| {
-            if let Err(error) = printer.call1(py, (channel, line.text, line.granted)) {
-                error.write_unraisable(py, None);
-            }
-        });
-    })
-}
-
-/// Runs after the guest's call, like the printer.
-fn auditing(auditor: Py<PyAny>) -> Auditor {
-    Arc::new(move |denial: Denial| {
-        Python::attach(|py| {
-            let told = (denial.kind.name(), denial.asked, denial.count, denial.suppressed);
-            if let Err(error) = auditor.call1(py, told) {
-                error.write_unraisable(py, None);
-            }
-        });
-    })
 }
 
 fn capability(text: &str, folder: &Path) -> PyResult<Capability> {

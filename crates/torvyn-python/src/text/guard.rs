@@ -1,4 +1,4 @@
-//! Guards across the border: from the options that a component has read to a stage, or to an object for Python.
+//! Guards for Python: from a component's options to a native stage, or to an object for Python.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ fn invalid_value(error: &impl ToString) -> PyErr {
     PyValueError::new_err(error.to_string())
 }
 
-/// Which pattern it is and why it is refused.
+/// Which pattern is invalid, and why.
 fn refused(error: &PatternError) -> PyErr {
     PyValueError::new_err((error.index(), error.to_string()))
 }
@@ -44,7 +44,7 @@ fn rules(parameters: &Bound<'_, PyDict>) -> PyResult<Rules> {
             let made = redact_patterns(&kinds).map_err(|error| invalid_value(&error))?;
             Rules::Patterns(Arc::new(made.map_err(|error| refused(&error))?))
         }
-        other => return Err(PyValueError::new_err(format!("no rules `{other}`"))),
+        other => return Err(PyValueError::new_err(format!("unknown rules `{other}`"))),
     })
 }
 
@@ -56,13 +56,13 @@ fn settings(parameters: &Bound<'_, PyDict>) -> PyResult<Arc<Settings>> {
             "drop" => Action::Drop,
             "replace" => Action::Replace,
             "block" => Action::Block,
-            other => return Err(PyValueError::new_err(format!("no action `{other}`"))),
+            other => return Err(PyValueError::new_err(format!("unknown action `{other}`"))),
         },
         policy: match policy.as_str() {
             "hold" => Policy::Hold,
             "optimistic" => Policy::Optimistic,
             "shadow" => Policy::Shadow,
-            other => return Err(PyValueError::new_err(format!("no policy `{other}`"))),
+            other => return Err(PyValueError::new_err(format!("unknown policy `{other}`"))),
         },
         replacements: need(parameters, "replacements")?,
     }))
@@ -75,7 +75,7 @@ fn facts(finding: &Finding) -> (u32, u64, u64, u64) {
 pub fn stage(parameters: &Bound<'_, PyDict>) -> PyResult<Box<dyn Stage>> {
     let audit: Option<Py<PyAny>> = need(parameters, "audit")?;
     let audit = audit.map(|audit| -> Audit {
-        // Seldom enough to attach for each, in flows that run without Python.
+        // Rare enough to attach for each, in flows that run detached.
         Box::new(move |finding| {
             Python::attach(|py| {
                 if let Err(error) = audit.call1(py, facts(finding)) {
@@ -90,7 +90,7 @@ pub fn stage(parameters: &Bound<'_, PyDict>) -> PyResult<Box<dyn Stage>> {
     Ok(Box::new(GuardStage::new(like.0.settings().clone(), &name, kinds, audit)))
 }
 
-/// One guarded stream of text.
+/// Guards one stream of text.
 #[pyclass(module = "torvyn._native")]
 pub struct TextGuard(Guard);
 
@@ -101,31 +101,31 @@ impl TextGuard {
         Ok(Self(Guard::new(settings(parameters)?)))
     }
 
-    /// Another stream under the same rules.
+    /// A guard with the same rules for another stream.
     fn fork(&self) -> Self {
         Self(Guard::new(self.0.settings().clone()))
     }
 
-    /// A guard over elements under the same rules: each kind and choice is a text of its own.
+    /// A guard over elements with the same rules: each kind and choice is a text of its own.
     fn elements(&self, kinds: Vec<String>) -> GuardedTexts {
         GuardedTexts { texts: guard::GuardedTexts::new(self.0.settings().clone(), kinds), blocked: false }
     }
 
-    /// Takes text; gives what may leave.
+    /// Takes text; returns the text that may be sent.
     fn put(&mut self, text: &str) -> String {
         let mut out = String::with_capacity(text.len());
         self.0.put(text, |made| take(made, &mut out));
         out
     }
 
-    /// The input is over: everything is decided, and the guard is as new, but for a block.
+    /// Ends the input: everything is decided, and the guard is reset, except for a block.
     fn finish(&mut self) -> String {
         let mut out = String::new();
         self.0.finish(|made| take(made, &mut out));
         out
     }
 
-    /// Forgets what waits.
+    /// Drops the buffered text.
     fn clear(&mut self) {
         self.0.clear();
     }
@@ -136,13 +136,13 @@ impl TextGuard {
         self.0.blocked().is_some()
     }
 
-    /// Bytes that wait here.
+    /// Bytes in the buffer.
     #[getter]
     fn held_bytes(&self) -> usize {
         self.0.held_bytes()
     }
 
-    /// What was found since the last time: rule, position, length and exposed characters.
+    /// The matches since the last call: rule, position, length and exposed characters.
     fn take_findings(&mut self) -> Vec<(u32, u64, u64, u64)> {
         self.0.take_findings().map(|finding| facts(&finding)).collect()
     }
@@ -154,11 +154,11 @@ fn take(made: Made<'_>, out: &mut String) {
     }
 }
 
-/// An element of Python that is kept until its text is decided, or until it is its turn.
+/// A Python element that is kept until its text is decided and all before it have left.
 struct Kept(Py<PyAny>);
 
-/// A part of an element's text, or none for the element as it came; the element; whether it is the last part of its
-/// text and nothing was taken out of that.
+/// A part of an element's text (None: the element itself), the element, and whether this is the last part of an element
+/// without a match.
 type Part = (Option<String>, Py<PyAny>, bool);
 
 impl Divisible for Kept {
@@ -173,7 +173,7 @@ impl Divisible for Kept {
     }
 }
 
-/// Elements through guards, each kind and choice as a text of its own, in the order in which they came.
+/// Guards elements in order; each kind and choice is a text of its own.
 #[pyclass(module = "torvyn._native")]
 pub struct GuardedTexts {
     texts: guard::GuardedTexts<Kept>,
@@ -182,7 +182,7 @@ pub struct GuardedTexts {
 
 #[pymethods]
 impl GuardedTexts {
-    /// Takes an element. None: it may leave as it came. Else what may leave instead.
+    /// Takes an element. None: send it unchanged. Otherwise what to send instead.
     fn put(
         &mut self,
         element: Bound<'_, PyAny>,
@@ -200,7 +200,7 @@ impl GuardedTexts {
         (passage != Passage::Unchanged).then_some(out)
     }
 
-    /// The input is over: everything is decided.
+    /// Ends the input: everything is decided.
     fn finish(&mut self) -> Vec<Part> {
         let mut out = Vec::new();
         self.blocked |= self.texts.finish(&mut out);
@@ -213,13 +213,13 @@ impl GuardedTexts {
         self.blocked
     }
 
-    /// Bytes that wait here.
+    /// Bytes in the buffer.
     #[getter]
     fn held_bytes(&self) -> usize {
         self.texts.held_bytes()
     }
 
-    /// What was found since the last time: rule, position, length and exposed characters.
+    /// The matches since the last call: rule, position, length and exposed characters.
     fn take_findings(&mut self) -> Vec<(u32, u64, u64, u64)> {
         let mut all = Vec::new();
         self.texts.take_findings(|finding| all.push(facts(finding)));

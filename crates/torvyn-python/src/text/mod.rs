@@ -2,6 +2,6 @@
 
 pub mod guard;
 pub mod splitter;
-pub mod stops;
+pub mod stop_strings;
 pub mod streamer;
 pub mod token_table;

@@ -1,10 +1,10 @@
-//! The machines of `torvyn-text` as Python classes: text goes in, sentences and characters come out.
+//! The sentence splitter and the UTF-8 decoder of `torvyn-text` as Python classes.
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use torvyn_text::{Language, Mode, Options, Splitter};
 
-/// Text to sentences, as it streams.
+/// Splits streaming text into sentences.
 #[pyclass(module = "torvyn._native")]
 pub struct SentenceSplitter {
     splitter: Splitter,
@@ -27,42 +27,42 @@ impl SentenceSplitter {
         Ok(Self { splitter: Splitter::new(options) })
     }
 
-    /// The codes of the languages that a splitter can be given.
+    /// The language codes that a splitter accepts.
     #[staticmethod]
     fn languages() -> Vec<&'static str> {
         Language::codes()
     }
 
-    /// Feeds a piece of text (in simple mode: one token); answers with the sentences it completes.
+    /// Takes a piece of text (in simple mode: one token); returns the sentences it completes.
     fn put(&mut self, text: &str) -> Vec<String> {
         let mut sentences = Vec::new();
         self.splitter.put(text, |sentence| sentences.push(sentence.to_owned()));
         sentences
     }
 
-    /// The input is over: the rest, if there is one. The splitter is as new.
+    /// Ends the input: returns the rest, if any, and resets the splitter.
     fn finish(&mut self) -> Option<String> {
         self.splitter.finish()
     }
 
-    /// No input for a while: what is held leaves, and the text goes on afterwards.
+    /// Returns the buffered text when no input has come for a while; the text continues.
     fn flush_idle(&mut self) -> Option<String> {
         self.splitter.flush_idle()
     }
 
-    /// Forgets everything.
+    /// Resets the splitter.
     fn clear(&mut self) {
         self.splitter.clear();
     }
 
-    /// Bytes that wait here.
+    /// Bytes in the buffer.
     #[getter]
     fn held_bytes(&self) -> usize {
         self.splitter.held_bytes()
     }
 }
 
-/// `auto` leaves the language to be detected.
+/// `auto` detects the language.
 pub fn parse_language(code: &str) -> PyResult<Option<Language>> {
     if code == "auto" {
         return Ok(None);
@@ -74,7 +74,7 @@ pub fn parse_language(code: &str) -> PyResult<Option<Language>> {
     })
 }
 
-/// Bytes to text, as they stream.
+/// Decodes streaming UTF-8.
 #[pyclass(module = "torvyn._native")]
 pub struct Utf8Decoder {
     decoder: torvyn_text::Utf8Decoder,
@@ -87,26 +87,26 @@ impl Utf8Decoder {
         Self { decoder: torvyn_text::Utf8Decoder::new() }
     }
 
-    /// Every character that these bytes complete; a bad byte is U+FFFD.
+    /// The characters that these bytes complete; an invalid byte becomes U+FFFD.
     fn put(&mut self, data: &[u8]) -> String {
         let mut text = String::with_capacity(data.len());
         self.decoder.put(data, &mut text);
         text
     }
 
-    /// The input is over: U+FFFD if a character never became whole. The decoder is as new.
+    /// Ends the input: returns U+FFFD for an incomplete character and resets the decoder.
     fn finish(&mut self) -> String {
         let mut text = String::new();
         self.decoder.finish(&mut text);
         text
     }
 
-    /// Forgets what waits.
+    /// Resets the decoder.
     fn clear(&mut self) {
         self.decoder.clear();
     }
 
-    /// Bytes that wait for the rest of their character: 0 to 3.
+    /// Bytes of an incomplete character: 0 to 3.
     #[getter]
     fn held_bytes(&self) -> usize {
         self.decoder.held_bytes()

@@ -1,6 +1,6 @@
 //! `TextStreamer`: token ids or bytes in, text out.
 //!
-//! One call takes one id, many ids or bytes; nothing is allocated for a call but the text it answers with.
+//! One call takes one id, many ids or bytes, and allocates only the text it returns.
 
 use pyo3::buffer::{Element, PyBuffer};
 use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
@@ -11,12 +11,12 @@ use torvyn_text::{Bad, Policies, StreamError, Streamer, Unknown};
 
 use crate::text::token_table::TokenTable;
 
-/// Token ids or bytes to text, as they stream.
+/// Turns streaming token ids or bytes into text.
 #[pyclass(module = "torvyn._native")]
 pub struct TextStreamer {
     streamer: Streamer,
     ids: Vec<i64>,
-    /// The first id of this call that has more than 64 bits, for the error that names it.
+    /// The first id of this call with more than 64 bits, for the error message.
     wide: Option<Py<PyAny>>,
     out: String,
 }
@@ -78,19 +78,19 @@ impl TextStreamer {
         }
     }
 
-    /// The input is over: what waits, by the policy for the tail. The streamer is as new.
+    /// Ends the input: returns the buffered text as the tail policy says, and resets the streamer.
     fn finish<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyString>> {
         self.out.clear();
         let done = self.streamer.finish(&mut self.out);
         self.answer(py, done)
     }
 
-    /// Forgets everything.
+    /// Resets the streamer.
     fn clear(&mut self) {
         self.streamer.clear();
     }
 
-    /// Bytes that wait: of an unfinished character, and of a grapheme that may go on.
+    /// Bytes of an incomplete character, and of a grapheme that may continue.
     #[getter]
     fn held_bytes(&self) -> usize {
         self.streamer.held_bytes()
@@ -117,7 +117,7 @@ impl TextStreamer {
         }
     }
 
-    /// The id as a number of 64 bits. One that has more is in no vocabulary, and becomes one that is in none either.
+    /// The id as a 64-bit number. One with more bits is in no vocabulary and becomes an id that is in none either.
     fn id(&mut self, token: &Bound<'_, PyAny>) -> PyResult<i64> {
         let py = token.py();
         token.extract().or_else(|error: PyErr| {
@@ -129,7 +129,7 @@ impl TextStreamer {
         })
     }
 
-    /// Fills `ids`, or answers with bytes when that is what a buffer holds.
+    /// Fills `ids`, or returns the bytes of a buffer.
     fn collect(&mut self, tokens: &Bound<'_, PyAny>) -> PyResult<Option<Vec<u8>>> {
         if let Ok(list) = tokens.cast::<PyList>() {
             for item in list {
@@ -139,7 +139,7 @@ impl TextStreamer {
             return Ok(None);
         }
         if tokens.is_instance_of::<PyString>() {
-            return Err(PyTypeError::new_err("text is text already: put takes token ids or bytes"));
+            return Err(PyTypeError::new_err("put takes token ids or bytes, not str"));
         }
         if let Ok(id) = self.id(tokens) {
             self.ids.push(id);
@@ -200,7 +200,7 @@ fn no_policy(option: &str, allowed: &str, policy: &str) -> PyErr {
     PyValueError::new_err(format!("{option} is {allowed}, not {policy:?}"))
 }
 
-/// The exception that Python makes of an error's fields.
+/// The exception that Python creates from an error's fields.
 fn complain(py: Python<'_>, error: StreamError, wide: Option<&Py<PyAny>>) -> PyResult<PyErr> {
     let module = py.import(intern!(py, "torvyn.text.failures"))?;
     let exception = match error {

@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
 use torvyn_text::vocabulary::{Kind, Start, Table};
 
-/// Token ids to bytes, shared by all streamers of a tokenizer.
+/// Maps token ids to bytes; all streamers of a tokenizer share it.
 #[pyclass(subclass, frozen, module = "torvyn._native")]
 pub struct TokenTable(pub Arc<torvyn_text::Vocabulary>);
 
@@ -29,13 +29,13 @@ impl TokenTable {
         let mut vocabulary = torvyn_text::Vocabulary::new(slices).ok_or_else(too_large)?;
         for id in special {
             if !vocabulary.mark_special(id) {
-                return Err(PyValueError::new_err(format!("special id {id} is no token")));
+                return Err(PyValueError::new_err(format!("special id {id} is not a token")));
             }
         }
         if let Some(first) = first {
             let until = start(first_until)?;
             if !vocabulary.start_with(table(first)?, until) {
-                return Err(PyValueError::new_err("`first` has another length than `tokens`"));
+                return Err(PyValueError::new_err("`first` and `tokens` differ in length"));
             }
         }
         vocabulary.strip = strip;
@@ -48,7 +48,7 @@ impl TokenTable {
         self.0.len()
     }
 
-    /// The bytes of a token; None for an id between others that stands for nothing.
+    /// The bytes of a token; None for an unused id.
     fn __getitem__<'py>(&self, py: Python<'py>, id: usize) -> PyResult<Option<Bound<'py, PyBytes>>> {
         if id >= self.0.len() {
             return Err(PyIndexError::new_err(id));
@@ -56,7 +56,7 @@ impl TokenTable {
         Ok(self.0.index(id as i64).map(|index| PyBytes::new(py, self.0.bytes(index))))
     }
 
-    /// Whether a token is a sign of the model rather than text.
+    /// Whether a token controls the model instead of being text.
     fn is_special(&self, id: usize) -> bool {
         self.0.kind(id) == Kind::Special
     }

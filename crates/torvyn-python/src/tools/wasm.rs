@@ -1,4 +1,4 @@
-//! The border of `torvyn_tools` for components: encode, describe, the contracts. Errors carry fields, no prose.
+//! Component files for Python: encode, describe, annotate, and the built-in WIT.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ pub struct WasmTools;
 
 #[pymethods]
 impl WasmTools {
-    /// The component of a core module, and the name of its world; without `world`, the one that its exports name.
+    /// The component of a core module, and its world: `world`, or the one that its exports name.
     #[staticmethod]
     #[pyo3(signature = (core, world=None))]
     fn encode<'py>(
@@ -53,26 +53,26 @@ impl WasmTools {
         Ok(fields)
     }
 
-    /// What a component says of itself.
+    /// The notes in a component.
     #[staticmethod]
     fn notes(component: &[u8]) -> PyResult<BTreeMap<String, String>> {
         let found = describe::notes(component).map_err(|error| wasm_error(&error))?;
         Ok(found.into_iter().collect())
     }
 
-    /// The component with one more note on itself, such as `unit` and `tokens`.
+    /// The component with one more note, such as `unit` and `tokens`.
     #[staticmethod]
     fn annotate<'py>(py: Python<'py>, component: &[u8], name: &str, text: &str) -> Bound<'py, PyBytes> {
         PyBytes::new(py, &wasm::annotate(component, name, text))
     }
 
-    /// The worlds of a project's own WIT; raises `NativeError` of the kind `malformed` when it does not resolve.
+    /// The worlds of a folder of WIT files; raises `NativeError` of the kind `malformed` if it does not resolve.
     #[staticmethod]
     fn wit_worlds(py: Python<'_>, folder: std::path::PathBuf) -> PyResult<Vec<String>> {
         py.detach(|| torvyn_tools::wit_folder::worlds(&folder)).map_err(|error| wasm_error(&error))
     }
 
-    /// The built-in WIT files: path and text.
+    /// The built-in WIT files, as paths and texts.
     #[staticmethod]
     fn wit_files() -> Vec<(&'static str, &'static str)> {
         FILES.to_vec()

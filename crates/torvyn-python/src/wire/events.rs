@@ -1,11 +1,11 @@
-//! Event streams and chunks of upstreams as Python reads them.
+//! Parsers of event streams and OpenAI chunks for Python.
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString};
 use torvyn_frames::{Event, EventError, Limits, Quick, Shape, event};
 
-/// The exception for what went wrong on a wire; `torvyn.protocol.failures` finds the words.
+/// The exception for a failure on the wire; `torvyn.protocol.failures` writes the message.
 pub fn failure(py: Python<'_>, kind: &str, number: usize) -> PyErr {
     let made = py
         .import("torvyn.protocol.failures")
@@ -21,13 +21,13 @@ fn event_error(py: Python<'_>, error: EventError) -> PyErr {
     }
 }
 
-/// One event of a stream.
+/// One server-sent event.
 #[pyclass(frozen, module = "torvyn._native", get_all)]
 pub struct ServerEvent {
-    /// Its type; `message` unless the stream says otherwise.
+    /// Its type; `message` by default.
     event: Py<PyString>,
     data: Py<PyString>,
-    /// The last id the stream has given.
+    /// The last id of the stream.
     id: Py<PyString>,
 }
 
@@ -50,7 +50,7 @@ fn event_object(py: Python<'_>, event: Event<'_>) -> PyResult<Py<ServerEvent>> {
     Py::new(py, ServerEvent { event: text(kind), data: text(event.data), id: text(event.id) })
 }
 
-/// Bytes of an event stream to events.
+/// Parses a stream of server-sent events.
 #[pyclass(module = "torvyn._native")]
 pub struct EventParser(event::EventParser);
 
@@ -62,7 +62,7 @@ impl EventParser {
         Self(event::EventParser::new(Limits { line: line_limit, event: event_limit }))
     }
 
-    /// Every event that these bytes complete. What came before a failure is given first, the failure next time.
+    /// The events that these bytes complete. Events before an error are returned first; the next call raises the error.
     fn put<'py>(&mut self, py: Python<'py>, data: &[u8]) -> PyResult<Bound<'py, PyList>> {
         let events = PyList::empty(py);
         let mut problem = Ok(());
@@ -74,24 +74,24 @@ impl EventParser {
         give(py, events, outcome)
     }
 
-    /// The input is over: raises what stopped the parser. A half event is dropped, as the standard says.
+    /// Ends the input: raises the error that stopped the parser. An incomplete event is dropped, as the standard says.
     fn finish(&self, py: Python<'_>) -> PyResult<()> {
         self.0.failure().map_or(Ok(()), |error| Err(event_error(py, error)))
     }
 
-    /// Bytes of an event that has not ended.
+    /// Bytes of an incomplete event.
     #[getter]
     fn held_bytes(&self) -> usize {
         self.0.held_bytes()
     }
 
-    /// What to send as `Last-Event-ID` when coming back.
+    /// What to send as `Last-Event-ID` when resuming.
     #[getter]
     fn last_event_id(&self) -> String {
         String::from_utf8_lossy(self.0.last_id()).into_owned()
     }
 
-    /// How long to wait before coming back, when the stream said so.
+    /// How long to wait before resuming, if the stream said so.
     #[getter]
     fn retry_ms(&self) -> Option<u64> {
         self.0.retry_ms()
@@ -109,12 +109,12 @@ fn give<'py>(
     }
 }
 
-/// Bytes of an OpenAI stream: `(index, text)` for the common chunk, a `ServerEvent` for every other.
+/// Parses an OpenAI stream: `(index, text)` for common chunks, `ServerEvent` for others.
 #[pyclass(module = "torvyn._native")]
 pub struct ChunkParser {
     events: event::EventParser,
     quick: Quick,
-    /// The first chunk says which answer it is: the full decoder reads it.
+    /// The first chunk identifies the answer: the full decoder reads it.
     has_begun: bool,
 }
 
@@ -126,7 +126,7 @@ impl ChunkParser {
         let shape = match dialect {
             "openai-chat" => Shape::Chat,
             "openai-completions" => Shape::Completion,
-            _ => return Err(PyValueError::new_err(format!("no OpenAI dialect {dialect:?}"))),
+            _ => return Err(PyValueError::new_err(format!("unknown OpenAI dialect {dialect:?}"))),
         };
         let limits = Limits { line: line_limit, event: event_limit };
         Ok(Self {
@@ -136,7 +136,7 @@ impl ChunkParser {
         })
     }
 
-    /// What these bytes complete. What came before a failure is given first, the failure next time.
+    /// What these bytes complete. Chunks before an error are returned first; the next call raises the error.
     fn put<'py>(&mut self, py: Python<'py>, data: &[u8]) -> PyResult<Bound<'py, PyList>> {
         let made = PyList::empty(py);
         let mut problem = Ok(());
@@ -150,19 +150,19 @@ impl ChunkParser {
         give(py, made, outcome)
     }
 
-    /// The input is over: raises what stopped the parser.
+    /// Ends the input: raises the error that stopped the parser.
     fn finish(&self, py: Python<'_>) -> PyResult<()> {
         self.events.failure().map_or(Ok(()), |error| Err(event_error(py, error)))
     }
 
-    /// Bytes of an event that has not ended.
+    /// Bytes of an incomplete event.
     #[getter]
     fn held_bytes(&self) -> usize {
         self.events.held_bytes()
     }
 }
 
-/// Azure sends a chunk without choices, id and model before the first.
+/// Azure sends a chunk without choices, id and model before the first one.
 fn names_its_answer(chunk: &[u8]) -> bool {
     let empty = b"\"choices\":[]";
     !chunk.windows(empty.len()).any(|part| part == empty)

@@ -1,6 +1,6 @@
-//! The last stage of a flow that answers: an element in, the bytes of its frame out.
+//! The last stage of a flow that serves answers: turns an element into the bytes of its frame.
 //!
-//! Text without attributes is encoded here; an element that has some goes through `torvyn.protocol`, which knows what
+//! Text without attributes is encoded here; an element with attributes goes through `torvyn.protocol`, which knows what
 //! they mean.
 
 use std::sync::Arc;
@@ -25,7 +25,7 @@ pub struct FrameStage {
 }
 
 impl FrameStage {
-    /// From the parameters `encoder` and `index`.
+    /// Created from the parameters `encoder` and `index`.
     pub fn new(encoder: &Bound<'_, FrameEncoder>, index: u32) -> PyResult<Self> {
         let line = encoder.get().line.clone();
         line.check(index)?;
@@ -37,12 +37,12 @@ impl FrameStage {
         Ok(Self { line, encoder: encoder.clone().unbind(), index, content_type, buffer: Vec::new() })
     }
 
-    /// The frame of an element with attributes, when it has any.
+    /// The frame of an element with attributes, if it has any.
     fn with_attributes(&mut self, element: &Element, text: &str) -> Result<bool, StageError> {
-        let Some(held) = &element.companion else { return Ok(false) };
+        let Some(companion) = &element.companion else { return Ok(false) };
         Python::attach(|py| {
             let symbols = Symbols::get(py).map_err(|error| component_error(py, error))?;
-            let Some(attributes) = attributes_of(py, symbols, held) else { return Ok(false) };
+            let Some(attributes) = attributes_of(py, symbols, companion) else { return Ok(false) };
             let bytes =
                 self.full(py, text, attributes.bind(py)).map_err(|error| component_error(py, error))?;
             self.buffer.extend_from_slice(bytes.as_bytes());

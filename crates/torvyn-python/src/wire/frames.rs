@@ -1,4 +1,4 @@
-//! The encoder of frames as Python uses it, and the last stage of a flow that turns elements into frames.
+//! The frame encoder for Python, and for the stage that turns elements into frames.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -12,11 +12,11 @@ use torvyn_frames::{Call, Dialect, Encoder, Failure, Finish, Framing, Identity, 
 /// Shared by the stages of all choices of an answer.
 pub struct Line {
     pub encoder: Encoder,
-    /// For each choice, the first half of a surrogate pair that waits for the second; 0 is none.
+    /// Per choice, the first half of a surrogate pair that waits for the second; 0 for none.
     halves: Vec<AtomicU32>,
 }
 
-/// Frames into bytes.
+/// Encodes frames.
 #[pyclass(frozen, subclass, module = "torvyn._native")]
 pub struct FrameEncoder {
     pub line: Arc<Line>,
@@ -34,7 +34,7 @@ fn kind_of(name: &str) -> PyResult<Kind> {
 
 #[pymethods]
 impl FrameEncoder {
-    // Keyword arguments of one call in Python; a struct would only give them a second name.
+    // Keyword arguments of one Python call; a struct would only give them a second name.
     #[allow(clippy::too_many_arguments)]
     #[new]
     #[pyo3(signature = (dialect, framing, *, id, flow, created, epoch, choices=1, include_usage=false, stream_id=None))]
@@ -54,16 +54,19 @@ impl FrameEncoder {
             "torvyn" => Dialect::Torvyn,
             "openai-chat" => Dialect::Chat,
             "openai-completions" => Dialect::Completions,
-            _ => return invalid_value(format!("no dialect {dialect:?}")),
+            _ => return invalid_value(format!("unknown dialect {dialect:?}")),
         };
         let framing = match framing {
             "sse" => Framing::Events,
             "lines" => Framing::Lines,
             "json" if dialect == Dialect::Torvyn => Framing::Bare,
             "json" => {
-                return invalid_value("a frame of an OpenAI dialect may be several messages".to_owned());
+                return invalid_value(
+                    "`json` framing does not support OpenAI dialects, where a frame may be several messages"
+                        .to_owned(),
+                );
             }
-            _ => return invalid_value(format!("no framing {framing:?}")),
+            _ => return invalid_value(format!("unknown framing {framing:?}")),
         };
         if epoch.is_empty() || !epoch.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
             return invalid_value(format!("an epoch is ASCII letters and digits, not {epoch:?}"));
@@ -83,7 +86,7 @@ impl FrameEncoder {
         self.line.encoder.last()
     }
 
-    /// How many choices the answer has.
+    /// The number of choices.
     #[getter]
     fn choices(&self) -> u32 {
         self.line.encoder.choices()
@@ -93,7 +96,7 @@ impl FrameEncoder {
         written(py, |out| self.line.encoder.start(out))
     }
 
-    /// New text of a choice. `logprobs` is JSON in the dialect's form. Without `seq` the frame gets the next number.
+    /// New text of a choice. `logprobs` is JSON in the dialect's format. Without `seq` the frame gets the next number.
     #[pyo3(signature = (text, index=0, kind="text", logprobs=None, seq=None))]
     fn text<'py>(
         &self,
@@ -112,7 +115,7 @@ impl FrameEncoder {
         Ok(written(py, |out| encoder.text(seq, index, kind, &text, logprobs, out)))
     }
 
-    /// A piece of a call: `call` is its index, id, name and arguments.
+    /// A piece of a tool call: its index, id, name and arguments.
     #[pyo3(signature = (call, index=0, logprobs=None, seq=None))]
     fn call<'py>(
         &self,
@@ -150,8 +153,8 @@ impl FrameEncoder {
         written(py, |out| self.line.encoder.error(seq, Failure { code, message, retryable }, out))
     }
 
-    /// `finish` has index, reason, matched stop, who stopped it and on which side a guard did; `usage` prompt, completion, cached and reasoning
-    /// tokens; `timing` is JSON.
+    /// `finish`: index, reason, matched stop, the node that stopped and its side; `usage`: prompt, completion, cached
+    /// and reasoning tokens; `timing` is JSON.
     #[pyo3(signature = (finish, usage=None, timing=None, seq=None))]
     fn end<'py>(
         &self,
@@ -205,10 +208,10 @@ impl Line {
         if index < choices {
             return Ok(());
         }
-        Err(PyValueError::new_err(format!("choice {index} of an answer that has {choices}")))
+        Err(PyValueError::new_err(format!("choice {index} is out of range: the answer has {choices}")))
     }
 
-    /// The text with a half that waited before it, without one at its end; None when nothing is left to send.
+    /// The text with a waiting half in front, and without one at its end; None if there is nothing to send.
     #[inline]
     fn joined<'a>(&self, text: &'a Bound<'_, PyString>, index: u32) -> PyResult<Option<Cow<'a, str>>> {
         self.check(index)?;
@@ -223,7 +226,7 @@ impl Line {
         Ok(Some(Cow::Owned(format!("\u{fffd}{text}"))))
     }
 
-    /// The answer ends: halves that stayed alone leave as U+FFFD.
+    /// The answer ends: single halves become U+FFFD.
     fn release(&self, out: &mut Vec<u8>) {
         for (index, half) in self.halves.iter().enumerate() {
             if half.swap(0, Ordering::Relaxed) != 0 {

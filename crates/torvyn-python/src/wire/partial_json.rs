@@ -1,4 +1,4 @@
-//! JSON as far as it has come, as Python objects that grow.
+//! Partial JSON as Python objects that grow.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
@@ -6,17 +6,17 @@ use torvyn_frames::{Build, PartialError, Scalar, partial};
 
 use crate::wire::events::failure;
 
-/// Containers are those that Python sees: what is added later appears in them.
+/// Python sees these containers: what is added later appears in them.
 struct Tree<'py> {
     py: Python<'py>,
-    held: &'py mut Held,
+    value_so_far: &'py mut Value,
 }
 
 #[derive(Default)]
-struct Held {
+struct Value {
     root: Option<Py<PyAny>>,
     open: Vec<Container>,
-    /// The text that is open.
+    /// The string that is open.
     text: Option<String>,
     /// How much of it Python has seen.
     shown: usize,
@@ -25,15 +25,15 @@ struct Held {
 
 enum Container {
     Object(Py<PyDict>, Option<Py<PyString>>),
-    /// Whether its last item is the open text.
+    /// Whether its last item is the open string.
     Array(Py<PyList>, bool),
 }
 
-/// Tool arguments and other JSON, while it arrives.
+/// Parses tool arguments and other JSON while it arrives.
 #[pyclass(module = "torvyn._native")]
 pub struct PartialJson {
     parser: partial::PartialJson,
-    held: Held,
+    value_so_far: Value,
 }
 
 fn wrong_result(py: Python<'_>, error: PartialError) -> PyErr {
@@ -49,46 +49,46 @@ impl PartialJson {
     #[new]
     #[pyo3(signature = (*, depth_limit=128))]
     fn new(depth_limit: usize) -> Self {
-        Self { parser: partial::PartialJson::new(depth_limit), held: Held::default() }
+        Self { parser: partial::PartialJson::new(depth_limit), value_so_far: Value::default() }
     }
 
-    /// Feeds a piece of the text; every character is looked at once.
+    /// Takes a piece of the text; every character is read once.
     fn put(&mut self, py: Python<'_>, text: &Bound<'_, PyString>) -> PyResult<()> {
-        let Self { parser, held } = self;
-        // Halves of surrogate pairs are no text: they are replaced.
-        let outcome = parser.put(&text.to_string_lossy(), &mut Tree { py, held });
+        let Self { parser, value_so_far } = self;
+        // Single halves of surrogate pairs are not text: they are replaced.
+        let outcome = parser.put(&text.to_string_lossy(), &mut Tree { py, value_so_far });
         outcome.map_err(|error| wrong_result(py, error))?;
-        self.held.problem.take().map_or(Ok(()), Err)
+        self.value_so_far.problem.take().map_or(Ok(()), Err)
     }
 
-    /// The input is over: the whole value. Raises when it is not whole.
+    /// Ends the input: returns the value. Raises if it is incomplete.
     fn finish(&mut self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        let Self { parser, held } = self;
-        let outcome = parser.finish(&mut Tree { py, held });
+        let Self { parser, value_so_far } = self;
+        let outcome = parser.finish(&mut Tree { py, value_so_far });
         outcome.map_err(|error| wrong_result(py, error))?;
-        match self.held.problem.take() {
+        match self.value_so_far.problem.take() {
             Some(error) => Err(error),
             None => self.value(py),
         }
     }
 
-    /// What is known: whole keys, numbers and literals, and texts as far as they have come. None before the first.
-    /// Containers are not copied: they grow. A text that is open is copied each time it has grown.
+    /// The value so far: complete keys, numbers and literals, and strings as far as they have come. None before it
+    /// begins. Containers are not copied: they grow. An open string is copied each time it has grown.
     #[getter]
     fn value(&mut self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        self.held.show_text(py)?;
-        Ok(self.held.root.as_ref().map_or_else(|| py.None(), |root| root.clone_ref(py)))
+        self.value_so_far.show_text(py)?;
+        Ok(self.value_so_far.root.as_ref().map_or_else(|| py.None(), |root| root.clone_ref(py)))
     }
 
-    /// Whether the value is whole.
+    /// Whether the value is complete.
     #[getter]
     fn is_complete(&self) -> bool {
         self.parser.is_complete()
     }
 }
 
-impl Held {
-    /// Puts the open text where Python sees it.
+impl Value {
+    /// Stores the open string where Python sees it.
     fn show_text(&mut self, py: Python<'_>) -> PyResult<()> {
         let Some(text) = &self.text else { return Ok(()) };
         if self.shown == text.len() + 1 {
@@ -99,7 +99,7 @@ impl Held {
         self.place(py, value, true)
     }
 
-    /// Puts a value into the open container, or at the root. An open text takes its own place again.
+    /// Stores a value in the open container, or at the root. An open string replaces its earlier version.
     fn place(&mut self, py: Python<'_>, value: Py<PyAny>, is_open_text: bool) -> PyResult<()> {
         match self.open.last_mut() {
             None => self.root = Some(value),
@@ -125,12 +125,12 @@ impl Held {
 impl Tree<'_> {
     fn note(&mut self, outcome: PyResult<()>) {
         if let Err(error) = outcome {
-            self.held.problem.get_or_insert(error);
+            self.value_so_far.problem.get_or_insert(error);
         }
     }
 
     fn put(&mut self, value: Py<PyAny>) {
-        let outcome = self.held.place(self.py, value, false);
+        let outcome = self.value_so_far.place(self.py, value, false);
         self.note(outcome);
     }
 
@@ -142,7 +142,7 @@ impl Tree<'_> {
         if let Ok(number) = written.parse::<i64>() {
             return Ok(number.into_pyobject(self.py)?.into_any().unbind());
         }
-        // Python refuses numbers of thousands of digits, here as elsewhere.
+        // Python refuses numbers with thousands of digits.
         let class = self.py.get_type::<pyo3::types::PyInt>();
         class
             .call1((written,))
@@ -161,15 +161,15 @@ impl Build for Tree<'_> {
             (list.clone_ref(self.py).into_any(), Container::Array(list, false))
         };
         self.put(value);
-        self.held.open.push(container);
+        self.value_so_far.open.push(container);
     }
 
     fn close(&mut self) {
-        self.held.open.pop();
+        self.value_so_far.open.pop();
     }
 
     fn key(&mut self, key: &str) {
-        if let Some(Container::Object(_, slot)) = self.held.open.last_mut() {
+        if let Some(Container::Object(_, slot)) = self.value_so_far.open.last_mut() {
             *slot = Some(PyString::new(self.py, key).unbind());
         }
     }
@@ -189,18 +189,18 @@ impl Build for Tree<'_> {
     }
 
     fn begin_text(&mut self) {
-        self.held.text = Some(String::new());
-        self.held.shown = 0;
+        self.value_so_far.text = Some(String::new());
+        self.value_so_far.shown = 0;
     }
 
     fn text(&mut self, part: &str) {
-        if let Some(text) = &mut self.held.text {
+        if let Some(text) = &mut self.value_so_far.text {
             text.push_str(part);
         }
     }
 
     fn end_text(&mut self) {
-        if let Some(text) = self.held.text.take() {
+        if let Some(text) = self.value_so_far.text.take() {
             self.put(PyString::new(self.py, &text).into_any().unbind());
         }
     }

@@ -1,5 +1,5 @@
-//! What an offloaded stage has in hand: which element is begun, which still count as waiting in their queue, and what
-//! becomes of both when the stage is interrupted or stopped.
+//! The elements that an offloaded stage has in flight: which one is started, which ones still count as waiting in their
+//! queue, and what happens to both when the stage is interrupted or stopped.
 
 use std::collections::VecDeque;
 
@@ -11,7 +11,7 @@ use crate::offload::Task;
 use crate::shared_state::Failure;
 
 impl Core {
-    /// The element that an answer is about.
+    /// The element that a result is about.
     pub(crate) fn take_front(&mut self, index: usize) -> Option<Element> {
         let state = self.offload(index)?;
         let was_begun = std::mem::replace(&mut state.is_begun, false);
@@ -22,7 +22,7 @@ impl Core {
         element
     }
 
-    /// The oldest element in hand counts as received: the worker goes on to it by itself, unless it pauses.
+    /// Counts the oldest element in flight as received: the worker starts it by itself, unless it is paused.
     pub(crate) fn begin_front(&mut self, index: usize) {
         let paused = self.nodes[index].paused;
         if let Some(state) = self.offload(index)
@@ -35,7 +35,7 @@ impl Core {
         }
     }
 
-    /// The worker has said its last word: it will not begin what it still has in hand.
+    /// The worker has delivered its last result and will not start what it still has.
     pub(crate) fn return_front(&mut self, index: usize) {
         if let Some(state) = self.offload(index)
             && state.is_begun
@@ -46,8 +46,8 @@ impl Core {
         }
     }
 
-    /// An interrupt: drops what the stage has not begun, unless it is marked to be kept, and what its answers were about
-    /// to send.
+    /// An interrupt: drops the elements that the stage has not started, unless they are marked `keep`, and the outputs
+    /// of its pending results.
     pub(crate) fn recall(&mut self, index: usize) -> Result<(), Failure> {
         let paused = self.nodes[index].paused;
         let Some(state) = self.offload(index) else { return Ok(()) };
@@ -72,10 +72,10 @@ impl Core {
         result
     }
 
-    /// Drops the elements that were handed over and not begun, unless they are to be kept: those go back to the worker.
+    /// Drops the elements that were handed over and not started. Those marked `keep` go back to the worker.
     fn drop_recalled(&mut self, index: usize, mut rest: VecDeque<Element>) {
         let Some(state) = self.offload(index) else { return };
-        // The oldest counts as received, though the worker has not looked at it yet; the others are the queue's.
+        // The oldest counts as received although the worker has not started it; the others belong to the queue.
         let is_front = state.in_flight.is_empty() && state.is_begun;
         let is_gone = is_front && rest.front().is_some_and(|element| !element.keep());
         let front = if is_gone { rest.pop_front() } else { None };
@@ -89,13 +89,13 @@ impl Core {
         }
         if front.is_some() {
             self.nodes[index].given_up += 1;
-            // It may have been out for another try, which nobody answers now.
+            // It may have been out for a retry, which gets no result now.
             self.nodes[index].retry.take_if(|retry| retry.element.is_none());
         }
         gone.into_iter().chain(front).for_each(|element| self.edges.release(element));
     }
 
-    /// All of a batch but the element being worked on still counts as waiting in the queue it came from.
+    /// All elements of a batch but the one in progress still count as waiting in their queue.
     pub(crate) fn settle_loan(&mut self, index: usize) {
         let Some(state) = self.offload(index) else { return };
         let begun = usize::from(state.is_begun);
@@ -106,14 +106,14 @@ impl Core {
         }
     }
 
-    /// The queue that what is in hand came from.
+    /// The queue that the elements in flight came from.
     fn lender(&mut self, index: usize) -> Option<&mut Queue> {
         let lender = usize::from(self.offload(index)?.lender);
         let edge = *self.nodes[index].inputs.get(lender)?;
         Some(&mut self.edges.list[usize::from(edge)].queue)
     }
 
-    /// Counts what a stage that was stopped has answered: its outputs reach nobody.
+    /// Counts the results of a stopped stage: its outputs reach no consumer.
     pub(crate) fn count_results(&mut self, index: usize) {
         let Some(state) = self.offload(index) else { return };
         let results = std::mem::take(&mut state.results);
@@ -122,7 +122,7 @@ impl Core {
         }
         let before = self.set_accepts(index, Accepts::Nothing);
         for finished in results {
-            // The flow is ending: a failure is counted, and there is no policy to follow.
+            // The flow is ending: a failure is counted, and no policy applies.
             let _ = self.conclude_result(index, finished);
         }
         self.restore_accepts(index, &before);
@@ -145,8 +145,8 @@ impl Core {
         }
     }
 
-    /// What was handed over and not begun stays unread in the queue it came from. What was begun may still be answered:
-    /// it is set aside for `settle_late`.
+    /// Elements that were handed over and not started stay unread in their queue. One that was started may still get a
+    /// result: it is kept for `settle_late`.
     pub(crate) fn leave_loan(&mut self, index: usize) {
         self.settle_loan(index);
         let Some(state) = self.offload(index) else { return };
@@ -161,7 +161,7 @@ impl Core {
         waiting.into_iter().for_each(|element| self.edges.release(element));
     }
 
-    /// After the last turn and the end of the workers: counts what they answered meanwhile, and gives up the rest.
+    /// After the last turn and the end of the workers: counts the results that arrived since, and gives up the rest.
     pub(crate) fn settle_late(&mut self) {
         for index in 0..self.nodes.len() {
             let Some(state) = self.offload(index) else { continue };

@@ -1,4 +1,4 @@
-//! The reactor's side of offloaded stages: batches out, results in, credit kept honest.
+//! Running nodes whose component is offloaded: hands out batches, collects results, grants credit.
 
 use torvyn_stream::{Foreign, StageError, Step};
 
@@ -32,14 +32,14 @@ impl Core {
         let waits = node.retry.as_ref().is_some_and(|retry| retry.at_ns > self.now_ns);
         if node.phase == Phase::Running && !waits {
             let left = if limit == u64::MAX { usize::MAX } else { self.left_of(limit, index) };
-            // READY first: a source that is asked again has heard of it.
+            // READY comes first: the source knows of it before it is pulled again.
             self.tell_pressure(index);
             self.grant_credit(index, left);
         }
         Ok(done)
     }
 
-    /// What is left of a limit for one source, with what the others have been granted set aside.
+    /// The rest of a limit for one source, less what the others were granted.
     fn left_of(&self, limit: u64, index: usize) -> usize {
         let others =
             self.nodes.iter().enumerate().filter(|(at, node)| *at != index && node.role == Role::Source);
@@ -52,7 +52,7 @@ impl Core {
         ((limit - self.pulled) as usize).saturating_sub(granted.sum())
     }
 
-    /// What the component may make before it must ask again: the room behind it, less what is on its way.
+    /// Grants what the component may emit: the free capacity after it, less the results not yet settled.
     fn grant_credit(&mut self, index: usize, most: usize) {
         let node = &self.nodes[index];
         let room = self.edges.free_slots(node).min(most).min(MAX_BATCH);
@@ -74,14 +74,14 @@ impl Core {
         Ok(done.max(handed) + usize::from(self.finish_if_ended(index)?))
     }
 
-    /// Fetches what an offloaded stage has delivered; it is settled when there is room.
+    /// Collects delivered results; they are settled when there is capacity.
     pub(crate) fn collect_results(&mut self, index: usize) {
         if let Some(OffloadState { exchange, results, .. }) = self.offload(index) {
             exchange.collect(results);
         }
     }
 
-    /// Settles the results that are there, as far as there is room for what they made.
+    /// Settles the collected results as far as there is capacity for their outputs.
     fn take_results(&mut self, index: usize) -> Result<usize, Failure> {
         self.collect_results(index);
         let mut done = 0;
@@ -114,12 +114,12 @@ impl Core {
         Ok(done)
     }
 
-    /// Settles one result: what it made is sent, what it was about is concluded.
+    /// Settles one result: sends its outputs and concludes its element.
     pub(crate) fn conclude_result(&mut self, index: usize, finished: TaskResult) -> Result<(), Failure> {
         let is_source = self.nodes[index].role == Role::Source;
-        // A paused sink's worker has nothing else to say until it is resumed.
+        // A paused sink's worker delivers nothing else until it is resumed.
         self.nodes[index].paused = false;
-        // What is made before the answer is known does not end the attempt.
+        // Outputs before the result do not end the attempt.
         let is_answer = finished.consumed || finished.last || is_source;
         let retry = if is_answer { self.nodes[index].retry.take() } else { None };
         let attempt = retry.map_or(0, |retry| retry.attempt);
@@ -139,7 +139,7 @@ impl Core {
         }
         let concluded = self.conclude(index, element, finished.outcome, attempt);
         if has_failed && concluded.is_err() {
-            // The worker waits, and will begin nothing more.
+            // The worker waits and starts nothing more.
             return concluded;
         }
         if has_failed && let Some(state) = self.offload(index) {
@@ -150,7 +150,7 @@ impl Core {
         concluded
     }
 
-    /// A source's item that came after the limit was reached: it is counted, and goes nowhere.
+    /// A source's item that came after the limit was reached: it is counted and dropped.
     fn conclude_surplus(&mut self, index: usize, finished: TaskResult) -> Result<(), Failure> {
         let before = self.set_accepts(index, Accepts::Nothing);
         let concluded = self.conclude_result(index, finished);
@@ -158,8 +158,8 @@ impl Core {
         concluded
     }
 
-    /// What a generator or a stream makes before it answers belongs to the element in hand: it gets that element's
-    /// number, time and attributes.
+    /// Outputs of a generator or a stream before its result belong to the element in flight: they get its number, time
+    /// and attributes.
     fn stamp_early_outputs(&mut self, index: usize) {
         let node = &mut self.nodes[index];
         let Worker::Offloaded(state) = &node.worker else { return };
@@ -179,7 +179,7 @@ impl Core {
             Role::Source => "pull",
             _ => "flush",
         };
-        // A completion has no element to skip, and a stage that ends before its input cannot go on with the next.
+        // A completion has no element to skip, and a stage that ends before its input cannot continue with the next.
         let is_early = self.offload(index).is_some_and(|state| !state.closing);
         if method == "complete" || (is_early && outcome.is_err()) {
             self.nodes[index].recovery = Recovery::FailFast;
@@ -206,7 +206,7 @@ impl Core {
         if !state.in_flight.is_empty() || state.closing || !state.results.is_empty() {
             return 0;
         }
-        // The same rule as for sources: a component that keeps up gets more at a time.
+        // The same rule as for sources: a component that keeps up gets larger batches.
         let quick = now_ns.saturating_sub(state.handed_ns) < 1_000_000;
         state.batch = if quick && retries == 0 { (state.batch * 2).min(MAX_BATCH) } else { 1 };
         state.handed_ns = now_ns;
@@ -219,7 +219,7 @@ impl Core {
         let (Some(element), Some(state)) = (element, self.offload(index)) else { return 0 };
         state.exchange.hand_over([Task::Accept(element.detached())], None);
         state.in_flight.push_back(element);
-        // It was received before its first try.
+        // It was counted as received before its first attempt.
         state.is_begun = true;
         1
     }
@@ -238,13 +238,13 @@ impl Core {
         state.in_flight.extend(batch);
         let exchange = state.exchange.clone();
         self.begin_front(index);
-        // The loan is noted before the worker is woken: it may answer at once.
+        // The loan is noted before the worker is woken, because the result may come at once.
         self.settle_loan(index);
         exchange.hand_over(tasks, None);
         taken
     }
 
-    /// Asks for the flush of a stage whose input has ended, or for a sink's completion.
+    /// Requests the flush of a stage whose input has ended, or a sink's completion.
     pub(crate) fn ask_to_close(&mut self, index: usize, task: Task) -> bool {
         let Some(state) = self.offload(index) else { return false };
         if state.closing {

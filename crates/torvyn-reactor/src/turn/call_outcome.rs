@@ -1,15 +1,15 @@
-//! What follows a call: verdicts, numbering, error policies. The same for inline and offloaded stages.
+//! What follows a call: verdicts, sequence numbers, output. The same for inline and offloaded stages.
 
 use torvyn_stream::{Element, Emission, End, StageError, Step};
 
-use crate::blueprint::{Recovery, Role};
+use crate::blueprint::Role;
 use crate::core::Core;
 use crate::edges::{Edges, over_budget};
-use crate::node::{Node, Phase, Retry, Worker};
+use crate::node::{Node, Phase};
 use crate::shared_state::{Failure, FailureKind};
 
 impl Core {
-    /// Settles one call: `element` is what it was about, the outbox holds what it made.
+    /// Concludes one call. `element` is its input; its outputs are in the outbox.
     #[inline]
     pub(crate) fn conclude(
         &mut self,
@@ -76,7 +76,7 @@ impl Core {
         }
     }
 
-    /// The stream ends here. What the stage made of the text before still leaves.
+    /// Ends the stream here. The stage's outputs are still sent.
     fn block(&mut self, index: usize, element: Option<Element>, reason: String) -> Result<(), Failure> {
         self.drop_held(index);
         let mut end = End::because("content_filter");
@@ -100,9 +100,9 @@ impl Core {
         Ok(())
     }
 
-    /// Sends what is in the outbox, numbered by the node's role, and releases what it was made from.
+    /// Sends the outbox, numbered by the node's role, and releases the element it was made from.
     #[inline]
-    fn send_made(&mut self, index: usize, element: Option<Element>) -> Result<(), Failure> {
+    pub(super) fn send_made(&mut self, index: usize, element: Option<Element>) -> Result<(), Failure> {
         let node = &mut self.nodes[index];
         let made_nothing = self.outbox.made.is_empty();
         if let Some(element) = &element {
@@ -129,29 +129,16 @@ impl Core {
         self.charge_held(index)
     }
 
-    /// Counts an element that its node has used up.
+    /// Counts an element that its node has consumed.
     #[inline]
     pub(crate) fn count_done(&mut self, index: usize, made_nothing: bool) {
         let counters = &self.edges.shared.nodes[index];
         match self.nodes[index].role {
             Role::Aggregator => counters.absorbed.add(1),
-            // A guard that gives nothing back holds the text until it knows what it is.
+            // A guard that returns nothing buffers the text until it has decided.
             Role::Filter if made_nothing => counters.absorbed.add(1),
             _ => counters.passed.add(1),
         }
-    }
-
-    /// What an aggregator or a guard keeps inside counts against its node's budget.
-    #[inline]
-    pub(crate) fn charge_held(&mut self, index: usize) -> Result<(), Failure> {
-        let node = &self.nodes[index];
-        if !matches!(node.role, Role::Aggregator | Role::Filter) {
-            return Ok(());
-        }
-        let Worker::Inline(stage) = &node.worker else { return Ok(()) };
-        let ledger = &self.edges.shared.nodes[index].ledger;
-        ledger.hold(stage.held_bytes() as u64);
-        within_budget(node, index, ledger.used_bytes())
     }
 
     fn route(&mut self, index: usize, mut element: Element) -> Result<(), Failure> {
@@ -181,145 +168,13 @@ impl Core {
         self.outbox.ports.clear();
         result
     }
-
-    fn hold(&mut self, index: usize, element: Element) -> Result<(), Failure> {
-        let node = &mut self.nodes[index];
-        let counters = &self.edges.shared.nodes[index];
-        let before = counters.ledger.held_bytes.get();
-        counters.ledger.hold(before + u64::from(element.len));
-        if let Err(failure) = within_budget(node, index, counters.ledger.used_bytes()) {
-            counters.ledger.hold(before);
-            counters.failed.add(1);
-            let sequence = Some(element.sequence);
-            self.edges.release(element);
-            return Err(Failure { sequence, ..failure });
-        }
-        node.held.push_back(element);
-        Ok(())
-    }
-
-    fn replace(&mut self, index: usize, element: Element, emission: Emission) -> Result<(), Failure> {
-        let mut replaced = 1;
-        for held in self.take_held(index) {
-            replaced += 1;
-            self.edges.release(held);
-        }
-        if emission.len == 0 {
-            self.edges.shared.nodes[index].filtered.add(replaced);
-            self.edges.release(element);
-            return Ok(());
-        }
-        let mut emission = emission;
-        if emission.companion.is_none() {
-            // Other text is not what its tokens were.
-            emission.companion = element.companion.as_ref().and_then(|held| held.bare());
-        }
-        let (sequence, timestamp_ns) = (element.sequence, element.timestamp_ns);
-        self.edges.release(element);
-        let node = &mut self.nodes[index];
-        let sent = self.edges.send_made(node, index, emission, sequence, timestamp_ns);
-        let counters = &self.edges.shared.nodes[index];
-        if is_over_budget(&sent) { &counters.failed } else { &counters.passed }.add(replaced);
-        sent
-    }
-
-    fn take_held(&mut self, index: usize) -> std::collections::VecDeque<Element> {
-        if !self.nodes[index].held.is_empty() {
-            self.edges.shared.nodes[index].ledger.hold(0);
-        }
-        std::mem::take(&mut self.nodes[index].held)
-    }
-
-    pub(crate) fn let_held_go(&mut self, index: usize) -> Result<(), Failure> {
-        if self.nodes[index].held.is_empty() {
-            return Ok(());
-        }
-        let mut result = Ok(());
-        for element in self.take_held(index) {
-            self.edges.shared.nodes[index].passed.add(1);
-            let sent = self.edges.send(&mut self.nodes[index], index, 0, element);
-            result = result.and(sent);
-        }
-        result
-    }
-
-    pub(crate) fn drop_held(&mut self, index: usize) {
-        if self.nodes[index].held.is_empty() {
-            return;
-        }
-        for element in self.take_held(index) {
-            self.edges.shared.nodes[index].filtered.add(1);
-            self.edges.release(element);
-        }
-    }
-
-    /// A call failed: what the node's policy makes of it.
-    fn recover(
-        &mut self,
-        index: usize,
-        element: Option<Element>,
-        error: StageError,
-        attempt: u32,
-    ) -> Result<(), Failure> {
-        self.outbox.made.clear();
-        self.outbox.ports.clear();
-        let counters = &self.edges.shared.nodes[index];
-        counters.errors.add(1);
-        let node = &mut self.nodes[index];
-        if error.may_be_retried() && attempt < node.retries {
-            counters.retried.add(1);
-            let wait = node.backoff_ns.saturating_mul(1 << attempt.min(16));
-            let at_ns = self.now_ns.saturating_add(wait);
-            node.retry = Some(Box::new(Retry { element, attempt: attempt + 1, at_ns }));
-            return Ok(());
-        }
-        if error.stops_the_flow() || node.recovery == Recovery::FailFast {
-            let sequence = element.as_ref().map(|element| element.sequence);
-            if let Some(element) = element {
-                counters.failed.add(1);
-                self.edges.release(element);
-            }
-            return Err(Failure {
-                kind: FailureKind::Component,
-                node: Some(index),
-                edge: None,
-                sequence,
-                method: method_name(node.role),
-                error,
-            });
-        }
-        let errors = counters.errors.get();
-        // Told at 1, 2, 4, 8...: enough to know why, too seldom to drown in.
-        if errors.is_power_of_two()
-            && let Some(tell) = &self.on_error
-        {
-            tell(index, &error, element.as_ref().map(|element| element.sequence), errors);
-        }
-        match (element, node.recovery) {
-            (Some(mut element), Recovery::DeadLetter) => {
-                counters.dead_lettered.add(1);
-                if let Some(annotate) = self.annotate {
-                    annotate(&mut element, &error);
-                }
-                let port = (node.ports.len() - 1) as u16;
-                self.edges.send_uncounted(node, port, element)
-            }
-            (element, _) => {
-                if let Some(element) = element {
-                    counters.failed.add(1);
-                    self.edges.release(element);
-                }
-                Ok(())
-            }
-        }
-    }
 }
 
-fn is_over_budget(result: &Result<(), Failure>) -> bool {
+pub(super) fn is_over_budget(result: &Result<(), Failure>) -> bool {
     matches!(result, Err(failure) if failure.kind == FailureKind::MemoryExceeded)
 }
 
-fn within_budget(node: &Node, index: usize, used: u64) -> Result<(), Failure> {
+pub(super) fn within_budget(node: &Node, index: usize, used: u64) -> Result<(), Failure> {
     if used <= node.budget_bytes {
         Ok(())
     } else {
@@ -332,7 +187,7 @@ pub(crate) fn note_stamp(node: &mut Node, element: &Element, made_nothing: bool)
     node.stamp.sequence = element.sequence;
     node.stamp.timestamp_ns = element.timestamp_ns;
     if node.role == Role::Processor {
-        // Needed only for outputs: those of this call, or of a generator that goes on later.
+        // Needed only for outputs: those of this call, or of a generator that continues later.
         node.stamp.attributes = match &element.companion {
             Some(companion) if !made_nothing || node.more => companion.inherit(),
             _ => None,
@@ -355,7 +210,7 @@ pub(crate) fn send_one(
     let (sequence, timestamp_ns) = match node.role {
         Role::Source => (node.next_sequence, now_ns),
         Role::Aggregator => (node.next_sequence, node.stamp.timestamp_ns),
-        // A guard gives out text of earlier elements as well, with attributes of their own or none.
+        // A guard also sends text of earlier elements, with their own attributes or none.
         Role::Filter => (node.stamp.sequence, node.stamp.timestamp_ns),
         _ => {
             if emission.companion.is_none() {

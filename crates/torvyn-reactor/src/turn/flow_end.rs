@@ -7,60 +7,9 @@ use crate::core::Core;
 use crate::edges::Accepts;
 use crate::node::{Phase, Worker};
 use crate::offload::Task;
-use crate::shared_state::{Failure, FailureKind, State, node_request, request};
+use crate::shared_state::{Failure, FailureKind, State};
 
 impl Core {
-    /// Does what others have asked of the flow.
-    pub(crate) fn obey(&mut self) -> Result<(), Failure> {
-        let asked = self.edges.shared.take_requests();
-        if asked & request::CANCEL != 0 {
-            self.give_up();
-            return Ok(());
-        }
-        if asked & request::NODE != 0 {
-            for index in 0..self.nodes.len() {
-                self.obey_node(index)?;
-            }
-        }
-        if asked & request::INTERRUPT != 0 {
-            self.interrupt(|_| true)?;
-        }
-        if asked & (request::DRAIN | request::FINISH) != 0 {
-            if asked & request::DRAIN != 0 {
-                // Asked twice, the first time counts.
-                let until = self.now_ns.saturating_add(self.drain_timeout_ns);
-                self.drain_until.get_or_insert(until);
-            }
-            self.stop_sources();
-        }
-        Ok(())
-    }
-
-    fn obey_node(&mut self, index: usize) -> Result<(), Failure> {
-        let asked = self.edges.shared.nodes[index].take_requests();
-        let node = &mut self.nodes[index];
-        if asked & node_request::WAKE != 0 {
-            node.pending = None;
-        }
-        if asked & node_request::RESUME != 0 {
-            node.paused = false;
-        }
-        if asked & node_request::INTERRUPT != 0 {
-            self.interrupt_after(index)?;
-        }
-        Ok(())
-    }
-
-    /// A source that has asked for an interrupt inside `pull` means what it sent before.
-    pub(crate) fn obey_source(&mut self, index: usize) -> Result<(), Failure> {
-        let asked = self.edges.shared.nodes[index].take_requests();
-        let rest = asked & !node_request::INTERRUPT;
-        if rest != 0 {
-            self.edges.shared.request_node(index, rest);
-        }
-        if asked & node_request::INTERRUPT != 0 { self.interrupt_after(index) } else { Ok(()) }
-    }
-
     /// Sources end here; what is already inside goes on to the sinks.
     pub(crate) fn stop_sources(&mut self) {
         if self.edges.shared.state() == State::Running {
@@ -220,18 +169,18 @@ impl Core {
         for (edge, element) in std::mem::take(&mut node.backlog) {
             self.edges.leave_unread(edge, element);
         }
-        let mut gone: Vec<_> = node.held.drain(..).collect();
-        gone.extend(node.retry.take().and_then(|retry| retry.element));
-        gone.extend(node.current.take());
+        let mut left: Vec<_> = node.held.drain(..).collect();
+        left.extend(node.retry.take().and_then(|retry| retry.element));
+        left.extend(node.current.take());
         node.more = false;
-        node.given_up += gone.len() as u64;
+        node.given_up += left.len() as u64;
         self.edges.shared.nodes[index].ledger.hold(0);
-        gone.into_iter().for_each(|element| self.edges.release(element));
+        left.into_iter().for_each(|element| self.edges.release(element));
         self.leave_loan(index);
     }
 
     /// Cancelled, or not drained in time. A flow that was failing has failed.
-    fn give_up(&mut self) {
+    pub(super) fn give_up(&mut self) {
         if self.failing {
             self.abandon(State::Failed, End::because("error"));
         } else {
@@ -271,10 +220,10 @@ impl Core {
         }
         let last = self.nodes.iter().filter(|node| node.role == Role::Sink || self.exit.is_some());
         let ends = last.filter_map(|node| node.end.as_deref());
-        let said = |end: &&End| end.finish_reason != "stop" || end.object.is_some();
+        let is_special = |end: &&End| end.finish_reason != "stop" || end.object.is_some();
         let end = self.exit_end().cloned().or_else(|| {
             let mut ends = ends.clone();
-            ends.clone().find(said).or_else(|| ends.next()).cloned()
+            ends.clone().find(is_special).or_else(|| ends.next()).cloned()
         });
         if self.failing {
             self.conclude_flow(State::Failed, End::because("error"));

@@ -1,4 +1,4 @@
-//! Failures: a flow fails in stream order, or at once when its time is over or the reactor itself is at fault.
+//! Failures: a flow fails in stream order, or at once when its deadline passes or the reactor panics.
 
 use torvyn_stream::{End, ErrorKind};
 
@@ -7,7 +7,7 @@ use crate::node::Phase;
 use crate::shared_state::{Failure, FailureKind, State};
 
 impl Core {
-    /// The flow has failed: at once, or once all that precedes the failure has reached the sinks. True when it is over.
+    /// Fails the flow: at once, or when everything before the failure has reached the sinks. True when it is over.
     pub(crate) fn fail(&mut self, failure: Failure) -> bool {
         let failure = self.blame_holder(failure);
         let interrupted = failure.error.kind == ErrorKind::Interrupted;
@@ -16,7 +16,7 @@ impl Core {
             let edge = &self.edges.list[failure.edge?];
             edge.source.map(usize::from)
         });
-        // What fails later, on the way out, is counted; the first failure is the one to tell.
+        // Later failures are counted; the first one is reported.
         self.edges.shared.outcome().failure.get_or_insert(failure);
         if interrupted {
             self.abandon(State::Cancelled, End::because("cancelled"));
@@ -34,15 +34,15 @@ impl Core {
         }
     }
 
-    /// Ends the stream at the node that failed and stops the sources. What the node has sent or held before it failed
-    /// goes on to the sinks, within the time a drain may take; what lies before it stays unread.
+    /// Ends the stream at the failed node and stops the sources. What the node sent or held before it failed continues
+    /// to the sinks, within the drain timeout; what waits in front of it stays unread.
     fn fail_in_order(&mut self, index: usize) {
         self.failing = true;
         self.drain_until = Some(self.now_ns.saturating_add(self.drain_timeout_ns));
         self.outbox.made.clear();
         self.outbox.ports.clear();
         if self.nodes[index].phase != Phase::Finished {
-            // A queue that is full and fails has counted what it did not take.
+            // A full queue that fails has counted what it did not accept.
             let _ = self.let_held_go(index);
             self.close_worker(index);
             let sent = std::mem::take(&mut self.nodes[index].backlog);
@@ -56,8 +56,8 @@ impl Core {
         self.stop_sources();
     }
 
-    /// Elements are charged to the node that made them. When most of what it has in use is held by a filter, the filter
-    /// is at fault.
+    /// Elements are charged to the node that emitted them. If a filter holds most of what that node has in use, the
+    /// filter is at fault.
     fn blame_holder(&self, mut failure: Failure) -> Failure {
         let (FailureKind::MemoryExceeded, Some(maker)) = (failure.kind, failure.node) else { return failure };
         let budget_bytes = self.nodes[maker].budget_bytes;

@@ -1,4 +1,4 @@
-//! Interrupts: what waits downstream is dropped and counted, unless it is marked to be kept; the flow goes on.
+//! Interrupts: waiting elements downstream are dropped and counted, unless marked `keep`; the flow continues.
 
 use torvyn_stream::Element;
 
@@ -7,11 +7,11 @@ use crate::node::Worker;
 use crate::shared_state::Failure;
 
 impl Core {
-    /// Drops what waits after a node, in its hands and further down; what is marked to be kept stays.
+    /// Drops the waiting elements after a node, in the node and further downstream. Those marked `keep` stay.
     pub(crate) fn interrupt_after(&mut self, index: usize) -> Result<(), Failure> {
         let mut reached = vec![false; self.nodes.len()];
         reached[index] = true;
-        // Nodes are in topological order: one pass finds all that is downstream.
+        // Nodes are in topological order: one pass finds everything downstream.
         for at in index..self.nodes.len() {
             if reached[at] {
                 for &edge in self.nodes[at].ports.iter().flatten() {
@@ -24,7 +24,7 @@ impl Core {
         self.interrupt(|node| node.is_some_and(|node| reached[usize::from(node)]))
     }
 
-    /// Drops what waits on the edges from the nodes that are `meant`, and in their hands, unless it is to be kept.
+    /// Drops the elements on the edges from the nodes in `meant`, and inside these nodes, unless marked `keep`.
     pub(crate) fn interrupt(&mut self, meant: impl Fn(Option<u16>) -> bool) -> Result<(), Failure> {
         let mut gone = Vec::new();
         for edge in &mut self.edges.list {
@@ -52,9 +52,9 @@ impl Core {
             self.edges.release(element);
         }
         let (keep, mut gone): (Vec<_>, Vec<_>) = node.held.drain(..).partition(Element::keep);
-        let held = keep.iter().map(|element| u64::from(element.len)).sum();
+        let held_bytes = keep.iter().map(|element| u64::from(element.len)).sum();
         node.held = keep.into();
-        self.edges.shared.nodes[index].ledger.hold(held);
+        self.edges.shared.nodes[index].ledger.hold(held_bytes);
         if node.retry.as_ref().and_then(|retry| retry.element.as_ref()).is_some_and(|one| !one.keep()) {
             gone.extend(node.retry.take().and_then(|retry| retry.element));
         }

@@ -1,14 +1,14 @@
-//! Dispatch: hands jobs to workers and wakes as few of them as it can.
+//! Dispatch: gives jobs to workers and wakes as few of them as possible.
 //!
-//! A wake-up costs a system call and often preempts another thread, so a worker that ends a turn puts its job back and
-//! takes the next one under one lock, and wakes nobody unless there is more than it can take.
+//! A wake-up costs a system call and often preempts another thread. So a worker that ends a turn returns its job and
+//! takes the next one under one lock, and wakes another worker only if there is more than it can take.
 //!
-//! The invariant, whenever the lock is free: if a job could run, or a timer goes off before anybody will look, then no
+//! The invariant, whenever the lock is free: if a job could run, or a timer fires before any worker will look, then no
 //! worker sleeps, or one has been woken and has not looked yet (`is_waking`), or some worker is between two turns and
-//! about to look. Whoever breaks it under the lock mends it before letting go, by `wake_one`: those who add a job, a
-//! worker that takes one and leaves others behind, and one that goes away.
+//! about to look. Code that breaks it under the lock restores it before unlocking, with `wake_one`: adding a job,
+//! taking one and leaving others, and a worker that exits.
 //!
-//! It does not matter which worker takes the wake-up: any that comes out of its sleep looks at everything.
+//! Which worker takes the wake-up does not matter: a worker that wakes looks at everything.
 
 use std::sync::PoisonError;
 use std::time::Duration;
@@ -20,24 +20,24 @@ use std::sync::{Condvar, Mutex, MutexGuard};
 
 use crate::workers::run_queue::{Job, RunQueue};
 
-/// A turn that has ended.
+/// The end of a turn.
 pub(crate) struct TurnEnd<J: Job> {
     pub is_hosted: bool,
-    /// A spare worker was lent to make up for this one.
+    /// A spare worker was lent to replace this one.
     pub is_lent: bool,
     pub next: Next<J>,
 }
 
-/// What becomes of a job after its turn.
+/// What happens to a job after its turn.
 pub(crate) enum Next<J: Job> {
     /// It has more to do.
     Again(J),
-    /// It waits for somebody, and until a time at most.
+    /// It waits for a wake-up, and until this time at most.
     Until(u64, J::Handle),
     Nothing,
 }
 
-/// The worker that sleeps no longer than until the first timer; the others sleep until they are woken.
+/// The worker that sleeps only until the first timer; the others sleep until they are woken.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Timekeeper {
     number: u64,
@@ -51,11 +51,11 @@ struct State<J: Job> {
     timekeeper: Option<Timekeeper>,
     timekeepers: u64,
     busy: usize,
-    /// Turns begun so far: the watchdog sleeps when there have been none for a while.
+    /// Turns started so far: the watchdog sleeps when there have been none for a while.
     turns: u64,
     is_watchdog_asleep: bool,
     workers: usize,
-    /// How many there should be: those of the pool, and one more for each that is held up.
+    /// How many there should be: those of the pool, and one more for each blocked worker.
     wanted: usize,
     is_stopping: bool,
 }
@@ -103,7 +103,7 @@ impl<J: Job> Dispatch<J> {
         self.unlock(state);
     }
 
-    /// The next job of a worker, which has `finished` another; waits for one. None: the worker must go.
+    /// The next job for a worker that has `finished` another; waits for one. None: the worker must exit.
     pub fn next(&self, finished: Option<TurnEnd<J>>) -> Option<J> {
         let mut state = self.lock();
         if let Some(finished) = finished {
@@ -158,7 +158,7 @@ impl<J: Job> Dispatch<J> {
         condvar.wait_timeout(state, time).unwrap_or_else(PoisonError::into_inner).0
     }
 
-    /// The model has no time: every wait with a limit is over at once, and what happens meanwhile is tried out.
+    /// The model has no time: every timed wait ends at once, and loom tries what happens in between.
     #[cfg(loom)]
     fn wait_for<'a>(
         &'a self,
@@ -170,7 +170,7 @@ impl<J: Job> Dispatch<J> {
         self.lock()
     }
 
-    /// Lends a worker to make up for one that is held up. The caller adds it.
+    /// Lends a worker to replace a blocked one. The caller adds it.
     pub fn lend(&self, is_hosted: bool) {
         let mut state = self.lock();
         state.wanted += 1;
@@ -178,14 +178,14 @@ impl<J: Job> Dispatch<J> {
         self.unlock(state);
     }
 
-    /// Waits until it is time for the watchdog's next look. False when the workers stop.
+    /// Waits until the watchdog's next check. False when the workers stop.
     pub fn watch(&self, every: Duration) -> bool {
         let mut state = self.lock();
         let before = state.turns;
         if !state.is_stopping {
             state = self.wait_for(&self.watch, state, every);
         }
-        // Not as soon as nobody is busy: between two turns nobody is, and waking costs more than a look.
+        // Not as soon as no worker is busy: none is between two turns, and a wake-up costs more than a check.
         while state.busy == 0 && state.turns == before && !state.is_stopping {
             state.is_watchdog_asleep = true;
             state = self.watch.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -200,7 +200,7 @@ impl<J: Job> Dispatch<J> {
         self.watch.notify_all();
     }
 
-    /// Counts a worker in before it starts; one that could not start is counted out.
+    /// Counts a worker before it starts; one that could not start is subtracted again.
     pub fn count_worker(&self, is_there: bool) {
         let workers = &mut self.lock().workers;
         *workers = if is_there { *workers + 1 } else { *workers - 1 };
@@ -228,7 +228,7 @@ impl<J: Job> State<J> {
         }
     }
 
-    /// Whether one of the sleeping workers must be woken. Then it counts as woken.
+    /// Whether a sleeping worker must be woken. It then counts as woken.
     fn wake_one(&mut self) -> bool {
         let must_wake =
             self.asleep > 0 && !self.is_waking && (self.queue.has_work() || self.unkept_timer().is_some());
@@ -236,7 +236,7 @@ impl<J: Job> State<J> {
         must_wake
     }
 
-    /// A timer that goes off before anybody will look.
+    /// A timer that fires before any worker will look.
     fn unkept_timer(&self) -> Option<u64> {
         let due_ns = self.queue.due_ns()?;
         let is_kept = self.timekeeper.is_some_and(|keeper| keeper.until_ns <= due_ns);

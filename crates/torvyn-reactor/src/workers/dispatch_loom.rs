@@ -39,7 +39,7 @@ fn ended(mut task: Task) -> TurnEnd<Task> {
     TurnEnd { is_hosted, is_lent: false, next }
 }
 
-/// A worker that runs turns until the last one of all, after which everybody stops.
+/// A worker that runs turns until the very last one, after which all stop.
 fn work(dispatch: &Dispatch<Task>, left: &AtomicUsize) {
     let mut finished = None;
     while let Some(task) = dispatch.next(finished.take()) {

@@ -1,4 +1,4 @@
-//! Who is woken when: counted by hand, on one thread and with a clock that the test moves.
+//! Which worker is woken when: counted on one thread, with a clock that the test moves.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -32,7 +32,7 @@ impl Job for Flow {
     }
 }
 
-/// A pool of which `asleep` workers sleep, without threads that do.
+/// A pool with `asleep` sleeping workers and no threads.
 fn sleeping(asleep: usize) -> Dispatch<Flow> {
     NOW_NS.set(0);
     let dispatch = Dispatch::new(asleep + 1);
@@ -84,7 +84,7 @@ fn one_wake_up_at_a_time_is_under_way() {
     let dispatch = sleeping(3);
     dispatch.put(A);
     dispatch.put(B);
-    // The worker that is under way wakes the next when it finds more than it can take.
+    // The active worker wakes the next one when it finds more than it can take.
     assert!(dispatch.lock().is_waking);
     assert!(!dispatch.lock().wake_one());
 }
@@ -97,7 +97,7 @@ fn nobody_is_woken_for_a_hosted_flow_that_may_not_run() {
     assert_eq!(dispatch.next(None), Some(HOSTED));
     dispatch.put(OTHER_HOSTED);
     assert!(!is_waking(&dispatch));
-    // A spare worker makes room for it.
+    // A spare worker can take it.
     dispatch.lend(true);
     assert!(is_waking(&dispatch));
 }
@@ -109,7 +109,7 @@ fn a_new_first_timer_wakes_a_worker_to_keep_it() {
     dispatch.put(B);
     assert_eq!(dispatch.next(None), Some(A));
     dispatch.lock().is_waking = false;
-    // This worker goes on with B, for who knows how long: somebody else must watch A's timer.
+    // This worker continues with B for an unknown time: another must watch A's timer.
     assert_eq!(dispatch.next(turn_of(A, Next::Until(500, A))), Some(B));
     assert!(is_waking(&dispatch));
     let keeper = dispatch.lock().keep_time();

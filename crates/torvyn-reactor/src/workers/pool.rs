@@ -1,7 +1,7 @@
-//! The worker threads that drive started flows: one run queue, first come first served, shares by credit.
+//! The worker threads that run started flows: one run queue, first come first served, with shares by credit.
 //!
-//! Flows of the host language run one at a time, because it has one lock; native flows use all workers. A watchdog
-//! lends a spare worker when a turn takes long, and reports components that block.
+//! Flows with host components run one at a time, because the host has one lock; native flows use all workers. A
+//! watchdog lends a spare worker when a turn takes long, and reports components that block.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -14,19 +14,19 @@ use crate::workers::dispatch::{Dispatch, Next, TurnEnd};
 use crate::workers::run_queue::Job;
 use crate::workers::worker_activity::{Diagnosis, WorkerActivity};
 
-/// How often the watchdog looks at workers that are busy. A component is reported after five looks.
+/// How often the watchdog checks busy workers. It reports a component after five checks.
 const WATCH_EVERY: Duration = Duration::from_millis(50);
 
-/// How long a worker runs hosted flows before it offers its core to others that wait for the host's lock.
+/// How long a worker runs hosted flows before it yields its core to threads that wait for the host's lock.
 const YIELD_EVERY: Duration = Duration::from_millis(5);
 
-/// What the pool asks of the host language.
+/// What the pool needs from the host language.
 pub trait Host: Send + Sync {
-    /// Runs the body of a worker thread, prepared so that `attached` is cheap in it.
+    /// Runs the body of a worker thread, prepared so that `attached` is cheap.
     fn thread(&self, body: &mut (dyn FnMut() + Send));
     /// Runs `body` attached to the host.
     fn attached(&self, body: &mut dyn FnMut());
-    /// A component blocks the worker with this thread id; if known, that of a node.
+    /// A component blocks the worker with this thread id. `node` is its node, if known.
     fn blocked(&self, flow: &Arc<Flow>, node: Option<usize>, thread: u64);
 }
 
@@ -53,7 +53,7 @@ impl Pool {
         pool
     }
 
-    /// False when the system has no thread to give.
+    /// False when the system has no thread left.
     fn spawn(&self, name: &str, body: impl FnMut() + Send + 'static) -> bool {
         let host = self.host.clone();
         let mut body = body;
@@ -88,7 +88,7 @@ impl Pool {
         self.activities().retain(|known| !Arc::ptr_eq(known, activity));
     }
 
-    /// Puts a flow at the end of the run queue. Its run_state makes sure that it is there once.
+    /// Puts a flow at the end of the run queue. Its run state makes sure that it is there once.
     pub fn schedule(&self, flow: Arc<Flow>) {
         self.dispatch.put(flow);
     }
@@ -97,8 +97,8 @@ impl Pool {
         activity.occupy(thread_id());
         let (mut finished, mut yielded) = (None, Instant::now());
         while let Some(flow) = self.dispatch.next(finished.take()) {
-            // Whoever waits for the host's lock is woken after every turn, but on a busy machine it needs a core before
-            // the next turn has the lock again. More often than this would give the machine away to other processes.
+            // A thread that waits for the host's lock is woken after every turn, but on a busy machine it needs a core
+            // before the next turn takes the lock again. Yielding more often would give the machine to other processes.
             if flow.hosted && yielded.elapsed() > YIELD_EVERY {
                 thread::yield_now();
                 yielded = Instant::now();
@@ -111,7 +111,7 @@ impl Pool {
     fn run(&self, flow: Arc<Flow>, activity: &Arc<WorkerActivity>) -> TurnEnd<Arc<Flow>> {
         let is_hosted = flow.hosted;
         let (mut status, mut is_lent) = (None, false);
-        // The wait for the host's lock is no part of the turn: no component is to blame for it.
+        // The wait for the host's lock is not part of the turn: no component is to blame for it.
         let mut turn = || {
             activity.begin(&flow);
             status = flow.run_turn(true, false);
@@ -124,7 +124,7 @@ impl Pool {
         }
         let next = match status {
             Some(Status::Again) => Next::Again(flow),
-            // A flow with a hand-driven clock is woken by the hand; its times mean nothing to the others.
+            // A manual clock wakes its flows itself; its times mean nothing to other clocks.
             Some(Status::Parked(Some(due_ns))) if !flow.clock().is_manual() => {
                 let handle = Arc::downgrade(&flow);
                 self.release(flow);
@@ -138,7 +138,7 @@ impl Pool {
         TurnEnd { is_hosted, is_lent, next }
     }
 
-    /// Drops a flow. It may be the last to hold objects of the host, which are dropped attached.
+    /// Drops a flow. It may be the last owner of host objects, which must be dropped attached.
     fn release(&self, flow: Arc<Flow>) {
         if flow.hosted && Arc::strong_count(&flow) == 1 {
             let mut flow = Some(flow);
@@ -176,7 +176,7 @@ impl Pool {
         self.release(flow);
     }
 
-    /// Ends the workers. Those that a component blocks are left behind after `patience`; their number is returned.
+    /// Stops the workers. Returns how many a component still blocks after `patience`.
     pub fn stop(&self, patience: Duration) -> usize {
         self.dispatch.stop();
         let threads = std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));

@@ -1,4 +1,4 @@
-//! Real workers under random wake-ups, and what the watchdog says of components that block.
+//! Real workers under random wake-ups, and the watchdog's reports of components that block.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -97,7 +97,7 @@ fn random(state: &mut u64) -> u64 {
 
 const ELEMENTS: u64 = 200;
 
-/// Sends when it has been given permits, waits to be woken when not, and now and then for a short time.
+/// Sends when it has permits, otherwise waits to be woken, and now and then for a short time.
 struct Moody {
     permits: Arc<AtomicU64>,
     sent: u64,
@@ -165,7 +165,7 @@ fn many_flows_on_few_workers_all_complete_whoever_wakes_them_when() {
     assert_eq!(pool.stop(PATIENCE), 0);
 }
 
-/// Holds its worker in one call until it is let on.
+/// Blocks its worker in one call until the test releases it.
 struct Holding(Arc<Latch>, AtomicBool);
 
 impl Stage for Holding {
@@ -189,7 +189,7 @@ fn a_native_component_that_blocks_is_reported_once_with_its_node_and_replaced() 
     start(&stuck, &pool, &over);
 
     assert_eq!(reports.recv_timeout(PATIENCE), Ok(Some(0)));
-    // The only worker is held up: this one needs the spare.
+    // The only worker is blocked: this flow needs the spare.
     let permits = Arc::new(AtomicU64::new(ELEMENTS));
     let other = flow(Moody { permits, sent: 0, seed: 1 }, false);
     start(&other, &pool, &over);
@@ -203,7 +203,7 @@ fn a_native_component_that_blocks_is_reported_once_with_its_node_and_replaced() 
     assert!(reports.try_recv().is_err());
 }
 
-/// Takes long as a whole, by many calls that are each quick.
+/// Takes long in total, in many quick calls.
 struct Steady {
     calls: Arc<AtomicUsize>,
 }
@@ -213,7 +213,7 @@ impl Stage for Steady {
         if self.calls.fetch_add(1, Ordering::AcqRel) == 40 {
             return Ok(Pull::End(End::because("stop")));
         }
-        // The time is the case: turns of several looks, calls of a fraction of one.
+        // The time matters here: turns of several checks, calls of a fraction of one.
         std::thread::park_timeout(Duration::from_millis(10));
         Ok(Pull::Ready(Emission::text("a")))
     }

@@ -1,4 +1,5 @@
-//! The run queue: flows that wait for a worker, and timers of flows that wait for a time. No locks: its owner has one.
+//! The run queue: flows that wait for a worker, and timers of flows that wait for a time. It has no lock: its owner has
+//! one.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -6,15 +7,15 @@ use std::time::Duration;
 
 /// What workers run.
 pub(crate) trait Job: Sized {
-    /// What a timer keeps of a job: enough to find it, too little to keep it alive.
+    /// What a timer keeps of a job: enough to find it, not enough to keep it alive.
     type Handle;
-    /// Whether its turns run attached to the host, which attaches few at a time.
+    /// Whether its turns run attached to the host, which admits few at a time.
     fn is_hosted(&self) -> bool;
-    /// Notes the time of an alarm. False when an earlier one has been set already.
+    /// Sets an alarm. False when an earlier one is already set.
     fn set_alarm(handle: &Self::Handle, due_ns: u64) -> bool;
-    /// The time left until an alarm; None when it is due, or its job gone.
+    /// The time left until an alarm; None when it is due or its job is gone.
     fn time_left(handle: &Self::Handle, due_ns: u64) -> Option<Duration>;
-    /// The job of an alarm that is due, unless it is gone or scheduled already.
+    /// The job of a due alarm, unless it is gone or already scheduled.
     fn ring(handle: &Self::Handle, due_ns: u64) -> Option<Self>;
 }
 
@@ -78,7 +79,7 @@ pub(crate) struct RunQueue<J: Job> {
     hosted: Lane<J>,
     ticket: u64,
     hosted_running: usize,
-    /// How many hosted jobs may run at a time: one, and one more for each that holds up its worker.
+    /// How many hosted jobs may run at a time: one, and one more for each that blocks its worker.
     pub hosted_allowed: usize,
 }
 
@@ -112,12 +113,12 @@ impl<J: Job> RunQueue<J> {
         self.hosted_running < self.hosted_allowed
     }
 
-    /// Whether a worker that looked now would find a job.
+    /// Whether a worker would find a job now.
     pub fn has_work(&self) -> bool {
         !self.native.waiting.is_empty() || (self.may_run_hosted() && !self.hosted.waiting.is_empty())
     }
 
-    /// The job that has waited longest among those that may run.
+    /// The job that has waited longest of those that may run.
     pub fn pick(&mut self) -> Option<J> {
         let native = self.native.ticket();
         let hosted = self.hosted.ticket().filter(|_| self.may_run_hosted());
@@ -134,14 +135,14 @@ impl<J: Job> RunQueue<J> {
         self.hosted_running -= 1;
     }
 
-    /// When the first timer goes off whose job could run then. Hosted jobs that may not run are looked at by the worker
-    /// that runs the one in their way, as soon as it is done.
+    /// When the first timer fires whose job could run then. Hosted jobs that may not run yet are found by the worker
+    /// that runs the hosted job before them, when it is done.
     pub fn due_ns(&self) -> Option<u64> {
         let hosted = self.hosted.due_ns().filter(|_| self.may_run_hosted());
         [self.native.due_ns(), hosted].into_iter().flatten().min()
     }
 
-    /// How long to sleep until `due_ns`, by the clock of the job that has set it.
+    /// How long to sleep until `due_ns`, by the clock of its job.
     pub fn sleep_until(&self, due_ns: u64) -> Duration {
         let heads = [self.native.timers.peek(), self.hosted.timers.peek()];
         let head = heads.into_iter().flatten().find(|timer| timer.0.due_ns == due_ns);

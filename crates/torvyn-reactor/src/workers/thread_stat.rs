@@ -1,17 +1,17 @@
-//! What the system knows of a thread: whether it sleeps, and how much time on a core it has had.
+//! What the operating system knows about a thread: whether it sleeps, and its processor time.
 //!
-//! Where the system does not say (it is not Linux, or `/proc` is not there), nothing is known.
+//! Without Linux's `/proc`, nothing is known.
 
 use std::path::{Path, PathBuf};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ThreadStat {
-    /// It has work for a core, whether or not it has one.
+    /// Whether it could use a core, whether or not it has one.
     pub is_runnable: bool,
     pub cpu_ticks: u64,
 }
 
-/// Where the calling thread can be looked up.
+/// The path of the calling thread's statistics.
 pub(crate) fn own_stat_path() -> Option<PathBuf> {
     let thread = std::fs::read_link("/proc/thread-self").ok()?;
     Some(Path::new("/proc").join(thread).join("stat"))

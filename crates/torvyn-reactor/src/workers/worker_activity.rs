@@ -1,9 +1,9 @@
 //! What one worker is doing, and how the watchdog judges it.
 //!
-//! Time alone says little of a turn: its thread may have waited for a core, or for the host's lock. So the watchdog
-//! looks several times, at what the turn has moved between two looks; a look at a thread that waits for a core does not
-//! count; and hosted turns are looked at only while the watchdog is attached itself: it got the lock then, and so could
-//! the worker.
+//! Time alone says little about a turn: its thread may have waited for a core or for the host's lock. So the watchdog
+//! checks several times whether the turn makes progress. A check does not count while the thread waits for a core.
+//! Hosted turns are checked only while the watchdog itself is attached: if it got the lock, the worker could have had
+//! it too.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,9 +12,9 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use crate::flow::Flow;
 use crate::workers::thread_stat::{ThreadStat, own_stat_path, read_stat};
 
-/// A turn seen in so many looks has taken long, whatever it does: other flows need a worker.
+/// A turn seen in so many checks takes long, whatever it does: other flows need a worker.
 const LONG_LOOKS: u32 = 5;
-/// A call that has been the same in so many looks blocks or spins.
+/// A call that is unchanged in so many checks blocks or spins.
 const STUCK_LOOKS: u32 = 5;
 
 #[derive(Default)]
@@ -29,19 +29,19 @@ struct TurnWatch {
     flow: Option<Arc<Flow>>,
     progress: u64,
     cpu_ticks: u64,
-    /// How often this turn has been seen, and how often without progress.
+    /// How often this turn was seen, and how often without progress.
     looks: u32,
     same_looks: u32,
     is_lent: bool,
     is_reported: bool,
 }
 
-/// What the watchdog has to do about a worker.
+/// What the watchdog must do about a worker.
 #[derive(Default)]
 pub(crate) struct Diagnosis {
-    /// Nobody else should wait for it any longer: lend a spare worker.
+    /// Lend a spare worker, because others have waited long enough.
     pub is_long: bool,
-    /// A component blocks it: say so. Once per turn.
+    /// Report that a component blocks it, once per turn.
     pub is_stuck: bool,
 }
 
@@ -100,7 +100,8 @@ impl WorkerActivity {
 }
 
 impl TurnWatch {
-    /// Whether the thread has waited for a core since the last look. What spins uses one, what blocks wants none.
+    /// Whether the thread has waited for a core since the last check. A spinning thread uses one, a blocked thread
+    /// needs none.
     fn is_starved(&mut self, stat: Option<ThreadStat>) -> bool {
         let Some(stat) = stat else { return false };
         let has_run = stat.cpu_ticks > std::mem::replace(&mut self.cpu_ticks, stat.cpu_ticks);

@@ -1,4 +1,4 @@
-//! What a call costs: a filter that reads its payload, as a stage and as a raw typed call with nothing around it.
+//! What a call costs: a filter that reads its payload, as a stage and as a raw typed call.
 //!
 //! `cargo bench -p torvyn-sandbox --bench calls` prints one JSON object of nanoseconds, medians of interleaved rounds.
 #![allow(clippy::unwrap_used)]

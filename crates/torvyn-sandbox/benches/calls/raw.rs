@@ -1,4 +1,4 @@
-//! The least that wasmtime can do: one typed call of the same guest, with a host that only answers `read-all`.
+//! The least that wasmtime can do: one typed call of the same guest, with a host that only serves `read-all`.
 
 use wasmtime::component::{Component, ComponentType, Lift, Linker, Lower, Resource, ResourceType, TypedFunc};
 use wasmtime::{Config, Engine, Store, StoreContextMut};

@@ -1,18 +1,19 @@
-//! Addresses: which are public, which are the machine's or the site's own, and which no name may lead to.
+//! Address scopes: which addresses are public, which belong to the machine or its site, and which no name may resolve
+//! to.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum AddressScope {
-    /// Somewhere in the internet.
+    /// An address on the internet.
     Public,
     /// This machine or its site: loopback, private ranges, shared address space, unique local addresses.
     Local,
-    /// Link-local (where clouds keep their secrets), multicast, unspecified, reserved, and what tunnels to another one.
+    /// Link-local (where clouds serve credentials), multicast, unspecified, reserved, and tunnels to such addresses.
     Special,
 }
 
-/// How near an address is; one that carries another address inside is as near as that.
+/// The scope of an address. An address that embeds another one has the scope of the inner one.
 pub fn address_scope(address: IpAddr) -> AddressScope {
     match address {
         IpAddr::V4(address) => v4(address),

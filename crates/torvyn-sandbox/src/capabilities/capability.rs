@@ -1,4 +1,4 @@
-//! Capabilities: what a component asks for and what a manifest grants, as text and as something that can be compared.
+//! Capabilities: what a component requests and a manifest grants, parsed and comparable.
 
 use std::net::IpAddr;
 use std::path::{Component, Path, PathBuf};
@@ -29,7 +29,7 @@ fn bad(reason: impl Into<String>) -> BadCapability {
 }
 
 impl Capability {
-    /// Reads `filesystem:read:<path>` and its like; relative paths lie under `folder`.
+    /// Parses `filesystem:read:<path>` and the like; relative paths are resolved in `folder`.
     pub fn parse(text: &str, folder: &Path) -> Result<Self, BadCapability> {
         let mut parts = text.splitn(3, ':');
         let (area, what, rest) = (parts.next().unwrap_or(""), parts.next().unwrap_or(""), parts.next());
@@ -49,7 +49,7 @@ impl Capability {
                 }
             }
             ("environment", "read") => {
-                Self::Environment(names(rest.ok_or_else(|| bad("names of variables are missing"))?)?)
+                Self::Environment(names(rest.ok_or_else(|| bad("variable names are missing"))?)?)
             }
             ("clock", "wall") => Self::ClockWall,
             ("clock", "monotonic") => Self::ClockMonotonic,
@@ -57,21 +57,21 @@ impl Capability {
             ("random", "insecure") => Self::RandomInsecure,
             ("stdio", "stdout") => Self::Stdout,
             ("stdio", "stderr") => Self::Stderr,
-            _ => return Err(bad(format!("there is no capability `{area}:{what}`"))),
+            _ => return Err(bad(format!("unknown capability `{area}:{what}`"))),
         };
         let bare =
             !matches!(capability, Self::Filesystem { .. } | Self::Network { .. } | Self::Environment(_));
         if bare && rest.is_some() {
-            return Err(bad(format!("nothing follows `{area}:{what}`")));
+            return Err(bad(format!("`{area}:{what}` takes nothing after it")));
         }
         Ok(capability)
     }
 
-    /// Whether having this one means having `other`: as wide in every part.
+    /// Whether this capability includes `other`: it is at least as wide in every part.
     pub fn covers(&self, other: &Self) -> bool {
         match (self, other) {
-            (Self::Filesystem { path, write }, Self::Filesystem { path: asked, write: writes }) => {
-                asked.starts_with(path) && (*write || !writes)
+            (Self::Filesystem { path, write }, Self::Filesystem { path: request, write: writes }) => {
+                request.starts_with(path) && (*write || !writes)
             }
             (
                 Self::Network { http, hosts, ports },
@@ -81,15 +81,15 @@ impl Capability {
                     && asked_hosts.iter().all(|host| hosts.iter().any(|grant| host_covers(grant, host)))
                     && asked_ports.iter().all(|(from, to)| ports.iter().any(|(a, b)| a <= from && to <= b))
             }
-            (Self::Environment(names), Self::Environment(asked)) => {
-                asked.iter().all(|name| names.iter().any(|granted| granted == "*" || granted == name))
+            (Self::Environment(names), Self::Environment(request)) => {
+                request.iter().all(|name| names.iter().any(|granted| granted == "*" || granted == name))
             }
             _ => self == other,
         }
     }
 }
 
-/// A wildcard leads to public addresses only, so it does not stand for the names and addresses of other ones.
+/// A wildcard covers public addresses only, so it does not cover names and addresses of other scopes.
 fn host_covers(grant: &str, host: &str) -> bool {
     if grant == host {
         return true;
@@ -102,12 +102,14 @@ fn host_covers(grant: &str, host: &str) -> bool {
     }
 }
 
-/// Hosts as they are compared: names in small letters without the last dot, addresses in their one form.
+/// Hosts in the form that is compared: names in lower case without the final dot, addresses in canonical form.
 fn hosts_of(text: &str) -> Result<Vec<String>, BadCapability> {
     let hosts: Vec<String> = names(text)?.iter().map(|host| host_name(host)).collect();
     let odd = |host: &&String| host.strip_prefix("*.").unwrap_or(host).contains('*') && *host != "*";
     match hosts.iter().find(odd) {
-        Some(host) => Err(bad(format!("`{host}` is no host: a `*` stands alone or before the first dot"))),
+        Some(host) => {
+            Err(bad(format!("`{host}` is not a host: `*` may stand only alone or before the first dot")))
+        }
         None => Ok(hosts),
     }
 }
@@ -134,12 +136,12 @@ fn ports_of(text: &str) -> Result<Vec<(u16, u16)>, BadCapability> {
             .parse::<u16>()
             .ok()
             .filter(|port| *port > 0)
-            .ok_or_else(|| bad(format!("`{text}` is no port")))
+            .ok_or_else(|| bad(format!("`{text}` is not a port")))
     };
     let range = |part: &str| match part.split_once('-') {
         Some((from, to)) => match (port(from)?, port(to)?) {
             (from, to) if from <= to => Ok((from, to)),
-            _ => Err(bad(format!("`{part}` is no range of ports"))),
+            _ => Err(bad(format!("`{part}` is not a range of ports"))),
         },
         None => port(part).map(|one| (one, one)),
     };
@@ -171,9 +173,9 @@ mod tests {
         Capability::parse(text, Path::new("/project"))
     }
 
-    fn covers(grant: &str, asked: &str) -> bool {
-        match (parse(grant), parse(asked)) {
-            (Ok(grant), Ok(asked)) => grant.covers(&asked),
+    fn covers(grant: &str, request: &str) -> bool {
+        match (parse(grant), parse(request)) {
+            (Ok(grant), Ok(request)) => grant.covers(&request),
             other => panic!("not capabilities: {other:?}"),
         }
     }
@@ -199,13 +201,13 @@ mod tests {
 
     #[test]
     fn a_wildcard_covers_neither_this_machine_nor_its_site() {
-        let asked = |host: &str| format!("network:http-outgoing:{host}:80");
+        let request = |host: &str| format!("network:http-outgoing:{host}:80");
         for host in ["a.org", "8.8.8.8", "[2606:4700::1111]"] {
-            assert!(covers("network:http-outgoing:*:*", &asked(host)), "{host}");
+            assert!(covers("network:http-outgoing:*:*", &request(host)), "{host}");
         }
         for host in ["localhost", "127.0.0.1", "::1", "169.254.169.254", "10.0.0.1", "[::ffff:127.0.0.1]"] {
-            assert!(!covers("network:http-outgoing:*:*", &asked(host)), "{host}");
-            assert!(covers(&asked(host), &asked(host)), "{host}");
+            assert!(!covers("network:http-outgoing:*:*", &request(host)), "{host}");
+            assert!(covers(&request(host), &request(host)), "{host}");
         }
         assert!(parse("network:tcp-connect:a.*.org:80").is_err());
     }
@@ -221,10 +223,10 @@ mod tests {
         #[test]
         fn a_folder_covers_a_path_when_its_parts_are_the_paths_first(
             grant in prop::collection::vec("[abc.]{1,3}", 0..4),
-            asked in prop::collection::vec("[abc.]{1,3}", 0..6),
+            request in prop::collection::vec("[abc.]{1,3}", 0..6),
         ) {
-            let (held, wanted) = (grant.join("/"), asked.join("/"));
-            let covered = covers(&format!("filesystem:read:/{held}"), &format!("filesystem:read:/{wanted}"));
+            let (granted, wanted) = (grant.join("/"), request.join("/"));
+            let covered = covers(&format!("filesystem:read:/{granted}"), &format!("filesystem:read:/{wanted}"));
             let walk = |parts: &[String]| {
                 let mut walked: Vec<String> = Vec::new();
                 for part in parts {
@@ -236,7 +238,7 @@ mod tests {
                 }
                 walked
             };
-            prop_assert_eq!(covered, walk(&asked).starts_with(&walk(&grant)));
+            prop_assert_eq!(covered, walk(&request).starts_with(&walk(&grant)));
         }
 
         #[test]

@@ -1,9 +1,9 @@
-//! Denials: what a guest asked for and did not get. Every one is counted; those worth reading go to the audit.
+//! Denials: what a guest requested and was not granted. All are counted; the notable ones go to the audit.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What a denial is counted under.
+/// The kind under which a denial is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     Read,
@@ -14,7 +14,7 @@ pub enum Kind {
     Lookup,
     Http,
     Random,
-    /// More open files and connections than a guest may hold, or than the process can spare.
+    /// More open files and connections than a guest may have, or than the process can spare.
     Descriptor,
 }
 
@@ -46,32 +46,32 @@ impl Kind {
     }
 }
 
-/// One denial that is worth reading.
+/// One denial for the audit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Denial {
     pub kind: Kind,
-    /// The guest's own words for what it wanted: a path, a host and a port. Not to be trusted, and cut if long.
-    pub asked: String,
-    /// How many of its kind there were, this one included.
+    /// What the guest requested, in its own words: a path, or a host and a port. Untrusted, and cut if long.
+    pub request: String,
+    /// How many of its kind there were, including this one.
     pub count: u64,
-    /// How many of its kind were counted and not reported since the last that was.
+    /// How many of its kind were counted and not reported since the last report.
     pub suppressed: u64,
 }
 
-/// Gets denials, after the call in which they happened.
+/// Receives denials, after the call in which they happened.
 pub type Auditor = Arc<dyn Fn(Denial) + Send + Sync>;
 
-/// The first of each kind are reported one by one; then only the 128th, the 256th and so on, so that a guest that is denied
-/// without end writes a few lines more.
+/// The first of each kind are reported one by one; then only the 128th, the 256th and so on, so an endless series
+/// writes only a few lines more.
 const FIRST_REPORTS: u64 = 64;
-const ASKED_MAX: usize = 512;
+const REQUEST_MAX: usize = 512;
 
 struct PendingAudit {
     denials: Vec<Denial>,
     reported: [u64; Kind::ALL.len()],
 }
 
-/// The denials of one node, whatever becomes of its instances.
+/// The denials of one node, across all its instances.
 pub struct Denials {
     counts: [AtomicU64; Kind::ALL.len()],
     is_waiting: AtomicBool,
@@ -85,31 +85,31 @@ impl Denials {
         Self { counts: Default::default(), is_waiting: AtomicBool::new(false), waiting, auditor }
     }
 
-    pub fn note(&self, kind: Kind, asked: impl FnOnce() -> String) {
+    pub fn note(&self, kind: Kind, request: impl FnOnce() -> String) {
         let count = self.counts[kind as usize].fetch_add(1, Ordering::Relaxed) + 1;
         if count > FIRST_REPORTS && !count.is_power_of_two() {
             return;
         }
-        let mut asked = asked();
-        if asked.len() > ASKED_MAX {
-            let end = (0..=ASKED_MAX).rev().find(|at| asked.is_char_boundary(*at));
-            asked.truncate(end.unwrap_or(0));
-            asked.push_str("...");
+        let mut request = request();
+        if request.len() > REQUEST_MAX {
+            let end = (0..=REQUEST_MAX).rev().find(|at| request.is_char_boundary(*at));
+            request.truncate(end.unwrap_or(0));
+            request.push_str("...");
         }
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         let suppressed = (count - 1).saturating_sub(waiting.reported[kind as usize]);
         waiting.reported[kind as usize] = count;
-        waiting.denials.push(Denial { kind, asked, count, suppressed });
+        waiting.denials.push(Denial { kind, request, count, suppressed });
         self.is_waiting.store(true, Ordering::Release);
     }
 
-    /// How many of each kind there were; kinds without any are left out.
+    /// The count of each kind; kinds without denials are left out.
     pub fn counts(&self) -> Vec<(Kind, u64)> {
         let count = |kind: Kind| (kind, self.counts[kind as usize].load(Ordering::Relaxed));
         Kind::ALL.into_iter().map(count).filter(|(_, count)| *count > 0).collect()
     }
 
-    /// Tells the auditor. Called when no call is in flight: what it does may take a while.
+    /// Reports to the auditor. Called when no call is in flight, because it may take a while.
     #[inline]
     pub fn deliver(&self) {
         if self.is_waiting.load(Ordering::Acquire) {
@@ -131,7 +131,7 @@ impl Denials {
 }
 
 impl Default for Denials {
-    /// Counts, and tells nobody.
+    /// Counts without reporting.
     fn default() -> Self {
         Self::new(Arc::new(|_| {}))
     }
@@ -142,12 +142,12 @@ impl Default for Denials {
 mod tests {
     use super::*;
 
-    fn reported(count: u64, asked: &str) -> Vec<Denial> {
+    fn reported(count: u64, request: &str) -> Vec<Denial> {
         let seen: Arc<Mutex<Vec<Denial>>> = Arc::default();
         let keeps = seen.clone();
         let denials = Denials::new(Arc::new(move |denial| keeps.lock().unwrap().push(denial)));
         for _ in 0..count {
-            denials.note(Kind::Read, || asked.to_owned());
+            denials.note(Kind::Read, || request.to_owned());
             denials.deliver();
         }
         assert_eq!(denials.counts(), [(Kind::Read, count)]);
@@ -165,7 +165,7 @@ mod tests {
     #[test]
     fn long_words_of_a_guest_are_cut_between_characters() {
         let reported = reported(1, &"ä".repeat(100_000));
-        assert!(reported[0].asked.len() <= ASKED_MAX + 3);
-        assert!(reported[0].asked.ends_with("ä..."));
+        assert!(reported[0].request.len() <= REQUEST_MAX + 3);
+        assert!(reported[0].request.ends_with("ä..."));
     }
 }

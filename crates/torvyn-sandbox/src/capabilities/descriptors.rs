@@ -1,8 +1,8 @@
-//! Descriptors: how many files, folders and connections a guest may hold open, and what it may not open at all.
+//! Descriptors: how many files, folders and connections a guest may have open, and what it may not open at all.
 //!
-//! A guest has a limit of its own, and no guest gets a descriptor while the process has few left, so that the host can
-//! always open what it needs. Pipes, devices and sockets in a granted folder are refused: opening or reading one may wait
-//! for ever, in a thread of the host that no deadline can end.
+//! Every guest has its own limit, and no guest gets a descriptor while the process has few left, so the host can always
+//! open what it needs. Pipes, devices and sockets in a granted folder are refused: opening or reading one may block a
+//! host thread for ever, and no deadline can end that.
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -25,31 +25,31 @@ use crate::host::Host;
 
 type Store<'a> = StoreContextMut<'a, Host>;
 
-/// What one guest may hold: open files, folders, sockets, lookups, and the streams made of them.
+/// What one guest may have: open files, folders, sockets, lookups, and the streams made from them.
 pub const DESCRIPTORS_MAX: usize = 64;
 
-/// The part of the process's descriptors that no guest may take from the host.
+/// The share of the process's descriptors that guests may not use.
 const RESERVED_DIVISOR: u64 = 4;
 
-/// Counts the guest's requests that have a connection of their own; each holds one of these.
+/// Counts the guest's requests that have their own connection; each holds a clone.
 pub type Connections = Arc<()>;
 
 /// Whether one more HTTP connection may be opened.
 pub fn may_connect(connections: &Connections) -> bool {
-    Arc::strong_count(connections) <= DESCRIPTORS_MAX && has_room()
+    Arc::strong_count(connections) <= DESCRIPTORS_MAX && can_spare_descriptor()
 }
 
-/// Whether the guest may open one more descriptor; what is refused is noted.
-pub fn may_open(host: &mut Host, asked: &str) -> bool {
-    let may = held(host.ctx().table) < DESCRIPTORS_MAX && has_room();
+/// Whether the guest may open one more descriptor. A refusal is noted.
+pub fn may_open(host: &mut Host, request: &str) -> bool {
+    let may = open_count(host.ctx().table) < DESCRIPTORS_MAX && can_spare_descriptor();
     if !may {
-        host.denials.note(Kind::Descriptor, || asked.to_owned());
+        host.denials.note(Kind::Descriptor, || request.to_owned());
     }
     may
 }
 
 /// The entries that keep a descriptor of the process open. A file that is read through a stream counts twice.
-fn held(table: &mut ResourceTable) -> usize {
+fn open_count(table: &mut ResourceTable) -> usize {
     let is_open = |entry: &&mut (dyn std::any::Any + Send)| {
         entry.is::<Descriptor>()
             || entry.is::<TcpSocket>()
@@ -60,8 +60,8 @@ fn held(table: &mut ResourceTable) -> usize {
     table.iter_mut().filter(is_open).count()
 }
 
-/// Whether the process can do without a descriptor: the lowest free one says how many are in use.
-fn has_room() -> bool {
+/// Whether the process can spare a descriptor: the lowest free one shows how many are in use.
+fn can_spare_descriptor() -> bool {
     let Some(limit) = getrlimit(Limited::Nofile).current else { return true };
     let probe = File::open("/dev/null").map(|file| file.as_raw_fd());
     probe.is_ok_and(|lowest| (lowest as u64) < limit - limit / RESERVED_DIVISOR)
@@ -89,9 +89,9 @@ async fn open_at(
         store.data().denials.note(kind, || path);
         return Ok(Err(ErrorCode::NotPermitted));
     }
-    let asked = path.clone();
+    let request = path.clone();
     let answer = store.data_mut().filesystem().open_at(folder, flags, path, open, rights).await;
-    permitted(store, answer, kind, asked)
+    permitted(store, answer, kind, request)
 }
 
 fn may_wait(kind: DescriptorType) -> bool {

@@ -1,4 +1,4 @@
-//! Fate: clocks and random numbers of a guest whose runs must be equal. Both follow from a seed, none from the machine.
+//! Clocks and random numbers for reproducible runs of a guest. Both derive from a seed, never from the machine.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -8,17 +8,17 @@ use std::time::Duration;
 use rand_core::TryRng;
 use wasmtime_wasi::{HostMonotonicClock, HostWallClock, WasiCtxBuilder};
 
-/// Where the clock on the wall starts: the first second of 2000.
+/// The start of the wall clock: the first second of 2000.
 const START: Duration = Duration::from_secs(946_684_800);
-/// How far each look at a clock moves it on, so that a guest that waits for it to move does not wait for ever.
+/// How far each reading advances a clock, so that a guest that waits for it does not wait for ever.
 const LOOK_NS: u64 = 1_000;
 
-/// A clock that moves when it is looked at and when the guest sleeps, which takes no time.
+/// A clock that advances when it is read and when the guest sleeps. Sleeping takes no real time.
 #[derive(Clone, Default)]
 pub struct Clock(Arc<AtomicU64>);
 
 impl Clock {
-    /// Moves on as if the guest had slept.
+    /// Advances as if the guest had slept.
     pub fn sleep(&self, duration_ns: u64) {
         let later = |now: u64| Some(now.saturating_add(duration_ns));
         let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, later);
@@ -53,7 +53,7 @@ impl HostWallClock for Clock {
     }
 }
 
-/// An endless stream of bytes that follows from a seed and a name.
+/// An endless stream of bytes derived from a seed and a name.
 struct Stream(blake3::OutputReader);
 
 impl Stream {
@@ -87,7 +87,7 @@ impl TryRng for Stream {
     }
 }
 
-/// Puts the guest's world under the seed.
+/// Replaces the guest's clocks and random numbers.
 pub fn install(wasi: &mut WasiCtxBuilder, seed: u64) -> Clock {
     let clock = Clock::default();
     wasi.wall_clock(clock.clone()).monotonic_clock(clock.clone());

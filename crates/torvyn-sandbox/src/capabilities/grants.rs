@@ -1,4 +1,4 @@
-//! Grants: the capabilities of one component, opened exactly. What is not granted is not there.
+//! Grants: the capabilities of one component. It gets access to exactly what is granted.
 
 use std::ffi::OsString;
 use std::fs;
@@ -17,33 +17,35 @@ use crate::capabilities::print::{Channel, PrintBuffer, PrintChannel};
 #[derive(Debug, Clone, Default)]
 pub struct Grants {
     pub capabilities: Vec<Capability>,
-    /// With a seed, clocks and random numbers follow from it and two runs are equal.
+    /// With a seed, clocks and random numbers derive from it and runs are reproducible.
     pub seed: Option<u64>,
 }
 
-/// Random bytes that one call may ask for: the host makes them all before the guest gets one.
+/// Random bytes per call: the host generates all of them before the guest gets one.
 const RANDOM_MAX: u64 = 1 << 20;
 
-/// What was opened for one instance.
+/// The resources that were opened for one instance.
 pub(crate) struct OpenedGrants {
     pub wasi: WasiCtx,
     pub tcp: Arc<NetworkPolicy>,
     pub http: Arc<NetworkPolicy>,
-    /// The clock of a guest with a seed.
+    /// The clock of a guest that has a seed.
     pub clock: Option<Clock>,
 }
 
 impl Grants {
-    /// Whether a guest has what it names; text that is no capability is not granted.
+    /// Whether a capability is granted, by its text; invalid text is not granted.
     pub fn has(&self, name: &str) -> bool {
-        Capability::parse(name, Path::new("/")).is_ok_and(|asked| self.covers(&asked))
+        Capability::parse(name, Path::new("/")).is_ok_and(|request| self.covers(&request))
     }
 
-    pub fn covers(&self, asked: &Capability) -> bool {
-        // Clocks and insecure random tell nothing and change nothing: everybody has them.
-        let harmless =
-            matches!(asked, Capability::ClockWall | Capability::ClockMonotonic | Capability::RandomInsecure);
-        harmless || self.capabilities.iter().any(|grant| grant.covers(asked))
+    pub fn covers(&self, request: &Capability) -> bool {
+        // Clocks and insecure random numbers reveal nothing and change nothing: every guest has them.
+        let harmless = matches!(
+            request,
+            Capability::ClockWall | Capability::ClockMonotonic | Capability::RandomInsecure
+        );
+        harmless || self.capabilities.iter().any(|grant| grant.covers(request))
     }
 
     pub fn open_files(&self) -> bool {
@@ -58,7 +60,7 @@ impl Grants {
         self.capabilities.iter().any(|grant| matches!(grant, Capability::Network { http: true, .. }))
     }
 
-    /// The guest's world: empty but for what is granted.
+    /// Opens everything that is granted, and nothing else.
     pub(crate) fn open(
         &self,
         printed: &PrintBuffer,
@@ -81,13 +83,13 @@ impl Grants {
                 Capability::Filesystem { path, write } => open_folder(&mut wasi, path, *write)?,
                 Capability::Environment(names) => {
                     let granted = |name: &String| names.iter().any(|grant| grant == "*" || grant == name);
-                    // What is no text cannot be handed over, and is no reason to fail.
+                    // A variable that is not text cannot be passed on, which is no reason to fail.
                     let text = |(name, value): (OsString, OsString)| {
                         Some((name.into_string().ok()?, value.into_string().ok()?))
                     };
-                    let held: Vec<_> =
+                    let variables: Vec<_> =
                         std::env::vars_os().filter_map(text).filter(|(name, _)| granted(name)).collect();
-                    wasi.envs(&held);
+                    wasi.envs(&variables);
                 }
                 _ => {}
             }
@@ -100,14 +102,14 @@ impl Grants {
     }
 }
 
-/// Connections within policy; there is no listening, and there are no datagrams.
+/// Allows connections by policy. Guests cannot listen or send datagrams.
 fn open_sockets(wasi: &mut WasiCtxBuilder, policy: Arc<NetworkPolicy>, denials: Arc<Denials>) {
     let open = !policy.is_empty();
     wasi.allow_tcp(open).allow_ip_name_lookup(open).allow_udp(false);
     wasi.socket_addr_check(move |address, usage| {
         let (kind, granted) = match usage {
             SocketAddrUse::TcpConnect => (Kind::Connect, policy.allows(address.ip(), address.port())),
-            // Binding to any port of one's own is part of connecting.
+            // Binding to any local port is part of connecting.
             SocketAddrUse::TcpBind => (Kind::Listen, address.ip().is_unspecified() && address.port() == 0),
             SocketAddrUse::TcpListen | SocketAddrUse::TcpAccept => (Kind::Listen, false),
             _ => (Kind::Datagram, false),
@@ -119,10 +121,10 @@ fn open_sockets(wasi: &mut WasiCtxBuilder, policy: Arc<NetworkPolicy>, denials: 
     });
 }
 
-/// A granted file is reached through the folder it is in only if that folder is granted: so grants name folders.
+/// WASI opens folders, not files, so grants name folders.
 fn open_folder(wasi: &mut WasiCtxBuilder, path: &Path, write: bool) -> wasmtime::Result<()> {
     if !fs::metadata(path).is_ok_and(|facts| facts.is_dir()) {
-        wasmtime::bail!("the granted path `{}` is no folder", path.display());
+        wasmtime::bail!("the granted path `{}` is not a folder", path.display());
     }
     let perms = if write { FsPerms::ReadWrite } else { FsPerms::ReadOnly };
     wasi.preopened_dir(path, path.to_string_lossy(), perms)?;

@@ -1,5 +1,6 @@
-//! Requests of guests: the host and port must be within policy, the name is resolved here, and the connection goes to the
-//! very address that was checked. HTTP/1.1, with TLS for `https`. Redirects are the guest's: each is a new request.
+//! Outgoing HTTP requests of guests. The policy must allow the host and port, the name is resolved here, and the
+//! connection uses the address that was checked. HTTP/1.1, with TLS for `https`. The guest follows redirects: each is a
+//! new request.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -25,7 +26,7 @@ use crate::capabilities::denial::{Denials, Kind};
 use crate::capabilities::descriptors::{self, Connections};
 use crate::capabilities::network_policy::NetworkPolicy;
 
-/// How a name becomes addresses.
+/// Resolves a name to addresses.
 pub type Resolver =
     Arc<dyn Fn(String) -> Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send>> + Send + Sync>;
 
@@ -35,7 +36,7 @@ type Answer = Result<(Response<WasiBody>, Sending), Error>;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What stands between a guest's request and the network.
+/// Checks and sends a guest's requests.
 pub struct OutgoingHttp {
     pub policy: Arc<NetworkPolicy>,
     pub denials: Arc<Denials>,
@@ -43,7 +44,7 @@ pub struct OutgoingHttp {
     pub connections: Connections,
 }
 
-/// The machine's own resolver.
+/// The operating system's resolver.
 pub fn resolver() -> Resolver {
     Arc::new(|name| {
         Box::pin(async move {
@@ -147,7 +148,7 @@ where
         drop(counted);
         outcome
     });
-    // On the wire stands the path alone; host and scheme are for proxies.
+    // The request line has the path alone; host and scheme are for proxies.
     let path = request.uri().path_and_query().map_or("/", |path| path.as_str()).to_owned();
     *request.uri_mut() = path.parse().map_err(|_| Error::HttpRequestUriInvalid)?;
     let limit = options.and_then(|options| options.first_byte_timeout).unwrap_or(ANSWER_TIMEOUT);
@@ -157,7 +158,7 @@ where
     Ok((answer.map(body), Box::new(async move { driver.await.map_err(Error::from) })))
 }
 
-/// Certificates are judged by Mozilla's list of authorities, built in.
+/// Certificates are checked against Mozilla's built-in list of authorities.
 static TLS: LazyLock<Arc<ClientConfig>> = LazyLock::new(|| {
     let roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
     let provider = Arc::new(crypto::ring::default_provider());
@@ -179,16 +180,16 @@ mod tests {
     use super::*;
     use crate::capabilities::capability::Capability;
 
-    struct Asked {
+    struct Exchange {
         answer: Result<String, Error>,
         connections: usize,
         lookups: usize,
         denied: u64,
     }
 
-    /// Asks for `http://{host}:{port}/` where a server on the loopback address listens; `resolves` says where each lookup
-    /// of a name leads.
-    fn ask(grant: &str, host: &str, resolves: &'static [&'static str]) -> Asked {
+    /// Requests `http://{host}:{port}/` from a server on the loopback address. `resolves` gives the result of each
+    /// lookup.
+    fn ask(grant: &str, host: &str, resolves: &'static [&'static str]) -> Exchange {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -227,7 +228,7 @@ mod tests {
             let denied = denials.counts().iter().map(|(_, count)| count).sum();
             let (connections, lookups) =
                 (connections.load(Ordering::Relaxed), lookups.load(Ordering::Relaxed));
-            Asked { answer, connections, lookups, denied }
+            Exchange { answer, connections, lookups, denied }
         })
     }
 
@@ -239,9 +240,9 @@ mod tests {
         }
     }
 
-    fn assert_refused(asked: &Asked) {
-        assert!(matches!(asked.answer, Err(Error::HttpRequestDenied | Error::DestinationIpProhibited)));
-        assert_eq!((asked.connections, asked.denied), (0, 1));
+    fn assert_refused(exchange: &Exchange) {
+        assert!(matches!(exchange.answer, Err(Error::HttpRequestDenied | Error::DestinationIpProhibited)));
+        assert_eq!((exchange.connections, exchange.denied), (0, 1));
     }
 
     #[test]
@@ -250,9 +251,9 @@ mod tests {
             ("network:http-outgoing:127.0.0.1", "127.0.0.1"),
             ("network:http-outgoing:inner.example", "inner.example"),
         ] {
-            let asked = ask(grant, host, &["127.0.0.1"]);
-            assert_eq!(asked.answer.unwrap(), "hi");
-            assert_eq!((asked.connections, asked.denied), (1, 0));
+            let exchange = ask(grant, host, &["127.0.0.1"]);
+            assert_eq!(exchange.answer.unwrap(), "hi");
+            assert_eq!((exchange.connections, exchange.denied), (1, 0));
         }
     }
 
@@ -278,11 +279,12 @@ mod tests {
 
     #[test]
     fn a_name_is_looked_up_once_so_it_cannot_point_elsewhere_when_the_connection_is_made() {
-        let asked = ask("network:http-outgoing:inner.example", "inner.example", &["127.0.0.1", "127.0.0.9"]);
-        assert_eq!(asked.answer.unwrap(), "hi");
-        assert_eq!((asked.connections, asked.lookups), (1, 1));
-        let asked = ask("network:http-outgoing:*.example", "inner.example", &["127.0.0.9", "127.0.0.1"]);
-        assert_refused(&asked);
-        assert_eq!(asked.lookups, 1);
+        let exchange =
+            ask("network:http-outgoing:inner.example", "inner.example", &["127.0.0.1", "127.0.0.9"]);
+        assert_eq!(exchange.answer.unwrap(), "hi");
+        assert_eq!((exchange.connections, exchange.lookups), (1, 1));
+        let exchange = ask("network:http-outgoing:*.example", "inner.example", &["127.0.0.9", "127.0.0.1"]);
+        assert_refused(&exchange);
+        assert_eq!(exchange.lookups, 1);
     }
 }

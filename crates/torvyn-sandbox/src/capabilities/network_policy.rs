@@ -1,8 +1,8 @@
-//! NetworkPolicy: where a guest's connections may lead, by its grants.
+//! The network policy: where a guest may connect, by its grants.
 //!
-//! A grant of an address is exact. A grant of a name leads to what the name resolves to, also on this machine and its
-//! site, but never to a special address. A wildcard leads to public addresses only. Addresses are checked when the
-//! connection is made, so a name that has come to point elsewhere does not help.
+//! A granted address is exact. A granted name covers what it resolves to, also on this machine and its site, but never
+//! a special address. A wildcard covers public addresses only. Addresses are checked when the connection is made, so a
+//! name that later points elsewhere gives no access.
 
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
@@ -13,7 +13,7 @@ use crate::capabilities::capability::{Capability, host_name};
 
 type Ports = Vec<(u16, u16)>;
 
-/// What a guest may have resolved from names; with more all is forgotten, so it has to look up again.
+/// How many resolved names are remembered. When there are more, all are forgotten and the guest must look up again.
 const RESOLVED_MAX: usize = 1024;
 
 #[derive(Default)]
@@ -24,14 +24,14 @@ pub struct NetworkPolicy {
 
 #[derive(Default)]
 struct ResolvedNames {
-    /// Lookups that are under way, by their handle.
-    asked: HashMap<u32, String>,
-    found: HashMap<IpAddr, HashSet<String>>,
+    /// Lookups in progress, by their handle.
+    pending: HashMap<u32, String>,
+    names: HashMap<IpAddr, HashSet<String>>,
     count: usize,
 }
 
 impl NetworkPolicy {
-    /// What the capabilities open for plain connections, or for HTTP.
+    /// The grants for plain connections, or for HTTP.
     pub fn of(capabilities: &[Capability], for_http: bool) -> Self {
         let opened = |capability: &Capability| match capability {
             Capability::Network { http, hosts, ports } if *http == for_http => {
@@ -46,13 +46,13 @@ impl NetworkPolicy {
         self.grants.is_empty()
     }
 
-    /// Whether the name may be looked up: names tell things to those who answer for them.
+    /// Whether the name may be looked up: a lookup reveals it to name servers.
     pub fn names(&self, name: &str) -> bool {
         let name = host_name(name);
         self.grants.iter().any(|(hosts, _)| hosts.iter().any(|grant| stands_for(grant, &name)))
     }
 
-    /// The nearest that a connection to this host and port may lead, or None when it may not be made at all.
+    /// The widest scope that a connection to this host and port may reach; None if it is not granted.
     pub fn bound(&self, host: &str, port: u16) -> Option<AddressScope> {
         let name = host_name(host);
         let open = |ports: &Ports| ports.iter().any(|(from, to)| (*from..=*to).contains(&port));
@@ -60,7 +60,7 @@ impl NetworkPolicy {
         hosts.filter_map(|grant| bound_of(grant, &name)).max()
     }
 
-    /// Whether a connection to the address itself may be made, or was resolved from a name that may be used.
+    /// Whether a connection to the address is granted, directly or through a name that resolved to it.
     pub fn allows(&self, address: IpAddr, port: u16) -> bool {
         let address = address.to_canonical();
         let near = address_scope(address);
@@ -68,23 +68,23 @@ impl NetworkPolicy {
             return true;
         }
         let resolved = self.resolved.lock().unwrap_or_else(PoisonError::into_inner);
-        let names = resolved.found.get(&address).into_iter().flatten();
+        let names = resolved.names.get(&address).into_iter().flatten();
         names.filter_map(|name| self.bound(name, port)).any(|bound| near <= bound)
     }
 
     pub fn note_lookup(&self, lookup: u32, name: &str) {
         let mut resolved = self.resolved.lock().unwrap_or_else(PoisonError::into_inner);
-        resolved.asked.insert(lookup, host_name(name));
+        resolved.pending.insert(lookup, host_name(name));
     }
 
     pub fn note_address(&self, lookup: u32, address: IpAddr) {
         let mut resolved = self.resolved.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(name) = resolved.asked.get(&lookup).cloned() else { return };
+        let Some(name) = resolved.pending.get(&lookup).cloned() else { return };
         if resolved.count >= RESOLVED_MAX {
-            resolved.found.clear();
+            resolved.names.clear();
             resolved.count = 0;
         }
-        let is_new = resolved.found.entry(address.to_canonical()).or_default().insert(name);
+        let is_new = resolved.names.entry(address.to_canonical()).or_default().insert(name);
         resolved.count += usize::from(is_new);
     }
 }

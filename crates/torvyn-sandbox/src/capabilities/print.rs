@@ -1,4 +1,4 @@
-//! What a guest prints: whole lines, kept until the call is over, then given to the flow's printer.
+//! What a guest prints: complete lines, buffered until the call ends, then passed to the flow's printer.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -15,23 +15,23 @@ pub enum Channel {
     Stderr,
 }
 
-/// One line, without its end.
+/// One line, without its line end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
     pub channel: Channel,
     pub text: String,
-    /// Whether the channel was granted; a line that was not belongs in the log.
+    /// Whether the channel is granted; other lines go to the log.
     pub granted: bool,
 }
 
-/// Gets every line, after the call that printed it.
+/// Receives every line after the call that printed it.
 pub type Printer = Arc<dyn Fn(Line) + Send + Sync>;
 
-/// A line longer than this is broken.
+/// Longer lines are split.
 const LINE_MAX: usize = 64 << 10;
-/// A guest that prints more than this in one call is cut off.
+/// A guest that prints more in one call is cut off.
 const CALL_MAX: usize = 4 << 20;
-/// What a line costs besides its bytes: a call that prints nothing but line ends is cut off too.
+/// The cost of a line besides its bytes, so that a call that prints only line ends is cut off too.
 const LINE_COST: usize = 128;
 
 #[derive(Default)]
@@ -42,7 +42,7 @@ struct PrintedLines {
     granted: [bool; 2],
 }
 
-/// The lines of one instance that nobody has seen yet.
+/// The lines of one instance that were not delivered yet.
 #[derive(Clone, Default)]
 pub struct PrintBuffer(Arc<Mutex<PrintedLines>>);
 
@@ -72,7 +72,7 @@ impl PrintBuffer {
         true
     }
 
-    /// Gives the whole lines to the printer; at the end of the instance (`last`) the unfinished ones too.
+    /// Passes complete lines to the printer; at the end of the instance (`last`) also incomplete ones.
     pub fn deliver(&self, printer: &Printer, last: bool) {
         let mut pages = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         pages.bytes = 0;
@@ -94,7 +94,7 @@ impl PrintBuffer {
 
 fn line(channel: Channel, granted: bool, bytes: &[u8]) -> Line {
     let text = String::from_utf8_lossy(bytes).into_owned();
-    // What was not granted goes to the log, where no line is long.
+    // Lines without a grant go to the log, where lines are short.
     Line { channel, text: if granted { text } else { clip(text) }, granted }
 }
 
@@ -114,7 +114,7 @@ impl IsTerminal for PrintChannel {
 
 impl StdoutStream for PrintChannel {
     fn async_stream(&self) -> Box<dyn AsyncWrite + Send + Sync> {
-        // Only the third preview of WASI asks for this one, and no guest is linked with it.
+        // Only WASI preview 3 calls this, and no guest is linked with it.
         Box::new(tokio::io::sink())
     }
 

@@ -1,7 +1,7 @@
-//! The watch: functions of WASI behind which something may be refused, put before the ones of the library.
+//! Wrappers around WASI functions that may be denied.
 //!
-//! They ask the library, and note what it, or they, refused. Files need no watch where none are granted: without a
-//! folder to start from no path can be asked for.
+//! They call the library and note what it, or they, denied. File functions need no wrapper without a grant: without a
+//! folder to start from, a guest cannot name a path.
 
 use wasmtime::component::{Linker, LinkerInstance, Resource};
 use wasmtime::{Result, StoreContextMut};
@@ -31,7 +31,7 @@ use crate::host::Host;
 
 type Store<'a> = StoreContextMut<'a, Host>;
 
-/// The version of WASI that the library speaks; guests of earlier ones are linked to it.
+/// The WASI version of the library; guests of earlier versions are linked to it.
 macro_rules! wasi {
     ($name:literal) => {
         concat!("wasi:", $name, "@0.2.12")
@@ -66,8 +66,8 @@ fn link_random(linker: &mut Linker<Host>) -> Result<()> {
     })
 }
 
-/// These functions have no way to answer "no", and runtimes call them before a guest's own code does, for the seeds of
-/// their hash tables: without the grant the numbers are those of `random:insecure`, and the denial is noted.
+/// These functions cannot report a denial, and runtimes call them before a guest's own code, to seed hash tables. So
+/// without the grant the numbers are those of `random:insecure`, and the denial is noted.
 fn may_have_strong(store: &Store<'_>) -> bool {
     let host = store.data();
     let granted = host.grants.covers(&Capability::RandomCrypto);
@@ -77,7 +77,7 @@ fn may_have_strong(store: &Store<'_>) -> bool {
     granted
 }
 
-/// A guest with a seed sleeps without time passing: its own clock moves on.
+/// A guest with a seed sleeps without waiting: its own clock advances.
 fn link_clock(linker: &mut Linker<Host>) -> Result<()> {
     let mut clock = linker.instance(wasi!("clocks/monotonic-clock"))?;
     clock.func_wrap("subscribe-duration", |mut store: Store<'_>, (duration_ns,): (u64,)| {
@@ -114,7 +114,7 @@ fn link_sockets(linker: &mut Linker<Host>) -> Result<()> {
             Ok((plain(&mut store, made)?,))
         },
     )?;
-    // A socket takes something of the host's before it is used, so it is refused here and not at its first use.
+    // A socket uses a host resource before its first use, so it is denied here.
     linker.instance(wasi!("sockets/udp-create-socket"))?.func_wrap(
         "create-udp-socket",
         |store: Store<'_>, (_,): (IpAddressFamily,)| {
@@ -151,12 +151,12 @@ fn link_sockets(linker: &mut Linker<Host>) -> Result<()> {
     )
 }
 
-fn refuse<T>(store: &Store<'_>, kind: Kind, asked: impl FnOnce() -> String) -> Result<T, SocketErrorCode> {
-    store.data().denials.note(kind, asked);
+fn refuse<T>(store: &Store<'_>, kind: Kind, request: impl FnOnce() -> String) -> Result<T, SocketErrorCode> {
+    store.data().denials.note(kind, request);
     Err(SocketErrorCode::AccessDenied)
 }
 
-/// The library's answer as the guest gets it; what is no answer traps.
+/// The library's result as the guest gets it; other errors trap.
 fn plain<T>(store: &mut Store<'_>, answer: SocketResult<T>) -> Result<Result<T, SocketErrorCode>> {
     match answer {
         Ok(value) => Ok(Ok(value)),
@@ -171,16 +171,16 @@ fn address_of(address: IpAddress) -> std::net::IpAddr {
     }
 }
 
-/// A function of `descriptor` that takes paths: asks the library, and notes what it did not permit.
+/// Wraps a function of `descriptor` that takes a path, and notes what the library did not permit.
 macro_rules! watched {
-    ($files:ident, $name:literal, $call:ident, $kind:expr, $asked_path:ident, ($($argument:ident: $type:ty),*)) => {
+    ($files:ident, $name:literal, $call:ident, $kind:expr, $request:ident, ($($argument:ident: $type:ty),*)) => {
         $files.func_wrap_async(
             concat!("[method]descriptor.", $name),
             |mut store: Store<'_>, (this, $($argument),*): (Resource<Descriptor>, $($type),*)| {
                 Box::new(async move {
-                    let (kind, asked) = ($kind, $asked_path.clone());
+                    let (kind, request) = ($kind, $request.clone());
                     let answer = store.data_mut().filesystem().$call(this, $($argument),*).await;
-                    Ok((permitted(&mut store, answer, kind, asked)?,))
+                    Ok((permitted(&mut store, answer, kind, request)?,))
                 })
             },
         )?;
@@ -208,15 +208,15 @@ pub(crate) fn permitted<T>(
     store: &mut Store<'_>,
     answer: FsResult<T>,
     kind: Kind,
-    asked: String,
+    request: String,
 ) -> Result<Result<T, ErrorCode>> {
     let error = match answer {
         Ok(value) => return Ok(Ok(value)),
         Err(error) => files::Host::convert_error_code(&mut store.data_mut().filesystem(), error)?,
     };
-    // A path that leads out of its folder, or a change where only reading is granted.
+    // A path that leaves its folder, or a write where only reading is granted.
     if error == ErrorCode::NotPermitted {
-        store.data().denials.note(kind, || asked);
+        store.data().denials.note(kind, || request);
     }
     Ok(Err(error))
 }

@@ -1,8 +1,8 @@
-//! CompiledComponent code on disk. An entry is loaded only if a keyed hash says that this cache wrote it.
+//! Compiled code on disk. An entry is loaded only if a keyed hash shows that this cache wrote it.
 //!
-//! CompiledComponent code is run as it is, so whoever can write an entry runs what they like: the key lies in the folder, readable
-//! by its owner alone, and covers the wasm's digest, the engine's version and the code. The crate's unsafe code is here
-//! and in `CompiledComponent::from_code`.
+//! Compiled code runs unchecked, so anyone who can write an entry could run any code. The key is in the cache folder,
+//! readable only by its owner, and covers the wasm's digest, the engine's version and the code. This crate's unsafe
+//! code is here and in `CompiledComponent::from_code`.
 #![allow(unsafe_code)]
 
 use std::fs::{self, File, OpenOptions};
@@ -17,17 +17,17 @@ use wasmtime::component::Component;
 
 const KEY_BYTES: usize = 32;
 const SEAL_BYTES: usize = 32;
-/// CompiledComponent code is about twice as large as the wasm; what is larger than this was not written here.
+/// Compiled code is about twice as large as the wasm; larger files were not written here.
 const ENTRY_BASE: u64 = 64 << 20;
 const ENTRY_PER_BYTE: u64 = 64;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// Loaded as it was compiled before.
+    /// Loaded from the cache.
     Hit,
-    /// CompiledComponent now.
+    /// Compiled now.
     Miss,
-    /// An entry was there and is not ours, or is broken: compiled now, and the entry replaced.
+    /// An entry existed but was broken or not ours: compiled now, and the entry replaced.
     Refused,
 }
 
@@ -39,13 +39,13 @@ pub struct Cache {
 static TEMPORARY: AtomicU64 = AtomicU64::new(0);
 
 impl Cache {
-    /// Opens the folder, or makes it with a new key.
+    /// Opens the folder, or creates it with a new key.
     pub fn open(folder: &Path) -> io::Result<Self> {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
         let mode = fs::metadata(folder)?.mode();
-        // Where others may rename our files, only the sticky bit keeps them from it.
+        // Where other users may rename our files, only the sticky bit prevents it.
         if mode & 0o002 != 0 && mode & 0o1000 == 0 {
-            return Err(denied(format!("everybody may write into `{}`", folder.display())));
+            return Err(denied(format!("`{}` is writable by everybody", folder.display())));
         }
         let path = folder.join("key");
         let key = match read_key(&path) {
@@ -55,7 +55,7 @@ impl Cache {
         Ok(Self { folder: folder.to_owned(), key })
     }
 
-    /// The entry's file, for this wasm and this engine.
+    /// The path of the entry for this wasm and this engine.
     pub fn entry(&self, engine: &Engine, wasm: &[u8]) -> PathBuf {
         self.file(&subject(engine, wasm))
     }
@@ -64,13 +64,13 @@ impl Cache {
         self.folder.join(blake3::hash(subject).to_hex().as_str())
     }
 
-    /// The entry as it lies there; what is no plain file, or far too large, is not opened for long.
+    /// The entry's content. Anything but a plain file of plausible size is rejected.
     fn read(&self, subject: &Subject, wasm: &[u8]) -> io::Result<Vec<u8>> {
         let path = self.file(subject);
         let mut file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(&path)?;
         let (facts, most) = (file.metadata()?, ENTRY_BASE + ENTRY_PER_BYTE * wasm.len() as u64);
         if !facts.is_file() || facts.len() > most {
-            return Err(denied(format!("`{}` is no entry", path.display())));
+            return Err(denied(format!("`{}` is not a cache entry", path.display())));
         }
         let mut entry = Vec::with_capacity(facts.len() as usize);
         file.read_to_end(&mut entry)?;
@@ -85,7 +85,7 @@ impl Cache {
         (self.seal(subject, code) == blake3::Hash::from_bytes(seal)).then_some(code)
     }
 
-    /// The compiled component; `None` when there is none, or none to be trusted.
+    /// The compiled component; `None` when there is no entry that can be trusted.
     pub fn load(&self, engine: &Engine, wasm: &[u8]) -> (Option<Component>, Outcome) {
         let subject = subject(engine, wasm);
         let entry = match self.read(&subject, wasm) {
@@ -101,7 +101,7 @@ impl Cache {
         }
     }
 
-    /// Writes the entry whole or not at all.
+    /// Writes the entry completely or not at all.
     pub fn store(&self, engine: &Engine, wasm: &[u8], code: &[u8]) -> io::Result<()> {
         let subject = subject(engine, wasm);
         let serial = TEMPORARY.fetch_add(1, Ordering::Relaxed);
@@ -132,7 +132,7 @@ pub(crate) fn moved(component: &Component, engine: &Engine) -> wasmtime::Result<
     unsafe { Component::deserialize(engine, code) }
 }
 
-/// What an entry is of: the wasm and the engine. Hashed once: a Python guest is 18 MB.
+/// Identifies an entry: the wasm and the engine. Hashed once, because a Python guest has 18 MB.
 type Subject = [u8; 64];
 
 fn subject(engine: &Engine, wasm: &[u8]) -> Subject {
@@ -142,7 +142,7 @@ fn subject(engine: &Engine, wasm: &[u8]) -> Subject {
     subject
 }
 
-/// All that compiled code depends on: wasmtime's version, its settings, the machine.
+/// Everything that compiled code depends on: wasmtime's version, its settings, the machine.
 fn version(engine: &Engine) -> [u8; 32] {
     struct Digest(blake3::Hasher);
     impl Hasher for Digest {
@@ -170,12 +170,12 @@ fn read_key(path: &Path) -> io::Result<[u8; KEY_BYTES]> {
     let mut file = File::open(path)?;
     let facts = file.metadata()?;
     if facts.mode() & 0o077 != 0 {
-        let message = format!("`{}` can be read by others than its owner", path.display());
+        let message = format!("`{}` is readable by users other than its owner", path.display());
         return Err(denied(message));
     }
     // SAFETY: it takes nothing and cannot fail.
     if facts.uid() != unsafe { libc::geteuid() } {
-        return Err(denied(format!("`{}` belongs to somebody else", path.display())));
+        return Err(denied(format!("`{}` belongs to another user", path.display())));
     }
     if facts.len() != KEY_BYTES as u64 {
         let message = format!("`{}` holds {} bytes, not {KEY_BYTES}", path.display(), facts.len());
@@ -186,7 +186,7 @@ fn read_key(path: &Path) -> io::Result<[u8; KEY_BYTES]> {
     Ok(key)
 }
 
-/// Makes a key unless somebody else was quicker: then theirs is the key.
+/// Creates a key, unless another process did so first: then theirs is used.
 fn make_key(folder: &Path, path: &Path) -> io::Result<[u8; KEY_BYTES]> {
     let mut key = [0; KEY_BYTES];
     getrandom::fill(&mut key).map_err(io::Error::other)?;

@@ -1,4 +1,4 @@
-//! A compiled component: checked against the contract, linked, ready to be instantiated any number of times.
+//! A compiled component: checked against the contract, linked, and ready to be instantiated any number of times.
 
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
@@ -23,29 +23,29 @@ pub struct CompiledComponent {
     pub(crate) sandbox: Arc<Sandbox>,
     counts_fuel: bool,
     on_demand: LinkedComponent,
-    /// Made for the first guest that runs there. `None` inside: there is no pool, or the component does not fit.
+    /// Linked for the first guest that uses the pool. `None` inside: there is no pool, or the component does not fit.
     pooled: OnceLock<Option<LinkedComponent>>,
 }
 
 /// A component on one engine, ready to be instantiated.
 pub(crate) struct LinkedComponent {
     component: Component,
-    /// For guests that can only call functions that return at once.
+    /// For guests that only call functions that return at once.
     sync_linker: InstancePre<Host>,
-    /// For those that may wait in the host, where the engine has stacks for them.
+    /// For guests that may wait in the host, if the engine has stacks for them.
     async_linker: Option<InstancePre<Host>>,
     pub exports: Exports,
     pub is_pooled: bool,
 }
 
-/// Where the functions are, looked up once.
+/// The exported functions, looked up once.
 pub(crate) struct Exports {
     pub lifecycle: Option<[ComponentExportIndex; 2]>,
     /// The role's functions, in the order of `functions`.
     pub role: Vec<ComponentExportIndex>,
 }
 
-/// The functions of a role's interface, the one that is called for elements first.
+/// The functions of a role's interface; the one that takes elements comes first.
 pub(crate) fn functions(role: Role) -> &'static [&'static str] {
     match role {
         Role::Source | Role::PolledSource => &["pull", "notify-backpressure"],
@@ -59,8 +59,8 @@ pub(crate) fn functions(role: Role) -> &'static [&'static str] {
 }
 
 impl CompiledComponent {
-    /// Compiles, or loads from the cache in `folder`. Text (`.wat`) is not read. A component of several roles is taken
-    /// in the one that `role` names.
+    /// Compiles the component, or loads it from the cache in `folder`. Text (`.wat`) is not accepted. `role` selects
+    /// one of several roles.
     pub fn new(
         sandbox: &Arc<Sandbox>,
         wasm: &[u8],
@@ -75,7 +75,7 @@ impl CompiledComponent {
         Self::of(sandbox, made, counts_fuel, role, started)
     }
 
-    /// The same from the cache in `folder` only; nothing when it has no code that it would load.
+    /// Loads the component from the cache in `folder`; None if the cache does not have it.
     pub fn load(
         sandbox: &Arc<Sandbox>,
         wasm: &[u8],
@@ -137,13 +137,13 @@ impl CompiledComponent {
         })
     }
 
-    /// The component as a guest with these limits is instantiated from it.
+    /// The linked component for a guest with these limits.
     pub(crate) fn linked(&self, waits: bool, limits: &Limits) -> &LinkedComponent {
         let fits = !self.counts_fuel && !waits && limits.memory_bytes <= SLOT_BYTES;
         fits.then(|| self.pooled()).flatten().unwrap_or(&self.on_demand)
     }
 
-    /// On the engine that maps memory for each instance.
+    /// The component on the engine that maps memory for each instance.
     pub(crate) fn on_demand(&self) -> &LinkedComponent {
         &self.on_demand
     }
@@ -186,14 +186,14 @@ fn prelink(linker: &Linker<Host>, component: &Component) -> Result<InstancePre<H
     let linked = linker.instantiate_pre(component);
     linked.map_err(|error| SandboxError::Import { import: format!("{error:#}") })
 }
-/// CompiledComponent code as bytes, for a cache: what a process with limits does for one without.
+/// Compiles to bytes, which another process can store and load.
 pub fn precompile(wasm: &[u8], counts_fuel: bool) -> Result<Vec<u8>, SandboxError> {
     check(wasm)?;
     let engine = compiler(counts_fuel)?;
     engine.precompile_component(wasm).map_err(|error| SandboxError::Invalid(format!("{error:#}")))
 }
 
-/// Puts what `precompile` made of this wasm into the cache in `folder`.
+/// Stores the code that `precompile` made from this wasm in the cache in `folder`.
 pub fn remember(
     sandbox: &Sandbox,
     wasm: &[u8],
@@ -224,13 +224,13 @@ fn make(
     Ok((component, outcome))
 }
 
-/// The first bytes tell a component from a core module, for which the compiler's complaint would be a riddle. How much a
-/// component makes is counted before the compiler makes it.
+/// The first bytes tell a component from a core module, for which the compiler's message would be confusing. The
+/// component's complexity is checked before it is compiled.
 fn check(wasm: &[u8]) -> Result<(), SandboxError> {
     match wasm.get(..8) {
         Some([0, b'a', b's', b'm', 1, 0, 0, 0]) => Err(SandboxError::CoreModule),
         Some([0, b'a', b's', b'm', ..]) => complexity::check(wasm),
-        _ => Err(SandboxError::Invalid("it does not begin like one".to_owned())),
+        _ => Err(SandboxError::Invalid("it does not start with the WebAssembly header".to_owned())),
     }
 }
 

@@ -1,8 +1,8 @@
-//! What a component makes of itself when it is instantiated, counted before anything is compiled.
+//! What instantiating a component would create, counted before anything is compiled.
 //!
 //! A component may instantiate another one twice, which instantiates a third one twice: a few hundred bytes become
-//! millions of instances, each with code and tables of its own. One pass over the sections counts them, whatever their
-//! number.
+//! millions of instances, each with its own code and tables. One pass over the sections counts them, however many there
+//! are.
 
 use wasmparser::{
     ComponentAlias, ComponentExternalKind, ComponentInstance, ComponentOuterAliasKind, ComponentTypeRef,
@@ -12,12 +12,12 @@ use wasmparser::{
 use crate::fault::SandboxError;
 use crate::host::limits::{CORE_INSTANCES, MEMORIES, TABLES};
 
-/// Instances of components within components. Tools that compose components make a few dozen.
+/// Component instances. Tools that compose components create a few dozen.
 const INSTANCES: usize = 1000;
-/// Components within components.
+/// Nested components.
 const DEPTH: usize = 64;
 
-/// What one instantiation makes. Sums stop at the largest number there is.
+/// What one instantiation creates. Sums saturate.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Counts {
     instances: u64,
@@ -39,8 +39,8 @@ impl Counts {
     }
 }
 
-/// A component or module that is being read. What came from outside the file counts as nothing: what the host has is
-/// small, and what the file's own parts hand to each other is left to the compiler's limits.
+/// A component or module that is being read. Imports count as nothing: the host's are small, and what a file's own
+/// parts pass to each other is left to the compiler's limits.
 #[derive(Default)]
 struct Scope {
     counts: Counts,
@@ -49,7 +49,7 @@ struct Scope {
     is_module: bool,
 }
 
-/// Refuses a component that would make more than any guest may have.
+/// Rejects a component that would create more than any guest may have.
 pub fn check(wasm: &[u8]) -> Result<(), SandboxError> {
     let counts = count(wasm)?;
     for (what, made, most) in [
@@ -59,7 +59,9 @@ pub fn check(wasm: &[u8]) -> Result<(), SandboxError> {
         ("tables", counts.tables, TABLES),
     ] {
         if made > most as u64 {
-            return Err(SandboxError::TooComplex(format!("it makes more than {most} {what} when it starts")));
+            return Err(SandboxError::TooComplex(format!(
+                "it creates more than {most} {what} when it starts"
+            )));
         }
     }
     Ok(())
@@ -88,7 +90,7 @@ fn count(wasm: &[u8]) -> Result<Counts, SandboxError> {
             other => section(&mut open, other).map_err(|error| invalid(&error))?,
         }
     }
-    Err(SandboxError::Invalid("it has no end".to_owned()))
+    Err(SandboxError::Invalid("it ends too early".to_owned()))
 }
 
 fn invalid(error: &wasmparser::BinaryReaderError) -> SandboxError {
@@ -162,7 +164,7 @@ impl Scope {
         }
     }
 
-    /// An export is one more name, with an index of its own.
+    /// An export adds one more name with its own index.
     fn name_again(&mut self, kind: ComponentExternalKind, index: u32) {
         match kind {
             ComponentExternalKind::Component => self.components.push(found(&self.components, index)),
@@ -233,7 +235,9 @@ mod tests {
     #[test]
     fn numbers_beyond_counting_stop_at_the_largest() {
         assert_eq!(counted(&nested(62)).core_instances, 1 << 62);
-        assert!(refusal(&nested(62)).ends_with("it makes more than 1000 component instances when it starts"));
+        assert!(
+            refusal(&nested(62)).ends_with("it creates more than 1000 component instances when it starts")
+        );
         assert!(refusal(&nested(DEPTH)).ends_with("nested more than 64 deep"));
     }
 
@@ -265,8 +269,8 @@ mod tests {
     fn memories_and_tables_have_limits_of_their_own() {
         let five = "(core instance (instantiate $m))".repeat(5);
         let wat = |module: &str| format!("(component (core module $m {module}) {five})");
-        assert!(refusal(&wat("(memory 1)")).ends_with("it makes more than 4 memories when it starts"));
+        assert!(refusal(&wat("(memory 1)")).ends_with("it creates more than 4 memories when it starts"));
         let tables = "(table 1 funcref)".repeat(7);
-        assert!(refusal(&wat(&tables)).ends_with("it makes more than 32 tables when it starts"));
+        assert!(refusal(&wat(&tables)).ends_with("it creates more than 32 tables when it starts"));
     }
 }

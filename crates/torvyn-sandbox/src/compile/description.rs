@@ -1,4 +1,4 @@
-//! What a component says of itself: its role, its world, what it imports and exports. Nothing is run.
+//! The description of a component: its role, its world, its imports and exports. Nothing runs.
 
 use wasmtime::Engine;
 use wasmtime::component::Component;
@@ -17,7 +17,7 @@ pub struct Description {
     pub exports: Vec<String>,
 }
 
-/// Which import serves which capability.
+/// Which import needs which capability.
 const SERVES: [(&str, &str); 10] = [
     ("wasi:cli/stdout@", "stdio:stdout"),
     ("wasi:cli/stderr@", "stdio:stderr"),
@@ -65,7 +65,7 @@ impl Description {
         self.imports("wasi:")
     }
 
-    /// Whether a call may wait in the host, where no epoch reaches it: by sleeping, or on what it was granted.
+    /// Whether a call may wait in the host, where epochs do not reach it: when it sleeps, or uses a granted resource.
     pub fn may_wait(&self, grants: &Grants) -> bool {
         let sleeps = self.imports("wasi:io/poll@") && self.imports("wasi:clocks/monotonic-clock@");
         sleeps
@@ -74,7 +74,7 @@ impl Description {
             || (grants.open_http() && self.imports("wasi:http/"))
     }
 
-    /// Whether it asks for or gives attributes and ends, which are objects of the host language.
+    /// Whether it uses attributes and ends, which are objects of the host language.
     pub fn imports_details(&self) -> bool {
         self.imports(DETAILS)
     }
@@ -83,7 +83,7 @@ impl Description {
         self.imports.iter().any(|name| name.starts_with(prefix))
     }
 
-    /// The capabilities that the imports are there for.
+    /// The capabilities that the imports need.
     pub fn capabilities(&self) -> Vec<&'static str> {
         SERVES.into_iter().filter(|(prefix, _)| self.imports(prefix)).map(|(_, name)| name).collect()
     }

@@ -1,4 +1,4 @@
-//! The sandbox: engines, linkers and tickers, made on first use and shared by everything that runs in the process.
+//! The sandbox: engines, linkers and tickers, created on first use and shared by the whole process.
 
 use std::sync::{Arc, OnceLock};
 
@@ -12,42 +12,42 @@ use crate::host::Host;
 use crate::host::details::Translator;
 use crate::host::imports;
 
-/// The guest's stack. An interpreter in a guest stops deep recursion by its own stack, in its memory; this one must be
-/// large enough for that to come first, or what would be an exception there is a trap here. It must fit into the 2 MiB
-/// of a thread or a fiber, with room for the host's own calls.
+/// The guest's stack. An interpreter in a guest stops deep recursion with its own stack, in its memory. This stack must
+/// be large enough for that to happen first, or an exception there becomes a trap here. It must fit into the 2 MiB of a
+/// thread or a fiber, together with the host's own calls.
 const STACK_BYTES: usize = 1536 << 10;
 
-/// Address space that a memory gets. One that outgrows it moves, unless it lies in the pool.
+/// Address space per memory. A memory that outgrows it moves, unless it is in the pool.
 pub(crate) const SLOT_BYTES: u64 = 64 << 20;
 
-/// Which engine a guest runs on. CompiledComponent code of the first two is the same.
+/// Which engine a guest runs on. The compiled code of the first two is the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EngineKind {
-    /// Memories are slots of a pool. Making and dropping an instance maps nothing and unmaps nothing, which would stop
-    /// every other core that runs this process: a guest that traps all the time is felt by nobody else.
+    /// Memories are slots of a pool. Creating and dropping an instance maps and unmaps nothing, which would stop every
+    /// other core that runs this process: a guest that traps constantly does not slow down others.
     Pooled,
-    /// Memories are mapped for each instance: of any size, in any number.
+    /// Memories are mapped per instance: of any size, in any number.
     OnDemand,
-    /// Like `OnDemand`, with code that counts its instructions. That costs every call, so only guests that are asked
-    /// for it pay.
+    /// Like `OnDemand`, with code that counts its instructions. That slows down every call, so only guests that need it
+    /// use it.
     Fuelled,
 }
 
-/// One engine with what belongs to it.
+/// One engine with its linkers and its ticker.
 pub struct RuntimeEngine {
     pub engine: Engine,
     pub ticker: Arc<Ticker>,
-    /// For guests that can only call functions that return at once.
+    /// For guests that only call functions that return at once.
     pub sync_linker: Linker<Host>,
-    /// For guests that may wait in the host: their calls run on a fiber, with a timer around them. Empty where there are
-    /// no stacks for them.
+    /// For guests that may wait in the host: their calls run on a fiber, with a timer. Empty if the engine has no
+    /// stacks for them.
     pub async_linker: Linker<Host>,
     pub counts_fuel: bool,
 }
 
 #[derive(Default)]
 pub struct Sandbox {
-    /// `None` inside: this process may not reserve as much address space as the pool takes.
+    /// `None` inside: this process may not reserve the pool's address space.
     pooled: OnceLock<Option<RuntimeEngine>>,
     on_demand: OnceLock<RuntimeEngine>,
     fuelled: OnceLock<RuntimeEngine>,
@@ -60,7 +60,7 @@ impl Sandbox {
         Arc::new(Self::default())
     }
 
-    /// A sandbox in whose flows elements carry objects of a host language.
+    /// A sandbox whose elements carry objects of a host language.
     pub fn hosted(translator: Arc<dyn Translator>) -> Arc<Self> {
         Arc::new(Self {
             pooled: OnceLock::new(),
@@ -71,12 +71,12 @@ impl Sandbox {
         })
     }
 
-    /// The engine with the pool, where there can be one.
+    /// The engine with the pool, if there can be one.
     pub(crate) fn pooled(&self) -> Option<&RuntimeEngine> {
         self.pooled.get_or_init(|| RuntimeEngine::new(EngineKind::Pooled).ok()).as_ref()
     }
 
-    /// The engine that takes guests of any size.
+    /// The engine for guests of any size.
     pub(crate) fn runtime(&self, counts_fuel: bool) -> Result<&RuntimeEngine, SandboxError> {
         let (place, kind) = match counts_fuel {
             true => (&self.fuelled, EngineKind::Fuelled),
@@ -89,7 +89,7 @@ impl Sandbox {
         Ok(place.get_or_init(|| made))
     }
 
-    /// Where calls that may wait in the host are timed.
+    /// The runtime that times calls which may wait in the host.
     pub(crate) fn timers(&self) -> Result<&tokio::runtime::Runtime, SandboxError> {
         if let Some(made) = self.timers.get() {
             return Ok(made);
@@ -147,7 +147,7 @@ fn config(kind: EngineKind) -> Config {
     config.max_wasm_stack(STACK_BYTES);
     config.wasm_backtrace_details(WasmBacktraceDetails::Enable);
     config.wasm_memory64(false);
-    // Many small guests must fit: memory is mapped on demand, and the pages of a guest's image are shared.
+    // Many small guests must fit: memory is mapped on demand, and guests share the pages of their image.
     config.memory_reservation(SLOT_BYTES);
     config.memory_guard_size(64 << 10);
     config.memory_reservation_for_growth(1 << 20);
@@ -157,13 +157,13 @@ fn config(kind: EngineKind) -> Config {
     config
 }
 
-/// Guests in the pool at a time; more of them are mapped on demand.
+/// Guests in the pool at a time; further ones are mapped on demand.
 const POOL_GUESTS: u32 = 4096;
-/// Modules and tables of an average guest: those of components have two or three modules.
+/// Modules and tables of an average guest: components have two or three modules.
 const MODULES_PER_GUEST: u32 = 4;
 const TABLES_PER_GUEST: u32 = 2;
 const TABLE_ELEMENTS: usize = 4096;
-/// Memory that an empty slot keeps. It is cleared in place instead of being given back, which is what maps nothing.
+/// Memory that an empty slot keeps. It is cleared in place instead of being unmapped.
 const KEPT_BYTES: usize = 64 << 10;
 const KEPT_TABLE_BYTES: usize = 4 << 10;
 
@@ -177,9 +177,9 @@ fn pool() -> PoolingAllocationConfig {
         .max_memory_size(SLOT_BYTES as usize)
         .linear_memory_keep_resident(KEPT_BYTES)
         .table_keep_resident(KEPT_TABLE_BYTES)
-        // Guests that may wait in the host run elsewhere: their stacks would take gigabytes of mappings.
+        // Guests that may wait in the host run on another engine: their stacks would take gigabytes of mappings.
         .total_stacks(0)
-        // Where the kernel can say which pages were written, only those are cleared and kept.
+        // Where the kernel reports which pages were written, only those are cleared and kept.
         .pagemap_scan(Enabled::Auto);
     pool
 }

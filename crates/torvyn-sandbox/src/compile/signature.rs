@@ -1,4 +1,4 @@
-//! Signatures: whether the functions that a component exports have the types of the contract. Nothing is run.
+//! Signatures: whether a component's exported functions have the contract's types. Nothing runs.
 
 use wasmtime::component::types::ComponentItem;
 use wasmtime::component::{ComponentNamedList, InstancePre, Lift, Lower};
@@ -48,7 +48,7 @@ fn check_role(interface: &Interface<'_>, role: Role) -> Result<(), SandboxError>
 }
 
 impl Interface<'_> {
-    /// Whether the function is there, with these parameters and this result.
+    /// Whether the function exists with these parameters and this result.
     fn has<P, R>(&self, function: &str) -> Result<(), SandboxError>
     where
         P: ComponentNamedList + Lower,
@@ -60,7 +60,7 @@ impl Interface<'_> {
         match instance.and_then(|instance| component.get_export(Some(&instance), function)) {
             Some((ComponentItem::ComponentFunc(found), _)) => found
                 .typecheck::<P, R>(&self.linked.instance_type())
-                .map_err(|error| wrong(format!("`{function}` has other types: {error:#}"))),
+                .map_err(|error| wrong(format!("`{function}` has the wrong types: {error:#}"))),
             _ => Err(wrong(format!("`{function}` is missing"))),
         }
     }

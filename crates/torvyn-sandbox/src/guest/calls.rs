@@ -1,4 +1,4 @@
-//! The functions of a guest that the host calls, found once for each instance and typed.
+//! The guest functions that the host calls, looked up and type-checked once per instance.
 
 use wasmtime::Store;
 use wasmtime::component::{

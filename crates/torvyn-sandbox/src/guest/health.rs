@@ -1,4 +1,4 @@
-//! The health of a node's instances: what happened to them, and the breaker that lets a guest rest.
+//! The health of a node's instances: their counters, and the breaker that pauses a guest.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 /// What happened to a node's instances.
 #[derive(Debug, Default)]
 pub struct Health {
-    /// Calls that did not come back, and replacements that did not start.
+    /// Calls that did not return, and replacements that did not start.
     pub traps: AtomicU64,
-    /// Instances that were let go with all they held.
+    /// Instances that were dropped with their state.
     pub state_lost: AtomicU64,
-    /// Instances made to replace one that trapped.
+    /// Instances that replaced one that trapped.
     pub replaced: AtomicU64,
-    /// What making those took, `init` included.
+    /// The time that replacements took, including `init`.
     pub replace_ns: AtomicU64,
     /// Calls refused while the breaker was open.
     pub refused: AtomicU64,

@@ -59,7 +59,9 @@ impl Instance {
         }
         .map_err(|reason| match reason {
             StartFailure::Failed(error) => error,
-            StartFailure::PoolFull => contract(SandboxError::Engine("there is no room".to_owned())),
+            StartFailure::PoolFull => {
+                contract(SandboxError::Engine("the pool of instances is full".to_owned()))
+            }
         })
     }
 
@@ -95,7 +97,7 @@ impl Instance {
         answer.map_err(guest_error)
     }
 
-    /// The guest's `teardown`. The instance is over, whatever comes of it.
+    /// Calls the guest's `teardown`. The instance is over, whatever the result.
     pub fn teardown(mut self, printer: &Printer, timeout: Duration) -> Result<(), StageError> {
         let outcome = match self.lifecycle {
             Some((_, teardown)) => {
@@ -105,8 +107,8 @@ impl Instance {
             None => Ok(()),
         };
         self.deliver(printer, true);
-        let said = self.store.data_mut().details.take_failure();
-        outcome.and_then(|()| said.map_or(Ok(()), |why| Err(StageError::new(ErrorKind::Internal, why))))
+        let failure = self.store.data_mut().details.take_failure();
+        outcome.and_then(|()| failure.map_or(Ok(()), |why| Err(StageError::new(ErrorKind::Internal, why))))
     }
 
     #[inline]
@@ -142,7 +144,7 @@ impl Instance {
         function.call(&mut self.store, params)
     }
 
-    /// The words for a call that did not come back.
+    /// The error of a call that did not return.
     pub(crate) fn trap(&self, function: &str, error: &Error, timeout: Duration) -> StageError {
         trap_error(function, error, self.store.data().limiter.refused.as_deref(), timeout)
     }
@@ -157,13 +159,13 @@ impl Instance {
         self.store.data().denials.deliver();
     }
 
-    /// Linear memory that the guest has now.
+    /// The guest's current linear memory.
     pub fn memory_bytes(&self) -> u64 {
         self.store.data().limiter.memory_bytes()
     }
 }
 
-/// Why there is no instance.
+/// Why an instance did not start.
 enum StartFailure {
     /// More guests run than the pool has slots.
     PoolFull,
@@ -189,7 +191,7 @@ fn contract(error: SandboxError) -> StageError {
     StageError::new(ErrorKind::Contract, error.to_string())
 }
 
-/// Runs a call that may wait in the host. An epoch stops a guest that computes, the timer one that waits.
+/// Runs a call that may wait in the host. An epoch stops a guest that computes, the timer stops one that waits.
 fn timed<T>(
     compiled: &CompiledComponent,
     timeout: Duration,
@@ -200,9 +202,9 @@ fn timed<T>(
     outcome.unwrap_or_else(|_| Err(Error::new(CallTimeout)))
 }
 
-/// Lists and strings that one call may pass to the host, in bytes: the largest payload, and something beside it.
+/// Bytes of lists and strings that one call may pass to the host: the largest payload, and some more.
 const LIFT_MAX: u64 = PAYLOAD_MAX + (64 << 10);
-/// Handles of all kinds that a guest may hold; those that it makes of its own resources lie in the host too.
+/// Handles of all kinds that a guest may have; handles of its own resources are in the host too.
 const HANDLES_MAX: usize = 64 << 10;
 
 fn open_store(setup: &Setup, runtime: &RuntimeEngine) -> Result<Store<Host>, SandboxError> {

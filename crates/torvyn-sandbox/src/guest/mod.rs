@@ -4,4 +4,5 @@ pub mod calls;
 pub mod health;
 pub mod instance;
 pub mod stage;
+mod stage_calls;
 pub mod ticker;

@@ -1,7 +1,7 @@
-//! The ticker: advances an engine's epoch every 10 ms while calls are in flight, so that deadlines are looked at.
+//! The ticker: advances an engine's epoch every 10 ms while calls are in flight, so that deadlines are checked.
 //!
-//! It starts with the first call and sleeps when there has been none for a while: an idle program is not woken. A call
-//! costs it two plain loads: whoever is inside a guest says so again at every tick, so nobody counts calls.
+//! It starts with the first call and sleeps after a while without any, so an idle program is not woken. It costs a call
+//! two plain loads: every running call reports itself again at each tick, so nothing counts calls.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,12 +13,12 @@ use wasmtime::Engine;
 
 pub const TICK: Duration = Duration::from_millis(10);
 
-/// Ticks without a call before it sleeps; going to sleep after every call would cost the next one a wake-up.
+/// Ticks without a call before it sleeps. Sleeping after every call would cost the next one a wake-up.
 const PATIENCE: u32 = 100;
 
 pub struct Ticker {
     engine: Engine,
-    /// A call was begun, or went on, since the last tick.
+    /// A call started, or was still running, since the last tick.
     used: AtomicBool,
     asleep: AtomicBool,
     over: AtomicBool,
@@ -38,10 +38,10 @@ impl Ticker {
         })
     }
 
-    /// A guest is called, or is still inside when a tick has passed.
+    /// Reports a call that starts, or is still running when a tick has passed.
     #[inline]
     pub fn note(&self) {
-        // Mostly true already: a line that is only read stays in every core's cache.
+        // Usually true already: a line that is only read stays in every core's cache.
         if !self.used.load(Ordering::Relaxed) {
             self.used.store(true, Ordering::Relaxed);
         }
@@ -79,7 +79,7 @@ impl Ticker {
             return idle + 1;
         }
         self.asleep.store(true, Ordering::SeqCst);
-        // Whoever began a call before they could see that is seen after this.
+        // A call that started before it could see that is seen after this.
         thread::sleep(TICK);
         while !self.used.load(Ordering::SeqCst) && !self.over.load(Ordering::Relaxed) {
             thread::park();
@@ -88,7 +88,7 @@ impl Ticker {
         0
     }
 
-    /// Ends the thread; for the engine's own end.
+    /// Stops the thread, when the engine ends.
     pub fn stop(&self) {
         self.over.store(true, Ordering::Relaxed);
         self.wake();

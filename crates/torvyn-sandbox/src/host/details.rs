@@ -1,6 +1,6 @@
-//! What goes with elements and ends beside payloads: `torvyn:streaming/details`, which a guest imports if it cares.
+//! Attributes and ends: the interface `torvyn:streaming/details`, which a guest may import.
 //!
-//! Attributes and ends are objects of the host language; a `Translator` puts them into words and back.
+//! Attributes and ends are objects of the host language; a `Translator` converts them to text and back.
 
 use std::sync::Arc;
 
@@ -36,16 +36,16 @@ pub struct Ending {
     pub usage: Option<String>,
 }
 
-/// Between the host language's objects and words. Called only for guests that import `details`.
+/// Converts between the host language's objects and text. Called only for guests that import `details`.
 pub trait Translator: Send + Sync {
     fn attributes(&self, companion: &Foreign) -> Vec<Attribute>;
-    /// The reason when they cannot be understood.
+    /// Returns the reason if they are invalid.
     fn companion(&self, attributes: &[Attribute]) -> std::result::Result<Foreign, String>;
     fn ending(&self, end: &End) -> Ending;
     fn end(&self, ending: &Ending) -> std::result::Result<End, String>;
 }
 
-/// What was said beside the answer of a call.
+/// What goes with the result of a call.
 #[derive(Default)]
 pub struct CallDetails {
     pub translator: Option<Arc<dyn Translator>>,
@@ -98,8 +98,8 @@ pub fn link(linker: &mut Linker<Host>) -> Result<()> {
     })?;
     details.func_wrap(
         "set-attributes",
-        |store: Store<'_>, (payload, given): (Resource<Buffer>, Vec<Attribute>)| {
-            set_attributes(store, payload.rep(), &given)
+        |store: Store<'_>, (payload, attributes): (Resource<Buffer>, Vec<Attribute>)| {
+            set_attributes(store, payload.rep(), &attributes)
         },
     )?;
     details.func_wrap("keep", |mut store: Store<'_>, (payload,): (Resource<Buffer>,)| {
@@ -133,10 +133,10 @@ fn attributes(mut store: Store<'_>, handle: u32) -> Result<Vec<Attribute>> {
     Ok(found.unwrap_or_default())
 }
 
-fn set_attributes(mut store: Store<'_>, handle: u32, given: &[Attribute]) -> Result<()> {
+fn set_attributes(mut store: Store<'_>, handle: u32, attributes: &[Attribute]) -> Result<()> {
     let Some(translator) = store.data().details.translator.clone() else { return Ok(()) };
-    let charge = charge_for(&mut store, given)?;
-    match translator.companion(given) {
+    let charge = charge_for(&mut store, attributes)?;
+    match translator.companion(attributes) {
         Ok(companion) => {
             let found = readable(&mut store, handle)?;
             (found.companion, found.charge) = (Some(companion), Some(charge));
@@ -146,16 +146,16 @@ fn set_attributes(mut store: Store<'_>, handle: u32, given: &[Attribute]) -> Res
     Ok(())
 }
 
-/// Attributes of one element, or an ending, as text. They become objects many times their size.
+/// The longest text of one element's attributes, or of an ending. Their objects take many times as much.
 const ATTRIBUTES_MAX: usize = 1 << 20;
 
-/// What attributes take once they are objects, charged to the guest until the last of them is dropped.
-fn charge_for(store: &mut Store<'_>, given: &[Attribute]) -> Result<Charge> {
-    let length: usize = given.iter().map(|attribute| attribute.name.len() + attribute.value.len()).sum();
+/// Charges the guest for the objects of attributes until the last of them is dropped.
+fn charge_for(store: &mut Store<'_>, attributes: &[Attribute]) -> Result<Charge> {
+    let length: usize = attributes.iter().map(|attribute| attribute.name.len() + attribute.value.len()).sum();
     if length > ATTRIBUTES_MAX {
-        bail!("{length} bytes of attributes, where one element has at most {ATTRIBUTES_MAX}");
+        bail!("{length} bytes of attributes (the limit per element is {ATTRIBUTES_MAX})");
     }
-    let pairs = given.iter().map(|attribute| (&*attribute.name, &*attribute.value));
+    let pairs = attributes.iter().map(|attribute| (&*attribute.name, &*attribute.value));
     store.data_mut().charge("attributes", attributes_bytes(pairs))
 }
 
@@ -164,16 +164,16 @@ fn set_ending(mut store: Store<'_>, ending: &Ending) -> Result<()> {
     let usage = ending.usage.as_deref().unwrap_or_default();
     let length = texts.into_iter().flatten().map(String::len).sum::<usize>() + usage.len();
     if length > ATTRIBUTES_MAX {
-        bail!("an ending of {length} bytes, where {ATTRIBUTES_MAX} are the most");
+        bail!("an ending of {length} bytes (the limit is {ATTRIBUTES_MAX})");
     }
     let charge = store.data_mut().charge("ending", 4 * length as u64 + json_bytes(usage))?;
-    let said = &mut store.data_mut().details;
-    let end = match &said.translator {
+    let details = &mut store.data_mut().details;
+    let end = match &details.translator {
         Some(translator) => translator.end(ending),
         None => Ok(End { detail: ending.reason.clone(), ..End::because(&ending.finish_reason) }),
     };
     match end {
-        Ok(end) => said.ending = Some((end, charge)),
+        Ok(end) => details.ending = Some((end, charge)),
         Err(reason) => bail!("{reason}"),
     }
     Ok(())

@@ -1,7 +1,7 @@
 //! The imports: every function of the WIT packages that a guest may call.
 //!
-//! None of them blocks. A handle that is not what it should be traps the guest: wasmtime has checked handles before, so
-//! only a mutable buffer used after `freeze` gets that far.
+//! None of them blocks. An invalid handle traps the guest: wasmtime has already checked handles, so only a mutable
+//! buffer used after `freeze` gets here.
 
 use bytes::Bytes;
 use torvyn_stream::{ContentName, LONGEST_NAME, Payload};
@@ -18,10 +18,10 @@ use crate::host::{CopyCounts, Host};
 type Store<'a> = StoreContextMut<'a, Host>;
 type Answer<T> = std::result::Result<T, BufferError>;
 
-/// Handles of the flow's context all mean the same one.
+/// All handles of the flow's context are the same one.
 pub const CONTEXT: u32 = u32::MAX;
 
-/// Sizes that payload memory comes in.
+/// Size classes of payload memory.
 const TIERS: [u64; 5] = [256, 4 << 10, 64 << 10, 1 << 20, PAYLOAD_MAX];
 
 pub fn link(linker: &mut Linker<Host>) -> Result<()> {
@@ -124,21 +124,21 @@ fn link_context(linker: &mut Linker<Host>) -> Result<()> {
         Ok((store.data().facts.flow_id.clone(),))
     })?;
     types.func_wrap("[method]flow-context.deadline-ns", |store: Store<'_>, _: This| {
-        // 0 means that there is no deadline, so one that has passed is the shortest time there is.
+        // 0 means no deadline, so a deadline that has passed is reported as the shortest time.
         let left =
             store.data().facts.deadline.map(|at| at.saturating_duration_since(std::time::Instant::now()));
         Ok((left.map_or(0, |left| (left.as_nanos() as u64).max(1)),))
     })
 }
 
-/// A content type that a guest has named; an empty name says nothing.
+/// A content type that a guest set; an empty name means none.
 pub fn content_name(name: &str) -> Result<Option<ContentName>> {
     if name.is_empty() {
         return Ok(None);
     }
     match ContentName::new(name) {
         Some(name) => Ok(Some(name)),
-        None => bail!("a content type of {} bytes, where {LONGEST_NAME} are the most", name.len()),
+        None => bail!("a content type of {} bytes (the limit is {LONGEST_NAME})", name.len()),
     }
 }
 
@@ -159,7 +159,7 @@ fn set_content_type(mut store: Store<'_>, handle: u32, name: &WasmStr) -> Result
 pub(crate) fn readable<'a>(store: &'a mut Store<'_>, handle: u32) -> Result<&'a mut Readable> {
     match store.data_mut().slab.get_mut(handle) {
         Some(Slot::Readable(readable)) => Ok(readable),
-        _ => bail!("the handle is no buffer"),
+        _ => bail!("the handle is not a buffer"),
     }
 }
 
@@ -168,7 +168,7 @@ fn writing<'a>(store: &'a mut Store<'_>, handle: u32) -> Result<&'a mut Writing>
     match store.data_mut().slab.get_mut(handle) {
         Some(Slot::Writing(writing)) => Ok(writing),
         Some(Slot::UsedUp) => bail!("the mutable buffer was frozen"),
-        _ => bail!("the handle is no mutable buffer"),
+        _ => bail!("the handle is not a mutable buffer"),
     }
 }
 
@@ -203,7 +203,7 @@ fn write(mut store: Store<'_>, handle: u32, offset: Option<u64>, bytes: &WasmLis
     if let Err(refused) = store.data_mut().may_make(after - before) {
         return Ok(Err(BufferError::AllocationFailed(refused)));
     }
-    // The guest's memory and our slot both live in the store: take the slot out while both are looked at.
+    // The guest's memory and the slot are both in the store: the slot is taken out while both are used.
     let slot = writing(&mut store, handle)?;
     let empty = Writing { data: Data::Growing(Vec::new()), capacity: 0, content_type: None };
     let mut open = std::mem::replace(slot, empty);
@@ -264,7 +264,7 @@ fn freeze(mut store: Store<'_>, handle: u32) -> Result<u32> {
     writing(&mut store, handle)?;
     let host = store.data_mut();
     let slot = host.slab.get_mut(handle).map(|slot| std::mem::replace(slot, Slot::UsedUp));
-    let Some(Slot::Writing(open)) = slot else { bail!("the handle is no mutable buffer") };
+    let Some(Slot::Writing(open)) = slot else { bail!("the handle is not a mutable buffer") };
     let frozen = Slot::Readable(open.freeze());
     match host.hand_out(frozen) {
         Ok(handle) => Ok(handle),

@@ -1,6 +1,6 @@
-//! The memory that JSON takes once it is objects of the host language: an upper bound, found by one look at the text.
+//! The memory that JSON takes as objects of the host language: an upper bound, from one pass over the text.
 //!
-//! A text of brackets takes thirty times its length, so its length is not what counts against a guest's limit.
+//! A text of brackets takes thirty times its length, so the length alone does not bound the memory.
 
 const OBJECT: u64 = 264;
 const ARRAY: u64 = 104;
@@ -8,7 +8,7 @@ const MEMBER: u64 = 96;
 const ITEM: u64 = 16;
 const NUMBER: u64 = 32;
 const TEXT: u64 = 64;
-/// A text with one wide character takes four bytes for each of its characters.
+/// A string with one wide character takes four bytes per character.
 const WIDE_TEXT: u64 = 96;
 const WIDE_CHARACTER: u64 = 4;
 
@@ -22,7 +22,7 @@ pub fn attributes_bytes<'a>(attributes: impl Iterator<Item = (&'a str, &'a str)>
     attributes.fold(OBJECT, |sum, (name, json)| sum.saturating_add(attribute_bytes(name, json)))
 }
 
-/// What is no JSON is counted as well: it is read before it is refused.
+/// Invalid JSON is counted as well: it is read before it is rejected.
 pub fn json_bytes(json: &str) -> u64 {
     let bytes = json.as_bytes();
     let (mut at, mut sum) = (0, 0);

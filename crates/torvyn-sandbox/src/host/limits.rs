@@ -1,4 +1,4 @@
-//! Limits: what one instance may take, and the account that refuses more.
+//! Limits: what one instance may use, and the account that refuses more.
 //!
 //! Linear memory and everything that the host keeps for the guest count against one limit.
 
@@ -10,18 +10,17 @@ use wasmtime::ResourceLimiter;
 
 #[derive(Debug, Clone)]
 pub struct Limits {
-    /// Linear memory of all the guest's memories together with what the host keeps for it: payloads, names of content
-    /// types, attributes.
+    /// The guest's linear memories together with what the host keeps for it: payloads, content type names, attributes.
     pub memory_bytes: u64,
     pub memories: usize,
     pub tables: usize,
     pub table_elements: usize,
-    /// Payloads that the guest may hold handles of at a time.
+    /// Payload handles that the guest may have at a time.
     pub handles: usize,
     pub call_timeout: Duration,
     /// For instantiation and `init` together.
     pub init_timeout: Duration,
-    /// Instructions a call may execute; counting them needs the second engine.
+    /// Instructions per call; counting them needs the fuel engine.
     pub fuel: Option<u64>,
 }
 
@@ -44,18 +43,18 @@ pub const MEMORIES: usize = 4;
 pub const TABLES: usize = 32;
 pub const CORE_INSTANCES: usize = 512;
 
-/// Payloads are no larger than this, whatever the budget.
+/// The largest payload, whatever the budget.
 pub const PAYLOAD_MAX: u64 = 16 << 20;
 
-/// Keeps count of what the guest takes, and remembers what was refused: a guest that was refused memory usually traps a
-/// moment later, and the error should say why.
+/// Tracks what the guest uses, and remembers what was refused: a guest that was refused memory usually traps a moment
+/// later, and the error should say why.
 pub struct Limiter {
     limits: Limits,
     linear_bytes: u64,
     table_elements: usize,
-    /// Payloads that the guest made and has not handed over, and their names.
+    /// Payloads that the guest wrote and has not passed on, and their names.
     payload_bytes: u64,
-    /// What is charged to the guest until the host drops it, wherever it is by then.
+    /// What the guest pays for until the host drops it, wherever it is by then.
     kept: Arc<Account>,
     pub refused: Option<String>,
 }
@@ -85,7 +84,7 @@ impl Limiter {
         &self.kept
     }
 
-    /// Whether the host may keep `bytes` more for the guest; the reason when not.
+    /// Whether the host may keep `bytes` more for the guest; the reason if not.
     #[inline]
     pub fn admit(&mut self, what: &str, bytes: u64) -> Result<(), String> {
         let total = self.total_bytes().saturating_add(bytes);
@@ -95,7 +94,7 @@ impl Limiter {
     #[cold]
     fn refuse(&mut self, what: &str, bytes: u64, total: u64) -> String {
         let limit = self.limits.memory_bytes;
-        let refused = format!("{bytes} bytes of {what}, {total} bytes in all, where the limit is {limit}");
+        let refused = format!("{bytes} bytes of {what}, {total} bytes in total (the limit is {limit})");
         self.refused = Some(refused.clone());
         refused
     }
@@ -122,7 +121,7 @@ impl ResourceLimiter for Limiter {
         let total = self.total_bytes().saturating_add(more);
         if total > self.limits.memory_bytes {
             self.refused =
-                Some(format!("{total} bytes of memory, where the limit is {}", self.limits.memory_bytes));
+                Some(format!("{total} bytes of memory (the limit is {})", self.limits.memory_bytes));
             return Ok(false);
         }
         self.linear_bytes += more;
@@ -133,7 +132,7 @@ impl ResourceLimiter for Limiter {
         let total = self.table_elements + (desired - current);
         if total > self.limits.table_elements {
             self.refused =
-                Some(format!("{total} table elements, where the limit is {}", self.limits.table_elements));
+                Some(format!("{total} table elements (the limit is {})", self.limits.table_elements));
             return Ok(false);
         }
         self.table_elements = total;
@@ -171,7 +170,7 @@ mod tests {
         assert!(limiter.admit("attributes", 100).is_ok());
         assert_eq!(
             limiter.admit("attributes", 101),
-            Err("101 bytes of attributes, 1001 bytes in all, where the limit is 1000".to_owned())
+            Err("101 bytes of attributes, 1001 bytes in total (the limit is 1000)".to_owned())
         );
         drop(charge);
         assert!(limiter.memory_growing(400, 700, None).is_ok_and(|grown| grown));

@@ -1,4 +1,4 @@
-//! The host: what one instance's store holds. Payloads, counts, the flow's facts, grants and what the guest printed.
+//! The host's state for one instance: payloads, counters, the flow, grants and printed lines.
 
 pub mod details;
 pub mod imports;
@@ -26,7 +26,7 @@ use crate::host::details::CallDetails;
 use crate::host::limits::{Limiter, Limits, PAYLOAD_MAX};
 use crate::host::slab::{Readable, Slab, Slot};
 
-/// The flow, as its components may know it.
+/// The flow, as its components see it.
 #[derive(Debug, Clone, Default)]
 pub struct FlowInfo {
     pub flow_id: String,
@@ -36,7 +36,7 @@ pub struct FlowInfo {
     pub deadline: Option<Instant>,
 }
 
-/// Copies made since the last call's accounts were closed.
+/// Copies since the last call was posted to the ledger.
 #[derive(Default)]
 pub struct CopyCounts {
     pub to_guest: (u64, u64),
@@ -75,8 +75,8 @@ struct Wasi {
     outgoing: OutgoingHttp,
 }
 
-/// The time of one call. No clock is read for a call that ends before the first tick; from then on it counts what the
-/// clock says and not ticks, which come late on a busy machine.
+/// The time of one call. A call that ends before the first tick reads no clock. Later the clock counts, not the ticks,
+/// which are late on a busy machine.
 #[derive(Default)]
 pub struct Stopwatch {
     limit: Duration,
@@ -104,7 +104,7 @@ pub struct Host {
     pub facts: FlowInfo,
     pub grants: Arc<Grants>,
     pub denials: Arc<Denials>,
-    /// Where plain connections may lead.
+    /// Where plain connections may go.
     pub tcp: Arc<NetworkPolicy>,
     /// The clock of a guest that has a seed.
     pub clock: Option<Clock>,
@@ -113,10 +113,10 @@ pub struct Host {
     wasi: Option<Box<Wasi>>,
 }
 
-/// How many WASI handles a guest may hold.
+/// How many WASI handles a guest may have.
 const WASI_HANDLES: usize = 1024;
-/// The headers of one request, as they lie in memory. Every handle may be one, so where no request can be made they are
-/// smaller.
+/// The size of one request's headers in memory. Every handle may be one, so they are smaller where no request is
+/// granted.
 const FIELDS_BYTES: usize = 32 << 10;
 const IDLE_FIELDS_BYTES: usize = 4 << 10;
 
@@ -147,18 +147,18 @@ impl Host {
         Ok(())
     }
 
-    /// Whether `bytes` more may be written; the reason when not.
+    /// Whether `bytes` more may be written; the reason if not.
     #[inline]
     pub fn may_make(&mut self, bytes: u64) -> Result<(), String> {
         if bytes > PAYLOAD_MAX {
-            let refused = format!("{bytes} bytes of payload, where one element has at most {PAYLOAD_MAX}");
+            let refused = format!("{bytes} bytes of payload (the limit per element is {PAYLOAD_MAX})");
             self.limiter.refused = Some(refused.clone());
             return Err(refused);
         }
         self.limiter.admit("payload", bytes)
     }
 
-    /// A handle for a slot; the reason when the guest holds too many.
+    /// A handle for a slot; the reason if the guest has too many.
     #[inline]
     pub fn hand_out(&mut self, slot: Slot) -> Result<u32, String> {
         self.slab.insert(slot).ok_or_else(|| {
@@ -168,7 +168,7 @@ impl Host {
         })
     }
 
-    /// Takes a payload that the guest has handed over.
+    /// Takes a payload that the guest passed on.
     #[inline]
     pub fn take(&mut self, handle: u32) -> Option<Readable> {
         match self.slab.remove(handle)? {
@@ -180,7 +180,7 @@ impl Host {
         }
     }
 
-    /// The guest has let go of a handle.
+    /// The guest has dropped a handle.
     pub fn let_go(&mut self, handle: u32) {
         let bytes = match self.slab.remove(handle) {
             Some(Slot::Readable(readable)) => readable.held_bytes(),
@@ -190,7 +190,7 @@ impl Host {
         self.limiter.remove_payload(bytes);
     }
 
-    /// Charges what a guest leaves with the host; the error says what it was, and ends the guest.
+    /// Charges what a guest leaves with the host. The error names it and ends the guest.
     pub fn charge(&mut self, what: &str, bytes: u64) -> wasmtime::Result<Charge> {
         match self.limiter.admit(what, bytes) {
             Ok(()) => Ok(self.limiter.kept().charge(bytes)),
@@ -216,7 +216,7 @@ fn wasi(ctx: WasiCtx, policy: Arc<NetworkPolicy>, denials: &Arc<Denials>) -> Was
 
 impl Host {
     fn wasi(&mut self) -> &mut Wasi {
-        // A guest that reaches this without `open_wasi` gets a world in which nothing is granted.
+        // A guest that gets here without `open_wasi` has no grants at all.
         let denials = &self.denials;
         let nothing = || Box::new(wasi(WasiCtx::builder().build(), Arc::default(), denials));
         self.wasi.get_or_insert_with(nothing)
@@ -225,14 +225,14 @@ impl Host {
 
 impl WasiView for Host {
     fn ctx(&mut self) -> WasiCtxView<'_> {
-        let held = self.wasi();
-        WasiCtxView { ctx: &mut held.ctx, table: &mut held.table }
+        let wasi = self.wasi();
+        WasiCtxView { ctx: &mut wasi.ctx, table: &mut wasi.table }
     }
 }
 
 impl WasiHttpView for Host {
     fn http(&mut self) -> WasiHttpCtxView<'_> {
-        let held = self.wasi();
-        WasiHttpCtxView { hooks: &mut held.outgoing, table: &mut held.table, ctx: &mut held.http }
+        let wasi = self.wasi();
+        WasiHttpCtxView { hooks: &mut wasi.outgoing, table: &mut wasi.table, ctx: &mut wasi.http }
     }
 }

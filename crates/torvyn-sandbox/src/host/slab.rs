@@ -1,7 +1,7 @@
-//! The slab: payloads that one guest holds handles of. A handle is a slot and the slot's generation.
+//! The slab: the payloads that a guest has handles to. A handle is a slot and the slot's generation.
 //!
-//! wasmtime checks that a guest uses only handles it was given; the generation makes a slip on our side a lookup that
-//! finds nothing instead of somebody else's payload.
+//! wasmtime checks that a guest uses only its own handles. The generation turns a mistake of the host into a lookup
+//! that finds nothing, instead of another guest's payload.
 
 use bytes::Bytes;
 use torvyn_stream::{Charge, ContentName, Foreign, INLINE_MAX, Payload};
@@ -14,9 +14,9 @@ pub struct Readable {
     pub payload: Payload,
     pub len: u32,
     pub content_type: Option<ContentName>,
-    /// What goes with it, as the host language keeps it.
+    /// Its attributes, as the host language keeps them.
     pub companion: Option<Foreign>,
-    /// For a companion that the guest made.
+    /// For a companion that the guest set.
     pub charge: Option<Charge>,
     pub keep: bool,
 }
@@ -28,7 +28,7 @@ pub struct Writing {
     pub content_type: Option<ContentName>,
 }
 
-/// One append is the usual case: its bytes are put where they will stay.
+/// Usually there is one append: its bytes stay where they are put.
 pub enum Data {
     Whole(Payload, u32),
     Growing(Vec<u8>),
@@ -37,7 +37,7 @@ pub enum Data {
 pub enum Slot {
     Readable(Readable),
     Writing(Writing),
-    /// A mutable buffer that was frozen, until the guest lets go of its handle.
+    /// A mutable buffer that was frozen, until the guest drops its handle.
     UsedUp,
 }
 
@@ -57,7 +57,7 @@ impl Slab {
         Self { entries: Vec::new(), free: Vec::new(), limit: limit.min(INDEX_MASK as usize) }
     }
 
-    /// A handle for the slot; none when the guest has as many as it may.
+    /// A handle for the slot; None if the guest has as many as it may.
     #[inline]
     pub fn insert(&mut self, slot: Slot) -> Option<u32> {
         if let Some(index) = self.free.pop() {
@@ -114,7 +114,7 @@ impl AsRef<[u8]> for Shared {
 }
 
 impl Readable {
-    /// The bytes in a form that wasmtime copies into the guest, and how many the host had to copy to have them.
+    /// The bytes in a form that wasmtime copies into the guest, and how many the host had to copy for it.
     pub fn bytes(&self) -> Option<(Bytes, u64)> {
         Self::view(&self.payload, self.len)
     }
@@ -132,7 +132,7 @@ impl Readable {
         }
     }
 
-    /// What it takes of the guest's memory limit, besides its charge.
+    /// What it uses of the guest's memory limit, besides its charge.
     #[inline]
     pub fn held_bytes(&self) -> u64 {
         u64::from(self.len) + name_bytes(self.content_type.as_ref())
@@ -152,13 +152,13 @@ impl Writing {
         }
     }
 
-    /// What it takes of the guest's memory limit.
+    /// What it uses of the guest's memory limit.
     #[inline]
     pub fn held_bytes(&self) -> u64 {
         self.len() + name_bytes(self.content_type.as_ref())
     }
 
-    /// Adds at the end; the caller has checked that it fits.
+    /// Appends; the caller has checked that it fits.
     pub fn append(&mut self, more: &[u8]) {
         if self.len() == 0 {
             self.data = Data::Whole(Payload::from_slice(more), more.len() as u32);
@@ -167,7 +167,7 @@ impl Writing {
         }
     }
 
-    /// Overwrites from `offset` on; the caller has checked that it lies within and fits.
+    /// Overwrites from `offset`; the caller has checked that it fits.
     pub fn write(&mut self, offset: usize, bytes: &[u8]) {
         let data = self.growing();
         let overlap = bytes.len().min(data.len() - offset);

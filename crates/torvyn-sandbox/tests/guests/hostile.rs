@@ -1,4 +1,4 @@
-//! Guests that mean harm: one that loops wherever its config says, in every role, and bombs of memory and text.
+//! Hostile guests: one that loops wherever its config says, in every role, and memory and text bombs.
 #![allow(clippy::unwrap_used, dead_code)]
 
 use super::{
@@ -81,7 +81,7 @@ const QUIET: &str = r#"
 "#;
 
 /// By the first letter of the payload: an error as long as all its memory (e), payloads until none is given (b), or all
-/// memory there is, written to (f).
+/// memory, written to (f).
 const TEXT_BOMB: &str = r#"
   (func $payloads
     (loop $again
@@ -107,7 +107,7 @@ const TEXT_BOMB: &str = r#"
     (i32.const 128))
 "#;
 
-/// Names as many ports as its memory holds empty names.
+/// Returns as many ports as its memory holds empty names.
 const PORT_BOMB: &str = r#"
   (func (export "torvyn:filtering/router@0.1.0#route") (param i64 i64 i32 i32 i32 i32) (result i32)
     (call $grow)
@@ -152,8 +152,8 @@ const KEPT_IMPORTS: &str = r#"
     (func $set_content_type (param i32 i32 i32)))
 "#;
 
-/// Leaves things with the host, by the first letter of the payload: attributes on buffers that it keeps (a), attributes
-/// on the element that it sends (f), 100,000 content types before it answers (t). Others are sent on.
+/// Leaves data with the host, by the first letter of the payload: attributes on buffers that it keeps (a), attributes
+/// on the element that it sends (f), 100,000 content types before it returns (t). Other elements are passed on.
 const KEPT_BOMB: &str = r#"
   (data (i32.const 256) "a")
   (data (i32.const 298) "x/000000")

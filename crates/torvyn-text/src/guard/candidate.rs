@@ -1,20 +1,19 @@
-//! Text that has the shape of a rule, with what stands around it, and how a check judges it.
+//! A candidate: text with the shape of a rule, its context, and the verdict of a check.
 
-/// How many characters before a candidate a check may look at.
+/// How many characters before a candidate a check may read.
 pub const LEFT_CHARS: usize = 32;
 
-/// What a check says of a candidate.
+/// The result of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Judgement {
-    /// It is a match, from and to these bytes of its text.
+    /// A match, from and to these bytes of its text.
     Accept(usize, usize),
     Reject,
-    /// The text after it decides, and has not come yet.
+    /// The text after it decides, and has not arrived.
     Wait,
 }
 
-/// Whether the text of a candidate is a match after all: check digits, neighbours and the like. It must not wait when
-/// the input is over.
+/// Whether a candidate is a match: check digits, neighbours and the like. It must decide when the input is over.
 pub type Check = fn(&Candidate<'_>) -> Judgement;
 
 /// Whether a candidate may begin after these two characters, the nearer one first.
@@ -22,11 +21,11 @@ pub type Begins = fn(Option<char>, Option<char>) -> bool;
 
 #[derive(Debug, Clone, Copy)]
 pub struct Candidate<'a> {
-    /// The text before it, in two parts: what is no longer in the view, and what is.
+    /// The text before it, in two parts: what has left the view, and what is in it.
     pub far: &'a str,
     pub near: &'a str,
     pub text: &'a str,
-    /// The text after it, as far as it has come.
+    /// The text after it, as far as it has arrived.
     pub right: &'a str,
     /// Nothing comes after `right`.
     pub over: bool,
@@ -56,7 +55,7 @@ impl Candidate<'_> {
         (left.next(), left.next())
     }
 
-    /// The characters after it; `None` for one that has not come, `Some(None)` for the end of the input.
+    /// The characters after it; `None` for one that has not arrived, `Some(None)` for the end of the input.
     pub fn after(&self, at: usize) -> Option<Option<char>> {
         match self.right.chars().nth(at) {
             Some(c) => Some(Some(c)),
@@ -66,7 +65,7 @@ impl Candidate<'_> {
     }
 }
 
-/// The last characters of what has left the view.
+/// The last characters that have left the view.
 #[derive(Debug, Clone, Default)]
 pub struct LeftContext(String);
 

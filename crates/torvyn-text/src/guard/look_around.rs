@@ -1,8 +1,8 @@
-//! What stands around a place in the text.
+//! The context of a position in the text, for assertions.
 
 use regex_automata::util::look::{Look, LookMatcher, LookSet};
 
-/// The two characters at a place, for assertions such as `\b`.
+/// The two characters at a position, for assertions such as `\b`.
 pub(super) struct LookAround {
     bytes: [u8; 8],
     at: usize,
@@ -17,7 +17,7 @@ impl LookAround {
         Self { bytes, at, len }
     }
 
-    /// Those of the assertions that hold.
+    /// The assertions that hold.
     pub(super) fn holding(&self, looks: LookSet) -> LookSet {
         looks.iter().filter(|look| self.holds(*look)).fold(LookSet::empty(), LookSet::insert)
     }

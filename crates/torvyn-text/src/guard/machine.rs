@@ -1,4 +1,4 @@
-//! One guarded stream of text: what waits, what leaves, and what is taken out.
+//! The guard of one stream of text: it buffers, sends, removes and replaces.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -11,13 +11,13 @@ use super::{Found, View};
 pub struct Guard {
     settings: Arc<Settings>,
     search: Search,
-    /// The text that has not left, or may be part of a match that is not complete.
+    /// The text that was not sent, or may be part of an incomplete match.
     text: String,
     before: Option<char>,
     /// Bytes and characters of the stream before `text`.
     base: u64,
     base_chars: u64,
-    /// Up to where `text` has left or was taken out.
+    /// The end of the part of `text` that was sent or removed.
     released: usize,
     spans: VecDeque<Span>,
     blocked: Option<u32>,
@@ -43,8 +43,8 @@ impl Guard {
         }
     }
 
-    /// Takes text and gives what may leave. After a block nothing does. True: all of it left as it came, and nothing
-    /// else did.
+    /// Takes text and returns what may be sent. After a block that is nothing. True: all of it was sent unchanged, and
+    /// nothing else.
     pub fn put(&mut self, text: &str, mut give: impl FnMut(Made<'_>)) -> bool {
         if self.blocked.is_some() {
             return false;
@@ -72,7 +72,7 @@ impl Guard {
         false
     }
 
-    /// The input is over: everything is decided. The guard is as new, but for a block.
+    /// Ends the input: everything is decided. The guard is reset, except for a block.
     pub fn finish(&mut self, give: impl FnMut(Made<'_>)) {
         if self.blocked.is_none() {
             let view = View { text: &self.text, before: self.before };
@@ -84,9 +84,9 @@ impl Guard {
         self.blocked = blocked;
     }
 
-    /// Lets out what waits, because something else may not wait any longer. What would match if the text ended here is
-    /// acted on. A match that goes on afterwards is still found: what is left of it is acted on, what has left counts as
-    /// exposed.
+    /// Releases the buffered text, because something behind it cannot wait any longer. What would match if the text
+    /// ended here is acted on. A match that continues is still found: the rest of it is acted on, and what was sent
+    /// counts as exposed.
     pub fn release(&mut self, mut give: impl FnMut(Made<'_>)) {
         if self.blocked.is_some() {
             return;
@@ -102,7 +102,7 @@ impl Guard {
         }
     }
 
-    /// Forgets everything, and that something was found.
+    /// Drops the buffer and the findings.
     pub fn clear(&mut self) {
         self.search.clear();
         self.text.clear();
@@ -122,12 +122,12 @@ impl Guard {
         &self.settings
     }
 
-    /// Bytes that wait here.
+    /// Bytes in the buffer.
     pub fn held_bytes(&self) -> usize {
         self.text.len() - self.released.min(self.text.len())
     }
 
-    /// What was found since the last time.
+    /// The findings since the last call.
     pub fn take_findings(&mut self) -> std::vec::Drain<'_, Finding> {
         self.findings.drain(..)
     }
@@ -148,7 +148,7 @@ impl Guard {
         self.trim(live);
     }
 
-    /// Blocks at the first match, or adds all to those that wait.
+    /// Blocks at the first match, or adds all to the pending ones.
     fn act_on_found(&mut self, give: &mut impl FnMut(Made<'_>)) {
         let blocks = self.settings.action == Action::Block && self.settings.policy != Policy::Shadow;
         let mut found = std::mem::take(&mut self.found);
@@ -179,7 +179,7 @@ impl Guard {
         self.released = 0;
     }
 
-    /// Adds a match to those that wait; matches that overlap are one.
+    /// Adds a match to the pending ones; overlapping matches are merged.
     fn note(&mut self, found: Found) {
         let mut span = Span::new(found, self.base_chars + self.chars(0, found.start));
         while let Some(last) = self.spans.back()
@@ -199,8 +199,9 @@ impl Guard {
         }
     }
 
-    /// Lets text go up to `limit`, with the matches before it acted on. From `live` on it may be part of further matches,
-    /// and those that reach beyond may grow; what is sure of them is taken out, and if it `is_hurried` replaced at once.
+    /// Sends text up to `limit`, with the matches before it acted on. From `live` on, text may be part of further
+    /// matches, and matches that reach beyond it may grow; their certain part is removed, and if it `is_hurried`
+    /// replaced at once.
     fn drain(&mut self, limit: usize, live: usize, is_hurried: bool, give: &mut impl FnMut(Made<'_>)) {
         for index in 0..self.spans.len() {
             let mut span = self.spans[index];
@@ -211,7 +212,7 @@ impl Guard {
             let (grows, cut) = (span.end > live || span.goes_on, span.end.min(limit));
             self.take_out(&mut span, cut, is_hurried || !grows, give);
             if grows {
-                // What is sure of it is not looked at again.
+                // Its certain part is not read again.
                 let sure = live.min(cut).max(span.start);
                 span.gone += self.chars(span.start, sure);
                 span.start = sure;
@@ -225,7 +226,7 @@ impl Guard {
         self.close(live);
     }
 
-    /// Takes out what is left of a match up to `cut`. Its replacement leaves once: at the end of the match, unless text
+    /// Removes the rest of a match up to `cut`. Its replacement is sent once: at the end of the match, unless text
     /// behind it cannot wait.
     fn take_out(&mut self, span: &mut Span, cut: usize, replaces: bool, give: &mut impl FnMut(Made<'_>)) {
         if self.settings.policy == Policy::Shadow {
@@ -243,7 +244,7 @@ impl Guard {
         self.released = self.released.max(cut);
     }
 
-    /// Reports the matches that are complete.
+    /// Reports complete matches.
     fn close(&mut self, live: usize) {
         while let Some(&span) = self.spans.front()
             && span.end <= live
@@ -259,7 +260,7 @@ impl Guard {
         known.get(rule as usize).or(known.first()).map_or("", String::as_str)
     }
 
-    /// Lets go of the text that nothing needs any more.
+    /// Drops the text that is no longer needed.
     fn trim(&mut self, live: usize) {
         let waiting = self.spans.front().map_or(live, |span| span.start.min(live));
         let keep = waiting.min(self.released);

@@ -1,7 +1,7 @@
-//! Guards: rules over streaming text, and what is done where they match.
+//! Guards: rules over streaming text, and what happens where they match.
 //!
-//! `Guard` keeps the text that could still become a match, lets the rest go, and takes out, replaces or stops at what
-//! matched. Its answer does not depend on how the text was cut. It never keeps or tells the text of a match.
+//! A `Guard` buffers the text that could still become a match, sends the rest, and removes, replaces or blocks at a
+//! match. Its result does not depend on how the text is split. It never stores or reports the text of a match.
 
 mod candidate;
 mod look_around;
@@ -29,7 +29,7 @@ pub use redact::{KINDS, UnknownKind, redact_patterns};
 pub use rules::{Action, Finding, Made, Policy, Rules, Search, Settings};
 pub use stage::{Audit, GuardStage};
 
-/// The text that a search may look at: what is not released, or may still be part of a match.
+/// The text that a search may read: what was not sent, or may still be part of a match.
 #[derive(Debug, Clone, Copy)]
 pub struct View<'a> {
     pub text: &'a str,
@@ -43,6 +43,6 @@ pub struct Found {
     pub start: usize,
     pub end: usize,
     pub rule: u32,
-    /// More of the same match will be found right after it.
+    /// The match continues right after it.
     pub goes_on: bool,
 }

@@ -1,8 +1,8 @@
-//! Elements of many kinds and choices through guards, in the order in which they came.
+//! Elements of many kinds and choices pass through guards in their original order.
 //!
-//! Each kind of each choice is a text of its own, with a guard of its own. What follows text that is held waits behind
-//! it, if it is of the same choice, also when it is of a kind that is not guarded. So that an answer does not wait for
-//! reasoning that may never go on, what waits behind is bounded: beyond `WAITING_LIMIT` the held text is released.
+//! Each kind of each choice is a text of its own, with its own guard. Elements of the same choice wait behind buffered
+//! text, even those of a kind that is not guarded. An answer must not wait for reasoning that may never continue, so
+//! this is bounded: beyond `WAITING_LIMIT` the buffered text is released.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use super::rules::{Finding, Made, Settings};
 /// Bytes that may wait behind text of another kind.
 pub const WAITING_LIMIT: usize = 64;
 
-/// What an element counts at least: also one without text is something that a reader waits for.
+/// The least that an element counts: a reader waits for one without text, too.
 const ELEMENT_COST: usize = 8;
 
-/// Elements of a choice that may wait; those of one long match are then taken together.
+/// Elements of a choice that may wait; those of one long match are then merged.
 const ELEMENTS_LIMIT: usize = 2048;
 
 /// The text of one kind.
@@ -41,19 +41,19 @@ pub struct GuardedTexts<E: Divisible> {
     choices: Vec<Choice<E>>,
 }
 
-/// Where an element belongs.
+/// The address of an element.
 #[derive(Debug, Clone, Copy)]
 pub struct Address<'a> {
     pub kind: Option<&'a str>,
     pub choice: i64,
 }
 
-/// What became of an element.
+/// The result of passing an element.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Passage {
-    /// It may leave as it came, at once.
+    /// Send it unchanged, at once.
     Unchanged,
-    /// What may leave was given out.
+    /// What may be sent is in the output.
     Taken,
     /// A match has ended the stream.
     Blocked,
@@ -64,13 +64,13 @@ impl<E: Divisible> GuardedTexts<E> {
         Self { settings, kinds, choices: Vec::new() }
     }
 
-    /// Whether the text of elements of this kind is looked at.
+    /// Whether the text of this kind is guarded.
     pub fn guards(&self, kind: Option<&str>) -> bool {
         let kind = kind.unwrap_or("text");
         self.kinds.iter().any(|guarded| guarded == kind)
     }
 
-    /// Takes an element of a guarded kind; `make` is called only if it has to be kept.
+    /// Takes an element of a guarded kind. `make` is called only if it must be kept.
     pub fn put(
         &mut self,
         address: Address<'_>,
@@ -92,7 +92,7 @@ impl<E: Divisible> GuardedTexts<E> {
         Passage::Blocked
     }
 
-    /// Takes an element of another kind, of so many bytes.
+    /// Takes an element of another kind, with its size in bytes.
     pub fn pass(
         &mut self,
         address: Address<'_>,
@@ -111,8 +111,8 @@ impl<E: Divisible> GuardedTexts<E> {
         Passage::Taken
     }
 
-    /// The stream is over: everything is decided and leaves, of a choice that is blocked what came before the match.
-    /// True: a match was found that ends the stream.
+    /// Ends the stream: everything is decided and sent; of a blocked choice, what came before the match. True: a match
+    /// ends the stream.
     pub fn finish(&mut self, out: &mut Vec<E::Output>) -> bool {
         self.choices.iter_mut().for_each(|choice| choice.finish(out));
         self.choices.iter().any(Choice::is_blocked)
@@ -122,12 +122,12 @@ impl<E: Divisible> GuardedTexts<E> {
         self.choices.clear();
     }
 
-    /// Bytes that wait here.
+    /// Bytes in the buffers.
     pub fn held_bytes(&self) -> usize {
         self.choices.iter().map(Choice::held_bytes).sum()
     }
 
-    /// Tells what was found since the last time.
+    /// Reports the findings since the last call.
     pub fn take_findings(&mut self, mut tell: impl FnMut(&Finding)) {
         for lane in self.choices.iter_mut().flat_map(|choice| &mut choice.lanes) {
             lane.guard.take_findings().for_each(|finding| tell(&finding));
@@ -176,7 +176,7 @@ impl<E: Divisible> Choice<E> {
         Passage::Taken
     }
 
-    /// A match may go on over any number of elements; all but the last few have no text left to give.
+    /// A match may continue over any number of elements; all but the last few have no text left to send.
     fn join_oldest(&mut self) {
         if self.queue.len() > ELEMENTS_LIMIT
             && self.queue[0].ready.is_empty()
@@ -192,7 +192,7 @@ impl<E: Divisible> Choice<E> {
         self.lanes.iter().any(|lane| lane.guard.blocked().is_some())
     }
 
-    /// Gives out what may leave, up to the first text that is held.
+    /// Sends what may be sent, up to the first buffered text.
     fn leave(&mut self, out: &mut Vec<E::Output>) {
         while let Some(first) = self.queue.front_mut() {
             out.append(&mut first.ready);
@@ -206,7 +206,7 @@ impl<E: Divisible> Choice<E> {
         }
     }
 
-    /// Releases the held text that too much waits behind.
+    /// Releases the buffered text that too much waits behind.
     fn relieve(&mut self, out: &mut Vec<E::Output>) {
         while let Some(lane) = self.queue.front().and_then(|first| first.lane)
             && self.queue.len() > 1
@@ -235,7 +235,7 @@ impl<E: Divisible> Choice<E> {
             self.leave(out);
         }
         self.queue.clear();
-        // What is not held may still be part of a match that is to be reported.
+        // Text that is not buffered may still be part of a match that is to be reported.
         (0..self.lanes.len()).for_each(|lane| self.finish_lane(lane));
     }
 
@@ -246,7 +246,7 @@ impl<E: Divisible> Choice<E> {
         self.decide(at);
     }
 
-    /// All text of a lane has been given out or taken out, unless a match has ended it.
+    /// All text of a lane was sent or removed, unless a match has ended it.
     fn decide(&mut self, lane: usize) {
         if self.lanes[lane].guard.blocked().is_none() {
             let own = self.queue.iter_mut().filter(|waiting| waiting.lane == Some(lane));

@@ -1,4 +1,4 @@
-//! Regular expressions for a guard: parsed, checked and made into one automaton. Matching takes linear time.
+//! Regular expressions for a guard: parsed, checked and compiled into one automaton. Matching takes linear time.
 
 use std::collections::HashSet;
 
@@ -9,10 +9,10 @@ use regex_automata::util::syntax;
 
 use super::candidate::{Begins, Check};
 
-/// What an automaton may take. Counted repetitions of large classes are what makes one large.
+/// The size limit of an automaton. Counted repetitions of large classes make one large.
 const NFA_LIMIT_BYTES: usize = 4 << 20;
 
-/// One expression of a rule, and how its candidates are judged.
+/// One expression of a rule, and the check of its candidates.
 #[derive(Debug, Clone, Copy)]
 pub struct Shape<'a> {
     pub pattern: &'a str,
@@ -35,14 +35,14 @@ pub(super) struct Entry {
 pub enum PatternError {
     #[error("{message}")]
     Syntax { index: usize, message: String },
-    #[error("it matches the empty text")]
+    #[error("it matches empty text")]
     Empty { index: usize },
     #[error("it needs more than {NFA_LIMIT_BYTES} bytes")]
     TooLarge { index: usize },
 }
 
 impl PatternError {
-    /// Which of the patterns is wrong.
+    /// Which pattern is invalid.
     pub fn index(&self) -> usize {
         match self {
             PatternError::Syntax { index, .. }
@@ -61,11 +61,11 @@ pub struct Patterns {
     pub(super) begins: Vec<Option<Begins>>,
     /// The assertions in front of all the entries.
     pub(super) entry_looks: LookSet,
-    /// Some check may look at the text before a match.
+    /// A check may read the text before a match.
     pub(super) needs_left: bool,
     /// The rule that each pattern belongs to.
     pub(super) rules: Vec<u32>,
-    /// The characters within which a match is surely found.
+    /// The number of characters within which a match is certain to be found.
     pub(super) window: u64,
 }
 
@@ -116,7 +116,7 @@ fn compile(patterns: &[&str], index: usize) -> Result<NFA, PatternError> {
         .map_err(|_| PatternError::TooLarge { index })
 }
 
-/// The sentence of a syntax error, without the drawing around it.
+/// The message of a syntax error, without its drawing.
 fn reason(error: &regex_syntax::Error) -> String {
     match error {
         regex_syntax::Error::Parse(error) => error.kind().to_string(),

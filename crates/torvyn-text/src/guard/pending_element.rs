@@ -1,31 +1,31 @@
-//! Elements whose text is in a guard, and which part of it leaves with which of them.
+//! Elements whose text is in a guard, and which part of it is sent with which element.
 
 use std::collections::VecDeque;
 
 use super::rules::Made;
 
-/// An element whose text may leave in parts.
+/// An element whose text may be sent in parts.
 pub trait Divisible {
     type Output;
 
-    /// A part of its text, or other text in its place. `is_rest`: the last part, and nothing was taken out of it.
+    /// A part of its text, or text that replaces it. `is_rest`: the last part, and nothing was removed.
     fn part(&self, text: &str, is_rest: bool) -> Self::Output;
 
-    /// The element as it came.
+    /// The element unchanged.
     fn whole(self) -> Self::Output;
 }
 
-/// An element on its way.
+/// An element in a guard.
 pub(super) struct PendingElement<E: Divisible> {
-    /// The guard that its text is in; none if it passes as it is.
+    /// The guard of its text; None if it passes unchanged.
     pub lane: Option<usize>,
-    /// Where its text lies in the lane.
+    /// The position of its text in the lane.
     pub start: u64,
     pub end: u64,
     pub element: E,
     pub is_touched: bool,
     pub is_decided: bool,
-    /// What may leave when its turn has come.
+    /// What is sent when all elements before it have been sent.
     pub ready: Vec<E::Output>,
     pub ready_bytes: usize,
 }
@@ -55,7 +55,7 @@ impl<E: Divisible> PendingElement<E> {
     }
 }
 
-/// Gives what leaves a guard to the elements it comes from.
+/// Assigns a guard's output to the elements it comes from.
 pub(super) fn place<E: Divisible>(queue: &mut VecDeque<PendingElement<E>>, lane: usize, made: Made<'_>) {
     let mut own = queue.iter_mut().filter(|waiting| waiting.lane == Some(lane) && !waiting.is_decided);
     match made {

@@ -1,8 +1,8 @@
-//! Pattern matching over text in pieces: the states of an automaton, in order of preference, with where each began.
+//! Pattern matching over split text: the states of an automaton, in order of preference, with their starting points.
 //!
-//! Of several matches the leftmost counts, and of those from one place the one that the expression prefers, as in a
-//! search over the whole text. What was begun longest ago is where the text must wait. A beginning that has led to no
-//! match within twice the window is given up; whatever fits into the window is found.
+//! The leftmost match wins, and of those from one position the one that the expression prefers, as in a search over the
+//! whole text. The text waits from the oldest starting point on. A start that leads to no match within twice the window
+//! is given up; whatever fits into the window is found.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use super::look_around::LookAround;
 use super::pattern::Patterns;
 use super::{Found, View};
 
-/// A place in the text: in bytes of the view, and in characters of the stream.
+/// A position in the text: in bytes of the view, and in characters of the stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Place {
     pub(super) byte: usize,
@@ -46,16 +46,16 @@ pub struct PatternSearch {
     pub(super) at: Place,
     pub(super) threads: Vec<Thread>,
     pub(super) spare: Vec<Thread>,
-    /// Which states are in the list that is being made, by its number.
+    /// Which states are in the list that is being built, by its number.
     pub(super) seen: Vec<u32>,
     pub(super) list: u32,
     pub(super) stack: Vec<StateID>,
-    /// Some thread waits to see the next character.
+    /// A thread waits for the next character.
     pub(super) waits: bool,
     /// The best match so far; threads before it may still find a better one.
     pub(super) pending: Option<Pending>,
-    /// The beginning of the pending match has been told already.
-    pub(super) told: bool,
+    /// The beginning of the pending match was already reported.
+    pub(super) is_reported: bool,
     /// Nothing comes after what was read.
     pub(super) over: bool,
     pub(super) left: LeftContext,
@@ -74,7 +74,7 @@ impl PatternSearch {
             stack: Vec::new(),
             waits: false,
             pending: None,
-            told: false,
+            is_reported: false,
             over: false,
             left: LeftContext::default(),
         }
@@ -112,12 +112,12 @@ impl PatternSearch {
         self.pending.map_or(first, |pending| pending.start.byte.min(first))
     }
 
-    /// Passes over text in which no match begins.
+    /// Skips text in which no match begins.
     fn skip(&mut self, rules: &Patterns, view: View<'_>) {
         let rest = &view.text.as_bytes()[self.at.byte..];
         let len =
             rest.iter().position(|&byte| !rules.entries[usize::from(byte)].is_empty()).unwrap_or(rest.len());
-        // The bytes inside a character begin nothing, so that this is the border of one.
+        // The bytes inside a character begin nothing, so this is a character boundary.
         let passed = &view.text[self.at.byte..self.at.byte + len];
         self.at.byte += len;
         self.at.char += passed.chars().count() as u64;
@@ -131,7 +131,7 @@ impl PatternSearch {
         }
     }
 
-    /// The next character is known: threads that wait for it go on or die.
+    /// The next character is known: threads that wait for it continue or end.
     fn look(&mut self, rules: &Patterns, view: View<'_>, next: Option<char>) {
         let around = LookAround::new(self.before(view), next);
         self.waits = false;
@@ -148,7 +148,7 @@ impl PatternSearch {
         self.spare.clear();
     }
 
-    /// Reads a character: what has begun goes on, and after all of that a match may begin here.
+    /// Reads a character: the started threads continue, and after them a match may begin here.
     fn read(&mut self, rules: &Patterns, view: View<'_>, c: char) {
         let mut room = [0; 4];
         let bytes = c.encode_utf8(&mut room).as_bytes();
@@ -170,7 +170,7 @@ impl PatternSearch {
         }
     }
 
-    /// Moves a thread by a byte. True: it has reached a match, and what comes after it is moot.
+    /// Moves a thread by a byte. True: it has reached a match, and the threads after it no longer matter.
     #[inline]
     fn step(&mut self, rules: &Patterns, view: View<'_>, thread: Thread, byte: u8, is_last: bool) -> bool {
         let next = match rules.nfa.state(thread.state) {
@@ -190,7 +190,7 @@ impl PatternSearch {
         next.is_some_and(|state| self.add(rules, view, Thread { state, ..thread }, None))
     }
 
-    /// A match may begin with this byte, after all that began before.
+    /// Starts a match with this byte, after all that began before.
     fn begin(&mut self, rules: &Patterns, view: View<'_>, byte: u8, start: Place, holding: LookSet) {
         for entry in &rules.entries[usize::from(byte)] {
             let allowed = || {
@@ -213,7 +213,7 @@ impl PatternSearch {
         view.text[..place.byte].chars().rev().chain(self.left.text().chars().rev())
     }
 
-    /// The input is over: checks that waited for more of it decide without.
+    /// Ends the input: waiting checks decide without more text.
     fn decide(&mut self, rules: &Patterns, view: View<'_>) {
         let old = std::mem::take(&mut self.threads);
         for thread in old {
@@ -224,14 +224,15 @@ impl PatternSearch {
         }
     }
 
-    /// Adds what a thread can reach without reading. True: it has reached a match, and what comes after it is moot.
+    /// Adds what a thread can reach without reading. True: it has reached a match, and the threads after it no longer
+    /// matter.
     fn add(&mut self, rules: &Patterns, view: View<'_>, thread: Thread, around: Option<&LookAround>) -> bool {
         self.stack.clear();
         self.stack.push(thread.state);
         while let Some(id) = self.stack.pop() {
             let state = rules.nfa.state(id);
             if matches!(state, State::Match { .. }) {
-                // Never passed over: where a check refuses one beginning, it may take a later one.
+                // Never skipped: where a check rejects one start, it may accept a later one.
                 if self.judge(rules, view, Thread { state: id, after: 0, ..thread }) {
                     return true;
                 }
@@ -261,7 +262,7 @@ impl PatternSearch {
         false
     }
 
-    /// Decides on a thread that has reached a match, or lets it wait. True: it is one.
+    /// Decides on a thread that has reached a match, or lets it wait. True: it is a match.
     fn judge(&mut self, rules: &Patterns, view: View<'_>, thread: Thread) -> bool {
         let State::Match { pattern_id } = rules.nfa.state(thread.state) else { return false };
         let (start, end) = (thread.start.byte, self.at.byte - thread.after as usize);
@@ -272,8 +273,8 @@ impl PatternSearch {
             right: &view.text[end..self.at.byte],
             over: self.over,
         };
-        // A match whose beginning is gone was judged by it.
-        let check = rules.checks[pattern_id.as_usize()].filter(|_| !self.told);
+        // A match whose beginning has left the view was checked with it.
+        let check = rules.checks[pattern_id.as_usize()].filter(|_| !self.is_reported);
         match check.map_or_else(|| candidate.accept(), |check| check(&candidate)) {
             Judgement::Reject => false,
             Judgement::Wait => {

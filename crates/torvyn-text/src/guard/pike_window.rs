@@ -1,4 +1,4 @@
-//! What a search keeps: a match that is final is told, and what has grown too long is told in parts or given up.
+//! The window of a search: final matches are reported, and what grows too long is reported in parts or given up.
 
 use std::sync::Arc;
 
@@ -8,14 +8,14 @@ use super::pike::{PatternSearch, Pending, Place};
 use super::{Found, View};
 
 impl PatternSearch {
-    /// The pending match is final: the search goes on after it.
+    /// The pending match is final: the search continues after it.
     pub(super) fn conclude(&mut self, found: &mut Vec<Found>) {
         if let Some(pending) = self.pending.take() {
             let (start, end) = (pending.start.byte, pending.end.byte);
             found.push(Found { start, end, rule: pending.rule, goes_on: false });
             self.restart(pending.end);
         }
-        self.told = false;
+        self.is_reported = false;
     }
 
     pub(super) fn restart(&mut self, at: Place) {
@@ -25,7 +25,7 @@ impl PatternSearch {
         self.at = at;
     }
 
-    /// Gives up what began too long ago, and tells the beginning of a match that has grown too long to be kept.
+    /// Gives up what began too long ago, and reports the beginning of a match that is too long to buffer.
     pub(super) fn give_up(&mut self, view: View<'_>, found: &mut Vec<Found>) {
         let Some(oldest) = self.threads.first().map(|thread| thread.start) else { return };
         let limit = 2 * self.rules.window;
@@ -50,7 +50,7 @@ impl PatternSearch {
         if end > start {
             found.push(Found { start, end, rule: pending.rule, goes_on: true });
         }
-        self.told = true;
+        self.is_reported = true;
         let rules = Arc::clone(&self.rules);
         self.threads.retain(|thread| !matches!(rules.nfa.state(thread.state), State::Match { .. }));
         for thread in &mut self.threads {
@@ -59,7 +59,7 @@ impl PatternSearch {
         self.pending = Some(Pending { origin: pending.end, start: pending.end, ..pending });
     }
 
-    /// The first text of the view is gone.
+    /// The first bytes of the view were dropped.
     pub fn forget(&mut self, gone: &str) {
         if self.rules.needs_left {
             self.left.push(gone);
@@ -70,7 +70,7 @@ impl PatternSearch {
             thread.start.byte -= bytes;
         }
         if let Some(pending) = &mut self.pending {
-            // The beginning of its thread may be gone: the match itself is not.
+            // The beginning of its thread may have left the view; the match itself has not.
             pending.origin.byte = pending.origin.byte.saturating_sub(bytes);
             pending.start.byte -= bytes;
             pending.end.byte -= bytes;
@@ -79,7 +79,7 @@ impl PatternSearch {
 
     pub fn clear(&mut self) {
         self.restart(Place::default());
-        self.told = false;
+        self.is_reported = false;
         self.left.clear();
     }
 }

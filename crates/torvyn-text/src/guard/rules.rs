@@ -1,4 +1,4 @@
-//! What a guard looks for, and what it does where it finds it.
+//! What a guard looks for, and what it does with a match.
 
 use std::sync::Arc;
 
@@ -7,29 +7,29 @@ use super::pike::PatternSearch;
 use super::{Found, View};
 use crate::holdback::{WordRules, WordSearch};
 
-/// What becomes of a match.
+/// What happens to a match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
-    /// It is left out.
+    /// It is removed.
     Drop,
-    /// Its replacement stands in its place.
+    /// It is replaced.
     Replace,
     /// The stream ends before it.
     Block,
 }
 
-/// When text may leave.
+/// When text may be sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Policy {
     /// When it can no longer be part of a match.
     Hold,
-    /// At once; of a match that began in text that has left, the rest is acted on.
+    /// At once; of a match that began in text already sent, the rest is acted on.
     Optimistic,
-    /// At once; matches are counted and nothing is done.
+    /// At once; matches are counted and nothing else happens.
     Shadow,
 }
 
-/// Rules, made once and shared by all streams.
+/// Rules, created once and shared by all streams.
 #[derive(Debug, Clone)]
 pub enum Rules {
     Words(Arc<WordRules>),
@@ -45,7 +45,7 @@ impl Rules {
     }
 }
 
-/// Rules at one place of one stream.
+/// The state of the rules in one stream.
 #[derive(Debug, Clone)]
 pub enum Search {
     Words(WordSearch),
@@ -53,8 +53,8 @@ pub enum Search {
 }
 
 impl Search {
-    /// Reads on; `from` is where the text begins that was not in the view before. Answers from where on text may still
-    /// become part of a match. Matches are told in the order in which they end.
+    /// Reads on; `from` is where new text begins in the view. Returns where text may still become part of a match.
+    /// Matches are reported in the order in which they end.
     #[inline]
     pub fn advance(&mut self, view: View<'_>, from: usize, over: bool, found: &mut Vec<Found>) -> usize {
         match self {
@@ -63,7 +63,7 @@ impl Search {
         }
     }
 
-    /// The first text of the view is gone.
+    /// The first bytes of the view were dropped.
     #[inline]
     pub fn forget(&mut self, gone: &str) {
         match self {
@@ -85,29 +85,29 @@ pub struct Settings {
     pub rules: Rules,
     pub action: Action,
     pub policy: Policy,
-    /// What stands in the place of a match: one for each rule, or one for all.
+    /// The replacement of a match: one per rule, or one for all.
     pub replacements: Vec<String>,
 }
 
-/// A match, as it may be told: never its text.
+/// A match as it may be reported: never its text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Finding {
     pub rule: u32,
-    /// Where it began and how long it was, in characters of the stream.
+    /// Its position and length, in characters of the stream.
     pub position: u64,
     pub length: u64,
-    /// How many of its characters had left already.
+    /// How many of its characters were already sent.
     pub exposed: u64,
 }
 
-/// Something that leaves. Places are in bytes of the stream.
+/// A piece of output. Positions are in bytes of the stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Made<'a> {
     Text {
         start: u64,
         text: &'a str,
     },
-    /// `text`, which may be empty, in the place of what lay there.
+    /// `text`, which may be empty, replaces what was there.
     Instead {
         start: u64,
         end: u64,

@@ -1,4 +1,4 @@
-//! A match that is not reported yet: it may grow, and overlapping ones are one.
+//! A match that was not reported yet: it may grow, and overlapping ones are merged.
 
 use super::Found;
 use super::rules::Finding;
@@ -9,13 +9,13 @@ pub(super) struct Span {
     pub start: usize,
     pub end: usize,
     pub rule: u32,
-    /// Where it begins, in characters of the stream.
+    /// Its position, in characters of the stream.
     pub position: u64,
-    /// Characters of it that are gone from the view.
+    /// Characters of it that have left the view.
     pub gone: u64,
-    /// Characters of it that were taken out; all others had left.
+    /// Characters of it that were removed; all others were sent.
     pub taken: u64,
-    /// Its replacement has left.
+    /// Its replacement was sent.
     pub is_replaced: bool,
     pub goes_on: bool,
 }
@@ -26,18 +26,18 @@ impl Span {
         Self { start, end, rule, position, gone: 0, taken: 0, is_replaced: false, goes_on }
     }
 
-    /// Takes in an older one that overlaps.
+    /// Merges an older one that overlaps.
     pub fn join(&mut self, older: &Self) {
         self.start = self.start.min(older.start);
         self.end = self.end.max(older.end);
         self.position = self.position.min(older.position);
-        // What is gone of the older one lay before the younger one.
+        // What has left the view of the older one was before the younger one.
         self.gone += older.gone;
         self.taken += older.taken;
         self.is_replaced |= older.is_replaced;
     }
 
-    /// What is reported of it, when `left` characters of it are still in the view.
+    /// Its finding, when `left` characters of it are still in the view.
     pub fn finding(&self, left: u64) -> Finding {
         let length = self.gone + left;
         Finding { rule: self.rule, position: self.position, length, exposed: length - self.taken }

@@ -1,7 +1,7 @@
-//! A guard as a part of a flow: pieces of elements leave with what belongs to them.
+//! A guard as a stage of a flow: parts of elements are sent with their attributes.
 //!
-//! What was a token's own (its ids, its probabilities) leaves with the last piece of its element, and only if nothing
-//! was taken out of it: it would tell what was.
+//! Attributes of single tokens (ids, probabilities) go with the last part of their element, and only if nothing was
+//! removed from it: they would reveal it.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use super::order::{Address, GuardedTexts, Passage};
 use super::pending_element::Divisible;
 use super::rules::{Finding, Settings};
 
-/// Told of every match.
+/// Receives every match.
 pub type Audit = Box<dyn Fn(&Finding) + Send>;
 
-/// An element that is kept until its text is decided, or until it is its turn.
+/// An element that is kept until its text is decided and all elements before it were sent.
 enum Kept {
     Guarded(Option<Foreign>),
     Passing(Emission),
@@ -57,17 +57,17 @@ pub struct GuardStage {
     texts: GuardedTexts<Kept>,
     name: String,
     audit: Option<Audit>,
-    held: usize,
+    buffered_bytes: usize,
 }
 
 impl GuardStage {
     pub fn new(settings: Arc<Settings>, name: &str, kinds: Vec<String>, audit: Option<Audit>) -> Self {
-        Self { texts: GuardedTexts::new(settings, kinds), name: name.to_owned(), audit, held: 0 }
+        Self { texts: GuardedTexts::new(settings, kinds), name: name.to_owned(), audit, buffered_bytes: 0 }
     }
 
-    /// Reports what was found.
+    /// Reports the findings.
     fn report(&mut self, call: Call<'_>) {
-        self.held = self.texts.held_bytes();
+        self.buffered_bytes = self.texts.held_bytes();
         let audit = &self.audit;
         self.texts.take_findings(|finding| {
             call.ledger.findings.matches.add(1);
@@ -127,11 +127,11 @@ impl Stage for GuardStage {
 
     fn interrupt(&mut self) {
         self.texts.clear();
-        self.held = 0;
+        self.buffered_bytes = 0;
     }
 
     fn held_bytes(&self) -> usize {
-        self.held
+        self.buffered_bytes
     }
 
     fn close(&mut self) {

@@ -1,4 +1,4 @@
-//! Words of a block-list over text in pieces, against a search over the whole.
+//! Words of a block-list over split text, compared with a search over the whole text.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ fn normal(text: &str) -> Vec<(char, usize)> {
     all
 }
 
-/// Where a word stands, as characters from and to.
+/// Where a word is, as characters from and to.
 fn occurrences(text: &str, word: &str, whole: bool) -> Vec<(usize, usize)> {
     let (text, word) = (normal(text), normal(word.trim()));
     let border = |at: usize| {
@@ -55,7 +55,7 @@ fn is_mark(c: char) -> bool {
     canonical_combining_class(c) != 0
 }
 
-/// Every character that is part of an occurrence goes; occurrences that overlap are one.
+/// Every character of an occurrence is removed; overlapping occurrences are merged.
 fn naive_words(text: &str, list: &[&str], whole: bool) -> String {
     let chars: Vec<char> = text.chars().collect();
     let mut spans: Vec<_> = list.iter().flat_map(|word| occurrences(text, word, whole)).collect();

@@ -1,4 +1,4 @@
-//! What is known of the letters of the common alphabets, looked up once: Latin, Greek, Cyrillic, Armenian, Hebrew, Arabic.
+//! The letters of the common alphabets, looked up once: Latin, Greek, Cyrillic, Armenian, Hebrew, Arabic.
 
 use std::sync::LazyLock;
 
@@ -7,7 +7,7 @@ use super::normal::{is_word_character, normalize_slowly};
 const FIRST: u32 = 0x80;
 const END: u32 = 0x700;
 
-/// Longer normal forms are made each time.
+/// Longer normal forms are computed each time.
 const MOST: usize = 3;
 
 #[derive(Debug, Clone, Copy)]

@@ -1,4 +1,4 @@
-//! Aho-Corasick, driven byte by byte, with the length of the live suffix known in every state.
+//! Aho-Corasick, byte by byte. In every state the length of the suffix that may still match is known.
 
 use std::collections::HashMap;
 
@@ -6,7 +6,7 @@ use aho_corasick::automaton::{Automaton as _, StateID};
 use aho_corasick::{Anchored, MatchKind, PatternID, StartKind, dfa, nfa::contiguous};
 use foldhash::fast::RandomState;
 
-/// Up to so many bytes of patterns a full table is made; beyond, a smaller and slower automaton.
+/// Patterns up to so many bytes get a full table; more get a smaller and slower automaton.
 const TABLE_LIMIT: usize = 64 << 10;
 
 #[derive(Debug, thiserror::Error)]
@@ -23,12 +23,12 @@ enum Machine {
 pub struct Automaton {
     machine: Machine,
     start: StateID,
-    /// How much of what a state stands for may still grow into a pattern.
+    /// How much of a state's prefix may still grow into a pattern.
     depths: HashMap<StateID, u32, RandomState>,
 }
 
 impl Automaton {
-    /// None of the patterns may be empty: an empty one ends everywhere.
+    /// No pattern may be empty: it would match everywhere.
     pub fn new<P: AsRef<[u8]>>(patterns: &[P]) -> Result<Self, TooLarge> {
         let total: usize = patterns.iter().map(|pattern| pattern.as_ref().len()).sum();
         let refused = |error: aho_corasick::BuildError| TooLarge(error.to_string());
@@ -51,7 +51,7 @@ impl Automaton {
         Ok(made)
     }
 
-    /// A pattern's own prefix leads to the state that stands for just this prefix: the longest suffix is the whole.
+    /// A pattern's own prefix leads to the state of exactly this prefix: the longest suffix is the whole.
     fn measure<P: AsRef<[u8]>>(&mut self, patterns: &[P]) {
         let mut ends = Vec::with_capacity(patterns.len());
         for pattern in patterns {
@@ -64,7 +64,7 @@ impl Automaton {
             }
             ends.push((bytes, state));
         }
-        // What is complete and begins nothing longer does not wait: only a shorter suffix of it may still grow.
+        // A complete pattern that begins nothing longer does not wait: only a shorter suffix of it may still grow.
         ends.sort_by_key(|(bytes, _)| bytes.len());
         for (bytes, end) in ends {
             if !self.depths.contains_key(&end) {
@@ -114,7 +114,7 @@ impl Automaton {
         })
     }
 
-    /// The longest suffix of what was read, in bytes, that begins a pattern and is shorter than it.
+    /// The longest suffix of the input, in bytes, that begins a pattern and is shorter than it.
     #[inline]
     pub fn depth(&self, state: StateID) -> usize {
         if state == self.start { 0 } else { self.depths.get(&state).map_or(0, |&depth| depth as usize) }

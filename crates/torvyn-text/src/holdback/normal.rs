@@ -1,8 +1,8 @@
 //! The normal form in which listed words are compared, one character at a time.
 //!
-//! It is Unicode's NFKC_Casefold with three differences: characters stay decomposed, so that no character waits for the
-//! mark after it; control characters are invisible as well; white space is one space. Runs of white space and the order
-//! of marks need more than one character and are up to the caller.
+//! It is Unicode's NFKC_Casefold with three differences: characters stay decomposed, so none waits for the mark after
+//! it; control characters are invisible as well; white space is one space. The caller handles runs of white space and
+//! the order of marks, which need more than one character.
 
 use std::sync::LazyLock;
 
@@ -23,7 +23,7 @@ pub fn normalize(c: char, homoglyphs: bool, mut give: impl FnMut(char)) {
         if let Some(form) = letter(c).and_then(Letter::normal_form) {
             return form.iter().copied().for_each(give);
         }
-        // Most of Chinese and Japanese text is its own normal form.
+        // Most Chinese and Japanese text is its own normal form.
         if matches!(c, '\u{4e00}'..='\u{9fff}') {
             return give(c);
         }
@@ -43,7 +43,7 @@ pub(super) fn normalize_slowly(c: char, homoglyphs: bool, mut give: impl FnMut(c
     });
 }
 
-/// Decomposes and folds until neither changes anything, which two rounds are enough for.
+/// Decomposes and folds until neither changes anything; two rounds are enough.
 fn fold_compatible(c: char, mut give: impl FnMut(char)) {
     decompose_compatible(c, |c| fold(c, |c| decompose_compatible(c, |c| fold(c, &mut give))));
 }
@@ -53,11 +53,11 @@ fn fold(c: char, mut give: impl FnMut(char)) {
     if c.is_ascii() {
         return give(c.to_ascii_lowercase());
     }
-    // Dotless i has the upper case of i and is another letter all the same.
+    // Dotless i has the upper case of i but is another letter.
     if c == 'ı' {
         return give(c);
     }
-    // Lower, upper, lower: what differs in case only comes to the same, also where one form is missing.
+    // Lower, upper, lower: characters that differ only in case become the same, even where one form is missing.
     for lower in c.to_lowercase() {
         for upper in lower.to_uppercase() {
             upper.to_lowercase().for_each(&mut give);
@@ -72,21 +72,21 @@ fn prototype(c: char, mut give: impl FnMut(char)) {
     let own = skeleton(c);
     let upper: String = c.to_uppercase().map(skeleton).collect();
     let chosen = if own.is_ascii() || !upper.is_ascii() { own } else { upper };
-    // The table writes `m` as `rn`, of which only `m` is what a listed word has.
+    // The table writes `m` as `rn`; listed words have `m`.
     if chosen == "rn" {
         return give('m');
     }
     chosen.chars().for_each(|c| fold_compatible(c, &mut give));
 }
 
-/// Whether `c` is not seen: control characters, and what Unicode lets a font ignore (zero-width characters, soft
+/// Whether `c` is invisible: control characters, and what Unicode lets a font ignore (zero-width characters, soft
 /// hyphens, directional marks, variation selectors, tags).
 pub fn is_invisible(c: char) -> bool {
     static IGNORABLE: LazyLock<Vec<(char, char)>> = LazyLock::new(ignorable);
     if c.is_control() {
         return !c.is_whitespace();
     }
-    // Anchors of annotations, which are as invisible and not in the list.
+    // Annotation anchors are invisible as well and not in the list.
     if matches!(c, '\u{fff9}'..='\u{fffb}') {
         return true;
     }
@@ -105,10 +105,10 @@ fn ignorable() -> Vec<(char, char)> {
     }
 }
 
-/// Whether a word may begin or end between two characters of the normal form. At both ends of the text one may.
+/// Whether a word may begin or end between two characters of the normal form. At both ends of the text it may.
 ///
-/// Letters, digits and marks belong together, except in scripts that are written without spaces: there every character
-/// has a border on both sides. A mark belongs to the character before it, in every script.
+/// Letters, digits and marks belong together, except in scripts without spaces: there every character has a border on
+/// both sides. A mark belongs to the character before it, in every script.
 #[inline]
 pub fn borders(left: Option<char>, right: Option<char>) -> bool {
     let (Some(left), Some(right)) = (left, right) else { return true };
@@ -129,11 +129,11 @@ fn is_word(c: char) -> bool {
 }
 
 pub(super) fn is_word_character(c: char) -> bool {
-    // The underscore and its relatives connect identifiers, and part what is read as words.
+    // The underscore and its relatives connect identifiers and separate words.
     !matches!(c, '\u{203f}' | '\u{2040}' | '\u{2054}') && regex_syntax::is_word_character(c)
 }
 
-/// A part of the character before it that is no letter by itself.
+/// A part of the character before it that is not a letter by itself.
 fn is_mark(c: char) -> bool {
     !c.is_ascii() && !c.is_alphanumeric() && is_word(c)
 }

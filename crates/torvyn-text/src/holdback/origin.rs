@@ -1,8 +1,8 @@
-//! Which original characters a stretch of normal form came from.
+//! Maps stretches of normal form to the original characters.
 //!
-//! A plain ASCII character is one byte of normal form, so only the others are recorded, and a row of characters that
+//! A plain ASCII character is one byte of normal form, so only the others are recorded, and a run of characters that
 //! add nothing (invisible ones, further white space) is one entry. Going back over a match takes as many steps as its
-//! normal form has bytes, however much invisible text lies in it.
+//! normal form has bytes, however much invisible text it contains.
 
 use std::collections::VecDeque;
 
@@ -14,7 +14,7 @@ struct Entry {
     /// In bytes of the stream.
     start: u64,
     end: u64,
-    /// The bytes of normal form that they became, with the marks of borders.
+    /// The bytes of their normal form, with the marks of borders.
     len: u32,
     /// The last character of normal form up to here.
     last: Option<char>,
@@ -46,7 +46,7 @@ impl Origins {
         self.entries.push_back(Entry { start, end, len, last });
     }
 
-    /// The first `bytes` of the view are gone.
+    /// The first `bytes` of the view were dropped.
     #[inline]
     pub(super) fn forget(&mut self, bytes: usize) {
         self.base += bytes as u64;
@@ -60,7 +60,7 @@ impl Origins {
         self.base = 0;
     }
 
-    /// Where the characters end, up to `at`, that are part of the normal form.
+    /// Where the characters up to `at` that are part of the normal form end.
     pub(super) fn visible_end(&self, at: usize) -> usize {
         match self.entries.back() {
             Some(entry) if entry.len == 0 && entry.end == self.base + at as u64 => {
@@ -70,7 +70,7 @@ impl Origins {
         }
     }
 
-    /// Where the character begins with which the last `len` bytes of normal form before `at` begin.
+    /// Where the character begins that starts the last `len` bytes of normal form before `at`.
     pub(super) fn back(&self, text: &str, at: usize, len: usize, whole: bool) -> usize {
         let (mut at, mut start, mut seen) = (at, at, 0);
         let mut entries = self.entries.iter().rev().peekable();

@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Text cut at some of its character borders.
+/// Text split at some of its character borders.
 fn cut(text: &str, cuts: &[bool]) -> Vec<String> {
     let mut pieces = vec![String::new()];
     for (at, c) in text.chars().enumerate() {
@@ -16,7 +16,7 @@ fn cut(text: &str, cuts: &[bool]) -> Vec<String> {
     pieces
 }
 
-/// Every prefix is looked at; the first that ends in a stop decides.
+/// Every prefix is checked; the first that ends in a stop string decides.
 fn naive(text: &str, stops: &[String], include: bool) -> (String, Option<String>) {
     for end in (0..=text.len()).filter(|&end| text.is_char_boundary(end)) {
         if let Some(stop) = stops.iter().find(|stop| text[..end].ends_with(stop.as_str())) {
@@ -43,7 +43,7 @@ fn only_what_may_become_a_stop_waits() {
     let mut out = String::new();
     for (text, sent, held) in [("abc", "abc", ""), ("dE", "abcd", "E"), ("Nx\n", "abcdENx", "\n")] {
         stops.put(text, &mut out);
-        assert_eq!((out.as_str(), stops.held()), (sent, held));
+        assert_eq!((out.as_str(), stops.buffered()), (sent, held));
     }
     stops.put("\nrest", &mut out);
     assert_eq!((out.as_str(), stops.matched()), ("abcdENx", Some("\n\n")));

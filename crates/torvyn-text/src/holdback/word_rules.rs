@@ -1,14 +1,14 @@
-//! Listed words in their normal form, made into one automaton.
+//! Listed words in normal form, compiled into one automaton.
 //!
-//! For whole words each pattern has a mark at both ends, and wherever else a word may begin or end: so the borders are
-//! part of what is matched, and only what begins at one ever waits.
+//! For whole words, each pattern has a mark at both ends and wherever else a word may begin or end: the borders are
+//! part of the match, and only text that begins at one waits.
 
 use unicode_normalization::char::canonical_combining_class;
 
 use super::automaton::{Automaton, TooLarge};
 use super::normal::{borders, normalize};
 
-/// Stands for a border. A byte that no UTF-8 has.
+/// Marks a border. No UTF-8 text contains this byte.
 pub(super) const MARK: u8 = 0xff;
 
 #[derive(Debug, thiserror::Error)]
@@ -24,7 +24,7 @@ pub enum WordsError {
 pub struct WordOptions {
     /// A match has a border on both sides.
     pub whole: bool,
-    /// Characters that look alike are the same.
+    /// Characters that look alike are equal.
     pub homoglyphs: bool,
 }
 
@@ -32,7 +32,7 @@ pub struct WordOptions {
 pub struct WordRules {
     pub(super) automaton: Automaton,
     pub(super) options: WordOptions,
-    /// Some word has several marks on one letter, which may come in any order.
+    /// A word has several marks on one letter, which may come in any order.
     pub(super) reorders: bool,
     /// Bytes of the longest word.
     pub(super) longest: usize,

@@ -1,6 +1,6 @@
-//! Many words at once, in their normal form, as substrings or as whole words, exact over text in pieces.
+//! Finds many words at once in normal form, as substrings or as whole words, exactly, in split text.
 //!
-//! The automaton reads the normal form, and for whole words a mark wherever a word may begin or end. What waits and what
+//! The automaton reads the normal form, and for whole words a mark wherever a word may begin or end. Buffered text and
 //! matches are stretches of the original text.
 
 use std::sync::Arc;
@@ -13,10 +13,10 @@ use super::origin::Origins;
 use super::word_rules::{MARK, WordRules};
 use crate::guard::{Found, View};
 
-/// So many characters that add nothing, in a row, part words: what waits must be bounded.
+/// So many invisible characters in a row separate words: the buffer must be bounded.
 pub const GAP_LIMIT: u32 = 1024;
 
-/// So many marks on one letter are put in order, as in Unicode's stream-safe format.
+/// So many marks on one letter are sorted, as in Unicode's stream-safe format.
 const MARKS_LIMIT: usize = 30;
 
 #[derive(Debug, Clone)]
@@ -50,7 +50,7 @@ impl WordSearch {
         }
     }
 
-    /// Reads the view from `from` on; answers from where on text may still become a match.
+    /// Reads the view from `from`; returns where text may still become a match.
     pub fn advance(&mut self, view: View<'_>, from: usize, over: bool, found: &mut Vec<Found>) -> usize {
         let rules = Arc::clone(&self.rules);
         let mut at = from;
@@ -67,7 +67,7 @@ impl WordSearch {
             self.end_word(&rules, Place { text: view.text, at, end: at }, found);
             return at;
         }
-        // Marks that are still to come may go before those that were read.
+        // Later marks may sort before those that were read.
         let depth = if self.marks.is_empty() {
             rules.automaton.depth(self.state)
         } else {
@@ -120,7 +120,7 @@ impl WordSearch {
         self.origins.record(place.at, place.end, read as u32, self.last, 2 * rules.longest + 2);
     }
 
-    /// Reads one character of the normal form; answers how many bytes it has.
+    /// Reads one character of the normal form; returns its length in bytes.
     fn read_normal(&mut self, rules: &WordRules, c: char) -> usize {
         if !rules.reorders || canonical_combining_class(c) == 0 {
             self.marks.clear();
@@ -132,7 +132,7 @@ impl WordSearch {
         c.len_utf8()
     }
 
-    /// Puts a mark in its place among those on the same letter, and reads those behind it again.
+    /// Sorts a mark among those on the same letter, and reads those after it again.
     fn read_mark(&mut self, rules: &WordRules, mark: char) {
         if self.marks.is_empty() || self.marks.len() >= MARKS_LIMIT {
             self.marks.clear();
@@ -160,7 +160,7 @@ impl WordSearch {
     fn read_border(&mut self, rules: &WordRules, place: Place<'_>, read: usize, found: &mut Vec<Found>) {
         self.step(rules, MARK);
         if rules.automaton.is_match(self.state) {
-            // Invisible characters after a word are no part of it.
+            // Invisible characters after a word are not part of it.
             let end = if read == 0 { self.origins.visible_end(place.at) } else { place.end };
             self.note(rules, Place { end, ..place }, read + 1, found);
         }
@@ -177,13 +177,13 @@ impl WordSearch {
         self.state = rules.automaton.step(self.state, byte);
     }
 
-    /// Notes a match that ends after `read` bytes of the normal form of the character at a place.
+    /// Notes a match that ends after `read` bytes of the normal form of the character at a position.
     #[inline]
     fn note(&self, rules: &WordRules, place: Place<'_>, read: usize, found: &mut Vec<Found>) {
         if !rules.automaton.is_match(self.state) {
             return;
         }
-        // The longest of those that end here has all the others in it.
+        // The longest of those that end here contains all others.
         if let Some((rule, len)) = rules.automaton.matches(self.state).max_by_key(|&(_, len)| len) {
             let before = len.saturating_sub(read);
             let start = self.origins.back(place.text, place.at, before, rules.options.whole);
@@ -191,7 +191,7 @@ impl WordSearch {
         }
     }
 
-    /// The first `bytes` of the view are gone.
+    /// The first `bytes` of the view were dropped.
     #[inline]
     pub fn forget(&mut self, bytes: usize) {
         self.origins.forget(bytes);
@@ -218,7 +218,7 @@ struct Place<'a> {
     end: usize,
 }
 
-/// Whether a character is one byte of normal form: ASCII that is seen, or white space after something else.
+/// Whether a character is one byte of normal form: visible ASCII, or white space after something else.
 #[inline]
 fn is_plain(c: char, last: Option<char>) -> bool {
     matches!(c, '!'..='~') || (matches!(c, ' ' | '\t'..='\r') && last != Some(' '))

@@ -1,7 +1,7 @@
-//! Tags `<...>` and code in backticks: stretches inside which no stop counts.
+//! Tags `<...>` and code in backticks, inside which no stop counts.
 //!
-//! What never closes must not hold the stream, so a tag and code within a line are given up after `REACH` characters
-//! (code within a line also at its end); the text seen meanwhile is not looked at again. A fence lasts until it closes.
+//! What never closes must not block the stream, so a tag and code within a line are given up after `REACH` characters
+//! (code within a line also at its end); the text read meanwhile is not read again. A fence lasts until it closes.
 
 const REACH: u16 = 256;
 const FENCE: u16 = 3;
@@ -10,7 +10,7 @@ const FENCE: u16 = 3;
 enum State {
     #[default]
     Outside,
-    /// After `<`: the next character says whether this is a tag.
+    /// After `<`: the next character shows whether this is a tag.
     Angle,
     Tag {
         length: u16,
@@ -26,11 +26,11 @@ enum State {
     },
 }
 
-/// What a character is, as far as tags and code are concerned.
+/// What a character is with respect to tags and code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
     Text,
-    /// Text, and the `<` before it was no tag.
+    /// Text, and the `<` before it was not a tag.
     TextAfterAngle,
     Inside,
     TagEnd,

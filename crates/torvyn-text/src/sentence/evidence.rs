@@ -1,8 +1,8 @@
-//! Which language a text is probably written in, from its frequent words and its letters.
+//! Detects the language of a text from its frequent words and its letters.
 //!
-//! The answer depends on the characters before the place where it is needed and on nothing else, so it is the same for
-//! every split of the text, and it never changes a sentence that has left. It is needed rarely (at a number with a dot, at
-//! a doubtful abbreviation), so words are counted when it is needed, each of them once, and at the start of a text.
+//! The result depends only on the characters before the position where it is needed, so it is the same for every split
+//! of the text and never changes a sentence that was sent. It is needed rarely (at a number with a dot, at a doubtful
+//! abbreviation), so words are counted only then, each of them once, and at the start of a text.
 
 use super::Language;
 use super::language::{FILES, Languages};
@@ -17,10 +17,10 @@ const LETTER_POINTS: u8 = 2;
 
 #[derive(Debug, Clone)]
 pub(super) struct Evidence {
-    given: Option<Languages>,
+    fixed: Option<Languages>,
     scores: [u8; FILES.len()],
     words: u32,
-    /// Where in the held text the first word is that was not counted.
+    /// The position of the first word in the buffer that was not counted.
     read: usize,
     #[cfg(test)]
     pub(super) counted_bytes: usize,
@@ -29,7 +29,7 @@ pub(super) struct Evidence {
 impl Evidence {
     pub(super) fn new(language: Option<Language>) -> Self {
         Self {
-            given: language.map(Language::set),
+            fixed: language.map(Language::set),
             scores: [0; FILES.len()],
             words: 0,
             read: 0,
@@ -38,10 +38,10 @@ impl Evidence {
         }
     }
 
-    /// The languages that `text`, the held text up to here, is probably written in.
+    /// The languages that `text`, the buffered text up to here, is probably written in.
     pub(super) fn languages(&mut self, text: &str) -> Languages {
-        if let Some(given) = self.given {
-            return given;
+        if let Some(fixed) = self.fixed {
+            return fixed;
         }
         self.count(text);
         let best = u32::from(self.scores.iter().copied().max().unwrap_or(0));
@@ -54,9 +54,9 @@ impl Evidence {
         languages
     }
 
-    /// `text`, the beginning of the held text, is about to leave it.
+    /// `text`, the beginning of the buffer, is about to be sent.
     pub(super) fn leave(&mut self, text: &str) {
-        if self.given.is_none() && self.words < FIRST_WORDS {
+        if self.fixed.is_none() && self.words < FIRST_WORDS {
             self.count(text);
         }
         self.read = self.read.saturating_sub(text.len());

@@ -1,4 +1,4 @@
-//! Lines that are a heading: a boundary although no stop ends them.
+//! Headings: lines that end a sentence without a stop.
 
 use super::marks::{Mark, is_comma, is_dash, mark};
 
@@ -6,7 +6,8 @@ use super::marks::{Mark, is_comma, is_dash, mark};
 const LONGEST_PLAIN: usize = 48;
 const LONGEST_BYTES: usize = 256;
 
-/// Whether `line` is a heading if the next line begins with `next`. `is_first`: nothing of its sentence stands before it.
+/// Whether `line` is a heading if the next line begins with `next`. `is_first`: nothing of its sentence comes before
+/// it.
 pub(super) fn is_heading(line: &str, is_first: bool, next: char) -> bool {
     if line.len() > LONGEST_BYTES {
         return false;

@@ -1,7 +1,7 @@
-//! What stands before white space, and what the next word must say before the sentence is over.
+//! What precedes white space, and what the next word must be for the sentence to end.
 //!
-//! The look-ahead is one character for most kinds and one word for the others. It crosses white space in one case: a dash
-//! after `!` or `?`, where the letter behind the dash decides.
+//! The look-ahead is one character for most kinds and one word for the others. It crosses white space in one case: a
+//! dash after `!` or `?`, where the letter after the dash decides.
 
 use super::language::Languages;
 use super::lexicon::{LONGEST_OPENER, Room, lexicon};
@@ -17,9 +17,9 @@ const MONTH_LETTERS: usize = 3;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// No stop. A list item on the next line is a boundary all the same.
+    /// No stop. A list item on the next line is still a boundary.
     Flow,
-    /// No stop, and the next word may be the mark of the next item of a list within the line.
+    /// No stop, and the next word may start the next item of a list within the line.
     NextItem,
     /// A stop that ends its sentence whatever follows.
     Plain,
@@ -65,7 +65,7 @@ impl Peek {
         self.kind
     }
 
-    /// Whether the boundary holds, if `c` after the characters in `word` settles it.
+    /// Whether the boundary holds, if `c` after the characters in `word` decides it.
     pub(super) fn see(&mut self, c: char, word: &str) -> Option<bool> {
         match self.kind {
             Kind::Flow | Kind::NextItem => begins_item(c, word),
@@ -90,7 +90,7 @@ impl Peek {
             return None;
         }
         if c.is_whitespace() {
-            // `"Stop!" - he cried` goes on, a bullet on the next line does not.
+            // `"Stop!" - he cried` continues, a bullet on the next line does not.
             return Some(self.newline || !word.chars().all(is_dash));
         }
         let is_dot = matches!(mark(c), Mark::Dot | Mark::Ellipsis);
@@ -160,7 +160,7 @@ impl Peek {
     }
 }
 
-/// Neither the beginning of a word nor punctuation that carries a sentence on.
+/// Neither the beginning of a word nor punctuation that continues a sentence.
 fn is_no_continuation(c: char) -> bool {
     !(c.is_alphanumeric() || is_comma(c) || is_closing_quote(c))
 }

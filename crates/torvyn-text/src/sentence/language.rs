@@ -1,7 +1,7 @@
 //! Languages by their ISO 639-1 code, and sets of them.
 
-/// The languages that have a file of words, and the file. English comes first: where two languages disagree on an
-/// abbreviation and nothing says which one the text is written in, the first file wins.
+/// The languages that have a word file, and the file. English comes first: where two languages disagree on an
+/// abbreviation and the text's language is unknown, the first file wins.
 macro_rules! files {
     ($($code:literal),* $(,)?) => {
         pub(super) const FILES: &[(&str, &str)] =
@@ -40,7 +40,7 @@ impl Language {
         }
     }
 
-    /// Every code that `from_code` takes, sorted.
+    /// Every code that `from_code` accepts, sorted.
     pub fn codes() -> Vec<&'static str> {
         let files = FILES.iter().map(|(code, _)| *code);
         let aliases = ALIASES.iter().map(|(alias, _)| *alias);

@@ -86,7 +86,7 @@ impl Lexicon {
         self.abbreviations.entry(word.to_lowercase().into()).or_default().push(rule);
     }
 
-    /// What a dot after `word` says in a text of `languages`: a rule of those, else one that holds everywhere.
+    /// What a dot after `word` means in a text of `languages`: a rule of those, else one that holds everywhere.
     pub(super) fn abbreviation(&self, word: &str, languages: Languages) -> Option<Kind> {
         let rules = self.rules(word)?;
         let is_capital = word.starts_with(char::is_uppercase);
@@ -126,7 +126,7 @@ impl Lexicon {
         self.common.get(word).copied().unwrap_or_default()
     }
 
-    /// The languages that are known by the letter `c`.
+    /// The languages that the letter `c` identifies.
     pub(super) fn letter(&self, c: char) -> Languages {
         self.letters.get(&c).copied().unwrap_or_default()
     }
@@ -143,7 +143,7 @@ fn add_opener(openers: &mut BTreeMap<Box<str>, Opener>, entry: &str, language: L
     opener.everywhere |= !entry.ends_with('?');
 }
 
-/// A place for one word in lower case, so that a lookup allocates nothing.
+/// A buffer for one word in lower case, so that a lookup allocates nothing.
 #[derive(Debug, Default)]
 pub(super) struct Room([u8; ROOM]);
 

@@ -1,4 +1,4 @@
-//! Marks of list items: which words are one, and which one comes next on the same line.
+//! List items: which words start one, and which one comes next on the same line.
 
 use super::marks::{is_bullet, is_opener};
 
@@ -22,7 +22,7 @@ pub(super) fn may_begin_mark(c: char) -> bool {
     matches!(c, '-' | '*' | '+' | '#' | '–') || is_bullet(c) || c.is_ascii_alphanumeric()
 }
 
-/// Whether a line begins with a mark, if `c` after the characters in `word` settles it: `- `, `## `, `12. `, `a) `.
+/// Whether a line starts an item, if `c` after the characters in `word` decides it: `- `, `## `, `12. `, `a) `.
 pub(super) fn begins_item(c: char, word: &str) -> Option<bool> {
     if c.is_whitespace() {
         return Some(is_mark(word));
@@ -53,8 +53,8 @@ fn is_mark(word: &str) -> bool {
     is_single || is_heading || is_number || is_roman || is_letter
 }
 
-/// The mark that the next item has if `mark` begins a list within a line: `2)` after `1)`, `•` after `•`.
-/// Written to `next`, which stays empty if there is none.
+/// The start of the next item if `mark` begins a list within a line: `2)` after `1)`, `•` after `•`. Written to `next`,
+/// which stays empty if there is none.
 pub(super) fn write_next(mark: &str, next: &mut String) {
     next.clear();
     let mark = mark.trim_start_matches(is_opener);

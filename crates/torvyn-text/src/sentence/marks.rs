@@ -1,6 +1,6 @@
-//! What single characters are to the splitter: stops, closers, openers, scripts. Pure lookups, no state.
+//! The classes of characters: stops, closers, openers, scripts. Pure lookups, no state.
 
-/// The part a character plays.
+/// The class of a character.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mark {
     /// `.`: the only mark that abbreviations and numbers share.
@@ -9,7 +9,7 @@ pub(super) enum Mark {
     Ellipsis,
     /// `!`, `?` and their Latin kin.
     Bang,
-    /// A full stop that no abbreviation and no number has: final at once.
+    /// A full stop that neither abbreviations nor numbers have: final at once.
     AtOnce,
     /// Any other stop of a non-Latin script: final unless white space, a closer or another stop follows.
     Script,
@@ -60,13 +60,12 @@ pub(super) fn is_closing_quote(c: char) -> bool {
     )
 }
 
-/// What may stand between a stop and the white space after it: closing quotes, emphasis marks, numbers of
-/// notes, emoji.
+/// What may come between a stop and the white space after it: closing quotes, emphasis marks, note numbers, emoji.
 pub(super) fn is_closer(c: char) -> bool {
     is_closing_quote(c) || matches!(c, '*' | '_' | '~') || is_superscript(c) || is_emoji(c)
 }
 
-/// What may stand before the first letter of a sentence.
+/// What may come before the first letter of a sentence.
 pub(super) fn is_opener(c: char) -> bool {
     matches!(
         c,
@@ -93,12 +92,12 @@ pub(super) fn is_dash(c: char) -> bool {
     matches!(c, '-' | '–' | '—' | '―')
 }
 
-/// Punctuation that carries a sentence on.
+/// Punctuation that continues a sentence.
 pub(super) fn is_comma(c: char) -> bool {
     matches!(c, ',' | ';' | ':' | '、' | '，' | '；' | '：' | '،' | '؛')
 }
 
-/// What begins an item of a list and is no dash, so that it may stand within a line too.
+/// What starts a list item and is not a dash, so it may also occur within a line.
 pub(super) fn is_bullet(c: char) -> bool {
     matches!(c, '•' | '⁃' | '‣' | '◦' | '▪' | '●')
 }

@@ -47,7 +47,7 @@ pub struct Options {
     pub language: Option<Language>,
 }
 
-/// The splitter. After `finish` or `clear` it is as new.
+/// The splitter. `finish` and `clear` reset it.
 #[derive(Debug, Clone)]
 pub struct Splitter {
     options: Options,
@@ -69,7 +69,7 @@ impl Splitter {
         Self { options, state }
     }
 
-    /// Feeds one piece of text (in simple mode: one token) and hands every sentence it completes to `out`.
+    /// Takes one piece of text (in simple mode: one token) and passes every sentence it completes to `out`.
     pub fn put(&mut self, text: &str, mut out: impl FnMut(&str)) {
         match &mut self.state {
             State::Normal(scan) => {
@@ -79,48 +79,48 @@ impl Splitter {
                     rest = scan.feed_letters(rest.as_str()).chars();
                 }
             }
-            State::Simple(held) => {
-                held.push_str(text);
+            State::Simple(buffer) => {
+                buffer.push_str(text);
                 if text.trim_end().ends_with(['.', '!', '?']) {
-                    out(held.trim());
-                    held.clear();
+                    out(buffer.trim());
+                    buffer.clear();
                 }
             }
         }
     }
 
-    /// The input is over: what is held is the last sentence, if anything is (in simple mode: anything not blank).
+    /// Ends the input: the buffer is the last sentence, if it has anything (in simple mode: anything not blank).
     pub fn finish(&mut self) -> Option<String> {
         let last = self.flush_idle();
         self.clear();
         last
     }
 
-    /// No input for a while: what is held leaves, and the text goes on afterwards.
+    /// Sends the buffer when no input has come for a while; the text continues afterwards.
     pub fn flush_idle(&mut self) -> Option<String> {
         match &mut self.state {
             State::Normal(scan) => scan.take(),
-            State::Simple(held) => {
-                let sentence = held.trim().to_owned();
-                held.clear();
+            State::Simple(buffer) => {
+                let sentence = buffer.trim().to_owned();
+                buffer.clear();
                 (!sentence.is_empty()).then_some(sentence)
             }
         }
     }
 
-    /// Forgets everything.
+    /// Resets the splitter.
     pub fn clear(&mut self) {
         match &mut self.state {
             State::Normal(scan) => **scan = Scan::new(self.options),
-            State::Simple(held) => held.clear(),
+            State::Simple(buffer) => buffer.clear(),
         }
     }
 
-    /// Bytes that wait here, for the budget of whoever owns the splitter.
+    /// Bytes in the buffer, for the owner's budget.
     pub fn held_bytes(&self) -> usize {
         match &self.state {
             State::Normal(scan) => scan.pending().len(),
-            State::Simple(held) => held.len(),
+            State::Simple(buffer) => buffer.len(),
         }
     }
 

@@ -1,8 +1,8 @@
-//! The text that waits: the current sentence and the word after it, with the counts that cutting needs.
+//! The buffered text: the current sentence and the word after it, with the counts that cutting needs.
 
 use super::marks::is_word_character;
 
-/// A place where the held text may be cut, and what stands before it.
+/// A position where the buffer may be cut, and what comes before it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Cut {
     pub(super) bytes: usize,
@@ -43,7 +43,7 @@ impl PendingText {
         self.chars
     }
 
-    /// The current word up to `end`, which a cut may have left behind.
+    /// The current word up to `end`, which may have been cut off.
     pub(super) fn word_up_to(&self, end: usize) -> &str {
         self.text.get(self.word_start..end).unwrap_or("")
     }
@@ -68,7 +68,7 @@ impl PendingText {
         Cut { bytes: self.text.len(), chars: self.chars, content: self.content, has_word: self.has_word }
     }
 
-    /// After the last white space if anything stands before it, else right here.
+    /// After the last white space if anything comes before it, else right here.
     pub(super) fn last_space_or_here(&self) -> Cut {
         match self.last_space {
             Some(cut) if cut.content > 0 => cut,
@@ -102,8 +102,8 @@ impl PendingText {
         self.word_has_word = true;
     }
 
-    /// Hands on what stands before `cut`, after which there is at most a word, or a dash with white space: each character
-    /// moves once at most.
+    /// Sends the text before `cut`. At most a word, or a dash with white space, follows it: each character moves at
+    /// most once.
     pub(super) fn cut(&mut self, cut: Cut, out: &mut impl FnMut(&str)) {
         out(&self.text[..cut.bytes]);
         self.text.drain(..cut.bytes);

@@ -1,8 +1,8 @@
-//! The normal mode: one step per character, nothing looked at twice.
+//! The normal mode: one step per character, nothing read twice.
 //!
-//! A word is read (`Body`), a stop and its closers (`Stop`), white space (`Gap`), and where the stop alone does not
-//! decide, the beginning of the next word (`Peek`). As each step sees one character and the state, the sentences are
-//! the same however the text was cut into pieces.
+//! The phases are a word (`Body`), a stop and its closers (`Stop`), white space (`Gap`), and, where the stop alone does
+//! not decide, the beginning of the next word (`Peek`). Each step sees one character and the state, so the sentences
+//! are the same however the text is split.
 
 mod decision;
 mod gap;
@@ -21,7 +21,7 @@ use super::stop::Stop;
 enum Phase {
     Body,
     Stop(Stop),
-    /// `stop`: the dots before the white space, which a further dot may continue.
+    /// `stop`: the dots before the white space, which another dot may continue.
     Gap {
         kind: Kind,
         newlines: u8,
@@ -77,7 +77,7 @@ impl Scan {
         self.pending.text()
     }
 
-    /// Everything pending leaves; tags, code and quotations that are open stay open, and the language stays known.
+    /// Sends everything pending. Open tags, code and quotations stay open, and the language stays known.
     pub(super) fn take(&mut self) -> Option<String> {
         if self.pending.len() == 0 {
             return None;
@@ -91,8 +91,8 @@ impl Scan {
         Some(pending.into_text())
     }
 
-    /// The letters and digits that `text` begins with, most of any text, in one go where they decide nothing; gives the
-    /// rest of it.
+    /// Reads the letters and digits that `text` begins with at once where they decide nothing; returns the rest. They
+    /// are most of any text.
     pub(super) fn feed_letters<'t>(&mut self, text: &'t str) -> &'t str {
         let is_in_word = matches!(self.phase, Phase::Body) && self.atoms.is_outside();
         if self.options.max > 0 || !is_in_word || self.quotes.is_open() {

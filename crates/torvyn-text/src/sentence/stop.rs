@@ -1,9 +1,9 @@
-//! A run of stops and closers at the end of a word: what was seen of it so far.
+//! A run of stops and closers at the end of a word, as far as it was read.
 
 use super::kind::Kind;
 use super::marks::{Mark, is_closing_quote, mark};
 
-/// No citation between brackets is longer.
+/// Citations in brackets are not longer.
 const LONGEST_CITATION: u8 = 12;
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -17,14 +17,14 @@ pub(super) struct Stop {
     /// Closed by `)` and nothing else, as the number of a list item may be.
     round: bool,
     fence: bool,
-    /// White space stands between its dots.
+    /// White space separates its dots.
     spaced: bool,
     /// The characters of an open `[1]` so far.
     citation: Option<u8>,
 }
 
 impl Stop {
-    /// `core_end`: where the word before the stop ends in the held text.
+    /// `core_end`: where the word before the stop ends in the buffer.
     pub(super) fn new(c: char, core_end: usize) -> Self {
         let script = matches!(mark(c), Mark::Script | Mark::AtOnce);
         let mut stop = Self { core_end, script, wide_dot: c == '．', ..Self::default() };
@@ -84,7 +84,7 @@ impl Stop {
         self.citation.is_some()
     }
 
-    /// The same stop after `bytes` have left the held text.
+    /// The same stop after `bytes` were sent from the buffer.
     pub(super) fn moved(self, bytes: usize) -> Self {
         Self { core_end: self.core_end.saturating_sub(bytes), ..self }
     }
@@ -105,7 +105,7 @@ impl Stop {
         self.is_dots() && self.dots == 1
     }
 
-    /// Dots and nothing else, which a dot after white space may continue.
+    /// Only dots, which a dot after white space may continue.
     pub(super) fn is_dots(self) -> bool {
         self.dots > 0 && !(self.bang || self.script || self.closed)
     }
@@ -120,15 +120,15 @@ impl Stop {
         self.wide_dot
     }
 
-    /// What this stop is when white space follows it, unless the word before it decides. `is_alone`: white space stands
-    /// before it too.
+    /// What this stop is when white space follows it, unless the word before it decides. `is_alone`: white space
+    /// precedes it too.
     pub(super) fn kind(self, is_alone: bool) -> Option<Kind> {
         if self.fence {
             Some(Kind::Fence)
         } else if self.script {
             Some(Kind::Plain)
         } else if self.spaced && !self.closed && self.dots == 3 {
-            // Three dots apart stand for words left out, a fourth is the full stop.
+            // Three separated dots stand for omitted words, a fourth is the full stop.
             Some(Kind::Flow)
         } else if self.closed || (!self.bang && (self.dots > 1 || is_alone)) {
             Some(Kind::Soft)

@@ -1,4 +1,4 @@
-//! What the word before a dot says: an abbreviation, an initial, an ordinal number, or the last word of a sentence.
+//! What the word before a dot is: an abbreviation, an initial, an ordinal number, or the last word of a sentence.
 
 use super::kind::Kind;
 use super::language::Languages;
@@ -6,7 +6,7 @@ use super::lexicon::{Room, lexicon};
 
 const LONGEST_INITIALS: usize = 32;
 const LONGEST_STREET: usize = 32;
-/// Names that are written with a mark which ends no sentence.
+/// Names written with a mark that does not end a sentence.
 const NAMES_WITH_BANG: &[&str] = &["ahoy", "jeopardy", "joomla", "kahoot", "yahoo", "yum"];
 
 /// A word with a single dot after it, both without the dot: `core` and the word before it.

@@ -1,12 +1,12 @@
 //! The tokenizer in the metadata of a GGUF file. Tensors are never read.
 //!
-//! The file is read once, forwards, through a limit; no memory is set aside for a count that the file only claims.
+//! The file is read once, forwards, with a limit; no memory is reserved for a count that the file only claims.
 
 use std::io::{self, Read};
 
 use thiserror::Error;
 
-/// Bytes of metadata that are read at most.
+/// The limit of metadata, in bytes.
 pub const MAX_METADATA: u64 = 1 << 29;
 pub const MAX_TOKENS: u64 = 1 << 22;
 /// Bytes of all tokens together.
@@ -21,27 +21,27 @@ pub enum GgufError {
     Io(#[from] io::Error),
     #[error("not a GGUF file")]
     NotGguf,
-    #[error("version {version} of GGUF is not one that is read")]
+    #[error("GGUF version {version} is not supported")]
     Version { version: u32 },
     #[error("the file ends within its metadata, at byte {at}")]
     Truncated { at: u64 },
     #[error("{what} at byte {at} is {value}, more than {limit}")]
     TooLarge { what: &'static str, at: u64, value: u64, limit: u64 },
-    #[error("the value of {key:?} at byte {at} has no type that exists")]
+    #[error("the value of {key:?} at byte {at} has an unknown type")]
     BadType { key: String, at: u64 },
-    #[error("{key:?} is of another type than it has to be")]
+    #[error("{key:?} has the wrong type")]
     WrongType { key: String },
     #[error("the metadata has no {key:?}")]
     Missing { key: &'static str },
 }
 
-/// What the metadata says of the tokenizer.
+/// The tokenizer as the metadata describes it.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Tokenizer {
     /// `gpt2`, `llama`, ...
     pub model: String,
     pub tokens: Vec<Vec<u8>>,
-    /// 1 normal, 2 unknown, 3 control, 4 user-defined, 5 unused, 6 byte; empty when the file has none.
+    /// 1 normal, 2 unknown, 3 control, 4 user-defined, 5 unused, 6 byte; empty if the file has none.
     pub kinds: Vec<i32>,
     pub add_space_prefix: Option<bool>,
 }
@@ -73,7 +73,7 @@ pub fn read(file: impl Read) -> Result<Tokenizer, GgufError> {
     Ok(found)
 }
 
-/// A file too short for its own mark is no GGUF file.
+/// A file that is too short for the magic number is not a GGUF file.
 fn not_gguf(error: GgufError) -> GgufError {
     if matches!(error, GgufError::Truncated { .. }) { GgufError::NotGguf } else { error }
 }

@@ -1,4 +1,4 @@
-//! GGUF files made by hand: read, cut, changed.
+//! Hand-made GGUF files: read, truncated, changed.
 
 use super::*;
 use proptest::prelude::*;

@@ -1,8 +1,8 @@
-//! What each token id is in bytes: a table made once per tokenizer and shared by its streamers.
+//! Maps token ids to bytes: a table created once per tokenizer and shared by its streamers.
 //!
-//! Tokenizers differ in three ways that a table of bytes does not show, and which are kept here: what a token is at
-//! the very start of a text (`Start`), how bad bytes are counted, and whether a token that is not shown still
-//! separates the bytes around it.
+//! Tokenizers differ in three ways that a table of bytes does not show, so they are kept here: what a token is at the
+//! very start of a text (`Start`), how invalid bytes are counted, and whether a hidden token still separates the bytes
+//! around it.
 
 pub mod gguf;
 mod protobuf;
@@ -42,7 +42,7 @@ impl Table {
     }
 }
 
-/// How long the start of a text lasts: while it does, tokens are what `Vocabulary::first` says.
+/// How long the start of a text lasts. Until then, `Vocabulary::first` has the tokens' bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Start {
     /// For one token (Metaspace and WordPiece decoders of tokenizer.json).
@@ -53,14 +53,14 @@ pub enum Start {
     Text,
 }
 
-/// What is known of a token besides its bytes.
+/// What is known about a token besides its bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     Text,
-    /// Text whose bytes are whole characters, which is nearly all of them.
+    /// Text whose bytes are whole characters, as nearly all are.
     Whole,
     Special,
-    /// An id between others that stands for nothing.
+    /// An unused id.
     Missing,
 }
 
@@ -69,16 +69,16 @@ pub struct Vocabulary {
     table: Table,
     kinds: Vec<Kind>,
     first: Option<(Table, Start)>,
-    /// Leading spaces that the whole text loses.
+    /// Leading spaces that are removed from the whole text.
     pub strip: u32,
-    /// One U+FFFD for each bad byte, not for each maximal subpart.
+    /// One U+FFFD per invalid byte, not per maximal subpart.
     pub replace_each_byte: bool,
-    /// A special token that is not shown ends an unfinished character before it.
+    /// A hidden special token ends an incomplete character before it.
     pub special_separates: bool,
 }
 
 impl Vocabulary {
-    /// `None` for an entry is an id that stands for nothing; a table too large is None.
+    /// A `None` entry is an unused id. Returns None if the table is too large.
     pub fn new<'a>(entries: impl IntoIterator<Item = Option<&'a [u8]>>) -> Option<Self> {
         let mut table = Table::default();
         let mut kinds = Vec::new();
@@ -96,7 +96,7 @@ impl Vocabulary {
         Some(Self { table, kinds, first: None, strip, replace_each_byte: false, special_separates: false })
     }
 
-    /// Says that an id is special; false when there is no such id.
+    /// Marks an id as special; false if there is no such id.
     pub fn mark_special(&mut self, id: usize) -> bool {
         let found = self.kinds.get_mut(id).filter(|kind| **kind != Kind::Missing);
         if let Some(kind) = found {
@@ -106,7 +106,7 @@ impl Vocabulary {
         false
     }
 
-    /// Says what tokens are at the start of a text; false when the table has another length.
+    /// Sets the tokens' bytes at the start of a text; false if the table has another length.
     pub fn start_with(&mut self, first: Table, until: Start) -> bool {
         let fits = first.len() == self.table.len();
         if fits {
@@ -123,7 +123,7 @@ impl Vocabulary {
         self.kinds.is_empty()
     }
 
-    /// The place of an id that stands for something.
+    /// The index of an id that is in use.
     pub fn index(&self, id: i64) -> Option<usize> {
         let index = usize::try_from(id).ok()?;
         let kind = *self.kinds.get(index)?;
@@ -138,12 +138,12 @@ impl Vocabulary {
         self.table.get(index).unwrap_or_default()
     }
 
-    /// The start of a text, if this vocabulary treats it in a way of its own.
+    /// The start of a text, if this vocabulary treats it specially.
     pub fn start(&self) -> Option<Start> {
         self.first.as_ref().map(|(_, until)| *until)
     }
 
-    /// What a token is at the start of a text.
+    /// A token's bytes at the start of a text.
     pub fn first_bytes(&self, index: usize) -> &[u8] {
         match &self.first {
             Some((table, _)) => table.get(index).unwrap_or_default(),

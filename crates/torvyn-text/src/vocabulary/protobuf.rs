@@ -1,23 +1,23 @@
-//! The wire format of protocol buffers, as far as it takes to walk the fields of a message.
+//! The wire format of protocol buffers, as far as walking the fields of a message needs it.
 //!
-//! Nothing is allocated from a length that a file claims: every length is checked against what is there.
+//! Nothing is allocated from a length that a file claims: every length is checked against the data.
 
 /// The value of one field.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Value<'a> {
     Varint(u64),
     Bytes(&'a [u8]),
-    /// A fixed number, which no caller here asks for.
+    /// A fixed number, which no caller needs.
     Fixed,
 }
 
-/// The fields of a message, in the order of the file. After an error there is nothing more.
+/// The fields of a message, in the order of the file. An error ends the iteration.
 pub struct Fields<'a> {
     rest: &'a [u8],
     size: usize,
 }
 
-/// Where a message stops making sense, counted from its own start.
+/// Where a message is invalid, counted from its own start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Broken {
     pub at: usize,

@@ -1,4 +1,4 @@
-//! The pieces of a SentencePiece `.model` file, and what its decoder needs to know besides.
+//! The pieces of a SentencePiece `.model` file, and what its decoder needs to know.
 
 use thiserror::Error;
 
@@ -9,9 +9,9 @@ pub const MAX_PIECES: usize = 1 << 22;
 
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ModelError {
-    #[error("no model: field of `{part}` at byte {at} is broken")]
+    #[error("not a SentencePiece model: the field of `{part}` at byte {at} is broken")]
     Broken { part: &'static str, at: usize },
-    #[error("no model: it has no pieces")]
+    #[error("not a SentencePiece model: it has no pieces")]
     NoPieces,
     #[error("more than {limit} pieces")]
     TooMany { limit: usize },
@@ -27,12 +27,12 @@ pub struct Piece<'a> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Model<'a> {
     pub pieces: Vec<Piece<'a>>,
-    /// What the unknown piece looks like in a text.
+    /// How the unknown piece is written in a text.
     pub unknown_surface: &'a [u8],
     pub add_dummy_prefix: bool,
     pub remove_extra_whitespaces: bool,
     pub treat_whitespace_as_suffix: bool,
-    /// The model changes the text after it was decoded.
+    /// The model changes the text after decoding.
     pub denormalizes: bool,
 }
 

@@ -55,7 +55,7 @@ class ThreadRunner(OffloadedRunner):
         if self._thread.ident is None:
             return
         self.abandon()
-        if read_attribute(self.component, "may_be_left", False):
+        if read_attribute(self.component, "may_be_abandoned", False):
             return
         if threading.current_thread() is self._thread:
             # The component itself has driven the flow to its end: its thread ends when it returns.

@@ -100,5 +100,5 @@ class SourceExecutor(StageExecutor):
 
 
 def _none_item(position: int) -> ContractError:
-    message = f"its iterator gave None as item {position}; None is not an element"
+    message = f"its iterator yielded None as item {position}; None is not an element"
     return ContractError("contract.wrong-result", message)

@@ -16,11 +16,11 @@ def route(element: Any) -> list[str]:
     if isinstance(result, str):
         return [result]
     if not isinstance(result, Iterable):
-        raise adapter.wrong_result(result, "port names that it declares")
+        raise adapter.wrong_result(result, "names of its declared ports")
     names = list(result)
     for name in names:
         if not isinstance(name, str):
-            raise adapter.wrong_result(name, "port names that it declares")
+            raise adapter.wrong_result(name, "names of its declared ports")
     return names
 
 

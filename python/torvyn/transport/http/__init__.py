@@ -7,7 +7,6 @@ inference_routes  routes that services answer
 stream_routes     routes about one stream
 server_routes     health, metrics, models, documents
 body_limit        limits the size and the duration of a request body
-idle_reaper       closes connections that send no request
 openapi           the OpenAPI document
 page              the chat page
 """

@@ -78,7 +78,7 @@ fn check(candidate: &Candidate<'_>) -> Judgement {
     }
 }
 
-/// Groups of a card do not go on in the same way before or after it, but when it expires and its code may follow.
+/// A card's groups do not continue in the same way before or after it, except for its expiry date and its code.
 fn in_no_row(candidate: &Candidate<'_>, number: &Number, is_gap: fn(char) -> bool) -> Judgement {
     if matches!(groups_before(candidate, is_gap), (2.., _) | (_, 3..)) {
         return Judgement::Reject;
@@ -105,7 +105,7 @@ fn has_issuer(number: &Number) -> bool {
     })
 }
 
-/// Visa's numbers had 13 digits once. So have bar codes, so the text must speak of a card, or group it like one.
+/// Visa's numbers once had 13 digits. So do bar codes, so the text must mention a card, or group the digits like one.
 fn is_old_visa(candidate: &Candidate<'_>, number: &Number) -> bool {
     number.digits().len() == 13
         && number.prefix(1) == 4

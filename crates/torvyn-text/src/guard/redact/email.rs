@@ -1,9 +1,9 @@
-//! E-mail addresses, also with letters of any script on both sides of the sign.
+//! E-mail addresses, with letters of any script.
 
 use super::Form;
 use crate::guard::candidate::{Candidate, Judgement};
 
-/// Letters, marks and digits beyond ASCII, by blocks; the check looks at each.
+/// Letters, marks and digits beyond ASCII, by blocks; the check reads each.
 const LETTERS: &str = r"\u{b5}\u{c0}-\u{dff}\u{f00}-\u{fff}\u{10a0}-\u{177f}\u{1800}-\u{1fff}\u{2c00}-\u{2dff}\u{a4d0}-\u{d7ff}";
 /// Scripts without spaces between words: an address may stand right after a sentence.
 const SPACELESS: &str = r"\u{e00}-\u{eff}\u{1000}-\u{109f}\u{1780}-\u{17ff}\u{3005}-\u{3007}\u{3041}-\u{30ff}\u{3400}-\u{9fff}\u{f900}-\u{faff}";
@@ -50,7 +50,7 @@ pub fn forms() -> Vec<Form> {
     vec![Form { pattern, check: Some(check), begins: None }]
 }
 
-/// Endings of file names that no domain has.
+/// File extensions that are not top-level domains.
 const FILES: [&str; 25] = [
     "png", "jpg", "jpeg", "gif", "webp", "svg", "bmp", "ico", "css", "scss", "js", "jsx", "mjs", "ts", "tsx",
     "json", "html", "htm", "xml", "yaml", "yml", "txt", "csv", "pdf", "whl",
@@ -73,7 +73,7 @@ fn check(candidate: &Candidate<'_>) -> Judgement {
         Some(Some(c)) if is_spaceless(c) && top.chars().all(is_spaceless) => {
             if SPACELESS_DOMAINS.contains(&top) { whole } else { Judgement::Reject }
         }
-        // `git@host:path` is where a repository lies.
+        // `git@host:path` is the location of a repository.
         Some(Some(':')) if matches!(local, "git" | "hg" | "svn") => match candidate.after(1) {
             None => Judgement::Wait,
             Some(Some(c)) if c.is_ascii_alphabetic() || c == '~' || c == '/' => Judgement::Reject,

@@ -59,7 +59,7 @@ fn check(candidate: &Candidate<'_>) -> Judgement {
     }
 }
 
-/// Spaces stand wherever a bank likes them; hyphens in other places belong to other identifiers.
+/// Banks put spaces anywhere; hyphens in other places belong to other identifiers.
 fn is_in_fours(text: &str) -> bool {
     let lengths: Vec<usize> = text.split(is_hyphen).map(str::len).collect();
     lengths.split_last().is_some_and(|(last, rest)| *last <= 4 && rest.iter().all(|len| *len == 4))

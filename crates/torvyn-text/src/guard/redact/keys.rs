@@ -1,9 +1,9 @@
-//! Secrets of programs: API keys by the prefixes that their issuers document, web tokens, PEM blocks.
+//! Secrets: API keys by their documented prefixes, web tokens, PEM blocks.
 
 use super::Form;
 use crate::guard::candidate::{Candidate, Judgement};
 
-/// Keys that go on for as long as their characters do.
+/// Keys of any length.
 const OPEN: &[&str] = &[
     r"sk-[A-Za-z0-9_-]{16,}",
     r"[rs]k_(?:live|test)_[A-Za-z0-9]{16,}",
@@ -45,7 +45,7 @@ const OPEN: &[&str] = &[
     r"hooks\.slack\.com/services/T[A-Z0-9]{6,}/B[A-Z0-9]{6,}/[A-Za-z0-9]{16,}",
 ];
 
-/// Keys of a fixed length: a longer row of such characters is something else.
+/// Keys of a fixed length: a longer run of such characters is something else.
 const FIXED: &[&str] = &[
     r"(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}",
     r"AIza[A-Za-z0-9_-]{35}",
@@ -54,7 +54,7 @@ const FIXED: &[&str] = &[
     r"key-[a-f0-9]{32}",
 ];
 
-/// Secrets without a mark of their own, by the name in front of them.
+/// Secrets without a prefix, by the name in front of them.
 const NAMED: &[&str] = &[
     r#"(?i-u:secret_?access_?key)["']?[ \t]{0,2}[:=][ \t]{0,2}["']?[A-Za-z0-9/+]{40}"#,
     r"AccountKey=[A-Za-z0-9+/]{40,86}={0,2}",
@@ -111,8 +111,8 @@ pub fn web_tokens() -> Vec<Form> {
     vec![Form { pattern, check: None, begins: None }]
 }
 
-/// A block is one from the first twenty characters of its contents on, and goes on while there are more: what has no
-/// end is taken out up to where it stops being base64, and never kept whole.
+/// A block counts from the first twenty characters of its content on, and as long as base64 follows. A block without an
+/// end is removed up to where it stops being base64, and never buffered whole.
 pub fn pem_blocks() -> Vec<Form> {
     let line = |word: &str| format!("-{{4,5}} ?{word} [A-Z0-9 ]{{2,44}}-{{4,5}}");
     // Line ends as they are, escaped, or quoted in programs and mails.

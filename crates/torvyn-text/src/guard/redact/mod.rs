@@ -1,4 +1,4 @@
-//! What `redact` knows: personal data and secrets, by their shape, their check digits and what stands around them.
+//! What `redact` finds: personal data and secrets, by their shape, their check digits and their context.
 //!
 //! A shape is a regular expression that finds candidates; its check decides. A number that could be anything is not a
 //! match: issuers, country codes, lengths, groups and neighbours must all fit.
@@ -25,14 +25,14 @@ pub const KINDS: [&str; 10] =
 const PREFERENCE: [&str; 10] =
     ["pem", "url-password", "email", "card", "iban", "ip", "ssn", "phone", "jwt", "api-key"];
 
-/// Characters within which each kind is recognised; a token goes on being one for as long as it lasts.
+/// The number of characters within which each kind is recognised; a token may be longer.
 const WINDOW: u64 = 320;
 
 #[derive(Debug, thiserror::Error)]
 #[error("there is no kind `{0}`")]
 pub struct UnknownKind(pub String);
 
-/// The patterns of the kinds named, as rules numbered like `KINDS`.
+/// The patterns of the named kinds, as rules numbered like `KINDS`.
 pub fn redact_patterns<K: AsRef<str>>(kinds: &[K]) -> Result<Result<Patterns, PatternError>, UnknownKind> {
     if let Some(unknown) = kinds.iter().map(AsRef::as_ref).find(|kind| !KINDS.contains(kind)) {
         return Err(UnknownKind(unknown.to_owned()));

@@ -1,4 +1,4 @@
-//! Addresses of machines. Those that name none (loopback, unspecified, masks) and version numbers stay.
+//! IP addresses. Loopback, unspecified addresses, masks and version numbers stay.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -41,14 +41,14 @@ fn check_v4(candidate: &Candidate<'_>) -> Judgement {
     }
 }
 
-/// Four small numbers are a version, unless something around them speaks of a network.
+/// Four small numbers are a version, unless the context mentions a network.
 fn is_version(candidate: &Candidate<'_>, octets: [u8; 4]) -> bool {
     let left = candidate.left_lowercase();
     let names_machine = |c: Option<char>| matches!(c, Some('@' | '/' | '['));
     match (VERSION_WORDS.last_in(&left), NETWORK_WORDS.last_in(&left)) {
         (Some(version), network) if network.is_none_or(|network| version > network) => true,
         (version, network) => {
-            // Private networks begin with 10, few versions do.
+            // Private networks begin with 10; few versions do.
             let is_small = octets[0] != 10 && octets.iter().all(|octet| *octet < 100);
             let is_named = network.is_some() && version.is_none();
             is_small

@@ -1,4 +1,4 @@
-//! Numbers that are written in groups, and what may stand around them.
+//! Numbers written in groups, and what may surround them.
 
 use crate::guard::candidate::{Candidate, Judgement};
 
@@ -17,7 +17,7 @@ pub fn is_hyphen(c: char) -> bool {
     matches!(c, '-' | '\u{2010}'..='\u{2013}')
 }
 
-/// What stands between two groups of digits.
+/// What may separate two groups of digits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Gap {
     Space,
@@ -37,7 +37,7 @@ pub struct Number {
 }
 
 impl Number {
-    /// Reads digits and the gaps between them; what stands before the first digit is passed over.
+    /// Reads digits and the gaps between them; skips what is before the first digit.
     pub fn parse(text: &str) -> Option<Self> {
         let mut number = Self::default();
         let mut gap_start = None;
@@ -108,12 +108,12 @@ fn gap_of(gap: &str) -> Option<Gap> {
     }
 }
 
-/// A number may not begin right after `digit.`: it would be the rest of a fraction or of a version.
+/// A number may not begin right after `digit.`: that is the rest of a fraction or of a version.
 pub fn begins_free(before: Option<char>, second: Option<char>) -> bool {
     !(before == Some('.') && second.is_some_and(|c| c.is_ascii_digit()))
 }
 
-/// Whether a number is not the rest of a larger token: a word, a path, an identifier, a decimal fraction.
+/// Whether a number is not part of a larger token: a word, a path, an identifier, a decimal fraction.
 pub fn stands_free(candidate: &Candidate<'_>) -> bool {
     let (before, second) = candidate.before();
     let Some(before) = before else { return true };
@@ -136,7 +136,7 @@ fn is_currency(c: char) -> bool {
     matches!(c, '$' | '€' | '£' | '¥' | '₹' | '₩' | '₽')
 }
 
-/// Letters of scripts that are written without spaces may stand right beside a number.
+/// Letters of scripts without spaces may directly adjoin a number.
 pub fn is_word(c: char) -> bool {
     c == '_' || c.is_ascii_alphanumeric() || (c.is_alphanumeric() && !is_ideographic(c))
 }
@@ -145,7 +145,7 @@ fn is_ideographic(c: char) -> bool {
     matches!(c, '\u{e00}'..='\u{eff}' | '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{9fff}' | '\u{ac00}'..='\u{d7af}')
 }
 
-/// What the text after a number says: `Reject` where it goes on as a larger token, `Accept` where it does not.
+/// Judges by the text after a number: `Reject` if a larger token continues there, otherwise `Accept`.
 pub fn ends_free(candidate: &Candidate<'_>) -> Judgement {
     let Some(next) = candidate.after(0) else { return Judgement::Wait };
     let Some(next) = next else { return candidate.accept() };
@@ -168,8 +168,8 @@ pub fn ends_free(candidate: &Candidate<'_>) -> Judgement {
     }
 }
 
-/// The groups of digits that follow, each after one gap of this kind: how many of at most four there are, and how
-/// long the first is. `None` while that is not known.
+/// The groups of digits that follow, each after one gap of this kind: how many (at most four), and the length of the
+/// first. `None` while unknown.
 pub fn groups_after(candidate: &Candidate<'_>, is_gap: fn(char) -> bool) -> Option<(usize, usize)> {
     let (mut at, mut count, mut first) = (0, 0, 0);
     while count < 4 && candidate.after(at)?.is_some_and(is_gap) {
@@ -187,8 +187,8 @@ pub fn groups_after(candidate: &Candidate<'_>, is_gap: fn(char) -> bool) -> Opti
     Some((count, first))
 }
 
-/// The groups of digits that stand before, each in front of one gap of this kind: how many of at most two there are,
-/// and how long the nearest is.
+/// The groups of digits in front, each before one gap of this kind: how many (at most two), and the length of the
+/// nearest.
 pub fn groups_before(candidate: &Candidate<'_>, is_gap: fn(char) -> bool) -> (usize, usize) {
     let mut left = candidate.left().peekable();
     let (mut count, mut nearest) = (0, 0);

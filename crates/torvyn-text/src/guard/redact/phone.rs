@@ -1,6 +1,6 @@
-//! Telephone numbers: international ones by country code and length, national ones by the groups they are written in.
+//! Telephone numbers: international ones by country code and length, national ones by their groups.
 //!
-//! A bare row of digits is a telephone number only where the text says so ("call 5550142398").
+//! A run of digits is a telephone number only where the text says so ("call 5550142398").
 
 use super::Form;
 use super::number::{
@@ -63,23 +63,23 @@ pub fn forms() -> Vec<Form> {
     ]
 }
 
-/// What the words in front of a number say of it.
+/// What the words in front of a number say about it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Said {
+enum Label {
     Phone,
     Other,
     Nothing,
 }
 
-fn said(candidate: &Candidate<'_>) -> Said {
+fn label(candidate: &Candidate<'_>) -> Label {
     let left = candidate.left_lowercase();
-    // Words belong to the number that follows them first, in their line.
+    // Words belong to the first number that follows them in their line.
     let nearest = left.rfind(|c: char| c.is_ascii_digit() || c == '\n').map_or(0, |at| at + 1);
     let left = &left[nearest..];
     match (PHONE_WORDS.last_in(left), OTHER_NUMBER_WORDS.last_in(left)) {
-        (Some(phone), other) if other.is_none_or(|other| phone > other) => Said::Phone,
-        (_, Some(_)) => Said::Other,
-        _ => Said::Nothing,
+        (Some(phone), other) if other.is_none_or(|other| phone > other) => Label::Phone,
+        (_, Some(_)) => Label::Other,
+        _ => Label::Nothing,
     }
 }
 
@@ -102,7 +102,7 @@ fn check_international(candidate: &Candidate<'_>) -> Judgement {
         return Judgement::Reject;
     }
     let begins = if has_plus { plus_is_free(candidate) } else { stands_free(candidate) };
-    if !begins || (!has_plus && is_bare && said(candidate) != Said::Phone) {
+    if !begins || (!has_plus && is_bare && label(candidate) != Label::Phone) {
         return Judgement::Reject;
     }
     ends(candidate, &number)
@@ -112,7 +112,7 @@ fn plus_is_free(candidate: &Candidate<'_>) -> bool {
     candidate.before().0.is_none_or(|c| !is_word(c) && !matches!(c, '+' | '*' | '^' | ')'))
 }
 
-/// `+49 (0)30`: the zero is dialled at home only.
+/// `+49 (0)30`: the zero is dialled only within the country.
 fn drop_trunk_zero(text: &str, digits: &mut Vec<u8>, groups: &mut Vec<usize>) {
     let Some(at) = groups.iter().position(|len| *len == 1).filter(|at| *at > 0) else { return };
     let before: usize = groups[..at].iter().sum();
@@ -128,7 +128,7 @@ fn check_national(candidate: &Candidate<'_>) -> Judgement {
     if !(7..=13).contains(&count) || !gaps_fit(candidate.text, &number, number.groups().len()) {
         return Judgement::Reject;
     }
-    // Rows of numbers are common: they are refused before the words in front of them are read.
+    // Series of numbers are common: they are rejected before the words in front of them are read.
     let is_spaced = number.gaps().next_back() == Some(Gap::Space);
     if is_spaced && groups_before(candidate, is_space).0 > 0 {
         return Judgement::Reject;
@@ -137,19 +137,19 @@ fn check_national(candidate: &Candidate<'_>) -> Judgement {
     if !is_written_like_one && !is_plausible(&number) {
         return Judgement::Reject;
     }
-    let fits = match said(candidate) {
-        Said::Phone => true,
-        Said::Other => false,
-        Said::Nothing => is_written_like_one,
+    let fits = match label(candidate) {
+        Label::Phone => true,
+        Label::Other => false,
+        Label::Nothing => is_written_like_one,
     };
-    let is_labelled = || said(candidate) == Said::Phone && !candidate.before().0.is_some_and(is_word);
+    let is_labelled = || label(candidate) == Label::Phone && !candidate.before().0.is_some_and(is_word);
     if !fits || !(stands_free(candidate) || is_labelled()) {
         return Judgement::Reject;
     }
     ends(candidate, &number)
 }
 
-/// Gaps change once or twice at most; dots stand between all groups or none; a slash comes first; brackets close.
+/// Gaps change at most twice; dots separate all groups or none; a slash comes first; brackets close.
 fn gaps_fit(text: &str, number: &Number, groups: usize) -> bool {
     let gaps: Vec<Gap> = number.gaps().collect();
     let changes = gaps.windows(2).filter(|pair| pair[0] != pair[1]).count();
@@ -187,7 +187,7 @@ fn is_north_american(digits: &[u8]) -> bool {
     matches!(digits, [2..=9, 0..=8, _, 2..=9, ..]) && digits[1..3] != [1, 1] && digits[4..6] != [1, 1]
 }
 
-/// Draws of a lottery and enumerations go up, and not far; sizes and codes all have a leading zero.
+/// Lottery draws and enumerations increase slowly; sizes and codes all have a leading zero.
 fn is_row(number: &Number) -> bool {
     let mut rest = number.digits();
     let mut values = Vec::new();
@@ -202,7 +202,7 @@ fn is_row(number: &Number) -> bool {
     (values.len() > 3 && is_ascending) || (values.len() > 2 && is_padded)
 }
 
-/// Where the text says that it is one, only dates and scattered digits are not.
+/// Where the text announces one, only dates and scattered digits are not.
 fn is_plausible(number: &Number) -> bool {
     let (digits, groups) = (number.digits(), number.groups());
     let has_year = matches!(digits, [1, 9, ..] | [2, 0, ..]) && number.prefix(6) % 100 <= 12;
@@ -215,7 +215,7 @@ fn is_plausible(number: &Number) -> bool {
     !is_date && groups.len() <= 6 && groups.iter().skip(1).all(|len| *len > 1) && !is_row(number)
 }
 
-/// A number that goes on after a gap like its last one is a row, unless what follows is short.
+/// A number that continues after a gap like its last one is a series, unless what follows is short.
 fn ends(candidate: &Candidate<'_>, number: &Number) -> Judgement {
     if let Some(Some('x' | 'X')) = candidate.after(0) {
         return match candidate.after(1) {
@@ -241,7 +241,7 @@ fn ends(candidate: &Candidate<'_>, number: &Number) -> Judgement {
     }
 }
 
-/// A digit and a letter such as `2f` come after it.
+/// A digit and a letter such as `2f` follow.
 fn is_byte_after(candidate: &Candidate<'_>) -> bool {
     matches!(candidate.after(2), Some(Some('a'..='f' | 'A'..='F')))
 }

@@ -1,4 +1,4 @@
-//! Social security numbers of the United States, without those that were never given out.
+//! Social security numbers of the United States, without those that were never issued.
 
 use super::Form;
 use super::number::{Gap, HYPHENS, Number, SPACES, begins_free, ends_free, stands_free};

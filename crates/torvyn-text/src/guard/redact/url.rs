@@ -1,4 +1,4 @@
-//! User and password in a URL: only they are taken out, so that the address can still be read.
+//! User and password in a URL: only they are removed, so the address stays readable.
 
 use super::Form;
 use crate::guard::candidate::{Candidate, Judgement};
@@ -23,7 +23,7 @@ fn check(candidate: &Candidate<'_>) -> Judgement {
     Judgement::Accept(MARK.len(), end)
 }
 
-/// A variable of a template or stars in the place of the password.
+/// A template variable or asterisks instead of the password.
 fn is_placeholder(password: &str) -> bool {
     let is_name =
         |name: &str| !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');

@@ -1,6 +1,6 @@
-//! Words in front of a number that say what it is.
+//! Words in front of a number that identify it.
 
-/// Words in lower case. One that ends in `*` is the beginning of a word.
+/// Words in lower case. One that ends in `*` is a prefix.
 #[derive(Debug)]
 pub struct Words(&'static [&'static str]);
 
@@ -118,7 +118,7 @@ pub const PHONE_WORDS: Words = Words(&[
     "sđt",
 ]);
 
-/// What is numbered like telephones and is none.
+/// Things that are numbered like telephones.
 pub const OTHER_NUMBER_WORDS: Words = Words(&[
     "order*",
     "invoice*",

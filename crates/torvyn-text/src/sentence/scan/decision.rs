@@ -1,4 +1,4 @@
-//! What a stop says once the character after it is known.
+//! What a stop means once the character after it is known.
 
 use super::super::kind::Kind;
 use super::super::lists::is_item_number;
@@ -44,7 +44,7 @@ impl Scan {
         word.kind(self.languages)
     }
 
-    /// Whether a stop is final though `c` follows without white space.
+    /// Whether a stop is final although `c` follows without white space.
     pub(super) fn ends_before(&mut self, c: char, stop: Stop) -> bool {
         if stop.is_script() {
             let goes_on =
@@ -63,7 +63,7 @@ impl Scan {
             && self.kind_of_word(stop) == Kind::Plain
     }
 
-    /// `;` asks in Greek, `:` ends a sentence in Armenian.
+    /// `;` is a question mark in Greek, `:` ends a sentence in Armenian.
     pub(super) fn is_stop_in_script(&self, c: char, core_end: usize) -> bool {
         let letter = || self.pending.text().get(..core_end).and_then(|text| text.chars().next_back());
         match c {
@@ -73,7 +73,7 @@ impl Scan {
         }
     }
 
-    /// `[...]` stands for words left out.
+    /// `[...]` stands for omitted words.
     pub(super) fn is_omission(&self, stop: Stop) -> bool {
         stop.is_dots() && before(&self.pending, stop).ends_with('[')
     }
@@ -85,7 +85,7 @@ fn before(pending: &PendingText, stop: Stop) -> &str {
 
 fn core(pending: &PendingText, stop: Stop) -> &str {
     let word = pending.word_up_to(stop.core_end());
-    // No rule speaks of longer words, and looking at them again and again would not be flat.
+    // No rule applies to longer words, and reading them repeatedly would not take constant time.
     if word.len() > LONGEST_WORD {
         return "";
     }

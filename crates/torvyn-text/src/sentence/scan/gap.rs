@@ -108,14 +108,14 @@ impl Scan {
         self.body(c, out);
     }
 
-    /// Goes on with `c` after a look-ahead, as if what it has read were read now.
+    /// Continues with `c` after a look-ahead, as if the look-ahead were read now.
     fn resume(&mut self, c: char, out: &mut impl FnMut(&str)) {
         let text = self.pending.text();
         let end = text.len();
         if text.ends_with(char::is_whitespace) {
             self.pending.begin_word();
         } else if text.ends_with('.') {
-            // The number of a list item was looked at with its dot.
+            // The number of a list item was read with its dot.
             return self.stop(c, Stop::new('.', end - 1), out);
         } else if text.ends_with(".)") {
             let mut stop = Stop::new('.', end - 2);
@@ -138,7 +138,7 @@ impl Scan {
         is_heading(line, start == 0, next)
     }
 
-    /// Remembers what comes after the mark of a list item, if the current word is one.
+    /// Remembers what follows the start of a list item, if the current word is one.
     pub(super) fn note_item(&mut self) {
         let word = self.pending.word_up_to(self.pending.len());
         if self.next_item.is_empty() && word.len() <= LONGEST_MARK {
@@ -148,7 +148,8 @@ impl Scan {
         }
     }
 
-    /// Whether `c` may begin the next mark. Where numbers with a dot are ordinals they are no marks within a line.
+    /// Whether `c` may start the next item. Where numbers with a dot are ordinals they do not start items within a
+    /// line.
     fn may_be_next_item(&mut self, c: char) -> bool {
         if !self.next_item.starts_with(c) {
             return false;

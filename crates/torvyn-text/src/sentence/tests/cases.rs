@@ -1,4 +1,4 @@
-//! One test a rule; `|` marks the boundaries.
+//! One test per rule; `|` marks the boundaries.
 
 use super::*;
 

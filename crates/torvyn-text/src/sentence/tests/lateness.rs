@@ -1,9 +1,10 @@
-//! How many characters after its stop a sentence leaves.
+//! How many characters after its stop a sentence is sent.
 
 use super::golden::{HELD_OUT, RULES, cases};
 use super::*;
 
-/// For every boundary that is found and expected: characters from the stop, or the last word, to the one that settles it.
+/// For every boundary that is found and expected: characters from the stop, or the last word, to the one that decides
+/// it.
 fn lateness(file: &'static str) -> Vec<usize> {
     let mut late = Vec::new();
     for (_, sentences) in cases(file) {

@@ -1,4 +1,4 @@
-//! Laws: nothing lost, the same sentences for every split, bounded memory, flat cost.
+//! Laws: nothing lost, the same sentences for every split, bounded memory, constant cost.
 
 use super::*;
 use crate::sentence::Language;
@@ -14,7 +14,7 @@ const PARTS: &[&str] = &[
     "der", "und", "die", "Mai", "XII", "z", "B", "т", "д", "Она", "слово", "Yahoo!", "№", "។", "۔", "¹",
 ];
 
-/// Text rich in what the rules look at.
+/// Text rich in what the rules depend on.
 fn text() -> impl Strategy<Value = String> {
     prop::collection::vec(prop::sample::select(PARTS), 0..60).prop_map(|parts| parts.concat())
 }
@@ -113,7 +113,7 @@ proptest! {
     }
 }
 
-/// At most this many steps a character: one to look at it, one to keep it.
+/// At most this many steps per character: one to read it, one to keep it.
 const STEPS_A_CHARACTER: usize = 2;
 
 #[test]

@@ -5,7 +5,7 @@ use torvyn_text::holdback::{self, StopsError};
 
 use crate::symbols::Symbols;
 
-/// Text up to the first stop string that completes.
+/// Passes text up to the first stop string that completes.
 #[pyclass(module = "torvyn._native")]
 pub struct StopStrings(holdback::StopStrings);
 
@@ -23,21 +23,21 @@ impl StopStrings {
         holdback::StopStrings::new(stops, include).map(Self).map_err(|error| refused(py, &error))
     }
 
-    /// Takes text; gives what can no longer be part of a stop. After a match it gives nothing.
+    /// Takes text; returns what can no longer be part of a stop string. After a match it returns nothing.
     fn put(&mut self, text: &str) -> String {
-        let mut out = String::with_capacity(text.len() + self.0.held().len());
+        let mut out = String::with_capacity(text.len() + self.0.buffered().len());
         self.0.put(text, &mut out);
         out
     }
 
-    /// The input is over: the text that waited.
+    /// Ends the input and returns the buffered text.
     fn finish(&mut self) -> String {
         let mut out = String::new();
         self.0.finish(&mut out);
         out
     }
 
-    /// Other stops for what has not left; gives what leaves by it. What has matched stays matched.
+    /// Changes the stop strings for the buffered and the coming text; returns what can be sent now. A match stays.
     fn replace(&mut self, py: Python<'_>, stops: Vec<String>) -> PyResult<String> {
         let mut out = String::new();
         self.0.replace(stops, &mut out).map_err(|error| refused(py, &error))?;
@@ -50,9 +50,9 @@ impl StopStrings {
         self.0.matched()
     }
 
-    /// Bytes that wait here.
+    /// Bytes in the buffer.
     #[getter]
     fn held_bytes(&self) -> usize {
-        self.0.held().len()
+        self.0.buffered().len()
     }
 }

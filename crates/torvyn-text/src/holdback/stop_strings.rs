@@ -1,4 +1,4 @@
-//! Stop strings: text passes up to the first of them that completes.
+//! Stop strings: text passes up to the first one that completes.
 
 use aho_corasick::automaton::StateID;
 
@@ -8,7 +8,7 @@ pub const MOST_STOPS: usize = 16;
 
 #[derive(Debug, thiserror::Error)]
 pub enum StopsError {
-    #[error("there are {0} stop strings; 1 to {MOST_STOPS} are taken")]
+    #[error("{0} stop strings were given; 1 to {MOST_STOPS} are allowed")]
     Count(usize),
     #[error("stop string {0} is empty")]
     Empty(usize),
@@ -16,14 +16,14 @@ pub enum StopsError {
     TooLarge(#[from] TooLarge),
 }
 
-/// The stop that completes first wins; of several that complete together, the first of the list.
+/// The stop string that completes first wins; of several that complete together, the first in the list.
 #[derive(Debug)]
 pub struct StopStrings {
     stops: Vec<String>,
     include: bool,
     automaton: Automaton,
     state: StateID,
-    held: String,
+    buffer: String,
     matched: Option<usize>,
 }
 
@@ -31,10 +31,10 @@ impl StopStrings {
     pub fn new(stops: Vec<String>, include: bool) -> Result<Self, StopsError> {
         let automaton = automaton(&stops)?;
         let state = automaton.start();
-        Ok(Self { stops, include, automaton, state, held: String::new(), matched: None })
+        Ok(Self { stops, include, automaton, state, buffer: String::new(), matched: None })
     }
 
-    /// Takes text; puts into `out` what can no longer be part of a stop. After a match nothing passes.
+    /// Takes text; appends to `out` what can no longer be part of a stop string. After a match nothing passes.
     pub fn put(&mut self, text: &str, out: &mut String) {
         if self.matched.is_some() {
             return;
@@ -45,10 +45,10 @@ impl StopStrings {
                 && let Some((stop, len)) = self.automaton.matches(self.state).min_by_key(|&(stop, _)| stop)
             {
                 self.matched = Some(stop);
-                self.held.push_str(&text[..=at]);
-                let end = self.held.len() - if self.include { 0 } else { len };
-                out.push_str(&self.held[..end]);
-                self.held.clear();
+                self.buffer.push_str(&text[..=at]);
+                let end = self.buffer.len() - if self.include { 0 } else { len };
+                out.push_str(&self.buffer[..end]);
+                self.buffer.clear();
                 return;
             }
         }
@@ -58,37 +58,37 @@ impl StopStrings {
     fn let_go(&mut self, text: &str, out: &mut String) {
         let depth = self.automaton.depth(self.state);
         if let Some(sure) = text.len().checked_sub(depth) {
-            out.push_str(&self.held);
-            self.held.clear();
+            out.push_str(&self.buffer);
+            self.buffer.clear();
             out.push_str(&text[..sure]);
-            self.held.push_str(&text[sure..]);
+            self.buffer.push_str(&text[sure..]);
         } else {
-            self.held.push_str(text);
-            out.extend(self.held.drain(..self.held.len() - depth));
+            self.buffer.push_str(text);
+            out.extend(self.buffer.drain(..self.buffer.len() - depth));
         }
     }
 
-    /// The input is over: what was held is text after all. The stops are kept, and what has matched stays known.
+    /// Ends the input: the buffered text is sent. The stop strings and a match are kept.
     pub fn finish(&mut self, out: &mut String) {
-        out.push_str(&self.held);
-        self.held.clear();
+        out.push_str(&self.buffer);
+        self.buffer.clear();
         self.state = self.automaton.start();
     }
 
-    /// Other stops for the text that has not been released. What is released by them goes to `out`.
+    /// Changes the stop strings for the buffered and the coming text. What can be sent now goes to `out`.
     pub fn replace(&mut self, stops: Vec<String>, out: &mut String) -> Result<(), StopsError> {
         self.automaton = automaton(&stops)?;
         let matched = self.matched.map(|index| self.stops[index].clone());
         self.stops = stops;
         self.state = self.automaton.start();
         if let Some(matched) = matched {
-            // What has stopped stays stopped, by the string it was.
+            // A match stays, with the string that matched.
             self.stops.push(matched);
             self.matched = Some(self.stops.len() - 1);
             return Ok(());
         }
-        let held = std::mem::take(&mut self.held);
-        self.put(&held, out);
+        let buffer = std::mem::take(&mut self.buffer);
+        self.put(&buffer, out);
         Ok(())
     }
 
@@ -96,8 +96,8 @@ impl StopStrings {
         self.matched.map(|index| self.stops[index].as_str())
     }
 
-    pub fn held(&self) -> &str {
-        &self.held
+    pub fn buffered(&self) -> &str {
+        &self.buffer
     }
 }
 

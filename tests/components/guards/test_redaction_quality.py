@@ -8,10 +8,10 @@ from benches.redaction import redact
 import torvyn
 from torvyn.components.builtin.filter_redact import DATA_KINDS, Redact
 
-PARTS = ("held_out", "tuning")
+SETS = ("held_out", "tuning")
 
 
-@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("part", SETS)
 def test_precision_and_recall_hold_on_the_labelled_lines(part):
     score = judge(load(part), redact(), DATA_KINDS)
     assert score.precision >= 0.99, score.wrong
@@ -19,7 +19,7 @@ def test_precision_and_recall_hold_on_the_labelled_lines(part):
 
 
 def test_the_labelled_set_has_many_lines_of_every_kind():
-    lines = [line for part in PARTS for line in load(part)]
+    lines = [line for part in SETS for line in load(part)]
     marked = [line for line in lines if line.spans]
     assert len(marked) >= 200
     assert len(lines) - len(marked) >= 400
@@ -41,7 +41,7 @@ def test_few_numbers_in_the_form_of_a_card_are_taken_for_one(name):
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7])
-@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("part", SETS)
 def test_every_labelled_line_is_redacted_alike_however_it_is_cut(part, size):
     guard = Redact()
     guard.init("")
@@ -54,7 +54,7 @@ def test_every_labelled_line_is_redacted_alike_however_it_is_cut(part, size):
         assert cut.take_findings() == whole.take_findings()
 
 
-@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("part", SETS)
 def test_the_native_stage_and_the_python_form_agree(part):
     text = "\n".join(line.text for line in load(part))
     tokens = [text[at : at + 5] for at in range(0, len(text), 5)]

@@ -1,0 +1,176 @@
+//! The edges of a flow, and the only way that elements move along them. Every allocation and release is accounted for.
+
+mod send;
+
+use std::sync::Arc;
+
+use torvyn_stream::{Element, End, ErrorKind, Queue, StageError};
+
+use crate::blueprint::Role;
+use crate::node::Node;
+use crate::shared_state::{Failure, FailureKind, SharedState};
+
+/// What happens to elements that are sent to an edge.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Accepts {
+    All,
+    /// During an interrupt: elements marked `keep` enter, the others are dropped.
+    Kept,
+    /// The consumer has stopped reading: elements stay unread.
+    Nothing,
+}
+
+pub struct Edge {
+    pub queue: Queue,
+    pub source: Option<u16>,
+    pub target: Option<u16>,
+    /// How its stream ended, once no more elements will be sent.
+    pub closed: Option<Box<End>>,
+    pub accepts: Accepts,
+}
+
+pub struct Edges {
+    pub list: Box<[Edge]>,
+    pub shared: Arc<SharedState>,
+}
+
+impl Edge {
+    #[inline]
+    pub fn is_dead(&self) -> bool {
+        self.accepts == Accepts::Nothing
+    }
+}
+
+impl Edges {
+    /// How many elements `node` can certainly emit now.
+    #[inline]
+    pub fn free_slots(&self, node: &Node) -> usize {
+        if !node.backlog.is_empty() {
+            return 0;
+        }
+        // A router's ports are not known before the call: what does not fit waits in its backlog.
+        if node.role == Role::Router || node.ports.is_empty() {
+            return usize::MAX;
+        }
+        if let [only] = *node.ports[0] {
+            let edge = &self.list[usize::from(only)];
+            return if edge.is_dead() { usize::MAX } else { edge.queue.free_slots() };
+        }
+        let edges = node.ports[0].iter().map(|&edge| &self.list[usize::from(edge)]);
+        edges.filter(|edge| !edge.is_dead()).map(|edge| edge.queue.free_slots()).min().unwrap_or(usize::MAX)
+    }
+
+    /// How many bytes the node can emit before a blocking queue is full.
+    pub fn free_bytes(&self, node: &Node) -> usize {
+        if node.role == Role::Router {
+            return usize::MAX;
+        }
+        let edges = node.ports.first().into_iter().flatten().map(|&edge| &self.list[usize::from(edge)]);
+        edges.filter(|edge| !edge.is_dead()).map(|edge| edge.queue.free_bytes()).min().unwrap_or(usize::MAX)
+    }
+
+    pub fn is_pressured(&self, node: &Node) -> bool {
+        node.ports.iter().flatten().any(|&edge| {
+            let edge = &self.list[usize::from(edge)];
+            !edge.is_dead() && edge.queue.is_pressured()
+        })
+    }
+
+    /// Releases an element at the end of its life in this flow.
+    #[inline]
+    pub fn release(&self, element: Element) {
+        if element.payload.is_last() {
+            self.shared.nodes[element.owner()].ledger.release(u64::from(element.len));
+        }
+    }
+
+    /// Releases the first element of `input`, which has been consumed.
+    #[inline(always)]
+    pub fn release_front(&mut self, input: usize) {
+        let queue = &mut self.list[input].queue;
+        if let Some(element) = queue.front_mut()
+            && element.payload.is_last()
+        {
+            let ledger = &self.shared.nodes[element.owner()].ledger;
+            ledger.release(u64::from(element.len));
+        }
+        queue.drop_front();
+    }
+
+    /// Passes the first element of `input` on through port 0 if a plain move suffices. False if it does not.
+    #[inline(always)]
+    pub fn pass_front(&mut self, node: &Node, index: usize, input: usize) -> bool {
+        let Some([only]) = node.ports.first().map(|edges| &**edges) else { return false };
+        let Ok([from, to]) = self.list.get_disjoint_mut([input, usize::from(*only)]) else {
+            return false;
+        };
+        if to.accepts != Accepts::All || !node.backlog.is_empty() || !from.queue.move_front(&mut to.queue) {
+            return false;
+        }
+        let counters = &self.shared.nodes[index];
+        counters.passed.add(1);
+        counters.emitted.add(1);
+        true
+    }
+
+    /// The next input to take an element from, fairly among those that have one.
+    #[inline]
+    pub fn next_input(&self, node: &mut Node) -> Option<usize> {
+        if let [only] = *node.inputs {
+            let only = usize::from(only);
+            return (!self.list[only].queue.is_empty()).then_some(only);
+        }
+        let count = node.inputs.len();
+        for step in 0..count {
+            let at = (usize::from(node.cursor) + step) % count;
+            let index = usize::from(node.inputs[at]);
+            if !self.list[index].queue.is_empty() {
+                node.cursor = ((at + 1) % count) as u16;
+                return Some(index);
+            }
+        }
+        None
+    }
+
+    #[inline]
+    pub fn has_input(&self, node: &Node) -> bool {
+        node.inputs.iter().any(|&edge| !self.list[usize::from(edge)].queue.is_empty())
+    }
+
+    /// Publishes this turn's counters.
+    pub fn publish(&self) {
+        for (edge, counters) in self.list.iter().zip(&self.shared.edges) {
+            edge.queue.publish(counters);
+        }
+    }
+
+    /// How the node's input ended, once all of its inputs have.
+    pub fn input_end(&self, node: &Node) -> Option<&End> {
+        let mut end: Option<&End> = None;
+        for &edge in &node.inputs {
+            let edge = &self.list[usize::from(edge)];
+            let closed = edge.closed.as_deref()?;
+            if !edge.queue.is_empty() {
+                return None;
+            }
+            // Of several inputs, the first one that did not end normally counts.
+            if end.is_none_or(|seen| seen.finish_reason == "stop" && seen.object.is_none()) {
+                end = Some(closed);
+            }
+        }
+        end
+    }
+}
+
+#[cold]
+pub fn over_budget(index: usize, node: &Node, used: u64, method: &'static str) -> Failure {
+    let message = format!("{used} bytes in use, {} allowed", node.budget_bytes);
+    Failure {
+        kind: FailureKind::MemoryExceeded,
+        node: Some(index),
+        edge: None,
+        sequence: None,
+        method,
+        error: StageError::new(ErrorKind::Fatal, message),
+    }
+}

@@ -1,0 +1,100 @@
+//! Elements that a filter holds until a later verdict.
+
+use torvyn_stream::{Element, Emission};
+
+use crate::blueprint::Role;
+use crate::core::Core;
+use crate::node::Worker;
+use crate::shared_state::Failure;
+use crate::turn::call_outcome::{is_over_budget, within_budget};
+
+impl Core {
+    /// What an aggregator or a guard buffers counts against its node's budget.
+    #[inline]
+    pub(crate) fn charge_held(&mut self, index: usize) -> Result<(), Failure> {
+        let node = &self.nodes[index];
+        if !matches!(node.role, Role::Aggregator | Role::Filter) {
+            return Ok(());
+        }
+        let Worker::Inline(stage) = &node.worker else { return Ok(()) };
+        let ledger = &self.edges.shared.nodes[index].ledger;
+        ledger.hold(stage.held_bytes() as u64);
+        within_budget(node, index, ledger.used_bytes())
+    }
+
+    pub(super) fn hold(&mut self, index: usize, element: Element) -> Result<(), Failure> {
+        let node = &mut self.nodes[index];
+        let counters = &self.edges.shared.nodes[index];
+        let before = counters.ledger.held_bytes.get();
+        counters.ledger.hold(before + u64::from(element.len));
+        if let Err(failure) = within_budget(node, index, counters.ledger.used_bytes()) {
+            counters.ledger.hold(before);
+            counters.failed.add(1);
+            let sequence = Some(element.sequence);
+            self.edges.release(element);
+            return Err(Failure { sequence, ..failure });
+        }
+        node.held.push_back(element);
+        Ok(())
+    }
+
+    pub(super) fn replace(
+        &mut self,
+        index: usize,
+        element: Element,
+        emission: Emission,
+    ) -> Result<(), Failure> {
+        let mut replaced = 1;
+        for held in self.take_held(index) {
+            replaced += 1;
+            self.edges.release(held);
+        }
+        if emission.len == 0 {
+            self.edges.shared.nodes[index].filtered.add(replaced);
+            self.edges.release(element);
+            return Ok(());
+        }
+        let mut emission = emission;
+        if emission.companion.is_none() {
+            // The attributes of single tokens do not apply to replaced text.
+            emission.companion = element.companion.as_ref().and_then(|companion| companion.bare());
+        }
+        let (sequence, timestamp_ns) = (element.sequence, element.timestamp_ns);
+        self.edges.release(element);
+        let node = &mut self.nodes[index];
+        let sent = self.edges.send_made(node, index, emission, sequence, timestamp_ns);
+        let counters = &self.edges.shared.nodes[index];
+        if is_over_budget(&sent) { &counters.failed } else { &counters.passed }.add(replaced);
+        sent
+    }
+
+    pub(super) fn take_held(&mut self, index: usize) -> std::collections::VecDeque<Element> {
+        if !self.nodes[index].held.is_empty() {
+            self.edges.shared.nodes[index].ledger.hold(0);
+        }
+        std::mem::take(&mut self.nodes[index].held)
+    }
+
+    pub(crate) fn let_held_go(&mut self, index: usize) -> Result<(), Failure> {
+        if self.nodes[index].held.is_empty() {
+            return Ok(());
+        }
+        let mut result = Ok(());
+        for element in self.take_held(index) {
+            self.edges.shared.nodes[index].passed.add(1);
+            let sent = self.edges.send(&mut self.nodes[index], index, 0, element);
+            result = result.and(sent);
+        }
+        result
+    }
+
+    pub(crate) fn drop_held(&mut self, index: usize) {
+        if self.nodes[index].held.is_empty() {
+            return;
+        }
+        for element in self.take_held(index) {
+            self.edges.shared.nodes[index].filtered.add(1);
+            self.edges.release(element);
+        }
+    }
+}

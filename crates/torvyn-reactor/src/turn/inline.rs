@@ -1,0 +1,149 @@
+//! Running a node whose component is called inside the turn.
+
+use torvyn_stream::{Call, Step};
+
+use crate::blueprint::Role;
+use crate::core::Core;
+use crate::node::{Phase, Worker};
+use crate::shared_state::Failure;
+use crate::turn::call_outcome::note_stamp;
+
+impl Core {
+    pub(super) fn run_inline(&mut self, index: usize) -> Result<usize, Failure> {
+        let mut done = 0;
+        // The free capacity is looked up again only when the last value has been used up.
+        let mut room = 0;
+        loop {
+            let node = &mut self.nodes[index];
+            if room == 0 || !node.backlog.is_empty() {
+                room = self.edges.free_slots(node);
+            }
+            if room == 0 || node.phase == Phase::Finished || node.paused {
+                break;
+            }
+            if node.more {
+                node.more = false;
+                done += 1;
+                room = 0;
+                self.call(index, Step::More)?;
+                continue;
+            }
+            if node.retry.is_some() {
+                if !self.try_again(index)? {
+                    break;
+                }
+                (done, room) = (done + 1, 0);
+                continue;
+            }
+            let Some(input) = self.edges.next_input(node) else { break };
+            // A filter has ended the stream, and the elements it passed are still on their way.
+            if node.phase == Phase::Flushing {
+                break;
+            }
+            let Worker::Inline(stage) = &mut node.worker else { break };
+            // The element is processed in place and moves once, to its destination.
+            let Some(element) = self.edges.list[input].queue.front_mut() else { break };
+            let counters = &self.edges.shared.nodes[index];
+            counters.received.add(1);
+            done += 1;
+            let call = Call { ledger: &counters.ledger, now_ns: self.now_ns };
+            let started = if self.timed { self.clock.now_ns() } else { 0 };
+            let outcome = stage.accept(element, call, &mut self.outbox);
+            if self.timed {
+                let sequence = element.sequence;
+                self.record(index, sequence, started, name_of(&outcome));
+            }
+            let used = if matches!(outcome, Ok(Step::Done)) { self.outbox.made.len() } else { 1 };
+            room = room.saturating_sub(used);
+            // Outputs of a later `flush` are numbered after the last element, even one that was passed on unchanged.
+            if matches!(outcome, Ok(Step::Forward))
+                && self.nodes[index].role == Role::Processor
+                && let Some(element) = self.edges.list[input].queue.front_mut()
+            {
+                note_stamp(&mut self.nodes[index], element, false);
+            }
+            match outcome {
+                // The fast path for the two results that nearly all calls return.
+                Ok(Step::Forward)
+                    if self.nodes[index].held.is_empty()
+                        && self.edges.pass_front(&self.nodes[index], index, input) => {}
+                Ok(Step::Done) if self.outbox.made.is_empty() => {
+                    if let Some(element) = self.edges.list[input].queue.front_mut() {
+                        note_stamp(&mut self.nodes[index], element, true);
+                    }
+                    self.count_done(index, true);
+                    self.edges.release_front(input);
+                    self.charge_held(index)?;
+                }
+                outcome => {
+                    let element = self.edges.list[input].queue.pop();
+                    self.conclude(index, element, outcome, 0)?;
+                }
+            }
+        }
+        self.tick(index)?;
+        Ok(done + usize::from(self.finish_if_ended(index)?))
+    }
+
+    /// Repeats a failed call when its time has come. False: not yet.
+    pub(super) fn try_again(&mut self, index: usize) -> Result<bool, Failure> {
+        let node = &mut self.nodes[index];
+        let Some(retry) = node.retry.take_if(|retry| retry.at_ns <= self.now_ns) else {
+            return Ok(false);
+        };
+        let (Some(mut element), Worker::Inline(stage)) = (retry.element, &mut node.worker) else {
+            return Ok(true);
+        };
+        let counters = &self.edges.shared.nodes[index];
+        let call = Call { ledger: &counters.ledger, now_ns: self.now_ns };
+        let outcome = stage.accept(&mut element, call, &mut self.outbox);
+        self.conclude(index, Some(element), outcome, retry.attempt)?;
+        Ok(true)
+    }
+
+    /// `resume` or `flush`: a call without an element.
+    pub(crate) fn call(&mut self, index: usize, what: Step) -> Result<(), Failure> {
+        let Worker::Inline(stage) = &mut self.nodes[index].worker else { return Ok(()) };
+        let counters = &self.edges.shared.nodes[index];
+        let call = Call { ledger: &counters.ledger, now_ns: self.now_ns };
+        let (outcome, is_flush) = match what {
+            Step::More => (stage.resume(call, &mut self.outbox), false),
+            _ => (stage.flush(call, &mut self.outbox), true),
+        };
+        // A generator's element is concluded when the generator ends.
+        let element = self.nodes[index].current.take();
+        let is_flush = is_flush || (element.is_none() && self.nodes[index].phase == Phase::Flushing);
+        let concluded = self.conclude(index, element, outcome, u32::MAX);
+        let named = |failure| Failure { method: "flush", ..failure };
+        concluded.map_err(|failure| if is_flush { named(failure) } else { failure })
+    }
+
+    pub(super) fn tick(&mut self, index: usize) -> Result<(), Failure> {
+        let node = &mut self.nodes[index];
+        let room = self.edges.free_slots(node);
+        let Worker::Inline(stage) = &mut node.worker else { return Ok(()) };
+        if node.phase != Phase::Running || room == 0 || stage.due().is_none_or(|due| due > self.now_ns) {
+            return Ok(());
+        }
+        let counters = &self.edges.shared.nodes[index];
+        let call = Call { ledger: &counters.ledger, now_ns: self.now_ns };
+        // A stage that paused with an alarm has nothing else that resumes it.
+        node.paused = false;
+        let outcome = stage.tick(call, &mut self.outbox).map(|()| Step::Done);
+        self.conclude(index, None, outcome, u32::MAX)
+    }
+}
+
+fn name_of<E>(outcome: &Result<Step, E>) -> &'static str {
+    match outcome {
+        Ok(Step::Done | Step::More) => "done",
+        Ok(Step::Forward) => "passed",
+        Ok(Step::Route) => "routed",
+        Ok(Step::Drop) => "dropped",
+        Ok(Step::Hold) => "held",
+        Ok(Step::Replace(_)) => "replaced",
+        Ok(Step::Block(_)) => "blocked",
+        Ok(Step::Pause) => "paused",
+        Err(_) => "failed",
+    }
+}

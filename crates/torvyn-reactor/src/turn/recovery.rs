@@ -1,0 +1,72 @@
+//! Error policies: retries, skipped elements and dead letters.
+
+use torvyn_stream::{Element, StageError};
+
+use crate::blueprint::Recovery;
+use crate::core::Core;
+use crate::node::Retry;
+use crate::shared_state::{Failure, FailureKind};
+use crate::turn::call_outcome::method_name;
+
+impl Core {
+    /// Applies the node's error policy to a failed call.
+    pub(super) fn recover(
+        &mut self,
+        index: usize,
+        element: Option<Element>,
+        error: StageError,
+        attempt: u32,
+    ) -> Result<(), Failure> {
+        self.outbox.made.clear();
+        self.outbox.ports.clear();
+        let counters = &self.edges.shared.nodes[index];
+        counters.errors.add(1);
+        let node = &mut self.nodes[index];
+        if error.may_be_retried() && attempt < node.retries {
+            counters.retried.add(1);
+            let wait = node.backoff_ns.saturating_mul(1 << attempt.min(16));
+            let at_ns = self.now_ns.saturating_add(wait);
+            node.retry = Some(Box::new(Retry { element, attempt: attempt + 1, at_ns }));
+            return Ok(());
+        }
+        if error.stops_the_flow() || node.recovery == Recovery::FailFast {
+            let sequence = element.as_ref().map(|element| element.sequence);
+            if let Some(element) = element {
+                counters.failed.add(1);
+                self.edges.release(element);
+            }
+            return Err(Failure {
+                kind: FailureKind::Component,
+                node: Some(index),
+                edge: None,
+                sequence,
+                method: method_name(node.role),
+                error,
+            });
+        }
+        let errors = counters.errors.get();
+        // Reported at 1, 2, 4, 8...: enough to know why, without flooding the log.
+        if errors.is_power_of_two()
+            && let Some(tell) = &self.on_error
+        {
+            tell(index, &error, element.as_ref().map(|element| element.sequence), errors);
+        }
+        match (element, node.recovery) {
+            (Some(mut element), Recovery::DeadLetter) => {
+                counters.dead_lettered.add(1);
+                if let Some(annotate) = self.annotate {
+                    annotate(&mut element, &error);
+                }
+                let port = (node.ports.len() - 1) as u16;
+                self.edges.send_uncounted(node, port, element)
+            }
+            (element, _) => {
+                if let Some(element) = element {
+                    counters.failed.add(1);
+                    self.edges.release(element);
+                }
+                Ok(())
+            }
+        }
+    }
+}

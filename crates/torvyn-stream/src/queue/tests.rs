@@ -1,0 +1,138 @@
+use std::collections::VecDeque;
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn element(sequence: u64, len: usize) -> Element {
+    Element::made(Emission::text(&"x".repeat(len)), 0, sequence, 0)
+}
+
+fn policies() -> impl Strategy<Value = Policy> {
+    prop_oneof![Just(Policy::Block), Just(Policy::DropOldest), Just(Policy::DropNewest), Just(Policy::Error)]
+}
+
+proptest! {
+    /// Whatever is offered and popped: order holds, limits hold, and every element is somewhere.
+    #[test]
+    fn nothing_is_lost_without_being_counted(
+        policy in policies(),
+        depth in 1usize..20,
+        bytes in 1usize..200,
+        steps in prop::collection::vec(prop::option::of(0usize..60), 1..300),
+    ) {
+        let mut queue = Queue::new(depth, bytes, policy, 0.5);
+        queue.note_stalled(true);
+        let counters = QueueCounters::default();
+        let (mut inside, mut came_back, mut popped) = (VecDeque::new(), 0u64, 0u64);
+        let mut offered = 0u64;
+        for len in steps {
+            match len {
+                None => {
+                    let got = queue.pop().map(|element| element.sequence);
+                    popped += u64::from(got.is_some());
+                    prop_assert_eq!(got, inside.pop_front().map(|(sequence, _)| sequence));
+                }
+                Some(len) => {
+                    offered += 1;
+                    match queue.offer(element(offered, len)) {
+                        Offer::Taken => inside.push_back((offered, len)),
+                        Offer::Full(back) => {
+                            prop_assert_eq!(back.sequence, offered);
+                            came_back += 1;
+                        }
+                        Offer::Dropped(gone) => {
+                            for lost in gone {
+                                let oldest = inside.front().map(|(sequence, _)| *sequence);
+                                if Some(lost.sequence) == oldest {
+                                    inside.pop_front();
+                                } else {
+                                    prop_assert_eq!(lost.sequence, offered);
+                                }
+                            }
+                            if policy == Policy::DropOldest {
+                                inside.push_back((offered, len));
+                            }
+                        }
+                    }
+                }
+            }
+            queue.publish(&counters);
+            let held: usize = inside.iter().map(|(_, len)| len).sum();
+            prop_assert_eq!(queue.len(), inside.len());
+            prop_assert_eq!(counters.bytes.get() as usize, held);
+            prop_assert!(inside.len() <= depth);
+            prop_assert!(held <= bytes || inside.len() == 1);
+            prop_assert!(counters.peak.get() as usize <= depth);
+            prop_assert_eq!(counters.taken.get(), popped);
+            prop_assert_eq!(counters.unread.get(), inside.len() as u64);
+            let entered = counters.taken.get() + counters.dropped.get() + counters.unread.get();
+            prop_assert_eq!(counters.entered.get(), entered);
+            prop_assert_eq!(offered, entered + came_back);
+        }
+    }
+
+    /// A move between queues is a pop and an offer.
+    #[test]
+    fn moving_is_popping_and_offering(depth in 1usize..6, lens in prop::collection::vec(0usize..30, 0..20)) {
+        let mut from = Queue::new(100, 1 << 20, Policy::Block, 0.5);
+        let mut to = Queue::new(depth, 60, Policy::Block, 0.5);
+        for (sequence, len) in lens.iter().enumerate() {
+            let _ = from.offer(element(sequence as u64, *len));
+        }
+        while from.move_front(&mut to) {}
+        let moved: Vec<u64> = std::iter::from_fn(|| to.pop()).map(|e| e.sequence).collect();
+        let left: Vec<u64> = std::iter::from_fn(|| from.pop()).map(|e| e.sequence).collect();
+        let all: Vec<u64> = moved.iter().chain(&left).copied().collect();
+        prop_assert_eq!(all, (0..lens.len() as u64).collect::<Vec<_>>());
+        prop_assert!(moved.len() <= depth);
+    }
+}
+
+#[test]
+fn back_pressure_lasts_from_full_to_the_low_watermark() {
+    let mut queue = Queue::new(4, 1 << 20, Policy::Block, 0.5);
+    let seen: Vec<bool> = (0..4)
+        .map(|sequence| {
+            let _ = queue.offer(element(sequence, 1));
+            queue.is_pressured()
+        })
+        .collect();
+    assert_eq!(seen, [false, false, false, true]);
+    let seen: Vec<bool> = (0..3)
+        .map(|_| {
+            queue.pop();
+            queue.is_pressured()
+        })
+        .collect();
+    assert_eq!(seen, [true, false, false]);
+}
+
+#[test]
+fn a_policy_acts_only_while_the_consumer_stalls() {
+    for policy in [Policy::DropOldest, Policy::DropNewest, Policy::Error] {
+        let mut queue = Queue::new(1, 1 << 20, policy, 0.5);
+        assert!(matches!(queue.offer(element(0, 1)), Offer::Taken));
+        assert!(matches!(queue.offer(element(1, 1)), Offer::Full(_)));
+        assert_eq!(queue.free_slots(), 0);
+        assert!(queue.note_stalled(true));
+        assert_eq!(queue.free_slots(), usize::MAX);
+        let refused = queue.offer(element(1, 1));
+        assert_eq!(matches!(refused, Offer::Dropped(_)), policy != Policy::Error);
+    }
+}
+
+#[test]
+fn what_is_lent_still_occupies_the_queue() {
+    let mut queue = Queue::new(3, 1 << 20, Policy::Block, 0.5);
+    for sequence in 0..3 {
+        let _ = queue.offer(element(sequence, 1));
+    }
+    for _ in 0..3 {
+        queue.pop();
+    }
+    queue.lend(2, 2);
+    assert_eq!(queue.free_slots(), 1);
+    queue.lend(0, 0);
+    assert_eq!(queue.free_slots(), 3);
+}
