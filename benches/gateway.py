@@ -2,9 +2,8 @@
 
     python -m benches.gateway [--rounds R] [--tokens N] [--streams S] [--json]
 
-An upstream of OpenAI's protocol, Torvyn with a block-list in front of it, clients; beside it
-LiteLLM's proxy in front of the same upstream, without any guard. And what a gateway adds to the
-time to the first token.
+Torvyn with a block-list in front of an OpenAI upstream is compared with LiteLLM's proxy in front of
+the same upstream, without a guard. Also measures the delay of the first token.
 """
 
 from __future__ import annotations
@@ -36,19 +35,19 @@ from benches.work_serving import answer, right
 
 TIMES, P50_MS, P99_MS = 30.0, 1.0, 5.0
 FEW = 10
-"""The proxy gets a tenth of the streams: it would take minutes otherwise."""
+"""The proxy gets a tenth of the streams: with all of them it would take minutes."""
 RATE, REQUESTS = 100.0, 300
-# Text: the role that comes before it is an empty one.
+# Chunks with text: the one before them has only the role.
 UPSTREAM = Question(CHAT.path, CHAT.body, b'"content": " ')
 THROUGH = Question(CHAT.path, CHAT.body, b'"content":" ')
 METHOD = """\
-{streams} answers at once of {tokens} chunks each (a tenth of the streams for LiteLLM, which has no
-guard to run); gateways one at a time on one core, upstream and load on the other. A chunk is one
-of the upstream's that reached the client, in however many pieces it left; CPU is all threads' by
-/proc. Medians and quartiles of {rounds} interleaved rounds, ratios within a round; the text of all
-is compared with the right one first. First text: {requests} requests on new connections, {rate:g} a
-second, through the gateway and to the upstream itself by turns; the overhead is the difference of
-the percentiles of a round, and the figure the median of the rounds."""
+{streams} concurrent answers of {tokens} chunks each (a tenth of the streams for LiteLLM, which runs
+no guard). The gateways run one at a time on one core, upstream and load on the other. A chunk is a
+chunk of the upstream that reached the client, in any number of pieces; CPU is that of all threads
+from /proc. Medians and quartiles of {rounds} interleaved rounds, ratios within a round; all texts
+are checked first. First text: {requests} requests on new connections, {rate:g} per second, by turns
+through the gateway and to the upstream itself; the overhead is the difference of the percentiles of
+a round, and the figure is the median of the rounds."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -117,7 +116,7 @@ def _chunks(
             chunks = streams * options.tokens
             rates[name].append(chunks / loaded.wall_s)
             costs[name].append((server.cpu_s() - before_s) / chunks * 1e6)
-    table = Table(("gateway", "chunks a second", "quartiles", "us of CPU a chunk", "goal"))
+    table = Table(("gateway", "chunks per second", "quartiles", "us of CPU per chunk", "goal"))
     for name, values in rates.items():
         low, middle, high = quartiles(values)
         goal = _times(values, rates.get("LiteLLM's proxy")) if name == "torvyn" else ""
@@ -137,7 +136,7 @@ def _times(ours: list[float], theirs: list[float] | None) -> str:
 def _first(
     report: Report, gateways: dict[str, ServerProcess], upstream: ServerProcess, rounds: int
 ) -> None:
-    """Through Torvyn, and to the upstream itself."""
+    """Through Torvyn, and from the upstream itself."""
     added: dict[float, list[float]] = {0.5: [], 0.99: []}
     for number in range(rounds):
         say(f"first text: round {number + 1} of {rounds}")

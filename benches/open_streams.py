@@ -1,9 +1,9 @@
-"""What do many open streams take, and how late is a token among them?
+"""What do many open streams cost, and how late is a token among them?
 
     python -m benches.open_streams [--rounds R] [--json]
 
-Tokens hold the time at which the engine said them, so that what the reader sees is what guard,
-frames, server and sockets have added. Memory is the server's, before and after.
+Each token contains the time at which the engine emitted it, so the reader measures what the guard,
+the frames, the server and the sockets add. Memory is the server's, before and after.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ GOAL_MS, GOAL_KIB = 10.0, 40.0
 OWN = Question("/v1/streams", {"prompt": "Hi"}, b'"text":')
 STAMP = re.compile(rb'"text":"((?: \d{19})+)"')
 METHOD = """\
-Latency: {streams} streams of {rate:g} tokens a second each for {seconds} s, one server core, one
-reader on the other core; from the engine's `yield` to the reader's `recv`, a block-list between
-them; percentiles of all tokens of a round but its first second, medians of {rounds} rounds. Memory:
-{open:,} streams whose engines have not said anything yet; what the server's resident set grew by,
-divided, after two hundred others had come and gone."""
+Latency: {streams} streams of {rate:g} tokens per second each for {seconds} s, the server on one
+core, the reader on the other; from the engine's `yield` to the reader's `recv`, through a
+block-list. Percentiles of all tokens of a round except its first second, medians of {rounds}
+rounds. Memory: {open:,} streams whose engines have not emitted a token yet; the growth of the
+server's resident set per stream, after two hundred other streams have ended."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -52,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     method = METHOD.format(
         streams=STREAMS, rate=RATE, seconds=SECONDS, rounds=options.rounds, open=OPEN
     )
-    question = "What do many open streams take?"
+    question = "What do many open streams cost?"
     report = Report("open_streams", question, method.replace("\n", " "))
     stay_off_the_server()
     allow_files(2 * OPEN)
@@ -63,13 +63,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def allow_files(count: int) -> None:
-    """Descriptors for so many connections, here and in the servers started from here."""
+    """Raises the limit of open files, here and in the servers that this starts."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = count + 512
-    if soft < wanted:
-        if hard != resource.RLIM_INFINITY and hard < wanted:
-            raise RuntimeError(f"{wanted} open files are needed, and {hard} allowed")
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    needed = count + 512
+    if soft < needed:
+        if hard != resource.RLIM_INFINITY and hard < needed:
+            raise RuntimeError(f"{needed} open files are needed, but only {hard} are allowed")
+        resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
 
 
 def serving(*arguments: str) -> contextlib.AbstractContextManager[ServerProcess]:
@@ -87,23 +87,23 @@ def _latency(report: Report, rounds: int) -> None:
             late_ms = delays_ms(server.port, STREAMS)
             loads.append((server.cpu_s() - before_s) / (time.perf_counter() - began_s))
             if len(late_ms) != STREAMS * tokens:
-                raise AssertionError(f"{len(late_ms)} tokens came of {STREAMS * tokens}")
+                raise AssertionError(f"{len(late_ms)} of {STREAMS * tokens} tokens arrived")
             kept = late_ms[len(late_ms) // SECONDS :]
             found["p50"].append(percentile(kept, 0.5))
             found["p99"].append(percentile(kept, 0.99))
             found["max"].append(max(kept))
-    table = Table(("a token is late", "ms", "quartiles", "goal"))
+    table = Table(("delay of a token", "ms", "quartiles", "goal"))
     for name, values in found.items():
         low, middle, high = quartiles(values)
         goal = verdict(middle, GOAL_MS) if name == "p99" else ""
         table.rows.append((name, f"{middle:.2f}", f"{low:.2f} - {high:.2f}", goal))
-    table.rows.append(("the server's core is used", f"{quartiles(loads)[1]:.0%}", "", ""))
+    table.rows.append(("load of the server's core", f"{quartiles(loads)[1]:.0%}", "", ""))
     report.tables.append(table)
     report.data["late_ms"], report.data["server_share"] = found, loads
 
 
 def delays_ms(port: int, streams: int) -> list[float]:
-    """How late each token came, in the order they came in."""
+    """The delay of each token, in order of arrival."""
     asked, late = OWN.bytes(port), list[float]()
     with opened(port, streams) as socks, selectors.DefaultSelector() as waiting:
         for sock in socks:
@@ -147,7 +147,7 @@ def _memory(report: Report, rounds: int) -> None:
 
 
 def _open(server: ServerProcess, streams: int) -> float:
-    """KiB that the server took for each, while all of them were open."""
+    """KiB that the server used per stream, while all were open."""
     before = server.resident_bytes()
     with opened(server.port, streams) as socks:
         for sock in socks:

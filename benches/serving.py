@@ -2,9 +2,9 @@
 
     python -m benches.serving [--rounds R] [--tokens N] [--streams S] [--json]
 
-A scripted engine, a block-list, server-sent events, many streams at once: Torvyn's server beside
-Starlette on uvicorn with the same guard in Python, and bare granian as the floor. One core serves,
-another process on the other core reads.
+A scripted engine, a block-list, server-sent events and many concurrent streams: Torvyn's server is
+compared with Starlette on uvicorn with the same guard in Python, and with bare granian as the lower
+bound. The server has one core; the client is another process on the other core.
 """
 
 from __future__ import annotations
@@ -32,25 +32,25 @@ from benches.server_process import (
 from benches.work_serving import MODEL, answer, is_guarded_right, right
 
 TIMES = 2.0
-ASKED = [{"role": "user", "content": "Hi"}]
+MESSAGES = [{"role": "user", "content": "Hi"}]
 CHAT = Question(
-    "/v1/chat/completions", {"model": MODEL, "stream": True, "messages": ASKED}, b'"content":'
+    "/v1/chat/completions", {"model": MODEL, "stream": True, "messages": MESSAGES}, b'"content":'
 )
 OWN = Question("/v1/streams", {"prompt": "Hi"}, b'"delta",')
 METHOD = """\
-{streams} answers at once of {tokens} tokens each, one word in seventeen on a block-list of twenty
-words. The servers run one at a time on one core, and a process on the other core reads; CPU is user
-and system time of all the server's threads by /proc, the costs of {streams} requests included.
-Medians and quartiles of {rounds} interleaved rounds; ratios are taken within a round. Every
-server's text is compared with the right one before it is timed. The engine waits for a turn of the
-loop before each token, so that everybody sends a chunk a token. In the last table it does not wait:
-Torvyn sends what is ready together in one chunk, up to 16 tokens, the peer a chunk a token as
-before; tokens are counted there."""
+{streams} concurrent answers of {tokens} tokens each; one word in seventeen is on a block-list of
+twenty words. The servers run one at a time on one core, and a process on the other core reads. CPU
+is the user and system time of all threads of the server from /proc, including the {streams}
+requests. Medians and quartiles of {rounds} interleaved rounds; ratios are computed within a round.
+The text of every server is checked before it is timed. The engine waits for one turn of the loop
+before each token, so every server sends one chunk per token. In the last table it does not wait:
+Torvyn sends up to 16 tokens that are ready together in one chunk, and the peer still sends one
+chunk per token; that table counts tokens."""
 
 
 @dataclass(slots=True)
 class Entry:
-    """A server, a question, and what its rounds gave."""
+    """A server, a request, and the figures of its rounds."""
 
     name: str
     command: list[str]
@@ -132,7 +132,7 @@ def _measure(entries: list[Entry], options: argparse.Namespace, tokens: int | No
         for entry, server in zip(entries, servers, strict=True):
             say(f"checking {entry.name}")
             if text_of(server.port, entry.question) != entry.text:
-                raise AssertionError(f"{entry.name} sent another text")
+                raise AssertionError(f"{entry.name} sent a different text")
         for number in range(options.rounds):
             say(f"round {number + 1} of {options.rounds}")
             for entry, server in zip(entries, servers, strict=True):

@@ -1,7 +1,7 @@
-"""The writers and readers of `frames`: one function each, made anew for every round.
+"""The writers and readers of `frames`: one function each, created for every round.
 
-A writer takes tokens and gives events, a reader takes events and gives texts. A peer that is not
-installed is named in `left_out`.
+A writer turns tokens into events, a reader turns events into texts. A peer that is not installed is
+named in `left_out`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ ID, MODEL, CREATED = "chatcmpl-8f3a21", "chat", 1700000000
 
 
 def record(text: str) -> dict[str, Any]:
-    """The chunk of a token as a dict, as servers in Python make it."""
+    """The chunk of a token as a dict, as servers in Python build it."""
     choice = {"index": 0, "delta": {"content": text}, "logprobs": None, "finish_reason": None}
     return {
         "id": ID,
@@ -36,7 +36,7 @@ def event(data: bytes) -> bytes:
 
 
 FIRST = event(json.dumps(record("")).encode())
-"""The first chunk of a stream, which says whose it is."""
+"""The first chunk of a stream, with the role."""
 
 
 def stream(tokens: list[str]) -> list[bytes]:
@@ -47,7 +47,7 @@ def stream(tokens: list[str]) -> list[bytes]:
 
 
 def plain_read(events: list[bytes]) -> list[str]:
-    """The texts, by the plainest means there are."""
+    """The texts, by the simplest means."""
     return [json.loads(data)["choices"][0]["delta"]["content"] for data in data_lines(events)]
 
 
@@ -67,7 +67,7 @@ def torvyn_text() -> Writer:
 
 
 def torvyn_stage() -> Writer:
-    """Sixteen elements a call, through a flow whose last stage is the encoder."""
+    """Sixteen elements per call, through a flow whose last stage is the encoder."""
     import torvyn
     from torvyn.protocol import Frames
 
@@ -98,7 +98,7 @@ def json_dict() -> Writer:
 
 
 def pydantic_model() -> Writer:
-    """A model of the chunk, as vLLM, SGLang and FastChat have it."""
+    """A pydantic model of the chunk, as vLLM, SGLang and FastChat have it."""
     from benches.peers.pydantic_chunk import chunk
 
     return lambda tokens: [
@@ -158,7 +158,7 @@ def openai_stream() -> Reader:
 def writers(left_out: dict[str, str]) -> dict[str, MakeWriter]:
     made: dict[str, tuple[str | None, MakeWriter]] = {
         "torvyn `Encoder.text`": (None, torvyn_text),
-        "torvyn `Frames`, 16 a `feed`": (None, torvyn_stage),
+        "torvyn `Frames`, 16 per `feed`": (None, torvyn_stage),
         "dict, `orjson.dumps`": ("orjson", orjson_dict),
         "dict, `json.dumps`": (None, json_dict),
         "pydantic, `model_dump_json`": ("pydantic", pydantic_model),

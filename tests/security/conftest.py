@@ -1,4 +1,4 @@
-"""A guest in C that tries what it is told, in a project whose manifest grants it this and that."""
+"""A guest in C that tries what its input says, in a project with chosen grants."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A real server with keys, all of whose words are kept: for tests and measurements to attack."""
+"""A real server with API keys, whose output is recorded, for tests and benchmarks to attack."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The audit: grants at the start, denials as they happen, bounded; nothing a terminal obeys."""
+"""The audit log: grants at the start, denials as they happen, limited; no control characters."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_a_guest_that_is_denied_without_end_adds_a_few_lines(project, data) -> N
     assert entries[-1]["suppressed"] == 2047
 
 
-def test_what_a_guest_says_cannot_forge_lines_or_move_the_cursor(project, data) -> None:
+def test_output_of_a_guest_cannot_forge_lines_or_move_the_cursor(project, data) -> None:
     forged = f'read {data}/../\x1b[2J\x7f","decision":"granted'
 
     project.try_(forged, grants=["filesystem:read:data"], security=FILE)
@@ -98,7 +98,7 @@ def test_statistics_and_the_audit_on_stdout_are_for_programs_too(project, data) 
 
 
 @pytest.mark.parametrize("name", ["pipe", "a\0b"])
-def test_a_place_that_no_audit_can_be_written_to_is_said_at_once(tmp_path, name: str) -> None:
+def test_an_audit_file_that_cannot_be_written_is_an_error_at_once(tmp_path, name: str) -> None:
     os.mkfifo(tmp_path / "pipe")
 
     with pytest.raises(MissingError, match="cannot write the audit file"):

@@ -1,4 +1,4 @@
-"""Files: what is granted is reached; every way out of a granted folder is shut and counted."""
+"""Files: a guest reaches granted folders; every way out of them is closed and counted."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Every route of a real server, asked without a key, with a wrong, a revoked and another tenant's
-key: answered 0. And everything that was written, looked through for the keys: found 0."""
+"""No route of a real server answers without a key or with a wrong, revoked or foreign one, and no
+output contains a key."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 @pytest.mark.parametrize(("method", "path"), KEYED)
 @pytest.mark.parametrize("key", [None, WRONG, "Bearer", "tvk_"])
-def test_nobody_is_answered_without_a_key_of_the_server(
+def test_no_route_answers_without_a_valid_key(
     world: World, method: str, path: str, key: str | None
 ) -> None:
     status, code = world.refused(method, path, key)
@@ -34,7 +34,7 @@ def test_nobody_is_answered_without_a_key_of_the_server(
 
 
 @pytest.mark.parametrize("path", ["/nothing", "/v1/ws", "//v1/streams", "/v1/streams/", "/assets"])
-def test_paths_that_are_none_are_not_told_apart_without_a_key(world: World, path: str) -> None:
+def test_unknown_paths_look_like_known_ones_without_a_key(world: World, path: str) -> None:
     assert world.refused("POST", path, None) == (401, "transport.key-missing")
 
 
@@ -73,7 +73,7 @@ def test_revoking_ends_streams_without_a_restart_and_shuts_every_route(world: Wo
     assert found == {(401, "transport.key-wrong")}
 
 
-def test_nothing_that_was_written_holds_a_key_or_what_was_said(world: World) -> None:
+def test_no_file_or_log_contains_a_key_a_prompt_or_an_answer(world: World) -> None:
     _, id = stream_of(world, world.keys["ours"])
     world.ask("DELETE", f"/v1/streams/{id}", world.keys["ours"]).read()
     world.refused("GET", "/flows", WRONG)

@@ -1,4 +1,4 @@
-"""Environment, clocks, random numbers and prints: what a guest learns of the world it runs in."""
+"""Environment, clocks, random numbers and output: what a guest learns about its host."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The application called as a server calls it, with the wire in the test's hands: what is sent is
-kept, sending can be held up, and the client can leave."""
+"""A client that calls the application over ASGI: it records what is sent, can block sending, and
+can disconnect."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from torvyn.protocol import Decoder, DeltaFrame
 from torvyn.transport import Application, ServerSettings, app
 
 PATIENCE_S = 5.0
-ASKED = {"prompt": "Hi"}
+PROMPT_BODY = {"prompt": "Hi"}
 
 
 def serving(engine: Engine, *, deadline_s: float | None = None, **settings: Any) -> Application:

@@ -1,4 +1,4 @@
-"""Coroutines as tests: each runs on a loop of its own. A server with API keys."""
+"""Runs coroutines as tests, each on its own loop. A server with API keys."""
 
 from __future__ import annotations
 

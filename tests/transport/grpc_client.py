@@ -1,4 +1,4 @@
-"""Clients of gRPC for the tests, on a real channel to a real server."""
+"""gRPC clients for the tests, on a real channel to a real server."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def frames_of(call: Any) -> list[Frame]:
     return [frame for frame in frames if frame is not None]
 
 
-def asked(stub: Any, **fields: Any) -> list[Frame]:
+def generate(stub: Any, **fields: Any) -> list[Frame]:
     request = pb.GenerateRequest(**{"prompt": "Hi", **fields})
     return frames_of(stub.Generate(request, timeout=PATIENCE_S))
 
@@ -56,7 +56,7 @@ def text_of(frames: list[Frame], index: int = 0) -> str:
     return "".join(delta.text for delta in deltas if delta.kind == "text")
 
 
-def refusal(call: Any) -> Any:
+def rejection_of(call: Any) -> Any:
     """The error with which a call ends."""
     with pytest.raises(grpc.RpcError) as caught:
         list(call)

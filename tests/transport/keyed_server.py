@@ -1,4 +1,4 @@
-"""A server with keys, in this process, its clock in the test's hands."""
+"""An application with API keys in this process, with a clock that the test drives."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torvyn.testing import Clock
 from torvyn.transport import Application, ServerSettings
 from torvyn.transport.access.key_file import edit
 
-ASKED = {"prompt": "Hi"}
+PROMPT_BODY = {"prompt": "Hi"}
 
 
 class Keyed:
@@ -41,7 +41,7 @@ class Keyed:
 
     def ask(self, name: str, path: str = "/v1/streams", body: Any = None, **more: Any) -> Client:
         headers = {"authorization": f"Bearer {self.keys[name]}"}
-        body = ASKED if body is None else body
+        body = PROMPT_BODY if body is None else body
         return Client(self.application, path, body, headers=headers, **more)
 
     def look(self) -> None:

@@ -1,4 +1,4 @@
-"""A real server on a free port of this machine, on a thread of its own, ended by the test."""
+"""A real server on a free port, on its own thread, stopped by the test."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`torvyn serve` in a process of its own, ended by the test."""
+"""`torvyn serve` in its own process, stopped by the test."""
 
 from __future__ import annotations
 

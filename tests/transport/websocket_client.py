@@ -1,5 +1,5 @@
-"""A WebSocket as the application sees it, with both ends in the test's hands: what is sent is kept,
-sending can be held up, and the client can leave. And one over a real socket."""
+"""A WebSocket client over ASGI: it records what is sent, can block sending, and can disconnect. And
+one over a real socket."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ TURN = 25
 
 async def _answer_times(tracer: Any, count: int) -> list[float]:
     """The seconds of each of `count` sequential answers."""
-    from asgi_client import ASKED, Client
+    from asgi_client import PROMPT_BODY, Client
 
     from torvyn.engine import Scripted, Service
     from torvyn.transport import ServerSettings, app
@@ -29,7 +29,7 @@ async def _answer_times(tracer: Any, count: int) -> list[float]:
     took: list[float] = []
     for _ in range(count):
         began_s = time.perf_counter()
-        await Client(application, body=ASKED)
+        await Client(application, body=PROMPT_BODY)
         took.append(time.perf_counter() - began_s)
     return took
 

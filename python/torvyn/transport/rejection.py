@@ -111,11 +111,11 @@ def client_error(error: Exception) -> TorvynError:
     return failed
 
 
-def log_failure(shown: TorvynError, raised: Exception, request_id: str) -> None:
+def log_failure(error: TorvynError, raised: Exception, request_id: str) -> None:
     """Logs what the client may not see."""
-    if shown.__cause__ is not raised:
+    if error.__cause__ is not raised:
         return
-    fields = {"event": "request.failed", "request_id": request_id, "code": shown.code}
+    fields = {"event": "request.failed", "request_id": request_id, "code": error.code}
     is_known = isinstance(raised, TorvynError) and not isinstance(raised, BugError)
     level = logging.WARNING if is_known else logging.ERROR
     logger.log(level, "request %s failed", request_id, exc_info=raised, extra=fields)

@@ -1,11 +1,11 @@
-"""Priority: who is let in first when all places are taken, and who is refused first."""
+"""Admission: which requests are admitted first, and which are rejected first."""
 
 from __future__ import annotations
 
 import asyncio
 
 import pytest
-from asgi_client import ASKED, Client, Gated, serving, within
+from asgi_client import PROMPT_BODY, Client, Gated, serving, within
 
 from torvyn.transport.access.admission import Admission
 from torvyn.transport.access.authentication import priority
@@ -45,7 +45,7 @@ class Crowd:
             self.let_in.append(name)
 
 
-async def test_who_waits_is_let_in_by_priority_then_in_order() -> None:
+async def test_waiting_requests_are_admitted_by_priority_then_in_order() -> None:
     crowd = Crowd(places=1, waiting=6)
     names = ["low-1", "normal-1", "critical-1", "low-2", "critical-2", "background-1"]
     tasks = [crowd.ask(name) for name in names]
@@ -58,7 +58,7 @@ async def test_who_waits_is_let_in_by_priority_then_in_order() -> None:
     assert crowd.let_in == order
 
 
-async def test_when_no_more_can_wait_the_least_and_last_makes_room() -> None:
+async def test_a_full_queue_rejects_the_lowest_and_last_request() -> None:
     crowd = Crowd(places=1, waiting=2)
     low, last = crowd.ask("low-1"), crowd.ask("low-2")
     await asyncio.sleep(0)
@@ -97,7 +97,9 @@ async def test_under_load_a_request_of_a_better_key_overtakes(keyed) -> None:
     running = [keyed.ask("first"), keyed.ask("first")]
     for client in running:
         await client.until(1)
-    waiting = [keyed.ask(name, body={**ASKED, "priority": "critical"}) for name in ("batch", "vip")]
+    waiting = [
+        keyed.ask(name, body={**PROMPT_BODY, "priority": "critical"}) for name in ("batch", "vip")
+    ]
     while admission.waiting < 2:
         await asyncio.sleep(0)
     engine.tokens.put_nowait(None)
@@ -108,7 +110,7 @@ async def test_under_load_a_request_of_a_better_key_overtakes(keyed) -> None:
 
 async def test_a_request_without_keys_may_say_its_priority() -> None:
     application = serving(Gated())
-    client = Client(application, body={**ASKED, "priority": "high"})
+    client = Client(application, body={**PROMPT_BODY, "priority": "high"})
     await client.until(1)
     (call,) = application.running.calls.values()
 

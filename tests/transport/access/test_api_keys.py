@@ -1,4 +1,4 @@
-"""Keys: who is let in, who owns what, and what happens to who is not welcome any more."""
+"""API keys: who may send requests, who owns what, and what happens to revoked keys."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import os
 
 import pytest
-from asgi_client import ASKED, Client, Gated, serving, within
+from asgi_client import PROMPT_BODY, Client, Gated, serving, within
 
 from torvyn.engine import Scripted
 from torvyn.errors import MissingError, UsageError
@@ -24,7 +24,7 @@ CHAT = {"messages": [{"role": "user", "content": "Hi"}]}
 async def test_a_key_is_shown_in_either_header(keyed, form: str) -> None:
     name, value = form.format(keyed.keys["first"]).split(": ", 1)
 
-    client = await Client(keyed.serve(Scripted("a b")), body=ASKED, headers={name: value})
+    client = await Client(keyed.serve(Scripted("a b")), body=PROMPT_BODY, headers={name: value})
 
     assert client.status == 200
 
@@ -48,8 +48,8 @@ async def test_a_page_shows_its_key_as_a_subprotocol_beside_others(keyed) -> Non
         ({"x-api-key": "\xff" * 9000}, "transport.key-wrong"),
     ],
 )
-async def test_who_shows_no_key_or_a_wrong_one_is_told(keyed, headers, code: str) -> None:
-    client = await Client(keyed.serve(Scripted("a")), body=ASKED, headers=headers)
+async def test_a_missing_or_wrong_key_is_reported(keyed, headers, code: str) -> None:
+    client = await Client(keyed.serve(Scripted("a")), body=PROMPT_BODY, headers=headers)
 
     assert (client.status, client.json["error"]["code"]) == (401, code)
     assert client.headers["www-authenticate"] == "Bearer"
@@ -70,8 +70,8 @@ async def test_how_the_server_is_needs_no_key(keyed, path: str) -> None:
     assert client.status == 200
 
 
-async def test_without_a_key_file_nobody_is_asked() -> None:
-    client = await Client(serving(Scripted("a")), body=ASKED)
+async def test_without_a_key_file_no_key_is_required() -> None:
+    client = await Client(serving(Scripted("a")), body=PROMPT_BODY)
 
     assert client.status == 200
 
@@ -271,7 +271,7 @@ def test_a_link_to_the_file_stays_a_link(keyed, tmp_path) -> None:
     assert set(key_file.read(keyed.path).keys) == {"first", "second"}
 
 
-def test_many_who_add_at_once_lose_nothing(tmp_path) -> None:
+def test_many_concurrent_edits_lose_nothing(tmp_path) -> None:
     from concurrent.futures import ThreadPoolExecutor
 
     path = tmp_path / "keys.json"
@@ -298,7 +298,7 @@ def test_a_key_has_256_bits_and_is_not_in_the_file(keyed) -> None:
     assert Keyring(keyed.path).caller_of(key).name == "first"
 
 
-def test_a_key_file_that_is_not_there_is_said_before_the_server_starts(tmp_path) -> None:
+def test_a_missing_key_file_is_an_error_before_the_server_starts(tmp_path) -> None:
     with pytest.raises(MissingError, match="cannot read") as caught:
         serving(Scripted("a"), keys=str(tmp_path / "none.json"))
 

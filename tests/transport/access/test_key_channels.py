@@ -1,4 +1,4 @@
-"""Keys and connections of many streams: so many of each key, and none when it is gone."""
+"""Keys and channels: a limit per key, and no channel for a revoked key."""
 
 from __future__ import annotations
 
@@ -39,7 +39,9 @@ async def test_an_idle_socket_of_a_revoked_key_is_closed(keyed: Keyed) -> None:
         assert not other.task.done()
 
 
-async def test_a_stream_of_a_revoked_key_is_told_before_its_socket_is_closed(keyed: Keyed) -> None:
+async def test_a_stream_of_a_revoked_key_gets_the_reason_before_its_socket_is_closed(
+    keyed: Keyed,
+) -> None:
     keyed.add("web")
     keyed.serve(Gated())
     async with opened(keyed, "web") as socket:

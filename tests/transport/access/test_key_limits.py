@@ -1,4 +1,4 @@
-"""What a key may use: streams at a time, requests a minute, tokens a second, priority."""
+"""The limits of a key: streams, requests per minute, tokens per second, priority."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ async def test_one_keys_streams_are_not_anothers(keyed) -> None:
     free.leave()
 
 
-async def test_a_key_asks_so_often_a_minute_and_is_told_when_it_may_again(keyed) -> None:
+async def test_a_key_is_limited_per_minute_and_gets_a_retry_time(keyed) -> None:
     keyed.add("calm", requests_per_minute=3)
     keyed.serve(Scripted("a"))
     assert [(await keyed.ask("calm")).status for _ in range(3)] == [200] * 3
@@ -66,7 +66,7 @@ async def test_a_key_asks_so_often_a_minute_and_is_told_when_it_may_again(keyed)
 
 
 @given(st.integers(1, 100_000), st.floats(0, 1e6), st.lists(st.floats(0, 0.1), max_size=50))
-def test_what_is_said_to_wait_is_enough_and_no_less_is(
+def test_the_wait_is_enough_and_not_too_long(
     per_minute: int, now_s: float, pauses: list[float]
 ) -> None:
     bucket = RateLimiter()
@@ -97,7 +97,7 @@ def test_never_more_requests_than_two_minutes_worth_in_a_minute() -> None:
     assert let_in in (19, 20)
 
 
-def test_who_has_no_limits_leaves_nothing_behind() -> None:
+def test_a_caller_without_limits_leaves_no_state() -> None:
     limits = KeyLimits()
     with limits.enter(ANYONE), limits.enter(Caller(key="k")):
         assert limits.pace(ANYONE) is None

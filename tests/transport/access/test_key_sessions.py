@@ -1,15 +1,15 @@
-"""Keys and stateful answers: a session is its tenant's, and counts for the key that began it."""
+"""Keys and sessions: a session belongs to its tenant, and counts for the key that started it."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from asgi_client import ASKED, Client, Gated, within
+from asgi_client import PROMPT_BODY, Client, Gated, within
 from keyed_server import Keyed
 
 from torvyn.engine import Scripted
 
-STATEFUL = {**ASKED, "stateful": True}
+STATEFUL = {**PROMPT_BODY, "stateful": True}
 
 
 async def begun(keyed: Keyed, name: str, **settings: object) -> tuple[Gated, Client, str]:
@@ -61,7 +61,7 @@ async def test_a_revoked_key_ends_its_session(keyed: Keyed) -> None:
     await within(engine.was_left.wait())
 
 
-async def test_whoever_watches_with_a_revoked_key_sees_no_more(keyed: Keyed) -> None:
+async def test_an_observer_with_a_revoked_key_is_disconnected(keyed: Keyed) -> None:
     keyed.add("watcher", tenant="first")
     _, client, path = await begun(keyed, "first")
     watching = keyed.ask("watcher", path, method="GET", query={"observe": "1"})
@@ -99,7 +99,7 @@ async def killed(keyed: Keyed, store: str) -> str:
     return f"/v1/streams/{client.frames_start_id()}"
 
 
-async def test_what_another_process_began_goes_on_with_the_key_of_who_comes_back(
+async def test_a_session_of_another_process_continues_with_the_key_that_resumes_it(
     keyed: Keyed, tmp_path: Path
 ) -> None:
     store = str(tmp_path / "sessions.db")
@@ -113,7 +113,7 @@ async def test_what_another_process_began_goes_on_with_the_key_of_who_comes_back
     sessions.close()
 
 
-async def test_who_keeps_many_makes_room_by_its_own(keyed: Keyed) -> None:
+async def test_a_tenant_with_many_sessions_loses_its_own_first(keyed: Keyed) -> None:
     keyed.add("other")
     application = keyed.serve(Scripted("a"), max_sessions=2)
     asked = [await keyed.ask(name, body=STATEFUL) for name in ("first", "other", "other")]

@@ -1,4 +1,4 @@
-"""The audit of a server: names and counts of what happened, and nothing that was said."""
+"""The audit log of a server: names and counts, and no text."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from asgi_client import ASKED, Client, Gated, serving
+from asgi_client import PROMPT_BODY, Client, Gated, serving
 
 from torvyn.engine import Scripted
 from torvyn.errors import MissingError
@@ -42,8 +42,8 @@ async def test_a_stream_is_written_down_from_its_key_to_its_end(keyed, file: Pat
 async def test_a_refused_key_is_known_by_the_beginning_of_its_hash(keyed, file: Path) -> None:
     application = keyed.serve(Scripted("a"), audit="file", audit_file=str(file))
     headers = {"authorization": "Bearer tvk_" + "x" * 43}
-    await Client(application, body=ASKED, headers=headers)
-    await Client(application, body=ASKED)
+    await Client(application, body=PROMPT_BODY, headers=headers)
+    await Client(application, body=PROMPT_BODY)
 
     wrong, missing = lines(file)
     assert (wrong["event"], wrong["code"]) == ("key.refused", "transport.key-wrong")
@@ -75,27 +75,27 @@ async def test_a_limit_that_refuses_is_written_down(keyed, file: Path) -> None:
     assert (refused["code"], refused["key"]) == ("transport.key-rate", "calm")
 
 
-async def test_who_is_refused_without_end_does_not_fill_the_disk(keyed, file: Path) -> None:
+async def test_endless_rejections_do_not_fill_the_disk(keyed, file: Path) -> None:
     application = keyed.serve(Scripted("a"), audit="file", audit_file=str(file))
     for _ in range(300):
-        await Client(application, body=ASKED)
+        await Client(application, body=PROMPT_BODY)
     assert len(lines(file)) == 60
 
     keyed.clock.advance(1)
-    await Client(application, body=ASKED)
+    await Client(application, body=PROMPT_BODY)
 
     assert lines(file)[-1]["suppressed"] == 240
 
 
 async def test_a_server_without_keys_has_an_audit_as_well(file: Path) -> None:
-    await Client(serving(Scripted("a"), audit="file", audit_file=str(file)), body=ASKED)
+    await Client(serving(Scripted("a"), audit="file", audit_file=str(file)), body=PROMPT_BODY)
 
     assert [line["event"] for line in lines(file)] == ["stream.started", "stream.ended"]
     assert "key" not in lines(file)[0]
 
 
 async def test_on_standard_output_it_is_lines_as_well(capsys) -> None:
-    await Client(serving(Scripted("a"), audit="stdout"), body=ASKED)
+    await Client(serving(Scripted("a"), audit="stdout"), body=PROMPT_BODY)
 
     events = [json.loads(line)["event"] for line in capsys.readouterr().out.splitlines()]
     assert events == ["stream.started", "stream.ended"]

@@ -1,4 +1,4 @@
-"""Chromium, driven by playwright: pages of a real browser that open our page and use it."""
+"""Chromium, driven by playwright: opens the chat page and uses it."""
 
 from __future__ import annotations
 

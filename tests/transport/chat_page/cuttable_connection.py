@@ -1,4 +1,4 @@
-"""A cable between a client and a server: carries bytes both ways until the test cuts it."""
+"""A proxy between a client and a server that the test can cut."""
 
 from __future__ import annotations
 

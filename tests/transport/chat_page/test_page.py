@@ -1,4 +1,4 @@
-"""The page as a server gives it out: which files, with which headers."""
+"""The chat page as the server sends it: its files and headers."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ async def test_no_file_of_the_page_may_load_or_run_anything_from_elsewhere(path:
         ("/assets/icon.svg", "image/svg+xml"),
     ],
 )
-async def test_each_file_says_what_it_is(path: str, kind: str) -> None:
+async def test_each_file_has_its_content_type(path: str, kind: str) -> None:
     assert (await get(path)).headers["content-type"] == kind
 
 

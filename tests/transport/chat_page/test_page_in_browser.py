@@ -1,4 +1,4 @@
-"""The page in Chromium, on a real server: what a person sees and can do."""
+"""The chat page in Chromium, on a real server."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_what_a_model_writes_is_never_html(page: Any) -> None:
         assert page.evaluate("window.hits") == 0
 
 
-def test_reasoning_is_folded_away_until_it_is_asked_for(page: Any) -> None:
+def test_reasoning_is_folded_until_it_is_opened(page: Any) -> None:
     with served(Thinking()) as server:
         visit(page, server.url)
         ask(page)
@@ -93,7 +93,7 @@ def test_leaving_the_page_ends_the_answer(page: Any) -> None:
         assert wait_for(engine.was_left.is_set)
 
 
-def test_a_failed_answer_says_why_and_can_be_retried(page: Any) -> None:
+def test_a_failed_answer_shows_the_error_and_can_be_retried(page: Any) -> None:
     with served(Scripted("one two three", fail_at=2)) as server:
         visit(page, server.url)
         ask(page)
@@ -108,7 +108,7 @@ def test_a_failed_answer_says_why_and_can_be_retried(page: Any) -> None:
 @pytest.mark.parametrize(
     ("reason", "words"), [("length", "token limit"), ("content_filter", "Ended by a guard")]
 )
-def test_an_answer_that_did_not_end_by_itself_says_so(page: Any, reason: Any, words: str) -> None:
+def test_an_answer_that_was_cut_off_shows_why(page: Any, reason: Any, words: str) -> None:
     with served(Scripted("an answer", finish_reason=reason)) as server:
         visit(page, server.url)
         ask(page)
@@ -168,7 +168,7 @@ def test_a_phone_never_scrolls_sideways(browser: Any) -> None:
         assert page.evaluate("(e => e.scrollWidth - e.clientWidth)(scroller)") == 0
 
 
-def test_the_page_is_dark_for_those_who_want_it_dark(browser: Any) -> None:
+def test_the_page_follows_the_dark_colour_scheme(browser: Any) -> None:
     def ground(scheme: str) -> list[int]:
         with window(browser, color_scheme=scheme) as page:
             visit(page, server.url)

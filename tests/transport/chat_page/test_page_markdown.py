@@ -1,5 +1,4 @@
-"""The page's Markdown in Chromium: the same for every split, and as quick at the end of a long
-answer as at its beginning."""
+"""The page's Markdown in Chromium: the same for every split, and fast in a long answer too."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page in Chromium when the network is not what it should be."""
+"""The chat page in Chromium with a broken network."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Mounted:
         await self._inner({**scope, "root_path": PLACE}, receive, send)
 
 
-def test_a_network_that_is_gone_is_said_and_an_answer_can_be_retried(page: Any) -> None:
+def test_a_lost_network_is_shown_and_an_answer_can_be_retried(page: Any) -> None:
     with served(Scripted("here I am")) as server, cable_to(server) as cable:
         visit(page, cable.url)
         cable.cut()
@@ -64,7 +64,7 @@ def test_an_answer_whose_network_was_cut_is_completed_as_if_it_were_not(page: An
         assert text.inner_html() == "<p>one <strong>two</strong> three four <code>five</code></p>"
 
 
-def test_an_answer_can_be_stopped_while_the_network_is_gone(page: Any) -> None:
+def test_an_answer_can_be_stopped_without_a_network(page: Any) -> None:
     engine = Told()
     with served(engine) as server, cable_to(server) as cable:
         visit(page, cable.url)
@@ -80,7 +80,7 @@ def test_an_answer_can_be_stopped_while_the_network_is_gone(page: Any) -> None:
         assert wait_for(engine.was_left.is_set)
 
 
-def test_who_reads_the_stream_elsewhere_takes_it_over(page: Any) -> None:
+def test_a_second_connection_takes_the_stream_over(page: Any) -> None:
     engine = Told()
     with served(engine) as server:
         visit(page, server.url)

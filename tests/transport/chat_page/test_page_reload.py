@@ -1,4 +1,4 @@
-"""The page's conversation across a reload: kept in the tab, bounded, and nobody else's."""
+"""The conversation across a reload: stored in the tab, limited in size, and private to the tab."""
 
 from __future__ import annotations
 
@@ -202,7 +202,7 @@ def test_the_reader_is_where_they_were(page: Any) -> None:
         assert page.evaluate("scroller.scrollTop") == 700
 
 
-def test_who_scrolls_up_a_little_is_left_there_while_more_comes(page: Any) -> None:
+def test_a_reader_who_scrolls_up_stays_there_while_text_arrives(page: Any) -> None:
     engine = Told()
     with served(engine) as server:
         visit(page, server.url)

@@ -1,4 +1,4 @@
-"""The page's settings in Chromium: what a request carries, and what is refused."""
+"""The settings of the chat page: which fields a request carries, and which values are rejected."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ def enter(page: Any, key: str) -> None:
     page.keyboard.press("Enter")
 
 
-def test_the_page_asks_for_the_key_and_uses_it(page: Any, keyed: Keyed) -> None:
+def test_the_page_asks_for_the_key_and_sends_it(page: Any, keyed: Keyed) -> None:
     with served(Scripted("welcome"), keys=str(keyed.path)) as server:
         page.goto(server.url)
         page.get_by_text("This server requires an API key").wait_for()
@@ -32,7 +32,7 @@ def test_the_page_asks_for_the_key_and_uses_it(page: Any, keyed: Keyed) -> None:
 
 
 @pytest.mark.parametrize("key", ["wrong", "schlüssel 🔑"])
-def test_a_wrong_key_is_asked_for_again(page: Any, keyed: Keyed, key: str) -> None:
+def test_the_page_asks_again_after_a_wrong_key(page: Any, keyed: Keyed, key: str) -> None:
     with served(Scripted("welcome"), keys=str(keyed.path)) as server:
         page.goto(server.url)
         page.get_by_text("Enter a key").click()
@@ -59,7 +59,7 @@ def test_an_answer_for_a_key_is_completed_after_a_cut(page: Any, keyed: Keyed) -
         assert answer(page).locator(".text").inner_text() == "one two"
 
 
-def test_a_key_that_is_refused_is_told_above_a_conversation_too(page: Any, keyed: Keyed) -> None:
+def test_a_rejected_key_is_shown_above_a_conversation_too(page: Any, keyed: Keyed) -> None:
     with served(Scripted("welcome"), keys=str(keyed.path)) as server:
         page.goto(server.url)
         page.get_by_text("Enter a key").click()

@@ -1,6 +1,6 @@
-"""Clients from npm, installed outside the repository and run by node: `make test-deps` installs.
+"""Clients from npm, run by node. `make test-deps` installs them outside the repository.
 
-What is installed is what `node/package-lock.json` says; another lock is another folder.
+`node/package-lock.json` fixes the versions; another lock file is installed in another folder.
 """
 
 from __future__ import annotations

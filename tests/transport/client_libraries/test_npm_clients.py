@@ -1,4 +1,4 @@
-"""Clients from npm: `openai`, and `ai` with `@ai-sdk/openai-compatible`, in node."""
+"""Clients from npm in node: `openai`, and `ai` with `@ai-sdk/openai-compatible`."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_every_character_arrives_whatever_the_length_and_between_heartbeats(
     assert by_openai["error"] is by_ai["error"] is None
 
 
-def test_usage_comes_when_it_is_asked_for(clients: Clients) -> None:
+def test_usage_is_sent_on_request(clients: Clients) -> None:
     plain = clients.openai("two")
     asked = clients.openai("two", stream_options={"include_usage": True})
     by_ai = clients.ai("two")
@@ -103,7 +103,7 @@ def test_calls_of_tools_come_in_pieces_and_are_whole_at_the_end(clients: Clients
 
 
 @pytest.mark.parametrize(("flow", "reason"), [("filtered", "content_filter"), ("short", "length")])
-def test_an_answer_that_is_not_whole_says_why(clients: Clients, flow: str, reason: str) -> None:
+def test_an_incomplete_answer_gives_the_reason(clients: Clients, flow: str, reason: str) -> None:
     by_openai, by_ai = clients.openai(flow), clients.ai(flow)
 
     assert (by_openai["texts"], by_openai["finish"]) == (["so far"], [reason])

@@ -75,7 +75,7 @@ def test_a_chat_is_whole(client: Any) -> None:
     assert answer.usage.completion_tokens == len(TEXT.encode())
 
 
-def test_usage_comes_only_when_it_is_asked_for(client: Any) -> None:
+def test_usage_is_sent_only_on_request(client: Any) -> None:
     options = {"include_usage": True}
     chunks = list(
         client.chat.completions.create(
@@ -139,7 +139,7 @@ def test_choices_log_probabilities_and_usage_in_one_stream(client: Any) -> None:
     assert chunks[-1].usage.completion_tokens == 2
 
 
-def test_an_answer_that_a_guard_ended_says_so(client: Any) -> None:
+def test_an_answer_that_a_guard_ended_shows_that(client: Any) -> None:
     chunks = client.chat.completions.create(model="filtered", messages=MESSAGES, stream=True)
 
     assert [chunk.choices[0].finish_reason for chunk in chunks][-1] == "content_filter"

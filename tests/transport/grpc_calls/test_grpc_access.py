@@ -1,4 +1,4 @@
-"""Who may call over gRPC: keys in the metadata, tenants, limits, and TLS."""
+"""Access over gRPC: API keys in the metadata, tenants, limits and TLS."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from grpc_client import ALONE, HI, answering, asked, grpc, pb, refusal, text_of, trailer
+from grpc_client import ALONE, HI, answering, generate, grpc, pb, rejection_of, text_of, trailer
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from live_server import PATIENCE_S, served
@@ -36,9 +36,12 @@ def test_a_key_is_shown_in_the_metadata(keyed: Any) -> None:
     [({}, "transport.key-missing"), (shown("tvn_wrong"), "transport.key-wrong")],
     ids=["none", "wrong"],
 )
-def test_who_shows_no_key_or_a_wrong_one_is_told(keyed: Any, more: Any, code: str) -> None:
+def test_a_missing_or_wrong_key_is_reported(keyed: Any, more: Any, code: str) -> None:
     with answering(Scripted("Hello"), keys=str(keyed.path)) as (_, stub):
-        errors = [refusal(stub.Generate(HI, **more)), refusal(stub.Session(iter([]), **more))]
+        errors = [
+            rejection_of(stub.Generate(HI, **more)),
+            rejection_of(stub.Session(iter([]), **more)),
+        ]
 
     assert [error.code() for error in errors] == [Code.UNAUTHENTICATED] * 2
     assert [trailer(error, "torvyn-code") for error in errors] == [code] * 2
@@ -53,7 +56,7 @@ def test_the_health_of_a_server_needs_no_key_and_what_it_offers_does(keyed: Any)
     ):
         health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=5)
         stub = reflection_pb2_grpc.ServerReflectionStub(channel)
-        error = refusal(stub.ServerReflectionInfo(iter([asks]), timeout=PATIENCE_S))
+        error = rejection_of(stub.ServerReflectionInfo(iter([asks]), timeout=PATIENCE_S))
         (answer,) = stub.ServerReflectionInfo(iter([asks]), **shown(key))
 
     assert error.code() is Code.UNAUTHENTICATED
@@ -65,7 +68,7 @@ def test_a_key_has_as_many_streams_as_it_may(keyed: Any) -> None:
     with answering(Watched(pause_s=60), keys=str(keyed.path)) as (_, stub):
         running = stub.Generate(HI, **shown(key))
         next(running)
-        error = refusal(stub.Generate(HI, **shown(key)))
+        error = rejection_of(stub.Generate(HI, **shown(key)))
         running.cancel()
 
     assert error.code() is Code.RESOURCE_EXHAUSTED
@@ -73,7 +76,7 @@ def test_a_key_has_as_many_streams_as_it_may(keyed: Any) -> None:
     assert int(trailer(error, "retry-after")) >= 1
 
 
-def test_a_stream_of_another_tenant_is_not_there(keyed: Any) -> None:
+def test_a_stream_of_another_tenant_is_unknown(keyed: Any) -> None:
     first, second = keyed.add("one", tenant="a"), keyed.add("two", tenant="b")
     with answering(Scripted("Hello"), keys=str(keyed.path)) as (_, stub):
         request = pb.GenerateRequest(prompt="Hi", stateful=True)
@@ -94,9 +97,9 @@ def test_calls_are_answered_over_tls(tmp_path: Path) -> None:
     trusted = grpc.ssl_channel_credentials(Path(files.trusted).read_bytes())
     with served(Scripted("Hello"), grpc_port=0, **files.settings) as server:
         with grpc.secure_channel(server.grpc, trusted, options=[ALONE]) as channel:
-            frames = asked(inference_pb2_grpc.InferenceStub(channel))
+            frames = generate(inference_pb2_grpc.InferenceStub(channel))
         with grpc.insecure_channel(server.grpc, options=[ALONE]) as channel:
-            error = refusal(inference_pb2_grpc.InferenceStub(channel).Generate(HI, timeout=5))
+            error = rejection_of(inference_pb2_grpc.InferenceStub(channel).Generate(HI, timeout=5))
 
     assert text_of(frames) == "Hello"
     assert error.code() is Code.UNAVAILABLE

@@ -1,4 +1,4 @@
-"""Answers over gRPC, as clients of grpcio get them."""
+"""Answers over gRPC, as clients of grpcio receive them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import json
 from typing import Any
 
-from grpc_client import HI, answering, asked, calling, frames_of, grpc, pb, text_of
+from grpc_client import HI, answering, calling, frames_of, generate, grpc, pb, text_of
 from live_server import PATIENCE_S, wait_for
 from watched_engines import Watched
 
@@ -60,7 +60,7 @@ def test_a_program_on_an_event_loop_is_answered_too() -> None:
 
 def test_every_choice_has_its_text_and_its_finish() -> None:
     with answering(Scripted(answers=["one", "two", "three"])) as (_, stub):
-        frames = asked(stub, n=3)
+        frames = generate(stub, n=3)
 
     assert [text_of(frames, index) for index in range(3)] == ["one", "two", "three"]
     assert isinstance(frames[-1], EndFrame)
@@ -69,7 +69,7 @@ def test_every_choice_has_its_text_and_its_finish() -> None:
 
 def test_likelihoods_come_with_their_tokens() -> None:
     with answering(Scripted("one two")) as (_, stub):
-        frames = asked(stub, logprobs=True, top_logprobs=2)
+        frames = generate(stub, logprobs=True, top_logprobs=2)
 
     odds = [
         odds for frame in frames if isinstance(frame, DeltaFrame) for odds in frame.logprobs or ()
@@ -79,11 +79,11 @@ def test_likelihoods_come_with_their_tokens() -> None:
     assert all(one["logprob"] < 0 and len(one["top_logprobs"]) == 2 for one in odds)
 
 
-def test_reasoning_and_calls_of_tools_are_told_apart_from_text() -> None:
+def test_reasoning_and_tool_calls_are_distinct_from_text() -> None:
     call = ToolCall(0, "call_1", "weather", '{"city": "Paris"}')
     script = [("reasoning", "hm"), "text", call]
     with answering(Scripted(script, finish_reason="tool_calls")) as (_, stub):
-        frames = asked(stub, tools=[TOOL])
+        frames = generate(stub, tools=[TOOL])
 
     deltas = [frame for frame in frames if isinstance(frame, DeltaFrame)]
     assert [delta.kind for delta in deltas] == ["reasoning", "text", "tool_call"]
@@ -108,7 +108,7 @@ def test_every_option_reaches_the_engine() -> None:
         "priority": "low",
     }
     with answering(engine) as (_, stub):
-        asked(stub, **options, flow="chat")
+        generate(stub, **options, flow="chat")
 
     got = {name: getattr(engine.request, name) for name in options}
     assert got == {**options, "stop": ("x", "y")}
@@ -117,7 +117,7 @@ def test_every_option_reaches_the_engine() -> None:
 def test_what_was_not_set_is_left_to_the_flow() -> None:
     engine = Noting()
     with answering(engine) as (_, stub):
-        asked(stub)
+        generate(stub)
 
     assert engine.request == Request(prompt="Hi", id=engine.request.id)
 
@@ -125,7 +125,7 @@ def test_what_was_not_set_is_left_to_the_flow() -> None:
 def test_tools_and_formats_arrive_as_they_do_in_json() -> None:
     engine = Noting()
     with answering(engine) as (_, stub):
-        asked(
+        generate(
             stub,
             tools=[TOOL],
             tool_choice_function="weather",
@@ -178,7 +178,7 @@ def test_a_failure_on_the_way_is_a_frame_before_the_end() -> None:
     assert call.code() is grpc.StatusCode.OK
 
 
-def test_a_stream_that_waits_says_that_it_lives() -> None:
+def test_a_stream_that_waits_sends_heartbeats() -> None:
     with answering(Watched(pause_s=60), heartbeat_s=0.02) as (_, stub):
         call = stub.Generate(HI, timeout=PATIENCE_S)
         kinds = [next(call).WhichOneof("frame") for _ in range(3)]
@@ -207,7 +207,7 @@ def test_a_trace_goes_on_in_the_answer() -> None:
 
 def test_calls_are_counted_with_the_requests() -> None:
     with answering(Scripted("a")) as (server, stub):
-        asked(stub)
+        generate(stub)
         requests = server.application.metrics.requests
         wait_for(lambda: requests["GRPC", "/torvyn.v1.Inference/Generate", 0] == 1)
 

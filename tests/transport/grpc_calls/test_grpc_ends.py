@@ -1,4 +1,4 @@
-"""How calls of gRPC end: by their clients, by time, by silence, and with their server."""
+"""How gRPC calls end: by the client, by a timeout, by a stalled client, and with the server."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import time
 from typing import Any
 
 import pytest
-from grpc_client import ALONE, HI, answering, calling, frames_of, grpc, pb, refusal, trailer
+from grpc_client import ALONE, HI, answering, calling, frames_of, grpc, pb, rejection_of, trailer
 from live_server import PATIENCE_S, served, wait_for
 from watched_engines import CEILING_S, Numbering, Watched, peer_of
 
@@ -75,7 +75,7 @@ def test_the_engine_stops_when_the_connection_is_lost() -> None:
 def test_the_engine_stops_when_the_deadline_of_the_call_is_over() -> None:
     engine = Watched(pause_s=60)
     with answering(engine) as (_, stub):
-        error = refusal(stub.Generate(HI, timeout=0.2))
+        error = rejection_of(stub.Generate(HI, timeout=0.2))
         assert engine.was_left.wait(CEILING_S)
 
     assert error.code() is Code.DEADLINE_EXCEEDED
@@ -90,7 +90,7 @@ def test_a_cancelled_call_is_counted_as_one() -> None:
         wait_for(lambda: requests["GRPC", "/torvyn.v1.Inference/Generate", 1] == 1)
 
 
-def test_a_client_that_never_reads_is_cut_and_told_when_it_reads_after_all() -> None:
+def test_a_client_that_never_reads_is_cut_and_gets_the_reason_if_it_reads_later() -> None:
     engine = Watched(pause_s=0, token="y" * 1000)
     # A client decides by itself how much may be on its way to it, and keeps that: 64 KiB here.
     plain = ("grpc.http2.bdp_probe", 0)
@@ -103,7 +103,7 @@ def test_a_client_that_never_reads_is_cut_and_told_when_it_reads_after_all() -> 
         assert engine.was_left.wait(PATIENCE_S)
         assert not server.application.running.calls
         assert engine.made * 1000 <= 128 * 1024
-        error = refusal(call)
+        error = rejection_of(call)
 
     assert error.code() is Code.DEADLINE_EXCEEDED
     assert trailer(error, "torvyn-code") == "transport.unread"
@@ -199,7 +199,7 @@ def test_shutting_down_gives_every_open_call_its_end() -> None:
     assert {call.code() for call in calls} == {Code.OK}
 
 
-def test_a_port_that_is_taken_is_said() -> None:
+def test_a_port_in_use_is_an_error() -> None:
     async def serve_at(port: int) -> None:
         Server(app({}, ServerSettings(port=0, grpc_port=port)))
 

@@ -1,4 +1,4 @@
-"""What is refused over gRPC, with which status and which details."""
+"""Rejections over gRPC: their statuses and details."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from google.rpc import error_details_pb2, status_pb2
-from grpc_client import HI, answering, asked, calling, grpc, pb, refusal, text_of, trailer
+from grpc_client import HI, answering, calling, generate, grpc, pb, rejection_of, text_of, trailer
 from live_server import PATIENCE_S, served, wait_for
 from watched_engines import Watched
 
@@ -51,7 +51,7 @@ def request(**fields: Any) -> Any:
 )
 def test_a_wrong_request_is_refused(asked: Any, code: Any, named: str) -> None:
     with answering(Scripted("a")) as (_, stub):
-        error = refusal(stub.Generate(asked, timeout=PATIENCE_S))
+        error = rejection_of(stub.Generate(asked, timeout=PATIENCE_S))
 
     assert (error.code(), trailer(error, "torvyn-code")) == (code, named)
 
@@ -59,7 +59,7 @@ def test_a_wrong_request_is_refused(asked: Any, code: Any, named: str) -> None:
 def test_a_list_of_parts_cannot_smuggle_members_of_its_own() -> None:
     message = pb.Message(role="user", content_json='[],"parts":[{"type":"text"}]')
     with answering(Scripted("a")) as (_, stub):
-        error = refusal(stub.Generate(pb.GenerateRequest(messages=[message])))
+        error = rejection_of(stub.Generate(pb.GenerateRequest(messages=[message])))
 
     assert error.code() is Code.INVALID_ARGUMENT
 
@@ -68,10 +68,10 @@ def raw(server: Any, data: bytes, **options: Any) -> Any:
     """A call with bytes of one's own."""
     channel = grpc.insecure_channel(server.grpc, **options)
     method = channel.unary_stream("/torvyn.v1.Inference/Generate")
-    return refusal(method(data, timeout=PATIENCE_S))
+    return rejection_of(method(data, timeout=PATIENCE_S))
 
 
-def test_bytes_that_are_no_message_are_refused_in_words() -> None:
+def test_invalid_bytes_are_rejected_with_a_message() -> None:
     with served(Scripted("a"), grpc_port=0) as server:
         error = raw(server, b"\xff\xff")
 
@@ -106,11 +106,11 @@ def test_a_small_message_that_unpacks_to_a_large_one_is_not_read() -> None:
     assert error.code() is Code.RESOURCE_EXHAUSTED
 
 
-def test_who_finds_no_place_is_told_when_to_come_back() -> None:
+def test_a_request_that_is_not_admitted_gets_a_retry_time() -> None:
     with answering(Watched(pause_s=60), max_streams=1, admission_wait_s=0.01) as (_, stub):
         running = stub.Generate(HI)
         next(running)
-        error = refusal(stub.Generate(HI, timeout=PATIENCE_S))
+        error = rejection_of(stub.Generate(HI, timeout=PATIENCE_S))
         running.cancel()
 
     assert error.code() is Code.RESOURCE_EXHAUSTED
@@ -134,7 +134,7 @@ def details_of(error: Any) -> tuple[Any, Any]:
 def test_a_server_that_ends_takes_no_more_requests() -> None:
     with answering(Watched(pause_s=60)) as (server, stub):
         server.application.running.is_draining = True
-        error = refusal(stub.Generate(HI, timeout=PATIENCE_S))
+        error = rejection_of(stub.Generate(HI, timeout=PATIENCE_S))
 
     assert error.code() is Code.UNAVAILABLE
     assert trailer(error, "torvyn-code") == "transport.shutting-down"
@@ -143,8 +143,8 @@ def test_a_server_that_ends_takes_no_more_requests() -> None:
 def test_a_request_names_its_flow_where_there_are_several() -> None:
     services = {name: Service(name, Scripted(name)) for name in ("one", "two")}
     with answering(services) as (_, stub):
-        error = refusal(stub.Generate(HI, timeout=PATIENCE_S))
-        assert text_of(asked(stub, flow="two")) == "two"
+        error = rejection_of(stub.Generate(HI, timeout=PATIENCE_S))
+        assert text_of(generate(stub, flow="two")) == "two"
 
     assert error.code() is Code.INVALID_ARGUMENT
 
@@ -155,7 +155,7 @@ def test_what_a_server_does_wrong_stays_in_its_log(caplog: pytest.LogCaptureFixt
             raise ZeroDivisionError("private")
 
     with answering(Broken("a")) as (_, stub):
-        error = refusal(stub.Generate(HI, timeout=PATIENCE_S))
+        error = rejection_of(stub.Generate(HI, timeout=PATIENCE_S))
 
     assert error.code() is Code.INTERNAL
     assert "private" not in error.details()
@@ -165,20 +165,20 @@ def test_what_a_server_does_wrong_stays_in_its_log(caplog: pytest.LogCaptureFixt
 def test_a_message_for_people_shows_no_secret() -> None:
     services = {"chat": Service("chat", Scripted("a"))}
     with answering(services, secrets=frozenset({"hunter22"})) as (_, stub):
-        error = refusal(stub.Generate(request(flow="hunter22"), timeout=PATIENCE_S))
+        error = rejection_of(stub.Generate(request(flow="hunter22"), timeout=PATIENCE_S))
 
     assert "hunter22" not in str(error)
 
 
 def test_refusals_are_counted_by_their_status() -> None:
     with answering(Scripted("a")) as (server, stub):
-        refusal(stub.Generate(request(flow="x"), timeout=PATIENCE_S))
+        rejection_of(stub.Generate(request(flow="x"), timeout=PATIENCE_S))
         requests = server.application.metrics.requests
         number = Code.NOT_FOUND.value[0]
         wait_for(lambda: requests["GRPC", "/torvyn.v1.Inference/Generate", number] == 1)
 
 
-def test_a_method_that_is_not_there_is_said_so() -> None:
+def test_an_unknown_method_is_unimplemented() -> None:
     with served(Scripted("a"), grpc_port=0) as server, calling(server):
         channel = grpc.insecure_channel(server.grpc)
         call = channel.unary_unary("/torvyn.v1.Inference/Nothing")

@@ -1,4 +1,4 @@
-"""What clients of gRPC find besides answers: health and reflection; and `torvyn serve`."""
+"""Health, reflection and `torvyn serve` over gRPC."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def health_of(channel: Any, name: str) -> Any:
     return health_pb2_grpc.HealthStub(channel).Check(asked, timeout=PATIENCE_S).status
 
 
-def test_the_health_of_the_server_and_of_its_service_can_be_asked_for() -> None:
+def test_the_health_of_the_server_and_of_its_service_is_served() -> None:
     with (
         served(Scripted("a"), grpc_port=0) as server,
         grpc.insecure_channel(server.grpc, options=[ALONE]) as channel,
@@ -87,7 +87,7 @@ def test_a_client_that_knows_nothing_finds_out_what_there_is() -> None:
     assert methods["Session"].client_streaming
 
 
-def test_the_command_says_where_it_serves_grpc(tmp_path: Path) -> None:
+def test_the_command_prints_the_address_of_grpc(tmp_path: Path) -> None:
     arguments = ("--engine", "scripted", "--port", "0", "--grpc-port", "0")
     with serving(tmp_path, *arguments) as (process, _):
         said = process.said

@@ -1,4 +1,4 @@
-"""Many streams on one call of gRPC, started and steered by messages."""
+"""Many streams in one gRPC call, controlled by messages."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from grpc_client import answering, calling, grpc, pb, refusal, trailer
+from grpc_client import answering, calling, grpc, pb, rejection_of, trailer
 from live_server import PATIENCE_S, Served, served, wait_for
 from watched_engines import CEILING_S, Watched
 
@@ -79,7 +79,7 @@ def test_streams_of_one_call_have_a_name_each() -> None:
     assert all(frames[0].start.epoch for frames in got.values())
 
 
-def test_a_call_ends_well_when_its_client_has_said_all_and_its_streams_are_over() -> None:
+def test_a_call_ends_well_after_the_last_message_and_the_last_stream() -> None:
     with talking(Scripted("Hello there", delay_s=0.01)) as (server, talk):
         talk.start("a")
         talk.hang_up()
@@ -90,7 +90,7 @@ def test_a_call_ends_well_when_its_client_has_said_all_and_its_streams_are_over(
         wait_for(lambda: not server.application.running.channels)
 
 
-def test_a_stop_lets_go_what_is_held_and_a_cancel_does_not() -> None:
+def test_a_stop_releases_the_text_that_is_held_back_and_a_cancel_does_not() -> None:
     with talking(Watched()) as (_, talk):
         for name in ("a", "b"):
             talk.start(name)
@@ -229,7 +229,7 @@ def test_a_client_that_never_reads_is_cut() -> None:
         wait_for(lambda: not server.application.running.calls)
         wait_for(lambda: not server.application.running.channels)
         assert engine.made * 1000 <= 160 * 1024
-        error = refusal(talk.call)
+        error = rejection_of(talk.call)
         talk.hang_up()
 
     assert error.code() is Code.DEADLINE_EXCEEDED
@@ -251,7 +251,7 @@ def test_one_stream_is_dropped_while_its_message_is_on_its_way_and_others_go_on(
     assert set(got) == {"b"}
 
 
-def test_a_session_with_nothing_to_do_says_that_it_lives() -> None:
+def test_an_idle_session_sends_heartbeats() -> None:
     with talking(Scripted("a"), heartbeat_s=0.02) as (_, talk):
         message = talk.next()
 
@@ -265,7 +265,7 @@ def test_shutting_down_ends_every_stream_and_then_the_call() -> None:
         ending = threading.Thread(target=server.end)
         ending.start()
         frames = talk.until_end("a")["a"]
-        error = refusal(talk.call)
+        error = rejection_of(talk.call)
         ending.join()
 
     assert frames[-2].error.code == "transport.shutting-down"
@@ -275,6 +275,6 @@ def test_shutting_down_ends_every_stream_and_then_the_call() -> None:
 def test_a_server_that_ends_takes_no_more_sessions() -> None:
     with answering(Scripted("a")) as (server, stub):
         server.application.running.is_draining = True
-        error = refusal(stub.Session(iter([]), timeout=PATIENCE_S))
+        error = rejection_of(stub.Session(iter([]), timeout=PATIENCE_S))
 
     assert error.code() is Code.UNAVAILABLE

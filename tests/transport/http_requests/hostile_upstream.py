@@ -1,4 +1,4 @@
-"""An upstream on a real socket that tells more than clients may know, in every way there is."""
+"""An upstream on a real socket that leaks private details in every way."""
 
 from __future__ import annotations
 

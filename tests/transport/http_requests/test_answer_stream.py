@@ -1,10 +1,10 @@
-"""Streams on the wire: what leaves, and when."""
+"""Streams on the wire: what is sent, and when."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from asgi_client import ASKED, Client, Gated, serving, texts
+from asgi_client import PROMPT_BODY, Client, Gated, serving, texts
 
 from torvyn.engine import Request, Scripted
 from torvyn.errors import Unavailable
@@ -13,7 +13,7 @@ from torvyn.protocol import DeltaFrame, EndFrame, ErrorFrame, StartFrame, ToolCa
 
 async def test_the_head_leaves_before_the_engine_has_made_anything() -> None:
     engine = Gated()
-    client = Client(serving(engine), body=ASKED)
+    client = Client(serving(engine), body=PROMPT_BODY)
     await client.until(1)
 
     assert client.status == 200
@@ -38,7 +38,7 @@ async def test_completions_have_no_head_of_their_own_and_begin_with_a_heartbeat(
 
 async def test_a_token_leaves_as_soon_as_it_is_made() -> None:
     engine = Gated()
-    client = Client(serving(engine), body=ASKED)
+    client = Client(serving(engine), body=PROMPT_BODY)
     for number, token in enumerate("abc"):
         engine.tokens.put_nowait(token)
         # The head, and one chunk a token.
@@ -51,7 +51,7 @@ async def test_a_token_leaves_as_soon_as_it_is_made() -> None:
 
 async def test_what_is_ready_together_leaves_together_after_the_first() -> None:
     tokens = 50
-    client = await Client(serving(Scripted(["x"] * tokens)), body=ASKED)
+    client = await Client(serving(Scripted(["x"] * tokens)), body=PROMPT_BODY)
 
     first, *rest = texts(client)
     assert first == "x"
@@ -66,7 +66,7 @@ async def test_two_thousand_tokens_a_second_are_few_writes() -> None:
     def script(_request: Request, _index: int) -> list[Any]:
         return [item for _ in range(bursts) for item in (0.01, *["x"] * tokens)]
 
-    client = await Client(serving(Scripted(script)), body=ASKED)
+    client = await Client(serving(Scripted(script)), body=PROMPT_BODY)
 
     assert "".join(texts(client)) == "x" * bursts * tokens
     # Of each burst 16 tokens, then 4; the very first token alone, the head, the end.
@@ -74,7 +74,7 @@ async def test_two_thousand_tokens_a_second_are_few_writes() -> None:
 
 
 async def test_large_deltas_are_not_gathered_beyond_the_bytes_of_a_chunk() -> None:
-    client = await Client(serving(Scripted(["y" * 3000] * 5)), body=ASKED)
+    client = await Client(serving(Scripted(["y" * 3000] * 5)), body=PROMPT_BODY)
 
     assert max(len(chunk) for chunk in client.chunks) < 2 * 4096
     assert "".join(texts(client)) == "y" * 15000
@@ -82,7 +82,7 @@ async def test_large_deltas_are_not_gathered_beyond_the_bytes_of_a_chunk() -> No
 
 async def test_a_stream_with_nothing_to_say_sends_heartbeats() -> None:
     engine = Gated()
-    client = Client(serving(engine, heartbeat_s=0.01), body=ASKED)
+    client = Client(serving(engine, heartbeat_s=0.01), body=PROMPT_BODY)
     await client.until(4)
     engine.tokens.put_nowait(None)
     await client
@@ -91,17 +91,17 @@ async def test_a_stream_with_nothing_to_say_sends_heartbeats() -> None:
     assert isinstance(client.frames()[-1], EndFrame)
 
 
-async def test_json_lines_for_who_asks_for_them() -> None:
+async def test_json_lines_are_sent_if_the_client_accepts_them() -> None:
     headers = {"accept": "application/x-ndjson"}
-    client = await Client(serving(Scripted("a b")), body=ASKED, headers=headers)
+    client = await Client(serving(Scripted("a b")), body=PROMPT_BODY, headers=headers)
 
     assert client.headers["content-type"] == "application/x-ndjson"
     kinds = [type(frame) for frame in client.frames(framing="lines")]
     assert kinds == [StartFrame, DeltaFrame, DeltaFrame, EndFrame]
 
 
-async def test_an_error_in_the_middle_is_told_and_ends_the_stream_once() -> None:
-    client = await Client(serving(Scripted("a b c", fail_at=2)), body=ASKED)
+async def test_an_error_in_the_middle_is_sent_and_ends_the_stream_once() -> None:
+    client = await Client(serving(Scripted("a b c", fail_at=2)), body=PROMPT_BODY)
 
     *_, error, end = client.frames()
     assert error == ErrorFrame(
@@ -114,14 +114,14 @@ async def test_an_error_in_the_middle_is_told_and_ends_the_stream_once() -> None
 async def test_no_secret_leaves_in_an_error() -> None:
     secret = "sk-4711"
     engine = Scripted("a", fail_at=0, error=Unavailable(f"no answer for {secret}"))
-    client = await Client(serving(engine, secrets=frozenset({secret})), body=ASKED)
+    client = await Client(serving(engine, secrets=frozenset({secret})), body=PROMPT_BODY)
 
     assert secret.encode() not in client.body
     assert b"[redacted]" in client.body
 
 
 async def test_every_choice_finishes_once() -> None:
-    client = await Client(serving(Scripted("a b")), body={**ASKED, "n": 3})
+    client = await Client(serving(Scripted("a b")), body={**PROMPT_BODY, "n": 3})
 
     end = client.frames()[-1]
     assert [(finish.index, finish.reason) for finish in end.finish] == [
@@ -134,7 +134,7 @@ async def test_every_choice_finishes_once() -> None:
 async def test_tool_calls_and_reasoning_keep_their_kind_and_order() -> None:
     call = ToolCall(0, "call_1", "now", "{}")
     script = [("reasoning", "hm"), ("reasoning", "."), "so", call, "end"]
-    client = await Client(serving(Scripted(script)), body=ASKED)
+    client = await Client(serving(Scripted(script)), body=PROMPT_BODY)
 
     said = [(f.kind, f.text or f.call) for f in client.frames() if isinstance(f, DeltaFrame)]
     assert said == [
@@ -147,7 +147,7 @@ async def test_tool_calls_and_reasoning_keep_their_kind_and_order() -> None:
 
 
 async def test_usage_and_times_come_with_the_end() -> None:
-    client = await Client(serving(Scripted("a b c")), body=ASKED)
+    client = await Client(serving(Scripted("a b c")), body=PROMPT_BODY)
 
     end = client.frames()[-1]
     assert end.usage.completion_tokens == 3
@@ -156,7 +156,7 @@ async def test_usage_and_times_come_with_the_end() -> None:
 
 
 async def test_logprobs_travel_with_their_tokens() -> None:
-    asked = {**ASKED, "logprobs": True, "top_logprobs": 2}
+    asked = {**PROMPT_BODY, "logprobs": True, "top_logprobs": 2}
     client = await Client(serving(Scripted("a b")), body=asked)
 
     deltas = [frame for frame in client.frames() if isinstance(frame, DeltaFrame)]

@@ -1,4 +1,4 @@
-"""How streams end: left, stopped, too late, shut down, unread; and the engine with each."""
+"""How streams end: left, stopped, timed out, shut down, unread; and the engine with each."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
-from asgi_client import ASKED, Client, Endless, Gated, serving, texts, within
+from asgi_client import PROMPT_BODY, Client, Endless, Gated, serving, texts, within
 
 from torvyn import Flow
 from torvyn.components.builtin.filter_blocklist import Blocklist
@@ -38,7 +38,7 @@ class Waiting(Engine):
 
 async def test_an_engine_whose_wait_fails_makes_the_error_of_it_that_clients_see() -> None:
     engine = Waiting()
-    client = Client(serving(engine), body=ASKED)
+    client = Client(serving(engine), body=PROMPT_BODY)
     await within(engine.has_begun.wait())
 
     engine.awaited.set_exception(ConnectionRefusedError("refused"))
@@ -53,7 +53,7 @@ async def test_an_engine_whose_wait_fails_makes_the_error_of_it_that_clients_see
 async def test_the_engine_hears_at_once_that_the_client_left(said: int) -> None:
     engine = Gated()
     application = serving(engine)
-    client = Client(application, body=ASKED)
+    client = Client(application, body=PROMPT_BODY)
     for _ in range(said):
         engine.tokens.put_nowait("x")
     await client.until(1 + bool(said))
@@ -68,7 +68,7 @@ async def test_the_engine_hears_at_once_that_the_client_left(said: int) -> None:
 
 async def test_a_client_that_leaves_while_it_does_not_read_frees_the_engine() -> None:
     engine = Gated()
-    client = Client(serving(engine), body=ASKED)
+    client = Client(serving(engine), body=PROMPT_BODY)
     await client.until(1)
     client.may_send.clear()
     engine.tokens.put_nowait("x")
@@ -79,10 +79,10 @@ async def test_a_client_that_leaves_while_it_does_not_read_frees_the_engine() ->
     await client
 
 
-async def test_stopping_ends_well_and_lets_go_what_was_held() -> None:
+async def test_stopping_ends_well_and_releases_the_text_that_was_held_back() -> None:
     engine = Gated()
     application = serving(engine)
-    client = Client(application, body={**ASKED, "stop": ["END"]})
+    client = Client(application, body={**PROMPT_BODY, "stop": ["END"]})
     for token in ("a", "E", "N"):
         engine.tokens.put_nowait(token)
     await client.until(2)
@@ -97,12 +97,12 @@ async def test_stopping_ends_well_and_lets_go_what_was_held() -> None:
     assert engine.was_left.is_set()
 
 
-async def test_stopping_lets_go_what_a_guard_held() -> None:
+async def test_stopping_releases_the_text_that_a_guard_held_back() -> None:
     engine = Gated()
     guard = {"words": ["secret"], "mode": "stream", "action": "block"}
     service = Service("chat", engine, make_flow=lambda: Flow(Blocklist(guard)))
     application = app({"chat": service}, ServerSettings())
-    client = Client(application, body=ASKED)
+    client = Client(application, body=PROMPT_BODY)
     for token in ("a", " sec"):
         engine.tokens.put_nowait(token)
     await client.until(2)
@@ -116,7 +116,7 @@ async def test_stopping_lets_go_what_a_guard_held() -> None:
 async def test_a_stop_before_the_first_token_is_an_empty_answer() -> None:
     engine = Gated()
     application = serving(engine)
-    client = Client(application, body=ASKED)
+    client = Client(application, body=PROMPT_BODY)
     await within(engine.has_begun.wait())
     next(iter(application.running.calls.values())).stop()
     await client
@@ -125,9 +125,9 @@ async def test_a_stop_before_the_first_token_is_an_empty_answer() -> None:
     assert client.frames()[-1].finish[0].reason == "stop"
 
 
-async def test_a_deadline_is_told_and_ends_the_engine() -> None:
+async def test_a_deadline_is_reported_and_ends_the_engine() -> None:
     engine = Gated()
-    client = Client(serving(engine, deadline_s=0.02), body=ASKED)
+    client = Client(serving(engine, deadline_s=0.02), body=PROMPT_BODY)
     engine.tokens.put_nowait("x")
     await client
 
@@ -137,10 +137,10 @@ async def test_a_deadline_is_told_and_ends_the_engine() -> None:
     assert engine.was_left.is_set()
 
 
-async def test_shutting_down_tells_the_client_in_its_own_dialect() -> None:
+async def test_shutting_down_is_reported_in_the_dialect_of_the_client() -> None:
     application = serving(Gated(), shutdown_grace_s=0.05)
     clients = [
-        Client(application, body=ASKED),
+        Client(application, body=PROMPT_BODY),
         Client(application, "/v1/chat/completions", CHAT),
     ]
     await asyncio.gather(*(client.until(1) for client in clients))
@@ -154,18 +154,18 @@ async def test_shutting_down_tells_the_client_in_its_own_dialect() -> None:
     assert chat.body.count(b'{"error":') == 1
 
 
-async def test_who_asks_while_it_shuts_down_is_sent_away() -> None:
+async def test_a_request_during_shutdown_is_rejected() -> None:
     application = serving(Scripted("a"))
     await application.drain()
 
-    assert (await Client(application, body=ASKED)).status == 503
+    assert (await Client(application, body=PROMPT_BODY)).status == 503
     assert (await Client(application, "/readyz", method="GET")).status == 503
     assert (await Client(application, "/healthz", method="GET")).status == 200
 
 
 async def test_a_reader_that_stopped_is_cut_and_the_engine_with_it() -> None:
     engine = Gated()
-    client = Client(serving(engine, write_timeout_s=0.05, heartbeat_s=60), body=ASKED)
+    client = Client(serving(engine, write_timeout_s=0.05, heartbeat_s=60), body=PROMPT_BODY)
     await client.until(1)
     client.may_send.clear()
     engine.tokens.put_nowait("x")
@@ -177,7 +177,7 @@ async def test_a_reader_that_stopped_is_cut_and_the_engine_with_it() -> None:
 
 async def test_a_slow_reader_slows_the_engine() -> None:
     engine = Endless()
-    client = Client(serving(engine), body=ASKED)
+    client = Client(serving(engine), body=PROMPT_BODY)
     await client.until(2)
     client.may_send.clear()
     sent = len(client.chunks)

@@ -1,4 +1,4 @@
-"""Prompts through guards, served: what a model reads, and how every client learns of a refusal."""
+"""Guarded prompts, served: what the model reads, and how each client learns of a rejection."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from asgi_client import Client, Gated, within
-from grpc_client import answering, asked
+from grpc_client import answering, generate
 from live_server import served
 from websocket_client import START, Socket, speaking
 
@@ -114,7 +114,7 @@ async def test_a_refused_prompt_is_a_stream_of_openai_that_ends_well(path: str, 
     assert not any("error" in event for event in events)
 
 
-async def test_an_answer_that_is_cut_says_that_it_was_the_completion() -> None:
+async def test_an_answer_cut_by_a_guard_names_the_completion_side() -> None:
     words = {"words": ["blue"], "mode": "stream", "action": "block"}
     flows = {"make_flow": lambda: torvyn.Flow(Blocklist(words))}
     application = app({"chat": Service("chat", Repeats(), **flows)})
@@ -134,14 +134,14 @@ async def test_a_refused_prompt_on_a_socket() -> None:
 
 def test_a_refused_prompt_over_grpc() -> None:
     with answering({"chat": service(Repeats())}) as (_, stub):
-        frames = asked(stub, **SECRET)
+        frames = generate(stub, **SECRET)
 
     assert frames[-1].finish[0].reason == "content_filter"  # type: ignore[union-attr]
     assert frames[-1].finish[0].side == "prompt"  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("transport", ["sse", "websocket", "grpc"])
-def test_our_client_says_on_which_side_it_was_filtered(transport: Any) -> None:
+def test_the_client_reports_the_side_of_a_content_filter(transport: Any) -> None:
     with served({"chat": service(Repeats())}, grpc_port=0) as server:
         url = f"http://{server.grpc}" if transport == "grpc" else server.url
         with TorvynClient(url, transport=transport) as client:

@@ -1,4 +1,4 @@
-"""What somebody sends to hurt: it costs the server little, and costs nobody else anything."""
+"""Hostile requests: they cost the server little, and other clients nothing."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from asgi_client import ASKED, Client, Gated, serving, within
+from asgi_client import PROMPT_BODY, Client, Gated, serving, within
 from websocket_client import Socket
 
 from torvyn.engine import Scripted
@@ -26,7 +26,7 @@ class Body(bytearray):
     """Bytes whose end is noticed."""
 
 
-async def test_nothing_is_kept_of_a_body_whose_client_has_gone() -> None:
+async def test_nothing_is_kept_of_a_body_whose_client_disconnects() -> None:
     part = Body(b"{" * 1000)
     incoming: list[dict[str, Any]] = [
         {"type": "http.disconnect"},
@@ -98,14 +98,14 @@ async def test_a_second_host_does_not_stand_in_for_the_first() -> None:
 )
 async def test_what_is_wrong_is_quoted_shortly(option: str, value: Any) -> None:
     began_s = time.thread_time()
-    client = await Client(serving(Scripted("a")), body={**ASKED, option: value})
+    client = await Client(serving(Scripted("a")), body={**PROMPT_BODY, option: value})
 
     assert client.json["error"]["code"] == "engine.request-invalid"
     assert len(client.body) < 500
     assert time.thread_time() - began_s < _MOST_S
 
 
-async def test_many_mistakes_are_told_as_a_few_and_a_number() -> None:
+async def test_many_problems_are_reported_as_a_few_and_a_count() -> None:
     client = await Client(serving(Scripted("a")), body={"messages": [1] * 50_000})
 
     assert client.json["error"]["message"].endswith("; and 49992 more")
@@ -114,7 +114,7 @@ async def test_many_mistakes_are_told_as_a_few_and_a_number() -> None:
 
 async def test_a_name_of_many_hyphens_is_refused_as_fast_as_another() -> None:
     began_s = time.thread_time()
-    client = await Client(serving(Scripted("a")), headers={"host": "a-" * 14_000}, body=ASKED)
+    client = await Client(serving(Scripted("a")), headers={"host": "a-" * 14_000}, body=PROMPT_BODY)
 
     assert client.status == 421
     assert len(client.body) < 500
@@ -123,7 +123,7 @@ async def test_a_name_of_many_hyphens_is_refused_as_fast_as_another() -> None:
 
 @pytest.mark.parametrize("field", ["prompt", "stop", "user", "flow", "unknown"])
 async def test_half_of_a_surrogate_pair_is_no_text(field: str) -> None:
-    body = json.dumps({**ASKED, field: "a\ud83d"}).encode()
+    body = json.dumps({**PROMPT_BODY, field: "a\ud83d"}).encode()
     client = await Client(serving(Scripted("a")), body=body)
 
     assert (client.status, client.json["error"]["code"]) == (400, "transport.bad-json")
@@ -139,7 +139,7 @@ async def test_both_halves_of_a_surrogate_pair_are_a_character() -> None:
 async def test_what_cannot_be_an_id_is_not_looked_for_in_the_store(tmp_path: Path, id: str) -> None:
     engine = Gated()
     application = serving(engine, session_store=str(tmp_path / "sessions.db"))
-    other = Client(application, body={**ASKED, "stateful": True})
+    other = Client(application, body={**PROMPT_BODY, "stateful": True})
     await within(engine.has_begun.wait())
     client = await Client(application, f"/v1/streams/{id}", method="GET")
     engine.tokens.put_nowait("all")

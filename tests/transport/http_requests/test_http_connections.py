@@ -1,4 +1,4 @@
-"""The server on real sockets: clients that leave, never read, never finish asking, or attack."""
+"""The server on real sockets: clients that leave, never read, never finish a request, or attack."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from watched_engines import CEILING_S, Numbering, Watched, peer_of
 from torvyn.engine import Scripted
 from torvyn.transport import server as server_module
 
-ASKED = b'{"prompt": "Hi"}'
+PROMPT_BODY = b'{"prompt": "Hi"}'
 
 
 def read_until(sock: socket.socket, mark: bytes, count: int = 1) -> bytes:
@@ -50,7 +50,7 @@ def test_the_engine_stops_when_the_client_leaves_at_any_token(leave: Any) -> Non
     with served(engine) as server:
         for _ in range(10):
             engine.was_left.clear()
-            sock = server.ask(ASKED)
+            sock = server.ask(PROMPT_BODY)
             read_until(sock, b'"delta"', dice.randrange(1, 20))
             left_s = time.perf_counter()
             leave(sock)
@@ -61,7 +61,7 @@ def test_the_engine_stops_when_the_client_leaves_at_any_token(leave: Any) -> Non
 def test_the_engine_stops_when_the_client_leaves_before_the_first_token() -> None:
     engine = Watched(pause_s=60)
     with served(engine) as server:
-        sock = server.ask(ASKED)
+        sock = server.ask(PROMPT_BODY)
         assert engine.has_begun.wait(PATIENCE_S)
         sock.close()
         assert engine.was_left.wait(CEILING_S)
@@ -80,7 +80,7 @@ def test_the_engine_stops_when_the_client_of_a_whole_answer_leaves() -> None:
 def test_a_client_that_never_reads_costs_little_and_is_cut() -> None:
     engine = Watched(pause_s=0, token="y" * 1000)
     with served(engine, write_timeout_s=0.5) as server:
-        sock = server.ask(ASKED, receive_bytes=4096)
+        sock = server.ask(PROMPT_BODY, receive_bytes=4096)
         assert engine.was_left.wait(PATIENCE_S)
         assert not server.application.running.calls
         # All buffers together: ours, granian's, and the kernel's on both sides.
@@ -96,7 +96,7 @@ def is_full(call: Any) -> bool:
 def test_a_stop_while_the_wire_is_full_loses_nothing() -> None:
     with served(Numbering(), write_timeout_s=20) as server:
         for _ in range(5):
-            sock = server.ask(ASKED, receive_bytes=4096)
+            sock = server.ask(PROMPT_BODY, receive_bytes=4096)
             got = read_until(sock, b'"start"')
             (call,) = wait_for(
                 lambda: [c for c in server.application.running.calls.values() if is_full(c)]
@@ -164,7 +164,7 @@ def test_a_foreign_name_gets_no_answer() -> None:
 
 def test_shutting_down_gives_every_open_stream_its_end() -> None:
     with served(Watched(pause_s=0.01), shutdown_grace_s=0.4) as server:
-        socks = [server.ask(ASKED) for _ in range(50)]
+        socks = [server.ask(PROMPT_BODY) for _ in range(50)]
         for sock in socks:
             read_until(sock, b'"type":"start"')
         server.end()

@@ -1,4 +1,4 @@
-"""Connections that ask nothing are sent away; those that asked are left alone, however quiet."""
+"""Connections that send no request are closed; those that sent one stay open, however quiet."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def watched() -> AsyncIterator[int]:
 
 
 @pytest.mark.parametrize("said", [b"", b"P", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r"])
-async def test_who_says_next_to_nothing_is_sent_away(said: bytes) -> None:
+async def test_connections_that_send_no_request_are_closed(said: bytes) -> None:
     async with watched() as port:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(said)
@@ -48,7 +48,7 @@ async def test_who_says_next_to_nothing_is_sent_away(said: bytes) -> None:
         writer.close()
 
 
-async def test_who_has_asked_may_wait_for_long() -> None:
+async def test_a_connection_that_sent_a_request_may_wait() -> None:
     async with watched() as port:
         asked, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(REQUEST)

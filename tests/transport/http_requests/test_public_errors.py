@@ -1,4 +1,4 @@
-"""What clients read of errors: nothing of an upstream's address, a library's words or a stack."""
+"""What clients see of errors: no address of an upstream, no text of a library, no stack."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import re
 from typing import Any
 
 import pytest
-from asgi_client import ASKED, Client, serving
+from asgi_client import PROMPT_BODY, Client, serving
 from grpc_client import answering
 from hostile_upstream import ANSWERS, upstream
 from live_server import PATIENCE_S
@@ -43,7 +43,7 @@ def leaked(text: str) -> list[str]:
 
 
 async def over_sse(engine: Engine) -> str:
-    return (await Client(serving(engine), body=ASKED)).body.decode()
+    return (await Client(serving(engine), body=PROMPT_BODY)).body.decode()
 
 
 async def over_openai_stream(engine: Engine) -> str:
@@ -57,7 +57,7 @@ async def over_openai_whole(engine: Engine) -> str:
 
 
 async def over_a_session(engine: Engine) -> str:
-    return (await Client(serving(engine), body={**ASKED, "stateful": True})).body.decode()
+    return (await Client(serving(engine), body={**PROMPT_BODY, "stateful": True})).body.decode()
 
 
 async def over_a_socket(engine: Engine) -> str:
@@ -91,7 +91,7 @@ def test_nothing_of_an_upstream_reaches_a_client_of_grpc(answer: str) -> None:
 
 
 @pytest.mark.parametrize("way", WAYS)
-async def test_an_upstream_that_is_not_there_is_not_named(way: Any) -> None:
+async def test_a_missing_upstream_is_not_named(way: Any) -> None:
     with upstream(b"") as url:
         pass
     read = await way(openai(url))
@@ -105,7 +105,7 @@ async def test_the_log_keeps_what_the_client_does_not_read(
 ) -> None:
     with upstream(b"") as url:
         pass
-    client = Client(serving(openai(url)), body=ASKED, headers={"x-request-id": "r1"})
+    client = Client(serving(openai(url)), body=PROMPT_BODY, headers={"x-request-id": "r1"})
     await client
 
     (record,) = [one for one in caplog.records if getattr(one, "event", "") == "request.failed"]
@@ -138,7 +138,7 @@ class Reaches(torvyn.Processor):
 
 async def test_nothing_of_a_component_that_breaks_reaches_a_client() -> None:
     service = Service("chat", Scripted("a b"), make_flow=lambda: torvyn.Flow(Reaches()))
-    client = await Client(app({"chat": service}), body=ASKED)
+    client = await Client(app({"chat": service}), body=PROMPT_BODY)
 
     error = client.frames()[-2]
     assert error.message == "node `processor` of the flow failed"
@@ -152,9 +152,9 @@ class Refuses(torvyn.Processor):
         raise torvyn.InvalidInput("no numbers, please; see http://10.1.2.3:9000/help")
 
 
-async def test_what_a_component_says_is_read_without_addresses() -> None:
+async def test_the_message_of_a_component_is_sent_without_addresses() -> None:
     service = Service("chat", Scripted("a b"), make_flow=lambda: torvyn.Flow(Refuses()))
-    client = await Client(app({"chat": service}), body=ASKED)
+    client = await Client(app({"chat": service}), body=PROMPT_BODY)
 
     assert client.frames()[-2].message.endswith("no numbers, please; see [address]")
 
@@ -175,7 +175,7 @@ def test_addresses_are_taken_out_of_a_text(text: str, shown: str) -> None:
     assert without_addresses(text) == shown
 
 
-def test_an_error_about_the_request_keeps_its_words_and_its_hint() -> None:
+def test_an_error_about_the_request_keeps_its_message_and_its_hint() -> None:
     error = errors.InvalidInput("`n` is 0", hint="at least 1", code="engine.request-invalid")
 
     assert public_error(error) is error

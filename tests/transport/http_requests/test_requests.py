@@ -1,4 +1,4 @@
-"""What is taken and what is refused, with which status and in which shape."""
+"""Which requests are accepted and which are rejected, with which status and in which shape."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 import pytest
-from asgi_client import ASKED, Client, Gated, serving, within
+from asgi_client import PROMPT_BODY, Client, Gated, serving, within
 
 from torvyn.engine import Scripted, Service
 from torvyn.errors import Unavailable
@@ -87,7 +87,7 @@ async def test_routes_say_what_they_take(path: str, method: str, status: int, co
     ],
 )
 async def test_pages_of_others_get_no_answer(headers: dict[str, str], status: int) -> None:
-    client = await Client(serving(Scripted("a")), body=ASKED, headers=headers)
+    client = await Client(serving(Scripted("a")), body=PROMPT_BODY, headers=headers)
 
     assert client.status == status
     assert "access-control-allow-origin" not in client.headers
@@ -97,7 +97,7 @@ async def test_configured_names_are_answered_to() -> None:
     headers = {"host": "chat.example:443"}
     application = serving(Scripted("a"), hosts=("chat.example",))
 
-    assert (await Client(application, body=ASKED, headers=headers)).status == 200
+    assert (await Client(application, body=PROMPT_BODY, headers=headers)).status == 200
 
 
 async def test_openai_gets_errors_in_its_own_shape() -> None:
@@ -128,7 +128,7 @@ async def test_an_engine_that_is_away_is_a_status_when_nothing_was_sent() -> Non
 async def test_a_bug_of_an_engine_is_not_shown_to_clients() -> None:
     application = serving(Scripted("a"))
     application.services["chat"] = None  # type: ignore[assignment]
-    client = await Client(application, body=ASKED)
+    client = await Client(application, body=PROMPT_BODY)
 
     assert client.status == 500
     assert client.json["error"]["message"] == "the server failed; see its log"
@@ -137,7 +137,7 @@ async def test_a_bug_of_an_engine_is_not_shown_to_clients() -> None:
 @pytest.mark.parametrize("given", ["trace-1", "a b", "x" * 200, "é", "tvk_" + "A" * 43])
 async def test_every_answer_has_an_id(given: str) -> None:
     headers = {"x-request-id": given}
-    client = await Client(serving(Scripted("a")), body=ASKED, headers=headers)
+    client = await Client(serving(Scripted("a")), body=PROMPT_BODY, headers=headers)
 
     kept = client.headers["x-request-id"]
     assert kept == given if given == "trace-1" else kept.startswith("req-")
@@ -145,9 +145,9 @@ async def test_every_answer_has_an_id(given: str) -> None:
 
 async def test_more_streams_than_places_wait_shortly_and_are_then_refused() -> None:
     application = serving(Gated(), max_streams=1, admission_wait_s=0.01)
-    first = Client(application, body=ASKED)
+    first = Client(application, body=PROMPT_BODY)
     await first.until(1)
-    second = await Client(application, body=ASKED)
+    second = await Client(application, body=PROMPT_BODY)
     first.leave()
     await first
 
@@ -158,9 +158,9 @@ async def test_more_streams_than_places_wait_shortly_and_are_then_refused() -> N
 async def test_a_request_that_waits_gets_the_place_that_becomes_free() -> None:
     engine = Gated()
     application = serving(engine, max_streams=1, admission_wait_s=5)
-    first = Client(application, body=ASKED)
+    first = Client(application, body=PROMPT_BODY)
     await first.until(1)
-    second = Client(application, body=ASKED)
+    second = Client(application, body=PROMPT_BODY)
     await asyncio.sleep(0)
     engine.tokens.put_nowait(None)
     engine.tokens.put_nowait(None)
@@ -170,7 +170,7 @@ async def test_a_request_that_waits_gets_the_place_that_becomes_free() -> None:
     assert second.frames()[-1].timing["queue_s"] >= 0
 
 
-async def test_several_flows_are_asked_for_by_name() -> None:
+async def test_several_flows_are_addressed_by_name() -> None:
     services = {name: Service(name, Scripted(name)) for name in ("one", "two")}
     application = app(services, ServerSettings())
     named = await Client(application, "/v1/chat/completions", {**CHAT, "model": "two"})
@@ -184,7 +184,7 @@ async def test_several_flows_are_asked_for_by_name() -> None:
 
 async def test_what_was_done_is_counted() -> None:
     application = serving(Scripted("a b"))
-    await Client(application, body=ASKED)
+    await Client(application, body=PROMPT_BODY)
     flows = (await Client(application, "/flows", method="GET")).json
     metrics = (await Client(application, "/metrics", method="GET")).body.decode()
 
@@ -202,7 +202,7 @@ async def test_what_was_done_is_counted() -> None:
 
 async def test_the_list_of_streams_shows_no_id_that_could_stop_one() -> None:
     application = serving(Gated())
-    client = Client(application, body=ASKED)
+    client = Client(application, body=PROMPT_BODY)
     await client.until(1)
     flows = await Client(application, "/flows", method="GET")
     client.leave()

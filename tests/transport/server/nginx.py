@@ -1,4 +1,4 @@
-"""A real nginx in front of a server: its own folder, its own free ports, ended by the test."""
+"""A real nginx in front of a server, with its own folder and free ports."""
 
 from __future__ import annotations
 

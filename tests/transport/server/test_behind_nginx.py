@@ -1,4 +1,4 @@
-"""A server behind nginx, by the file that is shipped and by one that knows nothing of streams."""
+"""A server behind nginx, with the shipped configuration and with a plain one."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from live_server import PATIENCE_S, Served, served, wait_for
 from nginx import PLAIN, SHIPPED, Ports, in_front, needs_nginx
 
 pytestmark = needs_nginx
-ASKED = json.dumps({"prompt": "Hi"})
+PROMPT_BODY = json.dumps({"prompt": "Hi"})
 NAME = "chat.example"
 READ_TIMEOUT = "proxy_read_timeout 60s;"
 
@@ -47,7 +47,7 @@ class Before:
             given["context"] = ssl._create_unverified_context()
         connection = http.client.HTTPSConnection if is_secure else http.client.HTTPConnection
         client = connection("127.0.0.1", port, **given)
-        method, body = ("POST", ASKED) if path == "/v1/streams" else ("GET", None)
+        method, body = ("POST", PROMPT_BODY) if path == "/v1/streams" else ("GET", None)
         client.request(method, path, body, {"Host": host})
         answer = client.getresponse()
         try:
@@ -89,10 +89,10 @@ def test_a_chunk_reaches_the_client_before_the_next_is_made(tmp_path: Path, site
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="NOT TESTED: there is no curl")
-def test_chunks_are_not_held_up_over_http_2_either(tmp_path: Path) -> None:
+def test_chunks_are_not_delayed_over_http_2_either(tmp_path: Path) -> None:
     with behind(tmp_path) as before:
         url = f"https://127.0.0.1:{before.ports.tls}/v1/streams"
-        command = ["curl", "-skN", "--http2", "-m", "20", url, "-d", ASKED]
+        command = ["curl", "-skN", "--http2", "-m", "20", url, "-d", PROMPT_BODY]
         command += ["-H", f"Host: {NAME}", "-w", "HTTP %{http_version}"]
         with subprocess.Popen(command, stdout=subprocess.PIPE) as curl:
             said = texts(curl.stdout)

@@ -26,7 +26,7 @@ httpx = pytest.importorskip("httpx", reason=WHY.format("httpx"))
 openai = pytest.importorskip("openai", reason=WHY.format("openai"))
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "fastapi-embed" / "main.py"
-ASKED = {"prompt": "Hi"}
+PROMPT_BODY = {"prompt": "Hi"}
 MESSAGES: Any = [{"role": "user", "content": "Hi"}]
 
 
@@ -89,7 +89,7 @@ def example() -> Any:
 def asking(url: str, path: str = "/ai/v1/streams") -> Iterator[Any]:
     with (
         httpx.Client(timeout=PATIENCE_S) as client,
-        client.stream("POST", url + path, json=ASKED) as answer,
+        client.stream("POST", url + path, json=PROMPT_BODY) as answer,
     ):
         yield answer
 
@@ -108,7 +108,7 @@ def test_the_example_answers_openais_client_and_keeps_its_own_routes() -> None:
     assert chunks[-1].choices[0].finish_reason == "stop"
 
 
-def test_its_document_says_where_it_is_mounted() -> None:
+def test_its_document_has_the_path_at_which_it_is_mounted() -> None:
     with hosted(mounted(served(Scripted("Hello")))) as host:
         document = httpx.get(f"{host.url}/ai/openapi.json").json()
         missing = httpx.get(f"{host.url}/ai/nothing")
@@ -121,7 +121,7 @@ def test_its_document_says_where_it_is_mounted() -> None:
 def test_a_proxy_that_takes_a_prefix_away_may_say_so_by_root_path() -> None:
     program = mounted(served(Scripted("Hello")))
     with hosted(fastapi_below("/outer", program)) as host:
-        answer = httpx.post(f"{host.url}/outer/ai/v1/streams", json=ASKED)
+        answer = httpx.post(f"{host.url}/outer/ai/v1/streams", json=PROMPT_BODY)
 
     assert json.loads(answer.text.split("data: ")[2].splitlines()[0])["text"] == "Hello"
 
@@ -183,7 +183,7 @@ def test_the_end_of_the_program_closes_the_engine() -> None:
     engine = Scripted("Hello")
     application = served(engine)
     with hosted(mounted(application)) as host:
-        httpx.post(f"{host.url}/ai/v1/streams", json=ASKED)
+        httpx.post(f"{host.url}/ai/v1/streams", json=PROMPT_BODY)
         assert engine.complete("Hi").text == "Hello"
 
     assert application.running.is_draining

@@ -1,4 +1,4 @@
-"""`examples/gateway`: three processes, as they are in the world."""
+"""`examples/gateway`: three real processes."""
 
 from __future__ import annotations
 
@@ -86,7 +86,9 @@ def test_an_upstream_that_dies_in_the_middle_is_an_error_and_an_end(
     assert rest[1]["finish"] == [{"index": 0, "reason": "error"}]
 
 
-def test_an_upstream_that_is_away_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreachable_upstream_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with gateway(tmp_path, monkeypatch) as (upstream, url, key):
         upstream.kill()
         upstream.wait(10)

@@ -1,6 +1,6 @@
-"""An answer goes with its end: all it held is free at once, and not when cycles are looked for.
+"""An answer is freed when it ends, without waiting for the garbage collector.
 
-What an answer holds are flows, and a flow holds descriptors: a busy server would run out of them.
+An answer holds flows, and a flow holds descriptors: a busy server would run out of them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from asgi_client import ASKED, Client, Endless, serving
+from asgi_client import PROMPT_BODY, Client, Endless, serving
 from websocket_client import START, Socket
 
 from torvyn.engine import Scripted
@@ -45,7 +45,7 @@ async def ended() -> None:
 
 @pytest.mark.parametrize(
     ("path", "body"),
-    [("/v1/streams", ASKED), ("/v1/chat/completions", WHOLE)],
+    [("/v1/streams", PROMPT_BODY), ("/v1/chat/completions", WHOLE)],
 )
 async def test_an_answer_that_was_read_leaves_nothing(path: str, body: Any) -> None:
     application = serving(Scripted("one two three", delay_s=0.001))
@@ -59,7 +59,7 @@ async def test_an_answer_that_was_read_leaves_nothing(path: str, body: Any) -> N
 async def test_an_answer_whose_client_left_leaves_nothing() -> None:
     application = serving(Scripted("one two three", delay_s=60))
     with without_collector():
-        client = Client(application, body=ASKED)
+        client = Client(application, body=PROMPT_BODY)
         await client.until(2)
         client.leave()
         await client
@@ -83,7 +83,7 @@ async def test_an_answer_that_was_stopped_on_a_socket_leaves_nothing() -> None:
 async def test_an_answer_that_was_kept_leaves_nothing_when_it_is_forgotten() -> None:
     application = serving(Scripted("one two three", delay_s=0.001))
     with without_collector():
-        client = await Client(application, body={**ASKED, "stateful": True})
+        client = await Client(application, body={**PROMPT_BODY, "stateful": True})
         path = f"/v1/streams/{client.frames_start_id()}"
         await Client(application, path, method="DELETE")
         await ended()

@@ -58,7 +58,7 @@ def test_engines_are_served_without_a_manifest(tmp_path: Path) -> None:
     assert [model["id"] for model in models["data"]] == ["scripted"]
 
 
-def test_a_port_that_is_taken_is_said(tmp_path: Path) -> None:
+def test_a_port_in_use_is_an_error(tmp_path: Path) -> None:
     with serving(tmp_path, "--engine", "scripted", "--port", "0") as (_, url):
         port = url.rpartition(":")[2]
         command = [sys.executable, "-m", "torvyn", "serve", "--engine", "scripted", "--port", port]

@@ -1,4 +1,4 @@
-"""The server under a service manager: what it tells it, and the unit that is shipped."""
+"""The server under systemd: its messages, and the shipped unit."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def manager(address: str) -> Iterator[socket.socket]:
         yield sock
 
 
-def test_it_says_when_it_serves_and_when_it_ends(
+def test_it_reports_that_it_serves_and_that_it_stops(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "Torvyn.toml").write_text(MANIFEST)
@@ -64,7 +64,7 @@ def test_a_name_outside_the_file_system_is_understood(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize("address", ["", "relative", "/nowhere/at/all", "@nobody-listens-here"])
-def test_without_a_manager_nothing_is_said_and_nothing_fails(
+def test_without_systemd_nothing_is_sent_and_nothing_fails(
     monkeypatch: pytest.MonkeyPatch, address: str
 ) -> None:
     monkeypatch.setenv("NOTIFY_SOCKET", address)

@@ -1,4 +1,4 @@
-"""TLS: both versions of HTTP over it, the same answers, and words for files that do not fit."""
+"""TLS: both versions of HTTP, the same answers, and errors for files that do not match."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_curl_agrees_on_http_2_and_on_a_version_of_tls(files: Files) -> None:
 
 
 @pytest.mark.parametrize("version", ["TLSv1_2", "TLSv1_3"])
-def test_both_versions_of_tls_are_spoken(files: Files, version: str) -> None:
+def test_both_versions_of_tls_are_supported(files: Files, version: str) -> None:
     context = ssl.create_default_context(cafile=files.trusted)
     context.minimum_version = context.maximum_version = ssl.TLSVersion[version]
     with served(Scripted("a"), **files.settings) as server:
@@ -64,7 +64,7 @@ def test_both_versions_of_tls_are_spoken(files: Files, version: str) -> None:
     assert answer.status_code == 200
 
 
-def test_who_speaks_no_tls_gets_nothing(files: Files) -> None:
+def test_a_client_without_tls_gets_nothing(files: Files) -> None:
     with served(Scripted("a"), **files.settings) as server, server.connect() as sock:
         sock.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
 
@@ -83,14 +83,14 @@ def test_one_file_without_the_other_is_an_error(files: Files) -> None:
     assert "`tls_key` is set but `tls_cert` is not" in _unusable(tls_key=files.key)
 
 
-def test_a_file_that_is_not_there_is_named(files: Files, tmp_path: Path) -> None:
+def test_a_missing_file_is_named(files: Files, tmp_path: Path) -> None:
     gone = str(tmp_path / "gone.pem")
 
     assert "certificate" in _unusable(tls_cert=gone, tls_key=files.key)
     assert f"private key `{gone}`" in _unusable(tls_cert=files.cert, tls_key=gone)
 
 
-def test_files_that_do_not_fit_together_are_told_apart(files: Files, tmp_path: Path) -> None:
+def test_files_that_do_not_match_have_different_errors(files: Files, tmp_path: Path) -> None:
     other, wrong = Files(tmp_path), tmp_path / "wrong.pem"
     wrong.write_text("no PEM")
 
@@ -99,7 +99,9 @@ def test_files_that_do_not_fit_together_are_told_apart(files: Files, tmp_path: P
     assert "in PEM" in _unusable(tls_cert=files.key, tls_key=files.cert)
 
 
-def test_nobody_is_asked_for_the_word_of_an_encrypted_key(files: Files, tmp_path: Path) -> None:
+def test_an_encrypted_private_key_is_an_error_and_not_a_prompt(
+    files: Files, tmp_path: Path
+) -> None:
     from cryptography.hazmat.primitives import serialization as form
 
     key = form.load_pem_private_key(Path(files.key).read_bytes(), None)
@@ -110,7 +112,9 @@ def test_nobody_is_asked_for_the_word_of_an_encrypted_key(files: Files, tmp_path
     assert "encrypted" in _unusable(tls_cert=files.cert, tls_key=str(tmp_path / "key.pem"))
 
 
-def test_a_private_key_that_everybody_can_read_is_warned_of(files: Files, tmp_path: Path) -> None:
+def test_a_private_key_that_every_user_can_read_causes_a_warning(
+    files: Files, tmp_path: Path
+) -> None:
     key = tmp_path / "key.pem"
     shutil.copy(files.key, key)
     key.chmod(0o644)
@@ -119,7 +123,7 @@ def test_a_private_key_that_everybody_can_read_is_warned_of(files: Files, tmp_pa
     assert not tls.warnings(ServerSettings(**files.settings))
 
 
-def test_the_command_says_what_is_wrong_before_it_serves(files: Files, tmp_path: Path) -> None:
+def test_the_command_reports_problems_before_it_serves(files: Files, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "torvyn", "serve", "--engine", "scripted"]
     command += ["--tls-cert", files.cert]
     ran = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)

@@ -1,15 +1,15 @@
-"""Observers: they see what happens in a stream, slow nobody, and change nothing by leaving."""
+"""Observers read a stream, slow nothing, and change nothing when they leave."""
 
 from __future__ import annotations
 
 import pytest
-from asgi_client import ASKED, Client, Endless, Gated, serving, texts, within
+from asgi_client import PROMPT_BODY, Client, Endless, Gated, serving, texts, within
 
 from torvyn.engine import Scripted
 from torvyn.protocol import Decoder, DeltaFrame, EndFrame, ErrorFrame, MetaFrame
 from torvyn.transport import Application
 
-STATEFUL = {**ASKED, "stateful": True}
+STATEFUL = {**PROMPT_BODY, "stateful": True}
 
 
 def watching(application: Application, id: str) -> Client:
@@ -28,7 +28,7 @@ async def running(
 
 async def test_an_observer_sees_what_comes_from_now_on() -> None:
     engine = Gated()
-    application, client = await running(engine, ASKED)
+    application, client = await running(engine, PROMPT_BODY)
     engine.tokens.put_nowait("before ")
     await client.until(2)
     observer = watching(application, client.frames_start_id())
@@ -65,7 +65,7 @@ async def test_a_stream_in_another_dialect_is_seen_in_ours() -> None:
     assert texts(await observer) == ["Hello"]
 
 
-@pytest.mark.parametrize("body", [ASKED, STATEFUL])
+@pytest.mark.parametrize("body", [PROMPT_BODY, STATEFUL])
 async def test_leaving_changes_nothing(body: object) -> None:
     engine = Gated()
     application, client = await running(engine, body)
@@ -79,8 +79,10 @@ async def test_leaving_changes_nothing(body: object) -> None:
     assert texts(await client) == ["on"]
 
 
-@pytest.mark.parametrize("body", [ASKED, STATEFUL])
-async def test_one_that_does_not_read_slows_nobody_and_is_told_what_it_missed(body: object) -> None:
+@pytest.mark.parametrize("body", [PROMPT_BODY, STATEFUL])
+async def test_an_observer_that_does_not_read_slows_nothing_and_learns_what_it_missed(
+    body: object,
+) -> None:
     engine = Endless()
     application = serving(engine, session_bytes=64 * 1024)
     client = Client(application, body=body)
@@ -101,7 +103,7 @@ async def test_one_that_does_not_read_slows_nobody_and_is_told_what_it_missed(bo
 
 async def test_the_stream_of_a_client_that_left_ends_for_observers_too() -> None:
     engine = Gated()
-    application, client = await running(engine, ASKED)
+    application, client = await running(engine, PROMPT_BODY)
     observer = watching(application, client.frames_start_id())
     await observer.until(1)
     client.leave()
@@ -112,7 +114,7 @@ async def test_the_stream_of_a_client_that_left_ends_for_observers_too() -> None
 
 async def test_a_failure_is_seen() -> None:
     application = serving(Scripted("a b c", delay_s=0.005, fail_at=2))
-    client = Client(application, body=ASKED)
+    client = Client(application, body=PROMPT_BODY)
     await client.until(1)
     observer = await watching(application, client.frames_start_id())
     errors = [frame for frame in observer.frames() if isinstance(frame, ErrorFrame)]
@@ -121,7 +123,7 @@ async def test_a_failure_is_seen() -> None:
 
 async def test_an_observer_does_not_learn_the_id_by_watching() -> None:
     engine = Gated()
-    application, client = await running(engine, ASKED)
+    application, client = await running(engine, PROMPT_BODY)
     id = client.frames_start_id()
     observer = watching(application, id)
     await observer.until(1)
@@ -137,7 +139,7 @@ async def test_what_does_not_run_cannot_be_observed() -> None:
 
 async def test_several_observers_see_the_same() -> None:
     engine = Gated()
-    application, client = await running(engine, ASKED)
+    application, client = await running(engine, PROMPT_BODY)
     observers = [watching(application, client.frames_start_id()) for _ in range(3)]
     for observer in observers:
         await observer.until(1)

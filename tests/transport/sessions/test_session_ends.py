@@ -1,4 +1,4 @@
-"""However a stateful answer ends, those who read it hear so, and none waits for ever."""
+"""However a session ends, its subscribers get an end, and none waits for ever."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from asgi_client import ASKED, Client, Gated, serving, within
+from asgi_client import PROMPT_BODY, Client, Gated, serving, within
 
 from torvyn.engine import Scripted
 from torvyn.protocol import EndFrame
 from torvyn.transport import Application
 
-STATEFUL = {**ASKED, "stateful": True}
+STATEFUL = {**PROMPT_BODY, "stateful": True}
 
 
 async def begun(engine: Gated, application: Application) -> Client:
@@ -22,7 +22,7 @@ async def begun(engine: Gated, application: Application) -> Client:
     return client
 
 
-async def test_who_watches_an_answer_that_nobody_came_back_for_hears_its_end() -> None:
+async def test_an_observer_of_an_abandoned_session_gets_its_end() -> None:
     engine = Gated()
     application = serving(engine, session_ttl_s=0.01)
     client = await begun(engine, application)
@@ -52,7 +52,7 @@ async def test_what_has_expired_is_not_found_a_moment_later() -> None:
 
 
 @pytest.mark.parametrize("limit_bytes", [1, 50, 500])
-async def test_frames_larger_than_what_is_kept_hold_nobody_up(limit_bytes: int) -> None:
+async def test_frames_larger_than_the_buffer_hold_no_client_up(limit_bytes: int) -> None:
     words = " ".join(["word" * 10] * 300)
     client = await Client(serving(Scripted(words), session_bytes=limit_bytes), body=STATEFUL)
 

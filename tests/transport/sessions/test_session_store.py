@@ -1,5 +1,4 @@
-"""The session store: what a client has seen is on disk, whatever happens to the process or the
-file."""
+"""The session store: every frame that a client has seen is on disk, whatever happens."""
 
 from __future__ import annotations
 
@@ -13,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from asgi_client import ASKED, Client, Gated, serving, within
+from asgi_client import PROMPT_BODY, Client, Gated, serving, within
 
 from torvyn.engine import Engine, Scripted
 from torvyn.errors import TorvynError
@@ -23,7 +22,7 @@ from torvyn.transport.sessions import store_file as files
 from torvyn.transport.sessions.store import SessionStore
 from torvyn.transport.sessions.store_file import StoredSession
 
-STATEFUL = {**ASKED, "stateful": True}
+STATEFUL = {**PROMPT_BODY, "stateful": True}
 WORDS = "one two three four five six seven eight nine ten"
 
 
@@ -105,7 +104,7 @@ async def test_a_third_process_goes_on_too(file: Path) -> None:
     assert_whole(*clients)
 
 
-async def test_an_answer_that_had_ended_is_told_as_it_was(file: Path) -> None:
+async def test_an_ended_answer_is_replayed_as_it_was(file: Path) -> None:
     async with process(Scripted(WORDS), file) as first:
         client = await Client(first, body=STATEFUL)
     async with process(Scripted("other words"), file) as second:
@@ -114,7 +113,7 @@ async def test_an_answer_that_had_ended_is_told_as_it_was(file: Path) -> None:
     assert again.body == client.body
 
 
-async def test_an_engine_that_cannot_say_it_again_says_so(file: Path) -> None:
+async def test_an_engine_that_is_not_replayable_ends_the_session_with_an_error(file: Path) -> None:
     engine = Gated()
     async with process(engine, file) as first:
         client = Client(first, body=STATEFUL)
@@ -131,7 +130,9 @@ async def test_an_engine_that_cannot_say_it_again_says_so(file: Path) -> None:
 
 
 @pytest.mark.parametrize("now", ["one TWO three four five six", "one"])
-async def test_a_flow_that_says_something_else_now_is_not_joined_on(file: Path, now: str) -> None:
+async def test_a_flow_that_answers_differently_now_is_not_joined_to_the_old_answer(
+    file: Path, now: str
+) -> None:
     async with process(slow(), file) as first:
         client = await begun(first, 5)
         await killed(first, client)
@@ -183,7 +184,7 @@ async def test_the_end_of_a_server_leaves_it_to_the_next(file: Path) -> None:
     assert_whole(client, again)
 
 
-async def test_a_disk_that_is_full_ends_the_answer_and_says_so(file: Path) -> None:
+async def test_a_full_disk_ends_the_answer_with_an_error(file: Path) -> None:
     engine = Gated()
     async with process(engine, file) as application:
         client = Client(application, body=STATEFUL)
@@ -230,7 +231,7 @@ async def test_a_file_that_is_no_database_is_set_aside(
     assert "damaged" in caplog.text
 
 
-async def test_frames_with_a_flipped_bit_are_not_told(file: Path) -> None:
+async def test_frames_with_a_flipped_bit_are_not_sent(file: Path) -> None:
     async with process(Scripted(WORDS.split(), delay_s=0.001), file) as first:
         client = await Client(first, body=STATEFUL)
     with closing(sqlite3.connect(file)) as db, db:
@@ -267,7 +268,7 @@ async def test_two_servers_do_not_share_a_file(file: Path) -> None:
     assert caught.value.code == "session.cannot-open"
 
 
-async def test_what_nobody_comes_back_for_goes_from_the_file(file: Path) -> None:
+async def test_sessions_that_no_client_resumes_are_deleted_from_the_file(file: Path) -> None:
     async with process(Scripted(WORDS), file) as first:
         client = await Client(first, body=STATEFUL)
     async with process(Scripted(WORDS), file, session_ttl_s=0.05) as second:

@@ -1,4 +1,4 @@
-"""Stateful answers: they outlive their connection, and whoever comes back misses nothing."""
+"""Sessions outlive their connection, and a client that resumes misses nothing."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 import pytest
-from asgi_client import ASKED, PATIENCE_S, Client, Endless, Gated, serving, within
+from asgi_client import PATIENCE_S, PROMPT_BODY, Client, Endless, Gated, serving, within
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,7 +16,7 @@ from torvyn.protocol import Decoder, DeltaFrame, EndFrame, ErrorFrame, StartFram
 from torvyn.transport import Application
 from torvyn.transport.access.caller import Caller
 
-STATEFUL = {**ASKED, "stateful": True}
+STATEFUL = {**PROMPT_BODY, "stateful": True}
 WORDS = "one two three four five six seven eight nine ten"
 
 
@@ -77,7 +77,7 @@ async def test_an_answer_goes_on_while_its_client_is_away() -> None:
     assert again.frames()[-1].finish[0].reason == "stop"
 
 
-async def test_who_comes_back_early_is_told_what_is_still_to_come() -> None:
+async def test_a_client_that_resumes_early_gets_the_rest_as_it_is_generated() -> None:
     engine = Gated()
     application, client = await begun(engine, "one ")
     await left(client)
@@ -88,7 +88,7 @@ async def test_who_comes_back_early_is_told_what_is_still_to_come() -> None:
     assert text_of(client, await again) == "one two"
 
 
-async def test_without_an_event_id_it_is_told_from_the_start() -> None:
+async def test_without_an_event_id_a_session_is_sent_from_the_start() -> None:
     application = serving(Scripted(WORDS))
     client = await Client(application, body=STATEFUL)
     again = await resumed(application, client.frames_start_id())
@@ -101,7 +101,7 @@ async def test_without_an_event_id_it_is_told_from_the_start() -> None:
 
 @given(st.integers(0, 11))
 @settings(deadline=None, max_examples=12)
-def test_from_every_place_the_rest_is_told(after: int) -> None:
+def test_a_client_can_resume_after_every_frame(after: int) -> None:
     async def run() -> None:
         application = serving(Scripted(WORDS.split()), chunk_tokens=1)
         client = await Client(application, body=STATEFUL)
@@ -139,10 +139,10 @@ async def test_an_event_id_that_leads_nowhere_is_refused(
     assert (again.status, again.json["error"]["code"]) == (status, code)
 
 
-async def test_an_answer_that_is_not_stateful_cannot_be_come_back_to() -> None:
+async def test_an_answer_that_is_not_stateful_cannot_be_resumed() -> None:
     engine = Gated()
     application = serving(engine)
-    client = Client(application, body=ASKED)
+    client = Client(application, body=PROMPT_BODY)
     await client.until(1)
     again = await resumed(application, client.frames_start_id())
     assert (again.status, again.json["error"]["code"]) == (404, "transport.stream-unknown")
@@ -150,7 +150,7 @@ async def test_an_answer_that_is_not_stateful_cannot_be_come_back_to() -> None:
     await within(engine.was_left.wait())
 
 
-async def test_another_tenant_is_told_nothing() -> None:
+async def test_another_tenant_learns_nothing() -> None:
     engine = Gated()
     application, client = await begun(engine, "one ")
     id = client.frames_start_id()
@@ -172,7 +172,7 @@ async def test_a_newer_connection_takes_over() -> None:
     assert (await again).frames()[-1].finish[0].reason == "stop"
 
 
-async def test_an_answer_nobody_comes_back_for_is_ended() -> None:
+async def test_a_session_that_no_client_resumes_is_ended() -> None:
     engine = Gated()
     application, client = await begun(engine, "one ", session_ttl_s=0.05)
     await left(client)
@@ -258,7 +258,7 @@ async def test_a_request_that_is_refused_leaves_no_session() -> None:
     assert len(application.sessions) == 0
 
 
-async def test_a_client_that_takes_nothing_is_cut_and_the_answer_kept() -> None:
+async def test_a_client_that_reads_nothing_is_cut_and_the_session_is_kept() -> None:
     engine = Endless()
     application = serving(engine, write_timeout_s=0.1, session_bytes=32 * 1024)
     client = Client(application, body=STATEFUL)
@@ -280,7 +280,7 @@ async def test_a_heartbeat_comes_while_the_engine_thinks() -> None:
     assert isinstance((await client).frames()[-1], EndFrame)
 
 
-async def test_an_engine_that_fails_while_nobody_listens_says_so_later() -> None:
+async def test_an_engine_that_fails_without_a_client_reports_it_on_resume() -> None:
     application = serving(Scripted(WORDS, delay_s=0.001, fail_at=3))
     client = Client(application, body=STATEFUL)
     await client.until(2)
@@ -291,7 +291,7 @@ async def test_an_engine_that_fails_while_nobody_listens_says_so_later() -> None
     assert end.finish[0].reason == "error"
 
 
-async def test_the_end_of_the_server_is_told_to_readers() -> None:
+async def test_subscribers_learn_that_the_server_shuts_down() -> None:
     engine = Gated()
     application, client = await begun(engine, "one ")
     await within(application.drain(0.2))

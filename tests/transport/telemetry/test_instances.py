@@ -1,10 +1,10 @@
-"""`/flows` and `/flows/{id}`: what is made and was made lately, and what its flows counted."""
+"""`/flows` and `/flows/{id}`: running and recent answers, with their element counts."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from asgi_client import ASKED, Client, Gated, serving, within
+from asgi_client import PROMPT_BODY, Client, Gated, serving, within
 from keyed_server import Keyed
 from websocket_client import START, Socket
 
@@ -33,10 +33,10 @@ async def seen(application: Application, id: str = "", **more: Any) -> Any:
     return (await Client(application, path, method="GET", **more)).json
 
 
-async def test_an_answer_that_is_made_is_listed_with_who_asked_and_what_it_has_cost() -> None:
+async def test_a_running_answer_is_listed_with_its_caller_and_its_tokens() -> None:
     engine = Gated()
     application = guarded(engine)
-    client = Client(application, body=ASKED, headers={"x-request-id": "mine"})
+    client = Client(application, body=PROMPT_BODY, headers={"x-request-id": "mine"})
     engine.tokens.put_nowait("one")
     await client.until(2)
 
@@ -52,7 +52,7 @@ async def test_an_answer_that_is_made_is_listed_with_who_asked_and_what_it_has_c
 async def test_one_answer_is_found_by_any_of_its_ids_while_it_is_made() -> None:
     engine = Gated()
     application = guarded(engine)
-    client = Client(application, body=ASKED, headers={"x-request-id": "mine"})
+    client = Client(application, body=PROMPT_BODY, headers={"x-request-id": "mine"})
     engine.tokens.put_nowait("one")
     await client.until(2)
     (stream,) = (await seen(application))["streams"]
@@ -85,7 +85,7 @@ async def test_an_answer_that_has_ended_keeps_its_account_and_no_text() -> None:
         assert text not in looked.body
 
 
-async def test_a_refused_prompt_says_on_which_side() -> None:
+async def test_a_filtered_prompt_names_its_side() -> None:
     words = {"words": ["secret"], "mode": "stream", "action": "block"}
     guard = PromptGuard(lambda: torvyn.Flow(Blocklist(words)))
     application = app({"chat": Service("chat", Scripted("a"), prompt_guard=guard)})
@@ -96,9 +96,9 @@ async def test_a_refused_prompt_says_on_which_side() -> None:
     assert (found["prompt_tokens"], found["completion_tokens"]) == (0, 0)
 
 
-async def test_an_answer_that_failed_says_why() -> None:
+async def test_a_failed_answer_gives_the_reason() -> None:
     application = serving(Scripted("a b", fail_at=1))
-    await Client(application, body=ASKED, headers={"x-request-id": "r1"})
+    await Client(application, body=PROMPT_BODY, headers={"x-request-id": "r1"})
 
     found = await seen(application, "r1")
     assert (found["state"], found["error"]) == ("failed", "engine.scripted-failure")
@@ -108,7 +108,7 @@ async def test_an_answer_that_failed_says_why() -> None:
 async def test_an_answer_that_was_left_is_cancelled() -> None:
     engine = Gated()
     application = serving(engine)
-    client = Client(application, body=ASKED, headers={"x-request-id": "r1"})
+    client = Client(application, body=PROMPT_BODY, headers={"x-request-id": "r1"})
     await within(engine.has_begun.wait())
     client.leave()
     await within(client.task)
@@ -138,7 +138,7 @@ async def test_no_id_that_is_not_known_is_answered() -> None:
 async def test_only_the_latest_are_kept_and_the_latest_come_first() -> None:
     application = serving(Scripted("a"))
     for number in range(MAX_ENDED + 1):
-        await Client(application, body=ASKED, headers={"x-request-id": f"r{number}"})
+        await Client(application, body=PROMPT_BODY, headers={"x-request-id": f"r{number}"})
 
     ended = (await seen(application))["ended"]
     assert len(ended) == MAX_LISTED
@@ -147,12 +147,12 @@ async def test_only_the_latest_are_kept_and_the_latest_come_first() -> None:
     assert (await Client(application, "/flows/r0", method="GET")).status == 404
 
 
-async def test_what_belongs_to_another_tenant_is_not_there(keyed: Keyed) -> None:
+async def test_streams_of_another_tenant_are_unknown(keyed: Keyed) -> None:
     keyed.add("own", tenant="a")
     keyed.add("same", tenant="a")
     keyed.add("other", tenant="b")
     keyed.serve(Scripted("a"))
-    await keyed.ask("own", body=ASKED)
+    await keyed.ask("own", body=PROMPT_BODY)
     (ended,) = (await keyed.ask("same", "/flows", method="GET")).json["ended"]
 
     assert (await keyed.ask("same", f"/flows/{ended['id']}", method="GET")).status == 200
@@ -161,7 +161,7 @@ async def test_what_belongs_to_another_tenant_is_not_there(keyed: Keyed) -> None
     assert (await keyed.ask("other", "/flows", method="GET")).json["ended"] == []
 
 
-async def test_who_has_no_key_is_refused(keyed: Keyed) -> None:
+async def test_a_caller_without_a_key_is_rejected(keyed: Keyed) -> None:
     application = keyed.serve(Scripted("a"))
 
     assert (await Client(application, "/flows/x", method="GET")).status == 401

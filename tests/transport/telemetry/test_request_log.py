@@ -1,4 +1,4 @@
-"""The log of requests: every request and stream, with who asked, for what and at what cost."""
+"""The request log: one line per request and stream, with caller, flow and tokens."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import logging
 from typing import Any
 
 import pytest
-from asgi_client import ASKED, Client, serving
-from grpc_client import answering, asked
+from asgi_client import PROMPT_BODY, Client, serving
+from grpc_client import answering, generate
 from live_server import served, wait_for
 from websocket_client import START, Socket
 
@@ -60,7 +60,7 @@ async def test_a_request_that_no_flow_answers_has_no_tokens(log: Log) -> None:
 
 async def test_the_ids_of_streams_are_not_in_the_log(log: Log) -> None:
     application = serving(Scripted("a"))
-    client = await Client(application, body=ASKED)
+    client = await Client(application, body=PROMPT_BODY)
     id = client.frames()[0].id
     await Client(application, f"/v1/streams/{id}", method="DELETE")
 
@@ -83,7 +83,7 @@ async def test_each_stream_of_a_socket_is_logged(log: Log) -> None:
 
 
 async def test_a_stateful_answer_is_logged_when_it_has_ended(log: Log) -> None:
-    await Client(serving(Scripted("a b")), body={**ASKED, "stateful": True})
+    await Client(serving(Scripted("a b")), body={**PROMPT_BODY, "stateful": True})
 
     (stream,) = of_event(log, "stream")
     assert (stream.path, stream.completion_tokens) == ("/v1/streams", 2)
@@ -91,7 +91,7 @@ async def test_a_stateful_answer_is_logged_when_it_has_ended(log: Log) -> None:
 
 def test_a_call_of_grpc_is_logged_with_its_peer(log: Log) -> None:
     with answering(Scripted("a b")) as (_, stub):
-        asked(stub)
+        generate(stub)
         (record,) = wait_for(lambda: of_event(log, "request"))
 
     assert (record.path, record.peer) == ("/torvyn.v1.Inference/Generate", "127.0.0.1")
@@ -108,7 +108,7 @@ def test_the_peer_of_a_real_connection_is_logged(log: Log) -> None:
     assert record.peer == "127.0.0.1"
 
 
-async def test_the_log_says_on_which_side_a_guard_has_acted(log: Log) -> None:
+async def test_the_log_names_the_side_of_a_content_filter(log: Log) -> None:
     guard = PromptGuard(lambda: torvyn.Flow(Blocklist(WORDS)))
     application = app({"chat": Service("chat", Scripted("a"), prompt_guard=guard)})
     await Client(application, body={"prompt": "the secret"})

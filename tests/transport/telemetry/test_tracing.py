@@ -1,4 +1,4 @@
-"""Traces of a server: taken over from clients, handed on to upstreams, told to a collector."""
+"""Traces: continued from clients, passed to upstreams, exported to a collector."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from asgi_client import ASKED, Client
+from asgi_client import PROMPT_BODY, Client
 from live_server import Served, served
 from serve_process import MANIFEST, serving
 
@@ -67,7 +67,7 @@ async def test_an_answer_is_a_span_below_the_clients_own() -> None:
     assert "status" not in span
 
 
-async def test_nothing_that_was_asked_or_answered_is_told_nor_the_id_of_the_stream() -> None:
+async def test_a_span_has_no_prompt_no_answer_and_no_stream_id() -> None:
     with tracing(sample_rate=1.0) as (collector, tracer):
         client = await Client(
             application(Scripted("the solution"), tracer), body={"prompt": "a riddle"}
@@ -79,12 +79,12 @@ async def test_nothing_that_was_asked_or_answered_is_told_nor_the_id_of_the_stre
         assert secret.encode() not in told
 
 
-async def test_an_answer_that_failed_is_told_of_though_its_trace_is_not_sampled() -> None:
+async def test_a_failed_answer_has_a_span_though_its_trace_is_not_sampled() -> None:
     with tracing() as (collector, tracer):
         good = application(Scripted("fine"), tracer)
         bad = application(Scripted("a b", fail_at=1), tracer, secrets=frozenset({"fails here"}))
-        await Client(good, body=ASKED, headers={"traceparent": UNSAMPLED})
-        await Client(bad, body=ASKED, headers={"traceparent": UNSAMPLED})
+        await Client(good, body=PROMPT_BODY, headers={"traceparent": UNSAMPLED})
+        await Client(bad, body=PROMPT_BODY, headers={"traceparent": UNSAMPLED})
         (span,) = await asyncio.to_thread(collector.until, 1)
 
     assert span["attributes"]["error.type"] == "engine.scripted-failure"
@@ -93,7 +93,7 @@ async def test_an_answer_that_failed_is_told_of_though_its_trace_is_not_sampled(
 
 
 @pytest.mark.parametrize(("waited_s", "told"), [(0.009, 0), (0.011, 1)])
-async def test_an_answer_that_had_to_wait_is_told_of(waited_s: float, told: int) -> None:
+async def test_an_answer_that_waited_has_a_queue_span(waited_s: float, told: int) -> None:
     kept, now_s = Kept(), [0.0]
     generation = Generation(Scripted("fine"), Request.make("Hi"), lambda: now_s[0])
     now_s[0] += waited_s  # for a place; then the engine begins, and takes its time
@@ -126,19 +126,19 @@ async def test_every_answer_names_its_span_and_a_wrong_header_begins_a_trace(pat
     served = application(Scripted("fine"), None)
     method = "POST" if path == "/v1/streams" else "GET"
     given = {"traceparent": "00-nonsense"}
-    client = await Client(served, path, ASKED, method, headers=given)
+    client = await Client(served, path, PROMPT_BODY, method, headers=given)
 
     version, trace_id, span_id, flags = client.headers["traceparent"].split("-")
     assert (version, len(trace_id), len(span_id), flags) == ("00", 32, 16, "00")
 
 
-async def test_what_was_told_and_what_was_dropped_is_counted() -> None:
+async def test_sent_and_dropped_spans_are_counted() -> None:
     with tracing(sample_rate=1.0) as (collector, tracer):
         served = application(Scripted("fine"), tracer)
-        await Client(served, body=ASKED)
+        await Client(served, body=PROMPT_BODY)
         await asyncio.to_thread(collector.until, 1)
         await asyncio.to_thread(tracer.close)
-        await Client(served, body=ASKED)
+        await Client(served, body=PROMPT_BODY)
         metrics = (await Client(served, "/metrics", method="GET")).body.decode()
 
     assert "\ntorvyn_spans_total 1\n" in metrics
@@ -150,7 +150,7 @@ async def test_answers_do_not_notice_that_the_collector_is_away() -> None:
         url = collector.url
     tracer = Tracer(OtlpExporter(url, every_s=0.01, close_s=0.1), sample_rate=1.0)
     served = application(Scripted("fine"), tracer)
-    clients = [await Client(served, body=ASKED) for _ in range(50)]
+    clients = [await Client(served, body=PROMPT_BODY) for _ in range(50)]
     tracer.close()
 
     assert {client.frames()[-1].finish[0].reason for client in clients} == {"stop"}
@@ -173,7 +173,7 @@ def ask(url: str, traceparent: str) -> None:
         answer.read()
 
 
-def test_upstreams_are_told_which_span_asks_them_also_when_many_ask_at_once() -> None:
+def test_upstreams_get_the_span_of_each_concurrent_request() -> None:
     count = 20
     traces = [f"{number:032x}" for number in range(1, count + 1)]
     with tracing() as (collector, tracer), gateway(tracer) as front:
@@ -195,13 +195,13 @@ sample_rate = 1.0
 """
 
 
-def test_the_manifest_says_who_is_told_and_the_end_of_the_server_sends_the_rest(
+def test_the_manifest_names_the_collector_and_shutdown_sends_the_last_spans(
     tmp_path: Path,
 ) -> None:
     with running_collector() as collector:
         (tmp_path / "Torvyn.toml").write_text(MANIFEST + OBSERVED.format(url=collector.url))
         with serving(tmp_path) as (process, url):
-            request = urllib.request.Request(f"{url}/v1/streams", json.dumps(ASKED).encode())
+            request = urllib.request.Request(f"{url}/v1/streams", json.dumps(PROMPT_BODY).encode())
             urllib.request.urlopen(request, timeout=20).read()
             process.terminate()
             assert process.wait(20) == 143

@@ -1,5 +1,4 @@
-"""Streams of one channel: what is refused, what is bounded, and how they end. In process, with the
-socket in the test's hands."""
+"""The streams of one channel: what is rejected, what is limited, and how they end. Over ASGI."""
 
 from __future__ import annotations
 
@@ -8,7 +7,7 @@ import json
 from typing import Any
 
 import pytest
-from asgi_client import ASKED, Client, Endless, Gated, serving, within
+from asgi_client import PROMPT_BODY, Client, Endless, Gated, serving, within
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from websocket_client import START, Socket, text_of
@@ -60,7 +59,9 @@ async def refused(application: Any, message: Any) -> dict[str, Any]:
         ({**START, "flow": "other"}, "flow-unknown", "'other'"),
     ],
 )
-async def test_what_cannot_be_done_is_refused_in_words(message: Any, code: str, words: str) -> None:
+async def test_an_invalid_message_is_rejected_with_the_reason(
+    message: Any, code: str, words: str
+) -> None:
     said = await refused(serving(Scripted("x")), message)
 
     assert said["code"] == f"transport.{code}"
@@ -101,9 +102,9 @@ async def test_a_flood_of_starts_is_bounded() -> None:
     assert codes == {"transport.channel-full"}
 
 
-async def test_who_leaves_while_a_stream_waits_for_a_place_waits_no_longer() -> None:
+async def test_leaving_a_channel_ends_the_streams_that_wait_for_admission() -> None:
     application = serving(Gated(), max_streams=2)
-    others = [Client(application, body=ASKED) for _ in range(2)]
+    others = [Client(application, body=PROMPT_BODY) for _ in range(2)]
     for other in others:
         await other.until(1)
     async with Socket(application) as socket:
@@ -188,7 +189,7 @@ async def test_a_stream_without_credit_can_be_ended(kind: str) -> None:
     assert seqs == list(range(1, len(seqs) + 1))
 
 
-async def test_who_never_grants_credit_loses_that_stream_alone() -> None:
+async def test_a_stream_without_credit_ends_alone() -> None:
     engine = Endless()
     services = {"endless": Service("e", engine), "gated": Service("g", Gated())}
     application = app(services, ServerSettings(write_timeout_s=0.5))
@@ -235,7 +236,7 @@ async def test_a_failure_before_the_start_is_refused_and_one_after_it_an_error()
     assert kinds[-2:] == ["error", "end"]
 
 
-async def test_a_server_below_that_says_it_is_gone_is_believed() -> None:
+async def test_a_disconnect_from_the_server_below_ends_the_stream() -> None:
     class Torn(Socket):
         async def _send(self, message: Any) -> None:
             if len(self.sent) > 3:
@@ -251,7 +252,7 @@ async def test_a_server_below_that_says_it_is_gone_is_believed() -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(HARD, min_size=1, max_size=5), HARD.filter(lambda text: len(text) <= 128))
-def test_any_text_arrives_as_it_was_said(tokens: list[str], stream_id: str) -> None:
+def test_any_text_arrives_unchanged(tokens: list[str], stream_id: str) -> None:
     async def said() -> list[dict[str, Any]]:
         async with Socket(serving(Scripted(tokens))) as socket:
             socket.say(START, stream_id=stream_id)

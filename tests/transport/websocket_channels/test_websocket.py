@@ -1,4 +1,4 @@
-"""WebSocket with a real client and a real server: streams that share a socket, steered and left."""
+"""WebSocket with a real client and a real server: streams that share a socket."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def put(server: Served, engine: Gated, *tokens: str | None) -> None:
         server.loop.call_soon_threadsafe(engine.tokens.put_nowait, token)
 
 
-def test_an_answer_starts_says_its_text_and_ends() -> None:
+def test_an_answer_starts_streams_its_text_and_ends() -> None:
     with served(Scripted("The sky is blue.")) as server, speaking(server.url) as client:
         client.say(START)
         got = client.hear_until("end")
@@ -117,7 +117,7 @@ def test_a_stream_without_credit_waits_and_holds_up_no_other() -> None:
 
 
 @pytest.mark.parametrize("has_spoken", [True, False])
-def test_who_leaves_leaves_every_engine_at_once(has_spoken: bool) -> None:
+def test_leaving_a_channel_stops_all_of_its_engines_at_once(has_spoken: bool) -> None:
     engines = [Gated(), Gated(), Gated()]
     services = {str(place): Service("chat", engine) for place, engine in enumerate(engines)}
     with served(services) as server, speaking(server.url) as client:
@@ -211,7 +211,7 @@ def test_heartbeats_come_from_before_the_first_token() -> None:
     assert "stream_id" not in got[-1]
 
 
-def test_a_kept_answer_is_come_back_to_on_another_socket() -> None:
+def test_a_session_is_resumed_on_another_socket() -> None:
     engine = Gated()
     with served(engine) as server:
         with speaking(server.url) as client:
@@ -229,7 +229,7 @@ def test_a_kept_answer_is_come_back_to_on_another_socket() -> None:
     assert text_of(got, "r") == "after"
 
 
-def test_somebody_watches_a_stream_of_another_socket() -> None:
+def test_an_observer_reads_a_stream_of_another_socket() -> None:
     engine = Gated()
     with (
         served(engine) as server,

@@ -1,4 +1,4 @@
-"""The handshake of a WebSocket: who is let in, and how others are told."""
+"""The WebSocket handshake: which sockets are accepted, and how others are rejected."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ async def test_a_handshake_is_refused_with_a_status(headers: Any, path: str, sta
     assert socket.sent[0]["status"] == status
 
 
-async def test_the_path_without_a_socket_says_what_it_is() -> None:
+async def test_a_plain_request_to_the_websocket_needs_an_upgrade() -> None:
     client = await Client(serving(Scripted("x")), "/v1/ws", method="GET")
     assert client.status == 426
     assert client.headers["upgrade"] == "websocket"

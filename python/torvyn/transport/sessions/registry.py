@@ -181,7 +181,7 @@ class SessionRegistry:
         session = Session(id, caller, stored.flow, stored.epoch, limit_bytes, stored.first)
         session.store = self._store
         self._add(session)
-        progress = session.refill(stored.frames, stored.gone, stored.is_over)
+        progress = session.refill(stored.frames, stored.dropped, stored.is_over)
         if not stored.is_over:
             try:
                 request, answer = replayed(self._services, stored, progress)

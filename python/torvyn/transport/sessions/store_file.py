@@ -50,13 +50,13 @@ class StoredSession:
     request: str
     first: int = 1
     """The number of its oldest frame; the start frame, number 0, is always kept."""
-    gone: str = "{}"
+    dropped: str = "{}"
     """The text of the dropped frames, as `Progress` stores it."""
     is_over: bool = False
     frames: tuple[bytes, ...] = ()
 
 
-_FIELDS: Final = ("id", "tenant", "caller", "flow", "epoch", "request", "first", "gone", "is_over")
+_FIELDS = ("id", "tenant", "caller", "flow", "epoch", "request", "first", "dropped", "is_over")
 """In the order of the columns that `load` selects."""
 
 

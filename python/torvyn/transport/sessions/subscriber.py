@@ -1,7 +1,7 @@
 """A subscriber: one connection that reads the frames of a buffer, from a position on.
 
 A session has one client at a time: a newer connection takes over. Observers own nothing and hold
-nothing up; one that is too slow is told how many frames it missed.
+nothing up; one that is too slow gets the number of frames that it missed.
 """
 
 from __future__ import annotations
