@@ -1,23 +1,23 @@
-"""The exception tree and the form in which a person reads it.
+"""The exception tree, and the form in which people read an error.
 
     TorvynError
-    +-- ManifestError          the file is wrong                    exit 2
-    +-- LinkError              the file is fine, its graph is not   exit 2
-    +-- ContractError          a component breaks its role          exit 2
-    +-- UsageError             the command line is wrong            exit 2
-    +-- TextError              tokens or a tokenizer are wrong      exit 2
-    +-- MissingError           something outside is missing         exit 3
+    +-- ManifestError          the manifest is invalid              exit 2
+    +-- LinkError              a flow cannot be linked              exit 2
+    +-- ContractError          a component breaks its contract      exit 2
+    +-- UsageError             the command line is invalid          exit 2
+    +-- TextError              tokens or a tokenizer are invalid    exit 2
+    +-- MissingError           a file, model or package is missing  exit 3
     +-- FlowError              a running flow failed                exit 1
-    |   +-- ComponentError     what components raise, by who is at fault
-    |       +-- InvalidInput       the element is bad; never retried
-    |       +-- Unavailable        something outside is away; a retry may help
-    |       +-- Internal           the component is wrong; any other exception becomes this
-    |       +-- DeadlineExceeded   it took too long
-    |       +-- Fatal              the component cannot go on; always stops the flow
-    +-- BugError               torvyn is wrong                      exit 70
+    |   +-- ComponentError     raised by components
+    |       +-- InvalidInput       the element is invalid; never retried
+    |       +-- Unavailable        something outside is unavailable; a retry may help
+    |       +-- Internal           the component has a bug; any other exception becomes this
+    |       +-- DeadlineExceeded   a time limit was exceeded
+    |       +-- Fatal              the component cannot continue; always stops the flow
+    +-- BugError               torvyn has a bug                     exit 70
 
-Every error has a code of the form `room.kebab-words`; `torvyn.catalogue` explains each. An error
-may carry several diagnostics: a manifest's problems are reported in one run.
+Every error has a code of the form `package.kebab-words`; `torvyn.catalogue` explains each. An error
+may have several diagnostics, because all problems of a manifest are reported in one run.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from typing import Any, ClassVar
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """A place a person can go to: `Torvyn.toml:31:8, flow.main.edges[2].from`."""
+    """A location that people can open: `Torvyn.toml:31:8, flow.main.edges[2].from`."""
 
     file: str | None = None
     line: int | None = None
@@ -47,7 +47,7 @@ class Location:
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """One problem: what, where and what to do."""
+    """One problem: what happened, where, and what to do."""
 
     code: str
     message: str
@@ -68,7 +68,7 @@ class Diagnostic:
 
 
 class TorvynError(Exception):
-    """The root. `diagnostics` has at least one entry; the attributes speak of the first."""
+    """The root. `diagnostics` has at least one entry; the attributes are those of the first."""
 
     exit_code: ClassVar[int] = 1
     default_code: ClassVar[str] = "torvyn.error"
@@ -110,11 +110,11 @@ class TorvynError(Exception):
         return self.diagnostics[0].hint
 
     def render(self) -> str:
-        """The text a person reads, one block a problem."""
+        """The text for people, one block per problem."""
         return "\n\n".join(diagnostic.render() for diagnostic in self.diagnostics)
 
     def at(self, location: Location) -> TorvynError:
-        """This error with a place, if it has none yet."""
+        """This error with a location, if it has none yet."""
         first, *rest = self.diagnostics
         if first.location is None:
             self.diagnostics = (replace(first, location=location), *rest)
@@ -150,20 +150,20 @@ class BugError(TorvynError):
 
 
 class FlowError(TorvynError):
-    """A flow failed. `node` and `sequence` say where, `__cause__` says why, when known."""
+    """A flow failed. `node`, `sequence` and `__cause__` are set when they are known."""
 
     node: str | None = None
     sequence: int | None = None
-    taken: int | None = None
+    accepted: int | None = None
     ready: Sequence[Any] = ()
-    """For `reactor.feed-full`: how many items were taken, and what came out meanwhile. A flow that
-    fails while it is fed leaves in `ready` what had come out by then."""
+    """For `reactor.feed-full`: the number of accepted items, and the outputs so far. When a flow
+    fails while it is fed, `ready` has its outputs until then."""
 
 
 class ComponentError(FlowError):
-    """What components raise: `raise torvyn.InvalidInput("not a number")`.
+    """The error of a component: `raise torvyn.InvalidInput("not a number")`.
 
-    A room that knows more than who is at fault gives a code of its own.
+    Packages of torvyn pass a more specific code.
     """
 
     default_code = "component.internal"

@@ -1,4 +1,4 @@
-"""What the tests of components share: a started component and a clock that moves by hand."""
+"""Fixtures for the tests of components: a started component and a manual clock."""
 
 import pytest
 

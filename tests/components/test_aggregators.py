@@ -1,4 +1,4 @@
-"""`batch` and `window`: what is gathered, when it is sent and that nothing is lost."""
+"""`batch` and `window`: what they send, when, and that nothing is lost."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Config: plain text, tables and what is wrong with them."""
+"""Config: plain text, tables, and their errors."""
 
 import json
 
@@ -81,7 +81,7 @@ def test_all_problems_are_reported_at_once():
 
 
 @pytest.mark.parametrize(
-    ("table", "said"),
+    ("table", "message"),
     [
         ({"size": 1.5}, "`size` is 1.5, not a whole number, 1 or more"),
         ({"size": 0}, "`size` is 0, which is too small"),
@@ -97,9 +97,9 @@ def test_all_problems_are_reported_at_once():
         ({"values": []}, "`values` is a list, not a table"),
     ],
 )
-def test_a_wrong_value_is_shown_with_what_is_expected(table, said):
+def test_a_wrong_value_is_shown_with_what_is_expected(table, message):
     error = complaint(WORDY, table)
-    assert said in error.message
+    assert message in error.message
     assert error.hint
 
 

@@ -1,4 +1,4 @@
-"""Durations and sizes: what is read, and what is said about the rest."""
+"""Durations and sizes: valid texts, and the errors for others."""
 
 import pytest
 from hypothesis import given
@@ -37,7 +37,7 @@ def test_a_size_is_read_exactly(text, size):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("100", 'has no unit; the units are us, ms, s, m, h; write "100s"?'),
         ("5sec", 'did you mean "5s"?'),
@@ -53,14 +53,14 @@ def test_a_size_is_read_exactly(text, size):
         (None, "not NoneType"),
     ],
 )
-def test_a_wrong_duration_is_explained(text, said):
+def test_a_wrong_duration_is_explained(text, message):
     with pytest.raises(ValueError, match="duration") as caught:
         parse_duration_s(text)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("1kb", 'did you mean "1KiB"?'),
         ("1mib", 'did you mean "1MiB"?'),
@@ -69,10 +69,10 @@ def test_a_wrong_duration_is_explained(text, said):
         (1.5, "not a whole number of bytes"),
     ],
 )
-def test_a_wrong_size_is_explained(text, said):
+def test_a_wrong_size_is_explained(text, message):
     with pytest.raises(ValueError, match="size") as caught:
         parse_size_bytes(text)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 @given(st.integers(0, 10**9), st.sampled_from(DURATION_UNITS))

@@ -1,4 +1,4 @@
-"""`json-map` and `by-field`: fields renamed, picked, dropped, set, and followed to a port."""
+"""`json-map` renames, picks, drops and sets fields; `by-field` routes by a field."""
 
 import json
 
@@ -131,7 +131,7 @@ def test_by_field_keeps_declared_ports_in_their_order():
 
 
 @pytest.mark.parametrize(
-    ("config", "said"),
+    ("config", "message"),
     [
         ({**ROUTES, "ports": ["metrics", "ones"]}, "the port `logs` is not one of `ports`"),
         ({"field": "a"}, "it has no ports"),
@@ -139,7 +139,7 @@ def test_by_field_keeps_declared_ports_in_their_order():
         ("type", "its config must be a table"),
     ],
 )
-def test_by_field_explains_a_config_that_leads_nowhere(config, said):
+def test_by_field_explains_a_config_that_leads_nowhere(config, message):
     with pytest.raises(ContractError) as caught:
         ByField.ports_for(config)
-    assert said in caught.value.message
+    assert message in caught.value.message

@@ -1,4 +1,4 @@
-"""Dotted paths into JSON objects, and what is said about text that is not one."""
+"""Dotted paths into JSON objects, and the errors for text that is not one."""
 
 import pytest
 from hypothesis import given
@@ -37,7 +37,7 @@ def test_a_lone_surrogate_is_written_as_an_escape():
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("{", "not valid JSON: Expecting property name"),
         ("", "not valid JSON"),
@@ -50,10 +50,10 @@ def test_a_lone_surrogate_is_written_as_an_escape():
         ("x" * 500, "..."),
     ],
 )
-def test_what_is_not_a_json_object_is_the_elements_fault(text, said):
+def test_what_is_not_a_json_object_is_the_elements_fault(text, message):
     with pytest.raises(InvalidInput) as caught:
         parse_object(Element(text))
-    assert said in caught.value.message
+    assert message in caught.value.message
     assert len(caught.value.message) < 300
 
 

@@ -1,4 +1,4 @@
-"""`file`: records are whole or absent, whatever the disk does."""
+"""`file`: records are complete or absent, whatever the disk does."""
 
 import base64
 import json
@@ -90,7 +90,7 @@ def test_a_full_disk_is_unavailable_and_names_the_path(start):
     sink.teardown()
 
 
-# A limit on the size of files makes the system write a part of a record and then refuse.
+# A limit on file sizes makes the system write part of a record and then fail.
 FULL = """
 import resource, signal, sys
 from torvyn import Element, Unavailable

@@ -1,4 +1,4 @@
-"""`console`, `collect` and `null`: where elements end."""
+"""`console`, `collect` and `null`."""
 
 import io
 import os

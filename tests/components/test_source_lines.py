@@ -1,4 +1,4 @@
-"""`lines`: one element a line, bad lines refused alone, and a blocked read blocks nobody."""
+"""`lines`: one element per line, errors for invalid lines, and reads that block no other flow."""
 
 import io
 import os

@@ -28,9 +28,9 @@ def run_blocked(code):
 
 
 def test_the_contract_imports_without_the_native_module():
-    said = run_blocked("import torvyn.contract as c; print(c.Element('a').text, c.Element)")
+    output = run_blocked("import torvyn.contract as c; print(c.Element('a').text, c.Element)")
 
-    assert said == "a <class 'torvyn.contract.element.Element'>"
+    assert output == "a <class 'torvyn.contract.element.Element'>"
 
 
 def test_a_component_is_written_and_called_without_the_native_module():
@@ -47,6 +47,6 @@ print(Shout().process(torvyn.Element("hey")))
 
 
 def test_importing_the_package_does_not_load_the_reactor():
-    said = run_blocked("import torvyn, sys; print([m for m in sys.modules if 'reactor' in m])")
+    output = run_blocked("import torvyn, sys; print([m for m in sys.modules if 'reactor' in m])")
 
-    assert said == "[]"
+    assert output == "[]"

@@ -1,4 +1,4 @@
-"""The element in Python and the native one: one suite over both."""
+"""The Python element and the native one: one suite for both."""
 
 import pickle
 

@@ -127,7 +127,7 @@ def test_a_flow_that_cannot_take_all_says_how_many_it_took():
 
     assert caught.value.code == "reactor.feed-full"
     # 1 in the component's hand, 64 in the queue.
-    assert caught.value.taken == 1 + 64
+    assert caught.value.accepted == 1 + 64
     flow.cancel()
     blocked.set()
     flow.ready()

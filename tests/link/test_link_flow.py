@@ -47,15 +47,13 @@ def test_a_cycle_is_told_by_its_nodes() -> None:
     nodes = {"a": numbers(), "b": Keep(), "c": Keep(), "d": Keep(), "e": Drop()}
     found = wrong(nodes, ["a > b", "b > c", "c > d", "d > b", "d > e"])
 
-    assert [each.message for each in found] == [
-        "the edges run in a circle: `b` -> `c` -> `d` -> `b`"
-    ]
+    assert [each.message for each in found] == ["the edges form a cycle: `b` -> `c` -> `d` -> `b`"]
 
 
 def test_a_node_that_feeds_itself_is_a_cycle() -> None:
     found = wrong({"a": numbers(), "b": Keep(), "c": Drop()}, ["a > b", "b > b", "b > c"])
 
-    assert found[0].message == "the edges run in a circle: `b` -> `b`"
+    assert found[0].message == "the edges form a cycle: `b` -> `b`"
 
 
 def test_all_problems_of_a_flow_are_told_in_one_run() -> None:

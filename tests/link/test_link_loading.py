@@ -72,15 +72,15 @@ def test_a_registry_is_refused_in_plain_words() -> None:
     problems = Problems()
 
     assert Library().find("oci://example.org/guard:1", None, problems) is None
-    assert "which this build does not read" in problems.diagnostics()[0].message
+    assert "cannot load `oci:" in problems.diagnostics()[0].message
 
 
 @pytest.mark.parametrize(
     ("record", "hint"),
     [
         (ComponentRecord(name="guard", path="guard.wasm"), None),
-        (ComponentRecord(name="guard", path="guard", language="c"), "`torvyn build` makes it"),
-        (ComponentRecord(name="guard", path="g", isolation="wasm"), "`torvyn build` makes it"),
+        (ComponentRecord(name="guard", path="guard", language="c"), "build it with `torvyn build`"),
+        (ComponentRecord(name="guard", path="g", isolation="wasm"), "build it with `torvyn build`"),
         (ComponentRecord(name="guard", path="guard", language="wasm"), None),
     ],
 )

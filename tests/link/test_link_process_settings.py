@@ -41,7 +41,7 @@ def test_a_wrong_variable_is_refused_for_every_flow(config, monkeypatch):
     turn_elements()
     monkeypatch.setenv("TORVYN_RUNTIME__TURN_ELEMENTZ", "7")
     for _ in range(2):
-        with pytest.raises(ManifestError, match="no setting"):
+        with pytest.raises(ManifestError, match="unknown setting"):
             turn_elements()
     monkeypatch.delenv("TORVYN_RUNTIME__TURN_ELEMENTZ")
     assert turn_elements()

@@ -70,12 +70,12 @@ to = "b"
 """
 
 COMPLAINTS = """\
-error[manifest.unknown-key]: there is no key `licence` in `[torvyn]`
+error[manifest.unknown-key]: unknown key `licence` in `[torvyn]`
   at Torvyn.toml:5:1, torvyn.licence
 
 hint: did you mean `license`?
 
-error[link.component-unknown]: there is no component `consle`
+error[link.component-unknown]: unknown component `consle`
   at Torvyn.toml:15:13, flow.main.nodes.b.component
 
 hint: did you mean `console`?

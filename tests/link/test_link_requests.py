@@ -70,7 +70,7 @@ def test_a_request_beside_an_engine_that_asks_for_itself_is_unanswered():
     with pytest.raises(LinkError, match="no engine answers") as raised:
         linked("question answer", "model answer")
 
-    assert "lead it to engine `model`" in str(raised.value.hint)
+    assert "connect it to engine `model`" in str(raised.value.hint)
 
 
 def test_an_engine_takes_no_text_beside_its_request():

@@ -65,7 +65,7 @@ def test_a_method_that_takes_too_much_is_explained(role, name, start):
     wanted = f"{name}({ARGUMENTS[name]})"
     article = "an" if role == "aggregator" else "a"
     assert found.message == (
-        f"node `node`: `Part` has `{name}({taken})`, and {article} {role} is called as `{wanted}`"
+        f"node `node`: `Part` has `{name}({taken})`, but {article} {role} is called as `{wanted}`"
     )
     assert found.hint == f"write `def {name}({', '.join(filter(None, ('self', ARGUMENTS[name])))})`"
 

@@ -92,9 +92,9 @@ def test_a_component_that_says_nothing_is_not_compared(manifest: Path) -> None:
     ("grant", "hint"),
     [
         ("filesytem:read:data", "did you mean `filesystem:read`?"),
-        ("?stdio:stdout", "a `?` stands before what a component asks for, not before a grant"),
-        ("disk", "they begin with `filesystem:read`"),
-        ("filesystem:read:", "they look like"),
+        ("?stdio:stdout", "a `?` marks an optional request of a component; a grant has none"),
+        ("disk", "a capability starts with `filesystem:read`"),
+        ("filesystem:read:", "write it like"),
     ],
 )
 def test_a_grant_that_is_none_says_which_there_are(manifest: Path, grant: str, hint: str) -> None:

@@ -40,7 +40,7 @@ error[manifest.missing-key]: `name` is missing in `[torvyn]`
 
 hint: add it: the project's name
 
-error[manifest.unknown-key]: there is no key `nme` in `[torvyn]`
+error[manifest.unknown-key]: unknown key `nme` in `[torvyn]`
   at flows/Torvyn.toml:2:1, torvyn.nme
 
 hint: did you mean `name`?
@@ -51,9 +51,9 @@ error[manifest.wrong-type]: `version` is an integer, not a string
 error[manifest.unsupported]: `language = "zig"` is not supported by this build
   at flows/Torvyn.toml:9:12, component[0].language
 
-hint: this build runs `python`, `c`, `rust` and `wasm`
+hint: this build supports `python`, `c`, `rust` and `wasm`
 
-error[manifest.unknown-key]: there is no key `priorty` in `[flow.NAME]`
+error[manifest.unknown-key]: unknown key `priorty` in `[flow.NAME]`
   at flows/Torvyn.toml:12:1, flow.main.priorty
 
 hint: did you mean `priority`?
@@ -100,7 +100,7 @@ def test_all_problems_of_a_file_are_told_in_one_run() -> None:
 
 def test_text_that_is_not_toml_is_shown_by_line_and_column() -> None:
     assert complaint('[torvyn]\nname = "x" "y"\n') == dedent("""\
-        error[manifest.syntax]: this is not TOML: unexpected key or value
+        error[manifest.syntax]: invalid TOML: unexpected key or value
           at Torvyn.toml:2:12
 
         hint: expected newline, `#`""")
@@ -127,7 +127,7 @@ def test_a_value_from_the_environment_is_never_shown() -> None:
 
 def test_a_duplicate_key_is_a_syntax_error_at_the_second() -> None:
     assert complaint('[torvyn]\nname = "a"\nname = "b"\n') == dedent("""\
-        error[manifest.syntax]: this is not TOML: duplicate key
+        error[manifest.syntax]: invalid TOML: duplicate key
           at Torvyn.toml:3:1
 
-        hint: every key and every table header is written once""")
+        hint: write every key and every table header only once""")

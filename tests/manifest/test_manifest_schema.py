@@ -94,5 +94,5 @@ def test_the_reference_has_a_row_for_every_key() -> None:
 def test_the_reference_shows_defaults_as_they_are_written() -> None:
     page = manifest.reference()
 
-    assert "| `turn_time` | duration | `100us` | Time of a turn. |" in page
+    assert "| `turn_time` | duration | `100us` | Time per turn. |" in page
     assert "| `queue_bytes` | size | `1MiB` |" in page

@@ -96,7 +96,7 @@ def test_a_variable_that_the_manifest_asks_for_is_no_wrong_setting() -> None:
     asked = manifest.parse(HEAD, environ=environ)
 
     assert manifest.resolve(asked, environ=environ)[NAME] == 0
-    with pytest.raises(ManifestError, match="no setting `TORVYN_NOTE`"):
+    with pytest.raises(ManifestError, match="unknown setting `TORVYN_NOTE`"):
         manifest.resolve(environ=environ)
 
 

@@ -1,4 +1,4 @@
-"""Guests as files, and manifests around them."""
+"""Guest files, and manifests that use them."""
 
 from __future__ import annotations
 

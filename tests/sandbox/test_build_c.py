@@ -1,4 +1,4 @@
-"""Guests in C: built, up to date, described, and wrong in every way the build has a word for."""
+"""C guests: builds, up-to-date builds, descriptions, and every build error."""
 
 from __future__ import annotations
 

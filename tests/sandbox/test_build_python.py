@@ -1,4 +1,4 @@
-"""Guests in Python: what is read from their text, what is refused, and one real build."""
+"""Python guests: what is read from their source, build errors, and one real build."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def write(tmp_path: Path) -> Write:
     return make
 
 
-def refused(guest: GuestProject) -> TorvynError:
+def build_error(guest: GuestProject) -> TorvynError:
     with pytest.raises(TorvynError) as caught:
         read_class(guest)
     return caught.value
@@ -60,22 +60,22 @@ def test_reading_a_class_runs_nothing_of_it(write: Write) -> None:
 
 
 def test_several_classes_need_an_entry(write: Write) -> None:
-    found = refused(write(ROUTER))
+    error = build_error(write(ROUTER))
 
-    assert found.code == "sandbox.no-role"
-    assert "2 classes have a role: Base, ByLength" in found.message
+    assert error.code == "sandbox.no-role"
+    assert "2 classes have a role: Base, ByLength" in error.message
 
 
 def test_a_file_without_a_role_is_refused(write: Write) -> None:
-    assert refused(write("class A: pass\n")).code == "sandbox.no-role"
+    assert build_error(write("class A: pass\n")).code == "sandbox.no-role"
 
 
 def test_a_syntax_error_is_shown_at_its_place(write: Write) -> None:
-    found = refused(write("import torvyn\ndef (\n"))
+    error = build_error(write("import torvyn\ndef (\n"))
 
-    assert found.code == "sandbox.compile-failed"
-    assert found.location is not None
-    assert found.location.line == 2
+    assert error.code == "sandbox.compile-failed"
+    assert error.location is not None
+    assert error.location.line == 2
 
 
 @pytest.mark.parametrize(
@@ -86,19 +86,19 @@ def test_a_syntax_error_is_shown_at_its_place(write: Write) -> None:
     ],
 )
 def test_a_method_that_a_sandbox_cannot_call_is_refused(write: Write, method: str) -> None:
-    found = refused(write("import torvyn\n" + method))
+    error = build_error(write("import torvyn\n" + method))
 
-    assert found.code == "sandbox.method-unsupported"
-    assert found.location is not None
-    assert found.location.line == 3
+    assert error.code == "sandbox.method-unsupported"
+    assert error.location is not None
+    assert error.location.line == 3
 
 
 def test_an_inherited_method_that_a_sandbox_cannot_call_is_refused(write: Write) -> None:
     text = "class A(torvyn.Sink):\n    async def push(self, element): ...\nclass B(A): ...\n"
 
-    found = refused(write("import torvyn\n" + text, "component:B"))
+    error = build_error(write("import torvyn\n" + text, "component:B"))
 
-    assert found.message == "`A.push` is async; methods in the sandbox must be sync"
+    assert error.message == "`A.push` is async; methods in the sandbox must be sync"
 
 
 def test_imports_inside_functions_are_seen(write: Write) -> None:

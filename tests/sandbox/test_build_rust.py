@@ -1,4 +1,4 @@
-"""Guests in Rust: a crate is compiled by cargo and encoded, and what is wrong with it is said."""
+"""Rust guests: builds with cargo, and build errors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from torvyn.sandbox.build.rust_guest import TARGETS
 from torvyn.sandbox.component import guest_class
 
 NEWER = "0.63"
-"""A version of wit-bindgen that asks for `generate_all`; the example has one that does not."""
+"""A version of wit-bindgen that needs `generate_all`; the example uses one that does not."""
 
 
 @pytest.fixture
@@ -42,9 +42,9 @@ def test_a_crate_is_built_once_and_filters(project: Path, tmp_path: Path) -> Non
     first, second = build(crate(project)), build(crate(project))
 
     assert (first.world, first.was_built, second.was_built) == ("content-filter", True, False)
-    part = guest_class(first.path, "content-filter", tmp_path / "cache")()
-    part.config = "bad, worse"
-    assert list(torvyn.Flow(["a", " bad", "worse ", "b"], part).text()) == ["a", "b"]
+    component = guest_class(first.path, "content-filter", tmp_path / "cache")()
+    component.config = "bad, worse"
+    assert list(torvyn.Flow(["a", " bad", "worse ", "b"], component).text()) == ["a", "b"]
 
 
 @needs_rust

@@ -1,4 +1,4 @@
-"""Guests in C in flows: verdicts, errors, large payloads, scratch memory that is given back."""
+"""C guests in flows: verdicts, errors, large payloads, and scratch memory that is freed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LARGE = "x" * 100_000
 
 pytestmark = [needs_zig, pytest.mark.timeout(180)]
 
-Part = Callable[[str], Component]
+NewGuest = Callable[[str], Component]
 
 
 @pytest.fixture
@@ -30,8 +30,8 @@ def own_cache() -> None:
 
 
 @pytest.fixture
-def part(tmp_path: Path) -> Part:
-    """A guest of the folder `c`, built, as a part of a flow with 1 MiB of memory."""
+def c_guest(tmp_path: Path) -> NewGuest:
+    """Builds a guest from the folder `c`, with 1 MiB of memory."""
 
     def make(name: str) -> Component:
         folder = Path(shutil.copytree(SOURCES / name, tmp_path / name))
@@ -44,38 +44,40 @@ def part(tmp_path: Path) -> Part:
     return make
 
 
-def texts(*parts: object) -> list[str]:
-    return [element.text for element in torvyn.Flow(*parts)]
+def texts(*components: object) -> list[str]:
+    return [element.text for element in torvyn.Flow(*components)]
 
 
-def test_large_payloads_pass_again_and_again_in_little_memory(part: Part) -> None:
-    assert texts([LARGE] * 50, part("shout")) == [LARGE.upper()] * 50
+def test_large_payloads_pass_again_and_again_in_little_memory(c_guest: NewGuest) -> None:
+    assert texts([LARGE] * 50, c_guest("shout")) == [LARGE.upper()] * 50
 
 
-def test_what_is_not_emitted_is_dropped(part: Part) -> None:
-    assert texts(["a", "", "b"], part("shout")) == ["A", "B"]
+def test_what_is_not_emitted_is_dropped(c_guest: NewGuest) -> None:
+    assert texts(["a", "", "b"], c_guest("shout")) == ["A", "B"]
 
 
-def test_a_guard_has_all_verdicts(part: Part) -> None:
-    flow = torvyn.Flow(["ok", "h1", "red", "drop", "h2", "fine", "bad", "never"], part("careful"))
+def test_a_guard_has_all_verdicts(c_guest: NewGuest) -> None:
+    flow = torvyn.Flow(
+        ["ok", "h1", "red", "drop", "h2", "fine", "bad", "never"], c_guest("careful")
+    )
 
     assert [element.text for element in flow] == ["ok", "***", "h2", "fine"]
     assert flow.end is not None
     assert (flow.end.finish_reason, flow.end.reason) == ("content_filter", "a bad word")
 
 
-def test_an_aggregator_flushes_many(part: Part) -> None:
-    assert texts(["a", "bc"], part("two-at-once")) == ["a", "b", "c"]
+def test_an_aggregator_flushes_many(c_guest: NewGuest) -> None:
+    assert texts(["a", "bc"], c_guest("two-at-once")) == ["a", "b", "c"]
 
 
-def test_two_at_once_where_one_fits_is_an_error_of_the_component(part: Part) -> None:
+def test_two_at_once_where_one_fits_is_an_error_of_the_component(c_guest: NewGuest) -> None:
     with pytest.raises(Internal, match="the call emitted more elements than it may"):
-        texts(["abc"], part("two-at-once"))
+        texts(["abc"], c_guest("two-at-once"))
 
 
 @pytest.mark.parametrize(("number", "kind"), [("0", InvalidInput), ("2", Internal), ("4", Fatal)])
 def test_a_guest_fails_with_the_kind_that_it_names(
-    part: Part, number: str, kind: type[Exception]
+    c_guest: NewGuest, number: str, kind: type[Exception]
 ) -> None:
     with pytest.raises(kind, match="as you wish"):
-        texts([number], part("failing"))
+        texts([number], c_guest("failing"))

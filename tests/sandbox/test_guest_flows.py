@@ -16,10 +16,10 @@ from torvyn.sandbox.component import guest_class
 Project = Callable[..., Path]
 Guest = Callable[[str], Path]
 
-LONG = "a payload that does not lie inline"
+LONG = "a payload that is not stored inline"
 
 
-def part(path: Path) -> torvyn.contract.Component:
+def new_guest(path: Path) -> torvyn.contract.Component:
     return guest_class(path, path.stem)()
 
 
@@ -48,7 +48,9 @@ def test_a_filter_that_reads_adds_one_copy(project: Project) -> None:
 
 def test_python_and_guests_stand_in_one_flow(guest: Guest) -> None:
     shout = torvyn.processor(lambda element: element.text.upper())
-    flow = torvyn.Flow([LONG, "bad", "é"], part(guest("filter")), shout, part(guest("processor")))
+    flow = torvyn.Flow(
+        [LONG, "bad", "é"], new_guest(guest("filter")), shout, new_guest(guest("processor"))
+    )
 
     assert [element.text for element in flow] == [LONG.upper(), "É"]
 
@@ -71,7 +73,7 @@ def test_a_guest_routes_to_ports(project: Project) -> None:
 
 
 def test_a_trap_names_node_element_function_and_backtrace(guest: Guest) -> None:
-    flow = torvyn.Flow(["fine", "trap"], part(guest("chaos")))
+    flow = torvyn.Flow(["fine", "trap"], new_guest(guest("chaos")))
 
     with pytest.raises(Internal) as caught:
         list(flow)
@@ -125,11 +127,11 @@ def test_fuel_stops_a_loop(project: Project, tmp_path: Path) -> None:
 
 def test_a_guests_own_error_keeps_its_kind(guest: Guest) -> None:
     with pytest.raises(InvalidInput, match="no good"):
-        list(torvyn.Flow(["error"], part(guest("chaos"))))
+        list(torvyn.Flow(["error"], new_guest(guest("chaos"))))
 
 
 def test_a_trap_in_init_fails_the_flow(guest: Guest) -> None:
-    chaos = part(guest("chaos"))
+    chaos = new_guest(guest("chaos"))
     chaos.config = "trap"
 
     with pytest.raises(FlowError, match="failed in `init`") as caught:

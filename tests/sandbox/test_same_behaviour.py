@@ -1,4 +1,4 @@
-"""A component in Python gives the same in this process and in the sandbox."""
+"""A Python component does the same in this process and in the sandbox."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ def test_wit_that_resolves_is_fine(project: Project) -> None:
     assert ProjectLinker.open(file).check() == ()
 
 
-def test_wit_that_does_not_resolve_is_told_with_its_place(project: Project) -> None:
+def test_wit_that_does_not_resolve_is_reported_with_its_location(project: Project) -> None:
     file = project('component = "source.wasm"', 'component = "sink.wasm"')
     (file.parent / "wit").mkdir()
     (file.parent / "wit" / "own.wit").write_text("package mine:thing;\n\nworld w { import no; }\n")

@@ -1,4 +1,4 @@
-"""The checks: every built-in component keeps its contract, and a broken one is found out."""
+"""The checks: every built-in component passes, and broken components fail."""
 
 import pytest
 
@@ -51,7 +51,7 @@ class WrongAnswer(torvyn.Filter):
 
 
 class NeedsInit(torvyn.Aggregator):
-    """Begins anew only when it is made, not when it is initialised."""
+    """Resets its state only when it is created, not when it is initialised."""
 
     def __init__(self):
         super().__init__()

@@ -1,4 +1,4 @@
-"""The test kit itself: its variant, its clock and how far `run_flow` goes."""
+"""The test kit: its components, its clock, its variants and `run_flow`."""
 
 import threading
 
@@ -150,7 +150,7 @@ def test_moving_the_clock_wakes_a_flow_that_waits_on_a_thread():
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_parts_of_every_kind_are_what_they_say(variant):
+def test_every_variant_runs_where_it_says(variant):
     threads = set()
 
     def note(element):
@@ -164,12 +164,12 @@ def test_parts_of_every_kind_are_what_they_say(variant):
     assert threads == kinds.get(variant, {own})
 
 
-def test_an_unknown_kind_of_parts_is_refused():
+def test_an_unknown_variant_is_an_error():
     with pytest.raises(ValueError, match="one of python"):
         as_variant(CollectingSink(), "quantum")
 
 
-def test_native_parts_are_native():
+def test_the_native_variant_runs_in_native_code():
     run = run_flow(ScriptedSource("ab"), torvyn.filter(lambda e: True), variant="native")
 
     # The native source has made its bytes; Python reads them here for the first time.

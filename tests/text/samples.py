@@ -1,4 +1,4 @@
-"""Texts that are hard to stream, and ways to cut a list."""
+"""Texts that are hard to stream, and ways to split a list."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Marked texts: the golden rules and sentences of our own, with how they are scored."""
+"""Texts with marked sentences: the golden rules and our own, and their score."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def scores(path: Path, segment: Segment) -> dict[str, tuple[int, int]]:
     total: Counter[str] = Counter()
     for language, expected in cases(path):
         sentences = [sentence.strip() for sentence in segment(language, "".join(expected))]
-        wanted = [sentence.strip() for sentence in expected]
-        found[language] += [sentence for sentence in sentences if sentence] == wanted
+        stripped = [sentence.strip() for sentence in expected]
+        found[language] += [sentence for sentence in sentences if sentence] == stripped
         total[language] += 1
     return {language: (found[language], total[language]) for language in total}

@@ -71,8 +71,8 @@ def test_random_bytes_are_decoded_as_the_library_does(real: Real) -> None:
 
 
 def test_a_broken_run_keeps_its_whole_characters() -> None:
-    """`tokenizers` replaces a whole run of byte tokens if any of it is bad, which nobody can know
-    before the run has ended. SentencePiece keeps the characters that are whole, and so do we."""
+    """`tokenizers` replaces a whole run of byte tokens if any byte is invalid, which is only known
+    when the run has ended. SentencePiece keeps the complete characters, and so do we."""
     real = fetched("llama2")
     bytes_of = {real.vocabulary[id]: id for id in range(3, 259)}
     ids = [bytes_of[bytes([byte])] for byte in "é".encode() + b"\xff"]

@@ -104,13 +104,13 @@ def test_no_more_is_held_than_twice_the_longest_sentence(text: str) -> None:
 
 @given(st.lists(st.text(alphabet="ab .!?\n", max_size=4), max_size=20))
 def test_simple_mode_is_defined_by_tokens(tokens: list[str]) -> None:
-    expected, held = [], ""
+    expected, buffer = [], ""
     for token in tokens:
-        held += token
+        buffer += token
         if token.rstrip().endswith((".", "!", "?")):
-            expected.append(held.strip())
-            held = ""
-    expected += [held.strip()] if held.strip() else []
+            expected.append(buffer.strip())
+            buffer = ""
+    expected += [buffer.strip()] if buffer.strip() else []
 
     assert sentences(tokens, SentenceSplitter("simple")) == expected
 

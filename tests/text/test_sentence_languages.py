@@ -1,4 +1,4 @@
-"""How many of the golden rules and of the held-out texts hold, per language."""
+"""The number of golden rules and held-out texts that pass, per language."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_golden_rules_hold_when_the_language_is_detected() -> None:
 
 
 def test_golden_rules_hold_when_the_language_is_given() -> None:
-    # `1. The first item 2. The second` is no list where numbers with a dot are ordinals.
+    # `1. The first item 2. The second` is not a list where numbers with a dot are ordinals.
     assert missed(scores(GOLDEN_RULES, given)) == GOLDEN | {"da": (45, 46)}
 
 

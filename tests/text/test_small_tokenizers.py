@@ -1,4 +1,4 @@
-"""Every decoder that is followed, on small tokenizers that `tokenizers` writes and decodes."""
+"""Every supported decoder, on small tokenizers that `tokenizers` writes and decodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stop strings: the same end for every split, nothing of the stop, all of what is before it."""
+"""Stop strings: the same end for every split, all the text before the stop and none of it."""
 
 import pytest
 from hypothesis import given, settings
@@ -11,7 +11,7 @@ ALPHABET = "ab\u00e9\U0001f600"
 
 
 def naive(text, stops, include):
-    """Every prefix is looked at; the first that ends in a stop decides."""
+    """Checks every prefix; the first that ends in a stop decides."""
     for end in range(len(text) + 1):
         for stop in stops:
             if text[:end].endswith(stop):

@@ -1,4 +1,4 @@
-"""`TextStreamer` on vocabularies of a few tokens: the law, the policies, what it takes."""
+"""`TextStreamer` on small vocabularies: the law, the policies, the inputs."""
 
 from __future__ import annotations
 
@@ -156,11 +156,11 @@ def test_whole_graphemes_are_held_until_the_next_begins() -> None:
 
 def test_an_endless_grapheme_is_held_to_a_bound() -> None:
     streamer = TextStreamer(graphemes=True)
-    held, text = 0, ""
+    buffered, text = 0, ""
     for _ in range(5_000):
         text += streamer.put("\u0301".encode())
-        held = max(held, streamer.held_bytes)
-    assert held <= 128
+        buffered = max(buffered, streamer.held_bytes)
+    assert buffered <= 128
     assert text + streamer.finish() == "\u0301" * 5_000
 
 

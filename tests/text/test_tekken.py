@@ -1,4 +1,4 @@
-"""The special tokens of Mistral's tekken.json: by what names each version knows them."""
+"""The special tokens of Mistral's tekken.json, by version."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files that are no tokenizer, damaged or hostile: each ends in an error with code and place."""
+"""Invalid, damaged or hostile tokenizer files: each raises an error with code and location."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from torvyn.text import Vocabulary
 GOOD = {"model": {"vocab": {"a": 0}}, "decoder": {"type": "ByteLevel"}}
 
 
-def refused(path: Path) -> TorvynError:
+def load_error(path: Path) -> TorvynError:
     with pytest.raises(TorvynError) as caught:
         Vocabulary.load(path)
     assert caught.value.location is not None
@@ -50,7 +50,7 @@ def test_a_bad_tokenizer_json_says_what_is_wrong(
     file = tmp_path / "tokenizer.json"
     file.write_text(json.dumps(GOOD | change))
 
-    assert words in refused(file).message
+    assert words in load_error(file).message
 
 
 def test_steps_after_the_tokens_are_joined_are_refused(tmp_path: Path) -> None:
@@ -58,7 +58,7 @@ def test_steps_after_the_tokens_are_joined_are_refused(tmp_path: Path) -> None:
     decoder = {"type": "Sequence", "decoders": steps}
     file = made.tokenizer_json(tmp_path / "tokenizer.json", ["a"], decoder)
 
-    assert refused(file).code == "text.vocabulary-unsupported"
+    assert load_error(file).code == "text.vocabulary-unsupported"
 
 
 @pytest.mark.parametrize("data", [b"{", b"{}", b"[" * 100_000, b'{"a":' * 50_000, b"", b"\xff" * 9])
@@ -66,7 +66,7 @@ def test_what_is_no_tokenizer_is_invalid(tmp_path: Path, data: bytes) -> None:
     file = tmp_path / "some.file"
     file.write_bytes(data)
 
-    assert refused(file).code == "text.vocabulary-invalid"
+    assert load_error(file).code == "text.vocabulary-invalid"
 
 
 def test_every_cut_of_a_gguf_file_is_refused(tmp_path: Path) -> None:
@@ -74,7 +74,7 @@ def test_every_cut_of_a_gguf_file_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "cut.gguf"
     for end in range(len(whole)):
         file.write_bytes(whole[:end])
-        assert refused(file).code == "text.vocabulary-invalid"
+        assert load_error(file).code == "text.vocabulary-invalid"
 
 
 def test_a_gguf_file_that_claims_too_much_is_refused(tmp_path: Path) -> None:
@@ -83,25 +83,25 @@ def test_a_gguf_file_that_claims_too_much_is_refused(tmp_path: Path) -> None:
     at = whole.index(b"tokenizer.ggml.tokens") + len(b"tokenizer.ggml.tokens") + 8
     file.write_bytes(whole[:at] + b"\xff" * 8 + whole[at + 8 :])
 
-    assert refused(file).code == "text.vocabulary-too-large"
+    assert load_error(file).code == "text.vocabulary-too-large"
 
 
 def test_other_tokenizers_of_gguf_are_named(tmp_path: Path) -> None:
     file = made.gguf(tmp_path / "a.gguf", "bert", [("a", 1)])
 
-    assert "'bert'" in refused(file).message
+    assert "'bert'" in load_error(file).message
 
 
 def test_a_model_that_puts_spaces_behind_words_is_unsupported(tmp_path: Path) -> None:
     file = made.sentencepiece(tmp_path / "a.model", [("a▁", 1)], suffix=True)
 
-    assert "treat_whitespace_as_suffix" in refused(file).message
+    assert "treat_whitespace_as_suffix" in load_error(file).message
 
 
 def test_a_byte_that_is_none_is_invalid(tmp_path: Path) -> None:
     file = made.sentencepiece(tmp_path / "a.model", [("<0xZZ>", 6)])
 
-    assert "has the type byte" in refused(file).message
+    assert "has the type byte" in load_error(file).message
 
 
 @pytest.mark.parametrize("line", [b"YQ==", b"YQ== x", b"?? 0", b"YQ== 99999999999"])
@@ -109,7 +109,7 @@ def test_a_bad_line_of_a_tiktoken_file_is_named(tmp_path: Path, line: bytes) -> 
     file = tmp_path / "a.tiktoken"
     file.write_bytes(b"Yg== 1\n" + line + b"\n")
 
-    assert "line 2" in refused(file).message
+    assert "line 2" in load_error(file).message
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
@@ -118,12 +118,12 @@ def test_a_file_without_permission_is_unreadable(tmp_path: Path) -> None:
     file.write_text("{}")
     file.chmod(0)
 
-    assert refused(file).code == "text.vocabulary-unreadable"
+    assert load_error(file).code == "text.vocabulary-unreadable"
 
 
 def test_a_folder_without_a_tokenizer_is_missing(tmp_path: Path) -> None:
-    assert refused(tmp_path).code == "text.vocabulary-missing"
-    assert refused(tmp_path / "absent.json").exit_code == 3
+    assert load_error(tmp_path).code == "text.vocabulary-missing"
+    assert load_error(tmp_path / "absent.json").exit_code == 3
 
 
 def test_a_format_and_special_tokens_have_to_fit_the_file(tmp_path: Path) -> None:

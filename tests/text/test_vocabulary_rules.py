@@ -1,4 +1,4 @@
-"""What files of tokenizers say of decoding, followed: decoders, leading spaces, bytes, types."""
+"""The decoding rules of tokenizer files: decoders, leading spaces, bytes, types."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small files of tokenizers, made by hand in every format that is read."""
+"""Writes small tokenizer files in every supported format."""
 
 from __future__ import annotations
 

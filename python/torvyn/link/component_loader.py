@@ -1,6 +1,6 @@
-"""Names -> component classes: declared by the project, built in, or installed by a third party.
+"""Names -> component classes: declared by the project, built in, or installed by third parties.
 
-Classes are imported, never instantiated, until `instantiate` is asked for one by the reactor.
+Link only imports classes; the reactor creates components with `instantiate`.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ GROUP = "torvyn.components"
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """A component that exists: how to make it, and its class or the live object."""
+class LoadedComponent:
+    """A component and how to create it: its class, or the live object."""
 
     ref: ComponentRef
     component: type[Component] | Component
@@ -37,23 +37,23 @@ class Found:
 
 @dataclass(slots=True)
 class Library:
-    """Where names are looked up, in this order: declared, built in, installed."""
+    """Finds components by name: declared ones first, then built-in and installed ones."""
 
     declared: Mapping[str, ComponentRecord] = field(default_factory=dict)
     folder: Path = Path()
-    """What the declared paths are relative to."""
+    """The folder that declared paths are relative to."""
     grants: Mapping[str, GrantRecord] = field(default_factory=dict)
     cache_dir: Path | None = None
-    """Where compiled components are kept; None: in the user's cache."""
+    """The folder of compiled components; None means the user's cache."""
 
     def find(
         self, name: str, place: Location | None, problems: Problems, *, has_input: bool = False
-    ) -> Found | None:
-        """The component of that name, or None and a problem. An engine with an input is a
-        processor, one without a source."""
+    ) -> LoadedComponent | None:
+        """The component with this name, or None and a problem. An engine with an input is a
+        processor; an engine without one is a source."""
         record = self.declared.get(name)
         if name.startswith("oci://"):
-            message = f"`{name}` lies in a registry, which this build does not read"
+            message = f"this build cannot load `{name}` from a registry"
             problems.add("link.component-unsupported", message, place, "name a `.wasm` file")
             return None
         if record is not None:
@@ -64,17 +64,17 @@ class Library:
         target = BUILTINS.get(name) or engines.get(name) or REQUEST.get(name)
         if target is not None:
             return _find(ComponentRef("builtin", name, target), place, problems)
-        third_party = installed()
+        third_party = installed_components()
         if name in third_party:
             return _find(ComponentRef("entry-point", name, third_party[name]), place, problems)
         known = [*self.declared, *BUILTINS, *REQUEST, *ENGINES, *third_party]
-        advice = suggestion(name, known, "declare it with [[component]], or name a built-in one")
-        message = f"there is no component `{name}`"
+        advice = suggestion(name, known, "declare it with `[[component]]`, or use a built-in one")
+        message = f"unknown component `{name}`"
         problems.add("link.component-unknown", message, place, advice)
         return None
 
     def warm(self, names: Iterable[str]) -> None:
-        """Loads the guests among them together."""
+        """Compiles the guests among them in parallel."""
         guests = {self._guest(name) for name in names} - {None}
         if len(guests) > 1:
             from torvyn.sandbox.compile_cache import preload
@@ -85,27 +85,27 @@ class Library:
     def _guest(self, name: str) -> Path | None:
         record = self.declared.get(name)
         if record is not None:
-            found = wasm_of(record, self.folder)
+            found = wasm_path(record, self.folder)
         else:
             found = self.folder / name if name.endswith(".wasm") else None
         return found and found.resolve()
 
     def _find_guest(
         self, name: str, path: Path, place: Location | None, problems: Problems
-    ) -> Found | None:
+    ) -> LoadedComponent | None:
         ref = ComponentRef("wasm", name, str(path.resolve()), cache_dir=self._cached())
         return _find(ref, place, problems)
 
     def _cached(self) -> str:
         return str(self.cache_dir.resolve()) if self.cache_dir else ""
 
-    def _find_declared(self, record: ComponentRecord, problems: Problems) -> Found | None:
+    def _find_declared(self, record: ComponentRecord, problems: Problems) -> LoadedComponent | None:
         place = record.at("entry" if record.entry else "path")
-        guest = wasm_of(record, self.folder)
+        guest = wasm_path(record, self.folder)
         if guest is not None:
             if not guest.is_file():
-                message = f"component `{record.name}` has no file `{shown(str(guest))}`"
-                hint = "`torvyn build` makes it" if guest.parent.name == "build" else None
+                message = f"component `{record.name}` has no file `{display_path(str(guest))}`"
+                hint = "build it with `torvyn build`" if guest.parent.name == "build" else None
                 problems.add("link.component-missing", message, record.at("path"), hint)
                 return None
             _warn_outdated(record, guest, problems)
@@ -117,11 +117,11 @@ class Library:
         if found is None or isinstance(found.component, Component):
             return found
         named = f"{target.rpartition(':')[0]}:{class_name(found.component)}"
-        return Found(ComponentRef("project", record.name, named), found.component)
+        return LoadedComponent(ComponentRef("project", record.name, named), found.component)
 
 
-def wasm_of(record: ComponentRecord, folder: Path) -> Path | None:
-    """The `.wasm` of a component that runs in the sandbox: given, or made by a build."""
+def wasm_path(record: ComponentRecord, folder: Path) -> Path | None:
+    """The `.wasm` file of a sandboxed component: its own, or the result of a build."""
     path = folder / record.path
     if path.suffix == ".wasm":
         return path
@@ -135,15 +135,15 @@ def wasm_of(record: ComponentRecord, folder: Path) -> Path | None:
 
 
 def _language(folder: Path) -> str:
-    """As `torvyn.sandbox.build.project` finds it, which flows without guests never load."""
+    """The language, detected as in `torvyn.sandbox.build.project`, which loads slowly."""
     entries = (("c", "component.c"), ("python", "component.py"), ("rust", "Cargo.toml"))
     found = (language for language, entry in entries if os.path.isfile(folder / entry))
     return next(found, "python")
 
 
 def _warn_outdated(record: ComponentRecord, path: Path, problems: Problems) -> None:
-    """What runs is not what its author reads: he is told."""
-    # Flows without guests never load it.
+    """Warns when the built file is older than its sources."""
+    # Flows without guests never load this module.
     from torvyn.sandbox.build.project import GuestProject, detect_language
 
     folder = path.parent.parent
@@ -152,12 +152,12 @@ def _warn_outdated(record: ComponentRecord, path: Path, problems: Problems) -> N
     )
     if path == guest.target and guest.is_outdated:
         message = f"component `{record.name}` was built before its files were changed"
-        hint = "`torvyn build` makes it anew; what runs is what was built"
+        hint = "rebuild it with `torvyn build`; the old build runs until then"
         problems.warn("link.component-outdated", message, record.at("path"), hint)
 
 
 def _declared_target(record: ComponentRecord, path: Path, problems: Problems) -> str | None:
-    """`folder/file.py:Class`, the class empty when the entry names none."""
+    """`folder/file.py:Class`; the class is empty when the entry does not name one."""
     entry = record.entry or "component.py"
     folder = path
     if path.suffix == ".py" and os.path.isfile(path):
@@ -177,9 +177,9 @@ def _declared_target(record: ComponentRecord, path: Path, problems: Problems) ->
     return f"{folder.resolve() / module}:{name}"
 
 
-def _find(ref: ComponentRef, place: Location | None, problems: Problems) -> Found | None:
+def _find(ref: ComponentRef, place: Location | None, problems: Problems) -> LoadedComponent | None:
     try:
-        return Found(ref, load_class(ref))
+        return LoadedComponent(ref, load_class(ref))
     except (LinkError, ContractError) as error:
         problems.cause = problems.cause or error.__cause__
         problems.extend(error.at(place).diagnostics if place else error.diagnostics)
@@ -187,9 +187,9 @@ def _find(ref: ComponentRef, place: Location | None, problems: Problems) -> Foun
 
 
 def load_class(ref: ComponentRef) -> type[Component]:
-    """The class a ref names; raises `LinkError`, or `ContractError` when it cannot be looked at."""
+    """The class of a ref; raises `LinkError`, or `ContractError` when it cannot be inspected."""
     if ref.kind == "wasm":
-        # The engine is large; flows without guests never load it.
+        # The WebAssembly engine is large; flows without guests never load it.
         from torvyn.sandbox.component import guest_class
 
         cache_dir = Path(ref.cache_dir) if ref.cache_dir else None
@@ -245,7 +245,7 @@ _ROLE_HINT = f"subclass one of {quoted((f'torvyn.{role.title()}' for role in ROL
 
 
 def _classes(module: ModuleType) -> list[type[Component]]:
-    """The component classes that the module itself defines, private ones left out."""
+    """The public component classes that the module itself defines."""
     return [
         thing
         for name, thing in vars(module).items()
@@ -270,35 +270,35 @@ def _import_hint(error: BaseException) -> str | None:
 
 
 def _place(ref: ComponentRef, error: BaseException) -> Location | None:
-    """The line of the component's own files at which the import failed."""
+    """The line in the component's own files where the import failed."""
     if isinstance(error, SyntaxError) and error.filename:
-        return Location(shown(error.filename), error.lineno, error.offset)
+        return Location(display_path(error.filename), error.lineno, error.offset)
     if ref.kind != "project":
         return None
     folder = os.path.dirname(ref.target.rpartition(":")[0]) + os.sep
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if frame.filename.startswith(folder)]
-    return Location(shown(own[-1].filename), own[-1].lineno) if own else None
+    return Location(display_path(own[-1].filename), own[-1].lineno) if own else None
 
 
-def shown(path: str) -> str:
-    """A path as a person would write it: relative when it is below the current folder."""
+def display_path(path: str) -> str:
+    """The path relative to the current folder, if it is inside it."""
     try:
         return str(Path(path).relative_to(Path.cwd()))
     except (ValueError, OSError):
         return path
 
 
-def installed() -> dict[str, str]:
-    """The components of third parties: name -> `module:Class`."""
-    # Reading what is installed takes long; most flows never ask.
+def installed_components() -> dict[str, str]:
+    """The components of installed packages: name -> `module:Class`."""
+    # Slow, and most flows do not need it.
     from importlib.metadata import entry_points
 
     return {point.name: point.value for point in entry_points(group=GROUP)}
 
 
 def instantiate(ref: ComponentRef) -> Component:
-    """A new component; a live object is handed back as it is."""
+    """A new component, or the live object of the ref."""
     if ref.instance is not None:
         instance: Component = ref.instance
         return instance
@@ -308,6 +308,6 @@ def instantiate(ref: ComponentRef) -> Component:
     except KeyboardInterrupt:
         raise
     except BaseException as error:
-        message = f"component `{ref.name}` cannot be made: {describe_error(error)}"
-        hint = "`__init__` must work without arguments; the config arrives in `init`"
+        message = f"component `{ref.name}` cannot be created: {describe_error(error)}"
+        hint = "`__init__` must not need arguments; `init` receives the config"
         raise LinkError("link.component-construct", message, hint=hint) from error

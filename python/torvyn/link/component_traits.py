@@ -1,6 +1,6 @@
-"""What link can see of a component without starting it: its role, its ports, how it is called.
+"""The traits that link reads from a component without starting it: role, ports, call style.
 
-All of it is read through `contract.probe`, so that whatever raises is the component's fault.
+Everything is read through `contract.inspection`, which blames exceptions on the component.
 """
 
 from __future__ import annotations
@@ -22,64 +22,59 @@ from torvyn.contract.inspection import (
 from torvyn.contract.roles import METHODS, OPTIONAL_METHODS
 from torvyn.errors import ContractError
 
-CALLED = {
+ROLE_METHODS = {
     role: ("init", method, *OPTIONAL_METHODS[role], "teardown") for role, method in METHODS.items()
 }
 """The methods of each role, in the order of their calls."""
 _ASYNC_FLAGS = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 _OF_ROLES = {
     role: {name: class_attribute(ROLES[role], name) for name in names}
-    for role, names in CALLED.items()
+    for role, names in ROLE_METHODS.items()
 }
-"""The methods that a component has when it defines none."""
+"""The methods of the role itself, which a component may leave as they are."""
 INPUT, OUTPUT, ERROR = "input", "output", "error"
 
 
-def title(component: type[Component] | Component) -> str:
-    """The name of the component's class."""
-    return class_name(component)
-
-
 def is_component_class(thing: Any) -> bool:
-    """Whether it is a class of a role. One that has overwritten its `role` is, and is told so."""
+    """Whether it is a class with a role, even if it has overwritten its `role`."""
     if not is_class(thing) or not issubclass(thing, Component):
         return False
     return issubclass(thing, tuple(ROLES.values())) or read_text_attribute(thing, "role") in ROLES
 
 
 def role_of(component: type[Component] | Component) -> str:
-    """Its role; raises `ContractError` when a class has overwritten it with something else."""
+    """The role; raises `ContractError` when the class has overwritten it."""
     role = read_attribute(component, "role")
     if type(role) is str and role in ROLES:
         return role
-    shown = f"`{role}`" if type(role) is str else f"an object of type {class_name(role)}"
-    message = f"the `role` of `{class_name(component)}` is {shown}"
-    hint = "subclass a role and leave `role` as it is"
+    value = f"`{role}`" if type(role) is str else f"an object of type {class_name(role)}"
+    message = f"the `role` of `{class_name(component)}` is {value}"
+    hint = "subclass a role and do not change `role`"
     raise ContractError("contract.bad-attribute", message, hint=hint)
 
 
-class Calls(NamedTuple):
-    """How a component is called."""
+class CallStyle(NamedTuple):
+    """How the methods of a component are called."""
 
     is_async: bool | None
-    """Whether its role's method is `async`; None when it has no such method at all."""
+    """Whether its role's method is `async`; None when it has no such method."""
     is_guest: bool = False
     reads_stream: bool = False
-    """It is one generator over the whole stream, which must own a thread or a task."""
+    """It is one generator over the whole stream, which needs a thread or a task of its own."""
 
 
-def calls_of(component: type[Component] | Component, role: str) -> Calls:
+def call_style_of(component: type[Component] | Component, role: str) -> CallStyle:
     if read_attribute(component, "is_guest", False) is True:
-        return Calls(False, is_guest=True)
+        return CallStyle(False, is_guest=True)
     streaming = read_attribute(component, "stream_function", None)
     if streaming is not None:
-        return Calls(is_async_function(streaming), reads_stream=True)
-    return Calls(_is_async(component, role))
+        return CallStyle(is_async_function(streaming), reads_stream=True)
+    return CallStyle(_is_async(component, role))
 
 
 def _is_async(component: type[Component] | Component, role: str) -> bool | None:
     method = METHODS[role]
-    if overrides(component, role, method):
+    if defines_method(component, role, method):
         return is_async_function(read_attribute(component, method))
     if role == "source":
         if has_attribute(component, "__aiter__"):
@@ -89,7 +84,7 @@ def _is_async(component: type[Component] | Component, role: str) -> bool | None:
 
 
 def ports_of(component: type[Component] | Component, role: str, config: Any) -> tuple[str, ...]:
-    """The output ports a node has. A router's follow from its config or stand on its class."""
+    """The output ports. Those of a router come from its config or its class."""
     if role == "sink":
         return ()
     if role != "router":
@@ -104,22 +99,22 @@ def ports_of(component: type[Component] | Component, role: str, config: Any) -> 
 
 def _names(ports: Any) -> tuple[str, ...]:
     if isinstance(ports, str):
-        raise ValueError("`ports` is a list of names")
+        raise ValueError("`ports` must be a list of names")
     try:
         names = tuple(ports)
     except Exception as error:
-        raise ValueError(f"`ports` is a list of names; {describe_error(error)}") from error
+        raise ValueError(f"`ports` must be a list of names; {describe_error(error)}") from error
     if not all(isinstance(name, str) and name for name in names):
-        raise ValueError("`ports` is a list of names")
+        raise ValueError("`ports` must be a list of names")
     if len(set(names)) != len(names):
-        raise ValueError("`ports` names a port twice")
+        raise ValueError("`ports` has a name twice")
     if ERROR in names:
-        raise ValueError(f"the port `{ERROR}` is taken by dead letters")
+        raise ValueError(f"the port `{ERROR}` is reserved for dead letters")
     return names
 
 
-def overrides(component: type[Component] | Component, role: str, method: str) -> bool:
-    """Whether a method is the component's own and not the one of its role."""
+def defines_method(component: type[Component] | Component, role: str, method: str) -> bool:
+    """Whether the component defines the method itself."""
     is_object = not is_class(component)
     if is_object and method in object.__getattribute__(component, "__dict__"):
         return True
@@ -128,10 +123,10 @@ def overrides(component: type[Component] | Component, role: str, method: str) ->
 
 
 def is_async_function(function: Any) -> bool:
-    """Whether a call gives something to await or to iterate by `async for`."""
+    """Whether a call returns something to await or to iterate with `async for`."""
     plain = getattr(function, "__func__", function)
     if type(plain) is FunctionType and not plain.__dict__:
-        # What `inspect` finds out for a function that nothing was noted on, at a tenth of the time.
+        # The result of `inspect` for a function without attributes, in a tenth of the time.
         return bool(plain.__code__.co_flags & _ASYNC_FLAGS)
     if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
         return True

@@ -18,10 +18,10 @@ from torvyn.contract.inspection import (
 )
 from torvyn.contract.roles import METHODS
 from torvyn.errors import ContractError, Location
-from torvyn.link.checks.grants import granted
+from torvyn.link.checks.grants import resolve_grants
 from torvyn.link.checks.signatures import check_signatures
-from torvyn.link.component_loader import Found, Library
-from torvyn.link.component_traits import ERROR, Calls, calls_of, ports_of, role_of, title
+from torvyn.link.component_loader import Library, LoadedComponent
+from torvyn.link.component_traits import ERROR, CallStyle, call_style_of, ports_of, role_of
 from torvyn.link.defaults import Defaults
 from torvyn.link.option_values import place_of, value_of
 from torvyn.link.plan import ComponentRef, ErrorPolicy, NodePlan
@@ -49,13 +49,13 @@ class NodeLinker:
         *,
         has_input: bool = False,
     ) -> NodePlan | None:
-        """The node, or None when its component was not found or cannot be inspected."""
+        """The node, or None when its component was not loaded or cannot be inspected."""
         path = f"flow.{self._flow}.nodes.{record.name}"
-        found = self._find(record, path, problems, has_input)
-        if found is None:
+        loaded = self._find(record, path, problems, has_input)
+        if loaded is None:
             return None
         try:
-            return self._link_found(record, found, policy, path, problems)
+            return self._link_found(record, loaded, policy, path, problems)
         except ContractError as error:
             problems.cause = problems.cause or error.__cause__
             place = place_of(record, "component", f"{path}.component")
@@ -66,9 +66,14 @@ class NodeLinker:
             return None
 
     def _link_found(
-        self, record: NodeRecord, found: Found, policy: ErrorPolicy, path: str, problems: Problems
+        self,
+        record: NodeRecord,
+        loaded: LoadedComponent,
+        policy: ErrorPolicy,
+        path: str,
+        problems: Problems,
     ) -> NodePlan:
-        component, role = found.component, role_of(found.component)
+        component, role = loaded.component, role_of(loaded.component)
         config = record.config
         if config is None and not is_class(component):
             config = read_attribute(component, "config")
@@ -78,30 +83,30 @@ class NodeLinker:
         return NodePlan(
             name=record.name,
             role=role,
-            component=found.ref,
+            component=loaded.ref,
             config=self._config(record, component, config, path, problems),
             run=self._run(record, component, role, path, problems),
             unit=unit or read_text_attribute(component, "unit"),
             ports=(*ports, ERROR) if policy.recovery == "dead-letter" else ports,
             on_error=policy,
             location=record.location,
-            **self._limits(record, found.ref, path, problems),
-            **self._guest_options(record, found, path, problems),
+            **self._limits(record, loaded.ref, path, problems),
+            **self._guest_options(record, loaded, path, problems),
         )
 
     def _guest_options(
-        self, record: NodeRecord, found: Found, path: str, problems: Problems
+        self, record: NodeRecord, loaded: LoadedComponent, path: str, problems: Problems
     ) -> dict[str, Any]:
         """The options that only sandboxed components have: fuel, a seed, grants."""
         names = ("fuel", "deterministic", "seed")
-        is_guest = found.ref.kind == "wasm"
+        is_guest = loaded.ref.kind == "wasm"
         if not is_guest and record.fuel is record.deterministic is record.seed is None:
             return {}
         values = {name: value_of(NODE, name, record, path, problems) for name in names}
         if not is_guest:
             for name in (name for name, value in values.items() if value is not None):
                 place = place_of(record, name, f"{path}.{name}")
-                message = f"`{title(found.component)}` is not sandboxed and has no `{name}`"
+                message = f"`{class_name(loaded.component)}` is not sandboxed and has no `{name}`"
                 problems.add("link.bad-value", message, place, "remove it")
             return {}
         if values["seed"] is not None and not values["deterministic"]:
@@ -109,7 +114,7 @@ class NodeLinker:
             place = place_of(record, "seed", f"{path}.seed")
             problems.add("link.bad-value", message, place, "set `deterministic = true`")
         place = place_of(record, "component", f"{path}.component")
-        grants = granted(found.ref.name, self._library, place, problems)
+        grants = resolve_grants(loaded.ref.name, self._library, place, problems)
         seed = values["seed"] or 0 if values["deterministic"] else None
         return {"fuel": values["fuel"], "seed": seed, "grants": grants}
 
@@ -123,12 +128,12 @@ class NodeLinker:
 
     def _find(
         self, record: NodeRecord, path: str, problems: Problems, has_input: bool
-    ) -> Found | None:
+    ) -> LoadedComponent | None:
         component = record.component
         if isinstance(component, Component):
             name = class_name(component)
             target = f"{module_name(type(component))}:{name}"
-            return Found(ComponentRef("object", name, target, component), component)
+            return LoadedComponent(ComponentRef("object", name, target, component), component)
         place = place_of(record, "component", f"{path}.component")
         if isinstance(component, str):
             if not component:
@@ -155,7 +160,7 @@ class NodeLinker:
             message = f"unknown interface `{record.interface}`"
             problems.add("link.interface-unknown", message, place, hint)
         elif expected != role:
-            message = f"`{title(component)}` has the role {role}, not {expected}"
+            message = f"`{class_name(component)}` has the role {role}, not {expected}"
             hint = f"its interface is `{ROLES[role].interface}`"
             problems.add("link.interface-mismatch", message, place, hint)
 
@@ -217,38 +222,40 @@ class NodeLinker:
         path: str,
         problems: Problems,
     ) -> str:
-        calls = calls_of(component, role)
-        is_async = calls.is_async
+        style = call_style_of(component, role)
+        is_async = style.is_async
         if is_async is None:
             place = record.location or place_of(record, "run", f"{path}.run")
-            message = f"`{title(component)}` has the role {role} but no method `{METHODS[role]}`"
+            message = f"`{class_name(component)}` has the role {role} but no `{METHODS[role]}`"
             problems.add("link.method-missing", message, place)
             return "inline"
-        if not calls.is_guest:
+        if not style.is_guest:
             check_signatures(component, role, is_async, record, path, problems)
         run = (
             record.run
             or read_text_attribute(component, "run")
             or ("async" if is_async else "inline")
         )
-        wrong = _wrong_run(run, calls, component)
+        wrong = _wrong_run(run, style, component)
         if wrong is not None:
             message, hint = wrong
             problems.add("link.bad-run", message, place_of(record, "run", f"{path}.run"), hint)
         return str(run)
 
 
-def _wrong_run(run: str, calls: Calls, component: AnyComponent) -> tuple[str, str | None] | None:
+def _wrong_run(
+    run: str, style: CallStyle, component: AnyComponent
+) -> tuple[str, str | None] | None:
     """The reason why the component cannot run this way, and a hint."""
     if run not in RUN_MODES:
         hint = suggestion(str(run), RUN_MODES, f"it must be {quoted(RUN_MODES, 'or')}")
         return f"`run` cannot be `{run}`", hint
-    if calls.is_async != (run == "async"):
-        kind = "async" if calls.is_async else "not async"
-        hint = "remove `run`" if calls.is_async else "use `inline` or `thread`, or remove `run`"
-        return f"`{title(component)}` is {kind} and cannot run `{run}`", hint
-    if run == "inline" and calls.reads_stream:
-        message = f"`{title(component)}` reads a whole stream and cannot run `inline`"
+    if style.is_async != (run == "async"):
+        kind = "async" if style.is_async else "not async"
+        hint = "remove `run`" if style.is_async else "use `inline` or `thread`, or remove `run`"
+        return f"`{class_name(component)}` is {kind} and cannot run `{run}`", hint
+    if run == "inline" and style.reads_stream:
+        message = f"`{class_name(component)}` reads a whole stream and cannot run `inline`"
         return message, "remove `run`"
     return None
 

@@ -1,9 +1,9 @@
-"""Private imports: each component folder is a package of its own, whatever its modules are called.
+"""Private imports: each component folder is a package of its own, so that names cannot collide.
 
-Two components may each own a `model.py`. Modules of a folder run with a private `__import__` that
-looks beside them first and files what it finds under the folder's private package, for lazy
-imports inside functions too. The modules are real ones in `sys.modules`, so classes pickle
-within the process, can be inspected and have ordinary tracebacks.
+Two components may each have a `model.py`. The modules of a folder run with a private `__import__`
+that searches the folder first and registers its modules under a private package name, also for
+imports inside functions. They are real modules in `sys.modules`, so their classes can be pickled
+within the process and inspected, and tracebacks look as usual.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ class Folder:
         digest = hashlib.sha256(str(path).encode()).hexdigest()[:12]
         self.package = f"{PREFIX}{slug}_{digest}"
         self.stamps: dict[Path, tuple[int, int]] = {}
-        """The files that were run, with time and size, to see when they change."""
+        """The time and size of each imported file, to detect changes."""
         self._owned: dict[str, bool] = {}
 
     def load(self, module: str) -> ModuleType:
-        """A module of the folder, or an installed one when the folder has none of that name."""
+        """A module of the folder, or an installed one when the folder has none with this name."""
         if self.owns(module.partition(".")[0]):
             return importlib.import_module(f"{self.package}.{module}")
         return importlib.import_module(module)
 
     def owns(self, name: str) -> bool:
-        """Whether an import of `name` means a file beside the component.
+        """Whether an import of `name` refers to a file in the folder.
 
-        Remembered until the next link: an import in a method must not go to the disk each time.
+        Cached until the next link, because an import in a method must not read the disk each time.
         """
         if name not in self._owned:
             self._owned[name] = self._is_beside(name)
@@ -72,28 +72,28 @@ class Folder:
         top = name.partition(".")[0]
         if level or not self.owns(top):
             return builtins.__import__(name, globals, locals, fromlist or (), level)
-        found = builtins.__import__(f"{self.package}.{name}", globals, locals, fromlist or (), 0)
-        return found if fromlist else sys.modules[f"{self.package}.{top}"]
+        module = builtins.__import__(f"{self.package}.{name}", globals, locals, fromlist or (), 0)
+        return module if fromlist else sys.modules[f"{self.package}.{top}"]
 
     def refresh(self) -> None:
-        """Forget the modules when one of their files has changed."""
+        """Unloads the modules when one of their files has changed."""
         self._owned.clear()
         if any(_stamp(path) != stamp for path, stamp in self.stamps.items()):
             self.stamps.clear()
-            for name in [name for name in sys.modules if self.holds(name)]:
+            for name in [name for name in sys.modules if self.contains(name)]:
                 del sys.modules[name]
         if self.package not in sys.modules:
             spec = ModuleSpec(self.package, None, is_package=True)
             spec.submodule_search_locations = [str(self.path)]
             sys.modules[self.package] = importlib.util.module_from_spec(spec)
 
-    def holds(self, module: str) -> bool:
-        """Whether a module of that name was loaded from this folder."""
+    def contains(self, module: str) -> bool:
+        """Whether the module was loaded from this folder."""
         return module == self.package or module.startswith(f"{self.package}.")
 
 
 def open_folder(path: Path) -> Folder:
-    """The folder as a package, with what is on the disk now."""
+    """The folder as a package, up to date with the disk."""
     path = path.resolve()
     if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
         sys.meta_path.insert(0, _Finder())
@@ -104,7 +104,7 @@ def open_folder(path: Path) -> Folder:
 
 
 class _Finder(MetaPathFinder):
-    """Finds modules of the private packages; leaves all others alone."""
+    """Finds modules of the private packages only."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -132,7 +132,7 @@ class _Loader(SourceFileLoader):
         super().exec_module(module)
 
     def path_stats(self, path: str) -> Mapping[str, Any]:
-        # No stats, no bytecode cache: one made within the second of an edit would hide the edit.
+        # Disables the bytecode cache, which can hide an edit within the same second.
         raise OSError(path)
 
 

@@ -1,4 +1,4 @@
-"""The Plan for people: nodes in the order they start, then edges, in columns."""
+"""The Plan as text for people: nodes in the order in which they start, then edges, in columns."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def render_plan(plan: Plan) -> str:
 
 def _node(plan: Plan, node: NodePlan) -> tuple[str, ...]:
     source = "" if node.component.kind == "project" else f" ({node.component.kind})"
-    # Redacted before it is cut: half a secret is still half a secret.
+    # Redact before shortening: half of a secret must not be printed either.
     notes = [f"config {_short(plan.redact(node.config))}"] if node.config else []
     if node.role == "router":
         notes.append(f"ports {', '.join(node.ports)}")

@@ -1,8 +1,7 @@
-"""Torvyn.toml text -> Manifest, with file:line:column for every complaint.
+"""Torvyn.toml text -> Manifest, with file:line:column for every problem.
 
-`read` and `parse` raise one `ManifestError` for all problems; `parse_leniently` hands on what
-could be read together with the problems, so that link can add its own and a person sees everything
-in one run.
+`read` and `parse` raise one `ManifestError` for all problems. `parse_leniently` returns what it can
+read and collects problems, so that link can add its own and you see all of them in one run.
 """
 
 from __future__ import annotations
@@ -35,11 +34,11 @@ from torvyn.manifest.variables import Variables
 R = TypeVar("R", bound=Record)
 
 LARGEST_BYTES: Final = 4 << 20
-"""No manifest is larger; a device would never end."""
+"""The largest manifest. Reading a device would never end."""
 
 
 def read(path: str | Path, *, environ: Mapping[str, str] | None = None) -> Manifest:
-    """The manifest in a file; the file's name is printed as it was given."""
+    """The manifest in a file. Messages show the path as you wrote it."""
     problems = Problems()
     text = read_text(path, problems)
     manifest = Manifest()
@@ -65,14 +64,14 @@ def raise_if_any(problems: Problems) -> None:
 
 
 def read_text(path: str | Path, problems: Problems) -> str | None:
-    """The file's text, or None and a problem."""
+    """The text of the file, or None and a problem."""
     place = Location(str(path))
     try:
         with open(path, "rb") as file:
             data = file.read(LARGEST_BYTES + 1)
     except FileNotFoundError:
-        hint = "`torvyn init` makes a project; `--manifest` names another file"
-        problems.add("manifest.not-found", f"there is no file `{path}`", place, hint)
+        hint = "create a project with `torvyn init`, or name another file with `--manifest`"
+        problems.add("manifest.not-found", f"the file `{path}` does not exist", place, hint)
         return None
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
@@ -99,7 +98,7 @@ def parse_leniently(
     file: str = "Torvyn.toml",
     environ: Mapping[str, str] | None = None,
 ) -> Manifest:
-    """What can be read of the text; what cannot is left out and a problem is added."""
+    """The manifest without the values that are wrong; each adds a problem."""
     root = parse_tree(text.removeprefix("\ufeff"), file, problems)
     if root is None:
         return Manifest(file=file)
@@ -108,7 +107,7 @@ def parse_leniently(
 
 
 class Reader:
-    """Tables -> records, as the schema demands."""
+    """Tables -> records, as the schema requires."""
 
     def __init__(self, problems: Problems, variables: Variables) -> None:
         self.problems = problems
@@ -162,7 +161,7 @@ class Reader:
 
     def unknown(self, entry: Entry, known: tuple[str, ...], where: str) -> None:
         hint = suggestion(entry.key, known, f"the keys are {quoted(known)}")
-        message = f"there is no key `{entry.key}` {where}"
+        message = f"unknown key `{entry.key}` {where}"
         self.problems.add("manifest.unknown-key", message, entry.location, hint)
 
     def _end(self, key: Key, node: Node) -> PortRef | None:
@@ -249,27 +248,27 @@ class _Parser(Reader):
     def _flows(self, entry: Entry | None, file: str) -> dict[str, FlowRecord]:
         flows: dict[str, FlowRecord] = {}
         if entry is not None:
-            flows = {held.key: self._flow(held) for held in self._named(entry, "flow")}
+            flows = {item.key: self._flow(item) for item in self._named(entry, "flow")}
         if not flows:
             hint = "add `[flow.main]` with its nodes and edges"
             place = entry.location if entry else Location(file, 1, 1, "flow")
-            self.problems.add("manifest.no-flow", "the file has no flow", place, hint)
+            self.problems.add("manifest.no-flow", "the manifest has no flow", place, hint)
         return flows
 
     def _named(self, entry: Entry, what: str) -> list[Entry]:
-        """The tables in a table whose keys are names the author chose."""
+        """The tables in a table whose keys are names."""
         if entry.node.kind != "table":
             self.values.wrong_type(entry.node, entry.location.path or what, "a table")
             return []
-        return [held for held in entry.node.entries() if self.values.name(held.key, held)]
+        return [item for item in entry.node.entries() if self.values.name(item.key, item)]
 
     def _flow(self, entry: Entry) -> FlowRecord:
         nodes: dict[str, NodeRecord] = {}
         edges: list[EdgeRecord] = []
         inside = entry.node.value if entry.node.kind == "table" else {}
         if "nodes" in inside:
-            for held in self._named(inside["nodes"], "nodes"):
-                nodes[held.key] = self.record(tables.NODE, held.node, NodeRecord, name=held.key)
+            for item in self._named(inside["nodes"], "nodes"):
+                nodes[item.key] = self.record(tables.NODE, item.node, NodeRecord, name=item.key)
         if "edges" in inside:
             edges = self._edges(inside["edges"])
         extra = {"name": entry.key, "nodes": nodes, "edges": edges}
@@ -279,9 +278,9 @@ class _Parser(Reader):
         inside = entry.node.value if entry.node.kind == "table" else {}
         grants: dict[str, GrantRecord] = {}
         if "grants" in inside:
-            for held in self._named(inside["grants"], "grants"):
-                grants[held.key] = self.record(
-                    settings_tables.GRANT, held.node, GrantRecord, name=held.key
+            for item in self._named(inside["grants"], "grants"):
+                grants[item.key] = self.record(
+                    settings_tables.GRANT, item.node, GrantRecord, name=item.key
                 )
         return self.record(settings_tables.SECURITY, entry.node, SecurityRecord, grants=grants)
 
@@ -289,10 +288,10 @@ class _Parser(Reader):
         inside = entry.node.value if entry.node.kind == "table" else {}
         routes: dict[str, str] = {}
         if "routes" in inside and self._is_table(inside["routes"].node, settings_tables.SERVE):
-            # Clients choose these names: `org/model-1.5` is one.
-            for held in inside["routes"].node.entries():
-                flow = self.values.text(held.node, held.key)
-                routes |= {} if flow is None else {held.key: flow}
+            # Model names such as `org/model-1.5` are allowed.
+            for item in inside["routes"].node.entries():
+                flow = self.values.text(item.node, item.key)
+                routes |= {} if flow is None else {item.key: flow}
         return self.record(settings_tables.SERVE, entry.node, ServeRecord, routes=routes)
 
     def _edges(self, entry: Entry) -> list[EdgeRecord]:

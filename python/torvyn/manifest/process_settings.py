@@ -1,7 +1,7 @@
-"""The settings of a process, for flows that a program builds: read again only when they change.
+"""The settings of a process, for flows that a program builds. They are cached.
 
-They follow from the environment and the user's config. Both are looked at for every flow, which
-takes microseconds; reading them takes a hundred times as long.
+Every flow checks whether the environment or the user's config has changed, which takes
+microseconds; reading them takes a hundred times as long.
 """
 
 from __future__ import annotations
@@ -14,42 +14,42 @@ from typing import Any
 from torvyn.manifest.settings import Settings, resolve, user_config
 
 _FRESH_NS = 2_000_000_000
-"""A file that was changed so recently may change again within the resolution of its time stamp."""
+"""A file that changed this recently may change again without a new time stamp."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _Cached:
     environ: dict[Any, Any]
     config_path: str | None
     config_stamp: tuple[int, ...] | None
     settings: Settings
 
 
-_known: _Known | None = None
+_cached: _Cached | None = None
 
 
 def process_settings() -> Settings:
-    """What `resolve()` gives, without reading what has not changed."""
-    global _known
-    known = _known
+    """The result of `resolve()`, read again only after a change."""
+    global _cached
+    cached = _cached
     if (
-        known is not None
-        and known.environ == _environment()
-        and known.config_stamp == _stamp(known.config_path)
-        and not _is_fresh(known.config_stamp)
+        cached is not None
+        and cached.environ == _environment()
+        and cached.config_stamp == _stamp(cached.config_path)
+        and not _is_fresh(cached.config_stamp)
     ):
-        return known.settings
-    # Looked at before it is read: a change in between is seen the next time.
+        return cached.settings
+    # Taken before the file is read, so that the next call notices a change in between.
     environ, path = dict(_environment()), user_config(os.environ)
     config_path = None if path is None else str(path)
     stamp = _stamp(config_path)
     settings = resolve()
-    _known = _Known(environ, config_path, stamp, settings)
+    _cached = _Cached(environ, config_path, stamp, settings)
     return settings
 
 
 def _environment() -> dict[Any, Any]:
-    # The dictionary behind `os.environ`: to compare it takes a microsecond, to decode it thirty.
+    # Comparing the dictionary behind `os.environ` takes 1 us, decoding it 30 us.
     data = getattr(os.environ, "_data", None)
     return data if isinstance(data, dict) else dict(os.environ)
 
@@ -58,10 +58,10 @@ def _stamp(path: str | None) -> tuple[int, ...] | None:
     if path is None:
         return None
     try:
-        found = os.stat(path)
+        stat = os.stat(path)
     except (OSError, ValueError):
         return None
-    return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+    return (stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns)
 
 
 def _is_fresh(stamp: tuple[int, ...] | None) -> bool:

@@ -1,7 +1,6 @@
 """Manifest -> the text of a Torvyn.toml, such that `parse(render(m)) == m`.
 
-Variables were filled in when the manifest was parsed, so the text may hold secrets: redact before
-printing.
+The parser has expanded variables, so the text may contain secrets: redact it before printing.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ _BARE = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
 
 
 def render(manifest: Manifest) -> str:
-    """The manifest as text, tables in the order of the schema."""
+    """The manifest as text, with tables in the order of the schema."""
     blocks = [_block("[torvyn]", tables.PROJECT, manifest.project)]
     for component in manifest.components:
         blocks.append(_block("[[component]]", tables.COMPONENT, component))
@@ -79,7 +78,7 @@ def _inline(table: Table, record: PortRef | dict[str, Any]) -> str:
 
 
 def plain(value: Any) -> str:
-    """A value that JSON knows, as TOML."""
+    """JSON data as TOML."""
     if isinstance(value, dict):
         pairs = ", ".join(f"{_key(key)} = {plain(item)}" for key, item in value.items())
         return f"{{ {pairs} }}" if pairs else "{}"
@@ -98,6 +97,5 @@ def _key(key: str) -> str:
 
 
 def _string(text: str) -> str:
-    # JSON's escapes are TOML's, except that TOML knows no halves of surrogate pairs and wants
-    # U+007F escaped.
+    # TOML has the escapes of JSON, but no lone surrogates, and requires U+007F to be escaped.
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

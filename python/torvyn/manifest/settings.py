@@ -1,4 +1,4 @@
-"""Settings: one value per key of the tables in `schema.SETTINGS`, and where each came from.
+"""Settings: the value and the origin of every key of the settings tables.
 
 flags > TORVYN_RUNTIME__WORKER_THREADS > Torvyn.toml > the user's config > the default
 """
@@ -39,7 +39,7 @@ class Setting:
 
     @property
     def text(self) -> str:
-        """The value as it would be written in the file, without quotes; empty for none."""
+        """The value as in the manifest, without quotes; empty if it is None."""
         if self.value is None:
             return ""
         renderers: dict[str, Any] = {
@@ -69,7 +69,7 @@ def resolve(
     environ: Mapping[str, str] | None = None,
     user_file: str | Path | None = None,
 ) -> Settings:
-    """All settings. Without `user_file`, the user's own config is read if it is there."""
+    """All settings. Without `user_file`, the user's own config is read if it exists."""
     problems = Problems()
     settings = resolve_leniently(
         manifest or Manifest(), problems, flags=flags, environ=environ, user_file=user_file
@@ -86,22 +86,22 @@ def resolve_leniently(
     environ: Mapping[str, str] | None = None,
     user_file: str | Path | None = None,
 ) -> Settings:
-    """All settings; wrong ones are left out and a problem is added."""
+    """All settings without those that are wrong; each adds a problem."""
     environ = os.environ if environ is None else environ
     problems.secrets |= manifest.secrets
     reader = Reader(problems, Variables(environ, problems))
     values = {setting.name: setting for setting in _defaults()}
     user = _user_records(user_file or user_config(environ), reader)
-    values |= {setting.name: setting for setting in _said(user, "user")}
+    values |= {setting.name: setting for setting in _from_records(user, "user")}
     records = {name: getattr(manifest, name) for name in tables.SETTINGS}
-    values |= {setting.name: setting for setting in _said(records, "manifest")}
+    values |= {setting.name: setting for setting in _from_records(records, "manifest")}
     values |= _from_environment(environ, manifest.variables | reader.variables.used, reader)
     values |= _from_flags(flags or {}, reader)
     return Settings(values, frozenset(problems.secrets))
 
 
 def user_config(environ: Mapping[str, str]) -> Path | None:
-    """The user's config file, whether or not it is there."""
+    """The path of the user's config file, which need not exist."""
     folder = environ.get("XDG_CONFIG_HOME")
     if folder:
         return Path(folder, "torvyn", "config.toml")
@@ -124,7 +124,7 @@ def _defaults() -> Iterator[Setting]:
         yield _setting(name, key, key.default, "default", None)
 
 
-def _said(records: Mapping[str, Record], origin: str) -> Iterator[Setting]:
+def _from_records(records: Mapping[str, Record], origin: str) -> Iterator[Setting]:
     for name, key in _keys():
         record = records.get(name.partition(".")[0])
         value = getattr(record, key.field, None)
@@ -133,7 +133,7 @@ def _said(records: Mapping[str, Record], origin: str) -> Iterator[Setting]:
 
 
 def _user_records(path: str | Path | None, reader: Reader) -> dict[str, Record]:
-    if path is None or not os.path.exists(path):  # quiet about folders it may not enter
+    if path is None or not os.path.exists(path):  # also false for folders that cannot be entered
         return {}
     text = read_text(path, reader.problems)
     root = text if text is None else parse_tree(text, str(path), reader.problems)
@@ -143,7 +143,7 @@ def _user_records(path: str | Path | None, reader: Reader) -> dict[str, Record]:
     for entry in root.entries():
         if entry.key not in known:
             reader.unknown(entry, known, "in the user's config")
-    # A user's config grants nothing: what a project's components may reach stands in its manifest.
+    # Only a manifest can grant capabilities to its components, not the user's config.
     return {
         name: reader.record(replace(table, tables=()), root.value[name].node, table.record)
         for name, table in tables.SETTINGS.items()
@@ -155,39 +155,39 @@ def _from_environment(
     environ: Mapping[str, str], substituted: frozenset[str] | set[str], reader: Reader
 ) -> dict[str, Setting]:
     known = {f"{PREFIX}{name.replace('.', '__').upper()}": (name, key) for name, key in _keys()}
-    found: dict[str, Setting] = {}
+    settings: dict[str, Setting] = {}
     for variable in sorted(environ):
         if not variable.startswith(PREFIX) or variable in substituted:
             continue
         place = Location("environment", path=variable)
         if variable not in known:
             hint = suggestion(variable, known, f"the names are {quoted(known)}")
-            message = f"there is no setting `{variable}`"
+            message = f"unknown setting `{variable}`"
             reader.problems.add("manifest.setting-unknown", message, place, hint)
             continue
         name, key = known[variable]
-        found |= _read_text(reader, name, key, environ[variable], ("environment", place))
-    return found
+        settings |= _read_text(reader, name, key, environ[variable], ("environment", place))
+    return settings
 
 
 def _from_flags(flags: Mapping[str, str], reader: Reader) -> dict[str, Setting]:
     known = dict(_keys())
-    found: dict[str, Setting] = {}
+    settings: dict[str, Setting] = {}
     for name, text in flags.items():
         place = Location("command line", path=name)
         if name not in known:
             hint = suggestion(name, known, f"the names are {quoted(known)}")
-            message = f"there is no setting `{name}`"
+            message = f"unknown setting `{name}`"
             reader.problems.add("manifest.setting-unknown", message, place, hint)
             continue
-        found |= _read_text(reader, name, known[name], text, ("flag", place))
-    return found
+        settings |= _read_text(reader, name, known[name], text, ("flag", place))
+    return settings
 
 
 def _read_text(
     reader: Reader, name: str, key: Key, text: str, origin: tuple[str, Location]
 ) -> dict[str, Setting]:
-    """A value that came as text, in which a dollar is a dollar: the shell was there first."""
+    """A value from text. Dollar signs are literal, because the shell has expanded variables."""
     where, place = origin
     node = Node("string", text.replace("$", "$$"), place)
     if key.kind == "integer" and re.fullmatch(r"[+-]?[0-9]{1,18}", text, re.ASCII):

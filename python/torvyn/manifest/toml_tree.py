@@ -1,6 +1,6 @@
-"""TOML text -> a tree in which everything knows its file:line:column and its path.
+"""TOML text -> a tree whose nodes have a file:line:column and a path.
 
-A path is written `flow.main.edges[2].from`. Hands on `Node`s; what the keys mean is not known here.
+A path looks like `flow.main.edges[2].from`. The meaning of keys is not known here.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from torvyn.manifest.problems import Problems
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A value of the file. A table's value maps keys to `Entry`, an array's is a list of nodes."""
+    """A TOML value. A table maps keys to `Entry`, an array is a list of nodes."""
 
     kind: str
     """`string`, `integer`, `float`, `boolean`, `datetime`, `array` or `table`."""
@@ -32,7 +32,7 @@ class Node:
 class Entry:
     key: str
     location: Location
-    """Of the key; the value's is `node.location`."""
+    """The location of the key; that of the value is `node.location`."""
     node: Node
 
 
@@ -44,7 +44,7 @@ def parse_tree(text: str, file: str, problems: Problems) -> Node | None:
         raw = FileParser.toml(text)
     except UnicodeEncodeError as error:
         place = Location(file, *_Text(text[: error.start]).end())
-        problems.add("manifest.not-utf8", "the text holds half a surrogate pair", place)
+        problems.add("manifest.not-utf8", "the text has a lone surrogate", place)
     except NativeError as error:
         kind, message, start, _ = error.args
         _complain(problems, kind, message, Location(file, *_Text(text).place(start)))
@@ -55,19 +55,19 @@ def parse_tree(text: str, file: str, problems: Problems) -> Node | None:
 
 def _complain(problems: Problems, kind: str, message: str, place: Location) -> None:
     if kind == "too-deep":
-        hint = "no key of Torvyn.toml needs more than a few levels"
+        hint = "the keys of Torvyn.toml need only a few levels"
         problems.add("manifest.too-deep", "tables or arrays are nested too deeply", place, hint)
         return
     problem, _, expected = message.partition(", expected ")
     advice = f"expected {expected}" if expected else _HINTS.get(problem)
-    problems.add("manifest.syntax", f"this is not TOML: {problem}", place, advice)
+    problems.add("manifest.syntax", f"invalid TOML: {problem}", place, advice)
 
 
-_HINTS = {"duplicate key": "every key and every table header is written once"}
+_HINTS = {"duplicate key": "write every key and every table header only once"}
 
 
 class _Text:
-    """Byte offsets to lines and columns, both from 1, columns in characters."""
+    """Converts byte offsets to lines and columns, which start at 1. Columns count characters."""
 
     def __init__(self, text: str) -> None:
         self._bytes = text.encode(errors="replace")
@@ -76,7 +76,7 @@ class _Text:
 
     def place(self, offset: int) -> tuple[int, int]:
         line = bisect.bisect_right(self._starts, offset)
-        # Counted on from the last place where possible: a file may be one very long line.
+        # Continues from the last position if possible: a file may be one very long line.
         start, column = self._last
         if not self._starts[line - 1] <= start <= offset:
             start, column = self._starts[line - 1], 1

@@ -1,7 +1,7 @@
-"""Sizes and durations of the file: read by the contract's table of units, and written back.
+"""Sizes and durations of the manifest: parsed with the contract's units, and rendered.
 
-`parse_size(render_size(n)) == n`, and the same for durations, which are whole nanoseconds so that
-no text is too long.
+`parse_size(render_size(n)) == n`, and the same for durations, which are rounded to nanoseconds so
+that their texts stay short.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ parse_size: Final = parse_size_bytes
 
 
 def parse_duration(text: str) -> float:
-    """Seconds; raises `ValueError` with a sentence when the text is no duration."""
+    """The seconds; raises `ValueError` when the text is not a duration."""
     return float(Fraction(round(Decimal(repr(parse_duration_s(text))) * 10**9), 10**9))
 
 

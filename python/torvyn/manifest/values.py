@@ -1,6 +1,6 @@
-"""One value of the file -> one Python value, as its `Key` demands, or None and a problem.
+"""A TOML value -> a Python value, as its `Key` requires; None and a problem if it is wrong.
 
-The structure above the values (tables, required keys) is `parse.py`'s.
+Tables and required keys are checked in `parse.py`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _ARTICLES = {"integer": "an integer", "array": "an array"}
 
 
 class Values:
-    """Reads values; collects what is wrong with them."""
+    """Reads values and collects problems."""
 
     def __init__(self, problems: Problems, variables: Variables) -> None:
         self.problems = problems
@@ -33,7 +33,7 @@ class Values:
         return getattr(self, f"_{key.kind}")(key, node)
 
     def text(self, node: Node, what: str) -> str | None:
-        """A string with its variables filled in."""
+        """A string with its variables expanded."""
         if node.kind != "string":
             self.wrong_type(node, what, "a string")
             return None
@@ -48,12 +48,12 @@ class Values:
         self.problems.add(f"manifest.{code}", message, node.location, hint)
 
     def name(self, name: str, node_or_key: Any) -> bool:
-        """Whether a name can be used in `node:port` and `node.key`."""
+        """Whether the name is valid in `node:port` and `node.key`."""
         if _NAME.fullmatch(name):
             return True
-        hint = "a name is made of letters, digits, `_` and `-`"
+        hint = "use letters, digits, `_` and `-`"
         self.problems.add(
-            "manifest.bad-name", f"`{name}` is not a name", node_or_key.location, hint
+            "manifest.bad-name", f"`{name}` is not a valid name", node_or_key.location, hint
         )
         return False
 
@@ -65,11 +65,11 @@ class Values:
         if text in key.choices:
             return text
         if text in key.unsupported:
-            hint = f"this build runs {quoted(key.choices)}"
+            hint = f"this build supports {quoted(key.choices)}"
             message = f'`{key.name} = "{text}"` is not supported by this build'
             self.bad(node, message, hint, "unsupported")
             return None
-        meant = suggestion(text, key.choices, f"it is {quoted(key.choices, 'or')}")
+        meant = suggestion(text, key.choices, f"it must be {quoted(key.choices, 'or')}")
         self.bad(node, f"`{text}` is not a value of `{key.name}`", meant)
         return None
 
@@ -85,7 +85,7 @@ class Values:
             self.bad(node, f"`{text}` is not a version", 'write it as "1.2.3"')
         elif key.choices and text not in key.choices:
             message = f"contract version `{text}` is not supported by this build"
-            self.bad(node, message, f"this build runs {quoted(key.choices)}", "unsupported")
+            self.bad(node, message, f"this build supports {quoted(key.choices)}", "unsupported")
         else:
             return text
         return None
@@ -157,7 +157,7 @@ class Values:
         return None
 
     def _plain(self, node: Node) -> Any:
-        """The value as JSON knows it."""
+        """The value as JSON data."""
         if node.kind == "string":
             return self.text(node, "config")
         if node.kind == "table":
@@ -165,6 +165,6 @@ class Values:
         if node.kind == "array":
             return [self._plain(item) for item in node.value]
         if node.kind == "float" and not math.isfinite(node.value):
-            self.bad(node, f"`{node.value}` has no form in JSON", "write a finite number")
+            self.bad(node, f"`{node.value}` cannot be written as JSON", "write a finite number")
             return None
         return node.value

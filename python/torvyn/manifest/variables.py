@@ -1,6 +1,6 @@
-"""`${VAR}` in strings; `$$` is a dollar sign, and a dollar before anything else is itself.
+"""`${VAR}` in strings. `$$` is a dollar sign; a dollar before any other character is itself.
 
-What came from the environment is remembered, because it must never be printed.
+Values from the environment are recorded, because they must never be printed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
 
 class Variables:
-    """The environment as one file sees it."""
+    """The environment variables that one file uses."""
 
     def __init__(self, environ: Mapping[str, str], problems: Problems) -> None:
         self._environ = environ
@@ -24,28 +24,28 @@ class Variables:
         self.used: set[str] = set()
 
     def expand(self, text: str, location: Location) -> str | None:
-        """The text with its variables filled in, or None and a problem."""
+        """The text with its variables expanded, or None and a problem."""
         if "$" not in text:
             return text
-        whole = True
+        is_complete = True
 
-        def fill(found: re.Match[str]) -> str:
-            nonlocal whole
-            value = self._value(found, location)
-            whole = whole and value is not None
+        def fill(match: re.Match[str]) -> str:
+            nonlocal is_complete
+            value = self._value(match, location)
+            is_complete = is_complete and value is not None
             return value or ""
 
         expanded = _MARK.sub(fill, text)
-        return expanded if whole else None
+        return expanded if is_complete else None
 
-    def _value(self, found: re.Match[str], location: Location) -> str | None:
-        if found["dollar"]:
+    def _value(self, match: re.Match[str], location: Location) -> str | None:
+        if match["dollar"]:
             return "$"
-        name = found["name"]
-        if not found["close"] or not _NAME.fullmatch(name):
+        name = match["name"]
+        if not match["close"] or not _NAME.fullmatch(name):
             self._problems.add(
                 "manifest.bad-substitution",
-                f"`{found[0]}` is not a variable",
+                f"`{match[0]}` is not a variable",
                 location,
                 "write `${NAME}`, or `$$` for a dollar sign",
             )
@@ -74,5 +74,5 @@ def _is_text(value: str) -> bool:
 
 
 def escape(text: str) -> str:
-    """Text that `expand` gives back as it is."""
+    """The text, escaped so that `expand` returns it unchanged."""
     return text.replace("$", "$$")

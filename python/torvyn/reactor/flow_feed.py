@@ -93,7 +93,7 @@ class FlowFeed(FlowBuilder):
                 f"the flow accepted {accepted} of {len(batch)} items: a later stage is too slow",
                 hint="wait for `on_ready`, take the outputs with `ready`, then feed the rest",
             )
-            full.taken, full.ready = accepted, outputs
+            full.accepted, full.ready = accepted, outputs
             raise full
         return outputs
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from torvyn.contract import ROLES, Component, End
 from torvyn.contract.roles import METHODS
-from torvyn.link.component_traits import calls_of, role_of
+from torvyn.link.component_traits import call_style_of, role_of
 from torvyn.testing.components import ScriptedSource
 
 VARIANTS: Final = ("python", "thread", "async", "native")
@@ -31,7 +31,7 @@ def as_variant(component: Component, variant: str) -> Component:
         )
     if variant == "native" and isinstance(component, ScriptedSource):
         return _native_script(component)
-    calls = calls_of(component, role_of(component))
+    calls = call_style_of(component, role_of(component))
     if variant == "native" or calls.is_async is not False or calls.reads_stream:
         return component
     if variant == WASM:

@@ -84,7 +84,7 @@ def test_check_explains_the_signatures_of_a_project(cli: Cli, project: Project) 
     assert done.code == 2
     assert done.err.startswith(
         "error[contract.wrong-signature]: node `work`: `Part` has `process(self)`, "
-        "and a processor is called as `process(element)`\n"
+        "but a processor is called as `process(element)`\n"
     )
     assert "hint: write `def process(self, element)`" in done.err
 

@@ -122,10 +122,10 @@ def test_kinds_and_choices_are_streams_of_their_own(form):
 
 def test_an_interrupt_forgets_what_is_held():
     class Speaker(torvyn.Source):
-        said = iter(["sec", None, "ret "])
+        tokens = iter(["sec", None, "ret "])
 
         def pull(self):
-            token = next(self.said, torvyn.End("stop"))
+            token = next(self.tokens, torvyn.End("stop"))
             if token is None:
                 self.interrupt()
                 return ""

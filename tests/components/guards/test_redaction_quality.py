@@ -1,4 +1,4 @@
-"""What `redact` finds in lines with marks, and that it leaves ordinary numbers alone."""
+"""`redact` finds marked data and leaves ordinary numbers alone."""
 
 import pytest
 from benches.labelled_lines import Span, judge, load
@@ -11,15 +11,15 @@ from torvyn.components.builtin.filter_redact import DATA_KINDS, Redact
 SETS = ("held_out", "tuning")
 
 
-@pytest.mark.parametrize("part", SETS)
-def test_precision_and_recall_hold_on_the_labelled_lines(part):
-    score = judge(load(part), redact(), DATA_KINDS)
+@pytest.mark.parametrize("name", SETS)
+def test_precision_and_recall_hold_on_the_labelled_lines(name):
+    score = judge(load(name), redact(), DATA_KINDS)
     assert score.precision >= 0.99, score.wrong
     assert score.recall >= 0.97, score.missed
 
 
 def test_the_labelled_set_has_many_lines_of_every_kind():
-    lines = [line for part in SETS for line in load(part)]
+    lines = [line for name in SETS for line in load(name)]
     marked = [line for line in lines if line.spans]
     assert len(marked) >= 200
     assert len(lines) - len(marked) >= 400
@@ -41,12 +41,12 @@ def test_few_numbers_in_the_form_of_a_card_are_taken_for_one(name):
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7])
-@pytest.mark.parametrize("part", SETS)
-def test_every_labelled_line_is_redacted_alike_however_it_is_cut(part, size):
+@pytest.mark.parametrize("name", SETS)
+def test_every_labelled_line_is_redacted_alike_however_it_is_cut(name, size):
     guard = Redact()
     guard.init("")
     rules = guard._rules
-    for line in load(part):
+    for line in load(name):
         whole, cut = rules.fork(), rules.fork()
         text = whole.put(line.text) + whole.finish()
         pieces = [line.text[at : at + size] for at in range(0, len(line.text), size)]
@@ -54,9 +54,9 @@ def test_every_labelled_line_is_redacted_alike_however_it_is_cut(part, size):
         assert cut.take_findings() == whole.take_findings()
 
 
-@pytest.mark.parametrize("part", SETS)
-def test_the_native_stage_and_the_python_form_agree(part):
-    text = "\n".join(line.text for line in load(part))
+@pytest.mark.parametrize("name", SETS)
+def test_the_native_stage_and_the_python_form_agree(name):
+    text = "\n".join(line.text for line in load(name))
     tokens = [text[at : at + 5] for at in range(0, len(text), 5)]
     own = type("Own", (Redact,), {})
     native = "".join(torvyn.Flow(tokens, Redact()).text())

@@ -125,7 +125,7 @@ class ChoiceFlow:
             if error.code != "reactor.feed-full":
                 raise
             elements = error.ready
-            waiting.extend(batch[error.taken or 0 :])
+            waiting.extend(batch[error.accepted or 0 :])
         if elements:
             self._emit(elements, out)
 

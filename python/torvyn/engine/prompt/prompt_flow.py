@@ -102,7 +102,7 @@ class PromptFlow:
             if error.code != "reactor.feed-full":
                 raise
             passed += error.ready
-            return waiting[error.taken or 0 :]
+            return waiting[error.accepted or 0 :]
         return []
 
     async def _closed(self) -> None:

@@ -1,6 +1,7 @@
-"""Capabilities: what a component asks for, compared with what it is granted.
+"""Capabilities: compares what a component requests with what it is granted.
 
-Asked and not granted is an error; wished and not granted, and granted and not asked, are warnings.
+A request without a grant is an error. An optional request (`?`) without a grant is a warning, and
+so is a grant without a request.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from torvyn.manifest.problems import Problems, quoted, suggestion
 
 _covers = CompiledComponent.capability_covers
 
-HARMLESS = ("clock:wall", "clock:monotonic", "random:insecure")
-"""Everybody has these."""
+ALWAYS_GRANTED = ("clock:wall", "clock:monotonic", "random:insecure")
+"""The capabilities that every component has."""
 
 KINDS = (
     "filesystem:read",
@@ -28,77 +29,81 @@ KINDS = (
     "stdio:stdout",
     "stdio:stderr",
     "random:crypto",
-    *HARMLESS,
+    *ALWAYS_GRANTED,
 )
 
 _SECRET_LENGTH = 4
-"""Shorter values are words like `1` and `on`: without them no message could be read."""
+"""Shorter values are words such as `1` and `on`; without them messages would be unreadable."""
 
 
-def granted(name: str, library: Library, place: Location, problems: Problems) -> tuple[str, ...]:
-    """The component's grants with absolute paths; what it lacks becomes a problem."""
+def resolve_grants(
+    name: str, library: Library, place: Location, problems: Problems
+) -> tuple[str, ...]:
+    """The component's grants with absolute paths. Adds a problem for each missing grant."""
     folder = library.folder.resolve()
     record, grant = library.declared.get(name), library.grants.get(name)
-    asked_at = (record and record.at("capabilities")) or place
-    said = record.capabilities if record else None
-    asked = _valid(said, folder, asked_at, problems, may_wish=True)
+    requested_at = (record and record.at("capabilities")) or place
+    texts = record.capabilities if record else None
+    requests = _valid(texts, folder, requested_at, problems, may_be_optional=True)
     granted_at = (grant and grant.at("capabilities")) or place
     grants = _valid(grant.capabilities if grant else None, folder, granted_at, problems)
-    if said is not None:
-        # A component that says nothing of itself is not compared.
-        _compare(name, asked, grants, (asked_at, granted_at, folder), problems)
+    if texts is not None:
+        # A component without `capabilities` is not compared.
+        _compare(name, requests, grants, (requested_at, granted_at, folder), problems)
     problems.secrets.update(_values(grants))
     return tuple(_absolute(capability, folder) for capability in grants)
 
 
 def check_grant_names(manifest: Manifest, problems: Problems) -> None:
-    """Adds a problem for each grant of a component that does not exist: it grants nothing."""
+    """Adds a problem for each grant to a component that does not exist."""
     declared = [record.name for record in manifest.components]
     nodes = (node for flow in manifest.flows.values() for node in flow.nodes.values())
-    # A node may name a file: its component is called by the file's name.
+    # The component of a node that names a file has the name of the file.
     files = (Path(node.component) for node in nodes if node.component)
     known = [*declared, *(file.stem for file in files if file.suffix == ".wasm")]
     for grant in manifest.security.grants.values():
         if grant.name not in known:
             listing = f"the components are {quoted(declared)}" if declared else None
-            message = f"`[security.grants.{grant.name}]` names no component of this file"
+            message = f"`[security.grants.{grant.name}]` names no component of this manifest"
             hint = suggestion(grant.name, known, listing)
             problems.add("link.grant-unknown", message, grant.location, hint)
 
 
 def _compare(
     name: str,
-    asked: list[str],
+    requests: list[str],
     grants: list[str],
     where: tuple[Location, Location, Path],
     problems: Problems,
 ) -> None:
-    asked_at, granted_at, folder = where
-    for capability in asked:
-        wanted = capability.removeprefix("?")
-        if any(_covers(held, wanted, folder) for held in (*grants, *HARMLESS)):
+    requested_at, granted_at, folder = where
+    for capability in requests:
+        request = capability.removeprefix("?")
+        if any(_covers(grant, request, folder) for grant in (*grants, *ALWAYS_GRANTED)):
             continue
         hint = f"add it to `capabilities` of `[security.grants.{name}]`"
         if capability.startswith("?"):
-            message = f"component `{name}` can do without `{wanted}`, which it is not granted"
-            problems.warn("link.capability-wished", message, asked_at, hint)
+            message = f"component `{name}` is not granted `{request}`, which is optional"
+            problems.warn("link.capability-wished", message, requested_at, hint)
         else:
-            message = f"component `{name}` asks for `{wanted}`, which it is not granted"
-            problems.add("link.capability-denied", message, asked_at, hint)
-    for held in grants:
-        # A part of it may be what was asked for: a grant is spare when no request touches it.
-        if not any(_meet(held, capability.removeprefix("?"), folder) for capability in asked):
-            message = f"component `{name}` is granted `{held}`, which it does not ask for"
-            hint = f"take it out, or add it to `capabilities` of component `{name}`"
+            message = f"component `{name}` requests `{request}`, which it is not granted"
+            problems.add("link.capability-denied", message, requested_at, hint)
+    for grant in grants:
+        # A grant may be wider than a request; it is unused only if no request overlaps it.
+        if not any(
+            _overlap(grant, capability.removeprefix("?"), folder) for capability in requests
+        ):
+            message = f"component `{name}` is granted `{grant}`, which it does not request"
+            hint = f"remove it, or add it to `capabilities` of component `{name}`"
             problems.warn("link.capability-unasked", message, granted_at, hint)
 
 
-def _meet(held: str, wanted: str, folder: Path) -> bool:
-    return _covers(held, wanted, folder) or _covers(wanted, held, folder)
+def _overlap(grant: str, request: str, folder: Path) -> bool:
+    return _covers(grant, request, folder) or _covers(request, grant, folder)
 
 
 def _values(grants: list[str]) -> set[str]:
-    """What granted variables hold now: a guest may repeat it in what it prints and answers."""
+    """The values of granted variables, which a guest may print or send."""
     names: set[str] = set()
     for grant in grants:
         if grant.startswith("environment:read:"):
@@ -114,12 +119,12 @@ def _valid(
     place: Location,
     problems: Problems,
     *,
-    may_wish: bool = False,
+    may_be_optional: bool = False,
 ) -> list[str]:
-    """Those of the texts that are capabilities."""
+    """The texts that are capabilities."""
     found = []
     for text in texts or ():
-        bare = text.removeprefix("?") if may_wish else text
+        bare = text.removeprefix("?") if may_be_optional else text
         try:
             _covers(bare, bare, folder)
         except ValueError as error:
@@ -131,11 +136,11 @@ def _valid(
 
 def _hint(text: str) -> str:
     if text.startswith("?"):
-        return "a `?` stands before what a component asks for, not before a grant"
+        return "a `?` marks an optional request of a component; a grant has none"
     kind = ":".join(text.split(":")[:2])
     if kind in KINDS:
-        return "they look like `stdio:stdout` or `filesystem:read:data`"
-    return suggestion(kind, KINDS) or f"they begin with {quoted(KINDS, 'or')}"
+        return "write it like `stdio:stdout` or `filesystem:read:data`"
+    return suggestion(kind, KINDS) or f"a capability starts with {quoted(KINDS, 'or')}"
 
 
 def _absolute(capability: str, folder: Path) -> str:

@@ -1,4 +1,4 @@
-"""The rules of requests: one `request` leads to one engine, and nothing else does."""
+"""The rules of requests: one `request` leads to one engine, and nothing else leads there."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ _REQUEST = "request"
 def check_requests(
     nodes: Mapping[str, NodePlan | None], edges: Sequence[EdgePlan], problems: Problems
 ) -> None:
-    """Adds a problem for every request and every engine with an input that does not fit."""
+    """Adds a problem for every `request` and every engine with an input that breaks the rules."""
     known = [node for node in nodes.values() if node is not None]
     sources = [node for node in known if _is_source(node)]
     engines = [node for node in known if _is_engine(node)]
     if not sources and not engines:
         return
     for extra in sources[1:]:
-        message = f"`{extra.name}` is a second `request`, beside `{sources[0].name}`"
-        hint = "a flow answers one request; take one of them out"
+        message = f"`{extra.name}` is a second `request`, next to `{sources[0].name}`"
+        hint = "a flow answers one request; remove one of them"
         problems.add("link.request-repeated", message, extra.location, hint)
     for extra in engines[1:]:
-        message = f"`{extra.name}` is a second engine with an input, beside `{engines[0].name}`"
+        message = f"`{extra.name}` is a second engine with an input, next to `{engines[0].name}`"
         hint = f"one engine answers a request: {_SHAPE}"
         problems.add("link.engine-repeated", message, extra.location, hint)
     if sources and not _reached(sources[0].name, edges) & {engine.name for engine in engines}:
@@ -54,14 +54,14 @@ def _check_input(
     if others or not feeding:
         sent = f"comes from {quoted(others)}" if others else "comes from nowhere"
         message = f"the input of engine `{engine.name}` {sent}, not from a `request`"
-        hint = f"{_SHAPE}; an engine without an input asks its own `prompt`"
+        hint = f"{_SHAPE}; an engine without an input uses its own `prompt`"
         problems.add("link.engine-input", message, engine.location, hint)
 
 
 def _hint(known: Sequence[NodePlan]) -> str:
     engines = [node.name for node in known if node.component.name.startswith("engine:")]
     if engines:
-        return f"lead it to engine {quoted(engines)}: {_SHAPE}"
+        return f"connect it to engine {quoted(engines)}: {_SHAPE}"
     return f"add an engine: {_SHAPE}"
 
 

@@ -1,4 +1,4 @@
-"""A router's ports: each has an edge or is declared as ignored, so that no element vanishes."""
+"""The ports of a router: each has an edge or is in `ignored_ports`, so that no element is lost."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def check_router_ports(
     path: str,
     problems: Problems,
 ) -> None:
-    """Complains of ports without an edge, and of `ignored_ports` that are none."""
+    """Adds a problem for each port without an edge, and for unknown names in `ignored_ports`."""
     for name, record in records.items():
         node = nodes[name]
         if node is None or (node.role != "router" and record.ignored_ports is None):

@@ -1,8 +1,7 @@
-"""Signatures: whether a component's methods can be called the way its role calls them.
+"""Signatures: checks that a component's methods accept the calls of its role.
 
-A method that takes too few or too many arguments, or that is `async` beside one that is not, would
-fail at the first element, or only when the stream ends. Link says so before anything starts, with
-what the method takes and what it is called with.
+A method with too few or too many parameters, or one that is `async` while the main method is not,
+would fail at the first element or at the end of the stream. Link reports it before anything starts.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from torvyn.contract import Component
 from torvyn.contract.inspection import class_attribute, class_name, is_class
 from torvyn.contract.roles import METHODS
 from torvyn.errors import Location
-from torvyn.link.component_traits import CALLED, is_async_function, overrides
+from torvyn.link.component_traits import ROLE_METHODS, defines_method, is_async_function
 from torvyn.manifest.problems import Problems
 from torvyn.manifest.records import NodeRecord
 
@@ -35,14 +34,14 @@ _ARGUMENTS: Final[dict[str, tuple[str, ...]]] = {
     "flush": (),
     "complete": ("end",),
 }
-"""What each method is called with."""
+"""The arguments of each method."""
 
 _STARRED: Final = inspect.CO_VARARGS
 
 
 @dataclass(frozen=True, slots=True)
 class _Method:
-    """A method as it was written, and how many arguments it is given before its own."""
+    """A method as its author wrote it, and the number of arguments that are bound already."""
 
     name: str
     function: Any
@@ -57,24 +56,24 @@ class _Method:
         return _accepts(self.function, self.bound + len(self.arguments))
 
     @property
-    def shown(self) -> str:
-        """As it was written, without annotations: they are not what is wrong."""
+    def signature(self) -> str:
+        """The signature without annotations, which do not matter here."""
         bare = inspect.Parameter.empty
         try:
             signature = inspect.signature(self.function)
-            taken = [each.replace(annotation=bare) for each in signature.parameters.values()]
-            shown = signature.replace(parameters=taken, return_annotation=bare)
+            parameters = [item.replace(annotation=bare) for item in signature.parameters.values()]
+            text = signature.replace(parameters=parameters, return_annotation=bare)
         except Exception:
             return self.name
-        return f"{self.name}{shown}"
+        return f"{self.name}{text}"
 
 
 _FIT: Final[weakref.WeakSet[type[Any]]] = weakref.WeakSet()
-"""Classes without a problem: a program that makes many flows of one class looks at it once."""
+"""Classes without a problem: each is checked once, however many flows use it."""
 
 
 def check_signatures(
-    part: type[Component] | Component,
+    component: type[Component] | Component,
     role: str,
     is_async: bool,
     record: NodeRecord,
@@ -82,36 +81,38 @@ def check_signatures(
     problems: Problems,
 ) -> None:
     """Adds a problem for each method that its role cannot call."""
-    names = CALLED[role]
-    cls: Any = part if is_class(part) else type(part)
-    own = {} if cls is part else object.__getattribute__(part, "__dict__")
+    names = ROLE_METHODS[role]
+    cls: Any = component if is_class(component) else type(component)
+    own = {} if cls is component else object.__getattribute__(component, "__dict__")
     is_plain = type(cls) is type and own.keys().isdisjoint(names)
     if is_plain and cls in _FIT:
         return
-    methods = (_method(cls, own, name) for name in names if overrides(part, role, name))
-    found = [_problem(part, role, is_async, method) for method in methods if method is not None]
-    for message, hint in filter(None, found):
+    methods = (_method(cls, own, name) for name in names if defines_method(component, role, name))
+    results = [
+        _problem(component, role, is_async, method) for method in methods if method is not None
+    ]
+    for message, hint in filter(None, results):
         place = record.location or Location(path=path)
         problems.add("contract.wrong-signature", f"node `{record.name}`: {message}", place, hint)
-    if is_plain and not any(found):
+    if is_plain and not any(results):
         _FIT.add(cls)
 
 
 def _problem(
-    part: type[Component] | Component, role: str, is_async: bool, method: _Method
+    component: type[Component] | Component, role: str, is_async: bool, method: _Method
 ) -> tuple[str, str] | None:
-    """What is wrong with a method, and what to write instead."""
-    name, title = method.name, class_name(part)
-    wanted = f"write `def {name}({', '.join(('self', *method.arguments))})`"
+    """The problem of a method and a hint."""
+    name, title = method.name, class_name(component)
+    hint = f"write `def {name}({', '.join(('self', *method.arguments))})`"
     if not callable(method.function):
-        return f"`{name}` of `{title}` is not a method", wanted
+        return f"`{name}` of `{title}` is not a method", hint
     if not method.fits:
         call = f"{name}({', '.join(method.arguments)})"
-        message = f"`{title}` has `{method.shown}`, and {_article(role)} is called as `{call}`"
-        return message, wanted
+        message = f"`{title}` has `{method.signature}`, but {_article(role)} is called as `{call}`"
+        return message, hint
     if not is_async and is_async_function(method.function):
-        # Nobody would await it: the component does not run on a loop.
-        main = METHODS[role] if overrides(part, role, METHODS[role]) else "__iter__"
+        # The component does not run on an event loop, so nothing would await the call.
+        main = METHODS[role] if defines_method(component, role, METHODS[role]) else "__iter__"
         message = f"`{name}` of `{title}` is async and `{main}` is not"
         return message, f"write `async def {main}` as well, or make `{name}` a plain method"
     return None
@@ -122,19 +123,19 @@ def _article(role: str) -> str:
 
 
 def _method(cls: type[Any], own: Mapping[str, Any], name: str) -> _Method | None:
-    """The method as it was written; None for what only its object can tell."""
+    """The method as its author wrote it; None for descriptors that cannot be inspected."""
     if name in own:
         return _Method(name, own[name], 0)
-    found = class_attribute(cls, name)
-    if isinstance(found, staticmethod):
-        return _Method(name, found.__func__, 0)
-    if isinstance(found, classmethod):
-        return _Method(name, found.__func__, 1)
-    if isinstance(found, FunctionType):
-        return _Method(name, found, 1)
-    if hasattr(type(found), "__get__"):
+    attribute = class_attribute(cls, name)
+    if isinstance(attribute, staticmethod):
+        return _Method(name, attribute.__func__, 0)
+    if isinstance(attribute, classmethod):
+        return _Method(name, attribute.__func__, 1)
+    if isinstance(attribute, FunctionType):
+        return _Method(name, attribute, 1)
+    if hasattr(type(attribute), "__get__"):
         return None
-    return _Method(name, found, 0)
+    return _Method(name, attribute, 0)
 
 
 def _accepts(function: Any, count: int) -> bool:
@@ -145,8 +146,8 @@ def _accepts(function: Any, count: int) -> bool:
         return _binds(function, count)
     code = function.__code__
     names = code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
-    given = function.__kwdefaults__ or {}
-    if any(name not in given for name in names):
+    defaults = function.__kwdefaults__ or {}
+    if any(name not in defaults for name in names):
         return False
     least = code.co_argcount - len(function.__defaults__ or ())
     return least <= count and (count <= code.co_argcount or bool(code.co_flags & _STARRED))
@@ -156,7 +157,7 @@ def _binds(function: Any, count: int) -> bool:
     try:
         signature = inspect.signature(function)
     except Exception:
-        # Some builtins do not say what they take.
+        # Some built-in functions have no signature.
         return True
     try:
         signature.bind(*(None,) * count)

@@ -1,6 +1,6 @@
-"""The rules of the graph: a DAG with sources and sinks, every node on a way between them.
+"""The rules of the graph: it is acyclic, and every node is on a path from a source to a sink.
 
-Works on names and roles alone; edges include those of dead letters.
+Only names and roles matter here. The edges include those of dead letters.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ PORT_LIMIT = 16
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """What is judged. A role is None when the node's component was not found."""
+    """A flow as names and roles. A role is None when the node's component was not found."""
 
     roles: Mapping[str, str | None]
     edges: Sequence[EdgePlan]
     places: Mapping[str, Location | None]
     flow_place: Location | None = None
     hidden: frozenset[str] = frozenset()
-    """Sinks that link added; they make no flow complete."""
+    """Sinks that link added for dead letters; a flow needs another sink."""
     is_complete: bool = True
-    """False when an edge was left out, so that it cannot be said what is reached."""
+    """False when an edge is missing, so that reachability cannot be checked."""
 
     def after(self, name: str) -> list[str]:
         return [edge.target for edge in self.edges if edge.source == name]
@@ -42,7 +42,7 @@ class Graph:
 
 
 def order(names: Iterable[str], edges: Sequence[EdgePlan]) -> list[str]:
-    """The names in topological order, heads first, else as they were given; a cycle is left out."""
+    """The names in topological order, without those on or behind a cycle."""
     waiting = dict.fromkeys(names, 0)
     after: dict[str, list[str]] = {}
     for edge in edges:
@@ -61,8 +61,8 @@ def order(names: Iterable[str], edges: Sequence[EdgePlan]) -> list[str]:
 
 
 def check_topology(graph: Graph, problems: Problems, *, open_start: bool, open_end: bool) -> None:
-    """Add a problem for every rule that is broken."""
-    # Names and roles decide. A program that builds a thousand flows of one shape has one judged.
+    """Adds a problem for every broken rule."""
+    # Cached: a program that builds a thousand flows of one shape pays for one check.
     roles = tuple(graph.roles.items())
     ends = tuple([(edge.source, edge.port, edge.target) for edge in graph.edges])
     is_sound = graph.is_complete and _is_sound(roles, ends, graph.hidden, open_start, open_end)
@@ -95,8 +95,8 @@ def _check(graph: Graph, problems: Problems, *, open_start: bool, open_end: bool
     if cycle:
         way = " -> ".join(f"`{name}`" for name in cycle)
         place = _edge_place(graph, cycle[0], cycle[1])
-        hint = "a flow has no way back; take one of these edges out"
-        problems.add("link.cycle", f"the edges run in a circle: {way}", place, hint)
+        hint = "a flow cannot have a cycle; remove one of these edges"
+        problems.add("link.cycle", f"the edges form a cycle: {way}", place, hint)
     elif graph.is_complete and None not in graph.roles.values():
         _check_starts(graph, problems, open_start)
         _check_finishes(graph, problems, open_end)
@@ -105,7 +105,7 @@ def _check(graph: Graph, problems: Problems, *, open_start: bool, open_end: bool
 def _check_ends(graph: Graph, problems: Problems) -> None:
     for edge in graph.edges:
         if graph.roles.get(edge.target) == "source":
-            message = f"`{edge.target}` is a source and takes no input"
+            message = f"`{edge.target}` is a source and has no input"
             problems.add("link.source-has-input", message, edge.location)
         if graph.roles.get(edge.source) == "sink" and edge.port != ERROR:
             message = f"`{edge.source}` is a sink and has no output"
@@ -119,14 +119,14 @@ def _check_port_limits(graph: Graph, problems: Problems) -> None:
         ends.setdefault((edge.target, INPUT), []).append(edge)
     for (name, port), edges in ends.items():
         if len(edges) > PORT_LIMIT:
-            message = f"port `{port}` of `{name}` has {len(edges)} edges; {PORT_LIMIT} is the most"
+            message = f"port `{port}` of `{name}` has {len(edges)} edges; the limit is {PORT_LIMIT}"
             problems.add("link.too-many-edges", message, edges[PORT_LIMIT].location)
 
 
 def find_cycle(graph: Graph) -> list[str]:
-    """The nodes of one cycle, the first repeated at the end; empty when there is none."""
+    """The nodes of one cycle, with the first repeated at the end; empty if there is no cycle."""
     left = set(graph.roles) - set(order(graph.roles, graph.edges))
-    # Nodes behind a cycle are left over too: going backwards from any of them leads into it.
+    # Nodes behind a cycle are left over as well; going backwards from them leads into it.
     way: list[str] = []
     name = next((name for name in graph.roles if name in left), None)
     while name is not None and name not in way:
@@ -156,19 +156,19 @@ def _check_starts(graph: Graph, problems: Problems, open_start: bool) -> None:
         problems.add("link.no-source", "the flow has no source", graph.flow_place, hint)
         return
     if not sources and len(heads) > 1:
-        message = f"the flow is fed from outside, but {quoted(heads)} all wait for input"
+        message = f"the flow has no source, and {quoted(heads)} all need input"
         problems.add("link.open-ends", message, graph.flow_place, "connect them to one first node")
         return
     reached = _walk(sources or heads, graph.after)
     for name in graph.roles:
         if name not in reached:
-            message = f"`{name}` cannot be reached from a source"
+            message = f"no source leads to `{name}`"
             hint = f"add an edge that leads to `{name}`"
             problems.add("link.unreachable", message, graph.places.get(name), hint)
 
 
 def _check_finishes(graph: Graph, problems: Problems, open_end: bool) -> None:
-    """What is sent must arrive. Dead letters are set aside: a sink of theirs ends no flow."""
+    """Checks that every output reaches a sink. A sink of dead letters does not count."""
     main = graph
     if any(edge.port == ERROR for edge in graph.edges):
         main = replace(graph, edges=[edge for edge in graph.edges if edge.port != ERROR])
@@ -190,7 +190,7 @@ def _check_finishes(graph: Graph, problems: Problems, open_end: bool) -> None:
     arriving = _walk([*ends, *sinks], main.before)
     for name in graph.roles:
         if name not in arriving:
-            message = f"what `{name}` sends reaches no sink"
+            message = f"the outputs of `{name}` reach no sink"
             hint = f"add an edge from `{name}`"
             problems.add("link.dead-end", message, graph.places.get(name), hint)
 

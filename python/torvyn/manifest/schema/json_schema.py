@@ -1,4 +1,4 @@
-"""The JSON Schema of Torvyn.toml, from the table of keys: what editors check with."""
+"""The JSON Schema of Torvyn.toml, for editors; generated from the schema."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torvyn.manifest.units import DURATION_PATTERN, SIZE_PATTERN, render_duratio
 from torvyn.manifest.values import NAME_PATTERN, VERSION_PATTERN
 
 _VARIABLE = {"type": "string", "pattern": r"\$\{[A-Za-z_][A-Za-z0-9_]*\}"}
-"""A string that holds a variable may be anything once it is filled in."""
+"""A string with a variable may have any value once it is expanded."""
 
 
 def json_schema() -> dict[str, Any]:
@@ -49,21 +49,21 @@ def _names(item: dict[str, Any]) -> dict[str, Any]:
 
 
 def _table(table: Table) -> dict[str, Any]:
-    made: dict[str, Any] = {
+    schema: dict[str, Any] = {
         "type": "object",
         "description": table.doc,
         "properties": {key.name: _key(key) for key in table.keys},
         "additionalProperties": False,
     }
     required = [key.name for key in table.keys if key.required]
-    return {**made, "required": required} if required else made
+    return {**schema, "required": required} if required else schema
 
 
 def _key(key: Key) -> dict[str, Any]:
-    made = {"description": key.doc, **_kind(key)}
+    schema = {"description": key.doc, **_kind(key)}
     if key.default is not None:
-        made["default"] = _default(key)
-    return made
+        schema["default"] = _default(key)
+    return schema
 
 
 def _default(key: Key) -> Any:

@@ -1,4 +1,4 @@
-"""The reference page of Torvyn.toml, made from the table of keys."""
+"""The reference page of Torvyn.toml, generated from the schema."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _KINDS = {"end": "string or table", "error": "string or table", "config": "strin
 
 
 def reference() -> str:
-    """Markdown: a section a table, a row a key."""
+    """Markdown with one section per table and one row per key."""
     return "\n".join(line for table in tables.ALL for line in _section(table))
 
 

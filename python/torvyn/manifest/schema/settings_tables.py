@@ -1,5 +1,4 @@
-"""The tables whose keys are settings: they may also stand in the environment and on command
-lines."""
+"""The tables of settings. The environment and command lines can set their keys as well."""
 
 from __future__ import annotations
 
@@ -16,60 +15,65 @@ GUEST_INIT_TIMEOUT_S: Final = 5.0
 
 RUNTIME: Final = Table(
     "[runtime]",
-    "Limits and times of all flows.",
+    "Limits that apply to all flows.",
     (
         Key(
             "worker_threads",
             "integer",
-            "Threads that run flows; 0: as many as there are cores.",
+            "Threads that run flows; 0 means one per core.",
             default=0,
             maximum=4096,
         ),
-        Key("turn_elements", "integer", "Elements of a turn.", default=32, minimum=1),
-        duration("turn_time", "Time of a turn.", 100e-6),
-        size("max_memory_per_component", "Memory a component may hold.", 64 * MiB),
-        duration("call_timeout", "How long a call of an async or sandboxed node may take.", 5.0),
+        Key("turn_elements", "integer", "Elements per turn.", default=32, minimum=1),
+        duration("turn_time", "Time per turn.", 100e-6),
+        size("max_memory_per_component", "Memory that a component may use.", 64 * MiB),
+        duration("call_timeout", "The time limit of a call to an async or sandboxed node.", 5.0),
         duration(
             "init_timeout",
             f"The time limit of `init`; {GUEST_INIT_TIMEOUT_S:g}s in the sandbox unless set.",
             60.0,
         ),
-        duration("teardown_timeout", "How long `teardown` may take.", 2.0),
-        duration("drain_timeout", "How long a flow may drain.", 5.0),
+        duration("teardown_timeout", "The time limit of `teardown`.", 2.0),
+        duration("drain_timeout", "The time limit of a drain.", 5.0),
         Key(
             "cache_dir",
             "string",
-            "Where compiled components are kept; nobody else may write there.",
+            "The folder of compiled components; no other user may write to it.",
             default="",
-            default_doc="a folder of the user's cache",
+            default_doc="a folder in the user's cache",
         ),
     ),
     records.RuntimeRecord,
 )
 OBSERVABILITY: Final = Table(
     "[observability]",
-    "What is measured, and who is told of it.",
+    "Measurements, and where they are sent.",
     (
-        Key("level", "string", "How much.", default="production", choices=LEVELS),
+        Key("level", "string", "How much is measured.", default="production", choices=LEVELS),
         Key(
             "exporter",
             "string",
-            "How `torvyn serve` tells of answers: a span each, as OTLP in JSON over HTTP.",
+            "How `torvyn serve` exports one span per answer: as OTLP in JSON over HTTP.",
             default="none",
             choices=EXPORTERS,
         ),
-        Key("endpoint", "string", "The collector's address.", default="http://127.0.0.1:4318"),
+        Key(
+            "endpoint",
+            "string",
+            "The address of the trace collector.",
+            default="http://127.0.0.1:4318",
+        ),
         Key(
             "sample_rate",
             "ratio",
-            "The share of traces that begin here of which spans are sent.",
+            "The share of new traces whose spans are sent.",
             default=0.01,
             maximum=1,
         ),
         duration(
             "latency_promote",
-            "An answer that waited so long for its engine to begin has its span sent in any case, "
-            "as has one that failed.",
+            "The span of an answer is always sent if its engine took this long to start, or if "
+            "the answer failed.",
             10e-3,
         ),
     ),
@@ -77,26 +81,26 @@ OBSERVABILITY: Final = Table(
 )
 SECURITY: Final = Table(
     "[security]",
-    "What sandboxed components may reach.",
+    "The capabilities of sandboxed components.",
     (
         Key(
             "default_capability_policy",
             "string",
-            "What a component may do that nothing is granted to.",
+            "The capabilities of a component without grants.",
             default="deny-all",
             choices=("deny-all",),
         ),
         Key(
             "audit",
             "string",
-            "Where it is written down what sandboxed components were granted and denied.",
+            "Where grants and denials of sandboxed components are logged.",
             default="none",
             choices=AUDITS,
         ),
         Key(
             "audit_file",
             "string",
-            'The file of `audit = "file"`, relative to Torvyn.toml; lines are appended.',
+            'The file of `audit = "file"`, relative to Torvyn.toml. Lines are appended.',
             default="torvyn-audit.jsonl",
         ),
     ),
@@ -105,39 +109,42 @@ SECURITY: Final = Table(
 )
 GRANT: Final = Table(
     "[security.grants.COMPONENT]",
-    "What is granted to one component.",
-    (Key("capabilities", "strings", "What it may do.", required=True),),
+    "The grants of one component.",
+    (Key("capabilities", "strings", "The capabilities that it is granted.", required=True),),
     records.GrantRecord,
 )
 SERVE: Final = Table(
     "[serve]",
-    "What `torvyn serve` listens on, and its limits. `[serve.routes]` says what clients call a "
-    'flow, as `NAME = "FLOW"`; without it, every flow that answers requests has its own name.',
+    "The addresses and limits of `torvyn serve`. `[serve.routes]` gives flows the names that "
+    'clients use: `NAME = "FLOW"`. Without it, every flow that answers requests is served under '
+    "its own name.",
     (
-        Key("host", "string", "The address it listens on.", default="127.0.0.1"),
-        Key("port", "integer", "The port; 0: any that is free.", default=8080, maximum=65535),
+        Key("host", "string", "The address to listen on.", default="127.0.0.1"),
+        Key("port", "integer", "The port; 0 means any free port.", default=8080, maximum=65535),
         Key(
             "grpc_port",
             "integer",
-            "The port of gRPC; 0: any that is free.",
+            "The gRPC port; 0 means any free port.",
             default_doc="no gRPC",
             maximum=65535,
         ),
         Key(
             "hosts",
             "strings",
-            "The names it answers to in `Host`, besides those of this machine alone.",
+            "Accepted values of the `Host` header, in addition to loopback names.",
             default=(),
             default_doc="none",
         ),
-        duration("heartbeat", "After so long without a byte a stream says that it lives.", 15.0),
-        duration("write_timeout", "How long a client may leave a stream unread.", 30.0),
-        duration("shutdown_grace", "How long streams have when the server ends.", 10.0),
-        size("max_body", "Bytes a request may have.", MiB),
+        duration("heartbeat", "A stream sends a heartbeat after this much silence.", 15.0),
+        duration("write_timeout", "How long a client may stop reading a stream.", 30.0),
+        duration(
+            "shutdown_grace", "How long open streams may continue when the server shuts down.", 10.0
+        ),
+        size("max_body", "The largest request body.", MiB),
         Key(
             "max_streams",
             "integer",
-            "Answers made at a time; more wait shortly, then are refused.",
+            "Concurrent answers. Further requests wait briefly and are then rejected.",
             default=1024,
             minimum=1,
             maximum=100_000,
@@ -145,17 +152,17 @@ SERVE: Final = Table(
         Key(
             "session_store",
             "string",
-            "The file that keeps stateful answers, from the manifest's folder on, so that they "
-            "outlive the process.",
+            "The file that stores stateful answers, so that they survive a restart; relative to "
+            "Torvyn.toml.",
             default="",
-            default_doc="none: they are kept in memory",
+            default_doc="none: answers are kept in memory",
         ),
-        duration("session_ttl", "How long a stateful answer waits for its client.", 300.0),
-        size("session_bytes", "Bytes of a stateful answer that are kept.", MiB),
+        duration("session_ttl", "How long a stateful answer is kept for its client.", 300.0),
+        size("session_bytes", "Bytes that are kept per stateful answer.", MiB),
         Key(
             "max_sessions",
             "integer",
-            "Stateful answers kept at a time; the oldest that has ended makes room.",
+            "Stateful answers that are kept. The oldest finished one is removed first.",
             default=1024,
             minimum=1,
             maximum=1_000_000,
@@ -163,29 +170,35 @@ SERVE: Final = Table(
         Key(
             "keys",
             "string",
-            "The file of those who may ask, which `torvyn keys` writes, relative to Torvyn.toml.",
+            "The file of API keys, which `torvyn keys` writes; relative to Torvyn.toml.",
             default="",
-            default_doc="none: nobody is asked for a key",
+            default_doc="none: no API key is required",
         ),
         Key(
             "tls_cert",
             "string",
-            "The certificate and those that vouch for it, a PEM file relative to Torvyn.toml.",
+            "The TLS certificate chain, a PEM file relative to Torvyn.toml.",
             default="",
             default_doc="none: no TLS",
         ),
-        Key("tls_key", "string", "Its private key.", default="", default_doc="none"),
+        Key(
+            "tls_key",
+            "string",
+            "The private key of the certificate.",
+            default="",
+            default_doc="none",
+        ),
         Key(
             "audit",
             "string",
-            "Where it is written down which keys were used and refused, and what ran for whom.",
+            "Where the use and rejection of API keys and the answers per key are logged.",
             default="none",
             choices=AUDITS,
         ),
         Key(
             "audit_file",
             "string",
-            'The file of `audit = "file"`, relative to Torvyn.toml; lines are appended.',
+            'The file of `audit = "file"`, relative to Torvyn.toml. Lines are appended.',
             default="torvyn-audit.jsonl",
         ),
     ),

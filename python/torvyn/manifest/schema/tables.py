@@ -1,6 +1,7 @@
-"""The one table of keys. It drives parsing, hints, rendering, JSON Schema, reference and `config`.
+"""The schema: every table of Torvyn.toml with its keys and their defaults.
 
-A key enters with the work that implements it, never before.
+Parser, hints, renderer, JSON Schema, the reference page and `torvyn config` all follow from it. A
+key is added together with the code that implements it, never before.
 """
 
 from __future__ import annotations
@@ -19,12 +20,17 @@ POLICIES: Final = ("fail-fast", "skip", "retry", "dead-letter")
 RUN_MODES: Final = ("inline", "async", "thread")
 
 _DEPTH = Key(
-    "queue_depth", "integer", "Elements a queue holds.", default=64, minimum=1, maximum=2**24
+    "queue_depth",
+    "integer",
+    "Elements that a queue can hold.",
+    default=64,
+    minimum=1,
+    maximum=2**24,
 )
 _BYTES = Key(
     "queue_bytes",
     "size",
-    "Bytes a queue holds; a larger element enters an empty queue alone.",
+    "Bytes that a queue can hold. A larger element enters only an empty queue.",
     default=MiB,
     minimum=1,
     maximum=2**50,
@@ -40,7 +46,7 @@ _BACKPRESSURE = Key(
 _ON_ERROR = Key(
     "on_error",
     "error",
-    "What happens to an element whose call failed: a policy, or a table (see `on_error`).",
+    "What happens to an element when a call fails: a policy, or a table (see `on_error`).",
     default_doc="`fail-fast`",
 )
 
@@ -54,53 +60,53 @@ PROJECT: Final = Table(
         Key(
             "contract_version",
             "version",
-            "The version of the component contract the project was written for.",
+            "The version of the component contract that the project uses.",
             required=True,
             choices=("0.1.0",),
         ),
-        Key("description", "string", "What it is for."),
-        Key("authors", "strings", "Who wrote it."),
-        Key("license", "string", "Its license."),
-        Key("repository", "string", "Where its source is."),
+        Key("description", "string", "What the project does."),
+        Key("authors", "strings", "The authors."),
+        Key("license", "string", "The license."),
+        Key("repository", "string", "The URL of the source code."),
     ),
     records.ProjectRecord,
 )
 COMPONENT: Final = Table(
     "[[component]]",
-    "A component of the project, for nodes to name.",
+    "A component of the project. Nodes refer to it by name.",
     (
-        Key("name", "name", "What nodes call it.", required=True),
+        Key("name", "name", "The name that nodes use.", required=True),
         Key(
             "path",
             "string",
-            "Its folder or its `.wasm`, relative to Torvyn.toml.",
+            "The component's folder or `.wasm` file, relative to Torvyn.toml.",
             required=True,
         ),
         Key(
             "language",
             "string",
-            "What it is written in; `wasm`: a component that is built already.",
+            "The programming language; `wasm` means that the component is already built.",
             choices=("python", "c", "rust", "wasm"),
             unsupported=("zig", "js", "go"),
-            default_doc="found from the folder",
+            default_doc="detected from the folder",
         ),
         Key(
             "isolation",
             "string",
-            "Where it runs: in this process, trusted, or in the sandbox.",
+            "Where the component runs: in this process, trusted, or in the sandbox.",
             choices=("in-process", "wasm"),
-            default_doc="`in-process` for Python, `wasm` for all others",
+            default_doc="`in-process` for Python, else `wasm`",
         ),
         Key(
             "entry",
             "string",
-            "A file of the folder, or `module:Class`.",
+            "A file in the folder, or `module:Class`.",
             default_doc="the only class with a role in `component.py`",
         ),
         Key(
             "capabilities",
             "strings",
-            "What it asks for, in the sandbox; with a leading `?`, what it can do without.",
+            "The capabilities that it requests in the sandbox; `?` marks an optional one.",
         ),
     ),
     records.ComponentRecord,
@@ -109,9 +115,15 @@ FLOW: Final = Table(
     "[flow.NAME]",
     "A flow: nodes and the edges between them.",
     (
-        Key("description", "string", "What it does."),
-        Key("priority", "string", "Its share of turns.", default="normal", choices=PRIORITIES),
-        duration("deadline", "How long the flow may run.", words="none"),
+        Key("description", "string", "What the flow does."),
+        Key(
+            "priority",
+            "string",
+            "The flow's share of processor time.",
+            default="normal",
+            choices=PRIORITIES,
+        ),
+        duration("deadline", "The time limit of the flow.", words="none"),
         _DEPTH,
         _BYTES,
         _BACKPRESSURE,
@@ -122,7 +134,7 @@ FLOW: Final = Table(
 )
 NODE: Final = Table(
     "[flow.NAME.nodes.NODE]",
-    "A node: one component at its place in the flow.",
+    "A node: a component's place in the flow.",
     (
         Key(
             "component",
@@ -133,51 +145,56 @@ NODE: Final = Table(
         Key(
             "interface",
             "string",
-            "The role it must have; checked when given.",
+            "The role that the component must have.",
             choices=tuple(INTERFACES),
             default_doc="the component's",
         ),
-        Key("config", "config", "A string, or a table that is handed over as JSON.", default=""),
-        size("max_memory", "Memory it may hold.", words="`max_memory_per_component`"),
+        Key(
+            "config",
+            "config",
+            "The component's config: a string, or a table that is passed as JSON.",
+            default="",
+        ),
+        size("max_memory", "Memory that it may use.", words="`max_memory_per_component`"),
         duration(
             "call_timeout",
-            "How long a call of an async or sandboxed node may take.",
+            "The time limit of a call to an async or sandboxed node.",
             words="the runtime's",
         ),
-        duration("init_timeout", "How long `init` may take.", words="the runtime's"),
+        duration("init_timeout", "The time limit of `init`.", words="the runtime's"),
         Key(
             "fuel",
             "integer",
-            "Instructions that one call may execute, in the sandbox.",
+            "Instructions that one call may execute in the sandbox.",
             minimum=1,
             maximum=2**62,
-            default_doc="as many as its time allows",
+            default_doc="no limit except time",
         ),
         Key(
             "deterministic",
             "boolean",
-            "Whether its clocks and random numbers follow from `seed`, in the sandbox.",
+            "Whether clocks and random numbers are derived from `seed`, in the sandbox.",
             default=False,
         ),
-        Key("seed", "integer", "What they follow from.", default=0, maximum=2**62),
+        Key("seed", "integer", "The seed of a deterministic node.", default=0, maximum=2**62),
         Key(
             "run",
             "string",
-            "How it is called.",
+            "Where the component is called: in the turn, on an event loop or on its own thread.",
             choices=RUN_MODES,
-            default_doc="found from the component",
+            default_doc="detected from the component",
         ),
         replace(_ON_ERROR, default_doc="the flow's"),
         Key(
             "unit",
             "string",
-            "What its outputs are called in summaries.",
+            "The name of its outputs in summaries.",
             default_doc="the component's, else `elements`",
         ),
         Key(
             "ignored_ports",
             "strings",
-            "Ports of a router without an edge, on purpose: their elements are only counted.",
+            "Ports of a router that need no edge. Their elements are counted and dropped.",
             default_doc="none",
         ),
     ),
@@ -190,18 +207,18 @@ EDGE: Final = Table(
         Key(
             "from",
             "end",
-            'Where it starts: `"node"`, `"node:port"` or `{ node, port }`.',
+            'The start: `"node"`, `"node:port"` or `{ node, port }`.',
             required=True,
             attribute="source",
         ),
-        Key("to", "end", "Where it leads, in the same forms.", required=True, attribute="target"),
+        Key("to", "end", "The end, in the same forms.", required=True, attribute="target"),
         replace(_DEPTH, default_doc="the flow's"),
         replace(_BYTES, default_doc="the flow's"),
         replace(_BACKPRESSURE, default_doc="the flow's"),
         Key(
             "low_watermark",
             "ratio",
-            "The fill at which a full queue counts as free again.",
+            "The fill level at which a full queue accepts elements again.",
             default=0.5,
             maximum=1,
         ),
@@ -210,15 +227,15 @@ EDGE: Final = Table(
 )
 ON_ERROR: Final = Table(
     "on_error",
-    "What happens to an element whose call failed.",
+    "What happens to an element when a call fails.",
     (
-        Key("policy", "string", "What to do.", required=True, choices=POLICIES),
-        Key("max", "integer", "Retries at most.", default=3, minimum=1, maximum=1000),
+        Key("policy", "string", "The policy.", required=True, choices=POLICIES),
+        Key("max", "integer", "The maximum number of retries.", default=3, minimum=1, maximum=1000),
         Key("backoff", "duration", "The first pause; each retry doubles it.", default=0.1),
         Key(
             "then",
             "string",
-            "What follows the last retry.",
+            "What happens after the last retry.",
             default="fail-fast",
             choices=("fail-fast", "skip", "dead-letter"),
         ),
@@ -241,8 +258,8 @@ SETTINGS: Final = {
     "security": SECURITY,
     "serve": SERVE,
 }
-"""The tables that flags, the environment and the user's config may override, by their keys alone:
-grants stand in the manifest."""
+"""The tables that flags, the environment and the user's config can override. Grants cannot be
+overridden."""
 TOP_LEVEL: Final = ("torvyn", "component", "flow", *SETTINGS)
 ALL: Final = (
     *(PROJECT, COMPONENT, FLOW, NODE, EDGE, END, ON_ERROR),
