@@ -36,18 +36,18 @@ def chain(*components: str, extra: str = "", flow: str | None = None) -> Callabl
 
 
 def guest(capabilities: str) -> Callable[[Path], object]:
-    """A chain with a sandboxed component that asks for capabilities."""
+    """A chain with a sandboxed component that requests capabilities."""
     path = Path(__file__).parents[1] / "sandbox" / "guests" / "filter.wasm"
     declared = f'[[component]]\nname = "part"\npath = "{path}"\ncapabilities = {capabilities}\n'
     declared += '[runtime]\ncache_dir = "cache"\n'
     return chain(SOURCE, '"part"', SINK, extra=declared)
 
 
-def warned(asked: str, granted: str) -> Callable[[Path], object]:
-    """What the plan of such a component warns of, raised."""
+def warning(requests: str, grants: str) -> Callable[[Path], object]:
+    """Raises the warnings of a plan with such a component."""
     path = Path(__file__).parents[1] / "sandbox" / "guests" / "filter.wasm"
-    declared = f'[[component]]\nname = "part"\npath = "{path}"\ncapabilities = {asked}\n'
-    declared += f"[security.grants.part]\ncapabilities = {granted}\n"
+    declared = f'[[component]]\nname = "part"\npath = "{path}"\ncapabilities = {requests}\n'
+    declared += f"[security.grants.part]\ncapabilities = {grants}\n"
     declared += '[runtime]\ncache_dir = "cache"\n'
 
     def run(folder: Path) -> object:
@@ -142,8 +142,8 @@ CASES: dict[str, Callable[[Path], object]] = {
     "link.capability-denied": guest('["stdio:stdout"]'),
     "link.grant-unknown": chain(SOURCE, SINK, extra="[security.grants.x]\ncapabilities = []\n"),
     "link.component-outdated": outdated,
-    "link.capability-unasked": warned("[]", '["stdio:stdout"]'),
-    "link.capability-wished": warned('["?stdio:stdout"]', "[]"),
+    "link.capability-unasked": warning("[]", '["stdio:stdout"]'),
+    "link.capability-wished": warning('["?stdio:stdout"]', "[]"),
     "link.component-construct": component(
         FULL + "    def __init__(self, words): super().__init__()\n"
     ),

@@ -96,7 +96,7 @@ def _deadline(_folder: Path) -> None:
     wanted = request_body.parse_torvyn({"prompt": "Hi"})
     wire = HttpWire(_exchange(None))
     late = Late(wire, wanted, "chat", service, service.generate("Hi"), ServerSettings())
-    late._time_is_up()
+    late._on_deadline()
     raises(late.failure)
 
 

@@ -82,7 +82,7 @@ def test_an_engine_takes_no_text_beside_its_request():
     "config", ['prompt = "Hi"', 'path = "a.txt"', 'messages = [{ role = "user", content = "Hi" }]']
 )
 def test_an_engine_with_an_input_has_no_prompt_of_its_own(config):
-    with pytest.raises(LinkError, match="would never be asked") as raised:
+    with pytest.raises(LinkError, match="would never be used") as raised:
         linked("question model answer", model=f"config = {{ {config} }}")
 
     assert "belongs to the node `request`" in str(raised.value.hint)

@@ -1,4 +1,4 @@
-"""Warnings: wishes not granted and grants not asked for are said, and stop nothing."""
+"""Warnings: optional requests without a grant, and grants without a request, stop nothing."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ class Outcome:
     """The end of a flow."""
 
     state: str
-    """completed, failed, interrupted, terminated or unread (the reader of our output has gone)."""
+    """completed, failed, interrupted, terminated or unread (standard output was closed)."""
     statistics: Statistics
     error: BaseException | None = None
 

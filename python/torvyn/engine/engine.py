@@ -66,7 +66,7 @@ class Engine(CloseOnExit, AsyncCloseOnExit, ABC):
         done for the request, so that a server can still refuse it with a status."""
         if request.extra and not self.takes_extra:
             names = ", ".join(f"`{name[:64]}`" for name in sorted(request.extra)[:8])
-            raise invalid([f"the engine `{self.name}` forwards no fields, such as {names}"])
+            raise invalid([f"the engine `{self.name}` does not forward {names}"])
 
     def describe(self) -> Mapping[str, Any]:
         """What it is, for people and logs; never a secret."""
@@ -154,7 +154,7 @@ class Engine(CloseOnExit, AsyncCloseOnExit, ABC):
             if request_id in self._runs:
                 raise InvalidInput(
                     f"a request with the id {request_id!r} is running",
-                    hint="leave `request_id` out, and every request gets one of its own",
+                    hint="omit `request_id`, and every request gets its own",
                     code="engine.request-running",
                 )
             self._runs[request_id] = run

@@ -42,7 +42,7 @@ class MLC(Engine):
         super().__init__()
         if (model is None) == (engine is None):
             raise InvalidInput(
-                "mlc: give `model`, or an `engine` that is there already",
+                "mlc: give either `model` or an open `engine`",
                 code="engine.bad-option",
             )
         self._is_ours = engine is None

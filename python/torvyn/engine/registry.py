@@ -1,6 +1,6 @@
 """Names -> engines: a table of modules, imported when an engine is opened.
 
-A name that is not here may be `module:Class` of an engine of one's own.
+Any other name is `module:Class` of your own engine.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ENGINES: Final[dict[str, str]] = {
 
 
 def open(name: str, **options: Any) -> Engine:
-    """The engine of that name; raises when there is none or an option does not fit."""
+    """Opens the engine of that name. Raises if the name or an option is unknown."""
     cls = engine_class(name)
     try:
         inspect.signature(cls).bind(**options)
@@ -44,14 +44,14 @@ def engine_class(name: str) -> type[Engine]:
     if not attribute:
         raise _unknown(name)
     try:
-        found = getattr(import_module(module), attribute, None)
+        cls = getattr(import_module(module), attribute, None)
     except ModuleNotFoundError as error:
         if not f"{module}.".startswith(f"{error.name}."):
             raise
-        found = None
-    if not (isinstance(found, type) and issubclass(found, Engine)):
+        cls = None
+    if not (isinstance(cls, type) and issubclass(cls, Engine)):
         raise _unknown(name)
-    return found
+    return cls
 
 
 def option_names(cls: type[Engine]) -> list[str]:
@@ -60,6 +60,6 @@ def option_names(cls: type[Engine]) -> list[str]:
 
 def _unknown(name: str) -> MissingError:
     near = difflib.get_close_matches(name, ENGINES, n=1)
-    known = f"they are {', '.join(ENGINES)}, or `module:Class` of your own"
+    known = f"engines are {', '.join(ENGINES)}, or your own as `module:Class`"
     hint = f"did you mean `{near[0]}`? {known}" if near else known
-    return MissingError("engine.unknown", f"there is no engine `{name}`", hint=hint)
+    return MissingError("engine.unknown", f"no engine is called `{name}`", hint=hint)

@@ -1,4 +1,4 @@
-"""A request to an engine: checked once, then only read."""
+"""A request to an engine: validated once, then read-only."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ MOST_STOPS: Final = 16
 MOST_CHOICES: Final = 128
 MOST_TOP_LOGPROBS: Final = 20
 SHOWN_ID: Final = 12
-"""Letters of an id in logs and lists: whoever has all of it can stop the answer."""
+"""Characters of an id in logs and lists: the whole id is enough to stop the answer."""
 _MOST_PROBLEMS: Final = 8
 _MOST_SHOWN: Final = 64
-"""Of what is told to who asked for nonsense: an error is not as large as the request."""
+"""Characters of a wrong value in an error message."""
 ROLES: Final = ("system", "developer", "user", "assistant", "tool")
 PRIORITIES: Final = ("critical", "high", "normal", "low", "background")
 Message = Mapping[str, Any]
@@ -34,15 +34,15 @@ def new_id() -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What is asked of an engine. `prompt` or `messages`, never both.
+    """A request to an engine: `prompt` or `messages`, never both.
 
-    `max_tokens = None` leaves the length to the engine: until it ends or its context is full.
+    `max_tokens = None` leaves the length to the engine and its context.
     """
 
     prompt: str | None = None
     messages: tuple[Message, ...] = ()
     raw_prompt: bool = False
-    """The prompt is continued as it is, by engines that would make a conversation of it."""
+    """Continue the prompt as it is instead of making a conversation of it."""
     max_tokens: int | None = None
     temperature: float | None = None
     top_p: float | None = None
@@ -57,29 +57,29 @@ class Request:
     response_format: Mapping[str, Any] | None = None
     user: str | None = None
     extra: Mapping[str, Any] = field(default_factory=dict)
-    """Fields that are not ours, such as `top_k`, for engines that forward them."""
+    """Other fields, such as `top_k`, for engines that forward them."""
     priority: str = "normal"
     id: str = field(default_factory=new_id)
 
     @property
     def log_id(self) -> str:
-        """Enough of the id to find a request by."""
+        """The start of the id, enough to find a request."""
         return self.id[:SHOWN_ID]
 
     @classmethod
-    def make(cls, asked: str | Sequence[Message] | Request, **options: Any) -> Request:
-        """The request for a prompt or messages; raises `InvalidInput` with all that is wrong.
+    def make(cls, input: str | Sequence[Message] | Request, **options: Any) -> Request:
+        """A request for a prompt or messages. Raises `InvalidInput` with all problems.
 
-        An option that is None is left out. `request_id` is the id.
+        Options that are None are ignored. `request_id` sets the id.
         """
         options = {name: value for name, value in options.items() if value is not None}
-        if isinstance(asked, Request):
+        if isinstance(input, Request):
             if not options:
-                return asked
-            # What is changed is judged as what is new.
-            given = {name: getattr(asked, name) for name in _OPTIONS - options.keys()}
-            options |= {name: value for name, value in given.items() if value is not None}
-            asked = asked.messages if asked.prompt is None else asked.prompt
+                return input
+            # A changed request is validated like a new one.
+            others = {name: getattr(input, name) for name in _OPTIONS - options.keys()}
+            options |= {name: value for name, value in others.items() if value is not None}
+            input = input.messages if input.prompt is None else input.prompt
         if "request_id" in options:
             options["id"] = options.pop("request_id")
         if unknown := sorted(set(options) - _OPTIONS):
@@ -90,54 +90,53 @@ class Request:
             if not isinstance(value := options.get(name, ()), (list, tuple)):
                 raise invalid([f"`{name}` is a list, not {type(value).__name__}"])
             options[name] = tuple(value)
-        if isinstance(asked, str):
-            request = cls(prompt=asked, **options)
-        elif isinstance(asked, Mapping) or not isinstance(asked, Iterable):
-            raise invalid([f"a prompt is text, or a list of messages, not {_shown(asked)}"])
+        if isinstance(input, str):
+            request = cls(prompt=input, **options)
+        elif isinstance(input, Mapping) or not isinstance(input, Iterable):
+            raise invalid([f"a prompt is text or a list of messages, not {_type_name(input)}"])
         else:
-            request = cls(messages=tuple(asked), **options)
+            request = cls(messages=tuple(input), **options)
         if problems := list(request.problems()):
             raise invalid(problems)
         return request
 
     def source(self, roles: Sequence[str] = ()) -> RequestSource:
         """The source of a flow that guards its texts: `Flow(request.source(), guard,
-        engine.processor())`. `roles` are those whose texts go through the flow; without them,
-        everybody's do."""
-        # It stands on components, which many programs with an engine never need.
+        engine.processor())`. Only texts of these roles go through the flow; by default all do."""
+        # It needs components, which many programs with an engine never load.
         from torvyn.engine.nodes.source_request import RequestSource
 
         return RequestSource(self, roles)
 
     def problems(self) -> Iterator[str]:
-        """All that is wrong with it, as sentences."""
+        """All problems of the request, as sentences."""
         if (self.prompt is None) == (not self.messages):
             yield "a request has either a prompt or messages"
         if self.prompt == "":
             yield "the prompt is empty"
         if self.raw_prompt and self.prompt is None:
-            yield "`raw_prompt` is for a prompt, and there are messages"
+            yield "`raw_prompt` needs a prompt, not messages"
         for place, message in enumerate(self.messages):
             if not isinstance(message, Mapping) or message.get("role") not in ROLES:
-                yield f"messages[{place}] has no role of {', '.join(ROLES)}"
-        yield from self._problems_of_numbers()
+                yield f"messages[{place}] needs a role: {', '.join(ROLES)}"
+        yield from self._number_problems()
         if len(self.stop) > MOST_STOPS:
-            yield f"{len(self.stop)} stop strings; at most {MOST_STOPS} are looked for"
+            yield f"{len(self.stop)} stop strings; the most is {MOST_STOPS}"
         if not all(map(_is_text, self.stop)):
-            yield "a stop string is empty or no text"
+            yield "a stop string is empty or not text"
         yield from extra_problems(self.extra)
         if self.priority not in PRIORITIES:
             yield f"`priority` is one of {', '.join(PRIORITIES)}, not {_brief(self.priority)}"
 
-    def _problems_of_numbers(self) -> Iterator[str]:
+    def _number_problems(self) -> Iterator[str]:
         for name, (kind, least, most) in _RANGES.items():
             value = getattr(self, name)
             if value is None:
                 continue
             is_kind = isinstance(value, kind) and not isinstance(value, bool)
             if not is_kind or not least <= value <= most:
-                words = "a whole number" if kind is int else "a number"
-                yield f"`{name}` is {words} from {least} to {most}, not {_brief(value)}"
+                expected = "a whole number" if kind is int else "a number"
+                yield f"`{name}` is {expected} from {least} to {most}, not {_brief(value)}"
 
 
 _OPTIONS: Final = frozenset(item.name for item in fields(Request)) - {"prompt", "messages"}
@@ -152,18 +151,18 @@ _RANGES: Final[dict[str, tuple[Any, float, float]]] = {
 }
 
 
-def _shown(value: object) -> str:
+def _type_name(value: object) -> str:
     return "None" if value is None else type(value).__name__
 
 
 def _brief(value: object) -> str:
-    """As it was given; not all of it, if it is long."""
+    """The value, shortened."""
     shown = repr(value)
     return shown if len(shown) <= _MOST_SHOWN else shown[:_MOST_SHOWN] + "..."
 
 
 def _is_text(value: object) -> bool:
-    """Whether it is some text that can be looked for: half of a surrogate pair is in no answer."""
+    """Whether it is text that an answer can contain; half of a surrogate pair is not."""
     try:
         return isinstance(value, str) and bool(value.encode())
     except UnicodeEncodeError:
@@ -172,22 +171,22 @@ def _is_text(value: object) -> bool:
 
 def _unknown(name: str) -> str:
     close = difflib.get_close_matches(name, _OPTIONS, 1)
-    return f"`{name}` is no option of a request" + "".join(f"; `{one}` is" for one in close)
+    return f"`{name}` is not an option of a request" + "".join(f"; `{one}` is" for one in close)
 
 
 def options_of(request: Request) -> dict[str, Any]:
-    """What the request does not leave at its default, which stands for what it leaves open."""
-    held = {item.name: (getattr(request, item.name), item.default) for item in fields(Request)}
+    """The options that differ from their defaults."""
+    values = {item.name: (getattr(request, item.name), item.default) for item in fields(Request)}
     return {
         name: value
-        for name, (value, default) in held.items()
+        for name, (value, default) in values.items()
         if value != default and name in _OPTIONS
     }
 
 
 def invalid(problems: Sequence[str]) -> InvalidInput:
-    """One error for what is wrong with a request: all of it, unless that is much."""
-    said = "; ".join(problems[:_MOST_PROBLEMS])
+    """One error for the problems of a request, the first few in full."""
+    message = "; ".join(problems[:_MOST_PROBLEMS])
     if (more := len(problems) - _MOST_PROBLEMS) > 0:
-        said += f"; and {more} more"
-    return InvalidInput(said, code="engine.request-invalid")
+        message += f"; and {more} more"
+    return InvalidInput(message, code="engine.request-invalid")

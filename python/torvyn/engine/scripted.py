@@ -63,7 +63,7 @@ class Scripted(Engine):
         what it waits with, for tests."""
         super().__init__()
         if script is not None and answers:
-            raise _wrong("`script` and `answers` are two ways to say the same; give one")
+            raise _wrong("give `script` or `answers`, not both")
         if finish_reason not in FINISH_REASONS:
             raise _wrong(f"`finish_reason` is one of {', '.join(FINISH_REASONS)}")
         _check(0, delay_s=delay_s, first_delay_s=first_delay_s)
@@ -136,7 +136,7 @@ class Scripted(Engine):
     def _numbered(self) -> dict[bytes, int]:
         """Every token that any answer may use, with its id."""
         if any(callable(answer) for answer in self._answers):
-            raise _wrong("`uses_ids` needs a script that is known beforehand")
+            raise _wrong("`uses_ids` does not work with a function as the script")
         items = [item for answer in self._answers for item in self._items(answer)]  # type: ignore[arg-type]
         texts = [item[1] if isinstance(item, tuple) else item for item in items]
         tokens = [_encoded(text) for text in texts if isinstance(text, (str, bytes))]
@@ -240,7 +240,7 @@ def _pieces(token: str | bytes, size: int) -> Iterator[bytes]:
 def _check(least: float, **values: Any) -> None:
     for name, value in values.items():
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not value >= least:
-            raise _wrong(f"`{name}` is a number from {least} on, not {value!r}")
+            raise _wrong(f"`{name}` must be a number of at least {least}, not {value!r}")
 
 
 def _wrong(what: str) -> InvalidInput:

@@ -1,8 +1,7 @@
-"""What an upstream said, made fit to repeat. Pure.
+"""Cleans the text of an upstream for two readers. Pure.
 
-Two readers: the operator, who may see everything but the key, and a client of ours, who may see
-what concerns the request and nothing of the machinery behind it: no address, no path, no exception
-of a library.
+The operator may see everything but the key. A client may see what concerns its request, but no
+address, no path and no exception of a library.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from typing import Final
 
 _SHOWN: Final = 300
 _READ: Final = 4096
-"""How much is searched for what must not be shown, before it is shortened."""
+"""Characters that are searched for secrets before the text is shortened."""
 _SECRET: Final = "***"
 _KEY: Final = re.compile(r"\b(?:sk|pk|rk|tvk)[-_][A-Za-z0-9_*.-]{6,}|\b[Bb]earer\s+\S+")
 _ADDRESS: Final = re.compile(
@@ -30,7 +29,7 @@ _MACHINERY: Final = re.compile(
 
 
 def printable(text: str, secret: str | None = None) -> str:
-    """One line for the operator: shortened, without the key, its control characters shown."""
+    """One line for the operator: shortened, without the key, control characters escaped."""
     if secret:
         text = text.replace(secret, _SECRET)
     text = " ".join(text.split())
@@ -39,7 +38,7 @@ def printable(text: str, secret: str | None = None) -> str:
 
 
 def for_clients(text: str, secret: str | None = None, host: str | None = None) -> str:
-    """The same for a client; nothing when the text speaks of the machinery."""
+    """The same for a client; empty if the text reveals internals."""
     text = text[:_READ].replace(secret, _SECRET) if secret else text[:_READ]
     text = _KEY.sub(_SECRET, text)
     if host:

@@ -1,8 +1,8 @@
-"""A streamed answer: deltas of a generation -> frames -> chunks on the wire.
+"""A streamed answer: pieces -> frames -> chunks on the wire.
 
-The head leaves before the engine has made anything, the first text at once, then what is ready
-together. A reader that is slow slows the engine; one that stops reading is cut. However it ends,
-the last thing that is sent says how.
+It sends the start frame before the engine generates anything, the first text at once, and then
+whatever is ready together. A slow client slows the engine; a client that stops reading is cut off.
+The last frame says how the answer ended.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ _TEXT = (0, "text")
 
 
 class AnswerStream(Call):
-    """`run` once: its reader drives the engine."""
+    """Call `run` once. The task that runs it drives the engine."""
 
     __slots__ = (
         "_bytes",
         "_encoder",
         "_finishes",
         "_frames",
-        "_has_begun",
+        "_has_sent_text",
         "_tap",
         "_text_of",
         "_texts",
@@ -48,7 +48,7 @@ class AnswerStream(Call):
     def __init__(self, *call: Any) -> None:
         super().__init__(*call)
         self.epoch = secrets.token_hex(4)
-        """Of this generation: an event id of another one is recognised by it."""
+        """Part of every event id, so that the ids of another generation are recognised."""
         self._encoder = self.wire.encoder(
             self.request.dialect,
             id=self.id,
@@ -63,30 +63,30 @@ class AnswerStream(Call):
         self._text_of = _TEXT
         self._frames: list[bytes] = []
         self._tokens = self._bytes = 0
-        self._has_begun = False
+        self._has_sent_text = False
         self._finishes: dict[int, Finish] = {}
         self._tap: ObserverTap | None = None
 
     async def run(self) -> None:
         sender = self.sender
         await self.wire.begin(ignored_header(self.request.ignored))
-        self.attend()
+        self.watch()
         sender.open()
         try:
             await sender.deliver(self._encoder.start() or self._encoder.heartbeat())
-            await sender.deliver(*await self._answered(), is_last=True)
+            await sender.deliver(*await self._push(), is_last=True)
         except asyncio.CancelledError:
             if not sender.absorb_cut():
                 raise
         finally:
             sender.close()
-            self.dismiss()
+            self.unwatch()
             if self._tap is not None:
-                self._tap.close(self._finished())
+                self._tap.close(self._finish_list())
 
     @property
     def tap(self) -> ObserverTap:
-        """For observers: what comes from now on."""
+        """The frames from now on, for observers."""
         if self._tap is None:
             from torvyn.transport.sessions.observer_tap import ObserverTap
 
@@ -98,10 +98,8 @@ class AnswerStream(Call):
         self.sender.is_left = True
         super().leave()
 
-    # What is said
-
-    async def _answered(self) -> list[bytes]:
-        """Sends everything but the end, which it gives."""
+    async def _push(self) -> list[bytes]:
+        """Sends everything but the last frames, which it returns."""
         error: TorvynError | None = None
         try:
             answer = self.answer
@@ -112,7 +110,7 @@ class AnswerStream(Call):
             error = client_error(raised)
             log_failure(error, raised, self.wire.request_id)
         self.failure = self.failure or error
-        return [*self._gathered(), *self._end()]
+        return [*self._take_frames(), *self._end()]
 
     def add(self, piece: Piece) -> bool:
         """Buffers a piece; True when it is time to flush."""
@@ -149,8 +147,8 @@ class AnswerStream(Call):
     def _is_due(self, tokens: int, characters: int) -> bool:
         self._tokens += tokens
         self._bytes += characters
-        if not self._has_begun:
-            self._has_begun = True
+        if not self._has_sent_text:
+            self._has_sent_text = True
             return True
         settings = self.settings
         return self._tokens >= settings.chunk_tokens or self._bytes >= settings.chunk_bytes
@@ -161,21 +159,21 @@ class AnswerStream(Call):
             self._frames.append(self._encoder.text("".join(self._texts), index, kind))
             self._texts.clear()
 
-    def _gathered(self) -> list[bytes]:
+    def _take_frames(self) -> list[bytes]:
         self._tokens = self._bytes = 0
         self._encode_text()
         frames, self._frames = self._frames, []
         return frames
 
     def flush(self) -> Awaitable[None] | None:
-        """Sends what was gathered; what is left to wait for, if anything."""
+        """Sends what is buffered; returns what remains to wait for, if anything."""
         texts = self._texts
         if len(texts) == 1 and not self._frames:
             self._tokens = self._bytes = 0
             return self.sender.send((self._encoder.text(texts.pop(), *self._text_of),))
-        return self.sender.send(self._gathered()) if texts or self._frames else None
+        return self.sender.send(self._take_frames()) if texts or self._frames else None
 
-    def _finished(self) -> list[Finish]:
+    def _finish_list(self) -> list[Finish]:
         return [
             self._finishes.get(index) or self.finish(index, reason, None)
             for index, reason in enumerate(self.answer.finish_reasons)
@@ -183,13 +181,13 @@ class AnswerStream(Call):
 
     def _end(self) -> list[bytes]:
         error, answer, encoder = self.failure, self.answer, self._encoder
-        said: list[bytes] = []
+        frames: list[bytes] = []
         message = ""
         if error is not None:
             message = self.message_of(error)
-            said.append(encoder.error(error.code, message, is_retryable(error)))
-        finishes = tuple(self._finished())
+            frames.append(encoder.error(error.code, message, is_retryable(error)))
+        finishes = tuple(self._finish_list())
         end = EndFrame(encoder.seq + 1, finishes, answer.usage, answer.timing)
         if self._tap is not None:
             self._tap.end(error, message, end)
-        return [*said, encoder.encode(end)]
+        return [*frames, encoder.encode(end)]

@@ -1,7 +1,7 @@
-"""A call: an answer that is being made for a client, and the ways in which it can be ended.
+"""A call: one request that is being answered, and the ways to end it.
 
-Whoever ends it, the engine hears of it at once: the client leaves or stops it, its time is over,
-or the server shuts down.
+The client leaves or stops it, its deadline passes, or the server shuts down; in each case the
+engine stops at once.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from torvyn.transport.wire import Wire
 
 
 class Call(ABC):
-    """One answer on its way to one client. Thousands may wait, so it is small."""
+    """One answer for one client. Thousands may be waiting, so it is small."""
 
     __slots__ = (
         "_alarm",
@@ -57,31 +57,31 @@ class Call(ABC):
         self.wire = wire
         self.request = request
         self.flow = flow
-        """What clients call it."""
+        """The name that clients use."""
         self.answer = answer
         self.settings = settings
         self.created_s = time.time()
         self.trace = traceparent.CURRENT.get() or traceparent.begin()
         self.failure: TorvynError | None = None
-        """Why it could not go on, as far as this side knows."""
+        """Why the server ended it, if it did."""
         self.is_left = False
-        """Nobody reads any more."""
+        """The client has left."""
         self.is_ending = False
-        """Somebody has ended it: it waits for nothing any more."""
+        """It was ended: it waits for nothing any more."""
         self.pace: Pace | None = None
-        """How fast its key may have it."""
+        """The limit of its API key in tokens per second."""
         self._pause: asyncio.Future[None] | None = None
         self._deadline_s = service.deadline_s
         self._stopped_by: str | None = None
         self._listener: asyncio.Task[None] | None = None
         self._alarm: asyncio.TimerHandle | None = None
         wire.bind(answer.request_id)
-        # Logs have the id of the request: who knows that of the stream can stop it.
+        # Logs get the id of the request: whoever knows the id of the stream can stop it.
         answer.log_as(wire.request_id)
 
     @property
     def created(self) -> int:
-        """In whole seconds, as frames have it."""
+        """In whole seconds, for frames."""
         return int(self.created_s)
 
     @property
@@ -90,10 +90,10 @@ class Call(ABC):
 
     @abstractmethod
     async def run(self) -> None:
-        """Answers; returns when the answer is over, however it ended."""
+        """Answers the request; returns when the answer is over, however it ended."""
 
     def stop(self) -> None:
-        """As its client asks: what is held is let go, and it ends well."""
+        """For the client: releases text that is held back, and ends with `stop`."""
         self._stopped_by = "client"
         self.answer.stop()
         self._hurry()
@@ -101,29 +101,29 @@ class Call(ABC):
     def update(
         self, *, stop: str | Sequence[str] | None = None, max_tokens: int | None = None
     ) -> None:
-        """As its client asks: for what has not left yet."""
+        """For the client: changes the limits for text that is not released yet."""
         self.answer.update(stop=stop, max_tokens=max_tokens)
 
     def leave(self) -> None:
-        """The client has gone."""
+        """The client has left."""
         self.is_left = True
         self.answer.close()
         self._hurry()
 
     def cancel(self) -> None:
-        """As its client asks: at once, and what is held is dropped."""
+        """For the client: ends at once and drops text that is held back."""
         self.answer.close()
         self._hurry()
 
     def fail(self, error: TorvynError) -> None:
-        """It cannot go on; the client is told why."""
+        """Ends with an error frame."""
         if self.failure is None:
             self.failure = error
             self.answer.close()
             self._hurry()
 
     def finish(self, index: int, reason: FinishReason | None, matched: str | None) -> Finish:
-        """How a choice ended, seen from outside: what we broke off is an error."""
+        """How a choice ended for the client: what the server broke off is an error."""
         if reason is None or (reason == "cancelled" and self.failure is not None):
             reason = "cancelled" if self.failure is None else "error"
         by = self._stopped_by if reason == "stop" and matched is None else None
@@ -131,44 +131,44 @@ class Call(ABC):
         return Finish(index, reason, matched, by, side=side)
 
     def message_of(self, error: TorvynError) -> str:
-        """The words for the client, without secrets."""
+        """The message for the client, without secrets."""
         return Redactor(self.settings.secrets).text(error.message)
 
     async def pause(self, seconds: float) -> None:
-        """Waits so long; less, when it is ended meanwhile."""
+        """Waits, or returns early when the call is ended."""
         if seconds <= 0 or self.is_ending:
             return
         loop = asyncio.get_running_loop()
         self._pause = loop.create_future()
-        timer = loop.call_later(seconds, self._go_on)
+        timer = loop.call_later(seconds, self._end_pause)
         try:
             await self._pause
         finally:
             timer.cancel()
             self._pause = None
 
-    def _go_on(self) -> None:
+    def _end_pause(self) -> None:
         if self._pause is not None and not self._pause.done():
             self._pause.set_result(None)
 
     def _hurry(self) -> None:
         self.is_ending = True
-        self._go_on()
+        self._end_pause()
         self.wire.hurry()
 
-    def attend(self) -> None:
-        """From now on the engine is told when the client leaves or time is up."""
+    def watch(self) -> None:
+        """From now on, the call ends when the client leaves or the deadline passes."""
         loop = asyncio.get_running_loop()
         self._listener = loop.create_task(self._listen())
         if self._deadline_s is not None:
-            self._alarm = loop.call_later(self._deadline_s, self._time_is_up)
+            self._alarm = loop.call_later(self._deadline_s, self._on_deadline)
 
-    def dismiss(self) -> None:
-        """It is over, and nobody needs to be told any more."""
+    def unwatch(self) -> None:
+        """The call is over."""
         if self._listener is not None:
             self._listener.cancel()
-            # How it was cancelled leads back here: the answer, its flow and the flow's descriptors
-            # would stay until cycles are looked for.
+            # The cancelled task refers back to the call. Without this, the answer, its flow and
+            # the flow's file descriptors would live until a garbage collection.
             self._listener = None
         if self._alarm is not None:
             self._alarm.cancel()
@@ -177,6 +177,6 @@ class Call(ABC):
         await self.wire.until_left()
         self.leave()
 
-    def _time_is_up(self) -> None:
+    def _on_deadline(self) -> None:
         message = f"the answer took longer than {self._deadline_s:g} s"
         self.fail(DeadlineExceeded(message, code="transport.deadline"))

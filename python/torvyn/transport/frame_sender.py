@@ -1,7 +1,7 @@
-"""The sender: sends over a wire, and watches it.
+"""Sends frames over a wire and watches it.
 
-When nothing was sent for a while it says that we are still here; when the other side takes nothing
-for too long, whoever sends is cut off.
+It sends a heartbeat when nothing was sent for a while, and cuts off a client that reads nothing for
+too long.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ logger = logging.getLogger("torvyn.transport")
 
 
 class FrameSender:
-    """Between `open` and `close`, in the task that sends. That task is cancelled when it is cut:
-    `absorb` takes that cancellation back."""
+    """Use it between `open` and `close`, in the task that sends. A cut cancels that task:
+    `absorb_cut` takes the cancellation back."""
 
     __slots__ = (
         "_beating",
@@ -58,12 +58,12 @@ class FrameSender:
         self._since_s = self._last_s = 0.0
         self._timer: asyncio.TimerHandle | None = None
         self.is_left = False
-        """Nobody is there any more."""
+        """The client has left."""
         self.is_cut = False
         self.is_over = False
-        """The last chunk was sent; a heartbeat may have been about to."""
+        """The last chunk was sent; no heartbeat may follow."""
         self.chunks = 0
-        """What was sent, the head and the last one included."""
+        """Chunks sent, with the first and the last one."""
 
     def open(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -76,20 +76,19 @@ class FrameSender:
     def close(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        # Who sends holds its sender and should not be held by it: an answer goes with its end, and
-        # does not stay until cycles are looked for.
+        # Breaks the reference cycle with the call, which would live until a garbage collection.
         self._on_left = _nothing
         self._task = None
 
     def absorb_cut(self) -> bool:
-        """Whether a cancellation of its task was the cut, which is then taken back."""
+        """Takes the cancellation of its task back if a cut caused it; False: something else did."""
         if self.is_cut and self._task is not None:
             self._task.uncancel()
             return True
         return False
 
     def send(self, frames: Sequence[bytes]) -> Awaitable[None] | None:
-        """`deliver` without a coroutine of its own; what is left to wait for, if anything."""
+        """Sends without a coroutine of its own; returns what remains to wait for, if anything."""
         if self.is_left:
             return None
         self.chunks += 1
@@ -102,17 +101,17 @@ class FrameSender:
         except OSError:
             self._leave()
             return None
-        return self._pouring(sending, waits_for)
+        return self._finish_send(sending, waits_for)
 
     @types.coroutine
-    def _pouring(self, sending: Any, waits_for: Any) -> Generator[Any, Any, None]:
-        self._waits()
+    def _finish_send(self, sending: Any, waits_for: Any) -> Generator[Any, Any, None]:
+        self._start_wait()
         try:
             yield from _resumed(sending, waits_for)
         except OSError:
             self._leave()
         finally:
-            self._arrives()
+            self._end_wait()
 
     async def deliver(self, *frames: bytes, is_last: bool = False) -> None:
         if self.is_left or self.is_over or not frames:
@@ -120,35 +119,35 @@ class FrameSender:
         self.is_over = is_last
         self.chunks += 1
         self._last_s = self._time()
-        self._waits()
+        self._start_wait()
         try:
             await self._send(self._wire.pack(frames, is_last))
         except OSError:
             self._leave()
         finally:
-            self._arrives()
+            self._end_wait()
 
     def _leave(self) -> None:
         self.is_left = True
         self._on_left()
 
-    def _waits(self) -> None:
-        """From now on the other side is waited for."""
+    def _start_wait(self) -> None:
+        """The write timeout starts."""
         self._sending += 1
         if self._sending == 1:
             self._since_s = self._last_s
 
-    def _arrives(self) -> None:
+    def _end_wait(self) -> None:
         self._sending -= 1
         if self._sending:
-            # One of several was taken: somebody reads.
+            # One of several sends has finished: the client reads.
             self._since_s = self._time()
 
     def _pause_s(self) -> float:
         return min(self._settings.heartbeat_s, self._settings.write_timeout_s / 4)
 
     def _tick(self) -> None:
-        """Now and then: is the reader still reading, and does it know that we are here?"""
+        """Checks the write timeout and sends a heartbeat when it is due."""
         now_s = self._time()
         settings = self._settings
         pause_s = self._pause_s()
@@ -163,10 +162,10 @@ class FrameSender:
         self._timer = self._loop.call_later(pause_s, self._tick)
 
     def _cut(self) -> None:
-        """Nobody reads: what is on its way is forgotten."""
+        """The client reads nothing: drops what is being sent."""
         self.is_cut = self.is_left = True
         logger.warning(
-            "request %s: its client has read nothing for %g s",
+            "request %s: the client read nothing for %g s",
             self._wire.request_id,
             self._settings.write_timeout_s,
         )
@@ -175,11 +174,11 @@ class FrameSender:
 
 
 def _nothing() -> None:
-    """It is over: nobody is told."""
+    """Replaces `on_left` after the end."""
 
 
 def _resumed(sending: Any, waits_for: Any) -> Generator[Any, Any, None]:
-    """The rest of a wait that has begun. However a wait ends, that is the sender's to know."""
+    """The rest of a wait that has begun; the sender sees how it ends."""
     throw = getattr(sending, "throw", None)
     while True:
         try:

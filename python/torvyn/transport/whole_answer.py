@@ -1,4 +1,4 @@
-"""A whole answer, for clients that do not stream: OpenAI's two dialects."""
+"""A whole answer in one response, in OpenAI's two dialects."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from torvyn.transport.wire import HttpWire
 
 
 class WholeAnswer(Call):
-    """`run` once; what goes wrong is raised, because the status is still to be said."""
+    """Call `run` once. It raises errors, because no status was sent yet."""
 
     __slots__ = ()
 
     async def run(self) -> None:
-        self.attend()
+        self.watch()
         try:
             if self.pace is not None:
                 await self.pause(self.pace.debt_s())
@@ -23,7 +23,7 @@ class WholeAnswer(Call):
             if self.pace is not None:
                 await self.pause(self.pace.spend(completion.usage.completion_tokens))
         finally:
-            self.dismiss()
+            self.unwatch()
         if self.is_left:
             return
         if self.failure is not None:

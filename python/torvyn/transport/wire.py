@@ -1,7 +1,7 @@
-"""Wires: where the frames of one answer go, and whether anybody is still there.
+"""Wires: where the frames of one answer go, and whether the client is still connected.
 
-A wire knows how its transport spells frames and how it sends; when to send, and what, is the
-business of others. `pack` and `send` are apart so that a chunk costs no coroutine of ours.
+A wire knows how its transport encodes and sends frames, not when. `pack` and `send` are separate so
+that a chunk needs no extra coroutine.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ _BODY: Final = "http.response.body"
 
 
 class Wire(ABC):
-    """One answer's way out. `send` waits while the other side is slow, and raises `OSError` when
-    it is gone."""
+    """The connection of one answer. `send` waits while the client is slow, and raises `OSError`
+    when it has left."""
 
     __slots__ = ("caller", "path", "peer", "request_id", "send")
 
     is_watched: ClassVar[bool] = True
-    """Somebody waits at its other end: for heartbeats, and not for ever."""
+    """A client reads it: it gets heartbeats and has a write timeout."""
 
     def __init__(
         self,
@@ -46,47 +46,47 @@ class Wire(ABC):
         self.caller = caller
         self.send = send
         self.path = path
-        """Where it was asked, as a route."""
+        """The route of the request."""
         self.peer = peer
-        """The address of the client, as far as that is known."""
+        """The address of the client, if known."""
 
     @abstractmethod
     def encoder(self, dialect: Dialect, **identity: Any) -> Encoder | ProtoEncoder:
-        """What spells the frames."""
+        """The encoder for its frames."""
 
     @abstractmethod
     def pack(self, frames: Sequence[bytes], is_last: bool = False) -> Any:
-        """What `send` takes: these frames, together."""
+        """The frames as one message for `send`."""
 
     @abstractmethod
-    def spell(self, frame: bytes, event_id: str) -> bytes:
-        """A frame of our dialect, kept as one JSON object, as it is spelled here. Without an event
-        id it has no place in the answer: no reader goes on after it."""
+    def encode_stored(self, frame: bytes, event_id: str) -> bytes:
+        """Encodes a stored frame, one JSON object of our dialect, for this transport. A frame
+        without an event id is not part of the answer: a client cannot resume after it."""
 
     @abstractmethod
     async def begin(self, headers: Mapping[str, str]) -> None:
-        """Before the first frame."""
+        """Sends the head, before the first frame."""
 
     @abstractmethod
     async def until_left(self) -> None:
-        """Returns when nobody is there any more."""
+        """Returns when the client has left."""
 
     def bind(self, id: str) -> None:
-        """Which answer goes over it."""
+        """Sets the id of the answer."""
         return
 
     def hurry(self) -> None:
-        """The answer is about to end: what is left of it waits for nobody's leave."""
+        """The answer is about to end: send the rest without waiting for credit."""
         return
 
     def keep(self, summary: Mapping[str, Any]) -> bool:
-        """Keeps the summary of its answer for the record of the request. False: the wire is one of
-        many of a request, and each answer has a record of its own."""
+        """Keeps the summary of the answer for the log record of its request. False: the request has
+        many wires, and each answer gets its own record."""
         return False
 
 
 class HttpWire(Wire):
-    """The answer to an HTTP request, as an event stream or as lines."""
+    """The response to an HTTP request, as an event stream or as lines."""
 
     __slots__ = ("exchange", "framing")
 
@@ -102,7 +102,7 @@ class HttpWire(Wire):
         data = frames[0] if len(frames) == 1 else b"".join(frames)
         return {"type": _BODY, "body": data, "more_body": not is_last}
 
-    def spell(self, frame: bytes, event_id: str) -> bytes:
+    def encode_stored(self, frame: bytes, event_id: str) -> bytes:
         if self.framing == "lines":
             return frame + b"\n"
         named = b"id: %s\n" % event_id.encode() if event_id else b""

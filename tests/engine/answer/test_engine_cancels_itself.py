@@ -54,7 +54,7 @@ def test_a_for_loop_gets_a_finish_and_an_error(way):
     seen, error = seen_by(engine.generate("x"))
 
     assert seen == ENDED
-    assert (error.code, error.message) == ("engine.failed", "the engine cancelled its own work")
+    assert (error.code, error.message) == ("engine.failed", "the engine cancelled its own task")
     wait_until(lambda: nothing_runs(engine))
 
 

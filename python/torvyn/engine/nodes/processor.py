@@ -67,7 +67,7 @@ class EngineProcessor(RequestProcessor):
         for name in ("prompt", "messages", "path"):
             option = cls.spec.option(name)
             if option is not None and options[name] != option.default:
-                message = f"it has an input, so that its own `{name}` would never be asked"
+                message = f"the node has an input, so its own `{name}` would never be used"
                 raise wrong_config(cls.spec, message, f"`{name}` belongs to the node `request`")
 
     def process(self, element: Element) -> Emissions:
@@ -117,7 +117,7 @@ class EngineProcessor(RequestProcessor):
         end = self.input_end
         if end is not None and end.finish_reason not in ("stop", "content_filter"):
             return end
-        reason = "nothing is left of the prompt"
+        reason = "no text of the prompt is left"
         if end is not None and end.reason is not None:
             reason = end.reason
         return End("content_filter", NO_USAGE, reason=reason, side="prompt")

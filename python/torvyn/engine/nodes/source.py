@@ -1,8 +1,8 @@
 """An engine as the source of a flow: `component = "engine:NAME"`, or `engine.source(...)`.
 
-Yields the text of an answer with what belongs to it as attributes (`choice`, `kind`, `token_ids`,
-`logprobs`) and ends with finish reason, usage and the stop string that matched. A flow that stops
-taking stops the engine, and a flow that is cancelled aborts its request.
+It emits the text of an answer with the attributes `choice`, `kind`, `token_ids` and `logprobs`, and
+ends with the finish reason, the usage and the matched stop string. A slow flow slows the engine; a
+cancelled flow aborts the request.
 """
 
 from __future__ import annotations
@@ -23,43 +23,46 @@ from torvyn.contract.signals import Pending
 from torvyn.engine.delta import Delta
 from torvyn.engine.engine import Engine
 from torvyn.engine.generation import Generation
-from torvyn.engine.prompt.prompt_file import read_prompt
+from torvyn.engine.prompt.prompt_file import read_input
 from torvyn.engine.registry import open as open_engine
 from torvyn.engine.request import Request
 
 REQUEST_OPTIONS = (
-    Option("prompt", "text", None, "What is asked. Without it and `messages`, `path` is read."),
+    Option("prompt", "text", None, "The prompt. Without it and `messages`, `path` is read."),
     Option("messages", "list", None, "A conversation: tables with `role` and `content`."),
-    Option("path", "text", None, "A file with the prompt; without it, standard input."),
-    Option("max_tokens", "integer", None, "Tokens at most.", minimum=0),
-    Option("temperature", "number", None, "How much chance decides, from 0 to 2.", minimum=0),
+    Option("path", "text", None, "A file with the prompt. By default, standard input."),
+    Option("max_tokens", "integer", None, "The most tokens to generate.", minimum=0),
+    Option("temperature", "number", None, "The randomness, from 0 to 2.", minimum=0),
     Option("top_p", "number", None, "The share of likely tokens to choose from.", minimum=0),
-    Option("seed", "integer", None, "The same seed, the same chance."),
-    Option("stop", "texts", (), "Texts at which the answer ends."),
-    Option("include_stop", "boolean", False, "Whether the text that ended it belongs to it."),
+    Option("seed", "integer", None, "The seed. The same seed gives the same random choices."),
+    Option("stop", "texts", (), "Stop strings: the answer ends before them."),
+    Option("include_stop", "boolean", False, "Whether the answer includes the stop string."),
     Option(
-        "n", "integer", 1, "How many answers; the attribute `choice` tells them apart.", minimum=1
+        "n", "integer", 1, "The number of answers. The attribute `choice` numbers them.", minimum=1
     ),
-    Option("logprobs", "boolean", False, "Whether tokens come with their log probabilities."),
-    Option("top_logprobs", "integer", 0, "How many alternatives come with them.", minimum=0),
-    Option("user", "text", None, "Who asks, for the engine's own accounts."),
+    Option("logprobs", "boolean", False, "Whether to return log probabilities."),
+    Option("top_logprobs", "integer", 0, "The number of alternatives per token.", minimum=0),
+    Option("user", "text", None, "The user, for the accounting of the engine."),
 )
-_ASKED = frozenset(option.name for option in REQUEST_OPTIONS) - {"prompt", "messages", "path"}
+_REQUEST_NAMES = frozenset(option.name for option in REQUEST_OPTIONS) - {
+    "prompt",
+    "messages",
+    "path",
+}
 
 
 def spec_of(
     name: str, summary: str, options: tuple[Option, ...], example: str, prompt: str | None = None
 ) -> Spec:
     """The spec of an engine's source: the engine's own options, then those of requests."""
-    asked = (replace(REQUEST_OPTIONS[0], default=prompt), *REQUEST_OPTIONS[1:])
-    return Spec(f"engine:{name}", "source", summary, (*options, *asked), example, "prompt")
+    shared = (replace(REQUEST_OPTIONS[0], default=prompt), *REQUEST_OPTIONS[1:])
+    return Spec(f"engine:{name}", "source", summary, (*options, *shared), example, "prompt")
 
 
 class EngineSource(Source):
-    """The source over an engine. Its subclasses know how to open one from a config.
+    """The source over an engine. Subclasses open one from a config.
 
-    The engine runs on the loop that drives the flow, or on the background loop; what it has made
-    is pulled as fast as the flow takes it.
+    The engine runs on the loop that drives the flow, or on the background loop.
     """
 
     spec: ClassVar[Spec]
@@ -72,28 +75,29 @@ class EngineSource(Source):
         self._request = request
         self._reader: SyncReader[Output | End] | None = None
         self.loop: asyncio.AbstractEventLoop | None = None
-        """The loop that drives the flow; None when a thread does."""
+        """The loop that drives the flow; None if a thread drives it."""
 
     def init(self, config: str) -> _Driver:
         if self._is_ours:
-            given = self.options(config)
-            self._request = self._asked(given)
-            self._engine = self.open_engine(given)
+            options = self.options(config)
+            self._request = self._make_request(options)
+            self._engine = self.open_engine(options)
         return _Driver(self)
 
     def options(self, config: str) -> dict[str, Any]:
-        """What the config says, checked."""
+        """The options of the config, validated."""
         return parse_config(self.spec, config)
 
-    def defaults(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """What the config says of requests in general: all but the prompt."""
-        return {name: given[name] for name in (*_ASKED, "messages") if given[name] is not None}
+    def defaults(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        """The options that apply to every request: all but the prompt."""
+        names = (*_REQUEST_NAMES, "messages")
+        return {name: options[name] for name in names if options[name] is not None}
 
-    def open_engine(self, given: Mapping[str, Any]) -> Engine:
+    def open_engine(self, options: Mapping[str, Any]) -> Engine:
         name = self.spec.name.partition(":")[2]
-        asked = {option.name for option in REQUEST_OPTIONS}
-        names = [option.name for option in self.spec.options if option.name not in asked]
-        return open_engine(name, **{key: given[key] for key in names if given[key] is not None})
+        shared = {option.name for option in REQUEST_OPTIONS}
+        names = [option.name for option in self.spec.options if option.name not in shared]
+        return open_engine(name, **{key: options[key] for key in names if options[key] is not None})
 
     def pull(self) -> Output | End | Pending | None:
         return (self._reader or self._start()).poll(PENDING)
@@ -112,19 +116,14 @@ class EngineSource(Source):
         self._reader = SyncReader(outputs(generation), loop, generation.close, self.wake)
         return self._reader
 
-    def _asked(self, given: Mapping[str, Any]) -> Request:
-        options = {name: given[name] for name in _ASKED if given[name] is not None}
-        if given["messages"] is not None:
-            return Request.make(given["messages"], **options)
-        prompt = given["prompt"]
-        if given["path"] is not None or prompt is None:
-            prompt = read_prompt(self.spec, given["path"])
-        return Request.make(prompt, **options)
+    def _make_request(self, options: Mapping[str, Any]) -> Request:
+        shared = {name: options[name] for name in _REQUEST_NAMES if options[name] is not None}
+        return Request.make(read_input(self.spec, options), **shared)
 
 
 class _Driver:
-    """What `init` gives back. Only a loop that drives the flow awaits it, which is how the source
-    learns of it: a loop that runs while a `for` loop blocks it would never run the engine."""
+    """The result of `init`. Only a loop that drives the flow awaits it, and so the source learns
+    that loop; a loop that a `for` loop blocks would never run the engine."""
 
     def __init__(self, source: EngineSource) -> None:
         self._source = source

@@ -1,8 +1,7 @@
 """`openai`: any upstream that speaks OpenAI's protocol, such as vLLM, SGLang, llama.cpp or Ollama.
 
-One request is one HTTP answer that streams. It is asked for again only as long as nothing of it
-has arrived; when nobody wants it any more its connection is closed, which is how upstreams are
-told to stop. An answer that is cut is an error, never a shorter answer.
+One request is one streamed HTTP response. It is retried only before any of it has arrived. Closing
+the connection tells the upstream to stop. A truncated answer is an error, never a shorter answer.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from torvyn.concurrency.connection_pool import ConnectionPool, require_aiohttp
 from torvyn.engine.engine import Engine
 from torvyn.engine.openai.failures import Upstream, log
 from torvyn.engine.openai.request_body import Api, Shape, body_of, must_be_prompt
-from torvyn.engine.openai.stream import MAX_LINE_BYTES, Answer
+from torvyn.engine.openai.stream import MAX_LINE_BYTES, UpstreamAnswer
 from torvyn.engine.request import Request
 from torvyn.engine.step import Step
 from torvyn.errors import InvalidInput, TorvynError
@@ -35,7 +34,7 @@ _LEAST_LINE_BYTES: Final = 1024
 
 
 class OpenAI(Engine):
-    """An upstream at `base_url`, which ends in `/v1` as a rule."""
+    """An upstream at `base_url`, which usually ends in `/v1`."""
 
     name: ClassVar[str] = "openai"
     limits_tokens: ClassVar[bool] = True
@@ -59,21 +58,21 @@ class OpenAI(Engine):
         max_line_bytes: int = MAX_LINE_BYTES,
         forward_unknown: bool = True,
     ) -> None:
-        """Time limits: to connect; from the request to the first token, retries included; and
-        from one token to the next. `base_url` may stand in `OPENAI_BASE_URL`.
+        """Time limits: to connect; from the request to the first token, with retries; and from one
+        token to the next. `base_url` defaults to `OPENAI_BASE_URL`.
 
-        `max_line_bytes` is the longest line of its answer. With `forward_unknown`, what a request
-        has as `extra` is part of what the upstream is asked.
+        `max_line_bytes` limits the lines of its response. With `forward_unknown`, the `extra`
+        fields of a request are sent to the upstream.
         """
         super().__init__()
         self._url = _checked_url(base_url or os.environ.get("OPENAI_BASE_URL"))
         if api not in ("chat", "completions"):
-            raise _wrong(f"`api` is `chat` or `completions`, not {api!r}")
+            raise _bad_option(f"`api` is `chat` or `completions`, not {api!r}")
         limits = (connect_timeout_s, first_token_timeout_s, idle_timeout_s)
         if min(limits) <= 0 or retries < 0:
-            raise _wrong("time limits are above 0, and `retries` is 0 or more")
+            raise _bad_option("time limits must be above 0, and `retries` 0 or more")
         if max_line_bytes < _LEAST_LINE_BYTES:
-            raise _wrong(f"`max_line_bytes` is {_LEAST_LINE_BYTES} or more")
+            raise _bad_option(f"`max_line_bytes` is {_LEAST_LINE_BYTES} or more")
         self._shape = Shape(model, api, max_tokens_field, asks_usage, dict(extra_body or {}))
         self._key = api_key if api_key is not None else os.environ.get(api_key_env)
         self._headers = {"Accept": "text/event-stream", **(headers or {})}
@@ -96,7 +95,7 @@ class OpenAI(Engine):
 
     async def steps(self, request: Request) -> AsyncIterator[Step]:
         deadline_s = asyncio.get_running_loop().time() + self._first_s
-        answer: Answer | None = None
+        answer: UpstreamAnswer | None = None
         try:
             answer = await self._answer(request, deadline_s)
             async for step in answer.steps(deadline_s, self._idle_s, self._too_slow):
@@ -108,15 +107,15 @@ class OpenAI(Engine):
             if answer is not None:
                 answer.close()
 
-    async def _answer(self, request: Request, deadline_s: float) -> Answer:
+    async def _answer(self, request: Request, deadline_s: float) -> UpstreamAnswer:
         body = body_of(request, self._shape)
         try:
             async with asyncio.timeout_at(deadline_s):
-                response = await self._ask(body)
+                response = await self._request(body)
         except TimeoutError:
             raise self._too_slow() from None
         limit = self._max_line_bytes
-        return Answer(response, request.n, self._shape.api, self._upstream, limit)
+        return UpstreamAnswer(response, request.n, self._shape.api, self._upstream, limit)
 
     def close(self) -> None:
         super().close()
@@ -131,15 +130,15 @@ class OpenAI(Engine):
             return self._upstream.timeout("sent nothing", self._idle_s, "idle_timeout_s")
         return self._upstream.timeout("sent no token", self._first_s, "first_token_timeout_s")
 
-    async def _ask(self, body: dict[str, Any]) -> aiohttp.ClientResponse:
-        """An answer with status 200; as often as allowed, until there is one."""
+    async def _request(self, body: dict[str, Any]) -> aiohttp.ClientResponse:
+        """Sends the request, with retries, until a response has status 200."""
         for attempt in range(self._retries + 1):
             problem, pause_s = None, None
             try:
                 response = await self._post(body)
                 if response.status == 200:
                     return response
-                problem, pause_s = await self._refusal(response)
+                problem, pause_s = await self._rejection(response)
             except TorvynError as error:
                 problem = error
             may_help = problem.code in ("engine.upstream-down", "engine.upstream-busy")
@@ -163,13 +162,15 @@ class OpenAI(Engine):
                 f"{self._url}/{path}", json=body, headers=headers, allow_redirects=False
             )
         except aiohttp.ConnectionTimeoutError:
-            what = "could not be connected to"
+            what = "did not accept a connection"
             raise self._upstream.timeout(what, self._connect_s, "connect_timeout_s") from None
         except (aiohttp.ClientError, OSError) as error:
             raise self._upstream.unreachable(error) from error
 
-    async def _refusal(self, response: aiohttp.ClientResponse) -> tuple[TorvynError, float | None]:
-        """What the status says, and how long the upstream wants to be left alone."""
+    async def _rejection(
+        self, response: aiohttp.ClientResponse
+    ) -> tuple[TorvynError, float | None]:
+        """The error for the status, and how long to wait before a retry."""
         try:
             data = await response.content.read(_MOST_BODY)
         except Exception:
@@ -184,14 +185,16 @@ class OpenAI(Engine):
 
 def _checked_url(url: str | None) -> str:
     if not url:
-        raise _wrong("`base_url` is missing", "such as http://127.0.0.1:8000/v1")
+        raise _bad_option("`base_url` is missing", "such as http://127.0.0.1:8000/v1")
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise _wrong("`base_url` is no http or https address")
+        raise _bad_option("`base_url` is not an http or https address")
     if parts.username or parts.password or parts.query:
-        raise _wrong("`base_url` holds a name, a password or a query", "give the key as `api_key`")
+        raise _bad_option(
+            "`base_url` contains a user name, a password or a query", "pass the key as `api_key`"
+        )
     return url.rstrip("/")
 
 
-def _wrong(what: str, hint: str | None = None) -> InvalidInput:
-    return InvalidInput(f"openai: {what}", hint=hint, code="engine.bad-option")
+def _bad_option(problem: str, hint: str | None = None) -> InvalidInput:
+    return InvalidInput(f"openai: {problem}", hint=hint, code="engine.bad-option")

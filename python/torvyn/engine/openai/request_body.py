@@ -1,9 +1,8 @@
-"""A request as the JSON body that OpenAI-compatible upstreams take. Pure.
+"""A request as the JSON body for an OpenAI-compatible upstream. Pure.
 
-`stop` goes along unless the stop string is to be kept or there are more of them than upstreams
-take: what ends an answer is decided here in any case. `priority` is ours and stays here. Of fields
-that are not ours, those of the engine's own `extra_body` win over those of a request, which in turn
-replace nothing.
+`stop` is sent unless the stop string is part of the answer or there are more than upstreams accept;
+stop strings are matched here in any case. `priority` is not sent. Of other fields, those of the
+engine's `extra_body` win over those of the request, which replace nothing.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ _SAME: Final = ("temperature", "top_p", "seed", "user", "response_format")
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What an upstream expects."""
+    """The form of body that an upstream expects."""
 
     model: str
     api: Api = "chat"
@@ -32,7 +31,7 @@ class Shape:
 
 
 def body_of(request: Request, shape: Shape) -> dict[str, Any]:
-    body: dict[str, Any] = {"model": shape.model, "stream": True, **_asked(request, shape.api)}
+    body: dict[str, Any] = {"model": shape.model, "stream": True, **_input(request, shape.api)}
     if shape.asks_usage:
         body["stream_options"] = {"include_usage": True}
     if request.max_tokens is not None:
@@ -54,13 +53,13 @@ def body_of(request: Request, shape: Shape) -> dict[str, Any]:
 def must_be_prompt(request: Request, api: Api) -> None:
     if api == "completions" and request.prompt is None:
         raise InvalidInput(
-            "this upstream is asked for completions, which take a prompt and no messages",
+            "this upstream uses the completions API, which takes a prompt, not messages",
             hint='open the engine with `api="chat"`',
             code="engine.request-invalid",
         )
 
 
-def _asked(request: Request, api: Api) -> dict[str, Any]:
+def _input(request: Request, api: Api) -> dict[str, Any]:
     must_be_prompt(request, api)
     if api == "completions":
         return {"prompt": request.prompt}

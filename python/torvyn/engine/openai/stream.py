@@ -1,7 +1,7 @@
-"""The answer of an upstream: bytes as they come -> steps, until it has ended properly.
+"""The response of an upstream: bytes -> steps.
 
-What came together makes one step. An answer is whole when every choice has said why it ended;
-everything else is an error, `[DONE]` or not.
+What arrives together makes one step. An answer is complete when every choice has a finish reason;
+anything else is an error, with or without `[DONE]`.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ MAX_LINE_BYTES: Final = 1024 * 1024
 _MAX_EVENT_BYTES: Final = 8 * MAX_LINE_BYTES
 _MOST_WHOLE: Final = 16 * 1024 * 1024
 _GRACE_S: Final = 2.0
-"""How long an upstream may take to say `[DONE]` when all has been said."""
+"""How long to wait for `[DONE]` when the answer is complete."""
 
 
 class Steps:
     """Items of the decoder -> steps; knows which choices are still open.
 
-    `failure` is to be raised after the step that was made with it.
+    Raise `failure` after the step that came with it.
     """
 
     def __init__(self, choices: int, upstream: Upstream) -> None:
@@ -43,14 +43,14 @@ class Steps:
         self._begun: set[int] = set()
         self._upstream = upstream
         self.bad_end: TorvynError | None = None
-        """A choice has ended as `error`; to be raised when the others have ended too."""
+        """A choice has ended as `error`; raised when the others have ended too."""
         self.has_begun = False
         self.is_done = False
         self.failure: TorvynError | None = None
 
     @property
     def is_complete(self) -> bool:
-        """Every choice has said why it ended."""
+        """Every choice has a finish reason."""
         return not self._open
 
     def step(self, items: Iterable[Item]) -> Step | None:
@@ -71,7 +71,7 @@ class Steps:
                 elif item is DONE:
                     self.end()
         except InvalidInput as error:
-            # After what came before it: no text is lost to what follows it.
+            # Raised later, so that the text before it is not lost.
             self.failure = self.failure or self._decoding_failure(error)
         except TorvynError as error:
             self.failure = self.failure or error
@@ -81,7 +81,7 @@ class Steps:
         return Step(parts, usage)
 
     def end(self) -> None:
-        """The upstream says that this was all; raises when it was not."""
+        """The upstream has ended its answer; raises if it is incomplete."""
         self.is_done = True
         if self._open:
             raise self._missing_finish()
@@ -91,7 +91,7 @@ class Steps:
     def _decoding_failure(self, error: InvalidInput) -> TorvynError:
         is_short = error.code == "protocol.stream-cut" and bool(self._begun)
         if is_short and self._open.isdisjoint(self._begun):
-            # What it began it has ended: it was not cut, it made fewer answers.
+            # The choices that it began are complete: it generated fewer choices than requested.
             return self._missing_finish()
         failed: TorvynError = self._upstream.decoding_failure(error)
         return failed
@@ -123,7 +123,7 @@ class Steps:
 
 
 def _delta(delta: DeltaFrame) -> ChoiceStep:
-    # Without log probabilities nobody says how many tokens a chunk is; one is the usual number.
+    # Without log probabilities the number of tokens in a chunk is unknown; it is usually one.
     tokens = len(delta.logprobs) if delta.logprobs else 1
     return ChoiceStep(
         delta.index, (), b"", delta.text, delta.kind, delta.call, delta.logprobs, tokens
@@ -135,21 +135,21 @@ _MOST_REPORTED: Final = 64
 
 
 def _report(native: str, ours: str) -> None:
-    """Warns of a finish reason that is in no table, once a process; an upstream may invent many."""
+    """Warns once per process about an unknown finish reason; an upstream may invent many."""
     _, is_known = translate(native)
     if is_known or native in _reported or len(_reported) >= _MOST_REPORTED:
         return
     _reported.add(native)
     logger.warning(
-        "an upstream ends answers with the finish reason %r, which is read as `%s`",
+        "an upstream uses the finish reason %r, which is read as `%s`",
         native,
         ours,
         extra={"event": "upstream.finish-reason", "native_reason": native, "reason": ours},
     )
 
 
-class Answer:
-    """One answer with status 200."""
+class UpstreamAnswer:
+    """A response with status 200."""
 
     def __init__(
         self,
@@ -166,8 +166,8 @@ class Answer:
         self._steps = Steps(choices, upstream)
 
     def close(self) -> None:
-        """At once and without a farewell, unless the upstream said that this was all: the end of
-        the body is then on its way, and the connection is used again."""
+        """Closes the connection at once. After `[DONE]` it is kept for another request: the end of
+        the body is about to arrive."""
         if self._steps.is_done:
             release_response(self._response)
         else:
@@ -183,8 +183,8 @@ class Answer:
             return
         if kind != "text/event-stream":
             text = await self._beginning(first_deadline_s)
-            detail = f"`{kind}` and no event stream: {text}"
-            raise self._upstream.garbage("no event stream", detail)
+            detail = f"`{kind}` instead of an event stream: {text}"
+            raise self._upstream.garbage("something other than an event stream", detail)
         decoder = self._decoder
         state, deadline_s, now = self._steps, first_deadline_s, asyncio.get_running_loop().time
         while not state.is_done:
@@ -246,7 +246,7 @@ class Answer:
 
 
 class _Decoder:
-    """Bytes -> items, one at a time, so that those before a failure are not lost with it."""
+    """Bytes -> items, one at a time, so that a failure does not lose the items before it."""
 
     def __init__(self, choices: int, api: Api, max_line_bytes: int) -> None:
         self._parser = ChunkParser(
@@ -276,7 +276,7 @@ def _whole_items(choices: int, text: str) -> Iterator[Item]:
 
 
 def _as_chunk(text: str) -> str:
-    """A whole answer in the form of a chunk: its message is one large delta."""
+    """A whole response as one chunk: its message is one large delta."""
     try:
         whole: Any = json.loads(text)
     except (ValueError, RecursionError):

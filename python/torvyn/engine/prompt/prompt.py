@@ -42,7 +42,7 @@ class Prompt:
             place = next(iter(self._parts))
         if place not in self._parts:
             raise InvalidInput(
-                "an element does not say which text of the request it belongs to",
+                "an element does not say to which text of the request it belongs",
                 hint="keep the attribute `choice`: `Output(text, attributes=element.attributes)`",
                 code="engine.prompt-text-unknown",
             )

@@ -46,8 +46,8 @@ class PromptFlow:
         if plan.head is None or plan.tail is None:
             raise LinkError(
                 "engine.flow-unfit",
-                f"no prompt goes through flow `{plan.name}`: it has a source or a sink of its own",
-                hint="leave them out: the request is the source, and the engine the sink",
+                f"a prompt cannot go through flow `{plan.name}`: it has its own source or sink",
+                hint="remove them: the request is the source, and the engine is the sink",
             )
         self._roles = guard.roles
         self._is_away = any(node.run != "inline" for node in plan.nodes)

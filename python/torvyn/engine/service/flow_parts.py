@@ -85,6 +85,6 @@ def _is_engine(node: NodePlan) -> bool:
 def unfit(plan: Plan, why: str) -> LinkError:
     return LinkError(
         "engine.flow-unfit",
-        f"flow `{plan.name}` answers no requests: {why}",
+        f"flow `{plan.name}` cannot answer requests: {why}",
         hint="[request -> guards ->] engine -> guards and other parts -> response",
     )

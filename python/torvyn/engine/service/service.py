@@ -102,7 +102,7 @@ def _source_of(node: NodePlan, plan: Plan) -> EngineSource:
     if isinstance(component, EngineProcessor):
         return component.source_type()
     if not isinstance(component, EngineSource):
-        raise unfit(plan, f"`{node.name}` is no engine")
+        raise unfit(plan, f"`{node.name}` is not an engine")
     return component
 
 

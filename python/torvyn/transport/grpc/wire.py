@@ -108,7 +108,7 @@ class GrpcWire(Wire):
         self.has_ended = is_last
         return list(messages(frames))
 
-    def spell(self, frame: bytes, event_id: str) -> bytes:
+    def encode_stored(self, frame: bytes, event_id: str) -> bytes:
         return respelled(frame, event_id.rpartition("-")[0])
 
     async def begin(self, headers: Mapping[str, str]) -> None:
@@ -137,7 +137,7 @@ class GrpcChannel(Channel):
     def pack(self, frames: Sequence[bytes], is_last: bool = False) -> list[bytes]:
         return list(messages(frames))
 
-    def spell(self, frame: bytes, event_id: str) -> bytes:
+    def encode_stored(self, frame: bytes, event_id: str) -> bytes:
         return respelled(frame, event_id.rpartition("-")[0])
 
     def tagger(self, stream_id: str) -> Callable[[bytes, str], bytes]:

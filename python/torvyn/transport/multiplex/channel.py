@@ -111,8 +111,8 @@ class ChannelStream(Wire):
     def pack(self, frames: Sequence[bytes], is_last: bool = False) -> Packed:
         return frames, is_last
 
-    def spell(self, frame: bytes, event_id: str) -> bytes:
-        return self._channel.spell(frame, event_id)
+    def encode_stored(self, frame: bytes, event_id: str) -> bytes:
+        return self._channel.encode_stored(frame, event_id)
 
     async def begin(self, headers: Mapping[str, str]) -> None:
         """Nothing to send: the channel has begun already."""

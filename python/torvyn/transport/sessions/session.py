@@ -198,7 +198,7 @@ class SessionWire(Wire):
     def pack(self, frames: Sequence[bytes], is_last: bool = False) -> Any:
         return frames
 
-    def spell(self, frame: bytes, event_id: str) -> bytes:
+    def encode_stored(self, frame: bytes, event_id: str) -> bytes:
         return frame
 
     async def begin(self, headers: Mapping[str, str]) -> None:

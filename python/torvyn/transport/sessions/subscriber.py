@@ -101,15 +101,17 @@ class Subscriber:
         last = self._seq - 1
         error = self._encoder.error(code, message, is_retryable, last)
         end = self._encoder.end([(0, "error", None, None, None)], None, None, last)
-        await self._sender.deliver(*(self.wire.spell(f, "") for f in (error, end)), is_last=True)
+        await self._sender.deliver(
+            *(self.wire.encode_stored(f, "") for f in (error, end)), is_last=True
+        )
 
     async def _skip(self) -> None:
         missed, self._seq = self._buffer.first - self._seq, self._buffer.first
         meta = self._encoder.meta(f'{{"skipped":{missed}}}', self._seq - 1)
-        await self._sender.deliver(self.wire.spell(meta, ""))
+        await self._sender.deliver(self.wire.encode_stored(meta, ""))
 
     def _encoded(self, frame: bytes, seq: int) -> bytes:
-        return self.wire.spell(frame, f"{self._epoch}-{seq}")
+        return self.wire.encode_stored(frame, f"{self._epoch}-{seq}")
 
     def _on_sent(self, size_bytes: int) -> None:
         """Called after frames were sent."""

@@ -45,7 +45,7 @@ class SocketChannel(Channel):
     def pack(self, frames: Sequence[bytes], is_last: bool = False) -> Message:
         return {"type": "websocket.send", "text": frames[0].decode()}
 
-    def spell(self, frame: bytes, event_id: str) -> bytes:
+    def encode_stored(self, frame: bytes, event_id: str) -> bytes:
         return frame
 
     def tagger(self, stream_id: str) -> Callable[[bytes, str], bytes]:
