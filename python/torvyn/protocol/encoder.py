@@ -53,7 +53,7 @@ class Encoder(FrameEncoder):
 
     def encode(self, frame: Frame) -> bytes:
         """A frame with the number it carries."""
-        return encoded(self, frame)
+        return encode_frame(self, frame)
 
     def error(
         self, code: str, message: str, retryable: bool = False, seq: int | None = None
@@ -79,7 +79,7 @@ class Encoder(FrameEncoder):
         id, name, arguments = (None if part is None else encodable(part) for part in parts)
         return self.call((call.index, id, name, arguments or ""), index, odds, seq)
 
-    def ended(self, end: EndFrame) -> bytes:
+    def encode_end(self, end: EndFrame) -> bytes:
         finish: list[tuple[int, str, str | None, str | None, str | None]] = [
             (one.index, one.reason, _maybe(one.matched_stop), _maybe(one.stopped_by), one.side)
             for one in end.finish
@@ -104,7 +104,7 @@ class Encoder(FrameEncoder):
         return to_json(columns(entries))
 
 
-def encoded(encoder: Any, frame: Frame) -> bytes:
+def encode_frame(encoder: Any, frame: Frame) -> bytes:
     """A frame by whoever has these methods."""
     made: bytes
     match frame:
@@ -117,7 +117,7 @@ def encoded(encoder: Any, frame: Frame) -> bytes:
         case ErrorFrame(seq, code, message, retryable):
             made = encoder.error(code, message, retryable, seq)
         case EndFrame():
-            made = encoder.ended(frame)
+            made = encoder.encode_end(frame)
         case _:
             made = encoder.heartbeat()
     return made

@@ -18,7 +18,7 @@ from torvyn.errors import InvalidInput
 from torvyn.protocol.failures import bad_chunk, cut
 from torvyn.protocol.frames import DeltaFrame, ErrorFrame, Finish, Kind, StartFrame, ToolCall, Usage
 from torvyn.protocol.openai import chunk_fields as fields
-from torvyn.protocol.openai.surrogate_pairs import Halves
+from torvyn.protocol.openai.surrogate_pairs import SurrogateJoiner
 
 ChunkDialect = Literal["openai-chat", "openai-completions"]
 
@@ -97,7 +97,7 @@ class ChunkReader:
         self.is_begun = False
         self._has_failed = False
         self._seq = 0
-        self._halves = Halves()
+        self._surrogates = SurrogateJoiner()
         self._open = set(range(choices))
         self._finished: set[int] = set()
         self._calls: dict[int, list[str]] = {}
@@ -105,8 +105,8 @@ class ChunkReader:
     def text(self, index: int, text: str) -> DeltaFrame:
         """A common chunk."""
         self._seq += 1
-        if self._halves:
-            text = self._halves.join((index, "text"), text)
+        if self._surrogates:
+            text = self._surrogates.join((index, "text"), text)
         if index not in self._open:
             self._see(index)
         return DeltaFrame(self._seq, index, "text", text)
@@ -137,8 +137,8 @@ class ChunkReader:
         """One chunk that is parsed already."""
         try:
             yield from self._read(chunk, is_error_event)
-        except fields.Misfit as misfit:
-            raise bad_chunk(str(misfit), json.dumps(chunk)) from None
+        except fields.FieldTypeError as error:
+            raise bad_chunk(str(error), json.dumps(chunk)) from None
 
     def finish(self, held_bytes: int = 0) -> list[Item]:
         if self.is_done:
@@ -169,7 +169,7 @@ class ChunkReader:
                 self._finished.add(index)
                 yield from self._release(index)
                 reason, native = found
-                matched, by, side = fields.who_stopped(choice)
+                matched, by, side = fields.stop_details(choice)
                 yield Finish(index, reason, matched, by, side=side, native_reason=native)
         if (usage := fields.usage(chunk)) is not None:
             yield usage
@@ -192,8 +192,8 @@ class ChunkReader:
     def _deltas(self, index: int, choice: fields.Json, path: str) -> Iterator[DeltaFrame]:
         logprobs = fields.logprobs(choice, path)
         delta = fields.delta_of(choice, path)
-        for kind, text in fields.spoken(delta, path):
-            joined = self._halves.join((index, kind), text)
+        for kind, text in fields.texts(delta, path):
+            joined = self._surrogates.join((index, kind), text)
             if joined:
                 yield self._delta(index, kind, joined, logprobs)
                 logprobs = None
@@ -211,7 +211,7 @@ class ChunkReader:
         return DeltaFrame(self._seq, index, kind, text, logprobs=logprobs)
 
     def _release(self, index: int) -> Iterator[DeltaFrame]:
-        for kind, text in self._halves.release(index):
+        for kind, text in self._surrogates.release(index):
             if kind in ("text", "reasoning"):
                 yield self._delta(index, "reasoning" if kind == "reasoning" else "text", text)
             else:
@@ -222,7 +222,7 @@ class ChunkReader:
 
     def _whole(self, index: int, call: ToolCall) -> ToolCall:
         """The piece without half a surrogate pair at its end; each call has a memory of its own."""
-        joined = self._halves.join((index, str(call.index)), call.arguments)
+        joined = self._surrogates.join((index, str(call.index)), call.arguments)
         return call if joined == call.arguments else replace(call, arguments=joined)
 
     def _numbered(self, index: int, call: ToolCall) -> ToolCall:

@@ -1,7 +1,7 @@
-"""The fields of an OpenAI chunk, as providers really fill them, in one form.
+"""Reads the fields of an OpenAI chunk, in all the variants that providers send.
 
-Takes a parsed chunk, gives what is in it. Raises `Misfit` with a path where a field has a type that
-no provider gives it; fields that nobody knows are passed over.
+Raises `FieldTypeError` with the path of a field that has an unexpected type. Unknown fields are
+ignored.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _RETRYABLE_TYPES: Final = frozenset(
 _RETRYABLE_CODES: Final = frozenset({408, 429, 500, 502, 503, 504, 529})
 
 
-class Misfit(Exception):
+class FieldTypeError(Exception):
     """A field has a type that it cannot have."""
 
 
@@ -48,7 +48,7 @@ def member(record: Json, name: str, kind: type | tuple[type, ...], path: str) ->
     if value is None:
         return None
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is int):
-        raise Misfit(f"`{path}{name}` is {type(value).__name__}")
+        raise FieldTypeError(f"`{path}{name}` is {type(value).__name__}")
     return value
 
 
@@ -64,7 +64,7 @@ def finish_reason(choice: Json, path: str) -> tuple[FinishReason, str | None] | 
     return reason, None if name == reason else encodable(name[:MOST_LETTERS])
 
 
-def who_stopped(choice: Json) -> tuple[str | None, str | None, FilterSide | None]:
+def stop_details(choice: Json) -> tuple[str | None, str | None, FilterSide | None]:
     """The stop string, who stopped it and what a guard filtered. vLLM says `stop_reason`, SGLang
     `matched_stop`; both also give token ids there, which are no stop strings."""
     stops = (choice.get(name) for name in ("stop_reason", "matched_stop"))
@@ -75,7 +75,7 @@ def who_stopped(choice: Json) -> tuple[str | None, str | None, FilterSide | None
     return matched, by if isinstance(by, str) else None, side if side in FILTER_SIDES else None
 
 
-def spoken(delta: Json, path: str) -> Iterator[tuple[Kind, str]]:
+def texts(delta: Json, path: str) -> Iterator[tuple[Kind, str]]:
     """`(kind, text)` of a chat delta or of a choice of completions: reasoning before text."""
     for name in ("reasoning_content", "reasoning"):
         if reasoning := member(delta, name, str, path):
@@ -96,7 +96,7 @@ def _parts(parts: list[Any], path: str) -> Iterator[tuple[Kind, str]]:
     for place, part in enumerate(parts):
         where = f"{path}content[{place}]."
         if not isinstance(part, Mapping):
-            raise Misfit(f"`{where[:-1]}` is {type(part).__name__}")
+            raise FieldTypeError(f"`{where[:-1]}` is {type(part).__name__}")
         if text := member(part, "text", str, where):
             yield "text", text
         thinking = member(part, "thinking", (str, list), where)
@@ -113,7 +113,7 @@ def tool_calls(delta: Json, path: str) -> Iterator[ToolCall]:
     for place, call in enumerate(member(delta, "tool_calls", list, path) or ()):
         where = f"{path}tool_calls[{place}]."
         if not isinstance(call, Mapping):
-            raise Misfit(f"`{where[:-1]}` is {type(call).__name__}")
+            raise FieldTypeError(f"`{where[:-1]}` is {type(call).__name__}")
         index = member(call, "index", int, where)
         function = member(call, "function", Mapping, where) or {}
         name = member(call, "id", str, where)
@@ -139,7 +139,7 @@ def logprobs(choice: Json, path: str) -> tuple[Json, ...] | None:
     entries = [*(member(found, "content", list, path) or ())]
     entries += member(found, "refusal", list, path) or ()
     if not all(isinstance(entry, Mapping) for entry in entries):
-        raise Misfit(f"`{path}content` has an entry that is no object")
+        raise FieldTypeError(f"`{path}content` has an entry that is no object")
     return tuple(entries) or None
 
 
@@ -217,6 +217,6 @@ def choices(chunk: Json) -> Iterator[tuple[int, Json, str]]:
     for place, choice in enumerate(member(chunk, "choices", list, "") or ()):
         path = f"choices[{place}]."
         if not isinstance(choice, Mapping):
-            raise Misfit(f"`{path[:-1]}` is {type(choice).__name__}")
+            raise FieldTypeError(f"`{path[:-1]}` is {type(choice).__name__}")
         index = member(choice, "index", int, path)
         yield cast(int, place if index is None else index), choice, path

@@ -20,7 +20,7 @@ def encodable(text: str) -> str:
     return text
 
 
-class Halves:
+class SurrogateJoiner:
     """One memory for all texts of a stream, by a key such as `(index, kind)`."""
 
     __slots__ = ("_held",)
