@@ -167,5 +167,5 @@ class FlowFeed(FlowBuilder):
         raise FlowError(
             "reactor.already-ran",
             f"flow `{self.name}` has been started; a flow runs once",
-            hint="make a new flow",
+            hint="create a new flow",
         )
