@@ -83,7 +83,7 @@ CATALOGUE: Final[dict[str, str]] = {
     "transport.host-refused": "A request has a `Host` header that the server does not accept.",
     "transport.instance-unknown": "No answer with that id runs or ended recently.",
     "transport.json-too-deep": "A request body has too many levels of nesting.",
-    "transport.message-invalid": "A client sent a message with an unknown type or an invalid field.",
+    "transport.message-invalid": "A client's message has an unknown type or an invalid field.",
     "transport.key-busy": "An API key already has as many streams as its limit allows.",
     "transport.key-exists": "A key with that name already exists.",
     "transport.key-expired": "An API key has expired.",
@@ -110,7 +110,7 @@ CATALOGUE: Final[dict[str, str]] = {
     "transport.stream-left": "The client stopped a stream before it started.",
     "transport.stream-unknown": "No stream has that id; it may have ended.",
     "transport.unread": "A gRPC client read nothing for `write_timeout`.",
-    "transport.upgrade-needed": "The WebSocket path received a request that is not a WebSocket upgrade.",
+    "transport.upgrade-needed": "The WebSocket path received an ordinary request.",
     # observe: logs and telemetry
     "observe.bad-endpoint": "The address of the trace collector is not a valid URL.",
     # session: streams that outlive their connection
@@ -173,8 +173,8 @@ CATALOGUE: Final[dict[str, str]] = {
     "link.bad-value": "A value of a flow, node or edge is invalid.",
     "link.capability-bad": "A value is not a valid capability.",
     "link.capability-denied": "A component requests a capability that it is not granted.",
-    "link.grant-unknown": "`[security.grants.NAME]` names a component that the manifest does not declare.",
-    "link.capability-unasked": "Warning: a component does not request a capability that it is granted.",
+    "link.grant-unknown": "`[security.grants.NAME]` names an unknown component.",
+    "link.capability-unasked": "Warning: a component is granted more than it requests.",
     "link.capability-wished": "Warning: a component is not granted an optional capability.",
     "link.component-construct": "A component's `__init__` failed or needs arguments.",
     "link.component-import": "A component's file cannot be imported.",

@@ -139,8 +139,8 @@ class AsyncClient(AsyncCloseOnExit):
     def resume(
         self, id: str, after: str | int | None = None, *, jitter: float | None = None
     ) -> AsyncStream:
-        """Reads a stateful stream from the frame that follows `after`, a stream's `last_id`; without
-        `after`, from the start. A client that reads the stream elsewhere is disconnected."""
+        """Reads a stateful stream from the frame that follows `after`, a stream's `last_id`, or
+        from the start. A client that reads the stream elsewhere is disconnected."""
         return self._stream(
             StreamRequest("resume", id=id, after=after), is_stateful=True, jitter=jitter
         )
