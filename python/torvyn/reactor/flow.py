@@ -21,8 +21,8 @@ from torvyn.reactor.statistics import Statistics, empty_statistics
 
 if TYPE_CHECKING:
     from torvyn._native import ManualClock
-    from torvyn.reactor.execution import Execution
-    from torvyn.reactor.run_statistics import Call
+    from torvyn.reactor.run.execution import Execution
+    from torvyn.reactor.run.run_statistics import Call
     from torvyn.reactor.runners.stepped_runner import StepScheduler
 
 
@@ -235,7 +235,7 @@ class Flow(FlowFeed):
         self, *, is_abandonable: bool = False, scheduler: StepScheduler | None = None
     ) -> Execution:
         """Creates the only execution of this flow."""
-        from torvyn.reactor.execution import Execution as NewExecution
+        from torvyn.reactor.run.execution import Execution as NewExecution
 
         plan = self.plan
         with self._lock:

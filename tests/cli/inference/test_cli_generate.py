@@ -117,7 +117,7 @@ def test_missing_requirements_have_exit_code_3_and_a_hint(cli: Cli, folder: Path
     done = cli("generate", "hi", "--model", "absent.gguf", cwd=folder)
 
     assert done.code == 3
-    assert "hint: give `model` a GGUF file" in done.err
+    assert "hint: set `model` to a GGUF file" in done.err
     assert cli("generate", "--engine", "scripted", "--input", "absent").code == 3
 
 
