@@ -1,7 +1,6 @@
-"""Messages of gRPC back into frames, for clients of ours: `decode(encode(x)) == x`.
+"""Decodes gRPC messages into frames, for clients: `decode(encode(x)) == x`.
 
-Log probabilities come in the form of the other dialects, with `bytes` and `top_logprobs` always
-there.
+Log probabilities have the form of the other dialects; `bytes` and `top_logprobs` are always set.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ _REASONS: Final = {number: reason for reason, number in REASON_NUMBERS.items()}
 
 
 def frame_from_message(message: Any) -> Frame | None:
-    """The frame of a `Frame`; None for one that a later version may have added."""
+    """The frame of a message; None for an unknown type, which a later version may add."""
     match message.WhichOneof("frame"):
         case "start":
             start = message.start
@@ -65,7 +64,7 @@ def _delta(seq: int, delta: Any) -> DeltaFrame:
 
 
 def _side(one: Any) -> FilterSide | None:
-    """What was filtered; a word that a later version may have added is none."""
+    """What was filtered; None for an unknown value, which a later version may add."""
     return next((side for side in FILTER_SIDES if side == one.side), None)
 
 
@@ -88,7 +87,7 @@ def _end(seq: int, end: Any) -> EndFrame:
 
 
 def _entry(logprob: Any) -> dict[str, Any]:
-    """In the form that the other dialects have."""
+    """A log probability in the form of the other dialects."""
     data = _optional(logprob, "token_bytes")
     entry = {
         "token": logprob.token,

@@ -1,7 +1,6 @@
-"""Frames as messages of gRPC (`torvyn/v1/inference.proto`), serialized, one a frame.
+"""Encodes frames as gRPC messages (`torvyn/v1/inference.proto`), one message per frame.
 
-The encoder has the methods of `Encoder`. It needs the package `protobuf`, as `proto_decoder` does,
-and nothing else in this room.
+The encoder has the methods of `Encoder`. Only this module and `proto_decoder` need `protobuf`.
 """
 
 from __future__ import annotations
@@ -31,19 +30,19 @@ REASON_NUMBERS: Final[dict[FinishReason, Any]] = {
 
 
 class PrefixedFrame(bytes):
-    """A frame and those that must go before it."""
+    """A frame with the frames that must be sent before it."""
 
     before: tuple[bytes, ...] = ()
 
     @classmethod
     def of(cls, data: bytes, before: tuple[bytes, ...]) -> Self:
-        led = cls(data)
-        led.before = before
-        return led
+        frame = cls(data)
+        frame.before = before
+        return frame
 
 
 def messages(frames: Iterable[bytes]) -> Iterator[bytes]:
-    """Each message that is to be sent for these frames."""
+    """Every message to send for these frames."""
     for frame in frames:
         if isinstance(frame, PrefixedFrame):
             yield from frame.before
@@ -52,15 +51,15 @@ def messages(frames: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def message_from_json(frame: bytes, epoch: str) -> bytes:
-    """A frame of our own dialect, one JSON object, as a message."""
-    found = frame_from(json.loads(frame))
-    start = found if isinstance(found, StartFrame) else StartFrame("", "", 0)
+    """A frame of our own dialect, as JSON, encoded as a message."""
+    decoded = frame_from(json.loads(frame))
+    start = decoded if isinstance(decoded, StartFrame) else StartFrame("", "", 0)
     encoder = ProtoEncoder(id=start.id, flow=start.flow, created=start.created, epoch=epoch)
-    return b"" if found is None else encoder.encode(found)
+    return b"" if decoded is None else encoder.encode(decoded)
 
 
 class ProtoEncoder:
-    """The frames of one answer as serialized messages."""
+    """Encodes the frames of one answer as serialized messages."""
 
     __slots__ = ("_identity", "_surrogates", "choices", "seq")
 
@@ -81,7 +80,7 @@ class ProtoEncoder:
         """The number of the last frame; deltas count from 1."""
 
     def encode(self, frame: Frame) -> bytes:
-        """A frame with the number it carries."""
+        """Encodes a frame with its own number."""
         return encode_frame(self, frame)
 
     def start(self) -> bytes:
@@ -100,7 +99,7 @@ class ProtoEncoder:
         logprobs: Sequence[Mapping[str, Any]] | None = None,
         seq: int | None = None,
     ) -> bytes:
-        """New text of a choice. The first half of a surrogate pair waits for the second."""
+        """New text of a choice. The first half of a surrogate pair is kept until the second."""
         text = self._surrogates.join((index, kind), text)
         tokens = None if logprobs is None else [_logprob(entry) for entry in logprobs]
         if not text and not tokens and self._surrogates:
@@ -120,7 +119,7 @@ class ProtoEncoder:
         logprobs: Sequence[Mapping[str, Any]] | None = None,
         seq: int | None = None,
     ) -> bytes:
-        """New text, or a piece of a call."""
+        """A delta frame: new text, or a piece of a tool call."""
         if kind != "tool_call":
             return self.text(text, index, kind, logprobs, seq)
         call = call or ToolCall()
@@ -164,18 +163,18 @@ class ProtoEncoder:
         return self._bytes(pb.Frame(seq=number, end=frame), before)
 
     def _released(self) -> tuple[bytes, ...]:
-        """What waited for a second half that never came."""
+        """Frames for first halves whose second half never arrived."""
         if not self._surrogates:
             return ()
-        alone = [
+        lone = [
             (index, kind, text)
             for index in range(self.choices)
             for kind, text in self._surrogates.release(index)
         ]
-        return tuple(self.text(text, index, kind) for index, kind, text in alone)
+        return tuple(self.text(text, index, kind) for index, kind, text in lone)
 
-    def _number(self, given: int | None) -> int:
-        self.seq = self.seq + 1 if given is None else given
+    def _number(self, seq: int | None) -> int:
+        self.seq = self.seq + 1 if seq is None else seq
         return self.seq
 
     def _bytes(self, frame: Any, before: tuple[bytes, ...] = ()) -> bytes:
