@@ -18,7 +18,7 @@ HEAD: Final = """# gRPC
 _COMMENT: Final = re.compile(r"\s*// ?(.*)")
 _OPENS: Final = re.compile(r"(\s*)(service|message|enum|oneof) (\w+) \{(\})?")
 _RPC: Final = re.compile(r"\s*rpc (\w+)\((.+?)\) returns \((.+?)\);")
-_FIELD: Final = re.compile(r"\s*((?:optional |repeated )?[\w.<>, ]+?) (\w+) = (\d+);")
+_FIELD: Final = re.compile(r"\s*((?:optional |repeated )?\w[\w.<>, ]*?) (\w+) = (\d+);")
 _NUMBER: Final = re.compile(r"\s*(\w+) = (\d+);")
 
 

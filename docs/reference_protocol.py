@@ -14,9 +14,9 @@ from torvyn.protocol import FINISH_REASONS, VERSION
 PAGE: Final = f"""# The protocol
 
 A streamed answer consists of frames. `torvyn.protocol` encodes them to bytes and decodes them:
-`decode(encode(x)) == x` for any text. This is version {VERSION} of our own dialect; a start frame
-carries the number. A reader ignores types and members that it does not know, so additions keep the
-number; a change of meaning gets a new one.
+`decode(encode(x)) == x` for any text. This is version {VERSION} of Torvyn's own dialect; a start
+frame carries the number. A reader ignores types and members that it does not know, so additions
+keep the number; a change of meaning gets a new one.
 
 ## Frames
 
@@ -127,9 +127,9 @@ print((wire.start() + wire.text("Hi")).decode(), end="")
 print(wire.encode(EndFrame(2, (Finish(0, "stop", "END"),), Usage(5, 1))).decode(), end="")
 ```
 
-Completions have the text next to the index. They know neither reasoning nor tools: those are in
-`reasoning_content` and `tool_calls` of a choice whose `text` is empty, so that nothing is mixed or
-lost.
+Completions have the text next to the index. They have no fields for reasoning and tools: those
+go into `reasoning_content` and `tool_calls` of a choice whose `text` is empty, so that nothing is
+mixed or lost.
 
 ```python
 wire = Encoder("openai-completions", "lines", **identity)
@@ -150,9 +150,9 @@ print(wire.encode(EndFrame(2, (Finish(0, "error"),))).decode(), end="")
 `Decoder(dialect, framing)` returns frames; `finish` raises `protocol.stream-cut` if the connection
 ended before the answer did. `ChunkDecoder` reads what other servers send: deltas, one `Finish` for
 each choice, `Usage`, errors, and `DONE`. It accepts `reasoning_content` and `reasoning`, content in
-parts, usage in any known place, calls without an index, and errors in every form that we have met;
-a finish reason that only its provider knows is a `stop`. `EventParser` parses the event stream
-alone, by the rules of the HTML standard, with a limit per line (1 MiB) and per event (8 MiB).
+parts, usage in any known place, calls without an index, and errors in every known form; a finish
+reason that only its provider knows is a `stop`. `EventParser` parses only the event stream, by the
+rules of the HTML standard, with a limit per line (1 MiB) and per event (8 MiB).
 
 ```python
 from torvyn.protocol import ChunkDecoder

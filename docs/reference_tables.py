@@ -42,8 +42,8 @@ def manifest_page() -> str:
     intro = """\
 Every table and key of the manifest. Unknown keys are errors. Sizes are written with `B`, `KiB`,
 `MiB` or `GiB`, durations with `us`, `ms`, `s`, `m` or `h`. In strings `${NAME}` is the environment
-variable of that name, and `$$` is a dollar sign. `torvyn schema` prints the same as a JSON Schema,
-for editors.
+variable of that name, and `$$` is a dollar sign. `torvyn schema` prints this as a JSON Schema for
+editors.
 """
     return f"{NOTE}# Torvyn.toml\n\n{intro}\n{manifest.reference()}"
 
@@ -108,12 +108,15 @@ def _option(option: Option, is_main: bool) -> str:
 def _default(kind: str, value: Any) -> str:
     if kind in ("duration", "size") and value:
         return f"`{render_duration(value) if kind == 'duration' else render_size(value)}`"
+    if kind == "duration" and value == 0:
+        return "`0s`"
     if value in ("", (), {}, None):
         return "none"
     if isinstance(value, bool):
         return f"`{str(value).lower()}`"
     if isinstance(value, tuple):
-        return "the tokens of the token-streaming example"
+        text = ", ".join(value)
+        return f"`{text}`" if len(text) <= 100 else "the tokens of the token-streaming example"
     return f"`{json.dumps(value)}`"
 
 
@@ -159,11 +162,11 @@ def command_line_page() -> str:
     lines = [
         f"{NOTE}# Command line",
         "",
-        "Data goes to standard output, everything else to standard error. Every command takes",
-        "`--format json`, whose documents carry `schema_version`.",
+        "Data goes to standard output, everything else to standard error. Every command accepts",
+        "`--format json`; its output includes `schema_version`.",
         "",
         "Exit codes: 0 success; 1 the flow failed; 2 the command, the manifest or a component is",
-        "wrong; 3 something external is missing, or a benchmark regressed; 70 a bug in Torvyn;",
+        "invalid; 3 something external is missing, or a benchmark regressed; 70 a bug in Torvyn;",
         "130 interrupted; 143 terminated.",
         "",
         *_help(),

@@ -31,10 +31,10 @@ def plan(tmp_path, nodes=None, edges=CHAIN):
     return torvyn.load(tmp_path / "Torvyn.toml").flow("chat").plan
 
 
-class Asked(Engine):
+class RecordingEngine(Engine):
     """Keeps the requests it gets."""
 
-    name = "asked"
+    name = "recording"
 
     def __init__(self):
         super().__init__()
@@ -77,7 +77,7 @@ def test_a_flow_without_anything_between_is_a_service(tmp_path):
 
 
 def test_messages_of_the_config_come_before_those_of_the_request():
-    engine = Asked()
+    engine = RecordingEngine()
     system = {"role": "system", "content": "Be brief."}
     service = Service("chat", engine, {"messages": [system], "temperature": 0.5})
     service.generate("Hi").complete()
@@ -106,37 +106,41 @@ def test_a_closed_service_answers_nobody(tmp_path):
 
 LINES = 'component = "lines"\nconfig = { path = "in.txt" }'
 UNFIT = {
-    "no engine": ({**SERVICE, "model": LINES}, CHAIN, "needs one source, and that an engine"),
+    "no engine": ({**SERVICE, "model": LINES}, CHAIN, "needs exactly one source: an engine"),
     "two sources": (
         {**SERVICE, "other": SERVICE["model"]},
         [*CHAIN, ("other", "policy")],
-        "needs one source, and that an engine",
+        "needs exactly one source: an engine",
     ),
     "no response": (
         {**SERVICE, "answer": 'component = "console"'},
         CHAIN,
-        "needs one sink `response`, and has 0",
+        "needs exactly one sink `response`, and has 0",
     ),
     "two responses": (
         {**SERVICE, "second": SERVICE["answer"]},
         [*CHAIN, ("policy", "second")],
-        "needs one sink `response`, and has 2",
+        "needs exactly one sink `response`, and has 2",
     ),
     "two ways from the engine": (
         {**SERVICE, "second": SERVICE["policy"]},
         [*CHAIN, ("model", "second"), ("second", "answer")],
-        "one edge leaves the engine",
+        "engine must have one outgoing edge",
     ),
-    "past the guards": (SERVICE, [*CHAIN, ("model", "answer")], "one edge leaves the engine"),
+    "past the guards": (
+        SERVICE,
+        [*CHAIN, ("model", "answer")],
+        "engine must have one outgoing edge",
+    ),
     "a second sink": (
         {**SERVICE, "copy": 'component = "null"'},
         [*CHAIN, ("policy", "copy")],
-        "sends to the response alone",
+        "must send only to the response",
     ),
     "a sink beside the engine": (
         {**SERVICE, "copy": 'component = "null"'},
         [*CHAIN, ("model", "copy")],
-        "one edge leaves the engine",
+        "engine must have one outgoing edge",
     ),
 }
 

@@ -11,7 +11,7 @@ import pytest
 from observed_engines import SOON_S, wait_until
 
 from torvyn.engine import thread_stream
-from torvyn.engine.thread_stream import AHEAD, FromThread
+from torvyn.engine.thread_stream import AHEAD, ThreadStream
 
 COUNT = 1000
 
@@ -43,7 +43,7 @@ def threads():
 
 
 def test_everything_arrives_once_and_in_order():
-    assert asyncio.run(taken(FromThread(Library()))) == list(range(COUNT))
+    assert asyncio.run(taken(ThreadStream(Library()))) == list(range(COUNT))
     wait_until(lambda: not threads())
 
 
@@ -51,7 +51,7 @@ def test_what_is_ready_together_travels_together():
     library = Library(count=AHEAD)
 
     async def first():
-        stream = FromThread(library).batches()
+        stream = ThreadStream(library).batches()
         async with aclosing(stream):
             taking = asyncio.ensure_future(anext(stream))
             await asyncio.sleep(0)
@@ -65,7 +65,7 @@ def test_a_reader_that_does_not_read_stops_the_thread():
     library = Library()
 
     async def slow():
-        async with aclosing(FromThread(library).batches()) as stream:
+        async with aclosing(ThreadStream(library).batches()) as stream:
             got = await anext(stream)
             await asyncio.to_thread(wait_until, lambda: library.put - len(got) >= AHEAD)
             return got
@@ -79,7 +79,7 @@ def test_an_error_comes_after_the_items_before_it():
     got = []
 
     async def read():
-        async for batch in FromThread(Library(3, ValueError("broke"))).batches():
+        async for batch in ThreadStream(Library(3, ValueError("broke"))).batches():
             got.extend(batch)
 
     with pytest.raises(ValueError, match="broke"):
@@ -91,7 +91,7 @@ def test_leaving_early_ends_the_thread_before_the_stream_is_closed():
     library, told = Library(count=10**9), []
 
     async def leave():
-        stream = FromThread(library, on_leave=lambda: told.append("leave"))
+        stream = ThreadStream(library, on_leave=lambda: told.append("leave"))
         async with aclosing(stream.batches()) as batches:
             await anext(batches)
         return library.ended.is_set()
@@ -105,7 +105,7 @@ def test_a_library_that_cannot_be_told_to_stop_is_no_failure():
         raise RuntimeError("no such request")
 
     async def leave():
-        stream = FromThread(Library(count=10**9), on_leave=refuse)
+        stream = ThreadStream(Library(count=10**9), on_leave=refuse)
         async with aclosing(stream.batches()) as batches:
             return (await anext(batches))[0]
 
@@ -114,13 +114,13 @@ def test_a_library_that_cannot_be_told_to_stop_is_no_failure():
 
 def test_a_library_that_has_ended_is_not_told_to_stop():
     told = []
-    asyncio.run(taken(FromThread(Library(2), on_leave=lambda: told.append("leave"))))
+    asyncio.run(taken(ThreadStream(Library(2), on_leave=lambda: told.append("leave"))))
 
     assert told == []
 
 
 def test_leaving_does_not_wait_for_a_library_that_does_not_hear(monkeypatch):
-    monkeypatch.setattr(thread_stream, "LAST_WORD_S", 0.01)
+    monkeypatch.setattr(thread_stream, "LEAVE_TIMEOUT_S", 0.01)
     goes_on = threading.Event()
 
     def deaf(put):
@@ -128,7 +128,7 @@ def test_leaving_does_not_wait_for_a_library_that_does_not_hear(monkeypatch):
         goes_on.wait(SOON_S)
 
     async def leave():
-        async with aclosing(FromThread(deaf).batches()) as batches:
+        async with aclosing(ThreadStream(deaf).batches()) as batches:
             await anext(batches)
         return len(threads())
 
@@ -139,7 +139,7 @@ def test_leaving_does_not_wait_for_a_library_that_does_not_hear(monkeypatch):
 
 def test_a_stop_from_another_thread_ends_the_stream():
     library = Library(count=10**9)
-    stream = FromThread(library)
+    stream = ThreadStream(library)
 
     async def read():
         async for _ in stream.batches():
@@ -151,7 +151,7 @@ def test_a_stop_from_another_thread_ends_the_stream():
 
 def test_a_stream_that_is_stopped_before_it_began_does_no_work():
     library = Library()
-    stream = FromThread(library)
+    stream = ThreadStream(library)
     stream.stop()
 
     assert asyncio.run(taken(stream)) == []
@@ -160,10 +160,10 @@ def test_a_stream_that_is_stopped_before_it_began_does_no_work():
 
 @pytest.mark.filterwarnings("ignore")
 def test_a_thread_whose_loop_is_closed_ends(monkeypatch):
-    monkeypatch.setattr(thread_stream, "_LOOK_S", 0.01)
+    monkeypatch.setattr(thread_stream, "_CHECK_S", 0.01)
     library = Library(count=10**9)
     loop = asyncio.new_event_loop()
-    stream = FromThread(library).batches()
+    stream = ThreadStream(library).batches()
     loop.run_until_complete(anext(stream))
     loop.close()
 

@@ -113,5 +113,8 @@ def test_a_grant_to_a_component_that_does_not_exist_is_an_error(manifest: Path) 
     for command in ("check", "run"):
         done = torvyn(command, cwd=manifest.parent)
         assert done.returncode == 2
-        assert "error[link.grant-unknown]: `[security.grants.prat]` names no" in done.stderr
+        assert (
+            "error[link.grant-unknown]: `[security.grants.prat]` names an unknown component"
+            in done.stderr
+        )
         assert "did you mean `part`?" in done.stderr

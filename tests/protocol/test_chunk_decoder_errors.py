@@ -129,7 +129,7 @@ def test_halves_in_the_arguments_of_a_call_are_joined_too() -> None:
 @pytest.mark.parametrize("index", [-1, 5000])
 def test_a_choice_that_cannot_be_is_refused(index: int) -> None:
     for delta in ({"content": "a"}, {"content": "a", "refusal": "b"}):
-        with pytest.raises(InvalidInput, match="choices"):
+        with pytest.raises(InvalidInput, match="out of range"):
             put({"choices": [{"index": index, "delta": delta}]})
 
 

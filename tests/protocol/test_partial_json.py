@@ -129,7 +129,7 @@ def test_what_ends_too_early_is_no_value(text: str) -> None:
 
 
 def test_deep_nesting_is_refused() -> None:
-    with pytest.raises(InvalidInput, match="more than 128 deep"):
+    with pytest.raises(InvalidInput, match="more than 128 levels deep"):
         PartialJson().put("[" * 100_000)
 
 

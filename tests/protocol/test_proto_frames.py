@@ -32,7 +32,7 @@ from torvyn.protocol import (
     Usage,
 )
 from torvyn.protocol.proto_decoder import frame_from_message
-from torvyn.protocol.proto_encoder import ProtoEncoder, messages, respelled
+from torvyn.protocol.proto_encoder import ProtoEncoder, message_from_json, messages
 from torvyn.v1 import inference_pb2 as pb
 
 PACKAGE = Path(__file__).parents[2] / "python"
@@ -103,7 +103,7 @@ def test_frames_that_were_kept_as_json_become_the_same_messages(frames: list[Fra
     assert isinstance(start, StartFrame)
     kept = Encoder.of(start, "torvyn", "json", choices=2)
 
-    sent = [respelled(kept.encode(frame), "e") for frame in frames]
+    sent = [message_from_json(kept.encode(frame), "e") for frame in frames]
     assert [frame_from_message(pb.Frame.FromString(data)) for data in sent] == frames
     assert pb.Frame.FromString(sent[0]).start.epoch == "e"
 

@@ -78,7 +78,9 @@ def end_options(function: Function) -> Function:
             "--limit", type=click.IntRange(min=0), metavar="N", help="Stop after N elements."
         ),
         click.option(
-            "--timeout", metavar="DURATION", help="Fail if the flow runs longer, such as 30s."
+            "--timeout",
+            metavar="DURATION",
+            help="Fail if the flow runs longer than this, such as 30s.",
         ),
     )
     for option in reversed(options):

@@ -1,5 +1,4 @@
-"""Clients for a Torvyn server: send a request, read the answer as it is generated, resume a stream
-when the connection is lost.
+"""Clients for a Torvyn server: read answers as they are generated, and resume lost streams.
 
 with Client("http://127.0.0.1:8080") as client:
     with client.stream("Why is the sky blue?") as stream:

@@ -139,15 +139,15 @@ class AsyncClient(AsyncCloseOnExit):
     def resume(
         self, id: str, after: str | int | None = None, *, jitter: float | None = None
     ) -> AsyncStream:
-        """Reads a stateful stream from the frame behind `after`, a stream's `last_id`; without
-        `after`, from the start. A client that reads the stream elsewhere is disconnected."""
+        """Reads a stateful stream from the frame that follows `after`, a stream's `last_id`, or
+        from the start. A client that reads the stream elsewhere is disconnected."""
         return self._stream(
             StreamRequest("resume", id=id, after=after), is_stateful=True, jitter=jitter
         )
 
     def observe(self, id: str, *, jitter: float | None = None) -> AsyncStream:
         """Reads along with another client's stream, from now on. An observer neither slows nor ends
-        the stream; frames that it misses are reported by a `MetaFrame` frame with `skipped`."""
+        the stream; frames that it misses are reported by a `MetaFrame` with `skipped`."""
         return self._stream(StreamRequest("observe", id=id), is_stateful=False, jitter=jitter)
 
     def _stream(

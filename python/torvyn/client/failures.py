@@ -39,13 +39,13 @@ class ServerError(ComponentError):
     status: int | None = None
     """The HTTP status; None when the answer had started."""
     retry_after_s: float | None = None
-    """How long the server asks you to wait, if it says so."""
+    """How long the server asks you to wait; None if it does not say."""
     request_id: str | None = None
     """The id of the request in the server's log."""
 
 
 class InvalidRequestError(ServerError, InvalidInput):
-    """The request is wrong, or what it names does not exist. Sending it again does not help."""
+    """The request is invalid, or names something that does not exist. Retrying does not help."""
 
 
 class PermissionDeniedError(ServerError, Fatal):

@@ -86,7 +86,7 @@ class StreamProperties:
     @property
     def filtered_side(self) -> FilterSide | None:
         """The side on which a guard ended a choice with `content_filter`: the `prompt` or the
-        `completion`. None if no choice ended so, or if the server does not report it."""
+        `completion`. None if no choice ended that way, or if the server does not report it."""
         end = self._resumable.end
         sides = () if end is None else (one.side for one in end.finish)
         return next((side for side in sides if side is not None), None)
@@ -209,7 +209,7 @@ class AsyncStream(StreamProperties, AsyncCloseOnExit):
     # Control
 
     async def stop(self) -> bool:
-        """Ends the answer in order: the server sends the text that it has withheld, then the end
+        """Ends the answer gracefully: the server sends the text that it has withheld, then the end
         frame with `stop`. False if the answer had already ended."""
         return await self._transport.end(self._require_id(), cancel=False)
 

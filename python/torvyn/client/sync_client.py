@@ -124,7 +124,7 @@ class Stream(StreamProperties, CloseOnExit):
         return _run(self._stream.complete())
 
     def stop(self) -> bool:
-        """Ends the answer in order: the server sends the text that it has withheld, then the end
+        """Ends the answer gracefully: the server sends the text that it has withheld, then the end
         frame with `stop`. False if the answer had already ended."""
         return _run(self._stream.stop())
 
@@ -181,7 +181,7 @@ class Client(CloseOnExit):
     def resume(
         self, id: str, after: str | int | None = None, *, jitter: float | None = None
     ) -> Stream:
-        """Reads a stateful stream from the frame behind `after`; without it, from the start."""
+        """Reads a stateful stream from the frame that follows `after`, or from the start."""
         return Stream(self._client.resume(id, after, jitter=jitter))
 
     def observe(self, id: str, *, jitter: float | None = None) -> Stream:

@@ -38,8 +38,8 @@ KINDS_OPTION: Final = Option(
     "kinds",
     "words",
     ("text", "reasoning"),
-    "The kinds of elements to guard, each as a text of its own; others pass. An element without "
-    "a kind is `text`.",
+    "The kinds of elements to guard; texts of different kinds are never joined, and other kinds "
+    "pass. An element without a kind is `text`.",
 )
 TOKEN_ATTRIBUTES: Final = ("token_ids", "token_id", "logprobs", "top_logprobs")
 """Attributes that describe the text of single tokens; a changed text loses them."""

@@ -64,7 +64,7 @@ class Output:
 
 
 class Element:
-    """`Element` in Python. Immutable; owns its data."""
+    """An element that owns its data. Immutable."""
 
     if not TYPE_CHECKING:
         __slots__ = ("_data", "attributes", "content_type", "context", "sequence", "timestamp_ns")

@@ -1,7 +1,7 @@
-"""What every engine is: `steps` inside, `generate` and `complete` outside.
+"""The interface of every engine: a subclass implements `steps`, a program calls `generate`.
 
-A subclass makes steps and stops making them when its generator is closed or cancelled; text, stop
-strings, limits, usage, timing and aborts are the same for all and live elsewhere in this room.
+`steps` yields raw output and stops when its generator is closed or cancelled. The rest of the
+package handles text, stop strings, limits, usage, timing and aborts, the same for all engines.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from __future__ import annotations
 import threading
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from torvyn.concurrency.context_managers import AsyncCloseOnExit, CloseOnExit
 from torvyn.engine.answer.engine_run import EngineRun
 from torvyn.engine.delta import Completion
 from torvyn.engine.generation import Generation
-from torvyn.engine.request import Message, Request, invalid
+from torvyn.engine.request import PromptLike, Request, invalid
 from torvyn.engine.step import Step
 from torvyn.errors import InvalidInput, Unavailable
 
@@ -26,96 +26,94 @@ if TYPE_CHECKING:
     from torvyn.engine.nodes.source import EngineSource
     from torvyn.engine.prompt.prompt_flow import PromptGuard
 
-Asked = str | Sequence[Message] | Request
-
 
 class Engine(CloseOnExit, AsyncCloseOnExit, ABC):
-    """Makes answers. One object serves many requests, from any thread and any loop."""
+    """Generates answers. One engine serves many requests, from any thread and any event loop."""
 
     name: ClassVar[str] = ""
     limits_tokens: ClassVar[bool] = False
-    """It keeps to `max_tokens` itself, and the tokens of its steps are estimates."""
+    """It enforces `max_tokens` itself, and the token counts of its steps are estimates."""
     is_replayable: ClassVar[bool] = False
-    """The same request with the same seed gives the same answer, also in another process."""
+    """The same request with the same seed gives the same answer, in another process too."""
     takes_extra: bool = False
-    """It forwards the `extra` of a request: fields that only what is behind it knows."""
+    """It forwards the `extra` fields of a request, such as `top_k`."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._runs: dict[str, EngineRun] = {}
         self._all_runs: weakref.WeakValueDictionary[str, EngineRun]
         self._all_runs = weakref.WeakValueDictionary()
-        """Also those that nobody has read from: `abort` may come before the first delta."""
+        """Includes runs that have not started: `abort` may be called before the first delta."""
         self._is_closed = False
 
     @property
     def vocabulary(self) -> Any:
-        """What the token ids of its steps mean; None when it sends bytes or text."""
+        """The vocabulary of the token ids in its steps; None if it sends bytes or text."""
         return None
 
     @abstractmethod
     def steps(self, request: Request) -> AsyncIterator[Step]:
-        """An async generator of what the engine makes, as it makes it.
+        """An async generator of raw output.
 
-        It finishes each choice it knows the end of, raises typed errors, and leaves nothing running
-        when it is closed or cancelled.
+        It gives a finish reason for each choice that ends, raises typed errors, and leaves nothing
+        running when it is closed or cancelled.
         """
 
     def check(self, request: Request) -> None:
-        """Raises `InvalidInput` when the engine cannot be asked that. Called before anything is
-        done for the request, so that a server can still refuse it with a status."""
+        """Raises `InvalidInput` if the engine cannot answer the request. It is called before any
+        work starts, so that a server can reject the request with a status."""
         if request.extra and not self.takes_extra:
             names = ", ".join(f"`{name[:64]}`" for name in sorted(request.extra)[:8])
             raise invalid([f"the engine `{self.name}` does not forward {names}"])
 
     def describe(self) -> Mapping[str, Any]:
-        """What it is, for people and logs; never a secret."""
+        """The engine and its model, for people and logs; never a secret."""
         return {"engine": self.name}
 
     def generate(
         self,
-        asked: Asked,
+        prompt: PromptLike,
         *,
         through: MakeFlow | None = None,
         prompt_guard: PromptGuard | None = None,
         **options: Any,
     ) -> Generation:
-        """An answer to a prompt, to messages, or to a `Request`; its options are the request's.
+        """The answer to a prompt, to a list of messages, or to a `Request`. `options` are fields of
+        the request, such as `max_tokens`.
 
-        `through` makes flows, such as `lambda: torvyn.Flow(guard(), Sentence())`: one for each
-        choice, and what comes out of it is the answer. `prompt_guard` is a flow that the texts of
-        the request go through before the engine is asked.
+        `through` makes a flow for each choice, such as `lambda: torvyn.Flow(guard(), Sentence())`;
+        the output of the flow is the answer. `prompt_guard` is a flow for the texts of the request.
         """
-        request = Request.make(asked, **options)
+        request = Request.make(prompt, **options)
         self.check(request)
         generation = Generation(self, request, through=through, prompt=prompt_guard)
         with self._lock:
             self._all_runs[generation.request_id] = generation._run
         return generation
 
-    def complete(self, asked: Asked, **options: Any) -> Completion:
+    def complete(self, prompt: PromptLike, **options: Any) -> Completion:
         """The whole answer. Blocks; in a coroutine, await `acomplete`."""
-        return self.generate(asked, **options).complete()
+        return self.generate(prompt, **options).complete()
 
-    async def acomplete(self, asked: Asked, **options: Any) -> Completion:
-        return await self.generate(asked, **options).acomplete()
+    async def acomplete(self, prompt: PromptLike, **options: Any) -> Completion:
+        return await self.generate(prompt, **options).acomplete()
 
-    def source(self, asked: Asked, **options: Any) -> EngineSource:
+    def source(self, prompt: PromptLike, **options: Any) -> EngineSource:
         """The answer as the source of a flow: `torvyn.Flow(engine.source("Hello"), ...)`."""
-        # It stands on components, which many programs with an engine never need.
+        # Sources need components, which many programs with an engine never load.
         from torvyn.engine.nodes.source import EngineSource
 
-        return EngineSource(self, Request.make(asked, **options))
+        return EngineSource(self, Request.make(prompt, **options))
 
     def processor(self, **options: Any) -> EngineProcessor:
-        """The engine behind a request: `torvyn.Flow(request.source(), guard, engine.processor())`.
-        The options are those of a request that says nothing of them."""
+        """The engine as a processor: `torvyn.Flow(request.source(), guard, engine.processor())`.
+        `options` are defaults for the request."""
         from torvyn.engine.nodes.processor import EngineProcessor
 
         return EngineProcessor(self, options)
 
     def abort(self, request_id: str) -> bool:
-        """Ends that request as `cancelled`, from any thread. False: there is none of that id."""
+        """Ends a request as `cancelled`, from any thread. False if no request with this id runs."""
         with self._lock:
             runs = {self._runs.get(request_id), self._all_runs.get(request_id)}
         alive = [run for run in runs if run is not None and not run.is_over]
@@ -124,7 +122,7 @@ class Engine(CloseOnExit, AsyncCloseOnExit, ABC):
         return bool(alive)
 
     def close(self) -> None:
-        """Aborts what runs and lets go of what the engine holds. It takes no more requests."""
+        """Aborts running requests and frees the engine. It accepts no more requests."""
         with self._lock:
             self._is_closed = True
             runs = list(self._runs.values())
@@ -136,11 +134,11 @@ class Engine(CloseOnExit, AsyncCloseOnExit, ABC):
         self.close()
 
     def __repr__(self) -> str:
-        told = ", ".join(f"{key}={value!r}" for key, value in self.describe().items())
-        return f"<{type(self).__name__} {told}>"
+        details = ", ".join(f"{key}={value!r}" for key, value in self.describe().items())
+        return f"<{type(self).__name__} {details}>"
 
     def _work_begins(self, request: Request) -> None:
-        """For engines that let requests wait: its turn has come, and its time in the queue ends."""
+        """For engines with a queue: ends the queue time of the request."""
         with self._lock:
             run = self._runs.get(request.id)
         if run is not None:
@@ -153,8 +151,8 @@ class Engine(CloseOnExit, AsyncCloseOnExit, ABC):
                 raise Unavailable(f"the engine `{self.name}` is closed", code="engine.closed")
             if request_id in self._runs:
                 raise InvalidInput(
-                    f"a request with the id {request_id!r} is running",
-                    hint="omit `request_id`, and every request gets its own",
+                    f"a request with the id {request_id!r} is already running",
+                    hint="omit `request_id`: every request then gets its own id",
                     code="engine.request-running",
                 )
             self._runs[request_id] = run

@@ -1,7 +1,7 @@
-"""`mlc`: a thin adapter for `MLCEngine` and `AsyncMLCEngine` of the package `mlc_llm`.
+"""`mlc`: an adapter for `MLCEngine` and `AsyncMLCEngine` of the package `mlc_llm`.
 
-They speak OpenAI's protocol in objects, which are read here as chunks off a wire are. Written
-against the documented interface; it has been run against a fake of it, not against MLC itself.
+Their output is OpenAI chunks as objects, which are decoded like chunks from a wire. The adapter
+follows MLC's documented interface and is tested against a fake of it, not against MLC itself.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from torvyn.engine.openai.request_body import Api, Shape, body_of
 from torvyn.engine.openai.stream import Steps
 from torvyn.engine.request import Request
 from torvyn.engine.step import Step
-from torvyn.engine.thread_stream import FromThread, Put
+from torvyn.engine.thread_stream import Put, ThreadStream
 from torvyn.errors import Internal, InvalidInput, MissingError
 from torvyn.protocol.openai.chunk_decoder import ChunkReader
 
@@ -28,9 +28,9 @@ _MLC: Final = Upstream("MLC")
 
 
 class MLC(Engine):
-    """An engine that is there already, or one that is made for `model` and ends with this one.
+    """Opens `model`, or uses an open MLC `engine`, which stays open when this one is closed.
 
-    `messages` go to its chat; a prompt too, unless `api` is `completions`.
+    Messages go to the chat API; prompts too, unless `api` is `completions`.
     """
 
     name: ClassVar[str] = "mlc"
@@ -42,11 +42,11 @@ class MLC(Engine):
         super().__init__()
         if (model is None) == (engine is None):
             raise InvalidInput(
-                "mlc: give either `model` or an open `engine`",
+                "mlc: pass either `model` or an open `engine`",
                 code="engine.bad-option",
             )
         self._is_ours = engine is None
-        self._engine = engine if engine is not None else _made(model, options)
+        self._engine = engine if engine is not None else _open_engine(model, options)
         self._shape = Shape(model or "", api)
 
     def describe(self) -> Mapping[str, Any]:
@@ -77,7 +77,7 @@ class MLC(Engine):
         api = self._engine.chat.completions if is_chat else self._engine.completions
         if not inspect.iscoroutinefunction(api.create):
             abort = partial(self._engine.abort, request.id)
-            stream = FromThread(partial(_read, api.create, body), on_leave=abort)
+            stream = ThreadStream(partial(_read, api.create, body), on_leave=abort)
             async with aclosing(stream.batches()) as batches:
                 async for batch in batches:
                     for chunk in batch:
@@ -90,11 +90,11 @@ class MLC(Engine):
             is_done = True
         finally:
             if not is_done:
-                await _settled(self._engine.abort(request.id))
+                await _await_result(self._engine.abort(request.id))
 
 
 def _read(create: Callable[..., Any], body: Mapping[str, Any], put: Put[Any]) -> None:
-    """On a thread: all chunks, until nobody wants more."""
+    """On a thread: all chunks, until the reader has left."""
     chunks = create(**body)
     try:
         for chunk in chunks:
@@ -105,25 +105,25 @@ def _read(create: Callable[..., Any], body: Mapping[str, Any], put: Put[Any]) ->
             chunks.close()
 
 
-async def _settled(value: Any) -> None:
+async def _await_result(value: Any) -> None:
     if inspect.isawaitable(value):
         await value
 
 
 def _json(chunk: Any) -> str:
-    """A chunk of MLC's own classes, which are pydantic's, as text."""
+    """A chunk as JSON; MLC's own classes are pydantic models."""
     text: str = chunk.model_dump_json() if hasattr(chunk, "model_dump_json") else json.dumps(chunk)
     return text
 
 
-def _made(model: str | None, options: Mapping[str, Any]) -> Any:
+def _open_engine(model: str | None, options: Mapping[str, Any]) -> Any:
     try:
         from mlc_llm import AsyncMLCEngine  # type: ignore[import-not-found]
     except ImportError:
         raise MissingError(
             "engine.package-missing",
             "the engine `mlc` needs the package `mlc_llm`",
-            hint="its documentation says which wheel fits your hardware",
+            hint="see MLC's documentation for the wheel for your hardware",
         ) from None
     try:
         return AsyncMLCEngine(model, **options)

@@ -67,19 +67,19 @@ class Request:
         return self.id[:SHOWN_ID]
 
     @classmethod
-    def make(cls, input: str | Sequence[Message] | Request, **options: Any) -> Request:
+    def make(cls, prompt: PromptLike, **options: Any) -> Request:
         """A request for a prompt or messages. Raises `InvalidInput` with all problems.
 
         Options that are None are ignored. `request_id` sets the id.
         """
         options = {name: value for name, value in options.items() if value is not None}
-        if isinstance(input, Request):
+        if isinstance(prompt, Request):
             if not options:
-                return input
+                return prompt
             # A changed request is validated like a new one.
-            others = {name: getattr(input, name) for name in _OPTIONS - options.keys()}
+            others = {name: getattr(prompt, name) for name in _OPTIONS - options.keys()}
             options |= {name: value for name, value in others.items() if value is not None}
-            input = input.messages if input.prompt is None else input.prompt
+            prompt = prompt.messages if prompt.prompt is None else prompt.prompt
         if "request_id" in options:
             options["id"] = options.pop("request_id")
         if unknown := sorted(set(options) - _OPTIONS):
@@ -90,12 +90,12 @@ class Request:
             if not isinstance(value := options.get(name, ()), (list, tuple)):
                 raise invalid([f"`{name}` is a list, not {type(value).__name__}"])
             options[name] = tuple(value)
-        if isinstance(input, str):
-            request = cls(prompt=input, **options)
-        elif isinstance(input, Mapping) or not isinstance(input, Iterable):
-            raise invalid([f"a prompt is text or a list of messages, not {_type_name(input)}"])
+        if isinstance(prompt, str):
+            request = cls(prompt=prompt, **options)
+        elif isinstance(prompt, Mapping) or not isinstance(prompt, Iterable):
+            raise invalid([f"a prompt is text or a list of messages, not {_type_name(prompt)}"])
         else:
-            request = cls(messages=tuple(input), **options)
+            request = cls(messages=tuple(prompt), **options)
         if problems := list(request.problems()):
             raise invalid(problems)
         return request
@@ -139,6 +139,7 @@ class Request:
                 yield f"`{name}` is {expected} from {least} to {most}, not {_brief(value)}"
 
 
+PromptLike = str | Sequence[Message] | Request
 _OPTIONS: Final = frozenset(item.name for item in fields(Request)) - {"prompt", "messages"}
 _WHOLE: Final = 2**63 - 1
 _RANGES: Final[dict[str, tuple[Any, float, float]]] = {

@@ -1,8 +1,8 @@
-"""`scripted`: an engine that says what it was told to, for tests, demonstrations and replays.
+"""`scripted`: an engine with scripted answers, for tests, demonstrations and replays.
 
-What it says follows from its script, the request and the seed alone: the same in every process.
-Tokens travel as ids of a small vocabulary or as bytes, so that a character cut in two is met here
-as it is with real models.
+An answer depends only on the script, the request and the seed, so it is the same in every process.
+Tokens are ids of a small vocabulary or bytes, so that characters are split over tokens as they are
+with real models.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ if TYPE_CHECKING:
     from torvyn.text import Vocabulary
 
 Item = str | bytes | float | ToolCall | tuple[str, str] | Exception
-"""A token; a pause in seconds; a piece of a tool call; `("reasoning", token)`; or a failure."""
+"""A token, a pause in seconds, a piece of a tool call, `("reasoning", token)`, or an error."""
 Script = str | Sequence[Item] | Callable[[Request, int], Iterable[Item]]
 
 ANSWER = "The quick brown fox jumped over the lazy dog. Torvyn handles streaming tokens."
 
 
 class Scripted(Engine):
-    """Answers with `script`: text (cut into words), items, or a function that makes them of a
-    request and the index of the choice.
+    """Answers with `script`: text, which is split into words; a list of items; or a function that
+    returns items for a request and the index of a choice.
 
-    With several `answers` the seed and the choice decide which; without a seed choice 0 gets the
+    With several `answers`, the seed and the choice select one; without a seed, choice 0 gets the
     first, choice 1 the second, and so on.
     """
 
@@ -57,15 +57,15 @@ class Scripted(Engine):
         error: Exception | None = None,
         sleep: Callable[[float], Any] | None = None,
     ) -> None:
-        """`token_bytes` cuts the text into tokens of that many bytes, characters or not; with
-        `uses_ids` they are ids of a vocabulary that is made of the script, in place of bytes;
-        `fail_at` raises `error` in place of that token; `step_tokens` go into one step; `sleep` is
-        what it waits with, for tests."""
+        """`token_bytes` splits the text into tokens of that many bytes, even inside a character.
+        With `uses_ids`, tokens are ids of a vocabulary made from the script. `fail_at` raises
+        `error` instead of that token. A step has `step_tokens` tokens. Tests may replace `sleep`.
+        """
         super().__init__()
         if script is not None and answers:
-            raise _wrong("give `script` or `answers`, not both")
+            raise _bad_option("pass `script` or `answers`, not both")
         if finish_reason not in FINISH_REASONS:
-            raise _wrong(f"`finish_reason` is one of {', '.join(FINISH_REASONS)}")
+            raise _bad_option(f"`finish_reason` is one of {', '.join(FINISH_REASONS)}")
         _check(0, delay_s=delay_s, first_delay_s=first_delay_s)
         _check(1, step_tokens=step_tokens, token_bytes=1 if token_bytes is None else token_bytes)
         self._answers: tuple[Script, ...] = tuple(answers) or (
@@ -80,11 +80,11 @@ class Scripted(Engine):
         self._sleep = sleep or asyncio.sleep
         self._ids = self._numbered() if uses_ids else None
         self.aborted: list[str] = []
-        """The ids of requests that were ended before their script was, in order."""
+        """The ids of requests that ended before their script did, in order."""
 
     @functools.cached_property
     def vocabulary(self) -> Vocabulary | None:
-        """The tokens of its script, when it uses ids."""
+        """The tokens of its script, if it uses ids."""
         from torvyn.text import Vocabulary
 
         return None if self._ids is None else Vocabulary(list(self._ids))
@@ -97,33 +97,33 @@ class Scripted(Engine):
         try:
             if self._first_delay_s:
                 await self._sleep(self._first_delay_s)
-            voices = [self._voice(request, index) for index in range(request.n)]
+            choices = [self._choice(request, index) for index in range(request.n)]
             usage = Usage(prompt_tokens=prompt_tokens(request))
             yield Step((), usage)
-            if len(voices) == self._step_tokens == 1 and not self._delay_s:
-                # Nothing to merge and nothing to wait for: what benchmarks and replays run.
-                for part in voices[0]:
+            if len(choices) == self._step_tokens == 1 and not self._delay_s:
+                # Nothing to merge and nothing to wait for: a short path for benchmarks.
+                for part in choices[0]:
                     if isinstance(part, ChoiceStep):
                         yield Step((part,))
                     else:
                         await self._sleep(part)
-            said = [iter(voice) for voice in voices if not voice.is_over]
-            while parts := [part for one in said for part in islice(one, self._step_tokens)]:
+            parts_of = [iter(choice) for choice in choices if not choice.is_over]
+            while parts := [part for one in parts_of for part in islice(one, self._step_tokens)]:
                 step = Step([part for part in parts if isinstance(part, ChoiceStep)])
                 if len(step.choices) < len(parts):
                     await self._sleep(sum(part for part in parts if isinstance(part, float)))
                 yield step
                 if self._delay_s:
                     await self._sleep(self._delay_s)
-            tokens = sum(voice.tokens for voice in voices)
-            thought = sum(voice.reasoning_tokens for voice in voices)
+            tokens = sum(choice.tokens for choice in choices)
+            reasoning = sum(choice.reasoning_tokens for choice in choices)
             is_done = True
-            yield Step((), Usage(usage.prompt_tokens, tokens, 0, thought))
+            yield Step((), Usage(usage.prompt_tokens, tokens, 0, reasoning))
         finally:
             if not is_done:
                 self.aborted.append(request.id)
 
-    def _voice(self, request: Request, index: int) -> _Voice:
+    def _choice(self, request: Request, index: int) -> _ScriptedChoice:
         chosen = index
         if request.seed is not None:
             chosen = random.Random(f"{request.seed}/{index}").randrange(len(self._answers))
@@ -131,12 +131,12 @@ class Scripted(Engine):
         items = list(self._items(script(request, index) if callable(script) else script))
         if self._fail_at is not None:
             items[self._fail_at :] = [self._error or _scripted_failure()]
-        return _Voice(request, index, items, self._finish_reason, self._ids)
+        return _ScriptedChoice(request, index, items, self._finish_reason, self._ids)
 
     def _numbered(self) -> dict[bytes, int]:
         """Every token that any answer may use, with its id."""
         if any(callable(answer) for answer in self._answers):
-            raise _wrong("`uses_ids` does not work with a function as the script")
+            raise _bad_option("`uses_ids` does not work with a function as the script")
         items = [item for answer in self._answers for item in self._items(answer)]  # type: ignore[arg-type]
         texts = [item[1] if isinstance(item, tuple) else item for item in items]
         tokens = [_encoded(text) for text in texts if isinstance(text, (str, bytes))]
@@ -154,8 +154,8 @@ class Scripted(Engine):
                 yield item
 
 
-class _Voice:
-    """One choice: what it has to say."""
+class _ScriptedChoice:
+    """One choice of an answer."""
 
     def __init__(
         self,
@@ -174,7 +174,7 @@ class _Voice:
         self.is_over = False
 
     def __iter__(self) -> Iterator[ChoiceStep | float]:
-        """What it says, and the pauses it makes."""
+        """Its steps and its pauses."""
         index, is_plain = self._index, not self._request.logprobs and self._ids is None
         for item in self._items:
             if isinstance(item, str) and is_plain:
@@ -193,20 +193,24 @@ class _Voice:
         self.tokens += 1
         if isinstance(item, ToolCall):
             return ChoiceStep(self._index, kind="tool_call", call=item)
-        is_thought = isinstance(item, tuple)
-        self.reasoning_tokens += is_thought
+        is_reasoning = isinstance(item, tuple)
+        self.reasoning_tokens += is_reasoning
         data = _encoded(item[1] if isinstance(item, tuple) else item)
         logprobs = (self._logprob(data),) if self._request.logprobs else None
-        kind: Kind = "reasoning" if is_thought else "text"
+        kind: Kind = "reasoning" if is_reasoning else "text"
         if self._ids is not None:
             return ChoiceStep(self._index, [self._ids[data]], kind=kind, logprobs=logprobs)
         return ChoiceStep(self._index, data=data, kind=kind, logprobs=logprobs)
 
     def _logprob(self, data: bytes) -> Mapping[str, Any]:
-        """A likelihood that follows from seed, choice and place."""
-        dice = random.Random(f"{self._request.seed}/{self._index}/{self.tokens}")
+        """A log probability that depends only on the seed, the choice and the position."""
+        rng = random.Random(f"{self._request.seed}/{self._index}/{self.tokens}")
         token = data.decode(errors="replace")
-        entry: dict[str, Any] = {"token": token, "logprob": -dice.random(), "bytes": list(data)}
+        entry: dict[str, Any] = {
+            "token": token,
+            "logprob": -rng.random(),
+            "bytes": list(data),
+        }
         others = [
             {"token": f"{token}{rank}", "logprob": entry["logprob"] - rank, "bytes": None}
             for rank in range(1, self._request.top_logprobs)
@@ -216,12 +220,12 @@ class _Voice:
 
 
 def words(text: str) -> list[str]:
-    """Words with the white space before them, the way tokenizers cut."""
+    """Words with the white space before them, as tokenizers split text."""
     return re.findall(r"\s*\S+|\s+\Z", text)
 
 
 def prompt_tokens(request: Request) -> int:
-    """Words count as tokens here."""
+    """Counts the words of the prompt as tokens."""
     texts = [request.prompt] if request.prompt is not None else []
     texts += [str(message.get("content", "")) for message in request.messages]
     return sum(len(words(text)) for text in texts)
@@ -240,11 +244,11 @@ def _pieces(token: str | bytes, size: int) -> Iterator[bytes]:
 def _check(least: float, **values: Any) -> None:
     for name, value in values.items():
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not value >= least:
-            raise _wrong(f"`{name}` must be a number of at least {least}, not {value!r}")
+            raise _bad_option(f"`{name}` must be a number of at least {least}, not {value!r}")
 
 
-def _wrong(what: str) -> InvalidInput:
-    return InvalidInput(f"scripted: {what}", code="engine.bad-option")
+def _bad_option(problem: str) -> InvalidInput:
+    return InvalidInput(f"scripted: {problem}", code="engine.bad-option")
 
 
 def _scripted_failure() -> Exception:

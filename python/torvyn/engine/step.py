@@ -1,8 +1,8 @@
-"""What an engine hands on, raw: a step of its generation, before text is made of it.
+"""Steps: the raw output of an engine.
 
-An engine gives token ids where it has them, bytes or text where it has not. Stop strings, UTF-8 and
-usage are the business of whoever reads the steps, so that every engine gets them right alike. Made
-once a token, hence not frozen (that costs 2 us an object); nobody changes one all the same.
+An engine sends token ids if it has them, else bytes or text. The reader of the steps handles UTF-8,
+stop strings and usage, the same for all engines. Treat steps as read-only; they are not frozen
+because that costs 2 us per object, and there is one per token.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from torvyn.protocol.frames import FinishReason, Kind, ToolCall, Usage
 
 @dataclass(slots=True)
 class ChoiceStep:
-    """What one choice made in a step.
+    """The output of one choice in a step.
 
-    One of `token_ids`, `data` and `text` is filled; `tokens` says how many tokens it stands for
-    when there are no ids. `finish_reason` is the engine's own: EOS is `stop`, a full context is
+    One of `token_ids`, `data` and `text` is set; `tokens` is the number of tokens if there are no
+    ids. `finish_reason` is the engine's own: EOS is `stop`, a full context is
     `length`.
     """
 
@@ -34,13 +34,12 @@ class ChoiceStep:
     finish_reason: FinishReason | None = None
     matched_stop: str | None = None
     native_reason: str | None = None
-    """What the engine itself calls that end, where its word is not one of ours."""
+    """The engine's own name for the finish, if it differs from ours."""
 
 
 @dataclass(slots=True)
 class Step:
-    """One step: what is ready together. `usage` when the engine knows it, at the latest at the
-    end."""
+    """One step: all output that is ready together, and the usage when the engine knows it."""
 
     choices: Sequence[ChoiceStep]
     usage: Usage | None = None

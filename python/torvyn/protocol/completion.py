@@ -1,4 +1,4 @@
-"""A whole answer, and how it is put together: the whole is the concatenation of its parts."""
+"""The whole answer: the concatenation of its pieces."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ class Choice:
     side: FilterSide | None = None
     """With `content_filter`: whether the prompt or the completion was filtered."""
     native_reason: str | None = None
-    """What the engine itself calls that finish, where its word is not one of ours."""
+    """The engine's own name for the finish, if it differs from ours."""
 
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """All choices of a request: what its deltas are when they are joined."""
+    """All choices of a request: its deltas, joined."""
 
     id: str
     choices: tuple[Choice, ...]

@@ -1,6 +1,6 @@
-"""Bytes of an answer back into frames, for clients of ours: `decode(encode(x)) == x`.
+"""Decodes the bytes of an answer into frames, for clients: `decode(encode(x)) == x`.
 
-In the dialects of OpenAI frames are numbered as they come, and metas and timing are not there.
+In OpenAI's dialects, frames are numbered as they arrive, and there are no meta frames or timing.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _OF_FINISH: Final = frozenset(field.name for field in fields(Finish))
 
 
 class Decoder:
-    """Frames of one stream. `choices` is how many were asked for."""
+    """Decodes one stream. `choices` is the `n` of the request."""
 
     def __init__(self, dialect: Dialect, framing: Framing = "sse", *, choices: int = 1) -> None:
         self._split = _Lines() if framing == "lines" else None
@@ -43,7 +43,7 @@ class Decoder:
 
     @property
     def last_event_id(self) -> str:
-        """The id of the last event of a stream of ours, `<epoch>-<seq>`: what to go on from."""
+        """The id of the last event, `<epoch>-<seq>`, from which a stream resumes; torvyn only."""
         return self._events.last_event_id if self._events is not None else ""
 
     def put(self, data: bytes) -> list[Frame]:
@@ -54,14 +54,14 @@ class Decoder:
         return [frame for frame in frames if frame is not None]
 
     def finish(self) -> list[Frame]:
-        """The connection has ended; raises when the answer has not."""
+        """The connection has ended; raises if the answer is incomplete."""
         if self._answer is not None:
             return self._answer.finish(self._split.held_bytes if self._split else 0)
         if self._events is not None:
             self._events.finish()
         if not self._is_over:
-            held = self._events.held_bytes if self._events else 0
-            raise cut([], held + (self._split.held_bytes if self._split else 0))
+            buffered = self._events.held_bytes if self._events else 0
+            raise cut([], buffered + (self._split.held_bytes if self._split else 0))
         return []
 
     def _texts(self, data: bytes) -> list[str]:
@@ -91,7 +91,7 @@ def _parsed(text: str) -> Any:
 
 
 def frame_from(record: Any, text: str = "") -> Frame | None:
-    """The frame of a parsed object; None for a type that a later version may have added."""
+    """The frame of a parsed object; None for an unknown type, which a later version may add."""
     try:
         return _frame(record)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -138,13 +138,13 @@ def _end(record: Mapping[str, Any]) -> EndFrame:
 
 
 def _finish(one: Mapping[str, Any]) -> Finish:
-    """Members that a later version may have added are passed over."""
+    """Ignores members that a later version may add."""
     known = {name: value for name, value in one.items() if name in _OF_FINISH}
     return Finish(**known)
 
 
 class _Answer:
-    """Items of a stream of chunks, gathered into frames."""
+    """Turns the items of a stream of chunks into frames."""
 
     def __init__(self, dialect: ChunkDialect, framing: Framing, choices: int) -> None:
         self._chunks = ChunkDecoder(dialect, choices=choices)
@@ -191,13 +191,13 @@ class _Answer:
 
     def _end(self) -> EndFrame:
         indexes = sorted({*range(self._choices), *self._finish})
-        unsaid = self._broken
-        finish = tuple(self._finish.get(index) or Finish(index, unsaid) for index in indexes)
+        reason = self._broken
+        finish = tuple(self._finish.get(index) or Finish(index, reason) for index in indexes)
         return EndFrame(self._seq + 1, finish, self._usage)
 
 
 class _Lines:
-    """Bytes into lines; the limit keeps a peer from filling the memory."""
+    """Splits bytes into lines; the limit bounds the memory that a peer can use."""
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []

@@ -1,10 +1,10 @@
-"""Frames into bytes: three dialects, three framings, one encoder an answer.
+"""Encodes frames as bytes: three dialects, three framings, one encoder per answer.
 
     dialect     torvyn | openai-chat | openai-completions
-    framing     sse (events) | lines (one JSON object a line) | json (one object a message; torvyn)
+    framing     sse (events) | lines (one JSON object per line) | json (one per message; torvyn)
 
-`text` is the native quick path; `encode` takes any frame. Frames are numbered from 1 by the encoder
-unless they carry a number; the last block of a frame has the event id `<epoch>-<seq>`.
+`text` is the fast native path; `encode` takes any frame. The encoder numbers frames from 1 unless
+they have a number. The last event of a frame has the id `<epoch>-<seq>`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Framing = Literal["sse", "lines", "json"]
 
 
 class Encoder(FrameEncoder):
-    """The frames of one answer as bytes; shared by the stages of all its choices."""
+    """Encodes the frames of one answer; the stages of all its choices share it."""
 
     dialect: Dialect
 
@@ -47,18 +47,18 @@ class Encoder(FrameEncoder):
     def of(
         cls, start: StartFrame, dialect: Dialect, framing: Framing = "sse", **more: Any
     ) -> Encoder:
-        """The encoder of the answer that a start frame begins."""
-        given = {"id": start.id, "flow": start.flow, "created": start.created, "epoch": "0", **more}
-        return cls(dialect, framing, **given)
+        """The encoder for the answer of a start frame."""
+        identity = {"id": start.id, "flow": start.flow, "created": start.created, "epoch": "0"}
+        return cls(dialect, framing, **{**identity, **more})
 
     def encode(self, frame: Frame) -> bytes:
-        """A frame with the number it carries."""
-        return encoded(self, frame)
+        """Encodes a frame with its own number."""
+        return encode_frame(self, frame)
 
     def error(
         self, code: str, message: str, retryable: bool = False, seq: int | None = None
     ) -> bytes:
-        """Why the answer cannot go on; the words may come from anywhere."""
+        """An error frame; `code` and `message` may be any text."""
         return super().error(encodable(code), encodable(message), retryable, seq)
 
     def delta(
@@ -70,16 +70,16 @@ class Encoder(FrameEncoder):
         logprobs: Sequence[Mapping[str, Any]] | None = None,
         seq: int | None = None,
     ) -> bytes:
-        """New text, or a piece of a call."""
-        odds = None if logprobs is None else self._logprobs(logprobs)
+        """A delta frame: new text, or a piece of a tool call."""
+        entries = None if logprobs is None else self._logprobs(logprobs)
         if kind != "tool_call":
-            return self.text(text, index, kind, odds, seq)
+            return self.text(text, index, kind, entries, seq)
         call = call or ToolCall()
         parts = (call.id, call.name, call.arguments)
         id, name, arguments = (None if part is None else encodable(part) for part in parts)
-        return self.call((call.index, id, name, arguments or ""), index, odds, seq)
+        return self.call((call.index, id, name, arguments or ""), index, entries, seq)
 
-    def ended(self, end: EndFrame) -> bytes:
+    def encode_end(self, end: EndFrame) -> bytes:
         finish: list[tuple[int, str, str | None, str | None, str | None]] = [
             (one.index, one.reason, _maybe(one.matched_stop), _maybe(one.stopped_by), one.side)
             for one in end.finish
@@ -104,27 +104,27 @@ class Encoder(FrameEncoder):
         return to_json(columns(entries))
 
 
-def encoded(encoder: Any, frame: Frame) -> bytes:
-    """A frame by whoever has these methods."""
-    made: bytes
+def encode_frame(encoder: Any, frame: Frame) -> bytes:
+    """Encodes a frame with any encoder that has the methods of `Encoder`."""
+    data: bytes
     match frame:
         case StartFrame():
-            made = encoder.start()
+            data = encoder.start()
         case DeltaFrame(seq, index, kind, text, call, logprobs):
-            made = encoder.delta(index, kind, text, call, logprobs, seq)
-        case MetaFrame(seq, data):
-            made = encoder.meta(to_json(data), seq)
+            data = encoder.delta(index, kind, text, call, logprobs, seq)
+        case MetaFrame(seq, meta):
+            data = encoder.meta(to_json(meta), seq)
         case ErrorFrame(seq, code, message, retryable):
-            made = encoder.error(code, message, retryable, seq)
+            data = encoder.error(code, message, retryable, seq)
         case EndFrame():
-            made = encoder.ended(frame)
+            data = encoder.encode_end(frame)
         case _:
-            made = encoder.heartbeat()
-    return made
+            data = encoder.heartbeat()
+    return data
 
 
 def columns(entries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Log probabilities in the form of completions: one list a field."""
+    """Log probabilities in the form of the completions API: one list per field."""
     tops = [entry.get("top_logprobs") for entry in entries]
     return {
         "tokens": [entry.get("token") for entry in entries],
@@ -136,7 +136,7 @@ def columns(entries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def to_json(value: Any) -> str:
-    """One line of JSON that can be encoded, whatever halves of pairs are in it."""
+    """One line of JSON that can be encoded as UTF-8, even with lone surrogates in it."""
     if isinstance(value, Mapping):
         value = dict(value)
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))

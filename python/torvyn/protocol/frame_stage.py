@@ -1,7 +1,7 @@
-"""The last stage of a flow that answers: elements in, the bytes of frames out.
+"""`Frames`: the last stage of a flow that answers requests; it encodes elements as frames.
 
-Each choice of an answer has a flow of its own, and each of these flows ends in a `Frames` with the
-same encoder, so that frames are numbered over all choices. `start` and `end` are the server's.
+Each choice has its own flow, and all of these flows share one encoder, which numbers the frames of
+all choices. The server sends the start and end frames.
 """
 
 from __future__ import annotations
@@ -16,10 +16,9 @@ if TYPE_CHECKING:
 
 
 class Frames(Processor):
-    """Text elements as deltas of choice `index`.
+    """Encodes text elements as deltas of choice `index`.
 
-    The attributes `kind` (`reasoning`, `tool_call`), `call` (a `ToolCall`) and `logprobs` of an
-    element are honoured.
+    It reads the attributes `kind` (`reasoning`, `tool_call`), `call` (a `ToolCall`) and `logprobs`.
     """
 
     unit = "frames"

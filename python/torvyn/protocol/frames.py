@@ -1,4 +1,4 @@
-"""Frames: what a stream of one answer is made of, on every wire.
+"""Frames: the messages of a streamed answer, on every wire.
 
 A stream is a `StartFrame`, then deltas and metas, at most one `ErrorFrame`, and exactly one
 `EndFrame`. Frames are data: encoders turn them into bytes.
@@ -12,12 +12,12 @@ from typing import Any, Final, Literal
 
 Kind = Literal["text", "reasoning", "tool_call"]
 FilterSide = Literal["prompt", "completion"]
-"""Where a guard ended an answer: in what was asked, or in what was answered."""
+"""Where a guard ended an answer: in the prompt or in the completion."""
 FinishReason = Literal["stop", "length", "content_filter", "tool_calls", "cancelled", "error"]
 
 VERSION: Final = 1
-"""Of our own dialect; the start frame carries it. A reader passes over types and members it does
-not know, so only what changes the meaning of an old one makes a new version."""
+"""The version of our own dialect, in the start frame. Readers ignore unknown types and members, so
+it grows only if the meaning of an old one changes."""
 
 KINDS: Final[tuple[Kind, ...]] = ("text", "reasoning", "tool_call")
 FINISH_REASONS: Final[tuple[FinishReason, ...]] = (
@@ -33,7 +33,7 @@ FILTER_SIDES: Final[tuple[FilterSide, ...]] = ("prompt", "completion")
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens of one request, all choices together."""
+    """The token counts of one request, over all choices."""
 
     prompt_tokens: int = 0
     completion_tokens: int = 0
@@ -47,7 +47,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A piece of a call of a tool: `id` and `name` come with the first one, arguments in parts."""
+    """A piece of a tool call: the first one has `id` and `name`; `arguments` come in pieces."""
 
     index: int = 0
     id: str | None = None
@@ -64,14 +64,14 @@ class Finish:
     matched_stop: str | None = None
     stopped_by: str | None = None
     side: FilterSide | None = None
-    """With `content_filter`: what was filtered."""
+    """With `content_filter`: whether the prompt or the completion was filtered."""
     native_reason: str | None = None
-    """What the engine behind it calls that end, where its word is not ours."""
+    """The engine's own name for the finish, if it differs from ours."""
 
 
 @dataclass(frozen=True, slots=True)
 class StartFrame:
-    """Which answer it is: its id, the flow or model that answers, and when, in Unix seconds."""
+    """The id of the answer, the flow or model that answers, and the time in Unix seconds."""
 
     id: str
     flow: str
@@ -99,7 +99,7 @@ class MetaFrame:
 
 @dataclass(frozen=True, slots=True)
 class ErrorFrame:
-    """Why the stream cannot go on; open choices finish as `error`."""
+    """An error that ends the stream; open choices finish as `error`."""
 
     seq: int
     code: str
@@ -117,7 +117,7 @@ class EndFrame:
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatFrame:
-    """Nothing to say, still here."""
+    """Keeps an idle connection open."""
 
 
 Frame = StartFrame | DeltaFrame | MetaFrame | ErrorFrame | EndFrame | HeartbeatFrame

@@ -1,7 +1,6 @@
-"""Messages of gRPC back into frames, for clients of ours: `decode(encode(x)) == x`.
+"""Decodes gRPC messages into frames, for clients: `decode(encode(x)) == x`.
 
-Log probabilities come in the form of the other dialects, with `bytes` and `top_logprobs` always
-there.
+Log probabilities have the form of the other dialects; `bytes` and `top_logprobs` are always set.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ _REASONS: Final = {number: reason for reason, number in REASON_NUMBERS.items()}
 
 
 def frame_from_message(message: Any) -> Frame | None:
-    """The frame of a `Frame`; None for one that a later version may have added."""
+    """The frame of a message; None for an unknown type, which a later version may add."""
     match message.WhichOneof("frame"):
         case "start":
             start = message.start
@@ -58,14 +57,14 @@ def _delta(seq: int, delta: Any) -> DeltaFrame:
     if content == "call":
         kind, piece = "tool_call", delta.call
         call = ToolCall(
-            piece.index, _said(piece, "id"), _said(piece, "name"), arguments=piece.arguments
+            piece.index, _optional(piece, "id"), _optional(piece, "name"), arguments=piece.arguments
         )
-    logprobs = tuple(_entry(odds) | _top(odds) for odds in delta.logprobs) or None
+    logprobs = tuple(_entry(logprob) | _top(logprob) for logprob in delta.logprobs) or None
     return DeltaFrame(seq, delta.index, kind, text, call, logprobs)
 
 
 def _side(one: Any) -> FilterSide | None:
-    """What was filtered; a word that a later version may have added is none."""
+    """What was filtered; None for an unknown value, which a later version may add."""
     return next((side for side in FILTER_SIDES if side == one.side), None)
 
 
@@ -74,8 +73,8 @@ def _end(seq: int, end: Any) -> EndFrame:
         Finish(
             one.index,
             _REASONS.get(one.reason, "stop"),
-            _said(one, "matched_stop"),
-            _said(one, "stopped_by"),
+            _optional(one, "matched_stop"),
+            _optional(one, "stopped_by"),
             side=_side(one),
         )
         for one in end.finish
@@ -87,19 +86,19 @@ def _end(seq: int, end: Any) -> EndFrame:
     return EndFrame(seq, finish, usage, dict(end.timing) or None)
 
 
-def _entry(odds: Any) -> dict[str, Any]:
-    """In the form that the other dialects have."""
-    data = _said(odds, "token_bytes")
+def _entry(logprob: Any) -> dict[str, Any]:
+    """A log probability in the form of the other dialects."""
+    data = _optional(logprob, "token_bytes")
     entry = {
-        "token": odds.token,
-        "logprob": _said(odds, "logprob"),
+        "token": logprob.token,
+        "logprob": _optional(logprob, "logprob"),
         "bytes": None if data is None else list(data),
     }
-    return entry | ({"id": odds.id} if odds.HasField("id") else {})
+    return entry | ({"id": logprob.id} if logprob.HasField("id") else {})
 
 
-def _top(odds: Any) -> dict[str, Any]:
-    return {"top_logprobs": [_entry(other) for other in odds.top_logprobs]}
+def _top(logprob: Any) -> dict[str, Any]:
+    return {"top_logprobs": [_entry(other) for other in logprob.top_logprobs]}
 
 
 def _data(text: str) -> dict[str, Any]:
@@ -109,5 +108,5 @@ def _data(text: str) -> dict[str, Any]:
         raise bad_frame(f"{type(error).__name__} {error}", text) from None
 
 
-def _said(message: Any, name: str) -> Any:
+def _optional(message: Any, name: str) -> Any:
     return getattr(message, name) if message.HasField(name) else None

@@ -1,7 +1,6 @@
-"""Frames as messages of gRPC (`torvyn/v1/inference.proto`), serialized, one a frame.
+"""Encodes frames as gRPC messages (`torvyn/v1/inference.proto`), one message per frame.
 
-The encoder has the methods of `Encoder`. It needs the package `protobuf`, as `proto_decoder` does,
-and nothing else in this room.
+The encoder has the methods of `Encoder`. Only this module and `proto_decoder` need `protobuf`.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Self
 
 from torvyn.protocol.decoder import frame_from
-from torvyn.protocol.encoder import encoded
+from torvyn.protocol.encoder import encode_frame
 from torvyn.protocol.frames import (
     FINISH_REASONS,
     VERSION,
@@ -22,7 +21,7 @@ from torvyn.protocol.frames import (
     ToolCall,
     Usage,
 )
-from torvyn.protocol.openai.surrogate_pairs import Halves, encodable
+from torvyn.protocol.openai.surrogate_pairs import SurrogateJoiner, encodable
 from torvyn.v1 import inference_pb2 as pb
 
 REASON_NUMBERS: Final[dict[FinishReason, Any]] = {
@@ -30,39 +29,39 @@ REASON_NUMBERS: Final[dict[FinishReason, Any]] = {
 }
 
 
-class Led(bytes):
-    """A frame and those that must go before it."""
+class PrefixedFrame(bytes):
+    """A frame with the frames that must be sent before it."""
 
     before: tuple[bytes, ...] = ()
 
     @classmethod
     def of(cls, data: bytes, before: tuple[bytes, ...]) -> Self:
-        led = cls(data)
-        led.before = before
-        return led
+        frame = cls(data)
+        frame.before = before
+        return frame
 
 
 def messages(frames: Iterable[bytes]) -> Iterator[bytes]:
-    """Each message that is to be sent for these frames."""
+    """Every message to send for these frames."""
     for frame in frames:
-        if isinstance(frame, Led):
+        if isinstance(frame, PrefixedFrame):
             yield from frame.before
         if frame:
             yield frame
 
 
-def respelled(frame: bytes, epoch: str) -> bytes:
-    """A frame of our own dialect, one JSON object, as a message."""
-    found = frame_from(json.loads(frame))
-    start = found if isinstance(found, StartFrame) else StartFrame("", "", 0)
+def message_from_json(frame: bytes, epoch: str) -> bytes:
+    """A frame of our own dialect, as JSON, encoded as a message."""
+    decoded = frame_from(json.loads(frame))
+    start = decoded if isinstance(decoded, StartFrame) else StartFrame("", "", 0)
     encoder = ProtoEncoder(id=start.id, flow=start.flow, created=start.created, epoch=epoch)
-    return b"" if found is None else encoder.encode(found)
+    return b"" if decoded is None else encoder.encode(decoded)
 
 
 class ProtoEncoder:
-    """The frames of one answer as serialized messages."""
+    """Encodes the frames of one answer as serialized messages."""
 
-    __slots__ = ("_halves", "_identity", "choices", "seq")
+    __slots__ = ("_identity", "_surrogates", "choices", "seq")
 
     def __init__(
         self,
@@ -75,14 +74,14 @@ class ProtoEncoder:
         **_: Any,
     ) -> None:
         self._identity = (encodable(id), encodable(flow), created, epoch)
-        self._halves = Halves()
+        self._surrogates = SurrogateJoiner()
         self.choices = choices
         self.seq = 0
         """The number of the last frame; deltas count from 1."""
 
     def encode(self, frame: Frame) -> bytes:
-        """A frame with the number it carries."""
-        return encoded(self, frame)
+        """Encodes a frame with its own number."""
+        return encode_frame(self, frame)
 
     def start(self) -> bytes:
         id, flow, created, epoch = self._identity
@@ -100,15 +99,15 @@ class ProtoEncoder:
         logprobs: Sequence[Mapping[str, Any]] | None = None,
         seq: int | None = None,
     ) -> bytes:
-        """New text of a choice. The first half of a surrogate pair waits for the second."""
-        text = self._halves.join((index, kind), text)
-        odds = None if logprobs is None else [_odds(entry) for entry in logprobs]
-        if not text and not odds and self._halves:
+        """New text of a choice. The first half of a surrogate pair is kept until the second."""
+        text = self._surrogates.join((index, kind), text)
+        tokens = None if logprobs is None else [_logprob(entry) for entry in logprobs]
+        if not text and not tokens and self._surrogates:
             return b""
         if kind == "reasoning":
-            delta = pb.Delta(index=index, reasoning=text, logprobs=odds)
+            delta = pb.Delta(index=index, reasoning=text, logprobs=tokens)
         else:
-            delta = pb.Delta(index=index, text=text, logprobs=odds)
+            delta = pb.Delta(index=index, text=text, logprobs=tokens)
         return self._bytes(pb.Frame(seq=self._number(seq), delta=delta))
 
     def delta(
@@ -120,7 +119,7 @@ class ProtoEncoder:
         logprobs: Sequence[Mapping[str, Any]] | None = None,
         seq: int | None = None,
     ) -> bytes:
-        """New text, or a piece of a call."""
+        """A delta frame: new text, or a piece of a tool call."""
         if kind != "tool_call":
             return self.text(text, index, kind, logprobs, seq)
         call = call or ToolCall()
@@ -130,8 +129,8 @@ class ProtoEncoder:
             name=_maybe(call.name),
             arguments=encodable(call.arguments),
         )
-        odds = [_odds(entry) for entry in logprobs or ()]
-        delta = pb.Delta(index=index, call=piece, logprobs=odds)
+        tokens = [_logprob(entry) for entry in logprobs or ()]
+        delta = pb.Delta(index=index, call=piece, logprobs=tokens)
         return self._bytes(pb.Frame(seq=self._number(seq), delta=delta))
 
     def meta(self, data: str, seq: int | None = None) -> bytes:
@@ -146,7 +145,7 @@ class ProtoEncoder:
         number = self._number(None if before else seq)
         return self._bytes(pb.Frame(seq=number, error=error), before)
 
-    def ended(self, end: EndFrame) -> bytes:
+    def encode_end(self, end: EndFrame) -> bytes:
         before = self._released()
         finish = [
             pb.Finish(
@@ -164,23 +163,23 @@ class ProtoEncoder:
         return self._bytes(pb.Frame(seq=number, end=frame), before)
 
     def _released(self) -> tuple[bytes, ...]:
-        """What waited for a second half that never came."""
-        if not self._halves:
+        """Frames for first halves whose second half never arrived."""
+        if not self._surrogates:
             return ()
-        alone = [
+        lone = [
             (index, kind, text)
             for index in range(self.choices)
-            for kind, text in self._halves.release(index)
+            for kind, text in self._surrogates.release(index)
         ]
-        return tuple(self.text(text, index, kind) for index, kind, text in alone)
+        return tuple(self.text(text, index, kind) for index, kind, text in lone)
 
-    def _number(self, given: int | None) -> int:
-        self.seq = self.seq + 1 if given is None else given
+    def _number(self, seq: int | None) -> int:
+        self.seq = self.seq + 1 if seq is None else seq
         return self.seq
 
     def _bytes(self, frame: Any, before: tuple[bytes, ...] = ()) -> bytes:
         data: bytes = frame.SerializeToString()
-        return Led.of(data, before) if before else data
+        return PrefixedFrame.of(data, before) if before else data
 
 
 def _usage(usage: Usage) -> Any:
@@ -193,14 +192,14 @@ def _usage(usage: Usage) -> Any:
     )
 
 
-def _odds(entry: Mapping[str, Any]) -> Any:
+def _logprob(entry: Mapping[str, Any]) -> Any:
     data, top = entry.get("bytes"), entry.get("top_logprobs") or ()
     return pb.TokenLogprob(
         token=encodable(str(entry.get("token", ""))),
         logprob=entry.get("logprob"),
         token_bytes=None if data is None else bytes(data),
         id=entry.get("id"),
-        top_logprobs=[_odds(other) for other in top],
+        top_logprobs=[_logprob(other) for other in top],
     )
 
 

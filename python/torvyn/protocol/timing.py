@@ -1,8 +1,8 @@
-"""Timing of one answer, on either side of a wire: when its text was delivered, and what follows.
+"""Timing of one answer, on the server or on the client: when its text was delivered.
 
-The clock starts when the request is received and the first usable text stops it for TTFT: a role,
-a heartbeat or held text does not. Of many gaps every second, fourth, ... is kept, so that memory
-does not grow.
+The time to first token runs from the request to the first usable text; a role, a heartbeat or text
+that is held back does not count. Of many gaps only every second, fourth, ... is kept, so memory is
+bounded.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _NO_USAGE: Final = Usage()
 
 
 class Timing:
-    """The clock of one request. `figures()` at any time tells what is known so far."""
+    """The clock of one request. `figures()` may be called at any time."""
 
     __slots__ = (
         "_clock",
@@ -46,7 +46,7 @@ class Timing:
         self._left_out = 0
 
     def started(self) -> None:
-        """The engine works on it: the time in its queue is over."""
+        """The engine starts to work on the request: its queue time ends."""
         self._started_s = self._clock()
 
     def delivered(self) -> None:
@@ -64,17 +64,17 @@ class Timing:
         self._last_s = now_s
 
     def _thin_out(self) -> None:
-        """Every second gap from now on, of those that were kept as well."""
+        """Drops every second gap, of the kept ones and from now on."""
         del self._gaps[::2]
         self._stride *= 2
         self._left_out = self._stride - 1
 
     def ended(self) -> None:
-        """The engine has ended; what it made may be delivered later still."""
+        """The engine has ended; its last output may still be delivered."""
         self._ended_s = self._clock()
 
     def figures(self, usage: Usage = _NO_USAGE) -> dict[str, float]:
-        """Seconds, counts and rates; what cannot be known yet is left out."""
+        """Seconds, counts and rates; figures that are not known yet are missing."""
         tokens = usage.completion_tokens
         end_s = self._clock() if self._ended_s is None else max(self._ended_s, self._last_s)
         known: dict[str, float] = {

@@ -1,7 +1,7 @@
-"""`traceparent`: where a request stands in a trace, as W3C spells it in a header.
+"""The W3C `traceparent` header: the trace and the span of a request.
 
-What comes from outside is taken over when it is right and ignored when it is not. Every request
-has a span of its own, which answers name and upstreams are given as their parent.
+A valid header is continued, an invalid one is ignored. Every request has its own span, which is in
+the response and is the parent of requests to upstreams.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ class Trace:
     trace_id: str
     span_id: str
     parent_id: str = ""
-    """The span that asked; empty at the root."""
+    """The span of the caller; empty at the root."""
     is_sampled: bool = False
-    """Whoever takes part in the trace should tell of it."""
+    """Whether the spans of the trace are exported."""
 
     @property
     def traceparent(self) -> str:
@@ -38,25 +38,25 @@ CURRENT: Final[ContextVar[Trace | None]] = ContextVar("torvyn_trace", default=No
 
 
 def begin(traceparent: str | None = None, sample_rate: float = 0.0) -> Trace:
-    """A span of our own below the one that the header names. Without one it begins a trace, of
-    which `sample_rate` is the share that is sampled."""
+    """A new span, as a child of the header's span. Without a valid header it starts a trace;
+    `sample_rate` is the share of new traces that are sampled."""
     span_id = _new(8)
-    if (found := _parsed(traceparent)) is not None:
-        trace_id, parent_id, flags = found
+    if (parent := _parse(traceparent)) is not None:
+        trace_id, parent_id, flags = parent
         return Trace(trace_id, span_id, parent_id, bool(flags & _SAMPLED))
     trace_id = _new(16)
-    # Decided by the id, so that all who see it decide alike.
+    # Decided by the id, so that every process decides alike.
     return Trace(trace_id, span_id, is_sampled=int(trace_id[16:], 16) < sample_rate * 2**64)
 
 
-def _parsed(header: str | None) -> tuple[str, str, int] | None:
+def _parse(header: str | None) -> tuple[str, str, int] | None:
     if header is None or len(header) > _MOST:
         return None
-    found = _HEADER.fullmatch(header.strip())
-    if found is None:
+    match = _HEADER.fullmatch(header.strip())
+    if match is None:
         return None
-    version, trace_id, parent_id, flags, more = found.groups()
-    # A later version may say more; this one may not.
+    version, trace_id, parent_id, flags, more = match.groups()
+    # Only later versions may have more fields.
     if version == "ff" or (version == "00" and more is not None):
         return None
     if not trace_id.strip("0") or not parent_id.strip("0"):
@@ -65,7 +65,7 @@ def _parsed(header: str | None) -> tuple[str, str, int] | None:
 
 
 def _new(size: int) -> str:
-    """Random and not all zero."""
-    while not (made := secrets.token_hex(size)).strip("0"):
+    """A random id that is not all zero."""
+    while not (id := secrets.token_hex(size)).strip("0"):
         pass
-    return made
+    return id

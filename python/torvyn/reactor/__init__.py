@@ -4,21 +4,14 @@ flow            the flow in a program: run it, iterate it
 flow_feed       feeds a flow without a source
 flow_builder    nodes and edges to a Plan
 project         a project on disk, opened
-execution       one run of a Plan
-run_control     cancels a run, and notifies those who wait for it
-run_setup       the runners and grants of one run
-native_flow     a Plan and its runners as the native core takes them
-method_binding  the methods of an inline component, fetched once
-lifecycle       the start and the end of all components
+run             one run of a Plan
 runners         how a component is called: inline, thread, async, guest
 stages          executors of stages that run outside the turns
 threads         workers, watchdog, abandoned threads
 loop_driver     drives flows on an event loop
 loop_waker      wakes an event loop
 stepper         drives a flow by hand, for tests
-run_statistics  statistics and trace of one run
 statistics      the statistics as records
-error_log       logs the errors that a policy tolerates
 failures        native failures to exceptions
 
 A flow is driven by its caller or, once started, by worker threads.

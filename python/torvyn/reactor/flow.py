@@ -21,8 +21,8 @@ from torvyn.reactor.statistics import Statistics, empty_statistics
 
 if TYPE_CHECKING:
     from torvyn._native import ManualClock
-    from torvyn.reactor.execution import Execution
-    from torvyn.reactor.run_statistics import Call
+    from torvyn.reactor.run.execution import Execution
+    from torvyn.reactor.run.run_statistics import Call
     from torvyn.reactor.runners.stepped_runner import StepScheduler
 
 
@@ -73,7 +73,7 @@ class Flow(FlowFeed):
         return flow
 
     def limit(self, elements: int) -> Flow:
-        """Drains the flow after so many elements of its sources; 0 pulls nothing."""
+        """Drains the flow after its sources have sent this many elements; 0 pulls nothing."""
         self._limit = elements
         return self
 
@@ -128,7 +128,7 @@ class Flow(FlowFeed):
         return self
 
     def wait(self, timeout_s: float | None = None) -> bool:
-        """Waits for the end of a started flow; raises its failure. False: not within the time."""
+        """Waits for the end of a started flow; raises its failure. False if the time runs out."""
         execution = self._execution
         if execution is None:
             if self._is_cancelled:
@@ -151,7 +151,7 @@ class Flow(FlowFeed):
         return self._iterate(text=True)
 
     def _iterate(self, text: bool) -> Iterator[Any]:
-        self._must_be_open("iterate")
+        self._must_be_open()
         execution = self._execute()
         native = execution.start()
         outputs = native.iterate(execution.raise_failure, text)
@@ -165,20 +165,20 @@ class Flow(FlowFeed):
     def __aiter__(self) -> AsyncIterator[Element]:
         from torvyn.reactor.loop_driver import AsyncFlowIterator
 
-        self._must_be_open("iterate")
+        self._must_be_open()
         return AsyncFlowIterator(self._execute)
 
     # End
 
     def cancel(self) -> None:
-        """Ends the flow at once; drops and counts what is inside. From any thread."""
+        """Ends the flow at once; counts the elements inside as unread. Thread-safe."""
         self._is_cancelled = True
         if self._execution is not None:
             self._execution.cancel()
             self._cancel_feed(self._execution)
 
     def drain(self) -> None:
-        """Stops the sources; what is inside still reaches the sinks. From any thread."""
+        """Stops the sources; elements inside still reach the sinks. Thread-safe."""
         if self._execution is not None:
             self._execution.drain()
 
@@ -235,7 +235,7 @@ class Flow(FlowFeed):
         self, *, is_abandonable: bool = False, scheduler: StepScheduler | None = None
     ) -> Execution:
         """Creates the only execution of this flow."""
-        from torvyn.reactor.execution import Execution as NewExecution
+        from torvyn.reactor.run.execution import Execution as NewExecution
 
         plan = self.plan
         with self._lock:

@@ -84,17 +84,17 @@ class FlowBuilder:
         if self.plan.tail is not None:
             raise FlowError(
                 "reactor.no-sink",
-                f"flow `{self.name}` has no sink to {what} it into",
+                f"flow `{self.name}` cannot {what}: it has no sink",
                 hint="add a sink, or iterate the flow: `for element in flow`",
             )
         self._must_have_source()
 
-    def _must_be_open(self, what: str) -> None:
+    def _must_be_open(self) -> None:
         if self.plan.tail is None:
             sinks = [node.name for node in self.plan.nodes if node.role == "sink"]
             raise FlowError(
                 "reactor.has-sink",
-                f"flow `{self.name}` ends in a sink, `{sinks[0]}`, and has no outputs to {what}",
+                f"flow `{self.name}` ends in a sink, `{sinks[0]}`, and has no outputs to iterate",
                 hint="use flow.run(), or remove the sink",
             )
         self._must_have_source()

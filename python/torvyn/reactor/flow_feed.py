@@ -15,7 +15,7 @@ from torvyn.reactor.statistics import Statistics
 
 if TYPE_CHECKING:
     from torvyn._native import NativeFlow
-    from torvyn.reactor.execution import Execution
+    from torvyn.reactor.run.execution import Execution
 
 # A list of str is not a `list[Emission]`: lists are invariant.
 EmissionT = TypeVar("EmissionT", bound=Emission)
@@ -170,5 +170,5 @@ class FlowFeed(FlowBuilder):
         raise FlowError(
             "reactor.already-ran",
             f"flow `{self.name}` has been started; a flow runs once",
-            hint="make a new flow",
+            hint="create a new flow",
         )

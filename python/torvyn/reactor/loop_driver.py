@@ -21,7 +21,7 @@ from torvyn.reactor.loop_waker import LoopWaker, waker_of
 
 if TYPE_CHECKING:
     from torvyn._native import NativeFlow
-    from torvyn.reactor.execution import Execution
+    from torvyn.reactor.run.execution import Execution
 
 
 class FlowWaiter:

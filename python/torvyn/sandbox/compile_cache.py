@@ -34,7 +34,7 @@ _CODES: Final = {
 }
 _HINTS: Final = {
     "too-complex": "use fewer nested components and modules",
-    "too-costly": "build it with optimisation, with smaller functions, or split it in two",
+    "too-costly": "build it with optimizations, with smaller functions, or split it in two",
     "core-module": "build a component with `torvyn build` or `wasm-tools component new`",
     "role": "export one of the interfaces in `wit/`, such as `torvyn:streaming/source@0.1.0`",
     "contract": "build it against the contracts in `wit/`",

@@ -123,7 +123,7 @@ class Call(ABC):
             self._hurry()
 
     def finish(self, index: int, reason: FinishReason | None, matched: str | None) -> Finish:
-        """How a choice ended for the client: what the server broke off is an error."""
+        """How a choice ended for the client: a choice that the server ended early is an error."""
         if reason is None or (reason == "cancelled" and self.failure is not None):
             reason = "cancelled" if self.failure is None else "error"
         by = self._stopped_by if reason == "stop" and matched is None else None

@@ -68,7 +68,7 @@ def busy(retry_after_s: int = 1) -> Rejection:
     return Rejection(
         429,
         "transport.busy",
-        "the server is already running as many answers as it may",
+        "the server is already running the maximum number of answers",
         hint="try again later; `max_streams` of `[serve]` is the limit",
         headers={"retry-after": str(retry_after_s)},
     )

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from torvyn.engine.registry import open as open_engine
-from torvyn.engine.service.flow_parts import RESPONSE, parts
+from torvyn.engine.service.flow_parts import RESPONSE, service_parts
 from torvyn.engine.service.service import Service
 from torvyn.errors import LinkError, Location
 
@@ -41,7 +41,7 @@ def served_plans(linker: ProjectLinker) -> dict[str, Plan]:
         if name not in plans:
             continue
         try:
-            parts(plans[name])
+            service_parts(plans[name])
         except LinkError as error:
             linker.problems.extend(error.diagnostics if routes else ())
         else:

@@ -117,7 +117,7 @@ def test_missing_requirements_have_exit_code_3_and_a_hint(cli: Cli, folder: Path
     done = cli("generate", "hi", "--model", "absent.gguf", cwd=folder)
 
     assert done.code == 3
-    assert "hint: give `model` a GGUF file" in done.err
+    assert "hint: set `model` to a GGUF file" in done.err
     assert cli("generate", "--engine", "scripted", "--input", "absent").code == 3
 
 
@@ -261,7 +261,7 @@ def test_a_flow_that_answers_no_requests_is_an_error_with_a_hint(
     done = cli("generate", "--flow", "main", "hi", cwd=project(nodes))
 
     assert done.code == 2
-    assert "it needs one sink `response`" in done.err
+    assert "it needs exactly one sink `response`" in done.err
 
 
 # The model in the process

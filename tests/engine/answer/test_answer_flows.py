@@ -13,7 +13,7 @@ from observed_engines import Endless, nothing_runs, wait_until
 import torvyn
 from torvyn.components.builtin.aggregator_sentence import Sentence
 from torvyn.components.builtin.sink_collect import Collect
-from torvyn.engine import Scripted
+from torvyn.engine import ChoiceStep, Engine, Scripted, Step
 from torvyn.errors import FlowError, LinkError
 from torvyn.protocol.frames import ToolCall
 
@@ -165,6 +165,30 @@ def test_a_component_that_fails_ends_the_choice_as_error_and_raises_after_it(sta
     assert finishes(got) == [(0, "error")]
     assert got[-1].usage is not None
     assert len(engine.aborted) == 1
+
+
+class WithoutFinish(Engine):
+    """Ends without a finish reason, so the text that a stop string holds back leaves last."""
+
+    name = "without-finish"
+
+    async def steps(self, request):
+        for word in ("good ", "bad"):
+            yield Step((ChoiceStep(text=word),))
+
+
+@pytest.mark.parametrize("stage", [Fails, AsyncFails])
+def test_a_component_that_fails_on_its_last_input_ends_the_choice_as_error(stage):
+    got = []
+
+    with pytest.raises(FlowError, match="a bad word"):
+        for delta in WithoutFinish().generate(
+            "x", through=lambda: torvyn.Flow(stage()), stop="badly"
+        ):
+            got.append(delta)
+    assert texts(got) == ["good "]
+    assert finishes(got) == [(0, "error")]
+    assert got[-1].usage is not None
 
 
 def test_what_left_the_flow_before_it_failed_is_delivered():

@@ -221,9 +221,12 @@ def test_the_id_of_the_request_is_in_the_context_of_both_flows():
 
 
 UNFIT = {
-    "past the engine": ([("privacy", "answer")], "sends to the engine alone"),
-    "two ways from the request": ([("question", "refusal")], "one edge leaves the request"),
-    "a copy of the prompt": ([("refusal", "copy")], "sends to the engine alone"),
+    "past the engine": ([("privacy", "answer")], "must send only to the engine"),
+    "two ways from the request": (
+        [("question", "refusal")],
+        "must have one outgoing edge",
+    ),
+    "a copy of the prompt": ([("refusal", "copy")], "must send only to the engine"),
 }
 
 

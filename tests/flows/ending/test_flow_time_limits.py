@@ -292,7 +292,7 @@ def test_a_start_that_is_interrupted_leaves_nothing_running(blocker, monkeypatch
         raise KeyboardInterrupt
 
     flow = limited(part(stuck, "inline"), init_timeout_s=60)
-    monkeypatch.setattr("torvyn.reactor.execution.run_on_spare_thread", run_and_interrupt)
+    monkeypatch.setattr("torvyn.reactor.run.execution.run_on_spare_thread", run_and_interrupt)
     with pytest.raises(KeyboardInterrupt):
         flow.start()
     stuck.released.set()

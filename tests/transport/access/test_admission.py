@@ -64,7 +64,7 @@ async def test_a_full_queue_rejects_the_lowest_and_last_request() -> None:
     await asyncio.sleep(0)
 
     high = crowd.ask("high-1")
-    with pytest.raises(Rejection, match="as many answers"):
+    with pytest.raises(Rejection, match="maximum number of answers"):
         await within(last)
     with pytest.raises(Rejection):
         await crowd.ask("low-3")

@@ -26,7 +26,7 @@ torvyn bench --compare before.json --threshold 5"""
 @click.option("--rounds", type=click.IntRange(min=1), metavar="N",
               help="Rounds to measure; by default at least 5, for at least 2 seconds.")  # fmt: skip
 @click.option("--duration", metavar="DURATION",
-              help="Measure for this long instead, such as 10s; a round lasts up to a tenth."
+              help="Measure for this long instead, such as 10s; a round takes up to a tenth of it."
               )  # fmt: skip
 @click.option("--compare", metavar="FILE",
               help="Compare with this earlier result; exit with code 3 if the flow is slower."

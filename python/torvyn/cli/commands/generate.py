@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 EXAMPLE = """\
 torvyn generate "Why is the sky blue?"
-torvyn generate --system "Summarise in one sentence." < notes.txt
+torvyn generate --system "Summarize in one sentence." < notes.txt
 git diff | torvyn generate --system "Write a commit message." --max-tokens 80
 torvyn generate --engine openai --base-url http://127.0.0.1:8000/v1 --model qwen3-8b Hello
 torvyn generate --flow chat "Through the guards of a flow" --timing

@@ -26,7 +26,7 @@ torvyn init careful --language python"""
     type=click.Choice([*TEMPLATES]),
     default="pipeline",
     show_default=True,
-    help="A whole pipeline, or one component of a role among built-in components.",
+    help="A whole pipeline, or one component of this role between built-in ones.",
 )
 @click.option(
     "--language",

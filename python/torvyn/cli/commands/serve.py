@@ -75,10 +75,10 @@ def command(
 ) -> int:
     """Serve flows over HTTP and gRPC.
 
-    Serves every flow that leads from an engine to a `response`, under its own name or as
-    `[serve.routes]` says. Without a manifest, serves the engine `local`. OpenAI clients use the URL
-    with `/v1`. Ctrl-C shuts the server down and gives open streams `shutdown_grace` to end; a
-    second Ctrl-C ends them at once.
+    Serves every flow that leads from an engine to a `response`, under its own name or the
+    name in `[serve.routes]`. Without a manifest, serves the engine `local`. OpenAI clients use
+    the URL with `/v1`. Ctrl-C shuts the server down and gives open streams `shutdown_grace` to end;
+    a second Ctrl-C ends them at once.
     """
     from torvyn.observe.logs import show_logs
     from torvyn.transport.access.host_check import check_bound

@@ -73,7 +73,7 @@ _REQUEST_OPTIONS: Final = (
     click.option("--max-tokens", type=int, metavar="N", help="Maximum tokens per answer."),
     click.option("--temperature", type=float, metavar="T", help="Sampling temperature, 0 to 2."),
     click.option("--top-p", type=float, metavar="P", help="Nucleus sampling, 0 to 1."),
-    click.option("--seed", type=int, metavar="N", help="Seed of the sampling."),
+    click.option("--seed", type=int, metavar="N", help="Seed for sampling."),
     click.option(
         "--stop", multiple=True, metavar="TEXT", help="End the answer before TEXT. Repeatable."
     ),

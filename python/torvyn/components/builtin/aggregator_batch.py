@@ -16,7 +16,7 @@ from torvyn.contract import Aggregator, Element, Output
 SPEC = Spec(
     name="batch",
     role="aggregator",
-    summary="Joins elements into batches, by count, by bytes, or by whichever comes first.",
+    summary="Joins elements into batches, by count or by bytes, whichever limit comes first.",
     options=(
         Option(
             "size", "integer", 0, "The number of elements per batch; 0 means no limit.", minimum=0

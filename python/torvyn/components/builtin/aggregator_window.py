@@ -21,7 +21,7 @@ SPEC = Spec(
     summary="Computes one value per tumbling window of elements, by count or by time.",
     options=(
         Option("size", "integer", 0, "The number of elements per window.", minimum=0),
-        Option("every", "duration", 0.0, "The length of a window, in the elements' time."),
+        Option("every", "duration", 0.0, "The length of a window, by the elements' timestamps."),
         Option(
             "function",
             "choice",

@@ -42,7 +42,7 @@ SPEC = Spec(
             "element",
             "`element` compares each element by itself, trimmed, ignoring the case of ASCII "
             "letters. `stream` compares the joined text in a normal form: it finds words that are "
-            "split over elements, whatever their case, width and invisible characters.",
+            "split over elements, regardless of case, width and invisible characters.",
             choices=("element", "stream"),
         ),
         _MATCH,

@@ -21,9 +21,9 @@ SPEC = Spec(
     summary="Drops the elements above a rate.",
     options=(
         Option(
-            "rate", "number", None, "The number of elements that pass in each `per`.", required=True
+            "rate", "number", None, "The number of elements that pass per period.", required=True
         ),
-        Option("per", "duration", 1.0, "The period of `rate`."),
+        Option("per", "duration", 1.0, "The length of the period."),
         Option(
             "burst",
             "integer",

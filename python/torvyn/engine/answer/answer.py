@@ -1,4 +1,4 @@
-"""`Answer`: one answer while it is generated, and `Reader`: who receives its pieces.
+"""`Answer`: one answer while it is generated, and `Reader`: the receiver of its pieces.
 
 A generation is an answer. Wrappers change the pieces on their way to the reader: a replayed answer
 skips what clients have, a paced one slows down.

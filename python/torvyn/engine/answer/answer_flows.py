@@ -3,7 +3,7 @@
 The order within a choice is kept. A flow of guards alone takes all kinds of deltas of a choice,
 because guards tell kinds apart. Any other flow takes one kind and ends where the kind changes, so
 that reasoning never mixes with text; tool calls pass it by. A guard that blocks ends its choice as
-`content_filter`. There is no loop here: whoever runs the engine feeds the flows.
+`content_filter`. There is no loop here: `EngineRun` feeds the flows.
 """
 
 from __future__ import annotations
@@ -211,7 +211,7 @@ class AnswerFlows:
         self._past[index] = [*past, flow]
 
     def _add_rest(self, delta: Delta, out: list[Piece]) -> None:
-        """What a delta has besides text: a tool call, a finish."""
+        """The rest of a delta: a tool call, a finish."""
         index, reason = delta.index, delta.finish_reason
         if delta.call is not None:
             self._add_call(delta, out)

@@ -14,7 +14,7 @@ from torvyn.engine.request import Request
 from torvyn.engine.step import ChoiceStep, Step
 from torvyn.errors import Internal
 from torvyn.protocol.frames import FinishReason, Kind, ToolCall
-from torvyn.protocol.openai.surrogate_pairs import Halves, encodable
+from torvyn.protocol.openai.surrogate_pairs import SurrogateJoiner, encodable
 from torvyn.text import StopStrings, TextStreamer
 
 
@@ -26,7 +26,6 @@ class ChoiceText:
     """
 
     __slots__ = (
-        "_halves",
         "_ids",
         "_includes",
         "_index",
@@ -38,6 +37,7 @@ class ChoiceText:
         "_released",
         "_stops",
         "_streamer",
+        "_surrogates",
         "_vocabulary",
         "finish_reason",
         "is_changed",
@@ -59,7 +59,7 @@ class ChoiceText:
         self._released = ""
         """Text that an update of the stop strings released; it leaves with the next step."""
         self._kind: Kind = "text"
-        self._halves: Halves | None = None
+        self._surrogates: SurrogateJoiner | None = None
         """First halves of surrogate pairs; few engines ever send any."""
         self._native_reason: str | None = None
         self._ids: list[int] = []
@@ -147,7 +147,7 @@ class ChoiceText:
             if not part.data:
                 return None
             text = self._decode(part.data)
-        elif not text.isascii() or self._halves is not None:
+        elif not text.isascii() or self._surrogates is not None:
             text = self._whole(text)
         self.tokens += part.tokens
         return text
@@ -183,24 +183,24 @@ class ChoiceText:
         text = part.text
         if not text:
             return self._decode(ids or part.data) if ids or part.data else ""
-        return text if text.isascii() and self._halves is None else self._whole(text)
+        return text if text.isascii() and self._surrogates is None else self._whole(text)
 
     def _whole(self, text: str, key: str | None = None) -> str:
         """Joins halves of surrogate pairs; a first half at the end of the text waits."""
-        if self._halves is None:
+        if self._surrogates is None:
             # Inline, because it runs for every token that is not ASCII.
             try:
                 text.encode()
             except UnicodeEncodeError:
-                self._halves = Halves()
+                self._surrogates = SurrogateJoiner()
             else:
                 return text
-        return self._halves.join((self._index, key or self._kind), text)
+        return self._surrogates.join((self._index, key or self._kind), text)
 
     def _whole_call(self, call: ToolCall) -> ToolCall:
         """The same for a tool call; its name and id come in one piece."""
         parts = (call.id or "", call.name or "", call.arguments)
-        if self._halves is None and all(map(str.isascii, parts)):
+        if self._surrogates is None and all(map(str.isascii, parts)):
             return call
         id, name = (None if part is None else encodable(part) for part in (call.id, call.name))
         return ToolCall(call.index, id, name, self._whole(call.arguments, str(call.index)))
@@ -235,7 +235,9 @@ class ChoiceText:
         """U+FFFD for each half without its other half: returned if it belongs to the current kind;
         else it leaves at once."""
         text = ""
-        for kind, lone in self._halves.release(self._index) if self._halves is not None else ():
+        for kind, lone in (
+            self._surrogates.release(self._index) if self._surrogates is not None else ()
+        ):
             if kind == self._kind:
                 text += lone
             elif kind == "reasoning":

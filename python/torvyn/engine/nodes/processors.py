@@ -1,6 +1,6 @@
-"""The engines as processors, for the flows of manifests: `component = "engine:NAME"` with an input.
+"""The engines as processors: a node `component = "engine:NAME"` that has an input.
 
-Link chooses between these and the sources of the same names by the edges of the flow.
+Link uses the processor if the node has an incoming edge, else the source of the same name.
 """
 
 from __future__ import annotations

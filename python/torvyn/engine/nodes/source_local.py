@@ -9,24 +9,30 @@ from torvyn.engine.nodes.source import EngineSource, spec_of
 
 SPEC = spec_of(
     "local",
-    "A model in this process, by llama.cpp.",
+    "A model in this process, run by llama.cpp.",
     (
-        Option("model", "text", None, "A GGUF file; without it, SmolLM2-135M-Instruct."),
-        Option("context", "integer", 4096, "Tokens the model sees at once.", minimum=1),
-        Option("parallel", "integer", 1, "Answers at a time; at least `n`. More wait.", minimum=1),
+        Option("model", "text", None, "A GGUF file. By default, SmolLM2-135M-Instruct."),
+        Option("context", "integer", 4096, "The size of the context window in tokens.", minimum=1),
+        Option(
+            "parallel",
+            "integer",
+            1,
+            "The number of parallel answers, `n` or more.",
+            minimum=1,
+        ),
         Option(
             "threads",
             "integer",
             None,
-            "Threads it computes with; without it, all cores but one.",
+            "The number of CPU threads. By default, all cores but one.",
             minimum=1,
         ),
-        Option("gpu_layers", "integer", 0, "Layers that a GPU computes.", minimum=0),
+        Option("gpu_layers", "integer", 0, "How many layers run on a GPU.", minimum=0),
         Option(
             "api",
             "choice",
             "chat",
-            "Whether a prompt is answered, or continued as it is.",
+            "`chat` answers a prompt; `completions` continues it.",
             choices=("chat", "completions"),
         ),
     ),

@@ -11,8 +11,8 @@ SPEC = spec_of(
     "mlc",
     "A model that MLC LLM runs in this process.",
     (
-        Option("model", "text", None, "The model, as MLC LLM calls it.", required=True),
-        Option("api", "choice", "chat", "What it is asked for.", choices=("chat", "completions")),
+        Option("model", "text", None, "The name of the model in MLC LLM.", required=True),
+        Option("api", "choice", "chat", "The API to call.", choices=("chat", "completions")),
     ),
     """\
 [flow.main.nodes.model]

@@ -14,22 +14,28 @@ SPEC = spec_of(
     "openai",
     "An upstream that speaks OpenAI's protocol, such as vLLM, SGLang, llama.cpp or Ollama.",
     (
-        Option("model", "text", None, "The model, as the upstream calls it.", required=True),
-        Option("base_url", "text", None, "Its address; without it, `OPENAI_BASE_URL`."),
-        Option("api", "choice", "chat", "What it is asked for.", choices=("chat", "completions")),
-        Option("api_key", "text", None, "The key; write `${VARIABLE}` and not the key itself."),
-        Option("api_key_env", "text", "OPENAI_API_KEY", "The variable that holds the key."),
+        Option("model", "text", None, "The name of the model at the upstream.", required=True),
+        Option("base_url", "text", None, "The address. By default, `OPENAI_BASE_URL`."),
+        Option("api", "choice", "chat", "The API to call.", choices=("chat", "completions")),
+        Option("api_key", "text", None, "The API key. Write `${VARIABLE}`, not the key itself."),
+        Option("api_key_env", "text", "OPENAI_API_KEY", "The variable with the API key."),
         Option("connect_timeout", "duration", 10.0, "The time limit to connect."),
         Option("first_token_timeout", "duration", 120.0, "The time limit to the first token."),
-        Option("idle_timeout", "duration", 60.0, "The time limit from token to token."),
-        Option("retries", "integer", 2, "Attempts after the first, before a token.", minimum=0),
-        Option("max_line", "size", 1 << 20, "The longest line of its answer."),
-        Option("extra_body", "table", None, "Fields for it that are not ours, such as `top_k`."),
+        Option("idle_timeout", "duration", 60.0, "The time limit between two tokens."),
+        Option(
+            "retries",
+            "integer",
+            2,
+            "How often to retry before the first token.",
+            minimum=0,
+        ),
+        Option("max_line", "size", 1 << 20, "The most bytes in a line of the response."),
+        Option("extra_body", "table", None, "Other fields for the request body, such as `top_k`."),
         Option(
             "forward_unknown",
             "boolean",
             True,
-            "Whether fields of a request that are not ours are forwarded to it.",
+            "Whether unknown fields of a request are forwarded to the upstream.",
         ),
     ),
     """\
@@ -45,8 +51,8 @@ _SAME = ("model", "base_url", "api", "api_key", "api_key_env", "retries", "extra
 class OpenAISource(EngineSource):
     spec: ClassVar[Spec] = SPEC
 
-    def open_engine(self, given: Mapping[str, Any]) -> Engine:
-        limits: dict[str, Any] = {f"{name}_s": given[name] for name in _LIMITS}
-        limits["max_line_bytes"] = given["max_line"]
-        same = {name: given[name] for name in (*_SAME, "forward_unknown")}
+    def open_engine(self, options: Mapping[str, Any]) -> Engine:
+        limits: dict[str, Any] = {f"{name}_s": options[name] for name in _LIMITS}
+        limits["max_line_bytes"] = options["max_line"]
+        same = {name: options[name] for name in (*_SAME, "forward_unknown")}
         return open_engine("openai", **limits, **same)

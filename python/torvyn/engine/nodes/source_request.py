@@ -22,7 +22,9 @@ SPEC = Spec(
     role="source",
     summary="The texts of a request, for guards in front of an engine.",
     options=(
-        Option("prompt", "text", None, "The prompt under `torvyn run`; else `path` is read."),
+        Option(
+            "prompt", "text", None, "The prompt under `torvyn run`. By default, `path` is read."
+        ),
         Option(
             "messages",
             "list",

@@ -15,16 +15,16 @@ from torvyn.protocol.frames import FINISH_REASONS
 
 SPEC = spec_of(
     "scripted",
-    "An engine that says what it is told to: for tests and demonstrations.",
+    "An engine with scripted answers, for tests and demonstrations.",
     (
-        Option("text", "text", ANSWER, "What it says, cut into words."),
-        Option("tokens", "tokens", (), "What it says, token by token, in place of `text`."),
-        Option("echo", "boolean", False, "It repeats the last text it was asked, after `text`."),
+        Option("text", "text", ANSWER, "The answer; each word is a token."),
+        Option("tokens", "tokens", (), "The answer as a list of tokens, instead of `text`."),
+        Option("echo", "boolean", False, "Whether it repeats the prompt after `text`."),
         Option("delay", "duration", 0.0, "The time between two tokens."),
         Option("first_delay", "duration", 0.0, "The time to the first token."),
-        Option("token_bytes", "integer", None, "Cuts tokens of so many bytes.", minimum=1),
-        Option("finish_reason", "choice", "stop", "How it ends.", choices=FINISH_REASONS),
-        Option("fail_at", "integer", None, "Fails in place of that token.", minimum=0),
+        Option("token_bytes", "integer", None, "The size of a token in bytes.", minimum=1),
+        Option("finish_reason", "choice", "stop", "The finish reason.", choices=FINISH_REASONS),
+        Option("fail_at", "integer", None, "The number of the token at which it fails.", minimum=0),
     ),
     """\
 [flow.main.nodes.model]
@@ -38,21 +38,21 @@ config = { text = "Hello there. How are you?", delay = "20ms", max_tokens = 100 
 class ScriptedSource(EngineSource):
     spec: ClassVar[Spec] = SPEC
 
-    def open_engine(self, given: Mapping[str, Any]) -> Engine:
-        script = given["tokens"] or given["text"]
+    def open_engine(self, options: Mapping[str, Any]) -> Engine:
+        script = options["tokens"] or options["text"]
         return Scripted(
-            _repeating(given) if given["echo"] else script,
-            delay_s=given["delay"],
-            first_delay_s=given["first_delay"],
-            token_bytes=given["token_bytes"],
-            finish_reason=given["finish_reason"],
-            fail_at=given["fail_at"],
+            _echo(options) if options["echo"] else script,
+            delay_s=options["delay"],
+            first_delay_s=options["first_delay"],
+            token_bytes=options["token_bytes"],
+            finish_reason=options["finish_reason"],
+            fail_at=options["fail_at"],
         )
 
 
-def _repeating(given: Mapping[str, Any]) -> Callable[[Request, int], list[str]]:
-    """Shows what reached the model: for demonstrations of guards in front of it."""
-    before = "" if given["text"] == ANSWER else given["text"]
+def _echo(options: Mapping[str, Any]) -> Callable[[Request, int], list[str]]:
+    """A script that repeats the last text of the request, as the guards before it left it."""
+    before = "" if options["text"] == ANSWER else options["text"]
 
     def script(request: Request, index: int) -> list[str]:
         return words(before + texts_of(request)[-1].text)

@@ -11,31 +11,31 @@ SPEC = spec_of(
     "transformers",
     "A model of the library `transformers` in this process.",
     (
-        Option("model", "text", None, "A folder, or a name of the hub.", required=True),
-        Option("device", "text", None, "Where it computes, such as `cuda`."),
-        Option("dtype", "text", "auto", "What it computes with, such as `bfloat16`."),
-        Option("offline", "boolean", False, "Whether nothing is fetched."),
+        Option("model", "text", None, "A folder, or a name on Hugging Face.", required=True),
+        Option("device", "text", None, "The device, such as `cuda`."),
+        Option("dtype", "text", "auto", "The type of the weights, such as `bfloat16`."),
+        Option("offline", "boolean", False, "Whether to use only downloaded files."),
         Option(
             "batching",
             "boolean",
             None,
-            "Whether requests share the model in one batch. By default, if the model supports it.",
+            "Whether requests share one batch. By default, if the model supports it.",
         ),
         Option("max_batch", "integer", 64, "How many answers are generated at a time.", minimum=1),
         Option(
             "cache_memory",
             "number",
             None,
-            "The share of free memory that the attention cache may take. By default 0.8 of a "
-            "GPU's, 0.25 of a machine's.",
+            "The share of free memory for the attention cache. By default 0.8 on a GPU, 0.25 on "
+            "a CPU.",
             minimum=0,
         ),
         Option(
             "cuda_graphs",
             "boolean",
             None,
-            "Whether recorded CUDA graphs are replayed, which `logprobs` do not work with. By "
-            "default, with flash attention.",
+            "Whether to replay recorded CUDA graphs, which do not support `logprobs`. By default, "
+            "with flash attention.",
         ),
     ),
     """\

@@ -138,7 +138,7 @@ class Upstream:
         else:
             limit = error.code in ("protocol.line-too-long", "protocol.event-too-large")
             hint = "raise `max_line_bytes` if its events are that long" if limit else None
-            what = _GARBAGE.get(error.code, "a response that is not an answer")
+            what = _GARBAGE.get(error.code, "a response that cannot be decoded")
             failed = self.garbage(what, error.message, hint)
         failed.__cause__ = error
         return failed

@@ -196,13 +196,13 @@ class UpstreamAnswer:
                 if state.bad_end is not None:
                     raise state.bad_end from None
                 return
-            made = state.step(decoder.put(data) if data else decoder.finish())
-            if made is not None:
-                yield made
+            next_step = state.step(decoder.put(data) if data else decoder.finish())
+            if next_step is not None:
+                yield next_step
             if state.failure is not None:
                 raise state.failure
-            # A comment keeps nobody waiting for ever: only what says something counts.
-            if made is not None and state.has_begun:
+            # Comments do not extend the deadline; only content does.
+            if next_step is not None and state.has_begun:
                 deadline_s = now() + (min(idle_s, _GRACE_S) if state.is_complete else idle_s)
 
     async def _read(self, deadline_s: float) -> bytes:

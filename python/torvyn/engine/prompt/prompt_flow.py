@@ -1,7 +1,7 @@
-"""A request through the flow in front of an engine: guards see its texts before the model does.
+"""The flow in front of an engine: guards see the texts of a request before the model does.
 
-The flow runs once for a request, whatever the number of its choices, in the task that reads the
-answer. When it blocks, the engine is never asked and every choice ends as `content_filter`.
+The flow runs once per request, whatever the number of choices, in the task that reads the answer.
+If it blocks, the engine is not called and every choice ends as `content_filter`.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ BLOCKED: FinishReason = "content_filter"
 
 @dataclass(frozen=True, slots=True)
 class PromptGuard:
-    """What a service has in front of its engine."""
+    """The flow in front of an engine."""
 
     make_flow: Callable[[], Flow]
-    """Makes a flow that is fed and iterated: without a source, without a sink."""
+    """Makes a flow without a source and without a sink."""
     roles: Collection[str] | None = None
-    """Whose texts go through it; None: everybody's."""
+    """The roles whose texts go through the flow; None means all."""
 
 
 class PromptFlow:
@@ -50,62 +50,62 @@ class PromptFlow:
                 hint="remove them: the request is the source, and the engine is the sink",
             )
         self._roles = guard.roles
-        self._is_away = any(node.run != "inline" for node in plan.nodes)
-        self._rung = asyncio.Event()
+        self._is_offloaded = any(node.run != "inline" for node in plan.nodes)
+        self._ready = asyncio.Event()
         self.is_blocked = False
-        """It has refused the request."""
+        """A guard blocked the request."""
 
     def steps(self, engine: Engine, request: Request) -> AsyncIterator[Step]:
-        """The steps of an engine that is asked what this flow leaves of the request."""
+        """The steps of the engine for the request that leaves this flow."""
         return PromptedSteps(engine, request, self)
 
-    async def rewritten(self, request: Request) -> Request | None:
-        """The request as the flow has left it; None when the flow has blocked it."""
+    async def rewrite(self, request: Request) -> Request | None:
+        """The request with the texts that left the flow; None if the flow blocked it."""
         prompt, flow = Prompt(request, self._roles), self.flow
         try:
-            if self._is_away:
-                # Starting may block, also on this very loop.
+            if self._is_offloaded:
+                # Starting may block, even on this loop.
                 await asyncio.to_thread(flow.feed, [])
-                flow.on_ready(self._rung.set)
-            for element in await self._passed(prompt.outputs()):
+                flow.on_ready(self._ready.set)
+            for element in await self._run(prompt.outputs()):
                 prompt.add(element)
         finally:
             if flow.end is None:
-                await asyncio.shield(asyncio.ensure_future(self._closed()))
+                await asyncio.shield(asyncio.ensure_future(self._close_off_loop()))
         end = flow.end
         is_stopped = end is None or end.finish_reason == BLOCKED
-        left = None if is_stopped else prompt.request()
-        self.is_blocked = left is None
-        return left
+        result = None if is_stopped else prompt.request()
+        self.is_blocked = result is None
+        return result
 
-    async def _passed(self, waiting: list[Output]) -> list[Element]:
-        """What leaves the flow when all of it has gone in."""
-        flow, passed, is_finished = self.flow, list[Element](), False
+    async def _run(self, waiting: list[Output]) -> list[Element]:
+        """Feeds all texts and returns the output of the flow."""
+        flow, output, is_finished = self.flow, list[Element](), False
         while True:
             if waiting:
-                waiting = self._feed(waiting, passed)
+                waiting = self._feed(waiting, output)
             elif is_finished:
-                passed += flow.ready()
+                output += flow.ready()
             if not waiting and not is_finished and flow.end is None:
                 is_finished = True
-                passed += flow.finish()
+                output += flow.finish()
             if flow.end is not None:
-                return passed
-            await self._rung.wait()
-            self._rung.clear()
+                return output
+            await self._ready.wait()
+            self._ready.clear()
 
-    def _feed(self, waiting: list[Output], passed: list[Element]) -> list[Output]:
-        """Feeds as far as it goes; what is left."""
+    def _feed(self, waiting: list[Output], output: list[Element]) -> list[Output]:
+        """Feeds until the flow is full; returns the rest."""
         try:
-            passed += self.flow.feed(waiting)
+            output += self.flow.feed(waiting)
         except FlowError as error:
             if error.code != "reactor.feed-full":
                 raise
-            passed += error.ready
+            output += error.ready
             return waiting[error.accepted or 0 :]
         return []
 
-    async def _closed(self) -> None:
+    async def _close_off_loop(self) -> None:
         await asyncio.to_thread(self._close)
 
     def _close(self) -> None:
@@ -115,7 +115,7 @@ class PromptFlow:
 
 
 class PromptedSteps(AsyncIterator[Step]):
-    """The steps of an engine that is asked what its prompt's flow has left."""
+    """The steps of an engine, after the prompt has gone through its flow."""
 
     __slots__ = ("_engine", "_flow", "_request", "_steps")
 
@@ -126,7 +126,7 @@ class PromptedSteps(AsyncIterator[Step]):
         self._steps: AsyncIterator[Step] | None = None
 
     def __anext__(self) -> Awaitable[Step]:
-        # No coroutine of ours for each token: after the first, the engine's own.
+        # No extra coroutine per token: after the first step, the engine's own.
         steps = self._steps
         return self._first() if steps is None else steps.__anext__()
 
@@ -135,7 +135,7 @@ class PromptedSteps(AsyncIterator[Step]):
             await self._steps.aclose()
 
     async def _first(self) -> Step:
-        request = await self._flow.rewritten(self._request)
+        request = await self._flow.rewrite(self._request)
         if request is None:
             self._steps = _blocked(self._request.n)
         else:

@@ -1,7 +1,7 @@
-"""The texts of a request: all that a model would read of it, to be looked at and rewritten.
+"""The texts of a request: everything that the model would read, for guards to check and rewrite.
 
-A text that were left out would be a way around every guard. So names, arguments of earlier tool
-calls, and descriptions and schemas of tools are among them. Pictures, sound and files are not.
+A missing text would be a way around every guard. So names, arguments of earlier tool calls, and
+descriptions and schemas of tools are included. Images, audio and files are not.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ _KEYWORDS: Final = frozenset(
     | {"maxLength", "maximum", "minItems", "minLength", "minimum", "name", "oneOf", "parameters"}
     | {"pattern", "properties", "required", "schema", "strict", "title", "type", "uniqueItems"}
 )
-"""Keys that say nothing: those of JSON Schema, and of the objects around it."""
+"""Keys that are not text: those of JSON Schema and of the objects around it."""
 
 
 @dataclass(frozen=True, slots=True)
 class PromptText:
-    """One text: the role of its message, and which message that is."""
+    """One text, the role of its message, and the index of the message."""
 
     text: str
     role: str
@@ -46,20 +46,20 @@ Visit = Callable[[PromptText], str]
 
 def texts_of(request: Request) -> list[PromptText]:
     """Every text that is not empty, in the order in which a model reads the messages."""
-    found: list[PromptText] = []
+    texts: list[PromptText] = []
 
     def visit(text: PromptText) -> str:
-        found.append(text)
+        texts.append(text)
         return text.text
 
     _mapped(request, visit)
-    return found
+    return texts
 
 
 def with_texts(request: Request, texts: Sequence[str]) -> Request:
     """The request with other texts, in the order of `texts_of`."""
-    left = iter(texts)
-    return _mapped(request, lambda _: next(left))
+    remaining = iter(texts)
+    return _mapped(request, lambda _: next(remaining))
 
 
 def _mapped(request: Request, visit: Visit) -> Request:
@@ -71,9 +71,11 @@ def _mapped(request: Request, visit: Visit) -> Request:
         changed["messages"] = tuple(_message(message, place, visit) for place, message in messages)
     for name in _OTHERS:
         if isinstance(value := getattr(request, name), (Mapping, list, tuple)):
-            # The names of fields that are forwarded are read by the upstream, not by its model.
-            free = _Free(lambda text: visit(PromptText(text, TOOLS)), has_keys=name != "extra")
-            changed[name] = free.mapped(value)
+            # The upstream reads the names of forwarded fields; its model does not.
+            mapper = _JsonMapper(
+                lambda text: visit(PromptText(text, TOOLS)), has_keys=name != "extra"
+            )
+            changed[name] = mapper.mapped(value)
     return replace(request, **changed)
 
 
@@ -90,37 +92,37 @@ def _message(message: Message, place: int, visit: Visit) -> Message:
 
 
 def _content(key: str, value: Any, see: Callable[[str], str]) -> Any:
-    """A member of a message: its text, its parts, its calls of tools."""
+    """A field of a message: its text, its parts or its tool calls."""
     if isinstance(value, str):
         return _arguments(value, see) if key == "arguments" else see(value) if value else value
     if isinstance(value, Mapping):
         return {
-            name: held if name in _OF_MESSAGES | _NOT_TEXT else _content(name, held, see)
-            for name, held in value.items()
+            name: item if name in _OF_MESSAGES | _NOT_TEXT else _content(name, item, see)
+            for name, item in value.items()
         }
     if isinstance(value, (list, tuple)):
-        return [_content(key, held, see) for held in value]
+        return [_content(key, item, see) for item in value]
     return value
 
 
 def _arguments(text: str, see: Callable[[str], str]) -> str:
-    """Arguments of a call are JSON, which can spell a word in many ways: its texts are looked at,
-    and it is written anew only when one of them has changed."""
+    """The arguments of a tool call. JSON can escape a word in many ways, so the decoded texts are
+    visited; the JSON is encoded again only if one of them changed."""
     try:
         data = json.loads(text, object_pairs_hook=_Pairs)
     except (ValueError, RecursionError):
         return see(text) if text else text
-    free = _Free(see, is_schema=False)
-    made = free.mapped(data)
-    return json.dumps(made, ensure_ascii=False) if free.is_changed else text
+    mapper = _JsonMapper(see, is_schema=False)
+    result = mapper.mapped(data)
+    return json.dumps(result, ensure_ascii=False) if mapper.is_changed else text
 
 
 class _Pairs(list[tuple[str, Any]]):
-    """The members of a JSON object, those with the same name too."""
+    """The members of a JSON object, including those with the same name."""
 
 
-class _Free:
-    """JSON of any shape, in which keys and numbers say something too."""
+class _JsonMapper:
+    """Visits the texts of any JSON, including keys and numbers."""
 
     def __init__(
         self, see: Callable[[str], str], *, is_schema: bool = True, has_keys: bool = True
@@ -134,17 +136,17 @@ class _Free:
         if isinstance(value, str):
             return self._text(value)
         if isinstance(value, _Pairs):
-            return {self._text(key): self.mapped(held) for key, held in value}
+            return {self._text(key): self.mapped(item) for key, item in value}
         if isinstance(value, Mapping):
-            return {self._key(key): self._member(key, held) for key, held in value.items()}
+            return {self._key(key): self._member(key, item) for key, item in value.items()}
         if isinstance(value, (list, tuple)):
-            made = [self.mapped(held) for held in value]
-            return tuple(made) if isinstance(value, tuple) else made
+            items = [self.mapped(item) for item in value]
+            return tuple(items) if isinstance(value, tuple) else items
         if isinstance(value, bool) or not isinstance(value, (int, float)) or self._is_schema:
             return value
-        shown = str(value)
-        seen = self._text(shown)
-        return value if seen == shown else seen
+        text = str(value)
+        result = self._text(text)
+        return value if result == text else result
 
     def _member(self, key: str, value: Any) -> Any:
         is_type = key == "type" and isinstance(value, str) and value in _TYPES
@@ -156,6 +158,6 @@ class _Free:
     def _text(self, text: str) -> str:
         if not text:
             return text
-        seen = self._see(text)
-        self.is_changed = self.is_changed or seen != text
-        return seen
+        result = self._see(text)
+        self.is_changed = self.is_changed or result != text
+        return result

@@ -1,4 +1,4 @@
-"""A flow as a service: requests go to its engine, answers come through its guards.
+"""A service: a flow that answers requests. Answers go through the guards of the flow.
 
     [flow.chat.nodes.question]  component = "request"
     [flow.chat.nodes.privacy]   component = "redact"
@@ -6,10 +6,9 @@
     [flow.chat.nodes.policy]    component = "blocklist"
     [flow.chat.nodes.answer]    component = "response"
 
-The engine is opened once and shared; what lies between it and the response is made anew for every
-choice of every request, and what lies between the request and the engine for every request. The
-config of the engine's node gives the requests their defaults. Without a `request` the engine is the
-first node, and prompts reach it as they are.
+The engine is opened once and shared. Each request gets its own copy of the nodes before the engine,
+and each choice its own copy of the nodes after it. The config of the engine's node gives defaults
+for requests. Without a `request` node, prompts reach the engine unchanged.
 """
 
 from __future__ import annotations
@@ -18,13 +17,13 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 from torvyn.concurrency.context_managers import CloseOnExit
-from torvyn.engine.engine import Asked, Engine
+from torvyn.engine.engine import Engine
 from torvyn.engine.generation import Generation
 from torvyn.engine.nodes.processor import EngineProcessor
 from torvyn.engine.nodes.source import EngineSource
 from torvyn.engine.nodes.source_request import RequestSource
-from torvyn.engine.request import Message, Request, options_of
-from torvyn.engine.service.flow_parts import Parts, parts, unfit
+from torvyn.engine.request import Message, PromptLike, Request, options_of
+from torvyn.engine.service.flow_parts import ServiceParts, service_parts, unfit
 
 if TYPE_CHECKING:
     from torvyn.engine.answer.answer_flows import MakeFlow
@@ -47,7 +46,7 @@ class Service(CloseOnExit):
         self.name = name
         self.engine = engine
         self.deadline_s = deadline_s
-        """How long an answer may take; who serves it sees to that."""
+        """How long an answer may take; the server enforces it."""
         self._defaults = dict(defaults or {})
         self._preamble: tuple[Message, ...] = tuple(self._defaults.pop("messages", None) or ())
         self._make_flow = make_flow
@@ -55,39 +54,41 @@ class Service(CloseOnExit):
 
     @classmethod
     def open(cls, plan: Plan) -> Self:
-        """Opens the engine that the plan names; raises when the plan is no service."""
+        """Opens the engine of the plan; raises if the plan cannot answer requests."""
         from torvyn.reactor import Flow
 
-        found = parts(plan)
-        source = _source_of(found.engine, plan)
-        given = source.options(found.engine.config)
-        guard, asked = _prompt_guard(found)
-        engine = source.open_engine(given)
-        answer = found.answer
+        parts = service_parts(plan)
+        source = _source_of(parts.engine, plan)
+        node_options = source.options(parts.engine.config)
+        guard, prompt_defaults = _prompt_guard(parts)
+        engine = source.open_engine(node_options)
+        answer = parts.answer
         make_flow = (lambda: Flow.from_plan(answer)) if answer.nodes else None
-        defaults = source.defaults(given) | asked
+        defaults = source.defaults(node_options) | prompt_defaults
         return cls(plan.name, engine, defaults, make_flow, plan.deadline_s, guard)
 
-    def generate(self, asked: Asked, **options: Any) -> Generation:
-        """An answer, through the flow. What the request leaves open, the flow's config says."""
-        if isinstance(asked, Request):
-            options = options_of(asked) | options
-            asked = asked.messages if asked.prompt is None else asked.prompt
-        options = self._defaults | {key: held for key, held in options.items() if held is not None}
+    def generate(self, prompt: PromptLike, **options: Any) -> Generation:
+        """The answer, through the flow. The flow's config gives defaults for options."""
+        if isinstance(prompt, Request):
+            options = options_of(prompt) | options
+            prompt = prompt.messages if prompt.prompt is None else prompt.prompt
+        options = self._defaults | {
+            key: value for key, value in options.items() if value is not None
+        }
         if self._preamble:
-            # What the flow says first makes a conversation of every prompt.
+            # Messages in front of the prompt make it a conversation.
             options.pop("raw_prompt", None)
         return self.engine.generate(
-            self._with_preamble(asked),
+            self._with_preamble(prompt),
             through=self._make_flow,
             prompt_guard=self._prompt_guard,
             **options,
         )
 
-    def _with_preamble(self, asked: str | Sequence[Message]) -> str | Sequence[Message]:
+    def _with_preamble(self, prompt: str | Sequence[Message]) -> str | Sequence[Message]:
         if not self._preamble:
-            return asked
-        own = [{"role": "user", "content": asked}] if isinstance(asked, str) else asked
+            return prompt
+        own = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
         return [*self._preamble, *own]
 
     def close(self) -> None:
@@ -95,7 +96,7 @@ class Service(CloseOnExit):
 
 
 def _source_of(node: NodePlan, plan: Plan) -> EngineSource:
-    """What knows how to open the engine of that node, be it a source or a processor."""
+    """The component that opens the engine of the node."""
     from torvyn.link.component_loader import instantiate
 
     component = instantiate(node.component)
@@ -106,16 +107,16 @@ def _source_of(node: NodePlan, plan: Plan) -> EngineSource:
     return component
 
 
-def _prompt_guard(found: Parts) -> tuple[PromptGuard | None, dict[str, Any]]:
-    """What requests go through before the engine is asked, and what their node says of them."""
+def _prompt_guard(parts: ServiceParts) -> tuple[PromptGuard | None, dict[str, Any]]:
+    """The flow for prompts, and the defaults that the `request` node gives."""
     from torvyn.engine.prompt.prompt_flow import PromptGuard
     from torvyn.reactor import Flow
 
-    node, plan = found.request, found.prompt
+    node, plan = parts.request, parts.prompt
     if node is None or plan is None:
         return None, {}
-    given = RequestSource().options(node.config)
-    defaults = {} if given["messages"] is None else {"messages": given["messages"]}
+    node_options = RequestSource().options(node.config)
+    defaults = {} if node_options["messages"] is None else {"messages": node_options["messages"]}
     if not plan.nodes:
         return None, defaults
-    return PromptGuard(lambda: Flow.from_plan(plan), given["roles"] or None), defaults
+    return PromptGuard(lambda: Flow.from_plan(plan), node_options["roles"] or None), defaults

@@ -2,7 +2,7 @@
 
 The library's thread computes the next token of every request in the batch at once; a request joins
 as soon as it is submitted. After each step that thread wakes the event loops that wait for results.
-A slow reader holds nobody up: it finds all of its tokens together.
+A slow reader does not delay others: it gets all of its tokens together.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any, Final
 from torvyn.engine.request import Request
 from torvyn.engine.step import ChoiceStep, Step
 from torvyn.engine.transformers.batch_setup import BatchOptions, Prepared, prepare, probe
-from torvyn.engine.transformers.model import Model, Prompt
+from torvyn.engine.transformers.model import Model, TokenizedPrompt
 from torvyn.errors import InvalidInput, Unavailable
 from torvyn.protocol.frames import Usage
 
@@ -32,7 +32,7 @@ _STOP_S: Final = 5.0
 
 @dataclass(slots=True)
 class _Sequence:
-    """One choice of a request: the tokens it has so far, and what was passed on of it."""
+    """One choice of a request: its tokens so far, and how many were sent."""
 
     id: str
     index: int
@@ -41,7 +41,7 @@ class _Sequence:
     is_over: bool = False
     error: str | None = None
     is_open: bool = True
-    """Whether its end has still to be passed on."""
+    """Whether its end still has to be sent."""
 
 
 class _Subscriber:
@@ -61,7 +61,7 @@ class _Subscriber:
 
 
 class Batch:
-    """Starts at once, and raises whatever the library says about a model it cannot batch."""
+    """Starts at once, and raises the library's error if the model cannot be batched."""
 
     def __init__(self, model: Model, options: BatchOptions) -> None:
         self._model = model
@@ -80,9 +80,9 @@ class Batch:
         return len(self._subscribers)
 
     async def stream(
-        self, request: Request, prompt: Prompt, begin: Callable[[], object]
+        self, request: Request, prompt: TokenizedPrompt, begin: Callable[[], object]
     ) -> AsyncGenerator[Step, None]:
-        """The request's tokens: each step holds all that are ready. `begin` ends its queue time."""
+        """The request's tokens, all that are ready per step. `begin` ends its queue time."""
         self._check(request, prompt)
         if not self._manager.is_running():
             await asyncio.to_thread(self._start)
@@ -116,7 +116,7 @@ class Batch:
         self._wake(subscribers)
         self._manager.stop(block=True, timeout=_STOP_S, hard_stop=True)
 
-    def _check(self, request: Request, prompt: Prompt) -> None:
+    def _check(self, request: Request, prompt: TokenizedPrompt) -> None:
         if request.logprobs and self._is_static:
             raise InvalidInput(
                 "log probabilities are not available while the engine uses CUDA graphs",
@@ -125,8 +125,8 @@ class Batch:
             )
         if prompt.tokens >= self._capacity:
             raise InvalidInput(
-                f"the prompt has {prompt.tokens} tokens, and the cache holds {self._capacity}",
-                hint="shorten the prompt, or give the engine more `cache_memory`",
+                f"the prompt has {prompt.tokens} tokens, but the cache holds {self._capacity}",
+                hint="shorten the prompt, or raise `cache_memory`",
                 code="engine.context-full",
             )
 
@@ -149,7 +149,7 @@ class Batch:
         """On a thread of its own: starts the library's thread, and waits for its end."""
         manager = prepared.manager
         try:
-            # The library's thread becomes a daemon as this one is: it never keeps the process.
+            # The library's thread inherits the daemon flag, so it never keeps the process alive.
             manager.start()
             worker = manager._generation_thread
             probe(prepared)
@@ -170,7 +170,7 @@ class Batch:
         subscribers = []
         for result in results:
             entry = self._subscribers.get(result.request_id)
-            if entry is None:  # cancelled a moment ago
+            if entry is None:  # it was cancelled
                 continue
             subscriber, sequence = entry
             sequence.tokens = result.generated_tokens
@@ -202,14 +202,14 @@ class Batch:
                 for subscriber in woken:
                     self._leave(subscriber)
 
-    def _submit(self, request: Request, prompt: Prompt) -> _Subscriber:
+    def _submit(self, request: Request, prompt: TokenizedPrompt) -> _Subscriber:
         from torvyn.engine.transformers.sampler import Sampling
 
-        # Never an id that was used: the library would apply an earlier cancellation to it.
+        # Ids are never reused: the library would apply an earlier cancellation to the new request.
         number = next(self._numbers)
         subscriber = _Subscriber([_Sequence(f"{number}#{at}", at) for at in range(request.n)])
-        room = self._capacity - prompt.tokens
-        longest = min(self._model.longest_answer(request, prompt) or room, room)
+        rest = self._capacity - prompt.tokens
+        longest = min(self._model.longest_answer(request, prompt) or rest, rest)
         for sequence in subscriber.sequences:
             seed = random.getrandbits(63) if request.seed is None else request.seed
             options = Sampling(
@@ -220,7 +220,7 @@ class Batch:
                     raise Unavailable("the engine `transformers` is closed", code="engine.closed")
                 self._subscribers[sequence.id] = (subscriber, sequence)
             if request.logprobs:
-                self._scores.want(sequence.id)
+                self._scores.add(sequence.id)
             accepted = self._manager.add_request(
                 prompt.ids,
                 request_id=sequence.id,
@@ -237,16 +237,16 @@ class Batch:
     def _leave(self, subscriber: _Subscriber) -> None:
         for sequence in subscriber.sequences:
             with self._lock:
-                left = self._subscribers.pop(sequence.id, None)
+                entry = self._subscribers.pop(sequence.id, None)
             self._scores.forget(sequence.id)
-            if left is not None and not sequence.is_over:
+            if entry is not None and not sequence.is_over:
                 self._manager.cancel_request(sequence.id)
 
     def _parts(self, sequence: _Sequence, request: Request) -> Iterable[ChoiceStep]:
-        """What a sequence has to pass on: tokens, and how it ended."""
+        """The new tokens of a sequence, and how it ended."""
         if not sequence.is_open:
             return
-        # In this order: the last tokens are there before the end is announced.
+        # In this order: the library sets the last tokens before the end.
         is_over, tokens = sequence.is_over, sequence.tokens
         if sequence.error is not None:
             raise Unavailable("the model failed", code="engine.failed") from RuntimeError(

@@ -1,7 +1,7 @@
 """Sets up the library's continuous batching for one model: memory, sampler, and a first token.
 
-The library sizes its cache for the memory of the device unless it is told how much is needed: for
-a small model that takes most of the machine, and half a minute.
+By default the library sizes its cache by the memory of the device: for a small model that takes
+most of the memory and half a minute. So the size is computed here if the context is known.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from torvyn.engine.transformers.sampler import Scores
 
 _BLOCK_TOKENS: Final = 256
-"""What flash attention asks of the blocks of the cache."""
+"""The block size that flash attention needs."""
 _PROBE_S: Final = 60.0
 
 
@@ -35,14 +35,14 @@ class BatchOptions:
 
 
 def blocks_of(model: Model, options: BatchOptions) -> int | None:
-    """The blocks with which every request has the whole context at once, if it has a length."""
+    """The cache blocks for a full batch of full contexts; None if the context is unlimited."""
     if model.context is None:
         return None
     return options.max_batch * math.ceil(model.context / _BLOCK_TOKENS)
 
 
 def batch_config(model: Model, options: BatchOptions, blocks: int | None) -> Any:
-    """How the library lays out its cache; without `blocks`, for the memory there is."""
+    """The library's settings; without `blocks`, it sizes the cache by the free memory."""
     from transformers import ContinuousBatchingConfig
 
     is_cpu = model.model.device.type == "cpu"
@@ -58,7 +58,7 @@ def batch_config(model: Model, options: BatchOptions, blocks: int | None) -> Any
 
 @dataclass(slots=True)
 class Prepared:
-    """A manager that has not started, with what the engine put into it."""
+    """A manager that has not started, with the engine's router and sampler installed."""
 
     manager: Any
     router: ResultRouter
@@ -70,10 +70,10 @@ class Prepared:
 def prepare(model: Model, options: BatchOptions) -> Prepared:
     if model.model.device.type == "cpu":
         _require_psutil()
-    _hand_logs_on()
+    _forward_logs()
     attention = model.model.config._attn_implementation
-    wanted = blocks_of(model, options)
-    for blocks in (wanted, None) if wanted else (None,):
+    preferred = blocks_of(model, options)
+    for blocks in (preferred, None) if preferred else (None,):
         try:
             return _prepare(model, options, blocks)
         except Exception as error:
@@ -87,7 +87,7 @@ def _prepare(model: Model, options: BatchOptions, blocks: int | None) -> Prepare
     from torvyn.engine.transformers.result_router import ResultRouter
     from torvyn.engine.transformers.sampler import Scores, install
 
-    _plan_no_attention()
+    _disable_cudnn_attention()
     manager = model.model.init_continuous_batching(
         generation_config=_generation_config(model),
         continuous_batching_config=batch_config(model, options, blocks),
@@ -101,14 +101,14 @@ def _prepare(model: Model, options: BatchOptions, blocks: int | None) -> Prepare
 
 
 def _generation_config(model: Model) -> Any:
-    """The model's own, with everything that a request decides left to the sampler."""
+    """The model's own config, without the options that the sampler applies per request."""
     config = copy.deepcopy(model.model.generation_config)
     config.update(do_sample=False, num_return_sequences=1)
     config.eos_token_id = [*model.ends] or -1
     return config
 
 
-def _plan_no_attention() -> None:
+def _disable_cudnn_attention() -> None:
     """Turns off cuDNN's attention, which torch prefers on some GPUs.
 
     It makes a plan for every combination of lengths it meets, which takes 3 ms per layer, and the
@@ -132,21 +132,21 @@ def _require_psutil() -> None:
         ) from None
 
 
-def _hand_logs_on() -> None:
-    """The library's batching prints its log to standard error; the application decides instead."""
+def _forward_logs() -> None:
+    """Removes the handler that prints the library's log to standard error; the log propagates."""
     library = logging.getLogger("ContinuousBatchingLogger")
     library.handlers.clear()
     library.propagate = True
 
 
 def probe(prepared: Prepared) -> None:
-    """Generates one token: some models can be set up and fail in their first pass."""
+    """Generates one token: some models fail only in their first pass."""
     results: queue.SimpleQueue[Any] = queue.SimpleQueue()
-    prepared.router.receive = lambda made: results.put(made[0])
+    prepared.router.receive = lambda batch: results.put(batch[0])
     prepared.manager.add_request([0], request_id="probe", max_new_tokens=1, eos_token_id=-1)
     try:
         error = results.get(timeout=_PROBE_S).error
     except queue.Empty:
-        error = f"no token came within {_PROBE_S:g} s"
+        error = f"the model generated no token within {_PROBE_S:g} s"
     if error is not None:
         raise RuntimeError(error)

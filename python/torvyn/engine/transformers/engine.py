@@ -1,8 +1,8 @@
 """`transformers`: any causal language model of that library, inside this process.
 
-Requests share the model through the library's continuous batching, and text is made of their token
-ids here, exactly, from the tokenizer's own table. A model that cannot be batched is used by one
-request at a time, on a thread.
+Requests share the model through the library's continuous batching. Token ids become text here, with
+the tokenizer's own vocabulary. A model that cannot be batched answers one request at a time, on a
+thread.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from typing import Any, ClassVar
 from torvyn.engine.engine import Engine
 from torvyn.engine.request import Request
 from torvyn.engine.step import ChoiceStep, Step
-from torvyn.engine.thread_stream import FromThread, Put
+from torvyn.engine.thread_stream import Put, ThreadStream
 from torvyn.engine.transformers.batch import Batch
 from torvyn.engine.transformers.batch_setup import BatchOptions
-from torvyn.engine.transformers.model import Model, Prompt
+from torvyn.engine.transformers.model import Model, TokenizedPrompt
 from torvyn.engine.transformers.token_watch import Watch
 from torvyn.errors import InvalidInput, TorvynError
 from torvyn.protocol.frames import Usage
@@ -30,14 +30,14 @@ from torvyn.text import Vocabulary
 logger = logging.getLogger("torvyn.engine")
 
 _turn = threading.Lock()
-"""Held by the one request that generates without a batch: torch's generator is the process's."""
-_LOOK_S = 0.05
+"""Locked by the request that generates without a batch: torch has one generator per process."""
+_CHECK_S = 0.05
 
 
 class Transformers(Engine):
     """`model` is a folder, a name on the hub, or a loaded model with its `tokenizer`.
 
-    While the engine is open a loaded model belongs to it: batching changes how it attends.
+    Do not use a loaded model while the engine is open: batching changes its attention.
     """
 
     name: ClassVar[str] = "transformers"
@@ -55,9 +55,9 @@ class Transformers(Engine):
         cache_memory: float | None = None,
         cuda_graphs: bool | None = None,
     ) -> None:
-        """With `offline` nothing is downloaded: the model is a folder or in the hub's cache.
+        """With `offline`, nothing is downloaded: the model must be a folder or in the hub's cache.
 
-        `batching` is on for every model that supports it; True makes it an error if one does not.
+        By default, `batching` is on if the model supports it; True raises an error if it does not.
         """
         super().__init__()
         if isinstance(model, (str, os.PathLike)):
@@ -66,7 +66,7 @@ class Transformers(Engine):
             self._model = Model(model, tokenizer)
         if device is not None:
             self._model.to(device)
-        self._streams: set[FromThread[Step]] = set()
+        self._streams: set[ThreadStream[Step]] = set()
         options = BatchOptions(max_batch, cache_memory, cuda_graphs)
         self._batch = None if batching is False else self._open_batch(options, bool(batching))
 
@@ -112,19 +112,19 @@ class Transformers(Engine):
         except Exception as error:
             if is_required:
                 raise InvalidInput(
-                    f"requests cannot share the model `{self._model.name}`: {error}",
-                    hint="give it more `cache_memory`, or open the engine with `batching = false`",
+                    f"the model `{self._model.name}` does not support batching: {error}",
+                    hint="raise `cache_memory`, or open the engine with `batching = false`",
                     code="engine.model-unusable",
                 ) from error
             logger.warning(
-                "requests to `%s` take turns, because its batching failed: %s",
+                "batching of `%s` failed, so requests are answered one at a time: %s",
                 self._model.name,
                 error,
             )
             return None
 
-    async def _alone(self, request: Request, prompt: Prompt) -> AsyncGenerator[Step, None]:
-        stream: FromThread[Step] = FromThread(partial(self._generate, request, prompt))
+    async def _alone(self, request: Request, prompt: TokenizedPrompt) -> AsyncGenerator[Step, None]:
+        stream: ThreadStream[Step] = ThreadStream(partial(self._generate, request, prompt))
         self._streams.add(stream)
         try:
             async with contextlib.aclosing(stream.batches()) as batches:
@@ -134,9 +134,9 @@ class Transformers(Engine):
         finally:
             self._streams.discard(stream)
 
-    def _generate(self, request: Request, prompt: Prompt, put: Put[Step]) -> None:
+    def _generate(self, request: Request, prompt: TokenizedPrompt, put: Put[Step]) -> None:
         """On a thread: waits for its turn, generates, and reports how each choice ended."""
-        while not _turn.acquire(timeout=_LOOK_S):
+        while not _turn.acquire(timeout=_CHECK_S):
             if not put(Step(())):
                 return
         try:
@@ -152,7 +152,7 @@ class Transformers(Engine):
 
 @contextlib.contextmanager
 def _own_seed(seed: int | None) -> Any:
-    """The seed for this answer alone: the process's own generator is put back."""
+    """Seeds torch for this answer only; the state of its generator is restored."""
     import torch
 
     if seed is None:

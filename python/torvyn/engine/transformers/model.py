@@ -1,4 +1,4 @@
-"""A model of the library `transformers` with its tokenizer: loaded, asked, and described."""
+"""A model of the library `transformers` and its tokenizer: loading, prompts, generation."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Prompt:
-    """What the model is given: the ids of its tokens."""
+class TokenizedPrompt:
+    """A prompt as the model reads it: token ids."""
 
     ids: list[int]
 
@@ -32,7 +32,7 @@ class Model:
     def __init__(self, model: Any, tokenizer: Any) -> None:
         if tokenizer is None:
             raise InvalidInput(
-                "transformers: a model that is there needs its `tokenizer` too",
+                "transformers: pass the `tokenizer` of a loaded model too",
                 code="engine.bad-option",
             )
         self.model, self.tokenizer = model, tokenizer
@@ -50,15 +50,15 @@ class Model:
                 name, local_files_only=offline
             )
         except OSError as error:
-            said = str(error).partition("\n")[0]
+            reason = str(error).partition("\n")[0]
             raise MissingError(
                 "engine.model-missing",
-                f"the model `{name}` cannot be loaded: {said}",
-                hint="give `model` a folder with `config.json`, weights and a tokenizer",
+                f"the model `{name}` cannot be loaded: {reason}",
+                hint="set `model` to a folder with `config.json`, weights and a tokenizer",
             ) from error
         except (ValueError, KeyError, RuntimeError) as error:
             raise InvalidInput(
-                f"the model `{name}` is none that `transformers` can run: {error}",
+                f"the library `transformers` cannot run the model `{name}`: {error}",
                 code="engine.model-unusable",
             ) from error
         return cls(model, tokenizer)
@@ -68,9 +68,9 @@ class Model:
 
     @property
     def context(self) -> int | None:
-        """The tokens it sees at once; None when its config does not say."""
-        found = getattr(self.model.config, "max_position_embeddings", None)
-        return found if isinstance(found, int) and found > 0 else None
+        """The size of its context window in tokens; None if its config does not say."""
+        size = getattr(self.model.config, "max_position_embeddings", None)
+        return size if isinstance(size, int) and size > 0 else None
 
     @cached_property
     def vocabulary(self) -> Vocabulary:
@@ -79,7 +79,7 @@ class Model:
             file = getattr(self.tokenizer, "vocab_file", None)
             if file is None:
                 raise InvalidInput(
-                    f"the tokenizer of `{self.name}` tells no bytes of its tokens",
+                    f"the tokenizer of `{self.name}` does not give the bytes of its tokens",
                     hint="use its fast tokenizer",
                     code="engine.model-unusable",
                 )
@@ -91,32 +91,32 @@ class Model:
 
     @cached_property
     def ends(self) -> frozenset[int]:
-        """The ids after which an answer is over."""
-        said = self.model.generation_config.eos_token_id
-        said = self.tokenizer.eos_token_id if said is None else said
-        return frozenset(said if isinstance(said, (list, tuple)) else [said]) - {None}
+        """The token ids that end an answer."""
+        ids = self.model.generation_config.eos_token_id
+        ids = self.tokenizer.eos_token_id if ids is None else ids
+        return frozenset(ids if isinstance(ids, (list, tuple)) else [ids]) - {None}
 
-    def prompt(self, request: Request) -> Prompt:
+    def prompt(self, request: Request) -> TokenizedPrompt:
         ids = self._encoded(request)
         if not ids:
             raise InvalidInput("the prompt has no tokens", code="engine.request-invalid")
         if self.context is not None and len(ids) >= self.context:
             raise InvalidInput(
-                f"the prompt has {len(ids)} tokens, and `{self.name}` a context of {self.context}",
-                hint="ask with fewer words",
+                f"the prompt has {len(ids)} tokens; the context of `{self.name}` is {self.context}",
+                hint="shorten the prompt",
                 code="engine.context-full",
             )
-        return Prompt(ids)
+        return TokenizedPrompt(ids)
 
-    def longest_answer(self, request: Request, prompt: Prompt) -> int | None:
-        """The tokens that the answer may have; None when nothing limits them."""
+    def longest_answer(self, request: Request, prompt: TokenizedPrompt) -> int | None:
+        """The most tokens that the answer may have; None if nothing limits it."""
         if self.context is None:
             return request.max_tokens
-        room = self.context - prompt.tokens
-        return room if request.max_tokens is None else min(request.max_tokens, room)
+        rest = self.context - prompt.tokens
+        return rest if request.max_tokens is None else min(request.max_tokens, rest)
 
     def sampling(self, request: Request) -> tuple[float, int, float]:
-        """Temperature (zero: the likeliest token), `top_k`, `top_p`: the request's or its own."""
+        """Temperature (0: the likeliest token), `top_k`, `top_p`: the request's or the model's."""
         own = self.model.generation_config
         temperature, top_p = request.temperature, request.top_p
         if temperature is None:
@@ -125,7 +125,7 @@ class Model:
         return float(temperature), own.top_k or 0, float(top_p or own.top_p or 1.0)
 
     def logprob(self, row: Any, id: int, top: int) -> Mapping[str, Any]:
-        """The entry of a token, from the scores it was chosen by."""
+        """The log probability entry of a token, from the scores of its position."""
         import torch
 
         row = torch.log_softmax(row.float(), dim=-1)
@@ -138,8 +138,8 @@ class Model:
         text = self.tokenizer.decode([id])
         return {"id": id, "token": text, "logprob": logprob, "bytes": list(text.encode())}
 
-    def generate(self, request: Request, prompt: Prompt, watch: Watch) -> None:
-        """One request alone, for models that cannot be batched; a row per choice."""
+    def generate(self, request: Request, prompt: TokenizedPrompt, watch: Watch) -> None:
+        """Generates one request alone, for models that cannot be batched; one row per choice."""
         import torch
 
         options: dict[str, Any] = {
@@ -170,8 +170,8 @@ class Model:
             return [*self.tokenizer(request.prompt)["input_ids"]]
         if not has_template:
             raise InvalidInput(
-                f"`{self.name}` has no template for messages",
-                hint="ask it with a prompt, which it continues",
+                f"`{self.name}` has no chat template, so it cannot answer messages",
+                hint="send a prompt; the model continues it",
                 code="engine.request-invalid",
             )
         own = {"role": "user", "content": request.prompt}
@@ -181,7 +181,7 @@ class Model:
             add_generation_prompt=True,
             tokenize=False,
         )
-        # The template has written the signs that begin a text.
+        # The template has already added the special tokens.
         return [*self.tokenizer(text, add_special_tokens=False)["input_ids"]]
 
 

@@ -3,7 +3,7 @@
 The library takes the highest score of each row. These logits processors give every request its own
 temperature, `top_k`, `top_p` and seed: they add Gumbel noise, and the highest sum of score and
 noise is a sample. The noise depends on the seed, the position and the token alone, so that a seeded
-answer is the same whatever else is in the batch, and torch's own generator is left alone.
+answer is the same whatever else is in the batch. Torch's own generator is not used.
 
 This module imports torch and transformers: import it only when an engine starts.
 """
@@ -28,7 +28,7 @@ _INT32: Final = 2**32
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """What one request asks of the sampler; it travels with the request through the library."""
+    """The sampling options of one request; the library passes them along with the request."""
 
     temperature: float = 0.0
     """Zero takes the likeliest token."""
@@ -43,7 +43,7 @@ class Sampling:
         return self.temperature == 0
 
     def key(self, position: int) -> int:
-        """What the noise for the token after `position` is made of: a signed 32-bit number."""
+        """The key of the noise for the token after `position`: a signed 32-bit number."""
         if self.is_greedy:
             return GREEDY
         digest = hashlib.blake2b(f"{self.seed}:{position}".encode(), digest_size=4).digest()
@@ -51,12 +51,12 @@ class Sampling:
 
 
 class Scores:
-    """The scores behind tokens that were not read yet, for requests that want probabilities."""
+    """The scores of tokens that were not read yet, for requests with `logprobs`."""
 
     def __init__(self) -> None:
         self._rows: dict[str, deque[Any]] = {}
 
-    def want(self, request_id: str) -> None:
+    def add(self, request_id: str) -> None:
         self._rows[request_id] = deque()
 
     def keep(self, request_id: str, row: Any) -> None:
@@ -116,16 +116,16 @@ class KeepScores(_PerRequest):
     """Keeps the model's own scores, before anything changes them."""
 
     def __init__(self, is_static: bool, scores: Scores) -> None:
-        # Requests that want scores are refused while graphs are replayed.
+        # Requests with `logprobs` are rejected while graphs are replayed.
         super().__init__(is_static=False)
         self._scores = scores
-        self._wanted: list[tuple[int, str]] = []
+        self._kept_rows: list[tuple[int, str]] = []
 
     def value(self, sampling: Sampling, position: int) -> float:
         return float(sampling.keeps_scores)
 
     def prepare_tensor_args(self, requests_with_new_token: list[Any]) -> Any:
-        self._wanted = [
+        self._kept_rows = [
             (row, request.state.request_id)
             for row, request in enumerate(requests_with_new_token)
             if _sampling(request).keeps_scores
@@ -133,7 +133,7 @@ class KeepScores(_PerRequest):
         return super().prepare_tensor_args(requests_with_new_token)
 
     def apply(self, scores: Any, values: Any) -> Any:
-        for row, request_id in self._wanted:
+        for row, request_id in self._kept_rows:
             self._scores.keep(request_id, scores[row].clone())
         return scores
 
@@ -221,16 +221,16 @@ _DEFAULT: Final = Sampling()
 
 def _sampling(request: Any) -> Sampling:
     # The requests with which the library warms up have no options.
-    found = request.state.logit_processor_kwargs.get("sampling", _DEFAULT)
-    assert isinstance(found, Sampling)
-    return found
+    sampling = request.state.logit_processor_kwargs.get("sampling", _DEFAULT)
+    assert isinstance(sampling, Sampling)
+    return sampling
 
 
 def install(manager: Any, scores: Scores, is_static: bool) -> None:
     """Adds the processors to a manager that has not started."""
     processors = manager.logit_processor
     options = (Temperature, TopK, TopP, Noise)
-    added = [KeepScores(is_static, scores), *(made(is_static) for made in options)]
+    added = [KeepScores(is_static, scores), *(processor(is_static) for processor in options)]
     # The model's own processors come between its scores and a request's options.
     processors.logits_processor[:] = [added[0], *processors.logits_processor, *added[1:]]
     processors.tensors_required += len(added)

@@ -64,7 +64,7 @@ def check_grant_names(manifest: Manifest, problems: Problems) -> None:
     for grant in manifest.security.grants.values():
         if grant.name not in known:
             listing = f"the components are {quoted(declared)}" if declared else None
-            message = f"`[security.grants.{grant.name}]` names no component of this manifest"
+            message = f"`[security.grants.{grant.name}]` names an unknown component"
             hint = suggestion(grant.name, known, listing)
             problems.add("link.grant-unknown", message, grant.location, hint)
 

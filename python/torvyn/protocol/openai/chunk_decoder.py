@@ -1,8 +1,7 @@
-"""Streams of OpenAI-compatible upstreams: bytes in; start, deltas, finishes, usage, errors out.
+"""Decodes streams of OpenAI-compatible upstreams: bytes to deltas, finishes, usage and errors.
 
-The common chunk is read natively; whatever says more than new text is read here. Bytes that no
-provider sends raise `InvalidInput` with a code of this room; an error that the upstream tells is an
-`Error` among the others.
+Chunks with text only are decoded natively, all others here. Invalid bytes raise `InvalidInput` with
+a code `protocol.*`; an error that the upstream sends is an `ErrorFrame` in the stream.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from torvyn.errors import InvalidInput
 from torvyn.protocol.failures import bad_chunk, cut
 from torvyn.protocol.frames import DeltaFrame, ErrorFrame, Finish, Kind, StartFrame, ToolCall, Usage
 from torvyn.protocol.openai import chunk_fields as fields
-from torvyn.protocol.openai.surrogate_pairs import Halves
+from torvyn.protocol.openai.surrogate_pairs import SurrogateJoiner
 
 ChunkDialect = Literal["openai-chat", "openai-completions"]
 
@@ -31,19 +30,19 @@ class _Done(Enum):
 
 
 MOST_CHOICES: Final = 1024
-"""What an upstream may number; a larger index is a mistake, and memory for it would be too."""
+"""The limit for the index of a choice; a larger index is an error of the upstream."""
 
 DONE: Final = _Done.DONE
-"""The upstream has said that its stream is over."""
+"""The upstream sent `[DONE]`, or its answer is complete."""
 
 Item = StartFrame | DeltaFrame | Finish | Usage | ErrorFrame | Literal[_Done.DONE]
 
 
 class ChunkDecoder:
-    """What the bytes of an upstream say.
+    """Decodes the bytes of one response.
 
-    Each choice gives deltas and then one `Finish`; `Usage` comes when the upstream counts; `DONE`
-    is last. `choices` is how many were asked for, so that `finish` knows when some are missing.
+    Each choice has deltas and then one `Finish`; `Usage` follows if the upstream sends it; `DONE`
+    is last. `choices` is the `n` of the request, so that `finish` knows whether some are missing.
     """
 
     def __init__(self, dialect: ChunkDialect = "openai-chat", *, choices: int = 1) -> None:
@@ -52,9 +51,9 @@ class ChunkDecoder:
         self._failure: InvalidInput | None = None
 
     def put(self, data: bytes) -> list[Item]:
-        """Everything that these bytes complete.
+        """Every item that these bytes complete.
 
-        What comes before a bad chunk is not lost with it: the error then waits for the next call.
+        Items before an invalid chunk are returned; the next call then raises its error.
         """
         self._raise_waiting()
         reader = self._reader
@@ -72,9 +71,9 @@ class ChunkDecoder:
         return items
 
     def finish(self) -> list[Item]:
-        """The connection has ended. Raises when the answer has not.
+        """The connection has ended. Raises if the answer is incomplete.
 
-        An upstream that leaves out `[DONE]` after all its choices have finished is forgiven.
+        A missing `[DONE]` after the finish of all choices is not an error.
         """
         self._raise_waiting()
         self._parser.finish()
@@ -90,29 +89,29 @@ class ChunkDecoder:
 
 
 class ChunkReader:
-    """The memory of one stream: what has begun, what has finished, which halves wait."""
+    """The state of one stream: its open and finished choices, and split characters."""
 
     def __init__(self, choices: int = 1) -> None:
         self.is_done = False
         self.is_begun = False
         self._has_failed = False
         self._seq = 0
-        self._halves = Halves()
+        self._surrogates = SurrogateJoiner()
         self._open = set(range(choices))
         self._finished: set[int] = set()
         self._calls: dict[int, list[str]] = {}
 
     def text(self, index: int, text: str) -> DeltaFrame:
-        """A common chunk."""
+        """A chunk with text only."""
         self._seq += 1
-        if self._halves:
-            text = self._halves.join((index, "text"), text)
+        if self._surrogates:
+            text = self._surrogates.join((index, "text"), text)
         if index not in self._open:
             self._see(index)
         return DeltaFrame(self._seq, index, "text", text)
 
     def event(self, event: ServerEvent) -> Iterator[Item]:
-        """Any other event."""
+        """Any other chunk."""
         if self.is_done:
             return
         data = event.data
@@ -130,15 +129,15 @@ class ChunkReader:
                 raise bad_chunk(str(error).partition(":")[0], data) from None
             chunk = {"error": data}
         if not isinstance(chunk, dict):
-            raise bad_chunk("it is no object", data)
+            raise bad_chunk("it is not an object", data)
         yield from self.record(chunk, is_error_event=is_error_event)
 
     def record(self, chunk: dict[str, Any], *, is_error_event: bool = False) -> Iterator[Item]:
-        """One chunk that is parsed already."""
+        """One parsed chunk."""
         try:
             yield from self._read(chunk, is_error_event)
-        except fields.Misfit as misfit:
-            raise bad_chunk(str(misfit), json.dumps(chunk)) from None
+        except fields.FieldTypeError as error:
+            raise bad_chunk(str(error), json.dumps(chunk)) from None
 
     def finish(self, held_bytes: int = 0) -> list[Item]:
         if self.is_done:
@@ -157,19 +156,19 @@ class ChunkReader:
     def _read(self, chunk: dict[str, Any], is_error_event: bool) -> Iterator[Item]:
         failure = self._error(chunk, is_error_event)
         if failure is not None:
-            # OpenRouter puts the error beside a last choice; what that has to say still counts.
+            # OpenRouter sends the error together with a last choice, which still counts.
             yield failure
         elif not self.is_begun and (chunk.get("id") or chunk.get("choices")):
             yield self._start(chunk)
         for index, choice, path in fields.choices(chunk):
             self._see(index)
             yield from self._deltas(index, choice, path)
-            found = fields.finish_reason(choice, path)
-            if found is not None and index not in self._finished:
+            finish = fields.finish_reason(choice, path)
+            if finish is not None and index not in self._finished:
                 self._finished.add(index)
                 yield from self._release(index)
-                reason, native = found
-                matched, by, side = fields.who_stopped(choice)
+                reason, native = finish
+                matched, by, side = fields.stop_details(choice)
                 yield Finish(index, reason, matched, by, side=side, native_reason=native)
         if (usage := fields.usage(chunk)) is not None:
             yield usage
@@ -192,8 +191,8 @@ class ChunkReader:
     def _deltas(self, index: int, choice: fields.Json, path: str) -> Iterator[DeltaFrame]:
         logprobs = fields.logprobs(choice, path)
         delta = fields.delta_of(choice, path)
-        for kind, text in fields.spoken(delta, path):
-            joined = self._halves.join((index, kind), text)
+        for kind, text in fields.texts(delta, path):
+            joined = self._surrogates.join((index, kind), text)
             if joined:
                 yield self._delta(index, kind, joined, logprobs)
                 logprobs = None
@@ -211,7 +210,7 @@ class ChunkReader:
         return DeltaFrame(self._seq, index, kind, text, logprobs=logprobs)
 
     def _release(self, index: int) -> Iterator[DeltaFrame]:
-        for kind, text in self._halves.release(index):
+        for kind, text in self._surrogates.release(index):
             if kind in ("text", "reasoning"):
                 yield self._delta(index, "reasoning" if kind == "reasoning" else "text", text)
             else:
@@ -221,12 +220,12 @@ class ChunkReader:
                 )
 
     def _whole(self, index: int, call: ToolCall) -> ToolCall:
-        """The piece without half a surrogate pair at its end; each call has a memory of its own."""
-        joined = self._halves.join((index, str(call.index)), call.arguments)
+        """The piece without half of a surrogate pair at its end; each call is joined on its own."""
+        joined = self._surrogates.join((index, str(call.index)), call.arguments)
         return call if joined == call.arguments else replace(call, arguments=joined)
 
     def _numbered(self, index: int, call: ToolCall) -> ToolCall:
-        """A provider that gives calls no index sends each with an id, one after the other."""
+        """Numbers the calls of providers that send ids instead of indexes."""
         ids = self._calls.setdefault(index, [])
         if call.index >= 0:
             return call
@@ -237,5 +236,5 @@ class ChunkReader:
 
     def _see(self, index: int) -> None:
         if not 0 <= index < MOST_CHOICES:
-            raise bad_chunk("no answer has so many choices", f"choice {index}")
+            raise bad_chunk("the index of a choice is out of range", f"choice {index}")
         self._open.add(index)

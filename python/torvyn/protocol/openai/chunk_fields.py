@@ -1,7 +1,7 @@
-"""The fields of an OpenAI chunk, as providers really fill them, in one form.
+"""Reads the fields of an OpenAI chunk, in all the variants that providers send.
 
-Takes a parsed chunk, gives what is in it. Raises `Misfit` with a path where a field has a type that
-no provider gives it; fields that nobody knows are passed over.
+Raises `FieldTypeError` with the path of a field that has an unexpected type. Unknown fields are
+ignored.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ _RETRYABLE_TYPES: Final = frozenset(
 _RETRYABLE_CODES: Final = frozenset({408, 429, 500, 502, 503, 504, 529})
 
 
-class Misfit(Exception):
-    """A field has a type that it cannot have."""
+class FieldTypeError(Exception):
+    """A field has an unexpected type."""
 
 
 def member(record: Json, name: str, kind: type | tuple[type, ...], path: str) -> Any:
@@ -48,12 +48,12 @@ def member(record: Json, name: str, kind: type | tuple[type, ...], path: str) ->
     if value is None:
         return None
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is int):
-        raise Misfit(f"`{path}{name}` is {type(value).__name__}")
+        raise FieldTypeError(f"`{path}{name}` is {type(value).__name__}")
     return value
 
 
 def finish_reason(choice: Json, path: str) -> tuple[FinishReason, str | None] | None:
-    """One of ours, and the upstream's own word when that is another."""
+    """Our finish reason, and the upstream's own name if it differs."""
     name = member(choice, "finish_reason", str, path)
     if not name:
         return None
@@ -64,9 +64,9 @@ def finish_reason(choice: Json, path: str) -> tuple[FinishReason, str | None] | 
     return reason, None if name == reason else encodable(name[:MOST_LETTERS])
 
 
-def who_stopped(choice: Json) -> tuple[str | None, str | None, FilterSide | None]:
-    """The stop string, who stopped it and what a guard filtered. vLLM says `stop_reason`, SGLang
-    `matched_stop`; both also give token ids there, which are no stop strings."""
+def stop_details(choice: Json) -> tuple[str | None, str | None, FilterSide | None]:
+    """The stop string, `stopped_by`, and what a guard filtered. vLLM uses `stop_reason`, SGLang
+    `matched_stop`; both may be token ids, which are not stop strings."""
     stops = (choice.get(name) for name in ("stop_reason", "matched_stop"))
     matched = next((stop for stop in stops if isinstance(stop, str)), None)
     by = choice.get("stopped_by")
@@ -75,7 +75,7 @@ def who_stopped(choice: Json) -> tuple[str | None, str | None, FilterSide | None
     return matched, by if isinstance(by, str) else None, side if side in FILTER_SIDES else None
 
 
-def spoken(delta: Json, path: str) -> Iterator[tuple[Kind, str]]:
+def texts(delta: Json, path: str) -> Iterator[tuple[Kind, str]]:
     """`(kind, text)` of a chat delta or of a choice of completions: reasoning before text."""
     for name in ("reasoning_content", "reasoning"):
         if reasoning := member(delta, name, str, path):
@@ -96,7 +96,7 @@ def _parts(parts: list[Any], path: str) -> Iterator[tuple[Kind, str]]:
     for place, part in enumerate(parts):
         where = f"{path}content[{place}]."
         if not isinstance(part, Mapping):
-            raise Misfit(f"`{where[:-1]}` is {type(part).__name__}")
+            raise FieldTypeError(f"`{where[:-1]}` is {type(part).__name__}")
         if text := member(part, "text", str, where):
             yield "text", text
         thinking = member(part, "thinking", (str, list), where)
@@ -107,13 +107,13 @@ def _parts(parts: list[Any], path: str) -> Iterator[tuple[Kind, str]]:
 
 
 def tool_calls(delta: Json, path: str) -> Iterator[ToolCall]:
-    """The pieces of calls. A piece without an index of its own has -1."""
+    """The pieces of tool calls. A piece without an index gets -1."""
     if (old := member(delta, "function_call", Mapping, path)) is not None:
         yield _call(old, 0, None, f"{path}function_call.")
     for place, call in enumerate(member(delta, "tool_calls", list, path) or ()):
         where = f"{path}tool_calls[{place}]."
         if not isinstance(call, Mapping):
-            raise Misfit(f"`{where[:-1]}` is {type(call).__name__}")
+            raise FieldTypeError(f"`{where[:-1]}` is {type(call).__name__}")
         index = member(call, "index", int, where)
         function = member(call, "function", Mapping, where) or {}
         name = member(call, "id", str, where)
@@ -129,7 +129,7 @@ def _call(function: Json, index: int, id: str | None, path: str) -> ToolCall:
 
 
 def logprobs(choice: Json, path: str) -> tuple[Json, ...] | None:
-    """The entries of chat; the columns of completions are turned into such entries."""
+    """The log probabilities as entries of the chat API; those of completions are converted."""
     found = member(choice, "logprobs", Mapping, path)
     if found is None:
         return None
@@ -139,7 +139,7 @@ def logprobs(choice: Json, path: str) -> tuple[Json, ...] | None:
     entries = [*(member(found, "content", list, path) or ())]
     entries += member(found, "refusal", list, path) or ()
     if not all(isinstance(entry, Mapping) for entry in entries):
-        raise Misfit(f"`{path}content` has an entry that is no object")
+        raise FieldTypeError(f"`{path}content` has an entry that is not an object")
     return tuple(entries) or None
 
 
@@ -159,7 +159,7 @@ def _rows(columns: Json, path: str) -> Iterator[Json]:
 
 
 def usage(chunk: Json) -> Usage | None:
-    """The counts, wherever the provider keeps them."""
+    """The usage, wherever the provider puts it."""
     found = member(chunk, "usage", Mapping, "")
     if found is None and (groq := member(chunk, "x_groq", Mapping, "")) is not None:
         found = member(groq, "usage", Mapping, "x_groq.")
@@ -177,7 +177,7 @@ def usage(chunk: Json) -> Usage | None:
 
 
 def error(chunk: Json, seq: int, *, is_error_event: bool) -> ErrorFrame | None:
-    """An error in any of the forms that providers give it."""
+    """An error, in any of the forms that providers send."""
     found = chunk.get("error")
     if found is None and (is_error_event or chunk.get("object") == "error"):
         found = chunk
@@ -204,7 +204,7 @@ def _is_retryable(kind: Any, code: Any) -> bool:
 
 
 def delta_of(choice: Json, path: str) -> Json:
-    """Where a choice keeps what is new: in `delta`, in `message` when it is whole, or in itself."""
+    """The new content of a choice: `delta`, `message` if it is whole, or the choice itself."""
     for name in ("delta", "message"):
         found: Json | None = member(choice, name, Mapping, path)
         if found is not None:
@@ -213,10 +213,10 @@ def delta_of(choice: Json, path: str) -> Json:
 
 
 def choices(chunk: Json) -> Iterator[tuple[int, Json, str]]:
-    """`(index, choice, path)` of each; a chunk without choices has none."""
+    """`(index, choice, path)` of each choice."""
     for place, choice in enumerate(member(chunk, "choices", list, "") or ()):
         path = f"choices[{place}]."
         if not isinstance(choice, Mapping):
-            raise Misfit(f"`{path[:-1]}` is {type(choice).__name__}")
+            raise FieldTypeError(f"`{path[:-1]}` is {type(choice).__name__}")
         index = member(choice, "index", int, path)
         yield cast(int, place if index is None else index), choice, path

@@ -1,8 +1,8 @@
-"""How upstreams name the end of an answer, as one of our six reasons.
+"""Translates the finish reasons of upstreams to our six.
 
-OpenAI's words are known to all; most providers have others. A word that is in no table is judged by
-its parts, and as a last resort it is `stop`: the upstream did say that the choice is over. The word
-itself is kept, so that nobody has to trust the translation.
+Most providers have names that OpenAI does not. A name that is in no table is classified by its
+parts; the last resort is `stop`, because the upstream did end the choice. Callers keep the original
+name next to the translation.
 """
 
 from __future__ import annotations
@@ -58,14 +58,14 @@ _PARTS: Final[tuple[tuple[str, FinishReason], ...]] = (
     ("stop", "stop"),
     ("eos", "stop"),
 )
-"""In the order of how much it would cost to be wrong: a broken answer never passes for a whole."""
-_NO_WORD: Final = re.compile(r"[^a-z0-9]+")
+"""Ordered by the cost of a mistake: a broken answer must not look complete."""
+_SEPARATORS: Final = re.compile(r"[^a-z0-9]+")
 MOST_LETTERS: Final = 64
 
 
 def translate(name: str) -> tuple[FinishReason, bool]:
-    """Our reason, and whether the name was in a table: else it is a guess."""
-    word = _NO_WORD.sub("_", name[:MOST_LETTERS].lower()).strip("_")
+    """Our reason, and whether the name is in a table; if not, the reason is a guess."""
+    word = _SEPARATORS.sub("_", name[:MOST_LETTERS].lower()).strip("_")
     word = word.removeprefix("finish_reason_")
     if (known := _KNOWN.get(word)) is not None:
         return known, True

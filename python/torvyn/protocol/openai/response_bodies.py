@@ -1,4 +1,4 @@
-"""Whole answers in OpenAI's dialects: what a client gets that does not stream."""
+"""Whole answers in OpenAI's dialects, for clients that do not stream."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torvyn.protocol.encoder import columns
 from torvyn.protocol.frames import FilterSide, FinishReason, StartFrame, ToolCall, Usage
 
 
-class Answer(Protocol):
+class ChoiceLike(Protocol):
     """One choice of a whole answer."""
 
     @property
@@ -30,7 +30,7 @@ class Answer(Protocol):
     def side(self) -> FilterSide | None: ...
 
 
-def chat_body(start: StartFrame, answers: Sequence[Answer], usage: Usage) -> dict[str, Any]:
+def chat_body(start: StartFrame, answers: Sequence[ChoiceLike], usage: Usage) -> dict[str, Any]:
     """A `chat.completion`."""
     choices = [
         _choice(answer, {"message": _message(answer)}, _content(answer.logprobs))
@@ -39,20 +39,22 @@ def chat_body(start: StartFrame, answers: Sequence[Answer], usage: Usage) -> dic
     return _body("chat.completion", start, choices, usage)
 
 
-def completion_body(start: StartFrame, answers: Sequence[Answer], usage: Usage) -> dict[str, Any]:
+def completion_body(
+    start: StartFrame, answers: Sequence[ChoiceLike], usage: Usage
+) -> dict[str, Any]:
     """A `text_completion`."""
     choices = []
     for answer in answers:
         text: dict[str, Any] = {"text": answer.text}
         if answer.reasoning:
             text["reasoning_content"] = answer.reasoning
-        odds = None if answer.logprobs is None else columns(answer.logprobs)
-        choices.append(_choice(answer, text, odds))
+        logprobs = None if answer.logprobs is None else columns(answer.logprobs)
+        choices.append(_choice(answer, text, logprobs))
     return _body("text_completion", start, choices, usage)
 
 
 def error_body(code: str, message: str, kind: str = "invalid_request_error") -> dict[str, Any]:
-    """What goes with a status that is no success."""
+    """The body of an error response."""
     return {"error": {"message": message, "type": kind, "param": None, "code": code}}
 
 
@@ -70,7 +72,7 @@ def _body(
 
 
 def usage_record(usage: Usage) -> dict[str, Any]:
-    """The counts as OpenAI writes them."""
+    """The usage in OpenAI's form."""
     return {
         "prompt_tokens": usage.prompt_tokens,
         "completion_tokens": usage.completion_tokens,
@@ -80,8 +82,8 @@ def usage_record(usage: Usage) -> dict[str, Any]:
     }
 
 
-def _choice(answer: Answer, what: dict[str, Any], logprobs: Any) -> dict[str, Any]:
-    choice = {"index": answer.index, **what, "logprobs": logprobs}
+def _choice(answer: ChoiceLike, content: dict[str, Any], logprobs: Any) -> dict[str, Any]:
+    choice = {"index": answer.index, **content, "logprobs": logprobs}
     choice["finish_reason"] = answer.finish_reason
     if answer.matched_stop is not None:
         choice["stop_reason"] = answer.matched_stop
@@ -90,7 +92,7 @@ def _choice(answer: Answer, what: dict[str, Any], logprobs: Any) -> dict[str, An
     return choice
 
 
-def _message(answer: Answer) -> dict[str, Any]:
+def _message(answer: ChoiceLike) -> dict[str, Any]:
     message: dict[str, Any] = {"role": "assistant", "content": answer.text, "refusal": None}
     if answer.reasoning:
         message["reasoning_content"] = answer.reasoning

@@ -1,6 +1,7 @@
-"""Surrogate pairs that an upstream has cut in two: the first half waits for the second.
+"""Joins surrogate pairs that an upstream split over two chunks.
 
-A half that stays alone becomes U+FFFD. What leaves can always be encoded.
+The first half is kept until the second arrives; a lone half becomes U+FFFD. The output can always
+be encoded.
 """
 
 from __future__ import annotations
@@ -20,32 +21,32 @@ def encodable(text: str) -> str:
     return text
 
 
-class Halves:
-    """One memory for all texts of a stream, by a key such as `(index, kind)`."""
+class SurrogateJoiner:
+    """Keeps first halves for all texts of a stream, by a key such as `(index, kind)`."""
 
-    __slots__ = ("_held",)
+    __slots__ = ("_first_halves",)
 
     def __init__(self) -> None:
-        self._held: dict[tuple[int, str], str] = {}
+        self._first_halves: dict[tuple[int, str], str] = {}
 
     def __bool__(self) -> bool:
-        return bool(self._held)
+        return bool(self._first_halves)
 
     def join(self, key: tuple[int, str], text: str) -> str:
-        """The text with what was held before it, without a first half at its end."""
-        if text.isascii() and not self._held:
+        """The text with the kept half before it, and without a first half at its end."""
+        if text.isascii() and not self._first_halves:
             return text
         if not text:
             return ""
-        text = self._held.pop(key, "") + text
+        text = self._first_halves.pop(key, "") + text
         if "\ud800" <= text[-1] <= "\udbff":
-            self._held[key] = text[-1]
+            self._first_halves[key] = text[-1]
             text = text[:-1]
         return encodable(text)
 
     def release(self, index: int) -> list[tuple[str, str]]:
-        """The choice is over: `(kind, U+FFFD)` for each half that stayed alone."""
-        keys = [key for key in self._held if key[0] == index]
+        """Ends a choice: `(kind, U+FFFD)` for each half that is still kept."""
+        keys = [key for key in self._first_halves if key[0] == index]
         for key in keys:
-            del self._held[key]
+            del self._first_halves[key]
         return [(kind, REPLACEMENT) for _, kind in keys]

@@ -9,7 +9,7 @@ from torvyn._native import NativeStage
 from torvyn.contract import Component, Context
 from torvyn.contract.inspection import read_attribute, set_context, set_node
 from torvyn.link.plan import NodePlan
-from torvyn.reactor.method_binding import bind
+from torvyn.reactor.run.method_binding import bind
 from torvyn.reactor.runners.lifecycle_driver import LifecycleDriver, wrap_error
 
 if TYPE_CHECKING:

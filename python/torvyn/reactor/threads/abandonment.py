@@ -16,7 +16,7 @@ from torvyn.contract.enums import FlowState
 from torvyn.reactor.runners import Runner
 
 if TYPE_CHECKING:
-    from torvyn.reactor.execution import Execution
+    from torvyn.reactor.run.execution import Execution
 
 logger = logging.getLogger("torvyn.reactor")
 

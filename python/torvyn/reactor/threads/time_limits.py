@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING, Final
 from torvyn.errors import FlowError
 from torvyn.link.plan import Plan
 from torvyn.reactor.failures import init_timeout
-from torvyn.reactor.lifecycle import note_stack
+from torvyn.reactor.run.lifecycle import note_stack
 from torvyn.reactor.runners import Runner
 from torvyn.reactor.threads.stuck_calls import StuckCall, may_block, stack_of
 from torvyn.reactor.threads.watchdog import Alarm, set_alarm
 
 if TYPE_CHECKING:
     from torvyn._native import ManualClock
-    from torvyn.reactor.execution import Execution
+    from torvyn.reactor.run.execution import Execution
 
 logger = logging.getLogger("torvyn.reactor")
 

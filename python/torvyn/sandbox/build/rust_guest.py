@@ -196,7 +196,7 @@ def _notes(guest: GuestProject) -> Iterator[tuple[str, str]]:
 def _encode_error(guest: GuestProject, error: _native.NativeError) -> ContractError:
     kind, reason, names = error.args
     if kind == "no-world":
-        exports = ", ".join(names) or "no interface of torvyn"
+        exports = ", ".join(names) or "no Torvyn interface"
         hint = "`export!` one of the worlds in `wit/`, such as `content-filter`"
         message = f"component `{guest.name}` exports {exports}"
         return ContractError("sandbox.no-role", message, hint=hint)

@@ -138,7 +138,7 @@ def too_many_connections(count: int) -> Rejection:
 
 
 def _key_busy(used: str, hint: str) -> Rejection:
-    message = f"this API key already has {used}, the most it may have"
+    message = f"this API key already has {used}, the maximum"
     headers = {"retry-after": "1"}
     return Rejection(429, "transport.key-busy", message, hint=hint, headers=headers)
 
@@ -147,7 +147,7 @@ def _rate_exceeded(per_minute: int, wait_s: float) -> Rejection:
     return Rejection(
         429,
         "transport.key-rate",
-        f"this API key may send {per_minute} requests per minute",
+        f"this API key exceeded its limit of {per_minute} requests per minute",
         hint="try again after the seconds in `Retry-After`",
         headers={"retry-after": str(max(1, math.ceil(wait_s - _EXACT_S)))},
     )

@@ -82,7 +82,7 @@ class Inference:
         if wire.has_ended or rpc.writer.is_left:
             return
         if not rpc.writer.is_stuck:
-            raise Internal("the answer broke off; see the log", code="transport.failed")
+            raise Internal("the answer ended early; see the log", code="transport.failed")
         raise client_stalled(self._write_timeout_s)
 
     async def _multiplex(self, rpc: Rpc) -> None:

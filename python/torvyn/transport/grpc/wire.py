@@ -14,7 +14,7 @@ import grpc
 
 from torvyn.protocol.encoder import Dialect
 from torvyn.protocol.openai.surrogate_pairs import encodable
-from torvyn.protocol.proto_encoder import Led, ProtoEncoder, messages, respelled
+from torvyn.protocol.proto_encoder import PrefixedFrame, ProtoEncoder, message_from_json, messages
 from torvyn.transport.access.caller import Caller
 from torvyn.transport.multiplex.channel import Channel
 from torvyn.transport.wire import Wire
@@ -109,7 +109,7 @@ class GrpcWire(Wire):
         return list(messages(frames))
 
     def encode_stored(self, frame: bytes, event_id: str) -> bytes:
-        return respelled(frame, event_id.rpartition("-")[0])
+        return message_from_json(frame, event_id.rpartition("-")[0])
 
     async def begin(self, headers: Mapping[str, str]) -> None:
         await self._writer.begin()
@@ -138,7 +138,7 @@ class GrpcChannel(Channel):
         return list(messages(frames))
 
     def encode_stored(self, frame: bytes, event_id: str) -> bytes:
-        return respelled(frame, event_id.rpartition("-")[0])
+        return message_from_json(frame, event_id.rpartition("-")[0])
 
     def tagger(self, stream_id: str) -> Callable[[bytes, str], bytes]:
         # The id is the first field of the message and the frame the second, so a serialized frame
@@ -147,8 +147,8 @@ class GrpcChannel(Channel):
 
         def tag(frame: bytes, epoch: str = "") -> bytes:
             data = b"%s\x12%s%s" % (prefix, _varint(len(frame)), frame)
-            if isinstance(frame, Led):
-                return Led.of(data, tuple(tag(before) for before in frame.before))
+            if isinstance(frame, PrefixedFrame):
+                return PrefixedFrame.of(data, tuple(tag(before) for before in frame.before))
             return data if frame else b""
 
         return tag

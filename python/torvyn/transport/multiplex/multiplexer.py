@@ -163,7 +163,7 @@ class Multiplexer:
             hint = "an id can be used again after its stream has ended"
             raise Rejection(409, "transport.stream-id-taken", text, hint=hint)
         if len(self._open) >= MAX_STREAMS:
-            text = f"this connection already runs {MAX_STREAMS} streams, the most it may have"
+            text = f"this connection already runs {MAX_STREAMS} streams, the maximum"
             raise Rejection(429, "transport.channel-full", text, hint="open another connection")
         stream = ChannelStream(
             self.channel,

@@ -1,34 +1,34 @@
 // Creates elements. Children are nodes or text, so no text is ever parsed as HTML.
 
 export function element(name, ...children) {
-  const made = document.createElement(name);
-  made.append(...children);
-  return made;
+  const node = document.createElement(name);
+  node.append(...children);
+  return node;
 }
 
 export function part(name, kind, ...children) {
-  const made = element(name, ...children);
-  made.className = kind;
-  return made;
+  const node = element(name, ...children);
+  node.className = kind;
+  return node;
 }
 
 export function button(words, kind) {
-  const made = part("button", kind, words);
-  made.type = "button";
-  return made;
+  const node = part("button", kind, words);
+  node.type = "button";
+  return node;
 }
 
 // Content that is too wide can be scrolled, also by keyboard.
-export function scrollable(made) {
-  made.tabIndex = 0;
-  return made;
+export function scrollable(node) {
+  node.tabIndex = 0;
+  return node;
 }
 
 export function checkbox(isDone) {
-  const made = element("input");
-  made.type = "checkbox";
-  made.defaultChecked = isDone;
-  made.disabled = true;
-  made.setAttribute("aria-label", isDone ? "Done" : "To do");
-  return made;
+  const node = element("input");
+  node.type = "checkbox";
+  node.defaultChecked = isDone;
+  node.disabled = true;
+  node.setAttribute("aria-label", isDone ? "Done" : "To do");
+  return node;
 }

@@ -204,11 +204,11 @@ function anchor(address, label) {
   } catch {
     return document.createTextNode(address);
   }
-  const made = element("a", ...label);
-  made.href = url.href;
-  made.target = "_blank";
-  made.rel = "noopener noreferrer";
-  return made;
+  const link = element("a", ...label);
+  link.href = url.href;
+  link.target = "_blank";
+  link.rel = "noopener noreferrer";
+  return link;
 }
 
 function runEnd(text, at, char) {

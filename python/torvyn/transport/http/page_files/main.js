@@ -46,12 +46,12 @@ function welcome() {
 }
 
 function idea(words) {
-  const made = button(words, "idea");
-  made.addEventListener("click", () => {
+  const control = button(words, "idea");
+  control.addEventListener("click", () => {
     find("words").focus();
     chat.ask(words);
   });
-  return made;
+  return control;
 }
 
 // Shows a problem and the button that may solve it: in the empty page, or above the composer if a
@@ -71,9 +71,9 @@ function apologise(error) {
 }
 
 function remedy(needsKey, kind) {
-  const made = button(needsKey ? "Enter a key" : "Try again", kind);
-  made.addEventListener("click", () => (needsKey ? settings.open() : connect()));
-  return made;
+  const control = button(needsKey ? "Enter a key" : "Try again", kind);
+  control.addEventListener("click", () => (needsKey ? settings.open() : connect()));
+  return control;
 }
 
 find("flow").addEventListener("change", () => {

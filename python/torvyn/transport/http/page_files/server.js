@@ -6,11 +6,11 @@ import { recall, remember } from "./storage.js";
 const ROOT = new URL("../", import.meta.url);
 
 export class Rejected extends Error {
-  constructor(status, said) {
-    super(said.message || `The server answered with status ${status}.`);
+  constructor(status, error) {
+    super(error.message || `The server answered with status ${status}.`);
     this.status = status;
-    this.code = said.code || "";
-    this.hint = said.hint || "";
+    this.code = error.code || "";
+    this.hint = error.hint || "";
   }
 }
 
@@ -55,7 +55,7 @@ export class Server {
 
   async json(path) {
     const response = await this.ask(path);
-    if (!response.ok) throw await refusal(response);
+    if (!response.ok) throw await rejection(response);
     return response.json();
   }
 
@@ -72,7 +72,7 @@ export class Server {
       body: JSON.stringify({ ...body, stateful: true }),
       signal,
     });
-    if (!response.ok) throw await refusal(response);
+    if (!response.ok) throw await rejection(response);
     return response;
   }
 
@@ -83,14 +83,14 @@ export class Server {
   }
 }
 
-export async function refusal(response) {
-  let said = {};
+export async function rejection(response) {
+  let error = {};
   try {
-    said = (await response.json()).error ?? {};
+    error = (await response.json()).error ?? {};
   } catch {
     // A proxy answered, not the server.
   }
   const wait = response.headers.get("retry-after");
-  if (wait && !said.hint) said = { ...said, hint: `Try again in ${wait} s.` };
-  return new Rejected(response.status, said);
+  if (wait && !error.hint) error = { ...error, hint: `Try again in ${wait} s.` };
+  return new Rejected(response.status, error);
 }

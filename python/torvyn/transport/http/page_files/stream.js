@@ -2,7 +2,7 @@
 // Each frame arrives once and in order, however often the connection was cut.
 
 import { EventStream } from "./events.js";
-import { Unreachable, refusal } from "./server.js";
+import { Unreachable, rejection } from "./server.js";
 
 const PAUSES_MS = [100, 500, 1000, 2000, 4000, 8000];
 const PATIENCE_MS = 180_000;
@@ -154,7 +154,7 @@ export class Stream {
           this.#onState("streaming");
           return response;
         }
-        if (response.status !== 429 && response.status < 500) throw await refusal(response);
+        if (response.status !== 429 && response.status < 500) throw await rejection(response);
       } catch (error) {
         if (!(error instanceof Unreachable)) throw error;
       }

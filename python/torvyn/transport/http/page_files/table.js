@@ -31,13 +31,13 @@ export class Table {
   }
 
   #row(name, words) {
-    const made = element("tr");
+    const row = element("tr");
     for (let i = 0; i < this.#width; i++) {
       const cell = element(name, ...inline(words[i] ?? "").nodes);
       if (this.#sides[i]) cell.className = this.#sides[i];
-      made.append(cell);
+      row.append(cell);
     }
-    return made;
+    return row;
   }
 }
 

@@ -10,7 +10,7 @@ from torvyn._native import NativeFlow
 from torvyn.contract.enums import CallOutcome, FlowState
 from torvyn.link.plan import Plan
 from torvyn.reactor import statistics
-from torvyn.reactor.native_flow import Wiring
+from torvyn.reactor.run.native_flow import Wiring
 from torvyn.reactor.runners import Runner
 from torvyn.reactor.runners.call_recorder import CallRecorder
 

@@ -20,13 +20,14 @@ from torvyn.contract.enums import FailureKind, FlowState
 from torvyn.contract.inspection import is_instance
 from torvyn.contract.request_roles import RequestProcessor
 from torvyn.link.plan import Plan
-from torvyn.reactor import native_flow, statistics
-from torvyn.reactor.error_log import ErrorLog
+from torvyn.reactor import statistics
 from torvyn.reactor.failures import make_exception
-from torvyn.reactor.lifecycle import Lifecycle
-from torvyn.reactor.run_control import RunControl, RunEvents, cancel_on_this_thread
-from torvyn.reactor.run_setup import make_context, make_runners
-from torvyn.reactor.run_statistics import RunStatistics
+from torvyn.reactor.run import native_flow
+from torvyn.reactor.run.error_log import ErrorLog
+from torvyn.reactor.run.lifecycle import Lifecycle
+from torvyn.reactor.run.run_control import RunControl, RunEvents, cancel_on_this_thread
+from torvyn.reactor.run.run_setup import make_context, make_runners
+from torvyn.reactor.run.run_statistics import RunStatistics
 from torvyn.reactor.runners import Runner
 from torvyn.reactor.runners.lifecycle_driver import (
     AsyncDriver,
