@@ -1,4 +1,4 @@
-"""How much memory does a live flow take, and how late is a token among a thousand flows?
+"""How much memory does a live flow use, and how late is a token among a thousand flows?
 
 python -m benches.many_flows [--live N] [--paced N] [--seconds S] [--json]
 """
@@ -22,16 +22,16 @@ from benches.report import Report, Table, verdict
 STATE_TARGET_BYTES = 4096
 LATENCY_TARGET_MS = 5.0
 TOKENS_PER_S = 50
-PATIENCE_S = 120
+PARK_TIMEOUT_S = 120
 METHOD = """\
 Live: {live:,} started flows (Python source, native `blocklist`, `sentence` and `null`), each parked
-by its source after ten tokens with half a sentence held. RSS is the growth of the process from
-before the first flow was built until all are parked, divided by their number; it holds the Python
-objects too. Reactor state and queues are what each flow counts for itself (`flow.memory()`), the
-largest of all flows shown. Paced: {paced:,} flows (Python source, native `blocklist`, Python sink)
-on the worker threads, {rate} tokens/s each, spread evenly over one period, for {seconds:g} s.
-Lateness is from the moment a token is due to its delivery, so it holds the timer, the run queue and
-both hops; transit is from the source's answer to delivery."""
+by its source after ten tokens, with half a sentence buffered. Resident memory is the growth of the
+process from before the first flow until all are parked, divided by their number; it includes the
+Python objects. Reactor state and queues are what each flow counts for itself (`flow.memory()`).
+Paced: {paced:,} flows (Python source, native `blocklist`, Python sink) on the worker threads for
+{seconds:g} s, {rate} tokens/s each, spread evenly over one period. Lateness is the time from when a
+token is due to its delivery, so it includes the timer, the run queue and both hops. Transit is the
+time from the source's return to delivery."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -63,8 +63,8 @@ def _live(report: Report, count: int) -> None:
     before = resident_bytes()
     start = time.perf_counter()
     parked = [_start_parked(arrivals) for _ in range(count)]
-    if not arrivals.all_here.wait(PATIENCE_S):
-        raise AssertionError(f"{arrivals.left} of {count} flows did not park in {PATIENCE_S} s")
+    if not arrivals.all_here.wait(PARK_TIMEOUT_S):
+        raise AssertionError(f"{arrivals.left} of {count} flows did not park in {PARK_TIMEOUT_S} s")
     took_s = time.perf_counter() - start
     gc.collect()
     per_flow = (resident_bytes() - before) / count
@@ -97,8 +97,8 @@ def _live_table(
     table.rows += [
         ["reactor state, largest", f"{max(state):,}", verdict(max(state), STATE_TARGET_BYTES)],
         ["reactor state, median", f"{statistics.median(state):,.0f}", ""],
-        ["queues as grown, largest", f"{max(queues):,}", ""],
-        ["resident memory, all in all", f"{per_flow:,.0f}", ""],
+        ["queues, largest", f"{max(queues):,}", ""],
+        ["resident memory", f"{per_flow:,.0f}", ""],
         ["time to build, start and park, us", f"{took_s / len(memory) * 1e6:,.1f}", ""],
     ]
     report.tables.append(table)
@@ -118,7 +118,7 @@ def _paced(report: Report, count: int, seconds: float) -> None:
 
     say(f"{count} flows at {TOKENS_PER_S} tokens/s for {seconds:g} s")
     gap_ns = 1_000_000_000 // TOKENS_PER_S
-    # Nothing is due before all have been started.
+    # No token is due before all flows have started.
     first_ns = time.perf_counter_ns() + 2_000_000_000
     running = []
     for number in range(count):
