@@ -24,13 +24,13 @@ GAP_S = 0.001
 FILTER_TARGETS_US = {"native": 1.0, "python": 2.0}
 EMISSION_TARGET_US = 20.0
 METHOD = """\
-Filter: {count:,} tokens, none of them blocked, so that both flows do the same work after the
-filter; {rounds} interleaved rounds; the median of the differences. Emission: the source stamps the
-moment it hands over the token that ends a sentence, a Python sink the moment it gets the sentence.
-Saturated: the source always has a token, so a sentence may wait for the rest of its batch. Paced:
-{gap:g} ms between tokens, as a model sends them; the source sleeps in between, so the figure has
-the machine's way back from idle in it. Paced, awake: the same gap, spent spinning: the flow's own
-share."""
+Filter: {count:,} tokens, none of which is blocked, so both flows do the same work after the
+filter. The figure is the median difference of {rounds} interleaved rounds. Emission: from the
+moment at which the source returns the token that ends a sentence to the moment at which a Python
+sink receives the sentence. Saturated: the source always has a token, so a sentence may wait for the
+rest of its batch. Paced: {gap:g} ms between tokens, as from a model; the source sleeps in between,
+so the figure includes the time that the machine needs to wake up. Paced, awake: the source spins
+instead of sleeping, which leaves only the flow's own share."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -24,14 +24,14 @@ LATENCY_TARGET_MS = 5.0
 TOKENS_PER_S = 50
 PATIENCE_S = 120
 METHOD = """\
-Live: {live:,} started flows (Python source, native `blocklist`, `sentence` and `null`), each parked
-by its source after ten tokens with half a sentence held. RSS is the growth of the process from
-before the first flow was built until all are parked, divided by their number; it holds the Python
-objects too. Reactor state and queues are what each flow counts for itself (`flow.memory()`), the
-largest of all flows shown. Paced: {paced:,} flows (Python source, native `blocklist`, Python sink)
-on the worker threads, {rate} tokens/s each, spread evenly over one period, for {seconds:g} s.
-Lateness is from the moment a token is due to its delivery, so it holds the timer, the run queue and
-both hops; transit is from the source's answer to delivery."""
+Live: {live:,} started flows (Python source, native `blocklist`, `sentence` and `null`). The source
+parks each of them after ten tokens, in the middle of a sentence. Resident memory is the growth of
+the process from before the first flow is built until all are parked, per flow, including the Python
+objects. Reactor state and queues are what each flow reports (`flow.memory()`); the table shows the
+largest. Paced: {paced:,} flows (Python source, native `blocklist`, Python sink) on the worker
+threads, {rate} tokens/s each, spread evenly over one period, for {seconds:g} s. Lateness is from
+the moment at which a token is due to its delivery, so it includes the timer, the run queue and both
+hops; transit is from the source's return to the delivery."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -19,11 +19,11 @@ from benches.report import Report, Table, verdict
 
 EXAMPLE = Path(__file__).parent.parent / "examples" / "token-streaming"
 METHOD = """\
-Wall time of a new process from start to end, output captured, {runs} interleaved runs after one
-that warms the file cache. `python -c pass` is the part that no command can avoid. A flow: built
-of two Python components (source, processor), iterated to its end and dropped, {flows} times per run
-in one process; CPU time of the process per flow, the components' own work of 1 and of 100 elements
-included."""
+Wall time of a new process from start to end, with captured output, in {runs} interleaved runs after
+a warm-up. `python -c pass` is the part that no command can avoid. A flow is built from two Python
+components (source, processor), iterated to its end and dropped, {flows} times per run in one
+process; the figure is CPU time of the process per flow, including the components' own work on 1 or
+100 elements."""
 FLOWS = 200
 
 
@@ -44,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "torvyn run (examples/token-streaming)": ([torvyn, "run"], 400.0),
     }
     method = METHOD.format(runs=options.runs, flows=FLOWS)
-    report = Report("startup", "How long does the command take, and a flow?", method)
+    report = Report("startup", "How long do the command and a flow take to start?", method)
     report.method = report.method.replace("\n", " ")
     times = _measure({name: command for name, (command, _target) in cases.items()}, options.runs)
     table = Table(("command", "median, ms", "quartiles", "target"))

@@ -3,10 +3,18 @@
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
+use pyo3::types::PyString;
+use torvyn_reactor::trace::CallOutcome;
 use torvyn_reactor::{FailureKind, Recovery, Role, State, Timing};
 use torvyn_stream::{ErrorKind, Policy};
+use torvyn_text::guard;
 
-type Members = PyOnceLock<Vec<Py<PyAny>>>;
+type Members = PyOnceLock<Vec<Member>>;
+
+pub struct Member {
+    object: Py<PyAny>,
+    text: String,
+}
 
 pub trait SharedEnum: Copy + PartialEq + 'static {
     /// The name of the Python class.
@@ -23,25 +31,28 @@ pub fn to_python<'py, T: SharedEnum>(py: Python<'py>, value: T) -> PyResult<Boun
     let position = T::MEMBERS.iter().position(|(known, _)| *known == value);
     let member = position.and_then(|position| members::<T>(py).ok()?.get(position));
     let unknown = || PyRuntimeError::new_err(format!("torvyn.contract.enums.{} is incomplete", T::CLASS));
-    member.map(|member| member.bind(py).clone()).ok_or_else(unknown)
+    member.map(|member| member.object.bind(py).clone()).ok_or_else(unknown)
 }
 
 /// The value of a Python member, or of a text that equals one.
 pub fn from_python<T: SharedEnum>(object: &Bound<'_, PyAny>) -> PyResult<T> {
-    let py = object.py();
-    let members = members::<T>(py)?;
-    let is_equal = |member: &Py<PyAny>| member.bind(py).eq(object).unwrap_or(false);
-    let position = members.iter().position(|member| member.is(object));
-    match position.or_else(|| members.iter().position(is_equal)) {
+    // Compares texts, not objects: every new flow converts a dozen values.
+    let text = object.cast::<PyString>()?.to_str()?;
+    let position = members::<T>(object.py())?.iter().position(|member| member.text == text);
+    match position {
         Some(position) => Ok(T::MEMBERS[position].0),
-        None => Err(PyValueError::new_err(format!("unknown {}: {object}", T::CLASS))),
+        None => Err(PyValueError::new_err(format!("unknown {}: {text}", T::CLASS))),
     }
 }
 
-fn members<'py, T: SharedEnum>(py: Python<'py>) -> PyResult<&'py Vec<Py<PyAny>>> {
+fn members<'py, T: SharedEnum>(py: Python<'py>) -> PyResult<&'py Vec<Member>> {
     T::cell().get_or_try_init(py, || {
         let class = py.import("torvyn.contract.enums")?.getattr(T::CLASS)?;
-        T::MEMBERS.iter().map(|(_, name)| Ok(class.getattr(*name)?.unbind())).collect()
+        let member = |name: &str| {
+            let object = class.getattr(name)?;
+            Ok(Member { text: object.extract()?, object: object.unbind() })
+        };
+        T::MEMBERS.iter().map(|(_, name)| member(name)).collect()
     })
 }
 
@@ -178,4 +189,43 @@ shared_enum!(Priority, "PriorityClass", {
     Normal => "NORMAL",
     Low => "LOW",
     Background => "BACKGROUND",
+});
+
+shared_enum!(CallOutcome, "CallOutcome", {
+    Pulled => "PULLED",
+    Done => "DONE",
+    Passed => "PASSED",
+    Routed => "ROUTED",
+    Dropped => "DROPPED",
+    Held => "HELD",
+    Replaced => "REPLACED",
+    Blocked => "BLOCKED",
+    Paused => "PAUSED",
+    Failed => "FAILED",
+});
+
+/// Which rules a guard has; `torvyn_text::guard::Rules` has them compiled.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum RulesKind {
+    Words,
+    Patterns,
+    Redact,
+}
+
+shared_enum!(RulesKind, "GuardRules", {
+    Words => "WORDS",
+    Patterns => "PATTERNS",
+    Redact => "REDACT",
+});
+
+shared_enum!(guard::Action, "GuardAction", {
+    Drop => "DROP",
+    Replace => "REPLACE",
+    Block => "BLOCK",
+});
+
+shared_enum!(guard::Policy, "GuardPolicy", {
+    Hold => "HOLD",
+    Optimistic => "OPTIMISTIC",
+    Shadow => "SHADOW",
 });

@@ -112,9 +112,9 @@ impl Core {
     }
 
     /// Counts `count` elements that the caller took from the exit and will not read.
-    pub fn give_back_output(&mut self, count: u64) {
+    pub fn count_unread_output(&mut self, count: u64) {
         if let Some(exit) = self.exit.map(usize::from) {
-            self.edges.list[exit].queue.give_back(count);
+            self.edges.list[exit].queue.count_unread(count);
             self.edges.list[exit].queue.publish(&self.edges.shared.edges[exit]);
         }
     }

@@ -41,7 +41,7 @@ pub struct Flow {
     core: Mutex<Option<Box<Core>>>,
     run_state: RunState,
     driver: Mutex<Driver>,
-    on_over: Mutex<Option<Hook>>,
+    end_hook: Mutex<Option<Hook>>,
     clock: Clock,
     /// The earliest alarm the pool has set for this flow; 0 for none.
     pub(crate) alarm_ns: AtomicU64,
@@ -81,7 +81,7 @@ impl Flow {
             core: Mutex::new(Some(Box::new(core))),
             run_state: RunState::default(),
             driver: Mutex::default(),
-            on_over: Mutex::default(),
+            end_hook: Mutex::default(),
             clock,
             alarm_ns: AtomicU64::new(0),
         });
@@ -105,8 +105,8 @@ impl Flow {
     }
 
     /// Called once when the flow is over, by the thread that ran the last turn.
-    pub fn set_on_over(&self, hook: Hook) {
-        *locked(&self.on_over) = Some(hook);
+    pub fn set_end_hook(&self, hook: Hook) {
+        *locked(&self.end_hook) = Some(hook);
     }
 
     pub fn now_ns(&self) -> u64 {
@@ -189,7 +189,7 @@ impl Flow {
         *locked(&self.core) = Some(core);
         if status == Status::Over {
             self.run_state.close();
-            let hook = locked(&self.on_over).take();
+            let hook = locked(&self.end_hook).take();
             if let Some(hook) = hook {
                 hook();
             }
@@ -257,15 +257,15 @@ impl Flow {
     }
 
     /// Counts the results of offloaded stages that arrived after the last turn. Call it when their workers have ended.
-    pub fn settle(&self) {
+    pub fn count_late_results(&self) {
         if self.shared.state().is_over() {
-            self.with_core(Core::settle_late);
+            self.with_core(Core::count_late_results);
         }
     }
 
     /// Counts outputs that were taken from the exit and not read.
-    pub fn give_back_output(&self, count: u64) {
-        self.with_core(|core| core.give_back_output(count));
+    pub fn count_unread_output(&self, count: u64) {
+        self.with_core(|core| core.count_unread_output(count));
     }
 
     /// Releases stages and queues. Later questions are answered from the shared state.

@@ -1,10 +1,43 @@
 //! Traces: the time and outcome of every call, for `trace` and `bench`. Off by default.
 
+use torvyn_stream::Step;
+
+/// What a call did with its element.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CallOutcome {
+    Pulled,
+    Done,
+    Passed,
+    Routed,
+    Dropped,
+    Held,
+    Replaced,
+    Blocked,
+    Paused,
+    Failed,
+}
+
+impl<E> From<&Result<Step, E>> for CallOutcome {
+    fn from(result: &Result<Step, E>) -> Self {
+        match result {
+            Ok(Step::Done | Step::More) => Self::Done,
+            Ok(Step::Forward) => Self::Passed,
+            Ok(Step::Route) => Self::Routed,
+            Ok(Step::Drop) => Self::Dropped,
+            Ok(Step::Hold) => Self::Held,
+            Ok(Step::Replace(_)) => Self::Replaced,
+            Ok(Step::Block(_)) => Self::Blocked,
+            Ok(Step::Pause) => Self::Paused,
+            Err(_) => Self::Failed,
+        }
+    }
+}
+
 /// One call of one component.
 #[derive(Debug, Clone, Copy)]
 pub struct Event {
     pub node: u16,
-    pub outcome: &'static str,
+    pub outcome: CallOutcome,
     pub made: u32,
     /// Payload bytes the node has copied so far.
     pub copied_bytes: u64,

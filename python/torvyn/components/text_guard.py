@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from torvyn.components.config import parse_config, wrong_config
 from torvyn.components.spec import Option, Spec
 from torvyn.contract import Element, Filter, Output, Verdict
+from torvyn.contract.enums import GuardPolicy
 
 if TYPE_CHECKING:
     from torvyn._native import GuardedTexts, TextGuard
@@ -27,11 +28,11 @@ logger = logging.getLogger("torvyn.guard")
 POLICY_OPTION: Final = Option(
     "policy",
     "choice",
-    "hold",
+    GuardPolicy.HOLD,
     "When text leaves: `hold` buffers text that could become a match, so no match leaks; "
     "`optimistic` passes text at once and acts on the rest of a match; `shadow` only counts and "
     "audits.",
-    choices=("hold", "optimistic", "shadow"),
+    choices=tuple(GuardPolicy),
 )
 KINDS_OPTION: Final = Option(
     "kinds",
@@ -170,7 +171,7 @@ class Guard(Filter):
             "position": position,
             "length": length,
             "exposed": exposed,
-            "action": "none" if self._policy == "shadow" else self._action,
+            "action": "none" if self._policy == GuardPolicy.SHADOW else self._action,
         }
         for_request = ""
         if self._context is not None and self._context.request_id is not None:

@@ -119,3 +119,42 @@ class PriorityClass(TextEnum):
     NORMAL = "normal"
     LOW = "low"
     BACKGROUND = "background"
+
+
+class CallOutcome(TextEnum):
+    """What a call did with its element, in a trace."""
+
+    PULLED = "pulled"
+    DONE = "done"
+    PASSED = "passed"
+    ROUTED = "routed"
+    DROPPED = "dropped"
+    HELD = "held"
+    REPLACED = "replaced"
+    BLOCKED = "blocked"
+    PAUSED = "paused"
+    FAILED = "failed"
+
+
+class GuardRules(TextEnum):
+    """What a guard looks for."""
+
+    WORDS = "words"
+    PATTERNS = "patterns"
+    REDACT = "redact"
+
+
+class GuardAction(TextEnum):
+    """What a guard does to a match."""
+
+    DROP = "drop"
+    REPLACE = "replace"
+    BLOCK = "block"
+
+
+class GuardPolicy(TextEnum):
+    """When a guard sends text."""
+
+    HOLD = "hold"
+    OPTIMISTIC = "optimistic"
+    SHADOW = "shadow"

@@ -112,7 +112,10 @@ class FlowFeed(FlowBuilder):
         outputs = native.outputs()
         try:
             # Until it parks: a wake-up during a turn needs another turn.
-            while not execution.is_final and native.drive(False, False) is not TurnStatus.PARKED:
+            while (
+                not execution.counts.is_final
+                and native.drive(False, False) is not TurnStatus.PARKED
+            ):
                 outputs += native.outputs()
         except RuntimeError:
             raise busy_error(self.plan) from None

@@ -64,7 +64,7 @@ async def drive_on_loop(execution: Execution) -> AsyncGenerator[Element, None]:
                 await asyncio.sleep(0)
     finally:
         waiter.close()
-        native.give_back(len(ready))
+        native.count_unread(len(ready))
         await execution.aclose()
     execution.raise_failure()
 
@@ -91,7 +91,7 @@ class AsyncFlowIterator(AsyncIterator[Element]):
 
     def __del__(self) -> None:
         execution = self._execution
-        if execution is not None and not execution.is_final:
+        if execution is not None and not execution.counts.is_final:
             execution.cancel()
 
 

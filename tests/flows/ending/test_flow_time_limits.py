@@ -67,7 +67,7 @@ def test_a_deadline_ends_a_flow_whose_component_does_not_return(blocker, run, ph
     assert flow.state == flow.statistics.state == "failed"
     (note,) = caught.value.__notes__
     assert "in enter" in note
-    assert "blocking_parts.py" in note
+    assert "blocking_components.py" in note
 
 
 @pytest.mark.parametrize("how", ["lock", "spin"])

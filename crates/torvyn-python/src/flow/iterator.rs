@@ -58,7 +58,7 @@ impl FlowIterator {
     fn close(&mut self) {
         let unread = self.ready.len() as u64;
         self.ready.clear();
-        self.flow.get().flow.give_back_output(unread);
+        self.flow.get().flow.count_unread_output(unread);
     }
 }
 

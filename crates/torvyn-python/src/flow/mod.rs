@@ -1,40 +1,36 @@
-//! The handle of a flow in Python: build, drive, feed, ask, stop.
+//! The handle of a flow in Python: builds, drives, feeds, inspects and stops it.
 
 pub mod blueprint;
 pub mod clock;
+pub mod drive;
+pub mod feed;
 pub mod iterator;
 pub mod pool;
 pub mod port;
 pub mod report;
-pub mod text_feed;
 pub mod waker;
 
 use std::collections::VecDeque;
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
 
-use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
 use pyo3::{PyTraverseError, PyVisit};
-use torvyn_reactor::{Blueprint, Clock, Driver, Flow, Role, SharedState, Status, StayOnExit, WakePipe};
-use torvyn_stream::{Element, End};
+use torvyn_reactor::{Blueprint, Clock, Driver, Flow, SharedState, Status, WakePipe};
 
-use crate::element::convert::{NodeContext, companion, emission, end_of, wrong_result};
-use crate::enums::{TurnStatus, to_python};
+use crate::element::convert::{NodeContext, end_object};
+use crate::enums::to_python;
 use crate::flow::blueprint::{EdgePlan, Plan};
 use crate::flow::clock::ManualClock;
+use crate::flow::drive::{busy, turn_status};
+use crate::flow::feed::{Fed, feed_items, feed_text, finish_feed};
 use crate::flow::iterator::{FlowIterator, NodeHandle};
 use crate::flow::pool::Workers;
-use crate::flow::report::{annotate, report_to, statistics_dict, take_failure};
-use crate::flow::text_feed::{Fed, feed_text};
+use crate::flow::report::{TraceRow, annotate, report_to, statistics_dict, take_failure, take_trace};
 use crate::flow::waker::PyWaker;
 use crate::symbols::Symbols;
-
-/// Native flows run detached for this long between checks for signals.
-const DETACHED_SLICE: Duration = Duration::from_millis(5);
 
 #[pyclass(frozen, module = "torvyn._native")]
 pub struct NativeFlow {
@@ -61,13 +57,14 @@ impl NativeFlow {
         deadline_ns: Option<u64>,
         clock: Option<&Bound<'_, ManualClock>>,
     ) -> PyResult<Self> {
-        Symbols::get(py)?;
+        let symbols = Symbols::get(py)?;
         let edges = plan.edges(edges)?;
         let open = edges.iter().any(|edge| edge.source.is_none());
         let manual = clock.map(|clock| clock.get());
         let clock = match manual {
             Some(manual) => manual.clock(),
-            None => Clock::monotonic(monotonic_ns(py)?),
+            // Python's own clock, so that timestamps can be compared with `time.monotonic_ns()`.
+            None => Clock::monotonic(symbols.monotonic_ns.call0(py)?.extract(py)?),
         };
         let shared = Arc::new(SharedState::new(plan.node_count(), edges.len()));
         let node_context = |node: usize| NodeContext {
@@ -135,8 +132,8 @@ impl NativeFlow {
     }
 
     /// Sets a callback for the end of the flow; it runs once, on the thread of the last turn.
-    fn on_over(&self, callback: Py<PyAny>) {
-        self.flow.set_on_over(Box::new(move || {
+    fn set_end_callback(&self, callback: Py<PyAny>) {
+        self.flow.set_end_hook(Box::new(move || {
             Python::attach(|py| {
                 if let Err(error) = callback.call0(py) {
                     error.write_unraisable(py, Some(callback.bind(py)));
@@ -193,7 +190,7 @@ impl NativeFlow {
     /// How the flow ended, or None.
     fn end<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let end = self.flow.shared.outcome().end.clone();
-        end.map(|end| crate::element::convert::end_object(py, Symbols::get(py)?, &end)).transpose()
+        end.map(|end| end_object(py, Symbols::get(py)?, &end)).transpose()
     }
 
     /// How the flow failed; only the first call returns it.
@@ -214,23 +211,9 @@ impl NativeFlow {
         self.flow.trace(limit);
     }
 
-    /// The recorded calls, `(node, outcome, made, copied_bytes, sequence, start_ns, nanos)`, and how many exceeded the limit.
-    #[allow(clippy::type_complexity)]
-    fn take_trace(&self) -> (Vec<(u16, &'static str, u32, u64, u64, u64, u64)>, u64) {
-        let Some(tracer) = self.flow.take_trace() else { return (Vec::new(), 0) };
-        let events = tracer.events.iter();
-        let rows = events.map(|event| {
-            (
-                event.node,
-                event.outcome,
-                event.made,
-                event.copied_bytes,
-                event.sequence,
-                event.start_ns,
-                event.nanos,
-            )
-        });
-        (rows.collect(), tracer.missed)
+    /// The recorded calls, and how many exceeded the limit.
+    fn take_trace<'py>(&self, py: Python<'py>) -> PyResult<(Vec<TraceRow<'py>>, u64)> {
+        take_trace(py, &self.flow)
     }
 
     /// The outputs so far; does not run the flow.
@@ -252,37 +235,7 @@ impl NativeFlow {
         py: Python<'py>,
         items: &Bound<'py, PyList>,
     ) -> PyResult<(Bound<'py, PyList>, usize)> {
-        let symbols = Symbols::get(py)?;
-        let out = PyList::empty(py);
-        // A wrong item rejects the whole batch, so that the caller can feed it again.
-        let mut waiting = VecDeque::with_capacity(items.len());
-        for item in items {
-            let made = emission(py, symbols, &item).map_err(|error| raise(py, error))?;
-            waiting.push_back(made.ok_or_else(|| raise(py, wrong_result(Role::Source, &item)))?);
-        }
-        let mut fed = 0;
-        let mut has_driven = false;
-        loop {
-            let before = fed;
-            while self.flow.feed_capacity() > 0
-                && let Some(made) = waiting.pop_front()
-            {
-                match self.flow.feed(made) {
-                    Ok(None) => fed += 1,
-                    // The queue has capacity for elements, but not for bytes.
-                    Ok(Some(back)) => {
-                        waiting.push_front(back);
-                        break;
-                    }
-                    Err(failure) => return Err(raise(py, failure.error)),
-                }
-            }
-            let status = self.drive_ready(py, &out)?;
-            if status == TurnStatus::Over || waiting.is_empty() || (fed == before && has_driven) {
-                return Ok((out, fed));
-            }
-            has_driven = true;
-        }
+        feed_items(self, py, items)
     }
 
     /// Feeds one text; returns the outputs joined if they are only text.
@@ -296,12 +249,7 @@ impl NativeFlow {
         py: Python<'py>,
         end: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyList>> {
-        let symbols = Symbols::get(py)?;
-        let end = end.and_then(|end| end_of(symbols, &end)).unwrap_or_else(|| End::because("stop"));
-        self.flow.finish(end);
-        let out = PyList::empty(py);
-        self.drive_ready(py, &out)?;
-        Ok(out)
+        finish_feed(self, py, end)
     }
 
     /// An iterator over the outputs that drives the flow on this thread. It calls `on_end` once, which may raise.
@@ -311,13 +259,13 @@ impl NativeFlow {
     }
 
     /// Counts what offloaded stages answered after the last turn. Call it when their runners have ended.
-    fn settle(&self) {
-        self.flow.settle();
+    fn count_late_results(&self) {
+        self.flow.count_late_results();
     }
 
-    /// Counts the last `count` outputs as unread: the caller did not read them.
-    fn give_back(&self, count: u64) {
-        self.flow.give_back_output(count);
+    /// Counts the last `outputs` outputs as unread: the caller did not read them.
+    fn count_unread(&self, outputs: u64) {
+        self.flow.count_unread_output(outputs);
     }
 
     /// The index of the node whose component is being called, or None.
@@ -349,114 +297,4 @@ impl NativeFlow {
     fn close(&self) {
         self.flow.close();
     }
-}
-
-impl NativeFlow {
-    fn signal(&self) -> PyResult<Arc<WakePipe>> {
-        if let Some(signal) = self.signal.get() {
-            return Ok(signal.clone());
-        }
-        let signal = Arc::new(WakePipe::new()?);
-        let signal = self.signal.get_or_init(|| signal).clone();
-        self.flow.set_driver(Driver::Caller(signal.clone()));
-        Ok(signal)
-    }
-
-    /// Runs turns until the flow is over, has an output, or must wait and may not.
-    pub fn drive_turns(&self, py: Python<'_>, until_output: bool, wait: bool) -> PyResult<TurnStatus> {
-        loop {
-            let status = if self.flow.hosted {
-                self.flow.run_turn(false, until_output)
-            } else {
-                py.detach(|| self.run_slice(until_output))
-            };
-            match status.ok_or_else(busy)? {
-                Status::Again if wait => py.check_signals()?,
-                Status::Parked(due_ns) if wait => self.wait(py, due_ns)?,
-                status => return Ok(turn_status(status)),
-            }
-        }
-    }
-
-    fn run_slice(&self, until_output: bool) -> Option<Status> {
-        let started = Instant::now();
-        loop {
-            match self.flow.run_turn(false, until_output) {
-                Some(Status::Again) if started.elapsed() < DETACHED_SLICE => {}
-                status => return status,
-            }
-        }
-    }
-
-    /// The first wait only creates the wake pipe, to save the system calls in flows that never wait. A wake-up before
-    /// that reached nothing, so the flow runs another turn before the thread sleeps.
-    fn wait(&self, py: Python<'_>, due_ns: Option<u64>) -> PyResult<()> {
-        let Some(signal) = self.signal.get() else {
-            self.signal()?;
-            return Ok(());
-        };
-        let clock = self.flow.clock();
-        // A manual clock does not move by itself: advancing it sends a wake-up.
-        let left = match due_ns {
-            Some(due) if !clock.is_manual() => Some(due.saturating_sub(self.flow.now_ns())),
-            _ => None,
-        };
-        let mut heard = Ok(());
-        StayOnExit::around(|| {
-            py.detach(|| {
-                signal.wait(left, || {
-                    heard = Python::attach(|py| py.check_signals());
-                    heard.is_err()
-                })
-            })
-        });
-        heard?;
-        py.check_signals()
-    }
-
-    /// Runs until the flow parks or is over, and collects its outputs.
-    fn drive_ready(&self, py: Python<'_>, out: &Bound<'_, PyList>) -> PyResult<TurnStatus> {
-        let mut taken = VecDeque::new();
-        loop {
-            let status = self.drive_turns(py, false, false)?;
-            self.flow.take_output(&mut taken, usize::MAX);
-            for mut element in taken.drain(..) {
-                out.append(self.to_python(py, &mut element)?)?;
-            }
-            if matches!(status, TurnStatus::Parked | TurnStatus::Over) {
-                return Ok(status);
-            }
-        }
-    }
-
-    pub fn to_python<'py>(&self, py: Python<'py>, element: &mut Element) -> PyResult<Bound<'py, PyAny>> {
-        let pointer = companion(py, Symbols::get(py)?, element, &self.node_context)?;
-        // SAFETY: a live object that the element's companion owns.
-        Ok(unsafe { Bound::from_borrowed_ptr(py, pointer) })
-    }
-}
-
-fn turn_status(status: Status) -> TurnStatus {
-    match status {
-        Status::Over => TurnStatus::Over,
-        Status::Output => TurnStatus::Output,
-        Status::Again => TurnStatus::Again,
-        Status::Parked(_) => TurnStatus::Parked,
-    }
-}
-
-fn busy() -> PyErr {
-    PyRuntimeError::new_err("the flow is already being driven by workers, another thread or a component")
-}
-
-pub fn raise(py: Python<'_>, error: torvyn_stream::StageError) -> PyErr {
-    match &error.object {
-        Some(held) => PyErr::from_value(crate::element::foreign::object(py, held)),
-        None => PyValueError::new_err(error.message),
-    }
-}
-
-/// Python's own monotonic clock, so that timestamps can be compared with `time.monotonic_ns()`.
-fn monotonic_ns(py: Python<'_>) -> PyResult<u64> {
-    py.import("time")?.getattr("monotonic_ns")?.call0()?.extract()
 }

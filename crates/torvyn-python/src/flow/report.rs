@@ -1,9 +1,10 @@
-//! What Python is told about a flow: counters as plain dicts, and how it failed. The text for people is made in Python.
+//! The counters, the trace and the failure of a flow as plain Python data. Python renders them for people.
 
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
-use torvyn_reactor::{OnError, SharedState};
+use torvyn_reactor::trace::Event;
+use torvyn_reactor::{Flow, OnError, SharedState};
 use torvyn_stream::{CopyReason, Element, ErrorKind, StageError};
 
 use crate::element::foreign::{foreign, object};
@@ -136,4 +137,26 @@ pub fn report_to(callback: Py<PyAny>) -> OnError {
             }
         });
     })
+}
+
+/// Node, outcome, outputs, copied bytes, sequence, start and duration in nanoseconds.
+pub type TraceRow<'py> = (u16, Bound<'py, PyAny>, u32, u64, u64, u64, u64);
+
+/// The recorded calls, and how many exceeded the limit.
+pub fn take_trace<'py>(py: Python<'py>, flow: &Flow) -> PyResult<(Vec<TraceRow<'py>>, u64)> {
+    let Some(tracer) = flow.take_trace() else { return Ok((Vec::new(), 0)) };
+    let rows = tracer.events.iter().map(|event| trace_row(py, event));
+    Ok((rows.collect::<PyResult<_>>()?, tracer.missed))
+}
+
+fn trace_row<'py>(py: Python<'py>, event: &Event) -> PyResult<TraceRow<'py>> {
+    Ok((
+        event.node,
+        to_python(py, event.outcome)?,
+        event.made,
+        event.copied_bytes,
+        event.sequence,
+        event.start_ns,
+        event.nanos,
+    ))
 }

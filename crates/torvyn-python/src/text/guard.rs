@@ -7,26 +7,26 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use torvyn_stream::Stage;
 use torvyn_text::guard::{
-    self, Action, Address, Audit, Divisible, Finding, Guard, GuardStage, Made, Passage, PatternError,
-    Patterns, Policy, Rules, Settings, redact_patterns,
+    self, Address, Audit, Divisible, Finding, Guard, GuardStage, Made, Passage, PatternError, Patterns,
+    Rules, Settings, redact_patterns,
 };
 use torvyn_text::holdback::{WordOptions, WordRules};
 
 use crate::component::native_stage::need;
+use crate::enums::{RulesKind, SharedEnum, from_python};
 
 fn invalid_value(error: &impl ToString) -> PyErr {
     PyValueError::new_err(error.to_string())
 }
 
 /// Which pattern is invalid, and why.
-fn refused(error: &PatternError) -> PyErr {
+fn pattern_error(error: &PatternError) -> PyErr {
     PyValueError::new_err((error.index(), error.to_string()))
 }
 
 fn rules(parameters: &Bound<'_, PyDict>) -> PyResult<Rules> {
-    let kind: String = need(parameters, "rules")?;
-    Ok(match kind.as_str() {
-        "words" => {
+    Ok(match need_member(parameters, "rules")? {
+        RulesKind::Words => {
             let words: Vec<String> = need(parameters, "words")?;
             let options = WordOptions {
                 whole: need(parameters, "whole")?,
@@ -34,36 +34,28 @@ fn rules(parameters: &Bound<'_, PyDict>) -> PyResult<Rules> {
             };
             Rules::Words(Arc::new(WordRules::new(words, options).map_err(|error| invalid_value(&error))?))
         }
-        "patterns" => {
+        RulesKind::Patterns => {
             let patterns: Vec<String> = need(parameters, "patterns")?;
             let made = Patterns::new(&patterns, need(parameters, "window")?);
-            Rules::Patterns(Arc::new(made.map_err(|error| refused(&error))?))
+            Rules::Patterns(Arc::new(made.map_err(|error| pattern_error(&error))?))
         }
-        "redact" => {
+        RulesKind::Redact => {
             let kinds: Vec<String> = need(parameters, "kinds")?;
             let made = redact_patterns(&kinds).map_err(|error| invalid_value(&error))?;
-            Rules::Patterns(Arc::new(made.map_err(|error| refused(&error))?))
+            Rules::Patterns(Arc::new(made.map_err(|error| pattern_error(&error))?))
         }
-        other => return Err(PyValueError::new_err(format!("unknown rules `{other}`"))),
     })
 }
 
+fn need_member<T: SharedEnum>(parameters: &Bound<'_, PyDict>, name: &str) -> PyResult<T> {
+    from_python(&need::<Bound<'_, PyAny>>(parameters, name)?)
+}
+
 fn settings(parameters: &Bound<'_, PyDict>) -> PyResult<Arc<Settings>> {
-    let (action, policy): (String, String) = (need(parameters, "action")?, need(parameters, "policy")?);
     Ok(Arc::new(Settings {
         rules: rules(parameters)?,
-        action: match action.as_str() {
-            "drop" => Action::Drop,
-            "replace" => Action::Replace,
-            "block" => Action::Block,
-            other => return Err(PyValueError::new_err(format!("unknown action `{other}`"))),
-        },
-        policy: match policy.as_str() {
-            "hold" => Policy::Hold,
-            "optimistic" => Policy::Optimistic,
-            "shadow" => Policy::Shadow,
-            other => return Err(PyValueError::new_err(format!("unknown policy `{other}`"))),
-        },
+        action: need_member(parameters, "action")?,
+        policy: need_member(parameters, "policy")?,
         replacements: need(parameters, "replacements")?,
     }))
 }

@@ -146,7 +146,7 @@ impl Core {
     }
 
     /// Elements that were handed over and not started stay unread in their queue. One that was started may still get a
-    /// result: it is kept for `settle_late`.
+    /// result: it is kept for `count_late_results`.
     pub(crate) fn leave_loan(&mut self, index: usize) {
         self.settle_loan(index);
         let Some(state) = self.offload(index) else { return };
@@ -162,7 +162,7 @@ impl Core {
     }
 
     /// After the last turn and the end of the workers: counts the results that arrived since, and gives up the rest.
-    pub(crate) fn settle_late(&mut self) {
+    pub(crate) fn count_late_results(&mut self) {
         for index in 0..self.nodes.len() {
             let Some(state) = self.offload(index) else { continue };
             state.exchange.collect_late(&mut state.results);

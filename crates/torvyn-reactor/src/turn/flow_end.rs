@@ -211,7 +211,7 @@ impl Core {
     }
 
     /// Whether all nodes are done; then the flow is.
-    pub(crate) fn settle(&mut self) -> bool {
+    pub(crate) fn conclude_if_done(&mut self) -> bool {
         if self.edges.shared.state() == State::Running && self.sources_are_done() {
             self.edges.shared.set_state(State::Draining);
         }

@@ -6,6 +6,7 @@ use crate::blueprint::Role;
 use crate::core::Core;
 use crate::node::{Phase, Worker};
 use crate::shared_state::Failure;
+use crate::trace::CallOutcome;
 use crate::turn::call_outcome::note_stamp;
 
 impl Core {
@@ -51,7 +52,7 @@ impl Core {
             let outcome = stage.accept(element, call, &mut self.outbox);
             if self.timed {
                 let sequence = element.sequence;
-                self.record(index, sequence, started, name_of(&outcome));
+                self.record(index, sequence, started, CallOutcome::from(&outcome));
             }
             let used = if matches!(outcome, Ok(Step::Done)) { self.outbox.made.len() } else { 1 };
             room = room.saturating_sub(used);
@@ -131,19 +132,5 @@ impl Core {
         node.paused = false;
         let outcome = stage.tick(call, &mut self.outbox).map(|()| Step::Done);
         self.conclude(index, None, outcome, u32::MAX)
-    }
-}
-
-fn name_of<E>(outcome: &Result<Step, E>) -> &'static str {
-    match outcome {
-        Ok(Step::Done | Step::More) => "done",
-        Ok(Step::Forward) => "passed",
-        Ok(Step::Route) => "routed",
-        Ok(Step::Drop) => "dropped",
-        Ok(Step::Hold) => "held",
-        Ok(Step::Replace(_)) => "replaced",
-        Ok(Step::Block(_)) => "blocked",
-        Ok(Step::Pause) => "paused",
-        Err(_) => "failed",
     }
 }

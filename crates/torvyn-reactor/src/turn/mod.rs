@@ -14,7 +14,7 @@ use crate::blueprint::{Role, Timing};
 use crate::core::{Core, Turn};
 use crate::node::{Phase, Worker};
 use crate::shared_state::Failure;
-use crate::trace::Event;
+use crate::trace::{CallOutcome, Event};
 
 /// Calls are timed in every 64th turn: often enough for a mean, too seldom to cost anything.
 const SAMPLE_EVERY: u64 = 64;
@@ -74,7 +74,7 @@ impl Core {
             let spent = self.now_ns.saturating_sub(before_ns);
             self.adapt_batch(work, spent);
             if work == 0 {
-                if self.settle() {
+                if self.conclude_if_done() {
                     return Ok(Turn::Over);
                 }
                 if self.edges.shared.has_requests() {
@@ -193,7 +193,7 @@ impl Core {
             .min()
     }
 
-    pub(super) fn record(&mut self, index: usize, sequence: u64, start_ns: u64, outcome: &'static str) {
+    pub(super) fn record(&mut self, index: usize, sequence: u64, start_ns: u64, outcome: CallOutcome) {
         let nanos = self.clock.now_ns().saturating_sub(start_ns);
         let counters = &self.edges.shared.nodes[index];
         counters.sampled_ns.add(nanos);

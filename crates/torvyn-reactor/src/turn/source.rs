@@ -6,6 +6,7 @@ use crate::core::Core;
 use crate::node::{Phase, Worker};
 use crate::offload::Task;
 use crate::shared_state::Failure;
+use crate::trace::CallOutcome;
 use crate::turn::call_outcome::send_one;
 
 impl Core {
@@ -33,7 +34,7 @@ impl Core {
             let pulled = stage.pull(call);
             if self.timed {
                 let sequence = node.next_sequence;
-                self.record(index, sequence, started, "pulled");
+                self.record(index, sequence, started, CallOutcome::Pulled);
             }
             done += 1;
             match pulled {

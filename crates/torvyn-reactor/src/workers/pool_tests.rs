@@ -86,7 +86,7 @@ impl Latch {
 
 fn start(flow: &Arc<Flow>, pool: &Arc<Pool>, over: &Arc<Latch>) {
     let over = over.clone();
-    flow.set_on_over(Box::new(move || over.down()));
+    flow.set_end_hook(Box::new(move || over.down()));
     flow.start(pool.clone());
 }
 

@@ -25,7 +25,7 @@ impl Queue {
     }
 
     /// Counts `count` popped elements as unread.
-    pub fn give_back(&mut self, count: u64) {
+    pub fn count_unread(&mut self, count: u64) {
         self.counts.popped -= count;
         self.counts.unread += count;
     }

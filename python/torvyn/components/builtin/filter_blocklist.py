@@ -13,6 +13,7 @@ from torvyn.components.config import parse_config, wrong_config
 from torvyn.components.spec import Option, Spec
 from torvyn.components.text_guard import KINDS_OPTION, POLICY_OPTION, Guard
 from torvyn.contract import Element, Verdict
+from torvyn.contract.enums import GuardAction, GuardRules
 
 _MATCH: Final = Option(
     "match",
@@ -51,7 +52,7 @@ SPEC = Spec(
             "choice",
             "drop",
             "What happens to a match; `block` ends the stream with `content_filter`.",
-            choices=("drop", "replace", "block"),
+            choices=tuple(GuardAction),
         ),
         Option("replacement", "text", "***", "The text that replaces a match."),
         POLICY_OPTION,
@@ -109,11 +110,11 @@ class Blocklist(Guard):
         if word not in self._words:
             return True
         self.filtered += 1
-        if self._action == "replace":
+        if self._action == GuardAction.REPLACE:
             return Verdict.replace(self._replacement)
-        return (
-            Verdict.block("`blocklist` found a listed word") if self._action == "block" else False
-        )
+        if self._action == GuardAction.BLOCK:
+            return Verdict.block("`blocklist` found a listed word")
+        return False
 
     def start(self, options: dict[str, Any]) -> None:
         if options["mode"] == "stream":
@@ -123,7 +124,7 @@ class Blocklist(Guard):
 
     def rules(self, options: dict[str, Any]) -> dict[str, Any]:
         return {
-            "rules": "words",
+            "rules": GuardRules.WORDS,
             "words": list(options["words"]),
             "whole": options["match"] == "word",
             "homoglyphs": options["homoglyphs"],
@@ -141,4 +142,4 @@ class Blocklist(Guard):
             return self.native_guard(options)
         words: dict[str, object] = {"words": list(options["words"])}
         # The other actions are rare in this mode and run in Python.
-        return ("blocklist", words) if options["action"] == "drop" else None
+        return ("blocklist", words) if options["action"] == GuardAction.DROP else None

@@ -12,6 +12,7 @@ from torvyn.components.config import wrong_config
 from torvyn.components.spec import Option, Spec
 from torvyn.components.text_guard import KINDS_OPTION, POLICY_OPTION, Guard
 from torvyn.contract import Element, Verdict
+from torvyn.contract.enums import GuardAction, GuardRules
 
 SPEC = Spec(
     name="pattern",
@@ -31,7 +32,7 @@ SPEC = Spec(
             "choice",
             "replace",
             "What happens to a match; `block` ends the stream with `content_filter`.",
-            choices=("drop", "replace", "block"),
+            choices=tuple(GuardAction),
         ),
         Option("replacement", "text", "[removed]", "The text that replaces a match."),
         POLICY_OPTION,
@@ -61,7 +62,7 @@ class Pattern(Guard):
         if not options["patterns"]:
             raise wrong_config(SPEC, "`patterns` is empty")
         return {
-            "rules": "patterns",
+            "rules": GuardRules.PATTERNS,
             "patterns": list(options["patterns"]),
             "window": options["window"],
             "replacements": [options["replacement"]],

@@ -12,6 +12,7 @@ from torvyn.components.config import wrong_config
 from torvyn.components.spec import Option, Spec
 from torvyn.components.text_guard import KINDS_OPTION, POLICY_OPTION, Guard
 from torvyn.contract import Element, Verdict
+from torvyn.contract.enums import GuardAction, GuardRules
 
 DATA_KINDS: Final = (
     "email",
@@ -45,7 +46,7 @@ SPEC = Spec(
             "choice",
             "replace",
             "What happens to a match; `block` ends the stream with `content_filter`.",
-            choices=("drop", "replace", "block"),
+            choices=tuple(GuardAction),
         ),
         Option(
             "replacement",
@@ -74,7 +75,7 @@ class Redact(Guard):
                 known = ", ".join(f"`{known}`" for known in DATA_KINDS)
                 raise wrong_config(SPEC, f"`data` cannot be `{kind}`", f"it takes {known}")
         return {
-            "rules": "redact",
+            "rules": GuardRules.REDACT,
             "kinds": list(dict.fromkeys(options["data"])),
             "replacements": [options["replacement"].replace("{}", kind) for kind in DATA_KINDS],
         }

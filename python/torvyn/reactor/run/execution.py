@@ -25,7 +25,7 @@ from torvyn.reactor.failures import make_exception
 from torvyn.reactor.run import native_flow
 from torvyn.reactor.run.error_log import ErrorLog
 from torvyn.reactor.run.lifecycle import Lifecycle
-from torvyn.reactor.run.run_control import RunControl, RunEvents
+from torvyn.reactor.run.run_control import RunControl, RunEvents, cancel_on_this_thread
 from torvyn.reactor.run.run_setup import make_context, make_runners
 from torvyn.reactor.run.run_statistics import RunStatistics
 from torvyn.reactor.runners import Runner
@@ -148,7 +148,7 @@ class Execution:
             clock=self._clock,
         )
         # A strong reference would keep this alive: a dropped flow must be collected and cancelled.
-        native.on_over(partial(_call_on_over, weakref.ref(self)))
+        native.set_end_callback(partial(_end_run, weakref.ref(self)))
         self.native = native
         self._control.attach(native)
         self.counts.start(native, self._wiring)
@@ -164,7 +164,7 @@ class Execution:
 
     # End
 
-    def on_over(self) -> None:
+    def on_last_turn(self) -> None:
         """The last turn has run, on this thread."""
         self.counts.ended_s = time.monotonic()
         self.limits.stop()
@@ -206,8 +206,7 @@ class Execution:
         if native is None:
             return
         if not self.events.over.is_set():
-            native.cancel()
-            native.drive(False, False)
+            cancel_on_this_thread(native)
         self.counts.refresh(native)
         native.close()
         if self.cancel_ready_callback is not None:
@@ -220,8 +219,7 @@ class Execution:
         if native is None:
             return
         if not native.is_over:
-            native.cancel()
-            native.drive(False, False)
+            cancel_on_this_thread(native)
         try:
             await self.lifecycle.teardown(AsyncDriver(self.limits.call_limit))
         except BaseException:
@@ -240,13 +238,12 @@ class Execution:
         if native is None or self.events.over.is_set() or is_finalizing():
             return
         if self.is_on_loop:
-            native.cancel()
-            native.drive(False, False)
+            cancel_on_this_thread(native)
             self.lifecycle.abandon()
             self._end()
         self.close()
         # The native flow's own callback has only a weak reference, which is dead by now.
-        self.on_over()
+        self.on_last_turn()
 
     def cancel(self) -> None:
         self._control.cancel()
@@ -291,17 +288,13 @@ class Execution:
         return self.native.end() if self.native is not None else None
 
     @property
-    def is_final(self) -> bool:
-        return self.counts.is_final
-
-    @property
     def statistics(self) -> statistics.Statistics:
         if self.native is None:
             return statistics.empty_statistics(self.plan, self._state)
         return self.counts.current(self.native)
 
 
-def _call_on_over(reference: weakref.ref[Execution]) -> None:
+def _end_run(reference: weakref.ref[Execution]) -> None:
     execution = reference()
     if execution is not None:
-        execution.on_over()
+        execution.on_last_turn()

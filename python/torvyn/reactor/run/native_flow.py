@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 from torvyn._native import ManualClock, NativeFlow
@@ -57,7 +58,13 @@ def _caller_edges(plan: Plan) -> list[EdgePlan]:
     """The edges from and to the caller, where a flow has no source or no sink."""
     edges = []
     if (head := plan.head) is not None:
-        edges.append(EdgePlan(CALLER, "output", head))
+        edges.append(_caller_edge(CALLER, "output", head))
     if (tail := plan.tail) is not None:
-        edges.append(EdgePlan(tail, plan.node(tail).ports[0], CALLER))
+        edges.append(_caller_edge(tail, plan.node(tail).ports[0], CALLER))
     return edges
+
+
+@lru_cache
+def _caller_edge(source: str, port: str, target: str) -> EdgePlan:
+    """Cached: every new flow needs one or two, and a frozen dataclass is slow to create."""
+    return EdgePlan(source, port, target)

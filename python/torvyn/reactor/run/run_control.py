@@ -65,3 +65,9 @@ class RunEvents:
         if self.on_end is not None:
             self.on_end()
             self.on_end = None
+
+
+def cancel_on_this_thread(native: NativeFlow) -> None:
+    """Cancels the flow and runs its last turn."""
+    native.cancel()
+    native.drive(False, False)

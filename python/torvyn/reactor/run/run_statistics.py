@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from torvyn._native import NativeFlow
-from torvyn.contract.enums import FlowState
+from torvyn.contract.enums import CallOutcome, FlowState
 from torvyn.link.plan import Plan
 from torvyn.reactor import statistics
 from torvyn.reactor.run.native_flow import Wiring
 from torvyn.reactor.runners import Runner
 from torvyn.reactor.runners.call_recorder import CallRecorder
 
-Call = tuple[str, str, int, int, int, int, int]
-"""Node, outcome, made, bytes the node had copied by then, sequence, start and duration in
+Call = tuple[str, CallOutcome, int, int, int, int, int]
+"""Node, outcome, outputs, bytes the node had copied by then, sequence, start and duration in
 nanoseconds."""
 
 
@@ -28,7 +28,7 @@ class RunStatistics:
         """When the last turn ended."""
         self._plan = plan
         self._trace_limit = trace_limit
-        self._recorder = CallRecorder(trace_limit)
+        self._recorder = CallRecorder(trace_limit) if trace_limit else None
         self._started_s = time.monotonic()
         self._runners: Sequence[Runner] = ()
         self._wiring: Wiring = []
@@ -37,14 +37,16 @@ class RunStatistics:
     def prepare(self, runners: Sequence[Runner]) -> None:
         """In a traced flow, records the calls of offloaded stages, which the reactor cannot see."""
         self._runners = runners
-        for runner in runners if self._trace_limit else ():
+        if self._recorder is None:
+            return
+        for runner in runners:
             if runner.node.run != "inline":
                 self._recorder.record(runner.node.name, runner.node.role, runner.component)
 
     def start(self, native: NativeFlow, wiring: Wiring) -> None:
         self._wiring = wiring
         self._started_s = time.monotonic()
-        if self._trace_limit:
+        if self._recorder is not None:
             native.trace(self._trace_limit)
 
     @property
@@ -72,10 +74,9 @@ class RunStatistics:
 
     def finish(self, native: NativeFlow, state: FlowState | None) -> None:
         """Reads the last values, after teardown. `state`: the state of an abandoned run."""
-        # Counts what thread and async stages answered after the last turn.
-        native.settle()
+        native.count_late_results()
         self._last = self._read(native, state)
-        if self._trace_limit:
+        if self._recorder is not None:
             events, missed = native.take_trace()
             names = [node.name for node in self._plan.nodes]
             calls: list[Call] = [(names[event[0]], *event[1:]) for event in events]

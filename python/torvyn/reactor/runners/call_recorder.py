@@ -9,14 +9,19 @@ from __future__ import annotations
 import inspect
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from torvyn.contract import Component, End
-from torvyn.contract.enums import Role
+from torvyn.contract.enums import CallOutcome, Role
 from torvyn.contract.roles import METHODS
 from torvyn.contract.signals import Pending
 
-RecordedCall = tuple[str, str, int, int, int, int, int]
+RecordedCall = tuple[str, CallOutcome, int, int, int, int, int]
+
+_OUTCOMES: Final[dict[str, CallOutcome]] = {
+    Role.SOURCE: CallOutcome.PULLED,
+    Role.ROUTER: CallOutcome.ROUTED,
+}
 
 
 class CallRecorder:
@@ -57,7 +62,7 @@ class _MethodRecorder:
             try:
                 result = method(*arguments)
             except BaseException:
-                self._note(start_ns, arguments, "failed", None)
+                self._note(start_ns, arguments, CallOutcome.FAILED, None)
                 raise
             if inspect.isawaitable(result):
                 return self._await(start_ns, arguments, result)
@@ -71,17 +76,20 @@ class _MethodRecorder:
         try:
             result = await answer
         except BaseException:
-            self._note(start_ns, arguments, "failed", None)
+            self._note(start_ns, arguments, CallOutcome.FAILED, None)
             raise
         self._note(start_ns, arguments, self._outcome(result), result)
         return result
 
-    def _outcome(self, result: Any) -> str:
+    def _outcome(self, result: Any) -> CallOutcome:
         if self._role == Role.FILTER:
-            return {True: "passed", False: "dropped"}.get(result, "done")
-        return {"source": "pulled", "router": "routed"}.get(self._role, "done")
+            outcomes = {True: CallOutcome.PASSED, False: CallOutcome.DROPPED}
+            return outcomes.get(result, CallOutcome.DONE)
+        return _OUTCOMES.get(self._role, CallOutcome.DONE)
 
-    def _note(self, start_ns: int, arguments: tuple[Any, ...], outcome: str, result: Any) -> None:
+    def _note(
+        self, start_ns: int, arguments: tuple[Any, ...], outcome: CallOutcome, result: Any
+    ) -> None:
         nanos = time.monotonic_ns() - start_ns
         made = int(self._role == Role.AGGREGATOR and result is not None)
         sequence = arguments[0].sequence if arguments else self._pulled

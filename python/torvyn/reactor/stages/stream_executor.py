@@ -26,7 +26,7 @@ class StreamExecutor(StageExecutor):
         super().__init__(component, role, port, host)
         self._tasks: deque[Task] = deque()
         """Taken from the port and not read yet; survives a restart of the function."""
-        self._has_current = False
+        self._is_answer_due = False
         self._has_ended = False
 
     async def _run(self) -> None:
@@ -45,9 +45,9 @@ class StreamExecutor(StageExecutor):
             raise
         except BaseException as error:
             return self._fail(self.host.failure_of(error))
-        if self._has_current:
+        if self._is_answer_due:
             # It returned before its input ended: its last element is done.
-            self._has_current = False
+            self._is_answer_due = False
             self.port.answer(None)
         self.port.finish(self.end)
         return False
@@ -61,10 +61,10 @@ class StreamExecutor(StageExecutor):
         return function(self._read())
 
     def _fail(self, failure: BaseException) -> bool:
-        if not self._has_current:
+        if not self._is_answer_due:
             self.port.fail_last(failure)
             return False
-        self._has_current = False
+        self._is_answer_due = False
         if not self.port.fail(failure):
             self._drop_elements()
         return not self.port.stopped
@@ -94,9 +94,9 @@ class StreamExecutor(StageExecutor):
                     self.component.input_end = value
             if kind is not TaskKind.ELEMENT:
                 continue
-            self._has_current = True
+            self._is_answer_due = True
             yield value
-            self._has_current = False
+            self._is_answer_due = False
             if not self.port.answer(None):
                 self._drop_elements()
 

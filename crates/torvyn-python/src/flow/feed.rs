@@ -1,18 +1,59 @@
-//! Feeds one text into a flow and joins its outputs: the path of a served token, without an object per element.
+//! Feeds items or one text into a flow and runs it. Texts are the path of a served token: no object per element.
 
 use std::collections::VecDeque;
 
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString};
-use torvyn_stream::{ContentType, CopyReason, Element};
+use torvyn_reactor::Role;
+use torvyn_stream::{ContentType, CopyReason, Element, End, StageError};
 
-use crate::element::convert::{attributes_of, emission};
+use crate::element::convert::{attributes_of, emission, end_of, wrong_result};
 use crate::element::foreign::object;
 use crate::enums::TurnStatus;
-use crate::flow::{NativeFlow, raise};
+use crate::flow::NativeFlow;
 use crate::symbols::Symbols;
 
-/// The result: joined text if all outputs are text, otherwise the outputs and how many texts were accepted.
+/// Feeds as many items as the entry has capacity for; returns the outputs and how many items were accepted.
+pub fn feed_items<'py>(
+    native: &NativeFlow,
+    py: Python<'py>,
+    items: &Bound<'py, PyList>,
+) -> PyResult<(Bound<'py, PyList>, usize)> {
+    let symbols = Symbols::get(py)?;
+    let out = PyList::empty(py);
+    // A wrong item rejects the whole batch, so that the caller can feed it again.
+    let mut waiting = VecDeque::with_capacity(items.len());
+    for item in items {
+        let made = emission(py, symbols, &item).map_err(|error| raise(py, error))?;
+        waiting.push_back(made.ok_or_else(|| raise(py, wrong_result(Role::Source, &item)))?);
+    }
+    let mut fed = 0;
+    let mut has_driven = false;
+    loop {
+        let before = fed;
+        while native.flow.feed_capacity() > 0
+            && let Some(made) = waiting.pop_front()
+        {
+            match native.flow.feed(made) {
+                Ok(None) => fed += 1,
+                // The queue has capacity for elements, but not for bytes.
+                Ok(Some(back)) => {
+                    waiting.push_front(back);
+                    break;
+                }
+                Err(failure) => return Err(raise(py, failure.error)),
+            }
+        }
+        let status = native.drive_ready(py, &out)?;
+        if status == TurnStatus::Over || waiting.is_empty() || (fed == before && has_driven) {
+            return Ok((out, fed));
+        }
+        has_driven = true;
+    }
+}
+
+/// The result of `feed_text`: joined text if all outputs are text, otherwise the outputs and how many texts were accepted.
 #[derive(IntoPyObject)]
 pub enum Fed<'py> {
     Text(Bound<'py, PyString>),
@@ -54,6 +95,19 @@ pub fn feed_text<'py>(
     Ok(Fed::Elements((list, fed)))
 }
 
+pub fn finish_feed<'py>(
+    native: &NativeFlow,
+    py: Python<'py>,
+    end: Option<Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyList>> {
+    let symbols = Symbols::get(py)?;
+    let end = end.and_then(|end| end_of(symbols, &end)).unwrap_or_else(|| End::because("stop"));
+    native.flow.finish(end);
+    let out = PyList::empty(py);
+    native.drive_ready(py, &out)?;
+    Ok(out)
+}
+
 /// The elements as one text, if they are text without attributes.
 fn joined<'py>(
     native: &NativeFlow,
@@ -86,4 +140,11 @@ fn joined<'py>(
     }
     ledger.copy(CopyReason::NativeToHost, whole.len() as u64);
     Some(PyString::new(py, &whole))
+}
+
+fn raise(py: Python<'_>, error: StageError) -> PyErr {
+    match &error.object {
+        Some(exception) => PyErr::from_value(object(py, exception)),
+        None => PyValueError::new_err(error.message),
+    }
 }
