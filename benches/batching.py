@@ -36,15 +36,14 @@ AS_IT_IS = "transformers `generate_batch`"
 STAYS = "transformers, the engine's settings"
 GUARDED = "torvyn, engine and guards"
 METHOD = """\
-A Llama of {parameters:.2f} billion parameters with random weights in {dtype} on {device}. {streams}
-prompts of {prompt} tokens, {tokens} tokens each, greedy, no end of text. "The
-engine's settings" is the library's continuous batching with the cache and the attention of the
-engine and a manager that stays between rounds: what the engine itself stands on. The engine's
-streams are read by one event loop, as they are and through a block list and redaction.
-`generate_batch` starts a thread for every call and uses cuDNN's attention, which plans anew for
-every length. Every entry is checked to give all tokens before it is timed. Tokens per second,
-median and quartiles of {rounds} interleaved rounds; the share is the median of the rounds' ratios.
-Joining: a request for one token
+A Llama with {parameters:.2f} billion parameters and random weights in {dtype} on {device}.
+{streams} prompts of {prompt} tokens, {tokens} generated tokens each, greedy, without an end token.
+"The engine's settings" is the library's continuous batching with the engine's cache and attention
+and a manager that is kept between rounds, as the engine itself uses it. One event loop reads the
+engine's streams, bare and through a block-list and redaction. `generate_batch` starts a thread per
+call and uses cuDNN's attention, which makes a new plan for every length. Every entry is checked for
+all tokens before it is timed. Figures are tokens per second, median and quartiles of {rounds}
+interleaved rounds; the share is the median of the rounds' ratios. Joining: a request for one token
 while all other streams run."""
 
 
@@ -64,7 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ImportError as error:
         print(f"nothing to run: {error}", file=sys.stderr)
         return 2
-    report = Report("batching", "What do streams that share a model keep of its throughput?", "")
+    report = Report("batching", "How much throughput do streams keep when they share a model?", "")
     report.method = _method(model, options)
     for name in ("torch", "transformers"):
         report.versions[name] = f"{name} {distribution_version(name)}"

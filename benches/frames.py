@@ -25,10 +25,10 @@ from benches.report import Report, Table, verdict
 WORDS = (" world", "Hello", ",", " the", ' "quoted"', "\n", " naïve", " 東京", " \U0001f600", ".")
 TOKENS = list(WORDS) * 1000
 METHOD = """\
-{count:,} tokens a round, each as a chat chunk of about 190 bytes on an event stream; {rounds}
-interleaved rounds, medians, a call from Python each unless a row says otherwise. Before the clock
-runs, what every entry writes is read back and compared with the tokens, and what every entry reads
-is compared too. Peers write the event's `data:` alone; Torvyn also numbers it and writes `id:`."""
+{count:,} tokens per round, each as a chat chunk of about 190 bytes on an event stream. Figures are
+medians of {rounds} interleaved rounds, with one call from Python per token unless a row says
+otherwise. The output of every entry is checked against the tokens before it is timed. Peers write
+only the `data:` of an event; Torvyn also numbers it and writes `id:`."""
 ENCODE_GOAL_US = 1.0
 
 

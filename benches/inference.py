@@ -30,11 +30,12 @@ LOCAL_TOKENS, LEFT, FEW = 96, 200, 2_000
 LANGCHAIN = f"LangChain astream, {FEW:,} tokens"
 ASKED = "Tell me a long story about a fox and a dog."
 METHOD = """\
-{tokens:,} tokens of a word each; microseconds of CPU a token, median and quartiles of {rounds}
-interleaved rounds, every entry's text compared with the right one before it is timed. The steps of
-the engine hold one token, or sixteen where many choices or speculative decoding make them arrive
-together. The local model's rounds take bare and guarded answers by turns; its share is the median
-of the rounds' ratios. Leaving: an engine that says a token every 0.5 ms is left at a random one."""
+{tokens:,} tokens of one word each. Figures are microseconds of CPU per token, median and quartiles
+of {rounds} interleaved rounds; the text of every entry is checked before it is timed. A step of the
+engine holds one token, or sixteen where many choices or speculative decoding make them arrive
+together. The rounds of the local model alternate between bare and guarded answers; its share is the
+median of the rounds' ratios. Leaving: the reader of an engine that generates a token every 0.5 ms
+leaves at a random token."""
 
 Entry = Callable[[], str]
 
@@ -73,7 +74,7 @@ def _paths(report: Report, count: int, rounds: int) -> None:
             began_s = time.process_time()
             run()
             spent[name].append((time.process_time() - began_s) / counts[name] * 1e6)
-    table = Table(("path", "us a token", "quartiles", "goal"))
+    table = Table(("path", "us per token", "quartiles", "goal"))
     for name, values in spent.items():
         low, middle, high = quartiles(values)
         goal = verdict(middle, GOAL_US) if name.startswith("whole path") else ""
@@ -125,10 +126,10 @@ def _leaving(report: Report) -> None:
 
     delays_s, over = leave_delays(LEFT)
     p99_ms = percentile(delays_s, 0.99) * 1e3
-    table = Table(("leaving an answer", "figure", "goal"), title="How soon the engine hears")
+    table = Table(("leaving an answer", "figure", "goal"), title="How soon the engine stops")
     table.rows.append(("median ms", f"{statistics.median(delays_s) * 1e3:.2f}", ""))
     table.rows.append(("p99 ms", f"{p99_ms:.2f}", verdict(p99_ms, 100)))
-    table.rows.append(("most tokens made after", str(max(over)), verdict(max(over), 17)))
+    table.rows.append(("most tokens generated afterwards", str(max(over)), verdict(max(over), 17)))
     report.tables.append(table)
 
 

@@ -1,8 +1,8 @@
-"""What does a filter cost per token, and how long after its last token does a sentence arrive?
+"""What does a filter add to a token, and how long after its last token is a sentence delivered?
 
     python -m benches.latency [--tokens N] [--rounds R] [--paced N] [--json]
 
-The filter's cost is the difference per round between a flow with it and a flow without it.
+The filter's cost is the difference, round by round, between a flow with it and one without it.
 """
 
 from __future__ import annotations
@@ -20,32 +20,30 @@ from benches.question import cannot_run, publish, say
 from benches.report import Report, Table, verdict
 
 GAP_S = 0.001
-"""The time between tokens of the paced flow: far more than the flow needs for one."""
+"""Between tokens of the paced flow: far longer than the flow needs for one."""
 FILTER_TARGETS_US = {"native": 1.0, "python": 2.0}
 EMISSION_TARGET_US = 20.0
 METHOD = """\
-Filter: {count:,} tokens, none of them blocked, so both flows do the same work after the filter. The
-figure is the median of the differences of {rounds} interleaved rounds. Emission: the time from the
-source sending the token that ends a sentence to a Python sink receiving the sentence. Saturated:
-the source always has a token, so a sentence may wait for the rest of its batch. Paced: {gap:g} ms
-between tokens, as a model sends them. The source sleeps in between, so the figure includes the
-machine's wake-up from idle. Paced, awake: the source spins in between, so the figure is the flow's
-own share."""
+Filter: {count:,} tokens, none of which is blocked, so both flows do the same work after the
+filter. The figure is the median difference of {rounds} interleaved rounds. Emission: from the
+moment at which the source returns the token that ends a sentence to the moment at which a Python
+sink receives the sentence. Saturated: the source always has a token, so a sentence may wait for the
+rest of its batch. Paced: {gap:g} ms between tokens, as from a model; the source sleeps in between,
+so the figure includes the time that the machine needs to wake up. Paced, awake: the source spins
+instead of sleeping, which leaves only the flow's own share."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benches.latency")
     parser.add_argument("--tokens", type=int, default=100_000)
     parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument(
-        "--paced", type=int, default=4_000, help="how many tokens the paced flow has"
-    )
+    parser.add_argument("--paced", type=int, default=4_000, help="tokens of the paced flow")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args(arguments)
     if cannot_run():
         return 2
     method = METHOD.format(count=options.tokens, rounds=options.rounds, gap=GAP_S * 1e3)
-    report = Report("latency", "What does a filter cost?", method.replace("\n", " "))
+    report = Report("latency", "What does a filter add?", method.replace("\n", " "))
     _filter_overhead(report, options.tokens, options.rounds)
     _emission(report, options.tokens, options.paced)
     publish(report, options.json)

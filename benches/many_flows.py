@@ -1,4 +1,4 @@
-"""How much memory does a live flow use, and how late is a token among a thousand flows?
+"""How much memory does a live flow take, and how late is a token among a thousand flows?
 
 python -m benches.many_flows [--live N] [--paced N] [--seconds S] [--json]
 """
@@ -24,14 +24,14 @@ LATENCY_TARGET_MS = 5.0
 TOKENS_PER_S = 50
 PARK_TIMEOUT_S = 120
 METHOD = """\
-Live: {live:,} started flows (Python source, native `blocklist`, `sentence` and `null`), each parked
-by its source after ten tokens, with half a sentence buffered. Resident memory is the growth of the
-process from before the first flow until all are parked, divided by their number; it includes the
-Python objects. Reactor state and queues are what each flow counts for itself (`flow.memory()`).
-Paced: {paced:,} flows (Python source, native `blocklist`, Python sink) on the worker threads for
-{seconds:g} s, {rate} tokens/s each, spread evenly over one period. Lateness is the time from when a
-token is due to its delivery, so it includes the timer, the run queue and both hops. Transit is the
-time from the source's return to delivery."""
+Live: {live:,} started flows (Python source, native `blocklist`, `sentence` and `null`). The source
+parks each of them after ten tokens, in the middle of a sentence. Resident memory is the growth of
+the process from before the first flow is built until all are parked, per flow, including the Python
+objects. Reactor state and queues are what each flow reports (`flow.memory()`); the table shows the
+largest. Paced: {paced:,} flows (Python source, native `blocklist`, Python sink) on the worker
+threads, {rate} tokens/s each, spread evenly over one period, for {seconds:g} s. Lateness is from
+the moment at which a token is due to its delivery, so it includes the timer, the run queue and both
+hops; transit is from the source's return to the delivery."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -97,8 +97,8 @@ def _live_table(
     table.rows += [
         ["reactor state, largest", f"{max(state):,}", verdict(max(state), STATE_TARGET_BYTES)],
         ["reactor state, median", f"{statistics.median(state):,.0f}", ""],
-        ["queues, largest", f"{max(queues):,}", ""],
-        ["resident memory", f"{per_flow:,.0f}", ""],
+        ["queues as grown, largest", f"{max(queues):,}", ""],
+        ["resident memory, all in all", f"{per_flow:,.0f}", ""],
         ["time to build, start and park, us", f"{took_s / len(memory) * 1e6:,.1f}", ""],
     ]
     report.tables.append(table)
@@ -118,7 +118,7 @@ def _paced(report: Report, count: int, seconds: float) -> None:
 
     say(f"{count} flows at {TOKENS_PER_S} tokens/s for {seconds:g} s")
     gap_ns = 1_000_000_000 // TOKENS_PER_S
-    # No token is due before all flows have started.
+    # Nothing is due before all have been started.
     first_ns = time.perf_counter_ns() + 2_000_000_000
     running = []
     for number in range(count):

@@ -151,7 +151,7 @@ def _tell(report: Report, title: str, entries: list[Entry]) -> None:
         "server",
         "us of CPU",
         "quartiles",
-        "a second",
+        "per second",
         "of the peer's",
         "goal",
         "load's CPU",

@@ -1,4 +1,4 @@
-"""How long does a command take, and how long does a flow in a program take to start?
+"""How long does the command take to answer, and a flow in a program to start?
 
 python -m benches.startup [--runs N] [--json]
 """
@@ -19,11 +19,11 @@ from benches.report import Report, Table, verdict
 
 EXAMPLE = Path(__file__).parent.parent / "examples" / "token-streaming"
 METHOD = """\
-Commands: wall time of a new process from start to end, with its output captured; {runs} interleaved
-runs after one that warms the file cache. `python -c pass` is the time that no command can avoid.
-Flows: each has two Python components (source, processor), is iterated to its end and dropped,
-{flows} times per run in one process. The figure is CPU time per flow, and includes the components'
-own work on 1 or 100 elements."""
+Wall time of a new process from start to end, with captured output, in {runs} interleaved runs after
+a warm-up. `python -c pass` is the part that no command can avoid. A flow is built from two Python
+components (source, processor), iterated to its end and dropped, {flows} times per run in one
+process; the figure is CPU time of the process per flow, including the components' own work on 1 or
+100 elements."""
 FLOWS = 200
 
 
@@ -36,10 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     torvyn = shutil.which("torvyn", path=str(Path(sys.executable).parent))
     if torvyn is None or not EXAMPLE.is_dir():
-        print(
-            "cannot run: `torvyn` is not installed with this Python, or the example is missing",
-            file=sys.stderr,
-        )
+        print("nothing to run: no `torvyn` beside this Python, or no example", file=sys.stderr)
         return 2
     cases: dict[str, tuple[list[str], float | None]] = {
         "python -c pass": ([sys.executable, "-c", "pass"], None),
@@ -47,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "torvyn run (examples/token-streaming)": ([torvyn, "run"], 400.0),
     }
     method = METHOD.format(runs=options.runs, flows=FLOWS)
-    report = Report("startup", "How long does the command take, and a flow?", method)
+    report = Report("startup", "How long do the command and a flow take to start?", method)
     report.method = report.method.replace("\n", " ")
     times = _measure({name: command for name, (command, _target) in cases.items()}, options.runs)
     table = Table(("command", "median, ms", "quartiles", "target"))
