@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from torvyn.concurrency.background_loop import background_loop
 from torvyn.concurrency.context_managers import AsyncCloseOnExit, CloseOnExit
-from torvyn.concurrency.sync_reader import SyncReader
+from torvyn.concurrency.sync_reader import SyncReader, wait_for
 from torvyn.engine.answer.answer import Answer, FlowAccount, Reader
 from torvyn.engine.answer.engine_run import EngineRun
-from torvyn.engine.completion import CompletionBuilder
 from torvyn.engine.delta import Completion, Delta
 from torvyn.engine.request import Request
 from torvyn.engine.timing import Clock
@@ -97,13 +96,7 @@ class Generation(Answer, CloseOnExit, AsyncCloseOnExit):
 
     def __iter__(self) -> Generator[Delta, None, None]:
         self._read_once()
-        loop = background_loop()
-        if asyncio._get_running_loop() is loop:
-            raise InvalidInput(
-                "a `for` loop here would wait for the loop that it blocks",
-                hint="use `async for`",
-                code="engine.would-block",
-            )
+        loop = _other_loop()
         deltas = self._run.deltas(_not_delivered)
         return self._deltas(SyncReader(deltas, loop, self._run.interrupt))
 
@@ -117,10 +110,8 @@ class Generation(Answer, CloseOnExit, AsyncCloseOnExit):
 
     def complete(self) -> Completion:
         """The whole answer: its deltas, joined."""
-        builder = CompletionBuilder(self.request)
-        for delta in self:
-            builder.add(delta)
-        return builder.completion(self.usage, self.timing, self.filtered_side)
+        loop = _other_loop()
+        return wait_for(self.acomplete(), loop)
 
     def stop(self) -> None:
         self._run.interrupt("stop")
@@ -158,6 +149,18 @@ def _prompt_flow(guard: PromptGuard, request: Request) -> PromptFlow:
     from torvyn.engine.prompt.prompt_flow import PromptFlow
 
     return PromptFlow(guard, request.id)
+
+
+def _other_loop() -> asyncio.AbstractEventLoop:
+    """The background loop, for a thread that waits for it."""
+    loop = background_loop()
+    if asyncio._get_running_loop() is loop:
+        raise InvalidInput(
+            "a `for` loop here would wait for the loop that it blocks",
+            hint="use `async for`",
+            code="engine.would-block",
+        )
+    return loop
 
 
 def _not_delivered() -> None:
