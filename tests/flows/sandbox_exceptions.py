@@ -8,6 +8,7 @@ REASONS = {
     "test_a_failing_notice_is_reported_and_the_stream_goes_on": "a guest reports it in its log",
     "test_a_flow_tells_the_memory_it_takes": "a guest's node keeps its limits and facts as well",
     "test_iterables_and_iterators_are_sources[wasm-<lambda>]": "a generator cannot travel",
+    "test_fan_out_gives_the_same_text_to_everybody": "every guest has its own copy of a text",
     "test_any_other_exception_is_internal_and_keeps_its_traceback": (
         "exceptions stay inside the guest; their type and text come out"
     ),

@@ -40,8 +40,19 @@ def test_fan_out_shares_one_buffer_and_accounts_for_it_once(run):
 
     assert ran.statistics.allocations == ran.statistics.releases == 10
     assert ran.statistics.nodes["source"].peak_bytes <= 10 * len(payload)
-    for elements in zip(*(sink.elements for sink in sinks), strict=True):
-        assert len({id(element.text) for element in elements}) == 1
+    for sink in sinks:
+        assert sink.texts == [payload] * 10
+
+
+def test_fan_out_gives_the_same_text_to_everybody(run):
+    sinks = [CollectingSink() for _ in range(3)]
+
+    run(fan_out(ScriptedSource(["x" * 5000] * 10), *sinks))
+
+    rows = list(zip(*(sink.texts for sink in sinks), strict=True))
+    assert len(rows) == 10
+    for first, *others in rows:
+        assert all(text is first for text in others)
 
 
 def test_a_shared_buffer_lives_until_its_last_reader_has_it(run):
