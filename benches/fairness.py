@@ -1,4 +1,4 @@
-"""Does a Critical flow get four times what a Normal one gets, whatever an element costs?
+"""Does a Critical flow get four times the share of a Normal one, at any cost per element?
 
 python -m benches.fairness [--seconds S] [--normal N] [--json]
 """
@@ -18,16 +18,16 @@ from benches.question import cannot_run, publish, say
 from benches.report import Report, Table
 
 TARGET = (3.6, 4.4)
-SETTLE_S = 0.5
+WARM_UP_S = 0.5
 NATIVE_FILTERS = 2
-"""More filters make an element more expensive; the goal is 0.2 us, and the table shows the cost."""
+"""Set for about 0.2 us per element; the table shows the measured cost."""
 METHOD = """\
-One Critical and {normal} Normal flows, all with sources that always have a token, on the worker
-threads. After {settle:g} s to settle, elements delivered within {seconds:g} s are counted for each
-flow; the share ratio is the Critical flow's count over the mean of the Normal ones'. Native:
+One Critical and {normal} Normal flows run on the worker threads; their sources always have a token.
+After a warm-up of {settle:g} s, the elements that each flow delivers in {seconds:g} s are counted.
+The ratio is the Critical flow's count divided by the mean count of the Normal flows. Native:
 `scripted`, {filters} x `blocklist` and `null`, whose own cost is the work. 2 and 20 us: a Python
-sink that spins for that time. `us` is worker time per element as measured: elapsed time by
-workers in use (all cores for native flows, one for Python flows) by elements."""
+sink that spins for that time. `us` is the measured worker time per element: elapsed time times
+workers in use (all cores for native flows, one for Python flows), divided by elements."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,16 +45,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if cannot_run():
         return 2
     method = METHOD.format(
-        normal=options.normal, seconds=options.seconds, settle=SETTLE_S, filters=NATIVE_FILTERS
+        normal=options.normal, seconds=options.seconds, settle=WARM_UP_S, filters=NATIVE_FILTERS
     )
-    report = Report("fairness", "Is priority kept under load?", method.replace("\n", " "))
+    report = Report("fairness", "Does priority hold under load?", method.replace("\n", " "))
     cores = int(report.machine["cores"])
     columns = ("work per element", "us", "critical", "normal, mean", "normal, range", "ratio")
     table = Table((*columns, "target"))
     cases: tuple[tuple[str, Callable[[str], Contender], int], ...] = (
         ("about 0.2 us, native", _native, cores),
-        ("2 us, Python", lambda priority: _burning(priority, 2_000), 1),
-        ("20 us, Python", lambda priority: _burning(priority, 20_000), 1),
+        ("2 us, Python", lambda priority: _spinning(priority, 2_000), 1),
+        ("20 us, Python", lambda priority: _spinning(priority, 20_000), 1),
     )
     for name, build, workers in cases:
         say(name)
@@ -69,14 +69,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _contend(
     build: Callable[[str], Contender], normal_count: int, seconds: float
 ) -> tuple[int, list[int]]:
-    """How many elements each flow delivered in the time: the Critical one, the Normal ones."""
-    # The Critical flow stands in the middle, so that being first or last is no part of its share.
+    """The elements that the Critical flow and each Normal flow delivered in the time."""
+    # The Critical flow is in the middle, so that its position does not change its share.
     half = normal_count // 2
     contenders = [build("normal") for _ in range(normal_count)]
     contenders.insert(half, build("critical"))
     for contender in contenders:
         contender.flow.start()
-    time.sleep(SETTLE_S)
+    time.sleep(WARM_UP_S)
     before = [contender.delivered() for contender in contenders]
     time.sleep(seconds)
     after = [contender.delivered() for contender in contenders]
@@ -84,7 +84,7 @@ def _contend(
         contender.flow.cancel()
     for contender in contenders:
         contender.flow.wait()
-    counts = [late - early for early, late in zip(before, after, strict=True)]
+    counts = [last - first for first, last in zip(before, after, strict=True)]
     return counts.pop(half), counts
 
 
@@ -100,7 +100,7 @@ def _native(priority: str) -> Contender:
     return Contender(flow, lambda: int(flow.statistics.emitted))
 
 
-def _burning(priority: str, work_ns: int) -> Contender:
+def _spinning(priority: str, work_ns: int) -> Contender:
     import torvyn
     from benches.timed_components import BurningSink, EndlessSource
 

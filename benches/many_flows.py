@@ -22,7 +22,7 @@ from benches.report import Report, Table, verdict
 STATE_TARGET_BYTES = 4096
 LATENCY_TARGET_MS = 5.0
 TOKENS_PER_S = 50
-PATIENCE_S = 120
+PARK_TIMEOUT_S = 120
 METHOD = """\
 Live: {live:,} started flows (Python source, native `blocklist`, `sentence` and `null`). The source
 parks each of them after ten tokens, in the middle of a sentence. Resident memory is the growth of
@@ -63,8 +63,8 @@ def _live(report: Report, count: int) -> None:
     before = resident_bytes()
     start = time.perf_counter()
     parked = [_start_parked(arrivals) for _ in range(count)]
-    if not arrivals.all_here.wait(PATIENCE_S):
-        raise AssertionError(f"{arrivals.left} of {count} flows did not park in {PATIENCE_S} s")
+    if not arrivals.all_here.wait(PARK_TIMEOUT_S):
+        raise AssertionError(f"{arrivals.left} of {count} flows did not park in {PARK_TIMEOUT_S} s")
     took_s = time.perf_counter() - start
     gc.collect()
     per_flow = (resident_bytes() - before) / count

@@ -2,7 +2,7 @@
 
     python -m benches.token_streaming [--tokens N] [--rounds R] [--peers NAME ...] [--json]
 
-Torvyn beside its peers, all doing the same work in one process and one run.
+Compares Torvyn with its peers: all do the same work in one process and one run.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from benches.report import Report, Table
 BASELINES = ("asyncio-queue", "generators")
 METHOD = """\
 {count:,} tokens (the example's twenty, repeated) through source, block-list filter, sentence
-aggregator and sink. Each entry ran once before the clock started and its sentences, its count of
-filtered tokens and a digest of its text were compared with those of a plain loop. Then {rounds}
-interleaved rounds; flows are built inside the timed region. An entry that has used {budget:g} s
-sits out after three rounds. Time is wall time; `cpu` is the processor time of all threads. A ratio
-is the median of the ratios within a round."""
+aggregator and sink. Each entry first runs once untimed: its sentences, its count of filtered tokens
+and a digest of its text must equal those of a plain loop. Then {rounds} interleaved rounds follow.
+The timed region includes building the flow. An entry that has used {budget:g} s stops after three
+rounds. Time is wall time; `cpu` is the processor time of all threads. A ratio is the median of the
+ratios of the rounds."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _parse(arguments)
     found, missing = peers.entries(options.peers)
     if not found:
-        print(f"nothing to run: {missing or 'no entry has such a name'}", file=sys.stderr)
+        print(f"cannot run: {missing or 'no entry has such a name'}", file=sys.stderr)
         return 2
     tokens = work.tokens(options.tokens)
     harness.prove(found, tokens, work.expected(tokens))
@@ -46,10 +46,12 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benches.token_streaming")
     parser.add_argument("--tokens", type=int, default=100_000)
     parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--peers", nargs="+", help="names or beginnings of names of entries")
-    parser.add_argument("--budget", type=float, default=20.0, help="seconds an entry may use")
+    parser.add_argument("--peers", nargs="+", help="entries, by name or prefix")
+    parser.add_argument(
+        "--budget", type=float, default=20.0, help="seconds that each entry may use"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON instead of Markdown")
-    parser.add_argument("--out", type=Path, help="folder for the report")
+    parser.add_argument("--out", type=Path, help="the folder of the report")
     return parser.parse_args(arguments)
 
 

@@ -51,7 +51,7 @@ def number_of(text):
 
 
 def outputs(node, at, text):
-    """What a node makes of a text: the reference that the flow is held against."""
+    """The outputs of a node for a text: the reference for the flow."""
     if node.drops and number_of(text) % node.drops == 0:
         return []
     if node.kind == "filter":

@@ -48,7 +48,7 @@ def numbers(count: int) -> list[str]:
 
 @LAW
 @given(graphs(), st.integers(0, 50))
-def test_a_limit_delivers_all_that_was_pulled(graph, limit):
+def test_a_limit_delivers_every_pulled_element(graph, limit):
     flow, sinks = build(graph)
     sources = {f"n{name}" for name in range(len(graph.sources))}
     flow.limit(limit)
@@ -101,7 +101,7 @@ def test_an_async_reader_that_leaves_is_counted_to_the_element(read, made, mode)
 
 @LAW
 @given(st.integers(1, 60), st.integers(0, 59), st.sampled_from(MODES), st.sampled_from(MODES))
-def test_all_that_precedes_a_failure_reaches_the_sink(made, bad, stage_mode, sink_mode):
+def test_every_element_before_a_failure_reaches_the_sink(made, bad, stage_mode, sink_mode):
     sink = CollectingSink()
     flow = torvyn.Flow(
         numbers(made),
@@ -282,7 +282,7 @@ def test_a_queue_drops_when_its_consumer_stalls(policy):
     check_account(flow.statistics)
 
 
-class Ways(torvyn.Router):
+class PortRouter(torvyn.Router):
     ports = ("even", "odd", "rest")
 
     def route(self, element: torvyn.Element) -> list[str]:
@@ -293,7 +293,7 @@ class Ways(torvyn.Router):
 def test_elements_for_an_ignored_port_are_counted():
     even, odd = CollectingSink(), CollectingSink()
     flow = torvyn.Flow()
-    flow.add("source", numbers(10)).add("ways", Ways(), ignored_ports=["rest"])
+    flow.add("source", numbers(10)).add("ways", PortRouter(), ignored_ports=["rest"])
     flow.add("even", even).add("odd", odd)
     flow.connect("source", "ways").connect("ways:even", "even").connect("ways:odd", "odd")
     flow.run()
@@ -305,7 +305,7 @@ def test_elements_for_an_ignored_port_are_counted():
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_a_generator_numbers_its_outputs_as_the_element_in_hand(mode):
+def test_outputs_of_a_generator_have_the_number_of_the_current_element(mode):
     def twice(element):
         yield element.text
         yield torvyn.Output(element.text + "b")
@@ -317,7 +317,7 @@ def test_a_generator_numbers_its_outputs_as_the_element_in_hand(mode):
     assert got == [(f"{n}{tail}", n, n) for n in range(5) for tail in ("", "b")]
 
 
-def test_a_stream_numbers_its_outputs_as_the_element_in_hand():
+def test_outputs_of_a_stream_have_the_number_of_the_current_element():
     async def twice(stream):
         async for element in stream:
             yield element.text

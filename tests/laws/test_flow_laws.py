@@ -35,7 +35,7 @@ def test_nothing_is_lost_or_repeated_under_block(graph):
 
 @LAW
 @given(graphs())
-def test_every_way_keeps_its_order(graph):
+def test_every_path_keeps_its_order(graph):
     flow, sinks = build(graph)
     run_flow(flow)
 
@@ -99,7 +99,7 @@ def test_failing_anywhere_leaves_nothing_running(graph, at):
 
 @LAW
 @given(graphs(), st.integers(0, 30))
-def test_draining_anywhere_delivers_what_was_taken_in(graph, after):
+def test_draining_anywhere_delivers_every_pulled_element(graph, after):
     flow, sinks = build(graph, lambda: StallingSink(after=after))
     run = run_flow(flow, until=idle)
     flow.drain()
@@ -114,7 +114,7 @@ def test_draining_anywhere_delivers_what_was_taken_in(graph, after):
 
 @LAW
 @given(graphs(), st.integers(0, 30))
-def test_an_interrupt_anywhere_drops_and_goes_on(graph, after):
+def test_a_flow_continues_after_an_interrupt_anywhere(graph, after):
     flow, sinks = build(graph, lambda: StallingSink(after=after))
     run = run_flow(flow, until=idle)
     flow.interrupt()

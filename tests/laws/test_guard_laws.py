@@ -1,5 +1,5 @@
 """Laws of guards: for every split of a text, what leaves is the guard applied to the whole, and
-nothing of a match leaks. The oracles look at the whole text at once."""
+nothing of a match leaks. The oracles check the whole text at once."""
 
 import re
 import unicodedata
@@ -183,7 +183,7 @@ def test_a_match_that_fits_the_window_never_leaks(text, window):
 
 @settings(max_examples=100, deadline=None)
 @given(st.text("abc@. 1-", max_size=40), st.sampled_from(["hold", "optimistic", "shadow"]))
-def test_all_policies_find_the_same_when_the_text_comes_whole(text, policy):
+def test_all_policies_find_the_same_when_the_text_arrives_whole(text, policy):
     config = {"patterns": ["ab", "c@.", r"\b1"], "policy": policy}
     guard, hold = started(Pattern, config), started(Pattern, {**config, "policy": "hold"})
     guarded(hold, [text])

@@ -31,7 +31,7 @@ PIECES = {
     "pattern": ["se", "cre", "t", " a", "a b", " "],
     "redact": ["jo", "@", "ex.org", " ", "4111 1111", " 1111 1111", "x"],
 }
-# All that may wait behind held text: eight elements of at most eight bytes.
+# The most that may wait behind held text: eight elements of at most eight bytes.
 SHORT = 8
 
 
@@ -95,7 +95,7 @@ def in_order(out, items):
 
 
 def waits_little(items):
-    """Whether so little comes between two elements of a kind that held text is never released."""
+    """Whether elements of a kind are so close together that held text is never released."""
     for choice in (0, 1):
         own = [item for item in items if item[1] == choice]
         runs = [list(run) for _, run in groupby(own, key=lambda item: item[0])]
@@ -109,7 +109,7 @@ def waits_little(items):
 @pytest.mark.parametrize("name", GUARDS)
 @settings(max_examples=25, deadline=None)
 @given(data=st.data())
-def test_elements_of_a_choice_leave_in_the_order_in_which_they_came(form, policy, name, data):
+def test_elements_of_a_choice_leave_in_the_order_of_arrival(form, policy, name, data):
     items = data.draw(elements(name))
 
     out, flow = run(form, name, policy, items)
@@ -124,7 +124,7 @@ def test_elements_of_a_choice_leave_in_the_order_in_which_they_came(form, policy
 @pytest.mark.parametrize("name", GUARDS)
 @settings(max_examples=40, deadline=None)
 @given(data=st.data())
-def test_of_each_kind_and_choice_leaves_what_the_guard_makes_of_the_whole(form, name, data):
+def test_each_kind_and_choice_is_guarded_as_one_text(form, name, data):
     items = data.draw(elements(name).filter(waits_little))
 
     out, _ = run(form, name, "hold", items)

@@ -21,7 +21,7 @@ LAW = settings(max_examples=60, deadline=None, print_blob=True)
     st.integers(0, 20),
     st.sampled_from(MODES),
 )
-def test_what_is_dropped_is_counted_and_the_rest_keeps_its_order(policy, depth, total, after, mode):
+def test_drops_are_counted_and_the_rest_keeps_its_order(policy, depth, total, after, mode):
     sink = StallingSink(after=after)
     source = [str(number) for number in range(total)]
     run = run_flow(source, sink, capacity=depth, backpressure=policy, variant=mode, until=idle)
@@ -72,7 +72,7 @@ def test_verdicts_mean_what_they_say(script, depth, mode):
 @pytest.mark.parametrize("mode", MODES)
 @LAW
 @given(st.lists(st.lists(st.text(max_size=3), max_size=5), max_size=6))
-def test_feeding_in_any_portions_gives_the_same(mode, portions):
+def test_feeding_in_any_portions_gives_the_same_output(mode, portions):
     rung = threading.Event()
     flow = torvyn.Flow(as_variant(torvyn.processor(lambda e: [e.text, "|"]), mode))
     flow.on_ready(rung.set)

@@ -48,7 +48,8 @@ def without_none(table: dict[str, object]) -> dict[str, object]:
 
 def records(table: tables.Table, **extra: st.SearchStrategy[object]) -> st.SearchStrategy[object]:
     fields = {
-        key.field: values(key) if key.required else st.none() | values(key) for key in table.keys
+        key.attribute: values(key) if key.required else st.none() | values(key)
+        for key in table.keys
     }
     return st.builds(table.record, **fields, **extra)
 

@@ -77,7 +77,7 @@ def attributes(record: type) -> set[str]:
 @pytest.mark.parametrize("table", tables.ALL, ids=lambda table: table.header)
 def test_a_record_has_a_field_for_every_key_of_its_table(table: tables.Table) -> None:
     own = attributes(table.record)
-    keys = {key.field for key in table.keys}
+    keys = {key.attribute for key in table.keys}
 
     assert keys | set(table.tables) == own - {"name"} | (keys & {"name"})
 

@@ -14,8 +14,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from check import Found, check_in_parallel, complaint_of, replay, smallest
-from scenario import Scenario, scenario
+from scenario import Scenario, make_scenario
+from seed_runs import FailedSeed, check_in_parallel, failure_of, replay, smallest
 
 
 def main() -> int:
@@ -38,10 +38,10 @@ def simulate_all(first: int, seeds: int, jobs: int) -> int:
         if sys.stderr.isatty():
             print(f"\r{done} of {seeds} seeds", end="", file=sys.stderr, flush=True)
 
-    found: list[Found] = list(check_in_parallel(first, seeds, jobs, progress))
+    found: list[FailedSeed] = list(check_in_parallel(first, seeds, jobs, progress))
     print(file=sys.stderr) if sys.stderr.isatty() else None
     for bad in found:
-        print(f"seed {bad.seed}: {bad.complaint}")
+        print(f"seed {bad.seed}: {bad.failure}")
     took_s = time.monotonic() - started_s
     print(f"{seeds - len(found)} passed, {len(found)} failed in {took_s:.0f} s")
     if found:
@@ -50,23 +50,24 @@ def simulate_all(first: int, seeds: int, jobs: int) -> int:
 
 
 def show(seed: int) -> int:
-    made = scenario(seed)
-    print_scenario(made)
-    complaint = complaint_of(made)
-    if complaint is None:
+    scenario = make_scenario(seed)
+    print_scenario(scenario)
+    failure = failure_of(scenario)
+    if failure is None:
         outcome = replay(seed)
         print(f"{outcome.state} after {len(outcome.moves)} moves; every law holds")
         return 0
-    print(f"\n{complaint}\n\nthe smallest scenario that still fails:")
+    print(f"\n{failure}\n\nthe smallest scenario that still fails:")
     small, reason = smallest(seed)
     print_scenario(small)
     print(f"\n{reason}")
     return 1
 
 
-def print_scenario(made: Scenario) -> None:
-    print(f"seed {made.seed}, driven by `{made.driver}`, ends by `{made.ending}` at {made.at}")
-    for stage in made.stages:
+def print_scenario(scenario: Scenario) -> None:
+    how = f"ends by `{scenario.ending}` at {scenario.at}"
+    print(f"seed {scenario.seed}, driven by `{scenario.driver}`, {how}")
+    for stage in scenario.stages:
         print(f"  {stage}")
 
 

@@ -29,7 +29,7 @@ def verdict(stage: Stage, text: str) -> tuple[str, str]:
     return ("block", "") if number == 0 else ("pass", "")
 
 
-def made_of(stage: Stage, text: str) -> list[str]:
+def outputs_of(stage: Stage, text: str) -> list[str]:
     """What a processor or stream makes of a text; `breaks` raises after the first."""
     number = roll(stage, "made", text, 4)
     if stage.style == "none":
@@ -89,7 +89,7 @@ class Model:
         stage = self.scenario.stage(source)
         if stage.style != "iter" and is_fatal(stage, text):
             raise Stopped(source)
-        # A source under another policy is asked again, and gives the element then.
+        # Under another policy, the source is pulled again and then returns the element.
         if stage.style != "iter" and fails(stage, text) and stage.policy == "fail-fast":
             raise Stopped(source)
         self._send(source, text)
@@ -137,8 +137,8 @@ class Model:
         if fails(stage, text) and not self._survives(stage, text):
             return
         act = getattr(self, f"_{stage.role}")
-        for port, made in act(stage, text):
-            self._send(port, made)
+        for port, output in act(stage, text):
+            self._send(port, output)
         if breaks(stage, text):
             self._broken(stage, text)
 
@@ -170,8 +170,8 @@ class Model:
             self._closed.add(stage.name)
 
     def _processor(self, stage: Stage, text: str) -> Iterator[tuple[str, str]]:
-        for made in made_of(stage, text):
-            yield stage.name, made
+        for output in outputs_of(stage, text):
+            yield stage.name, output
 
     _stream = _processor
 

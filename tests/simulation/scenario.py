@@ -61,7 +61,7 @@ class Scenario:
     """`run`, `iterate` or `feed`."""
     ending: str
     at: int
-    """At which move the ending is asked for; for `limit` and `leave`, after how many elements."""
+    """The move that requests the ending; for `limit` and `leave`, the number of elements."""
 
     def stage(self, name: str) -> Stage:
         return next(stage for stage in self.stages if stage.name == name)
@@ -106,7 +106,7 @@ def is_in_order(stages: tuple[Stage, ...], name: str) -> bool:
     return is_in_order(stages, stage.inputs[0].source.partition(":")[0])
 
 
-def scenario(seed: int) -> Scenario:
+def make_scenario(seed: int) -> Scenario:
     rng = random.Random(seed)
     driver = rng.choice(("run", "run", "run", "iterate", "feed"))
     stages: list[Stage] = []

@@ -1,4 +1,4 @@
-"""The smallest scenario that still fails, for a person to look at."""
+"""Finds the smallest scenario that still fails, for a person to inspect."""
 
 from __future__ import annotations
 

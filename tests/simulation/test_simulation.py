@@ -6,12 +6,12 @@ import logging
 from dataclasses import replace
 
 import pytest
-from check import check_seeds, complaint_of, replay
-from judge import judge
-from real import run_really
-from scenario import ENDINGS, MODES, Edge, Scenario, Stage, scenario
+from law_checks import check_laws
+from real_run import run_on_reactor
+from scenario import ENDINGS, MODES, Edge, Scenario, Stage, make_scenario
+from seed_runs import check_seeds, failure_of, replay
 from shrink import shrink
-from world import simulate
+from simulator import simulate
 
 SEEDS = 200
 REAL = 60
@@ -29,10 +29,10 @@ def test_seeds_obey_the_laws(first):
 
 
 def test_seeds_cover_every_ending_mode_and_driver():
-    made = [scenario(seed) for seed in range(SEEDS)]
-    assert {each.ending for each in made} == set(ENDINGS)
-    assert {stage.mode for each in made for stage in each.stages} == set(MODES)
-    assert {each.driver for each in made} == {"run", "iterate", "feed"}
+    scenarios = [make_scenario(seed) for seed in range(SEEDS)]
+    assert {each.ending for each in scenarios} == set(ENDINGS)
+    assert {stage.mode for each in scenarios for stage in each.stages} == set(MODES)
+    assert {each.driver for each in scenarios} == {"run", "iterate", "feed"}
     states = {replay(seed).state for seed in range(40)}
     assert states == {"completed", "cancelled", "failed"}
 
@@ -55,18 +55,20 @@ def _figures(outcome):
     return facts
 
 
-def _is_decided(made: Scenario) -> bool:
+def _is_decided(scenario: Scenario) -> bool:
     """Whether the result does not depend on time or on who comes first."""
-    return made.driver != "feed" and made.ending in ("natural", "limit") and not made.drops
+    return (
+        scenario.driver != "feed" and scenario.ending in ("natural", "limit") and not scenario.drops
+    )
 
 
 def test_the_real_reactor_agrees():
     logging.disable(logging.CRITICAL)  # Components fail on purpose.
-    chosen = [made for made in map(scenario, range(2000)) if _is_decided(made)][:REAL]
-    for made in chosen:
-        simulated, real = simulate(made), run_really(made)
-        judge(made, real)
-        assert (made.seed, real.state) == (made.seed, simulated.state)
+    chosen = list(filter(_is_decided, map(make_scenario, range(2000))))[:REAL]
+    for scenario in chosen:
+        simulated, real = simulate(scenario), run_on_reactor(scenario)
+        check_laws(scenario, real)
+        assert (scenario.seed, real.state) == (scenario.seed, simulated.state)
 
 
 LOST = Scenario(
@@ -84,13 +86,18 @@ LOST = Scenario(
 
 def test_a_lost_element_is_found(monkeypatch):
     """A reactor that loses an element is caught: here the component swallows one."""
-    monkeypatch.setattr("parts.made_of", lambda stage, text: [] if text == "s0.7" else [text + "m"])
-    assert "expected" in (complaint_of(LOST) or "")
+    monkeypatch.setattr(
+        "simulated_components.outputs_of",
+        lambda stage, text: [] if text == "s0.7" else [text + "m"],
+    )
+    assert "expected" in (failure_of(LOST) or "")
 
 
 def test_a_failing_scenario_is_shrunk_to_its_cause():
-    def fails(made):
-        return any(s.role == "processor" and made.stage("s0").count > 3 for s in made.stages)
+    def fails(scenario):
+        return any(
+            s.role == "processor" and scenario.stage("s0").count > 3 for s in scenario.stages
+        )
 
     small = shrink(replace(LOST, ending="cancel", at=30), fails)
     assert [stage.role for stage in small.stages] == ["source", "processor", "sink"]

@@ -56,7 +56,7 @@ LOCK, SPIN = "threading.Event().wait()", "while True: pass"
 
 def violations(rounds: int) -> Measurement:
     """Each round has its own seeds."""
-    program = "import json, sys; from check import check_seeds; "
+    program = "import json, sys; from seed_runs import check_seeds; "
     program += "print(json.dumps(len(check_seeds(int(sys.argv[1]), int(sys.argv[2])))))"
     samples = []
     for number in range(rounds):

@@ -58,7 +58,7 @@ def _read(settings: Settings) -> Defaults:
         "call_timeout": settings["runtime.call_timeout"],
         "init_timeout": settings["runtime.init_timeout"],
     }
-    values = {key.field: settings[f"runtime.{key.name}"] for key in RUNTIME.keys}
+    values = {key.attribute: settings[f"runtime.{key.name}"] for key in RUNTIME.keys}
     runtime = RuntimePlan(**{name: values[name] for name in _RUNTIME_FIELDS})
     has_init_timeout = settings.values["runtime.init_timeout"].origin != "default"
     return Defaults(settings, runtime, limits, has_init_timeout)

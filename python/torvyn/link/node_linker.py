@@ -122,7 +122,7 @@ class NodeLinker:
         self, record: NodeRecord, ref: ComponentRef, path: str, problems: Problems
     ) -> dict[str, Any]:
         return {
-            NODE.by_name[name].field: value_of(NODE, name, record, path, problems) or default
+            NODE.by_name[name].attribute: value_of(NODE, name, record, path, problems) or default
             for name, default in self._defaults.limits(ref).items()
         }
 

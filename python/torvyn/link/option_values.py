@@ -28,7 +28,7 @@ def place_of(record: Record, key: str, path: str) -> Location:
 def value_of(table: Table, name: str, record: Record, path: str, problems: Problems) -> Any:
     """The value of the key, or None when it is missing or wrong."""
     key = table.by_name[name]
-    value = getattr(record, key.field)
+    value = getattr(record, key.attribute)
     if value is None:
         return None
     try:

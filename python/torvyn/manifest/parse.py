@@ -130,7 +130,7 @@ class Reader:
             key = table.key(entry.key)
             value = None if key is None else self._value(key, entry.node)
             if key is not None and value is not None:
-                values[key.field] = value
+                values[key.attribute] = value
         return values
 
     def _value(self, key: Key, node: Node) -> Any:

@@ -55,7 +55,11 @@ def _block(header: str, table: Table, record: Record) -> str:
 def _values(table: Table, record: Record | PortRef | dict[str, Any]) -> Iterator[tuple[Key, Any]]:
     """The keys that the author wrote, with their values."""
     for key in table.keys:
-        value = record.get(key.field) if isinstance(record, dict) else getattr(record, key.field)
+        value = (
+            record.get(key.attribute)
+            if isinstance(record, dict)
+            else getattr(record, key.attribute)
+        )
         if value is not None:
             yield key, value
 

@@ -127,7 +127,7 @@ def _defaults() -> Iterator[Setting]:
 def _from_records(records: Mapping[str, Record], origin: str) -> Iterator[Setting]:
     for name, key in _keys():
         record = records.get(name.partition(".")[0])
-        value = getattr(record, key.field, None)
+        value = getattr(record, key.attribute, None)
         if record is not None and value is not None:
             yield _setting(name, key, value, origin, record.at(key.name))
 

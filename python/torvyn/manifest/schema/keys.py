@@ -31,11 +31,11 @@ class Key:
     minimum: float = 0
     maximum: float = _MANY
     attribute: str = ""
-    """The record's attribute, where it is not `name`: attributes name their units."""
+    """The record's attribute, by default `name`. Attributes name their units."""
 
-    @property
-    def field(self) -> str:
-        return self.attribute or self.name
+    def __post_init__(self) -> None:
+        if not self.attribute:
+            object.__setattr__(self, "attribute", self.name)
 
 
 @dataclass(frozen=True, slots=True)

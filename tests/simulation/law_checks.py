@@ -7,12 +7,12 @@ from dataclasses import replace
 
 from reference_model import Model
 from scenario import Scenario, is_in_order
-from world import Outcome
+from simulator import Outcome
 
 from torvyn.testing import check_account
 
 
-def judge(scenario: Scenario, outcome: Outcome) -> None:
+def check_laws(scenario: Scenario, outcome: Outcome) -> None:
     """Raises `AssertionError` with what is wrong."""
     check_account(outcome.statistics)
     _check_sinks(outcome)
@@ -93,7 +93,7 @@ def _depends_on_losses(scenario: Scenario) -> bool:
 
 
 def _forgiving(scenario: Scenario) -> Scenario:
-    """The same without failures: whatever may come out at all comes out of it."""
+    """The same scenario without failures: it produces every output that is possible."""
     stages = tuple(replace(s, fails=0, policy="skip", crash="") for s in scenario.stages)
     return replace(scenario, stages=stages)
 

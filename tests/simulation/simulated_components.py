@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Awaitable, Iterator, Sequence
 from typing import Any, Protocol
 
-from reference_model import RETRIES, breaks, made_of, ports_of, verdict
+from reference_model import RETRIES, breaks, outputs_of, ports_of, verdict
 from scenario import Stage, attempts_needed, fails, is_fatal, roll
 
 import torvyn
@@ -14,15 +14,15 @@ from torvyn import Element, Signal, Verdict
 
 
 class World(Protocol):
-    parts: list[Any]
+    components: list[Any]
 
     def sleep(self, seconds: float) -> Awaitable[None]: ...
     def wait_for(self, component: Any, act: str) -> None:
         """The component waits for `resume()` or `wake()` from outside."""
 
 
-class Acting:
-    """What all parts share: the stage, the world, and failing on purpose."""
+class ScenarioComponent:
+    """What all components share: the stage, the world, and failing on purpose."""
 
     stage: Stage
     world: World
@@ -31,7 +31,7 @@ class Acting:
         self.stage, self.world = stage, world
         self.attempts: Counter[str] = Counter()
         self.inits = self.teardowns = 0
-        world.parts.append(self)
+        world.components.append(self)
 
     def init(self, config: str) -> None:
         if self.stage.crash == "init":
@@ -70,13 +70,13 @@ class Acting:
             await self.world.sleep(0.01)
 
 
-class Numbers(Acting, torvyn.Source):
+class NumberSource(ScenarioComponent, torvyn.Source):
     def next_text(self) -> str | None:
         at = getattr(self, "sent", 0)
         if at == self.stage.count:
             return None
         text = f"{self.stage.name}.{at}"
-        # A source that failed is asked for the same element again.
+        # A source that failed is pulled for the same element again.
         self.may_fail_once(text)
         self.sent = at + 1
         return text
@@ -100,13 +100,13 @@ class Numbers(Acting, torvyn.Source):
         return self.next_text()
 
 
-class AsyncNumbers(Numbers):
+class AsyncNumberSource(NumberSource):
     async def pull(self) -> Any:  # type: ignore[override]
         await self.pause(f"{self.stage.name}.{getattr(self, 'sent', 0)}")
         return super().pull()
 
 
-class IteratedNumbers(Acting, torvyn.Source):
+class IteratedNumberSource(ScenarioComponent, torvyn.Source):
     """An iterator that raises has ended: it does not fail on purpose."""
 
     def __iter__(self) -> Iterator[str]:
@@ -114,14 +114,14 @@ class IteratedNumbers(Acting, torvyn.Source):
             yield f"{self.stage.name}.{at}"
 
 
-class AsyncIteratedNumbers(Acting, torvyn.Source):
+class AsyncIteratedNumberSource(ScenarioComponent, torvyn.Source):
     async def __aiter__(self) -> Any:
         for at in range(self.stage.count):
             await self.pause(str(at))
             yield f"{self.stage.name}.{at}"
 
 
-class Judge(Acting, torvyn.Filter):
+class VerdictFilter(ScenarioComponent, torvyn.Filter):
     def evaluate(self, element: Element) -> Verdict | bool:
         self.may_fail(element.text)
         kind, text = verdict(self.stage, element.text)
@@ -132,36 +132,36 @@ class Judge(Acting, torvyn.Filter):
         return {"pass": Verdict.PASS, "drop": Verdict.DROP, "hold": Verdict.hold()}[kind]
 
 
-class AsyncJudge(Judge):
+class AsyncVerdictFilter(VerdictFilter):
     async def evaluate(self, element: Element) -> Any:  # type: ignore[override]
         await self.pause(element.text)
         return super().evaluate(element)
 
 
-class Maker(Acting, torvyn.Processor):
+class TextProcessor(ScenarioComponent, torvyn.Processor):
     def process(self, element: Element) -> Any:
         self.may_fail(element.text)
-        made = made_of(self.stage, element.text)
+        outputs = outputs_of(self.stage, element.text)
         style = self.stage.style
         if style == "same":
             return element
         if style in ("generator", "breaks"):
-            return self.generate(element.text, made)
-        return made if style == "pair" else made[0] if made else None
+            return self.generate(element.text, outputs)
+        return outputs if style == "pair" else outputs[0] if outputs else None
 
-    def generate(self, text: str, made: list[str]) -> Iterator[str]:
-        yield from made
+    def generate(self, text: str, outputs: list[str]) -> Iterator[str]:
+        yield from outputs
         if breaks(self.stage, text):
             raise torvyn.InvalidInput("half-way, on purpose")
 
 
-class AsyncMaker(Maker):
+class AsyncTextProcessor(TextProcessor):
     async def process(self, element: Element) -> Any:
         await self.pause(element.text)
         return super().process(element)
 
 
-class Ways(Acting, torvyn.Router):
+class PortRouter(ScenarioComponent, torvyn.Router):
     ports = ("a", "b")
 
     def route(self, element: Element) -> list[str]:
@@ -169,13 +169,13 @@ class Ways(Acting, torvyn.Router):
         return ports_of(self.stage, element.text)
 
 
-class AsyncWays(Ways):
+class AsyncPortRouter(PortRouter):
     async def route(self, element: Element) -> Any:  # type: ignore[override]
         await self.pause(element.text)
         return super().route(element)
 
 
-class Joiner(Acting, torvyn.Aggregator):
+class TextJoiner(ScenarioComponent, torvyn.Aggregator):
     def set_up(self) -> None:
         self.gathered: list[str] = []
 
@@ -191,13 +191,13 @@ class Joiner(Acting, torvyn.Aggregator):
         return ["+".join(whole)] if whole else []
 
 
-class AsyncJoiner(Joiner):
+class AsyncTextJoiner(TextJoiner):
     async def ingest(self, element: Element) -> Any:  # type: ignore[override]
         await self.pause(element.text)
         return super().ingest(element)
 
 
-class Keeper(Acting, torvyn.Sink):
+class RecordingSink(ScenarioComponent, torvyn.Sink):
     texts: Sequence[str] = ()
 
     def set_up(self) -> None:
@@ -216,46 +216,52 @@ class Keeper(Acting, torvyn.Sink):
         self.completed += 1
 
 
-class AsyncKeeper(Keeper):
+class AsyncRecordingSink(RecordingSink):
     async def push(self, element: Element) -> Any:  # type: ignore[override]
         await self.pause(element.text)
         return super().push(element)
 
 
-def stream_of(stage: Stage, world: World) -> Any:
-    acting = Acting()
+def stream_function(stage: Stage, world: World) -> Any:
+    acting = ScenarioComponent()
     acting.act_out(stage, world)
 
     async def rewrite(stream: Any) -> Any:
         async for element in stream:
             await acting.pause(element.text)
             acting.may_fail(element.text)
-            for made in made_of(stage, element.text):
-                yield made
+            for output in outputs_of(stage, element.text):
+                yield output
 
     return torvyn.stream(rewrite)
 
 
-_SYNC = {"filter": Judge, "processor": Maker, "router": Ways, "aggregator": Joiner, "sink": Keeper}
+_SYNC = {
+    "filter": VerdictFilter,
+    "processor": TextProcessor,
+    "router": PortRouter,
+    "aggregator": TextJoiner,
+    "sink": RecordingSink,
+}
 _ASYNC = {
-    "filter": AsyncJudge,
-    "processor": AsyncMaker,
-    "router": AsyncWays,
-    "aggregator": AsyncJoiner,
-    "sink": AsyncKeeper,
+    "filter": AsyncVerdictFilter,
+    "processor": AsyncTextProcessor,
+    "router": AsyncPortRouter,
+    "aggregator": AsyncTextJoiner,
+    "sink": AsyncRecordingSink,
 }
 
 
-def part_of(stage: Stage, world: World) -> Any:
+def component_for(stage: Stage, world: World) -> Any:
     """A component for the stage; its run mode follows from the class, or is set by the caller."""
     if stage.role == "stream":
-        return stream_of(stage, world)
+        return stream_function(stage, world)
     is_async = stage.mode == "async"
     if stage.role == "source":
-        iterated = AsyncIteratedNumbers if is_async else IteratedNumbers
-        pulled = AsyncNumbers if is_async else Numbers
-        part: Any = iterated() if stage.style == "iter" else pulled()
+        iterated = AsyncIteratedNumberSource if is_async else IteratedNumberSource
+        pulled = AsyncNumberSource if is_async else NumberSource
+        component: Any = iterated() if stage.style == "iter" else pulled()
     else:
-        part = (_ASYNC if is_async else _SYNC)[stage.role]()
-    part.act_out(stage, world)
-    return part
+        component = (_ASYNC if is_async else _SYNC)[stage.role]()
+    component.act_out(stage, world)
+    return component

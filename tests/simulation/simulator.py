@@ -1,7 +1,8 @@
-"""The simulated world: a seeded scheduler, a clock moved by hand, stages moved one step at a time.
+"""The simulator: a seeded scheduler, a manual clock, and stages that run one step at a time.
 
-A run is a list of moves: a turn of the reactor, a step of a stage, time passing, a reader reading,
-somebody resuming what waits. The seed chooses which comes next, so a run can be repeated exactly.
+A run is a list of moves: a turn of the reactor, a step of a stage, time that passes, a read, a
+call that resumes a waiting component. The seed chooses the next move, so a run can be repeated
+exactly.
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from parts import Keeper, part_of
 from scenario import Scenario, Stage
+from simulated_components import RecordingSink, component_for
 
 import torvyn
 from torvyn.contract.enums import TurnStatus
@@ -53,11 +54,11 @@ def build(scenario: Scenario, world: Any, **options: Any) -> tuple[torvyn.Flow, 
         options["deadline_s"] = 0.05 * (1 + scenario.at)
     flow, sinks, connections = torvyn.Flow(**options), {}, []
     for stage in scenario.stages:
-        part = part_of(stage, world)
+        component = component_for(stage, world)
         run = "thread" if stage.mode == "thread" else None
-        flow.add(stage.name, part, on_error=policy_of(stage), run=run)
-        if isinstance(part, Keeper):
-            sinks[stage.name] = part
+        flow.add(stage.name, component, on_error=policy_of(stage), run=run)
+        if isinstance(component, RecordingSink):
+            sinks[stage.name] = component
         connections += [(edge, stage.name) for edge in stage.inputs]
     if any(stage.policy == "dead-letter" for stage in scenario.stages):
         sinks["letters"] = CollectingSink()
@@ -82,7 +83,7 @@ class Simulation:
         self.clock = Clock()
         self.scheduler = StepScheduler(self.clock)
         self.waiting: list[tuple[Any, str]] = []
-        self.parts: list[Any] = []
+        self.components: list[Any] = []
         self.flow, self.sinks = build(scenario, self, clock=self.clock)
         self.outputs: list[str] = []
         self.moves: list[str] = []
@@ -123,9 +124,12 @@ class Simulation:
     def _outcome(self, error: BaseException | None) -> Outcome:
         texts = {name: list(sink.texts) for name, sink in self.sinks.items()}
         texts[""] = self.outputs
-        made = Outcome(self.flow.state, self.flow.statistics, texts, error, self.moves, self.fed)
-        made.lives = [(part.stage.name, part.inits, part.teardowns) for part in self.parts]
-        return made
+        outcome = Outcome(self.flow.state, self.flow.statistics, texts, error, self.moves, self.fed)
+        outcome.lives = [
+            (component.stage.name, component.inits, component.teardowns)
+            for component in self.components
+        ]
+        return outcome
 
     def _end_if_time(self, number: int) -> None:
         ending, at = self.scenario.ending, self.scenario.at

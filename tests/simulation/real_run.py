@@ -8,16 +8,16 @@ from collections.abc import Awaitable
 from typing import Any
 
 from scenario import Scenario
-from world import Outcome, build
+from simulator import Outcome, build
 
 from torvyn.errors import TorvynError
 
 
 class RealWorld:
-    """Whoever waits is called back at once, from another thread."""
+    """Calls a waiting component back at once, from another thread."""
 
     def __init__(self) -> None:
-        self.parts: list[Any] = []
+        self.components: list[Any] = []
 
     def sleep(self, seconds: float) -> Awaitable[None]:
         return asyncio.sleep(seconds / 100)
@@ -26,7 +26,7 @@ class RealWorld:
         threading.Timer(0.0005, getattr(component, act)).start()
 
 
-def run_really(scenario: Scenario) -> Outcome:
+def run_on_reactor(scenario: Scenario) -> Outcome:
     world = RealWorld()
     flow, sinks = build(scenario, world)
     outputs: list[str] = []
@@ -40,5 +40,8 @@ def run_really(scenario: Scenario) -> Outcome:
         error = raised
     texts = {name: list(sink.texts) for name, sink in sinks.items()}
     outcome = Outcome(flow.state, flow.statistics, {**texts, "": outputs}, error)
-    outcome.lives = [(part.stage.name, part.inits, part.teardowns) for part in world.parts]
+    outcome.lives = [
+        (component.stage.name, component.inits, component.teardowns)
+        for component in world.components
+    ]
     return outcome
