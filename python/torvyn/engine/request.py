@@ -158,8 +158,8 @@ def _type_name(value: object) -> str:
 
 def _brief(value: object) -> str:
     """The value, shortened."""
-    shown = repr(value)
-    return shown if len(shown) <= _MOST_SHOWN else shown[:_MOST_SHOWN] + "..."
+    text = repr(value)
+    return text if len(text) <= _MOST_SHOWN else text[:_MOST_SHOWN] + "..."
 
 
 def _is_text(value: object) -> bool:

@@ -1,9 +1,8 @@
 """An answer through flows: the pieces of each choice go through guards and aggregators of its own.
 
-The order within a choice is kept. A flow of guards alone takes all kinds of deltas of a choice,
-because guards tell kinds apart. Any other flow takes one kind and ends where the kind changes, so
-that reasoning never mixes with text; tool calls pass it by. A guard that blocks ends its choice as
-`content_filter`. There is no loop here: `EngineRun` feeds the flows.
+The order within a choice is kept. A flow of guards alone takes all kinds of deltas of a choice. Any
+other flow takes one kind and ends where the kind changes, so that reasoning never mixes with text;
+tool calls bypass it. A guard that blocks ends its choice as `content_filter`.
 """
 
 from __future__ import annotations
@@ -107,9 +106,8 @@ class AnswerFlows:
 
     def collect(self) -> list[Piece]:
         """What offloaded flows have ready."""
-        for flow in self.all():
-            if not flow.is_over:
-                flow.advance(self._output)
+        for flow in (flow for flow in self.all() if not flow.is_over):
+            flow.advance(self._output)
         return self._settle()
 
     def end(self, reason: FinishReason) -> list[Piece]:
@@ -129,15 +127,12 @@ class AnswerFlows:
 
     def all(self) -> list[ChoiceFlow]:
         """Flows of earlier kinds first."""
-        past = [flow for flows in self._past.values() for flow in flows]
-        return [*past, *self._flows.values()]
+        return [*(flow for flows in self._past.values() for flow in flows), *self._flows.values()]
 
     @property
     def accounts(self) -> list[FlowAccount]:
-        return [
-            FlowAccount("completion", flow.index, flow.kind, flow.flow.statistics)
-            for flow in self.all()
-        ]
+        flows = self.all()
+        return [FlowAccount("completion", f.index, f.kind, f.flow.statistics) for f in flows]
 
     def log_as(self, request_id: str) -> None:
         """The request id that the flows log. Call it before they run."""
@@ -178,8 +173,8 @@ class AnswerFlows:
         kind = "text" if self._takes_all_kinds else kind
         flow = self._flows.get((index, kind))
         if flow is None:
-            made, self._next = self._next or self._prepare(self._make_flow()), None
-            flow = self._flows[index, kind] = ChoiceFlow(index, kind, made)
+            new, self._next = self._next or self._prepare(self._make_flow()), None
+            flow = self._flows[index, kind] = ChoiceFlow(index, kind, new)
             if kind == "text":
                 self._with_text.add(index)
                 if len(self.finish_reasons) == 1 and not self.are_offloaded:
@@ -268,8 +263,8 @@ class AnswerFlows:
         return _reason(text.flow.end) if text is not None and text.is_over else None
 
     def _of(self, index: int) -> list[ChoiceFlow]:
-        flows = [flow for (own, _), flow in self._flows.items() if own == index]
-        return [*self._past.get(index, ()), *flows]
+        past = self._past.get(index, ())
+        return [*past, *(flow for (own, _), flow in self._flows.items() if own == index)]
 
     def _prepare(self, flow: Flow) -> Flow:
         plan = flow.plan

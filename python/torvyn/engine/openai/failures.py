@@ -46,9 +46,9 @@ class Upstream:
     def host(self) -> str | None:
         return urlsplit(self.url).hostname
 
-    def public(self, words: str) -> str:
+    def public(self, text: str) -> str:
         """The part of its text that a client may read."""
-        return for_clients(words, self.secret, self.host)
+        return for_clients(text, self.secret, self.host)
 
     def with_detail(self, error: Failed, detail: str) -> Failed:
         """Adds a note for the operator to the error."""
@@ -56,19 +56,19 @@ class Upstream:
         error.add_note(f"{place}: {printable(detail, self.secret) or 'no details'}")
         return error
 
-    def refusal(self, status: int, body: str) -> TorvynError:
+    def rejection(self, status: int, body: str) -> TorvynError:
         """A response with an error status."""
-        words = _message_of(body)
-        error = self._refusal(status, self.public(words))
-        return self.with_detail(error, f"answered {status}: {words}")
+        text = _message_of(body)
+        error = self._rejection(status, self.public(text))
+        return self.with_detail(error, f"answered {status}: {text}")
 
-    def _refusal(self, status: int, words: str) -> TorvynError:
+    def _rejection(self, status: int, text: str) -> TorvynError:
         if status in (401, 403):
             # Its text is about the operator's key.
             message = f"{self.name} does not accept the key of this engine ({status})"
             hint = "set `api_key`, or the environment variable that `api_key_env` names"
             return Fatal(message, hint=hint, code="engine.upstream-denied")
-        message = f"{self.name} answered {status}{f': {words}' if words else ''}"
+        message = f"{self.name} answered {status}{f': {text}' if text else ''}"
         if status == 404:
             hint = "check `base_url` and `model`; many upstreams list their models at `/models`"
             return MissingError("engine.model-missing", message, hint=hint)
@@ -83,9 +83,9 @@ class Upstream:
 
     def error_event(self, error: ErrorFrame) -> ComponentError:
         """An error that the upstream sent in the middle of its answer."""
-        words, code = self.public(error.message), self.public(error.code)
+        text, code = self.public(error.message), self.public(error.code)
         kind = Unavailable if error.retryable else Internal
-        reason = words or "it sent an error"
+        reason = text or "it sent an error"
         message = f"{self.name} broke off: {reason}{f' ({code})' if code else ''}"
         failed = kind(message, code="engine.upstream-error")
         return self.with_detail(failed, f"broke off: {error.message} ({error.code})")

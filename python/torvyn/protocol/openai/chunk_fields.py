@@ -130,14 +130,14 @@ def _call(function: Json, index: int, id: str | None, path: str) -> ToolCall:
 
 def logprobs(choice: Json, path: str) -> tuple[Json, ...] | None:
     """The log probabilities as entries of the chat API; those of completions are converted."""
-    found = member(choice, "logprobs", Mapping, path)
-    if found is None:
+    record = member(choice, "logprobs", Mapping, path)
+    if record is None:
         return None
     path += "logprobs."
-    if "tokens" in found:
-        return tuple(_rows(found, path))
-    entries = [*(member(found, "content", list, path) or ())]
-    entries += member(found, "refusal", list, path) or ()
+    if "tokens" in record:
+        return tuple(_rows(record, path))
+    entries = [*(member(record, "content", list, path) or ())]
+    entries += member(record, "refusal", list, path) or ()
     if not all(isinstance(entry, Mapping) for entry in entries):
         raise FieldTypeError(f"`{path}content` has an entry that is not an object")
     return tuple(entries) or None
@@ -160,17 +160,17 @@ def _rows(columns: Json, path: str) -> Iterator[Json]:
 
 def usage(chunk: Json) -> Usage | None:
     """The usage, wherever the provider puts it."""
-    found = member(chunk, "usage", Mapping, "")
-    if found is None and (groq := member(chunk, "x_groq", Mapping, "")) is not None:
-        found = member(groq, "usage", Mapping, "x_groq.")
-    if found is None:
+    counts = member(chunk, "usage", Mapping, "")
+    if counts is None and (groq := member(chunk, "x_groq", Mapping, "")) is not None:
+        counts = member(groq, "usage", Mapping, "x_groq.")
+    if counts is None:
         return None
-    prompt = member(found, "prompt_tokens_details", Mapping, "usage.") or {}
-    completion = member(found, "completion_tokens_details", Mapping, "usage.") or {}
-    hit = member(found, "prompt_cache_hit_tokens", int, "usage.")
+    prompt = member(counts, "prompt_tokens_details", Mapping, "usage.") or {}
+    completion = member(counts, "completion_tokens_details", Mapping, "usage.") or {}
+    hit = member(counts, "prompt_cache_hit_tokens", int, "usage.")
     return Usage(
-        prompt_tokens=member(found, "prompt_tokens", int, "usage.") or 0,
-        completion_tokens=member(found, "completion_tokens", int, "usage.") or 0,
+        prompt_tokens=member(counts, "prompt_tokens", int, "usage.") or 0,
+        completion_tokens=member(counts, "completion_tokens", int, "usage.") or 0,
         cached_tokens=member(prompt, "cached_tokens", int, "usage.") or hit or 0,
         reasoning_tokens=member(completion, "reasoning_tokens", int, "usage.") or 0,
     )
@@ -178,20 +178,20 @@ def usage(chunk: Json) -> Usage | None:
 
 def error(chunk: Json, seq: int, *, is_error_event: bool) -> ErrorFrame | None:
     """An error, in any of the forms that providers send."""
-    found = chunk.get("error")
-    if found is None and (is_error_event or chunk.get("object") == "error"):
-        found = chunk
-    if not found:
+    details = chunk.get("error")
+    if details is None and (is_error_event or chunk.get("object") == "error"):
+        details = chunk
+    if not details:
         return None
-    if not isinstance(found, Mapping):
-        return ErrorFrame(seq, code="error", message=str(found))
-    kind, code = found.get("type"), found.get("code")
+    if not isinstance(details, Mapping):
+        return ErrorFrame(seq, code="error", message=str(details))
+    kind, code = details.get("type"), details.get("code")
     named = code if code not in (None, "") else kind
-    message = found.get("message")
+    message = details.get("message")
     return ErrorFrame(
         seq,
         code=str(named) if named not in (None, "") else "error",
-        message=message if isinstance(message, str) else json.dumps(dict(found)),
+        message=message if isinstance(message, str) else json.dumps(dict(details)),
         retryable=_is_retryable(kind, code),
     )
 
@@ -206,9 +206,9 @@ def _is_retryable(kind: Any, code: Any) -> bool:
 def delta_of(choice: Json, path: str) -> Json:
     """The new content of a choice: `delta`, `message` if it is whole, or the choice itself."""
     for name in ("delta", "message"):
-        found: Json | None = member(choice, name, Mapping, path)
-        if found is not None:
-            return found
+        content: Json | None = member(choice, name, Mapping, path)
+        if content is not None:
+            return content
     return choice
 
 

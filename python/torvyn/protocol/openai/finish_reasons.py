@@ -65,8 +65,8 @@ MOST_LETTERS: Final = 64
 
 def translate(name: str) -> tuple[FinishReason, bool]:
     """Our reason, and whether the name is in a table; if not, the reason is a guess."""
-    word = _SEPARATORS.sub("_", name[:MOST_LETTERS].lower()).strip("_")
-    word = word.removeprefix("finish_reason_")
-    if (known := _KNOWN.get(word)) is not None:
+    key = _SEPARATORS.sub("_", name[:MOST_LETTERS].lower()).strip("_")
+    key = key.removeprefix("finish_reason_")
+    if (known := _KNOWN.get(key)) is not None:
         return known, True
-    return next((reason for part, reason in _PARTS if part in word), "stop"), False
+    return next((reason for part, reason in _PARTS if part in key), "stop"), False
