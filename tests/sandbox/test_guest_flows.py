@@ -208,5 +208,5 @@ def test_a_component_with_other_types_than_the_contract_is_refused_by_check(
     ).check()
 
     assert [problem.code for problem in found] == ["sandbox.contract"]
-    assert "`evaluate` has other types" in found[0].message
+    assert "`evaluate` has the wrong types" in found[0].message
     assert "build it against the contracts" in str(found[0].hint)
