@@ -6,7 +6,7 @@ use crate::blueprint::Role;
 use crate::core::Core;
 use crate::node::Worker;
 use crate::shared_state::Failure;
-use crate::turn::call_outcome::{is_over_budget, within_budget};
+use crate::turn::verdict::{is_over_budget, within_budget};
 
 impl Core {
     /// What an aggregator or a guard buffers counts against its node's budget.

@@ -7,7 +7,7 @@ use crate::core::Core;
 use crate::node::{Phase, Worker};
 use crate::shared_state::Failure;
 use crate::trace::CallOutcome;
-use crate::turn::call_outcome::note_stamp;
+use crate::turn::verdict::note_stamp;
 
 impl Core {
     pub(super) fn run_inline(&mut self, index: usize) -> Result<usize, Failure> {

@@ -1,6 +1,5 @@
 //! One turn: leftovers first, then sweeps from the sources down, until the credit is used up or nothing moves.
 
-mod call_outcome;
 mod flow_end;
 mod flow_failure;
 mod hold;
@@ -9,6 +8,7 @@ mod interrupt;
 mod recovery;
 mod requests;
 mod source;
+mod verdict;
 
 use crate::blueprint::{Role, Timing};
 use crate::core::{Core, Turn};

@@ -6,7 +6,7 @@ use crate::blueprint::Recovery;
 use crate::core::Core;
 use crate::node::Retry;
 use crate::shared_state::{Failure, FailureKind};
-use crate::turn::call_outcome::method_name;
+use crate::turn::verdict::method_name;
 
 impl Core {
     /// Applies the node's error policy to a failed call.

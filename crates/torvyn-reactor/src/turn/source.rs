@@ -7,7 +7,7 @@ use crate::node::{Phase, Worker};
 use crate::offload::Task;
 use crate::shared_state::Failure;
 use crate::trace::CallOutcome;
-use crate::turn::call_outcome::send_one;
+use crate::turn::verdict::send_one;
 
 impl Core {
     pub(super) fn run_source(&mut self, index: usize) -> Result<usize, Failure> {

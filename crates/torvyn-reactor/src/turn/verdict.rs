@@ -1,4 +1,5 @@
-//! What follows a call: verdicts, sequence numbers, output. The same for inline and offloaded stages.
+//! What a call returned becomes what happens next: pass, drop, replace, block, sequence numbers. The same for inline and
+//! offloaded stages.
 
 use torvyn_stream::{Element, Emission, End, StageError, Step};
 
