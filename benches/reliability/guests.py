@@ -92,12 +92,18 @@ def run_in_process(program: str, *arguments: object) -> Any:
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def hostile_wasm() -> ModuleType:
-    """The tests' generators of malformed wasm."""
-    file = TESTS / "faults" / "hostile_wasm.py"
-    spec = importlib.util.spec_from_file_location("hostile_wasm", file)
+@cache
+def load_test_module(path: str) -> ModuleType:
+    """A module of the tests, such as `faults/hostile_wasm.py`."""
+    file = TESTS / path
+    spec = importlib.util.spec_from_file_location(file.stem, file)
     assert spec is not None
     assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
+    module = sys.modules[file.stem] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+def hostile_wasm() -> ModuleType:
+    """The tests' generators of malformed wasm."""
+    return load_test_module("faults/hostile_wasm.py")

@@ -14,7 +14,7 @@ from typing import Any
 import torvyn
 from benches.harness import percentile
 from benches.reliability.case import Case, Measurement, SkipCase
-from benches.reliability.guests import TESTS
+from benches.reliability.guests import load_test_module
 from torvyn.components.builtin.filter_blocklist import Blocklist
 from torvyn.engine import ChoiceStep, Engine, Request, Scripted, Step
 
@@ -122,7 +122,7 @@ def truncations(rounds: int) -> Measurement:
     """Truncated answers that ended without an error."""
     if importlib.util.find_spec("aiohttp") is None:
         raise SkipCase("aiohttp is not installed")
-    fake = _fake_upstream()
+    fake = load_test_module("engine/fake_upstream.py")
     whole = b"".join([fake.delta("Grüße "), fake.delta("你好"), fake.delta(finish="stop")])
     last = whole.rindex(b"data:")
     silent, tried = 0, 0
@@ -169,16 +169,6 @@ def leaks(rounds: int) -> Measurement:
         out += len(output.removeprefix("It is "))
         tried += 1
     return Measurement(float(out), detail=f"{tried} ways to split it")
-
-
-def _fake_upstream() -> ModuleType:
-    file = TESTS / "engine" / "fake_upstream.py"
-    spec = importlib.util.spec_from_file_location("fake_upstream", file)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 RANDOM = "at a random token or before the first, `for` and `async for`, with and without guards"

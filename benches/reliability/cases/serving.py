@@ -7,17 +7,15 @@ import importlib.util
 import random
 import socket
 import struct
-import sys
 import time
 from pathlib import Path
-from types import ModuleType
 
 from benches.harness import percentile
 from benches.load import connected
 from benches.open_streams import OWN, allow_files, opened, serving
 from benches.reliability.case import Case, Measurement, SkipCase
 from benches.reliability.cases.inference import Talker
-from benches.reliability.guests import TESTS
+from benches.reliability.guests import load_test_module
 from benches.server_process import ServerProcess
 
 CLIENTS, STREAMS, LEAVES, WRITE_S, TIMEOUT_S = 1_000, 200, 60, 3.0, 30.0
@@ -90,7 +88,8 @@ def _until(condition: object) -> None:
 
 def stop_ms(rounds: int) -> Measurement:
     """From a client's close or reset, at a random token, until the engine stops."""
-    kit = _load(TESTS / "transport" / "live_server.py", "live_server")
+    _needs_granian()
+    kit = load_test_module("transport/live_server.py")
     chance, worst, late = random.Random(11), [], 0
     for _ in range(rounds):
         delays = []
@@ -147,7 +146,7 @@ def _read_until(sock: socket.socket, mark: bytes) -> bytes:
 def attacked_mib(rounds: int) -> Measurement:
     """The growth of the server's resident memory over all attacks."""
     _needs_granian()
-    hostile = _load(TESTS / "faults" / "hostile_http.py", "hostile_http")
+    hostile = load_test_module("faults/hostile_http.py")
     allow_files(2 * CLIENTS)
     samples = []
     with serving("--tokens", "10") as server:
@@ -166,18 +165,6 @@ def attacked_mib(rounds: int) -> Measurement:
 def _needs_granian() -> None:
     if importlib.util.find_spec("granian") is None:
         raise SkipCase("granian is not installed")
-
-
-def _load(file: Path, name: str) -> ModuleType:
-    """Loads a module of the tests."""
-    _needs_granian()
-    spec = importlib.util.spec_from_file_location(name, file)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 ATTACKS = "large bodies and headers, two lengths, slow headers, HTTP/2 resets"

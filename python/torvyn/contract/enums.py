@@ -14,6 +14,11 @@ class TextEnum(StrEnum):
     def __repr__(self) -> str:
         return repr(self.value)
 
+    @classmethod
+    def texts(cls) -> tuple[str, ...]:
+        """The texts of all members, in order."""
+        return tuple(member.value for member in cls)
+
 
 class Role(TextEnum):
     """What a component does in a flow."""

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Final
 
+from torvyn.contract.enums import PriorityClass
 from torvyn.engine.extra_fields import extra_problems
 from torvyn.errors import InvalidInput
 
@@ -23,7 +24,7 @@ _MOST_PROBLEMS: Final = 8
 _MOST_SHOWN: Final = 64
 """Characters of a wrong value in an error message."""
 ROLES: Final = ("system", "developer", "user", "assistant", "tool")
-PRIORITIES: Final = ("critical", "high", "normal", "low", "background")
+PRIORITIES: Final = PriorityClass.texts()
 Message = Mapping[str, Any]
 
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from torvyn.errors import Location
+from torvyn.link.checks.topology import reachable
 from torvyn.link.component_traits import ERROR, INPUT
 from torvyn.link.error_policy import FAIL_FAST, parse_policy
 from torvyn.link.node_linker import NodeLinker
@@ -109,10 +110,6 @@ class DeadLetters:
 
 def _leads(start: str, goal: str, links: Sequence[tuple[str, str]]) -> bool:
     """Whether a path leads from one node to another."""
-    seen, waiting = set[str](), [start]
-    while waiting:
-        name = waiting.pop()
-        if name not in seen:
-            seen.add(name)
-            waiting += [target for source, target in links if source == name]
-    return goal in seen
+    return goal in reachable(
+        [start], lambda name: [target for source, target in links if source == name]
+    )

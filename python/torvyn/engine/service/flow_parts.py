@@ -72,14 +72,10 @@ def _between(
 
 
 def _ancestors(plan: Plan, name: str) -> set[str]:
-    seen: set[str] = set()
-    waiting = [name]
-    while waiting:
-        reached = waiting.pop()
-        new = {edge.source for edge in plan.edges if edge.target == reached} - seen
-        seen |= new
-        waiting += new
-    return seen
+    from torvyn.link.checks.topology import reachable
+
+    before = reachable([name], lambda to: [e.source for e in plan.edges if e.target == to])
+    return before - {name}
 
 
 def _is_engine(node: NodePlan) -> bool:

@@ -159,7 +159,7 @@ def _check_starts(graph: Graph, problems: Problems, open_start: bool) -> None:
         message = f"the flow has no source, and {quoted(heads)} all need input"
         problems.add("link.open-ends", message, graph.flow_place, "connect them to one first node")
         return
-    reached = _walk(sources or heads, graph.after)
+    reached = reachable(sources or heads, graph.after)
     for name in graph.roles:
         if name not in reached:
             message = f"no source leads to `{name}`"
@@ -173,7 +173,7 @@ def _check_finishes(graph: Graph, problems: Problems, open_end: bool) -> None:
     if any(edge.port == ERROR for edge in graph.edges):
         main = replace(graph, edges=[edge for edge in graph.edges if edge.port != ERROR])
     heads = [name for name in graph.roles if not graph.before(name)]
-    reached = _walk(graph.with_role("source") or heads, main.after)
+    reached = reachable(graph.with_role("source") or heads, main.after)
     ends = [name for name in graph.with_role("sink") if name in reached]
     if not ends and not open_end:
         hint = "add a node whose component is a sink"
@@ -187,7 +187,7 @@ def _check_finishes(graph: Graph, problems: Problems, open_end: bool) -> None:
             problems.add("link.open-ends", message, graph.flow_place, hint)
             return
     sinks = [name for name, role in graph.roles.items() if role == "sink"]
-    arriving = _walk([*ends, *sinks], main.before)
+    arriving = reachable([*ends, *sinks], main.before)
     for name in graph.roles:
         if name not in arriving:
             message = f"the outputs of `{name}` reach no sink"
@@ -195,7 +195,8 @@ def _check_finishes(graph: Graph, problems: Problems, open_end: bool) -> None:
             problems.add("link.dead-end", message, graph.places.get(name), hint)
 
 
-def _walk(starts: Iterable[str], step: Callable[[str], list[str]]) -> set[str]:
+def reachable(starts: Iterable[str], step: Callable[[str], Iterable[str]]) -> set[str]:
+    """The starts and every node that steps lead to from them."""
     seen: set[str] = set()
     waiting = list(starts)
     while waiting:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
+from torvyn.contract.enums import Observability
 from torvyn.manifest import records
 from torvyn.manifest.schema.keys import Key, MiB, Table, duration, size
 
 AUDITS: Final = ("none", "stdout", "file")
 EXPORTERS: Final = ("none", "otlp-http")
-LEVELS: Final = ("off", "production", "diagnostic")
+LEVELS: Final = Observability.texts()
 GUEST_INIT_TIMEOUT_S: Final = 5.0
 """The default `init_timeout` of sandboxed components."""
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
+from torvyn.contract.enums import BackpressurePolicy, PriorityClass, RecoveryPolicy
 from torvyn.contract.roles import INTERFACES
 from torvyn.manifest import records
 from torvyn.manifest.schema.keys import Key, MiB, Table, duration, size
 from torvyn.manifest.schema.settings_tables import GRANT, OBSERVABILITY, RUNTIME, SECURITY, SERVE
 
-BACKPRESSURE: Final = ("block", "drop-oldest", "drop-newest", "error")
-PRIORITIES: Final = ("critical", "high", "normal", "low", "background")
+BACKPRESSURE: Final = BackpressurePolicy.texts()
+PRIORITIES: Final = PriorityClass.texts()
 POLICIES: Final = ("fail-fast", "skip", "retry", "dead-letter")
 RUN_MODES: Final = ("inline", "async", "thread")
 
@@ -237,7 +238,7 @@ ON_ERROR: Final = Table(
             "string",
             "What happens after the last retry.",
             default="fail-fast",
-            choices=("fail-fast", "skip", "dead-letter"),
+            choices=RecoveryPolicy.texts(),
         ),
         Key("to", "string", 'Where dead letters go: `"node"`, `"node:port"` or a file.'),
     ),

@@ -19,7 +19,7 @@ CALLER = ""
 Wiring = list[tuple[str, str, str]]
 """Source, port and target of every edge in native order."""
 
-ErrorLog = Callable[[int, ErrorKind, str, int, BaseException | None, int | None], None]
+OnError = Callable[[int, ErrorKind, str, int, BaseException | None, int | None], None]
 
 
 def build(
@@ -27,7 +27,7 @@ def build(
     runners: Sequence[Runner],
     context: Context,
     *,
-    on_error: ErrorLog,
+    on_error: OnError,
     deadline_s: float | None,
     clock: ManualClock | None,
 ) -> tuple[NativeFlow, Wiring]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from torvyn.contract.enums import PriorityClass
+
 Json = dict[str, Any]
 
 _OPTIONS: Final[Json] = {
@@ -25,7 +27,7 @@ _OPTIONS: Final[Json] = {
     "response_format": {"type": "object"},
     "user": {"type": "string"},
     "include_stop": {"type": "boolean"},
-    "priority": {"enum": ["critical", "high", "normal", "low", "background"]},
+    "priority": {"enum": PriorityClass.texts()},
     "stream": {"type": "boolean"},
     "stream_options": {"type": "object"},
 }
