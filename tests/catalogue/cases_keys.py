@@ -9,13 +9,14 @@ from typing import Any
 from unittest import mock
 
 from torvyn.engine import Scripted, Service
-from torvyn.transport import Application, ServerSettings, app, tls
+from torvyn.transport import Application, ServerSettings, app
 from torvyn.transport.access import key_file
 from torvyn.transport.access.audit import Audit
 from torvyn.transport.access.authentication import Authenticator
 from torvyn.transport.access.caller import Caller
 from torvyn.transport.access.key_file import KeyFile
 from torvyn.transport.access.key_limits import KeyLimits
+from torvyn.transport.listener import tls
 
 
 def _keyed(folder: Path, **more: Any) -> tuple[Application, str]:

@@ -20,6 +20,7 @@ from torvyn.transport.access.host_check import HostCheck, check_bound
 from torvyn.transport.call import Call
 from torvyn.transport.http.body_limit import BodyBudget
 from torvyn.transport.http.exchange import HttpExchange, parse_object
+from torvyn.transport.listener.server import Server, listen, require_one_worker
 from torvyn.transport.multiplex import client_message
 from torvyn.transport.multiplex.multiplexer import MAX_STREAMS
 from torvyn.transport.rejection import (
@@ -29,7 +30,6 @@ from torvyn.transport.rejection import (
     client_stalled,
     shutting_down,
 )
-from torvyn.transport.server import Server, listen, require_one_worker
 from torvyn.transport.services import served_plans
 from torvyn.transport.websocket import endpoint
 from torvyn.transport.wire import HttpWire
@@ -112,7 +112,7 @@ def _no_flow(_folder: Path) -> None:
 
 
 def _package_missing(_folder: Path) -> None:
-    importlib.import_module("torvyn.transport.server")
+    importlib.import_module("torvyn.transport.listener.server")
     with mock.patch.dict(sys.modules, {"granian.server.embed": None}):
         Server(application())
 

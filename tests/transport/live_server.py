@@ -18,7 +18,7 @@ from torvyn.transport import Application, ServerSettings, app
 
 pytest.importorskip("granian", reason='serving is not tested: pip install "torvyn[serve]"')
 
-from torvyn.transport.server import Server  # needs granian
+from torvyn.transport.listener.server import Server  # needs granian
 
 PATIENCE_S = 10.0
 

@@ -19,7 +19,7 @@ from torvyn.cli.failures import output_was_closed
 from torvyn.cli.process_exit import leave_thread_behind
 from torvyn.cli.screen import flush_stdout
 from torvyn.concurrency.signals import SignalWaiter
-from torvyn.concurrency.thread_switching import shorten_switch_interval
+from torvyn.concurrency.switch_interval import shorten_switch_interval
 from torvyn.errors import Internal
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@
     serve             the application on a socket, until a signal ends it
 
 application      wires the parts of a server together
-server           sockets, signals, shutdown
+listener         sockets, TLS, signals, shutdown
 settings         addresses and limits
 services         opens the services of a manifest
 request_body     a request body to a request
@@ -24,9 +24,6 @@ multiplex        many streams over one connection
 sessions         streams that outlive their connection
 access           API keys, limits, admission, host checks, audit
 telemetry        metrics, request log, traces
-idle_reaper      closes connections that send no request, on every port
-tls              certificates
-systemd_notify   readiness messages to systemd
 """
 
 from __future__ import annotations
@@ -36,7 +33,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from torvyn.transport.application import Application, app
-    from torvyn.transport.server import serve
+    from torvyn.transport.listener.server import serve
     from torvyn.transport.settings import ServerSettings
 
 __all__ = ["Application", "ServerSettings", "app", "serve"]
@@ -44,7 +41,7 @@ __all__ = ["Application", "ServerSettings", "app", "serve"]
 _MODULES: Final = {
     "Application": "application",
     "app": "application",
-    "serve": "server",
+    "serve": "listener.server",
     "ServerSettings": "settings",
 }
 

@@ -16,7 +16,7 @@ from torvyn.engine.answer.push import push_buffered
 from torvyn.engine.delta import Delta, Piece
 from torvyn.errors import TorvynError
 from torvyn.protocol.frames import EndFrame, Finish
-from torvyn.transport.access.token_pacing import PacedAnswer
+from torvyn.transport.access.paced_answer import PacedAnswer
 from torvyn.transport.call import Call
 from torvyn.transport.frame_sender import FrameSender
 from torvyn.transport.rejection import client_error, is_retryable, log_failure

@@ -17,7 +17,7 @@ from torvyn.protocol.frames import Usage
 from torvyn.testing import Clock
 from torvyn.transport.access.caller import ANYONE, Caller
 from torvyn.transport.access.key_limits import KeyLimits, Pace, RateLimiter
-from torvyn.transport.access.token_pacing import PacedAnswer
+from torvyn.transport.access.paced_answer import PacedAnswer
 from torvyn.transport.rejection import Rejection
 
 

@@ -18,8 +18,8 @@ from torvyn.engine import Scripted
 from torvyn.errors import MissingError
 from torvyn.protocol import DeltaFrame, EndFrame, ErrorFrame
 from torvyn.transport import ServerSettings, app
-from torvyn.transport import server as server_module
-from torvyn.transport.server import Server
+from torvyn.transport.listener import server as server_module
+from torvyn.transport.listener.server import Server
 
 Code = grpc.StatusCode
 

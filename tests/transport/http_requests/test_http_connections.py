@@ -14,7 +14,7 @@ from live_server import PATIENCE_S, served, wait_for
 from watched_engines import CEILING_S, Numbering, Watched, peer_of
 
 from torvyn.engine import Scripted
-from torvyn.transport import server as server_module
+from torvyn.transport.listener import server as server_module
 
 PROMPT_BODY = b'{"prompt": "Hi"}'
 

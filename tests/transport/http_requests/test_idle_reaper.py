@@ -12,7 +12,7 @@ from asgi_client import within
 
 from torvyn.engine import Scripted
 from torvyn.transport import ServerSettings, app
-from torvyn.transport.idle_reaper import IdleReaper
+from torvyn.transport.listener.idle_reaper import IdleReaper
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the kernel tells it on Linux")
 REQUEST = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -63,7 +63,7 @@ async def test_a_connection_that_sent_a_request_may_wait() -> None:
 
 async def test_a_server_watches_its_port() -> None:
     from torvyn.engine import Service
-    from torvyn.transport.server import Server
+    from torvyn.transport.listener.server import Server
 
     application = app({"chat": Service("chat", Scripted("a"))}, ServerSettings(port=0))
     async with Server(application) as server:

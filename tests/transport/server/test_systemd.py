@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from serve_process import MANIFEST, serving
 
-from torvyn.transport.systemd_notify import notify
+from torvyn.transport.listener.systemd_notify import notify
 
 UNIT = (Path(__file__).parents[3] / "deploy" / "torvyn.service").read_text()
 BINARY = "/opt/torvyn/bin/torvyn"

@@ -14,7 +14,8 @@ from live_server import served
 
 from torvyn.engine import Scripted
 from torvyn.errors import TorvynError
-from torvyn.transport import ServerSettings, tls
+from torvyn.transport import ServerSettings
+from torvyn.transport.listener import tls
 
 trustme = pytest.importorskip("trustme", reason="TLS is not tested: pip install trustme")
 httpx = pytest.importorskip("httpx", reason="TLS is not tested: pip install 'httpx[http2]'")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from torvyn.link import Plan, ProjectLinker
     from torvyn.manifest import Manifest, Settings
     from torvyn.transport import ServerSettings
-    from torvyn.transport.server import Server
+    from torvyn.transport.listener.server import Server
 
 EXAMPLE = """\
 torvyn serve
@@ -82,7 +82,7 @@ def command(
     """
     from torvyn.observe.logs import show_logs
     from torvyn.transport.access.host_check import check_bound
-    from torvyn.transport.server import require_one_worker
+    from torvyn.transport.listener.server import require_one_worker
     from torvyn.transport.services import of_engines, of_plans
 
     require_one_worker(workers)
@@ -105,9 +105,10 @@ def command(
 
 
 def _server_settings(screen: Screen, file: Manifest, values: Settings) -> ServerSettings:
-    from torvyn.transport import ServerSettings, tls
+    from torvyn.transport import ServerSettings
     from torvyn.transport.access import key_file
     from torvyn.transport.access.host_check import is_loopback
+    from torvyn.transport.listener import tls
 
     settings = ServerSettings.of(values, Path(file.file).parent, secrets=screen.secrets)
     is_secured = bool(tls.options(settings))

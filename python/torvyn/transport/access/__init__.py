@@ -7,7 +7,7 @@ keyring         the API keys in force
 key_file        the API keys on disk, as hashes
 key_record      one API key and its limits
 key_limits      rate limits and budgets per key
-token_pacing    answers no faster than a key allows
+paced_answer    answers no faster than a key allows
 admission       the limit of concurrent answers
 audit           which keys were used and rejected, and what ran
 """

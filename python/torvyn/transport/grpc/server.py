@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from torvyn.errors import MissingError
-from torvyn.transport import tls
+from torvyn.transport.listener import tls
 from torvyn.transport.settings import KiB
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ class GrpcServer:
 
     def _set_socket_options(self) -> None:
         """Sets the socket options that HTTP's sockets have."""
-        from torvyn.transport.server import set_socket_options
+        from torvyn.transport.listener.server import set_socket_options
 
         for sock in _listening_sockets(self.port):
             with sock:

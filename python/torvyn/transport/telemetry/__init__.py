@@ -5,5 +5,5 @@ histogram    distributions of durations and sizes
 instances    the answers that run now and that ended recently
 call_reports  what is reported when a call starts and ends
 request_log  one line per request
-tracing      one span per answer
+call_span    one span per answer
 """

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from torvyn.transport.telemetry.call_span import record_span
 from torvyn.transport.telemetry.request_log import log_stream
-from torvyn.transport.telemetry.tracing import record_span
 
 if TYPE_CHECKING:
     from torvyn.engine.service.service import Service

@@ -20,13 +20,13 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from torvyn.concurrency.signals import SignalHandler
-from torvyn.concurrency.thread_switching import shorten_switch_interval
+from torvyn.concurrency.switch_interval import shorten_switch_interval
 from torvyn.errors import MissingError, UsageError
-from torvyn.transport import tls
 from torvyn.transport.application import Application
-from torvyn.transport.idle_reaper import IdleReaper
+from torvyn.transport.listener import tls
+from torvyn.transport.listener.idle_reaper import IdleReaper
+from torvyn.transport.listener.systemd_notify import notify
 from torvyn.transport.settings import KiB, ServerSettings
-from torvyn.transport.systemd_notify import notify
 
 if TYPE_CHECKING:
     from torvyn.transport.grpc.server import GrpcServer
