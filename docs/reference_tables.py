@@ -7,12 +7,13 @@ import importlib
 import io
 import json
 import os
+import re
 from collections.abc import Iterator
 from typing import Any, Final
 
 from torvyn import catalogue, errors, manifest
 from torvyn.cli import app
-from torvyn.components import BUILTINS, ENGINES, REQUEST
+from torvyn.components import BUILTINS, ENGINES, REQUEST, SINKS
 from torvyn.components.spec import Option, Spec
 from torvyn.manifest.units import render_duration, render_size
 
@@ -52,30 +53,37 @@ editors.
 
 
 def components_page() -> str:
-    specs = [_spec(target) for target in COMPONENTS.values()]
     rows = [
-        f"| [`{spec.name}`](#{_anchor(spec.name)}) | {spec.role} | {spec.summary} |"
-        for spec in specs
+        f"| [`{_spec(target).name}`](#{_anchor(heading)}) | {_spec(target).role} "
+        f"| {_spec(target).summary} |"
+        for heading, target in COMPONENTS
     ]
     head = f"""\
 {NOTE}# Built-in components
 
-A node names one of these in `component`. Its options are in the node's `config`, as a table;
+A node names one of these in `component`. Where a name is that of a source and of a sink, a node
+with an input is the sink. Its options are in the node's `config`, as a table;
 plain text sets the main option. In a program the same class takes the same config:
 `torvyn.components.builtin.filter_blocklist.Blocklist("secret")`.
 
 | name | role | what it does |
 |---|---|---|
 """
-    sections = [_component(name, spec) for name, spec in zip(COMPONENTS, specs, strict=True)]
+    sections = [_component(heading, target) for heading, target in COMPONENTS]
     return head + "\n".join(rows) + "\n\n" + "\n".join(sections)
 
 
-COMPONENTS: Final = {**BUILTINS, **REQUEST, **ENGINES}
+COMPONENTS: Final = (
+    *BUILTINS.items(),
+    *((f"{name} (sink)", target) for name, target in SINKS.items()),
+    *REQUEST.items(),
+    *ENGINES.items(),
+)
+"""The headings of the components and where their classes are."""
 
 
 def _anchor(heading: str) -> str:
-    return heading.replace(":", "")
+    return re.sub("[:()]", "", heading).replace(" ", "-")
 
 
 def _spec(target: str) -> Spec:
@@ -83,18 +91,19 @@ def _spec(target: str) -> Spec:
     return spec
 
 
-def _component(name: str, spec: Spec) -> str:
+def _component(heading: str, target: str) -> str:
+    spec = _spec(target)
     article = "An" if spec.role[0] in "aeiou" else "A"
     role = f"{article} {spec.role}. {spec.summary}"
-    if name in ENGINES:
+    if heading in ENGINES:
         role += " With an input, which is a [`request`](#request), it is a processor."
-    lines = [f"## {name}", "", role, ""]
+    lines = [f"## {heading}", "", role, ""]
     if spec.options:
         lines += ["| option | value | default | meaning |", "|---|---|---|---|"]
         lines += [_option(option, option.name == spec.main) for option in spec.options]
     else:
         lines.append("It takes no options.")
-    target = COMPONENTS[name].replace(":", ".")
+    target = target.replace(":", ".")
     lines += ["", "```toml", spec.example.rstrip("\n"), "```", "", f"In Python: `{target}`.", ""]
     return "\n".join(lines)
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from torvyn.components import BUILTINS, ENGINE_PROCESSORS, ENGINES, REQUEST
+from torvyn.components import BUILTINS, ENGINE_PROCESSORS, ENGINES, REQUEST, SINKS
 from torvyn.contract import ROLES, Component
 from torvyn.contract.inspection import class_name, describe_error, module_name, read_attribute
 from torvyn.errors import ContractError, LinkError, Location
@@ -49,8 +49,8 @@ class Library:
     def find(
         self, name: str, place: Location | None, problems: Problems, *, has_input: bool = False
     ) -> LoadedComponent | None:
-        """The component with this name, or None and a problem. An engine with an input is a
-        processor; an engine without one is a source."""
+        """The component with this name, or None and a problem. Some names are a source without an
+        input, and with one a sink; or, for engines, a processor."""
         record = self.declared.get(name)
         if name.startswith("oci://"):
             message = f"this build cannot load `{name}` from a registry"
@@ -61,7 +61,8 @@ class Library:
         if name.endswith(".wasm"):
             return self._find_guest(Path(name).stem, self.folder / name, place, problems)
         engines = ENGINE_PROCESSORS if has_input else ENGINES
-        target = BUILTINS.get(name) or engines.get(name) or REQUEST.get(name)
+        sink = SINKS.get(name) if has_input else None
+        target = sink or BUILTINS.get(name) or engines.get(name) or REQUEST.get(name)
         if target is not None:
             return _find(ComponentRef("builtin", name, target), place, problems)
         third_party = installed_components()
