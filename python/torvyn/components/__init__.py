@@ -3,6 +3,7 @@
 builtin      the components, one file each: `role_name.py`
 spec         the spec of a component: name, summary, options
 config       a node's config as typed options
+connection   the state of a connection, and the delays between tries
 json_fields  reads and writes fields of JSON objects
 text_files   opens files for components
 text_guard   what the guards share: options, native form, audit
@@ -34,6 +35,9 @@ BUILTINS: Final[dict[str, str]] = {
     "collect": "torvyn.components.builtin.sink_collect:Collect",
 }
 """Name -> `module:Class`. A manifest's node names one in `component`."""
+
+SINKS: Final[dict[str, str]] = {}
+"""The same for sinks that share their name with a source. A node with an input is the sink."""
 
 ENGINES: Final[dict[str, str]] = {
     "engine:scripted": "torvyn.engine.nodes.source_scripted:ScriptedSource",
