@@ -7,7 +7,6 @@ import importlib
 import io
 import json
 import os
-import re
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -53,37 +52,36 @@ editors.
 
 
 def components_page() -> str:
+    specs = [_spec(target) for target in COMPONENTS.values()]
     rows = [
-        f"| [`{_spec(target).name}`](#{_anchor(heading)}) | {_spec(target).role} "
-        f"| {_spec(target).summary} |"
-        for heading, target in COMPONENTS
+        f"| [`{spec.name}`](#{_anchor(heading)}) | {spec.role} | {spec.summary} |"
+        for heading, spec in zip(COMPONENTS, specs, strict=True)
     ]
     head = f"""\
 {NOTE}# Built-in components
 
-A node names one of these in `component`. Where a name is that of a source and of a sink, a node
-with an input is the sink. Its options are in the node's `config`, as a table;
+A node names one of these in `component`. Its options are in the node's `config`, as a table;
 plain text sets the main option. In a program the same class takes the same config:
-`torvyn.components.builtin.filter_blocklist.Blocklist("secret")`.
+`torvyn.components.builtin.filter_blocklist.Blocklist("secret")`. Some sources and sinks share a
+name: a node with an input is the sink.
 
 | name | role | what it does |
 |---|---|---|
 """
-    sections = [_component(heading, target) for heading, target in COMPONENTS]
+    sections = [_component(name, spec) for name, spec in zip(COMPONENTS, specs, strict=True)]
     return head + "\n".join(rows) + "\n\n" + "\n".join(sections)
 
 
-COMPONENTS: Final = (
-    *BUILTINS.items(),
-    *((f"{name} (sink)", target) for name, target in SINKS.items()),
-    *REQUEST.items(),
-    *ENGINES.items(),
-)
-"""The headings of the components and where their classes are."""
+COMPONENTS: Final = {
+    **BUILTINS,
+    **{f"{name} (sink)": target for name, target in SINKS.items()},
+    **REQUEST,
+    **ENGINES,
+}
 
 
 def _anchor(heading: str) -> str:
-    return re.sub("[:()]", "", heading).replace(" ", "-")
+    return heading.replace(":", "").replace("(", "").replace(")", "").replace(" ", "-")
 
 
 def _spec(target: str) -> Spec:
@@ -91,19 +89,18 @@ def _spec(target: str) -> Spec:
     return spec
 
 
-def _component(heading: str, target: str) -> str:
-    spec = _spec(target)
+def _component(name: str, spec: Spec) -> str:
     article = "An" if spec.role[0] in "aeiou" else "A"
     role = f"{article} {spec.role}. {spec.summary}"
-    if heading in ENGINES:
+    if name in ENGINES:
         role += " With an input, which is a [`request`](#request), it is a processor."
-    lines = [f"## {heading}", "", role, ""]
+    lines = [f"## {name}", "", role, ""]
     if spec.options:
         lines += ["| option | value | default | meaning |", "|---|---|---|---|"]
         lines += [_option(option, option.name == spec.main) for option in spec.options]
     else:
         lines.append("It takes no options.")
-    target = target.replace(":", ".")
+    target = COMPONENTS[name].replace(":", ".")
     lines += ["", "```toml", spec.example.rstrip("\n"), "```", "", f"In Python: `{target}`.", ""]
     return "\n".join(lines)
 

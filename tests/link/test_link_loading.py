@@ -118,9 +118,9 @@ def test_a_private_class_is_not_counted(tmp_path: Path) -> None:
 PRESENT = Path(__file__).parents[2] / "python" / "torvyn" / "components" / "builtin"
 
 
-@pytest.mark.parametrize("name", BUILTINS)
-def test_every_built_in_is_a_component_of_that_name(name: str) -> None:
-    cls = load_class(ComponentRef("builtin", name, BUILTINS[name]))
+@pytest.mark.parametrize(("name", "target"), [*BUILTINS.items(), *SINKS.items()])
+def test_every_built_in_is_a_component_of_that_name(name: str, target: str) -> None:
+    cls = load_class(ComponentRef("builtin", name, target))
 
     assert cls.spec.name == name
     assert (PRESENT / f"{cls.role}_{name.replace('-', '_')}.py").is_file()

@@ -3,6 +3,7 @@
 builtin        the components, one file each: `role_name.py`
 spec           the spec of a component: name, summary, options
 config         a node's config as typed options
+connection     the state of a connection, and the delays between tries
 json_fields    reads and writes fields of JSON objects
 line_format    lines of bytes as elements
 text_files     opens files for components
@@ -42,7 +43,7 @@ BUILTINS: Final[dict[str, str]] = {
 SINKS: Final[dict[str, str]] = {
     "csv": "torvyn.components.builtin.sink_csv:Csv",
 }
-"""The sinks whose name is also that of a source above: a node with an input is the sink."""
+"""The same for sinks that share their name with a source. A node with an input is the sink."""
 
 ENGINES: Final[dict[str, str]] = {
     "engine:scripted": "torvyn.engine.nodes.source_scripted:ScriptedSource",

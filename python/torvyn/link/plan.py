@@ -97,7 +97,7 @@ class EdgePlan:
 @dataclass(frozen=True, slots=True)
 class RuntimePlan:
     worker_threads: int
-    """0 means one per core."""
+    """0 means one per CPU that the process may use."""
     turn_elements: int
     turn_time_s: float
     teardown_timeout_s: float

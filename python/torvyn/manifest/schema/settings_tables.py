@@ -21,7 +21,7 @@ RUNTIME: Final = Table(
         Key(
             "worker_threads",
             "integer",
-            "Threads that run flows; 0 means one per core.",
+            "Threads that run flows; 0 means one per CPU that the process may use.",
             default=0,
             maximum=4096,
         ),

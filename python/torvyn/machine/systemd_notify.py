@@ -1,4 +1,4 @@
-"""Readiness messages to systemd.
+"""Messages to systemd: the process is ready, alive or stopping.
 
 A datagram to the socket in `NOTIFY_SOCKET`. Without that variable nothing is sent; sending never
 blocks.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import socket
+from pathlib import Path
 
 
 def notify(*assignments: str) -> bool:
@@ -24,3 +25,17 @@ def notify(*assignments: str) -> bool:
     except OSError:
         return False
     return True
+
+
+def watchdog_interval_s() -> float | None:
+    """How often to send `WATCHDOG=1`: twice per `WatchdogSec`, as systemd recommends. None if
+    nobody watches this process."""
+    timeout_us, pid = os.environ.get("WATCHDOG_USEC", ""), os.environ.get("WATCHDOG_PID", "")
+    if not timeout_us.isdecimal() or not int(timeout_us) or pid not in ("", str(os.getpid())):
+        return None
+    return int(timeout_us) / 2e6
+
+
+def is_systemd_running(root: Path = Path("/")) -> bool:
+    """Whether systemd manages this machine, as `sd_booted` decides it."""
+    return (root / "run/systemd/system").is_dir()
