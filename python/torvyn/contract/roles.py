@@ -52,6 +52,10 @@ class Component:
     def teardown(self) -> Awaitable[None] | None:
         """Called after the flow has ended, however it ended."""
 
+    def unblock(self) -> None:
+        """Called from another thread when the flow has ended and the component runs on a thread of
+        its own: a call that waits must return or raise soon, so that `teardown` can follow."""
+
 
 class Source(Component):
     """Produces elements, with `pull` or with `__iter__` / `__aiter__`."""
