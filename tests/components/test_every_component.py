@@ -24,6 +24,7 @@ EXPECTED = {
     "source_csv": "Csv",
     "source_lines": "Lines",
     "source_scripted": "Scripted",
+    "source_tail": "Tail",
     "source_timer": "Timer",
     "filter_blocklist": "Blocklist",
     "filter_pattern": "Pattern",

@@ -11,6 +11,7 @@ from torvyn.testing import check
 
 FITTING = {
     "lines": {"config": "input.txt"},
+    "tail": {"config": "input.txt", "max_elements": 2},
     "csv": {"config": "input.txt"},
     "timer": {"config": {"interval": "1ms"}, "max_elements": 2},
     "pattern": {"config": r"o\w?"},

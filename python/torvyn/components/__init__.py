@@ -8,6 +8,7 @@ json_fields    reads and writes fields of JSON objects
 line_format    lines of bytes as elements
 text_files     opens files for components
 append_file    a file of records that are complete or absent
+rotation       where a log file went when it was rotated
 file_position  a position in a file that survives a restart
 text_guard     what the guards share: options, native form, audit
 
@@ -22,6 +23,7 @@ BUILTINS: Final[dict[str, str]] = {
     "lines": "torvyn.components.builtin.source_lines:Lines",
     "scripted": "torvyn.components.builtin.source_scripted:Scripted",
     "timer": "torvyn.components.builtin.source_timer:Timer",
+    "tail": "torvyn.components.builtin.source_tail:Tail",
     "csv": "torvyn.components.builtin.source_csv:Csv",
     "blocklist": "torvyn.components.builtin.filter_blocklist:Blocklist",
     "pattern": "torvyn.components.builtin.filter_pattern:Pattern",

@@ -30,12 +30,14 @@ class FilePosition:
     fingerprint: str = ""
 
     @classmethod
-    def of(cls, descriptor: int, offset: int, line: int = 0) -> FilePosition:
-        """The position in an open file."""
+    def of(
+        cls, descriptor: int, offset: int, line: int = 0, prefix: bytes | None = None
+    ) -> FilePosition:
+        """The position in an open file, whose first bytes were `prefix` when they were read."""
         found = os.fstat(descriptor)
         length = min(FINGERPRINT_BYTES, offset)
-        digest = fingerprint(descriptor, length)
-        return cls(found.st_dev, found.st_ino, offset, line, length, digest)
+        first = os.pread(descriptor, length, 0) if prefix is None else prefix[:length]
+        return cls(found.st_dev, found.st_ino, offset, line, length, digest(first))
 
     @classmethod
     def from_state(cls, state: Any) -> FilePosition:
@@ -54,7 +56,7 @@ class FilePosition:
         """Whether the open file is long enough and begins as it did."""
         if os.fstat(descriptor).st_size < self.offset:
             return False
-        return fingerprint(descriptor, self.prefix_bytes) == self.fingerprint
+        return digest(os.pread(descriptor, self.prefix_bytes, 0)) == self.fingerprint
 
     def is_same_file(self, descriptor: int) -> bool:
         found = os.fstat(descriptor)
@@ -63,7 +65,5 @@ class FilePosition:
         )
 
 
-def fingerprint(descriptor: int, length: int) -> str:
-    """The digest of the first bytes of an open file."""
-    first = os.pread(descriptor, length, 0) if length else b""
+def digest(first: bytes) -> str:
     return hashlib.blake2b(first, digest_size=16).hexdigest()

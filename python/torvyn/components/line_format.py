@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import codecs
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from torvyn.components.config import wrong_config
 from torvyn.components.json_fields import JSON_TYPE, parse_json
@@ -100,8 +100,58 @@ class LineFormat:
         )
 
 
-def strip_line_end(raw: bytes) -> bytes:
-    return raw.removesuffix(b"\n").removesuffix(b"\r")
+class SplitLine(NamedTuple):
+    """A line that was split off."""
+
+    data: bytes | None
+    """Without its end; None if the line is longer than the limit."""
+    size_bytes: int
+    """Its length with its end."""
+
+
+class LineSplitter:
+    """Splits a stream of bytes into lines. Keeps at most one line within the limit in memory."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._rest = bytearray()
+        self._skipped_bytes = 0
+
+    def feed(self, data: bytes) -> list[SplitLine]:
+        """The lines that end in the data."""
+        first, *others = data.split(b"\n")
+        self._extend(first)
+        if not others:
+            return []
+        last = others.pop()
+        lines = [self._take(1), *(self._line(line, len(line) + 1) for line in others)]
+        self._extend(last)
+        return lines
+
+    def flush(self) -> SplitLine | None:
+        """The rest of the stream as a line, if there is one."""
+        return self._take(0) if self._rest or self._skipped_bytes else None
+
+    def _extend(self, part: bytes) -> None:
+        # One byte more than the limit may be the carriage return before the line end.
+        if not self._skipped_bytes and len(self._rest) + len(part) <= self._max_bytes + 1:
+            self._rest += part
+            return
+        self._skipped_bytes += len(self._rest) + len(part)
+        self._rest.clear()
+
+    def _take(self, end_bytes: int) -> SplitLine:
+        if self._skipped_bytes:
+            line = SplitLine(None, self._skipped_bytes + end_bytes)
+        else:
+            line = self._line(bytes(self._rest), len(self._rest) + end_bytes)
+        self._rest.clear()
+        self._skipped_bytes = 0
+        return line
+
+    def _line(self, data: bytes, size_bytes: int) -> SplitLine:
+        data = data.removesuffix(b"\r")
+        return SplitLine(data if len(data) <= self._max_bytes else None, size_bytes)
 
 
 def line_encoding(spec: Spec, name: str) -> str:
