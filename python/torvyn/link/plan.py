@@ -102,6 +102,8 @@ class RuntimePlan:
     turn_time_s: float
     teardown_timeout_s: float
     drain_timeout_s: float
+    max_silence_s: float | None
+    """A flow whose sources send nothing for this long has failed; None means no limit."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,9 +13,9 @@ from pathlib import Path
 
 def notify(*assignments: str) -> bool:
     """Sends `NAME=value` lines, such as `READY=1`; whether that succeeded."""
-    address = os.environ.get("NOTIFY_SOCKET", "")
-    if not address.startswith(("/", "@")):
+    if not is_notified():
         return False
+    address = os.environ["NOTIFY_SOCKET"]
     # An abstract socket name starts with NUL; systemd writes it as `@`.
     address = "\0" + address[1:] if address.startswith("@") else address
     try:
@@ -25,6 +25,11 @@ def notify(*assignments: str) -> bool:
     except OSError:
         return False
     return True
+
+
+def is_notified() -> bool:
+    """Whether systemd has started the process and wants its messages."""
+    return os.environ.get("NOTIFY_SOCKET", "").startswith(("/", "@"))
 
 
 def watchdog_interval_s() -> float | None:

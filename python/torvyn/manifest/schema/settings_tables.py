@@ -36,6 +36,11 @@ RUNTIME: Final = Table(
         ),
         duration("teardown_timeout", "The time limit of `teardown`.", 2.0),
         duration("drain_timeout", "The time limit of a drain.", 5.0),
+        duration(
+            "max_silence",
+            "How long the sources of a flow that systemd watches may send nothing.",
+            words="no limit",
+        ),
         Key(
             "cache_dir",
             "string",
