@@ -28,6 +28,8 @@ pub struct PyStage {
     complete: Option<Py<PyAny>>,
     notify: Option<Py<PyAny>>,
     timer: Option<Box<Timer>>,
+    /// Kept after the end of the stream: the last elements are settled later.
+    acknowledge: Option<Py<PyAny>>,
     ports: PortNames,
     /// The names of the inputs, if the component has several.
     inputs: Vec<Py<PyString>>,
@@ -75,6 +77,11 @@ impl PyStage {
             flush: if flushes { component.getattr("flush").ok().map(Bound::unbind) } else { None },
             complete: if role == Role::Sink { fetch("complete")? } else { None },
             notify: if role == Role::Source { fetch("notify_backpressure")? } else { None },
+            acknowledge: if role == Role::Source {
+                component.getattr("acknowledge").ok().map(Bound::unbind)
+            } else {
+                None
+            },
             timer: Timer::of(component)?,
             ports: PortNames(interned(py, ports)),
             inputs: interned(py, inputs),
@@ -270,8 +277,22 @@ impl Stage for PyStage {
         }
     }
 
+    fn wants_acknowledgements(&self) -> bool {
+        self.acknowledge.is_some()
+    }
+
+    fn acknowledge(&mut self, count: u64) {
+        // SAFETY: turns of flows with Python stages run attached.
+        let py = unsafe { Python::assume_attached() };
+        if let Some(acknowledge) = &self.acknowledge
+            && let Err(error) = acknowledge.call1(py, (count,))
+        {
+            error.write_unraisable(py, Some(acknowledge.bind(py)));
+        }
+    }
+
     fn visit(&self, visit: &mut dyn FnMut(NonNull<()>)) {
-        let kept = [&self.method, &self.flush, &self.complete, &self.notify, &self.rest];
+        let kept = [&self.method, &self.flush, &self.complete, &self.notify, &self.acknowledge, &self.rest];
         let timer = self.timer.iter().flat_map(|timer| timer.methods());
         for object in kept.into_iter().flatten().chain(timer) {
             if let Some(pointer) = NonNull::new(object.as_ptr().cast()) {
