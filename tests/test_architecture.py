@@ -22,6 +22,7 @@ ORDER = (
     ("components",),
     ("manifest",),
     ("sandbox",),
+    ("durable",),
     ("link",),
     ("reactor",),
     ("engine",),
