@@ -15,6 +15,7 @@ ORDER = (
     ("errors", "catalogue"),
     ("contract",),
     ("concurrency",),
+    ("machine",),
     ("text",),
     ("v1",),
     ("protocol",),

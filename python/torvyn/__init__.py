@@ -12,6 +12,7 @@ errors       the exception tree
 catalogue    the error codes
 contract     what a component is: elements, roles, verdicts, signals
 concurrency  event loops, threads, and what crosses between them
+machine      limits of memory and CPUs, messages to systemd
 text         token ids to text, text to sentences
 v1           the gRPC messages
 protocol     frames of an answer to bytes, and back

@@ -179,6 +179,14 @@ pub trait Stage: Send {
     /// Tells a source once when the flow stops accepting elements, and once when it accepts them again.
     fn pressure(&mut self, active: bool) {}
 
+    /// Whether a source asks for acknowledgements.
+    fn wants_acknowledgements(&self) -> bool {
+        false
+    }
+
+    /// Tells a source that its next `count` elements, in the order of its pulls, are settled.
+    fn acknowledge(&mut self, count: u64) {}
+
     /// Bytes buffered inside the stage, which count against its node's budget.
     fn held_bytes(&self) -> usize {
         0

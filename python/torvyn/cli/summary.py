@@ -17,6 +17,7 @@ _ALWAYS = ("received", "passed", "filtered", "emitted", "errors")
 _EDGE_HEADS = (
     "edge", "entered", "taken", "dropped", "unread", "peak", "peak bytes", "pressured"
 )  # fmt: skip
+_CONNECTION_HEADS = ("connection", "address", "state", "connects", "failures", "away", "reason")
 _GUEST_HEADS = ("guest", "traps", "state lost", "replaced", "refused", "replacement")
 _LEDGER_HEADS = (
     "ledger", "allocated", "released", "live", "peak bytes", "copies", "copied bytes", "why"
@@ -50,13 +51,15 @@ def _by_unit(counts: Iterable[tuple[str | None, int]]) -> str:
 
 
 def statistics_tables(statistics: Statistics) -> str:
-    """All statistics: nodes, guests, edges and the ledger."""
+    """All statistics: nodes, guests, connections, edges and the ledger."""
     nodes = statistics.nodes.values()
     ledger = [*map(_ledger_row, nodes), _ledger_total(statistics)]
     guests = [row for node in nodes for row in _guest_rows(node)]
+    connections = [row for node in nodes for row in _connection_rows(node)]
     blocks = (
         _node_table(nodes),
         *([table(_GUEST_HEADS, guests)] if guests else []),
+        *([table(_CONNECTION_HEADS, connections)] if connections else []),
         table(_EDGE_HEADS, [*map(_edge_row, statistics.edges)]),
         table(_LEDGER_HEADS, ledger),
         *_denial_table(nodes),
@@ -92,6 +95,14 @@ def _guest_rows(node: NodeStatistics) -> Iterable[tuple[str, ...]]:
         took = "-" if mean_ns is None else duration(mean_ns / 1e9)
         counts = (guest.traps, guest.state_lost, guest.replaced, guest.refused)
         yield (node.name, *map(str, counts), took)
+
+
+def _connection_rows(node: NodeStatistics) -> Iterable[tuple[str, ...]]:
+    connection = node.connection
+    if connection is not None:
+        counts = (str(connection.connects), str(connection.failures))
+        away, reason = duration(connection.away_s), connection.reason or "-"
+        yield (node.name, connection.address, connection.state, *counts, away, reason)
 
 
 def _edge_row(edge: EdgeStatistics) -> tuple[str, ...]:

@@ -1,11 +1,18 @@
 """The built-in components, and what they share.
 
-builtin      the components, one file each: `role_name.py`
-spec         the spec of a component: name, summary, options
-config       a node's config as typed options
-json_fields  reads and writes fields of JSON objects
-text_files   opens files for components
-text_guard   what the guards share: options, native form, audit
+builtin        the components, one file each: `role_name.py`
+spec           the spec of a component: name, summary, options
+config         a node's config as typed options
+connection     the state of a connection, and the delays between tries
+retry          repeats a call while the other side is away
+sqlite_files   opens SQLite databases for components
+json_fields    reads and writes fields of JSON objects
+line_format    lines of bytes as elements
+text_files     opens files for components
+append_file    a file of records that are complete or absent
+rotation       where a log file went when it was rotated
+file_position  a position in a file that survives a restart
+text_guard     what the guards share: options, native form, audit
 
 A component's module is imported when a flow uses it.
 """
@@ -18,6 +25,9 @@ BUILTINS: Final[dict[str, str]] = {
     "lines": "torvyn.components.builtin.source_lines:Lines",
     "scripted": "torvyn.components.builtin.source_scripted:Scripted",
     "timer": "torvyn.components.builtin.source_timer:Timer",
+    "tail": "torvyn.components.builtin.source_tail:Tail",
+    "csv": "torvyn.components.builtin.source_csv:Csv",
+    "sqlite": "torvyn.components.builtin.source_sqlite:SQLite",
     "blocklist": "torvyn.components.builtin.filter_blocklist:Blocklist",
     "pattern": "torvyn.components.builtin.filter_pattern:Pattern",
     "redact": "torvyn.components.builtin.filter_redact:Redact",
@@ -34,6 +44,12 @@ BUILTINS: Final[dict[str, str]] = {
     "collect": "torvyn.components.builtin.sink_collect:Collect",
 }
 """Name -> `module:Class`. A manifest's node names one in `component`."""
+
+SINKS: Final[dict[str, str]] = {
+    "csv": "torvyn.components.builtin.sink_csv:Csv",
+    "sqlite": "torvyn.components.builtin.sink_sqlite:SQLite",
+}
+"""The same for sinks that share their name with a source. A node with an input is the sink."""
 
 ENGINES: Final[dict[str, str]] = {
     "engine:scripted": "torvyn.engine.nodes.source_scripted:ScriptedSource",

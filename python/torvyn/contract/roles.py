@@ -52,9 +52,19 @@ class Component:
     def teardown(self) -> Awaitable[None] | None:
         """Called after the flow has ended, however it ended."""
 
+    def unblock(self) -> None:
+        """Called from another thread when the flow has ended and the component runs on a thread of
+        its own: a call that waits must return or raise soon, so that `teardown` can follow."""
+
 
 class Source(Component):
-    """Produces elements, with `pull` or with `__iter__` / `__aiter__`."""
+    """Produces elements, with `pull` or with `__iter__` / `__aiter__`.
+
+    A source that defines `acknowledge(self, count)` asks for acknowledgements: the flow calls it
+    when its next `count` elements, in the order in which it produced them, are settled. An element
+    is settled when the sinks have accepted everything that was made from it, or when it was
+    filtered, dropped or dead-lettered. What a flow left unread when it ended is never acknowledged.
+    """
 
     role = "source"
     interface = "torvyn:streaming/source"

@@ -97,11 +97,13 @@ class EdgePlan:
 @dataclass(frozen=True, slots=True)
 class RuntimePlan:
     worker_threads: int
-    """0 means one per core."""
+    """0 means one per CPU that the process may use."""
     turn_elements: int
     turn_time_s: float
     teardown_timeout_s: float
     drain_timeout_s: float
+    max_silence_s: float | None
+    """A flow whose sources send nothing for this long has failed; None means no limit."""
 
 
 @dataclass(frozen=True, slots=True)

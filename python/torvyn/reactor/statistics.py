@@ -19,6 +19,7 @@ from torvyn.contract.enums import FlowState, Role
 from torvyn.link.plan import NodePlan, Plan
 
 if TYPE_CHECKING:
+    from torvyn.components.connection import ConnectionStatus
     from torvyn.sandbox.component import GuestHealth
 
 
@@ -67,6 +68,8 @@ class NodeStatistics:
     """For nodes in the sandbox."""
     denied: dict[str, int] = field(default_factory=dict)
     """How many requests of a guest were denied, by kind of capability."""
+    connection: ConnectionStatus | None = None
+    """For components that connect to something outside."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,12 +206,16 @@ def from_native(
     elapsed_s: float,
     guests: Mapping[str, GuestHealth],
     denied: Mapping[str, dict[str, int]],
+    connections: Mapping[str, ConnectionStatus],
 ) -> Statistics:
     """Names the native counters. `wiring` has the edges in native order; "" is the caller."""
 
     def name() -> tuple[dict[str, NodeStatistics], tuple[EdgeStatistics, ...]]:
         pairs = zip(plan.nodes, raw["nodes"], strict=True)
-        nodes = {node.name: _node(node, counters, guests, denied) for node, counters in pairs}
+        nodes = {
+            node.name: _node(node, counters, guests, denied, connections)
+            for node, counters in pairs
+        }
         edges = tuple(
             EdgeStatistics(source=source, port=port, target=target, **counters)
             for (source, port, target), counters in zip(wiring, raw["edges"], strict=True)
@@ -229,6 +236,7 @@ def _node(
     counters: Mapping[str, Any],
     guests: Mapping[str, GuestHealth],
     denied: Mapping[str, dict[str, int]],
+    connections: Mapping[str, ConnectionStatus],
 ) -> NodeStatistics:
     counts = dict(counters)
     sampled_ns, calls = counts.pop("sampled_ns"), counts.pop("sampled_calls")
@@ -239,6 +247,7 @@ def _node(
         mean_call_ns=sampled_ns / calls if calls else None,
         guest=guests.get(node.name),
         denied=denied.get(node.name, {}),
+        connection=connections.get(node.name),
         **counts,
     )
 
@@ -255,6 +264,7 @@ def empty_statistics(plan: Plan, state: FlowState) -> Statistics:
             mean_call_ns=None,
             guest=None,
             denied={},
+            connection=None,
             **zero,
         )
         for node in plan.nodes

@@ -26,6 +26,8 @@ pub struct PyStage {
     flush: Option<Py<PyAny>>,
     complete: Option<Py<PyAny>>,
     notify: Option<Py<PyAny>>,
+    /// Kept after the end of the stream: the last elements are settled later.
+    acknowledge: Option<Py<PyAny>>,
     ports: PortNames,
     node_context: NodeContext,
     /// How many items the iterator has returned.
@@ -68,6 +70,11 @@ impl PyStage {
             flush: if flushes { component.getattr("flush").ok().map(Bound::unbind) } else { None },
             complete: if role == Role::Sink { fetch("complete")? } else { None },
             notify: if role == Role::Source { fetch("notify_backpressure")? } else { None },
+            acknowledge: if role == Role::Source {
+                component.getattr("acknowledge").ok().map(Bound::unbind)
+            } else {
+                None
+            },
             ports: PortNames(ports.iter().map(|name| PyString::intern(py, name).unbind()).collect()),
             node_context,
             given: 0,
@@ -227,8 +234,22 @@ impl Stage for PyStage {
         }
     }
 
+    fn wants_acknowledgements(&self) -> bool {
+        self.acknowledge.is_some()
+    }
+
+    fn acknowledge(&mut self, count: u64) {
+        // SAFETY: turns of flows with Python stages run attached.
+        let py = unsafe { Python::assume_attached() };
+        if let Some(acknowledge) = &self.acknowledge
+            && let Err(error) = acknowledge.call1(py, (count,))
+        {
+            error.write_unraisable(py, Some(acknowledge.bind(py)));
+        }
+    }
+
     fn visit(&self, visit: &mut dyn FnMut(NonNull<()>)) {
-        let kept = [&self.method, &self.flush, &self.complete, &self.notify, &self.rest];
+        let kept = [&self.method, &self.flush, &self.complete, &self.notify, &self.acknowledge, &self.rest];
         for object in kept.into_iter().flatten() {
             if let Some(pointer) = NonNull::new(object.as_ptr().cast()) {
                 visit(pointer);

@@ -1,7 +1,7 @@
 //! A linked Plan -> the reactor's blueprint: attributes of the Plan are read here, and nowhere else in native code.
 
 use std::collections::HashMap;
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -88,7 +88,12 @@ impl Plan {
             let (worker, is_python) = worker_of(object, plan.role, &plan.ports, || node_context(index))?;
             // The attributes of dead letters are Python objects.
             nodes.needs_python |= is_python || plan.on_error.recovery == Recovery::DeadLetter;
+            let acknowledges = match &worker {
+                Worker::Inline(stage) => stage.wants_acknowledgements(),
+                Worker::Offloaded(_) => object.cast::<Port>().is_ok_and(|port| port.get().acknowledges),
+            };
             nodes.nodes.push(Node {
+                acks: acknowledges.then(Arc::default),
                 recovery: plan.on_error.recovery,
                 retries: plan.on_error.retries,
                 backoff_ns: plan.on_error.backoff_ns,

@@ -31,6 +31,8 @@ pub struct Edge {
 
 pub struct Edges {
     pub list: Box<[Edge]>,
+    /// Whether a source asks for acknowledgements.
+    pub tracks: bool,
     pub shared: Arc<SharedState>,
 }
 
@@ -82,6 +84,14 @@ impl Edges {
         if element.payload.is_last() {
             self.shared.nodes[element.owner()].ledger.release(u64::from(element.len));
         }
+    }
+
+    /// Releases an element that its consumer has not finished: its source is never told that it is settled.
+    pub fn release_unread(&self, element: Element) {
+        if let Some(receipt) = element.payload.receipt() {
+            receipt.abandon();
+        }
+        self.release(element);
     }
 
     /// Releases the first element of `input`, which has been consumed.

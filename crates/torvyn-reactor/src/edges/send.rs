@@ -127,7 +127,11 @@ impl Edges {
     fn offer(&mut self, node: &mut Node, index: u16, element: Element) -> Result<(), Failure> {
         let edge = &mut self.list[usize::from(index)];
         if edge.accepts != Accepts::All && self.turn_away(index, &element) {
-            self.release(element);
+            if self.list[usize::from(index)].is_dead() {
+                self.release_unread(element);
+            } else {
+                self.release(element);
+            }
             return Ok(());
         }
         let edge = &mut self.list[usize::from(index)];
@@ -162,14 +166,14 @@ impl Edges {
     /// Counts an element that its node can no longer send.
     pub fn leave_unread(&mut self, edge: u16, element: Element) {
         self.list[usize::from(edge)].queue.note_unread();
-        self.release(element);
+        self.release_unread(element);
     }
 
     #[cold]
     fn queue_full(&mut self, index: u16, element: Element) -> Failure {
         let sequence = element.sequence;
         self.list[usize::from(index)].queue.note_dropped();
-        self.release(element);
+        self.release_unread(element);
         Failure {
             kind: FailureKind::QueueFull,
             node: None,

@@ -73,6 +73,9 @@ impl Core {
                         note_stamp(&mut self.nodes[index], element, true);
                     }
                     self.count_done(index, true);
+                    if self.edges.tracks {
+                        self.absorb_front(index, input);
+                    }
                     self.edges.release_front(input);
                     self.charge_held(index)?;
                 }

@@ -1,5 +1,6 @@
 //! One turn: leftovers first, then sweeps from the sources down, until the credit is used up or nothing moves.
 
+mod acknowledgement;
 mod flow_end;
 mod flow_failure;
 mod hold;
@@ -42,6 +43,9 @@ impl Core {
         }
         let swept = self.clear_leftovers().and_then(|()| self.sweeps(paced, until_output));
         let turn = swept.unwrap_or_else(|failure| if self.fail(failure) { Turn::Over } else { Turn::Again });
+        if self.edges.tracks {
+            self.deliver_acknowledgements();
+        }
         self.publish();
         turn
     }
