@@ -4,6 +4,8 @@ builtin        the components, one file each: `role_name.py`
 spec           the spec of a component: name, summary, options
 config         a node's config as typed options
 connection     the state of a connection, and the delays between tries
+retry          repeats a call while the other side is away
+sqlite_files   opens SQLite databases for components
 json_fields    reads and writes fields of JSON objects
 line_format    lines of bytes as elements
 text_files     opens files for components
@@ -25,6 +27,7 @@ BUILTINS: Final[dict[str, str]] = {
     "timer": "torvyn.components.builtin.source_timer:Timer",
     "tail": "torvyn.components.builtin.source_tail:Tail",
     "csv": "torvyn.components.builtin.source_csv:Csv",
+    "sqlite": "torvyn.components.builtin.source_sqlite:SQLite",
     "blocklist": "torvyn.components.builtin.filter_blocklist:Blocklist",
     "pattern": "torvyn.components.builtin.filter_pattern:Pattern",
     "redact": "torvyn.components.builtin.filter_redact:Redact",
@@ -44,6 +47,7 @@ BUILTINS: Final[dict[str, str]] = {
 
 SINKS: Final[dict[str, str]] = {
     "csv": "torvyn.components.builtin.sink_csv:Csv",
+    "sqlite": "torvyn.components.builtin.sink_sqlite:SQLite",
 }
 """The same for sinks that share their name with a source. A node with an input is the sink."""
 

@@ -8,13 +8,24 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from typing import Any, Final
 
+from torvyn.components.spec import Option
 from torvyn.contract import Element
 from torvyn.errors import InvalidInput
 
 JSON_TYPE: Final = "application/json"
 MISSING: Final = object()
+
+EXTRA: Final = Option(
+    "extra",
+    "choice",
+    "reject",
+    "For objects with fields that are not columns: `reject` them, or `ignore` those fields.",
+    choices=("reject", "ignore"),
+)
+"""The option of sinks that store objects as rows."""
 
 
 def parse_json(text: str) -> Any:
@@ -101,6 +112,18 @@ def pop_field(record: dict[str, Any], path: str) -> Any:
     for name in parents:
         value = value.get(name) if isinstance(value, dict) else None
     return value.pop(last, MISSING) if isinstance(value, dict) else MISSING
+
+
+def reject_extra(record: dict[str, Any], columns: Sequence[str], target: str) -> None:
+    """Raises `InvalidInput` for a field that no column takes."""
+    # A column may name a nested field, so only the first part must be known.
+    known = {*columns, *(column.split(".")[0] for column in columns)}
+    extra = next((name for name in record if name not in known), None)
+    if extra is not None:
+        raise InvalidInput(
+            f"the field {extra!r} is not a column of {target}",
+            hint='add it to `columns`, or set `extra = "ignore"`',
+        )
 
 
 def _reject_constant(name: str) -> Any:

@@ -158,7 +158,7 @@ impl Core {
         if let Some(queue) = self.lender(index) {
             queue.leave_lent();
         }
-        waiting.into_iter().for_each(|element| self.edges.release(element));
+        waiting.into_iter().for_each(|element| self.edges.release_unread(element));
     }
 
     /// After the last turn and the end of the workers: counts the results that arrived since, and gives up the rest.
@@ -174,7 +174,7 @@ impl Core {
             self.empty_hands(index);
             let Some(left) = self.offload(index).and_then(|state| state.left.take()) else { continue };
             self.nodes[index].given_up += 1;
-            self.edges.release(left);
+            self.edges.release_unread(left);
         }
         self.publish();
     }

@@ -55,6 +55,9 @@ class Runner(Protocol):
     def start(self) -> None:
         """Allows calls of the component: the flow runs."""
 
+    async def acknowledge(self, driver: LifecycleDriver, count: int) -> None:
+        """Delivers a source's last acknowledgements, after the last turn."""
+
     async def stop(self, driver: LifecycleDriver, limit_s: float) -> None:
         """Ends the work and tears down an initialized component; raises as `init` does."""
 

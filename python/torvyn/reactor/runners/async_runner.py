@@ -16,6 +16,7 @@ from torvyn.reactor.runners.call_timer import CallTimer
 from torvyn.reactor.runners.lifecycle_driver import LifecycleDriver, LimitExceeded, wrap_error
 from torvyn.reactor.runners.offloaded_runner import OffloadedRunner, awaited_call_error
 from torvyn.reactor.stages.executor import is_awaitable
+from torvyn.reactor.stages.source_executor import log_acknowledge_failure
 
 _LOOP_GRACE_S = 0.25
 """A loop that has not answered this long after a limit is blocked by a component."""
@@ -38,6 +39,7 @@ class AsyncRunner(OffloadedRunner):
         self._is_initialized = False
         self._task: asyncio.Task[None] | None = None
         self._is_cancelled = False
+        self._acknowledgements: set[asyncio.Task[BaseException | None]] = set()
         self._timer = CallTimer(node.call_timeout_s)
         # Bound once, because they are called for every element.
         self.begin_call = self._timer.begin  # type: ignore[method-assign]
@@ -81,6 +83,14 @@ class AsyncRunner(OffloadedRunner):
         error = None if task.cancelled() else task.exception()
         if error is not None and not self.port.stopped:
             self.port.fail_last(error)
+
+    async def acknowledge(self, driver: LifecycleDriver, count: int) -> None:
+        if self._loop is not None:
+            call = attempt(partial(self._acknowledge, count))
+            await raise_result(driver.run_on_loop(call, self.node.call_timeout_s, self._loop))
+
+    async def _acknowledge(self, count: int) -> None:
+        await resolve(self.component.acknowledge(count))  # type: ignore[attr-defined]
 
     async def stop(self, driver: LifecycleDriver, limit_s: float) -> None:
         if self._loop is None:
@@ -129,7 +139,18 @@ class AsyncRunner(OffloadedRunner):
     def _on_work(self) -> None:
         if self.port.stopped:
             self._cancel()
+        elif (count := self.port.take_settled()) and self._loop is not None:
+            # A pull may be waiting for the next element: it must not delay this.
+            task = self._loop.create_task(attempt(partial(self._acknowledge, count)))
+            self._acknowledgements.add(task)
+            task.add_done_callback(self._on_acknowledged)
         self._has_work.set()
+
+    def _on_acknowledged(self, task: asyncio.Task[BaseException | None]) -> None:
+        self._acknowledgements.discard(task)
+        error = None if task.cancelled() else task.result()
+        if error is not None:
+            log_acknowledge_failure(error)
 
     def _cancel(self) -> None:
         """Cancels once: a second cancellation would interrupt the clean-up of the first."""

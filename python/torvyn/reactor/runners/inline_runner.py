@@ -51,6 +51,9 @@ class InlineRunner:
     def start(self) -> None:
         pass
 
+    async def acknowledge(self, driver: LifecycleDriver, count: int) -> None:
+        self.component.acknowledge(count)  # type: ignore[attr-defined]
+
     async def stop(self, driver: LifecycleDriver, limit_s: float) -> None:
         if not self._is_initialized:
             return
