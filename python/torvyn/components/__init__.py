@@ -7,6 +7,7 @@ connection   the state of a connection, and the delays between tries
 retry        repeats a call while the other side is away
 json_fields  reads and writes fields of JSON objects
 line_format  lines of bytes as elements
+packages     imports packages that only some components need
 files        files and databases, and positions in them
 network      sockets, and the threads that read them
 text_guard   what the guards share: options, native form, audit
@@ -27,6 +28,7 @@ BUILTINS: Final[dict[str, str]] = {
     "sqlite": "torvyn.components.builtin.source_sqlite:SQLite",
     "tcp": "torvyn.components.builtin.source_tcp:Tcp",
     "udp": "torvyn.components.builtin.source_udp:Udp",
+    "nats": "torvyn.components.builtin.source_nats:Nats",
     "blocklist": "torvyn.components.builtin.filter_blocklist:Blocklist",
     "pattern": "torvyn.components.builtin.filter_pattern:Pattern",
     "redact": "torvyn.components.builtin.filter_redact:Redact",
@@ -49,6 +51,7 @@ SINKS: Final[dict[str, str]] = {
     "sqlite": "torvyn.components.builtin.sink_sqlite:SQLite",
     "tcp": "torvyn.components.builtin.sink_tcp:Tcp",
     "udp": "torvyn.components.builtin.sink_udp:Udp",
+    "nats": "torvyn.components.builtin.sink_nats:Nats",
 }
 """The same for sinks that share their name with a source. A node with an input is the sink."""
 
