@@ -203,6 +203,8 @@ CATALOGUE: Final[dict[str, str]] = {
     "link.input-port-unknown": "An edge leads to an unknown input port.",
     "link.interface-mismatch": "A node's `interface` differs from that of its component.",
     "link.interface-unknown": "A node's `interface` is unknown.",
+    "link.memory-limit": "Warning: a flow may use more memory than the control group of its "
+    "process allows.",
     "link.method-missing": "A component lacks the method of its role.",
     "link.no-sink": "The flow has no sink.",
     "link.no-source": "The flow has no source.",
