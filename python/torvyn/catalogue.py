@@ -260,9 +260,12 @@ CATALOGUE: Final[dict[str, str]] = {
     "cli.input-unreadable": "A file with a prompt or a conversation cannot be read.",
     "cli.input-unusable": "The prompt is empty or not text.",
     "cli.missing-argument": "A required option or argument is missing.",
+    "cli.no-systemd": "systemd does not manage this machine, so `torvyn service` cannot either.",
     "cli.nothing-measured": "The flow that `bench` runs produced no elements.",
     "cli.output-failed": "Standard output cannot be written, for example because a disk is full.",
     "cli.regressed": "`bench --compare` found the flow slower than the threshold allows.",
+    "cli.service-unknown": "There is no service of this name.",
+    "cli.systemd-failed": "A command of systemd failed.",
     "cli.unknown-command": "The command is unknown.",
     "cli.unknown-option": "The command does not have this option.",
 }

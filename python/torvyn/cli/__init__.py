@@ -3,6 +3,7 @@
 app                the command group; imports a command when it is called
 commands           the commands, one file each
 command_decorator  the options and the error handling that every command has
+command_group      commands with subcommands
 target             which flow of which manifest, and the overrides for it
 inference          what `generate` and `chat` share
 benchmark          the measurements behind `bench`
