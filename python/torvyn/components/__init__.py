@@ -12,6 +12,8 @@ text_files     opens files for components
 append_file    a file of records that are complete or absent
 rotation       where a log file went when it was rotated
 file_position  a position in a file that survives a restart
+mqtt           MQTT, for the source and the sink of that name
+packages       imports packages that only some components need
 text_guard     what the guards share: options, native form, audit
 
 A component's module is imported when a flow uses it.
@@ -28,6 +30,7 @@ BUILTINS: Final[dict[str, str]] = {
     "tail": "torvyn.components.builtin.source_tail:Tail",
     "csv": "torvyn.components.builtin.source_csv:Csv",
     "sqlite": "torvyn.components.builtin.source_sqlite:SQLite",
+    "mqtt": "torvyn.components.builtin.source_mqtt:Mqtt",
     "blocklist": "torvyn.components.builtin.filter_blocklist:Blocklist",
     "pattern": "torvyn.components.builtin.filter_pattern:Pattern",
     "redact": "torvyn.components.builtin.filter_redact:Redact",
@@ -48,6 +51,7 @@ BUILTINS: Final[dict[str, str]] = {
 SINKS: Final[dict[str, str]] = {
     "csv": "torvyn.components.builtin.sink_csv:Csv",
     "sqlite": "torvyn.components.builtin.sink_sqlite:SQLite",
+    "mqtt": "torvyn.components.builtin.sink_mqtt:Mqtt",
 }
 """The same for sinks that share their name with a source. A node with an input is the sink."""
 
