@@ -15,6 +15,16 @@ file_position  a position in a file that survives a restart
 mqtt           MQTT, for the source and the sink of that name
 packages       imports packages that only some components need
 text_guard     what the guards share: options, native form, audit
+builtin      the components, one file each: `role_name.py`
+spec         the spec of a component: name, summary, options
+config       a node's config as typed options
+connection   the state of a connection, and the delays between tries
+retry        repeats a call while the other side is away
+json_fields  reads and writes fields of JSON objects
+line_format  lines of bytes as elements
+files        files and databases, and positions in them
+network      sockets, and the threads that read them
+text_guard   what the guards share: options, native form, audit
 
 A component's module is imported when a flow uses it.
 """
@@ -31,6 +41,8 @@ BUILTINS: Final[dict[str, str]] = {
     "csv": "torvyn.components.builtin.source_csv:Csv",
     "sqlite": "torvyn.components.builtin.source_sqlite:SQLite",
     "mqtt": "torvyn.components.builtin.source_mqtt:Mqtt",
+    "tcp": "torvyn.components.builtin.source_tcp:Tcp",
+    "udp": "torvyn.components.builtin.source_udp:Udp",
     "blocklist": "torvyn.components.builtin.filter_blocklist:Blocklist",
     "pattern": "torvyn.components.builtin.filter_pattern:Pattern",
     "redact": "torvyn.components.builtin.filter_redact:Redact",
@@ -52,6 +64,8 @@ SINKS: Final[dict[str, str]] = {
     "csv": "torvyn.components.builtin.sink_csv:Csv",
     "sqlite": "torvyn.components.builtin.sink_sqlite:SQLite",
     "mqtt": "torvyn.components.builtin.sink_mqtt:Mqtt",
+    "tcp": "torvyn.components.builtin.sink_tcp:Tcp",
+    "udp": "torvyn.components.builtin.sink_udp:Udp",
 }
 """The same for sinks that share their name with a source. A node with an input is the sink."""
 
