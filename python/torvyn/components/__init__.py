@@ -1,20 +1,5 @@
 """The built-in components, and what they share.
 
-builtin        the components, one file each: `role_name.py`
-spec           the spec of a component: name, summary, options
-config         a node's config as typed options
-connection     the state of a connection, and the delays between tries
-retry          repeats a call while the other side is away
-sqlite_files   opens SQLite databases for components
-json_fields    reads and writes fields of JSON objects
-line_format    lines of bytes as elements
-text_files     opens files for components
-append_file    a file of records that are complete or absent
-rotation       where a log file went when it was rotated
-file_position  a position in a file that survives a restart
-mqtt           MQTT, for the source and the sink of that name
-packages       imports packages that only some components need
-text_guard     what the guards share: options, native form, audit
 builtin      the components, one file each: `role_name.py`
 spec         the spec of a component: name, summary, options
 config       a node's config as typed options
@@ -24,6 +9,8 @@ json_fields  reads and writes fields of JSON objects
 line_format  lines of bytes as elements
 files        files and databases, and positions in them
 network      sockets, and the threads that read them
+mqtt         MQTT, for the source and the sink of that name
+packages     imports packages that only some components need
 text_guard   what the guards share: options, native form, audit
 
 A component's module is imported when a flow uses it.

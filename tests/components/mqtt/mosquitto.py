@@ -32,20 +32,19 @@ class Mosquitto:
         common = ["persistence true", f"persistence_location {folder}/", "autosave_interval 0"]
         common += ["max_queued_messages 0", "max_inflight_messages 0", "log_type all"]
         # Otherwise root's broker becomes another user, who cannot write here.
-        common += [f"user {getpass.getuser()}"]
-        listener = f"listener {self.port} 127.0.0.1"
-        self._config.write_text("\n".join([*common, listener, *(lines or ["allow_anonymous true"])]))
+        common += [f"user {getpass.getuser()}", f"listener {self.port} 127.0.0.1"]
+        self._config.write_text("\n".join([*common, *(lines or ["allow_anonymous true"])]))
         self._process = None
         self.log = []
         self._logged = threading.Condition()
 
     def start(self):
-        since = len(self.log)
+        earlier = self.count_log(" running")
         self._process = subprocess.Popen(
             [MOSQUITTO, "-c", self._config], stderr=subprocess.PIPE, text=True, cwd=self._folder
         )
         threading.Thread(target=self._read_log, args=(self._process,), daemon=True).start()
-        self.wait_for_log("running", since=since)
+        self.wait_for_log(" running", earlier + 1)
         return self
 
     def stop(self, *, kill=False):
@@ -59,11 +58,11 @@ class Mosquitto:
         self.stop()
         return self.start()
 
-    def wait_for_log(self, text, since=0, timeout_s=20):
+    def wait_for_log(self, text, count=1):
+        """Waits until so many lines have the text."""
         with self._logged:
-            assert self._logged.wait_for(
-                lambda: any(text in line for line in self.log[since:]), timeout_s
-            ), f"the broker never logged {text!r}: {self.log[-5:]}"
+            found = self._logged.wait_for(lambda: self.count_log(text) >= count, 20)
+        assert found, f"the broker has not logged {text!r} {count} times: {self.log[-5:]}"
 
     def count_log(self, text):
         return sum(text in line for line in [*self.log])

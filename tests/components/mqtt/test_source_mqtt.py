@@ -1,4 +1,4 @@
-"""The MQTT source against a real broker: what it receives, what it acknowledges, what it survives."""
+"""The MQTT source against a real broker: what it receives, acknowledges and survives."""
 
 import pytest
 from mosquitto import needs_mosquitto
@@ -6,8 +6,8 @@ from mosquitto import needs_mosquitto
 pytestmark = needs_mosquitto
 
 
-def ready(broker, source_id="test"):
-    broker.wait_for_log(f"Sending SUBACK to {source_id}")
+def ready(broker, source_id="test", count=1):
+    broker.wait_for_log(f"Sending SUBACK to {source_id}", count)
 
 
 @pytest.mark.parametrize("version", ["5", "3.1.1"])
@@ -58,7 +58,7 @@ def test_mqtt_qos_7_subscriptions_that_the_config_no_longer_has_are_removed(brok
 
     second = driven(broker.url, topics="t, new", state=state)
     broker.wait_for_log("Sending UNSUBACK to test")
-    ready(broker)
+    ready(broker, count=2)
     peer.publish("old", "unwanted")
     peer.publish("new", "wanted")
 
@@ -84,7 +84,7 @@ def test_a_message_that_is_in_the_flow_is_not_repeated_after_a_reconnect(broker,
     assert source.texts(3) == ["a", "b", "c"]
     peer.close()
     broker.restart()
-    broker.wait_for_log("Sending PUBLISH to test (d1", since=0)
+    broker.wait_for_log("Sending PUBLISH to test (d1", 3)
     source.source.acknowledge(3)
     later = type(peer)(broker)
     later.publish("t", "d")

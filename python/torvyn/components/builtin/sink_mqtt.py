@@ -1,5 +1,5 @@
-"""`mqtt`: publishes elements to an MQTT broker. With QoS 1, an element is accepted when the broker has
-acknowledged it.
+"""`mqtt`: publishes elements to an MQTT broker. With QoS 1, an element is accepted when the broker
+has acknowledged it.
 
 What waits is published together and awaited together. While the broker is away, the call waits, so
 that the flow feels back-pressure; nothing is given up.

@@ -1,5 +1,5 @@
-"""Splits what arrives into packets. Messages and acknowledgements are decoded here, in groups; every
-other packet is handed on as it is."""
+"""Splits what arrives into packets. Messages and acknowledgements are decoded here, in groups;
+others are handed on as they are."""
 
 from __future__ import annotations
 

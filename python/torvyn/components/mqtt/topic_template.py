@@ -46,9 +46,7 @@ def _value(name: str, record: dict[str, Any], element: Element) -> str:
         value = get_field(record, name)
     if value is MISSING or not isinstance(value, (str, int, float)):
         what = f"attribute `{name[1:]}`" if name.startswith("@") else f"field `{name}`"
-        raise InvalidInput(
-            f"its topic needs the {what}, which is missing or no text and no number"
-        )
+        raise InvalidInput(f"its topic needs the {what}, which is missing or no text and no number")
     text = str(value)
     if not text or any(sign in text for sign in "+#\0"):
         raise InvalidInput(f"its topic would have {text!r} in it, which MQTT does not allow")
