@@ -81,7 +81,7 @@ class Admission:
         self._next_expiry_ns = clock.uptime_ns() + _EXPIRY_INTERVAL_NS
         at_ns = clock.now_ns()
         if step_ns := clock.step_ns():
-            connection.execute("INSERT INTO clock VALUES (?, ?, ?)", (at_ns, clock.boot, step_ns))
+            catalog.save_clock_step(connection, at_ns, clock.boot, step_ns)
             logger.warning("the clock was set by %+.3f s", step_ns / 1e9)
         for state in states.values():
             if state.options is None or state.options.max_age_s is None:

@@ -147,6 +147,27 @@ def oldest(connection: sqlite3.Connection, state: LogState) -> Head | None:
     return Head(first, first + found[1] - 1, *found[2:])
 
 
+def oldest_ns(connection: sqlite3.Connection, state: LogState) -> int | None:
+    found = connection.execute(
+        "SELECT newest_ns FROM rows WHERE position BETWEEN ? AND ? ORDER BY position LIMIT 1",
+        span(state),
+    ).fetchone()
+    return None if found is None else found[0]
+
+
+def discard(
+    connection: sqlite3.Connection, states: Iterable[LogState], at_ns: int
+) -> list[LostRange]:
+    """Removes every row."""
+    lost: list[LostRange] = []
+    connection.execute("DELETE FROM rows")
+    for state in states:
+        state.rows = state.bytes = state.cost = 0
+        start, end = state.acknowledged + 1, state.next - 1
+        lost += lose(connection, state, start, end, "discarded", at_ns)
+    return lost
+
+
 def _delete(
     connection: sqlite3.Connection, state: LogState, where: str, values: Iterable[int]
 ) -> None:
