@@ -23,6 +23,7 @@ FILES = sorted(path.stem for path in FOLDER.glob("*_*.py") if path.stem.partitio
 EXPECTED = {
     "source_csv": "Csv",
     "source_lines": "Lines",
+    "source_mqtt": "Mqtt",
     "source_scripted": "Scripted",
     "source_sqlite": "SQLite",
     "source_tail": "Tail",
@@ -40,6 +41,7 @@ EXPECTED = {
     "aggregator_window": "Window",
     "sink_console": "Console",
     "sink_csv": "Csv",
+    "sink_mqtt": "Mqtt",
     "sink_sqlite": "SQLite",
     "sink_tcp": "Tcp",
     "sink_udp": "Udp",
