@@ -24,6 +24,7 @@ CATALOGUE: Final[dict[str, str]] = {
     "component.fatal": "The component cannot continue, or raised something other than an "
     "`Exception`, such as `SystemExit`. It stops the flow under every policy.",
     # components: the built-in components
+    "components.package-missing": "A component needs a package that is not installed.",
     "components.file-missing": "A file to read, or the folder of a file to write, does not exist.",
     "components.file-unreadable": "A file exists but cannot be opened for reading.",
     "components.file-unwritable": "A file cannot be opened for writing.",
@@ -203,6 +204,8 @@ CATALOGUE: Final[dict[str, str]] = {
     "link.input-port-unknown": "An edge leads to an unknown input port.",
     "link.interface-mismatch": "A node's `interface` differs from that of its component.",
     "link.interface-unknown": "A node's `interface` is unknown.",
+    "link.memory-limit": "Warning: a flow may use more memory than the control group of its "
+    "process allows.",
     "link.method-missing": "A component lacks the method of its role.",
     "link.no-sink": "The flow has no sink.",
     "link.no-source": "The flow has no source.",

@@ -10,6 +10,8 @@ line_format  lines of bytes as elements
 packages     imports packages that only some components need
 files        files and databases, and positions in them
 network      sockets, and the threads that read them
+mqtt         MQTT, for the source and the sink of that name
+packages     imports packages that only some components need
 text_guard   what the guards share: options, native form, audit
 
 A component's module is imported when a flow uses it.
@@ -26,6 +28,7 @@ BUILTINS: Final[dict[str, str]] = {
     "tail": "torvyn.components.builtin.source_tail:Tail",
     "csv": "torvyn.components.builtin.source_csv:Csv",
     "sqlite": "torvyn.components.builtin.source_sqlite:SQLite",
+    "mqtt": "torvyn.components.builtin.source_mqtt:Mqtt",
     "tcp": "torvyn.components.builtin.source_tcp:Tcp",
     "udp": "torvyn.components.builtin.source_udp:Udp",
     "nats": "torvyn.components.builtin.source_nats:Nats",
@@ -49,6 +52,7 @@ BUILTINS: Final[dict[str, str]] = {
 SINKS: Final[dict[str, str]] = {
     "csv": "torvyn.components.builtin.sink_csv:Csv",
     "sqlite": "torvyn.components.builtin.sink_sqlite:SQLite",
+    "mqtt": "torvyn.components.builtin.sink_mqtt:Mqtt",
     "tcp": "torvyn.components.builtin.sink_tcp:Tcp",
     "udp": "torvyn.components.builtin.sink_udp:Udp",
     "nats": "torvyn.components.builtin.sink_nats:Nats",
