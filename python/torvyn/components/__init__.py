@@ -11,7 +11,6 @@ packages     imports packages that only some components need
 files        files and databases, and positions in them
 network      sockets, and the threads that read them
 mqtt         MQTT, for the source and the sink of that name
-packages     imports packages that only some components need
 text_guard   what the guards share: options, native form, audit
 
 A component's module is imported when a flow uses it.
