@@ -42,6 +42,7 @@ NATIVE = (
     "protocol",
     "engine",
     "components",
+    "contract.batch",
     "contract.element",
     "testing",
 )

@@ -36,12 +36,23 @@ impl Core {
                 (done, room) = (done + 1, 0);
                 continue;
             }
+            if node.takes_batches && !node.answers.is_empty() {
+                self.conclude_answer(index)?;
+                (done, room) = (done + 1, 0);
+                continue;
+            }
             let Some(input) = self.edges.next_input(node) else { break };
             // A filter has ended the stream, and the elements it passed are still on their way.
             if node.phase == Phase::Flushing {
                 break;
             }
-            let Worker::Inline(stage) = &mut node.worker else { break };
+            if node.takes_batches
+                && let Some(settled) = self.run_batch(index, input, room)?
+            {
+                (done, room) = (done + settled, 0);
+                continue;
+            }
+            let Worker::Inline(stage) = &mut self.nodes[index].worker else { break };
             // The element is processed in place and moves once, to its destination.
             let Some(element) = self.edges.list[input].queue.front_mut() else { break };
             let counters = &self.edges.shared.nodes[index];
