@@ -74,8 +74,9 @@ test-deps: $(VENV)/.made ## install the dependencies of tests that are skipped o
 	@# JavaScript clients from npm: 49 MB outside the tree.
 	$(BIN)/python tests/transport/client_libraries/node_clients.py
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check "playwright>=1.50"
-	@# A proxy, and a browser for the chat page, from the system's packages if we are root.
-	@for name in nginx chromium; do command -v $$name >/dev/null || missing="$$missing $$name"; done; \
+	@# A proxy, a browser for the chat page and an MQTT broker, from the system's packages if we are root.
+	@for each in nginx:nginx chromium:chromium mosquitto:mosquitto mosquitto_pub:mosquitto-clients; do \
+		PATH="$$PATH:/usr/sbin" command -v $${each%%:*} >/dev/null || missing="$$missing $${each##*:}"; done; \
 	test -z "$$missing" || { test "$$(id -u)" = 0 && apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
 		apt-get install -qq -y --no-install-recommends $$missing >/dev/null; } || \
 		echo "could not install:$$missing; the tests that need them will be skipped" >&2
@@ -103,7 +104,7 @@ $(VENV)/.bench: $(VENV)/.dev
 	@touch $@
 
 bench: $(VENV)/.bench test-deps ## run the benchmarks and render benches/results
-	for question in token_streaming latency fairness many_flows startup guards redaction sandbox text_decode sentence frames inference serving gateway open_streams; do $(BIN)/python -m benches.$$question || exit 1; done
+	for question in token_streaming latency fairness many_flows startup guards redaction sandbox text_decode sentence frames inference serving gateway open_streams durable_store; do $(BIN)/python -m benches.$$question || exit 1; done
 
 reliability: $(VENV)/.dev test-deps ## inject every fault and write benches/results/reliability.json
 	$(BIN)/python -m benches.reliability

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from torvyn import catalogue, errors, manifest
 from torvyn.cli import app
-from torvyn.components import BUILTINS, ENGINES, REQUEST
+from torvyn.components import BUILTINS, ENGINES, REQUEST, SINKS
 from torvyn.components.spec import Option, Spec
 from torvyn.manifest.units import render_duration, render_size
 
@@ -26,6 +26,7 @@ PREFIXES = {
     "manifest": "The text of Torvyn.toml.",
     "link": "The graph that a manifest or a program describes.",
     "sandbox": "WebAssembly components.",
+    "durable": "Data on disk.",
     "reactor": "Running flows.",
     "engine": "Engines and requests to them.",
     "protocol": "Data from the wire.",
@@ -54,15 +55,16 @@ editors.
 def components_page() -> str:
     specs = [_spec(target) for target in COMPONENTS.values()]
     rows = [
-        f"| [`{spec.name}`](#{_anchor(spec.name)}) | {spec.role} | {spec.summary} |"
-        for spec in specs
+        f"| [`{spec.name}`](#{_anchor(heading)}) | {spec.role} | {spec.summary} |"
+        for heading, spec in zip(COMPONENTS, specs, strict=True)
     ]
     head = f"""\
 {NOTE}# Built-in components
 
 A node names one of these in `component`. Its options are in the node's `config`, as a table;
 plain text sets the main option. In a program the same class takes the same config:
-`torvyn.components.builtin.filter_blocklist.Blocklist("secret")`.
+`torvyn.components.builtin.filter_blocklist.Blocklist("secret")`. Some sources and sinks share a
+name: a node with an input is the sink.
 
 | name | role | what it does |
 |---|---|---|
@@ -71,11 +73,16 @@ plain text sets the main option. In a program the same class takes the same conf
     return head + "\n".join(rows) + "\n\n" + "\n".join(sections)
 
 
-COMPONENTS: Final = {**BUILTINS, **REQUEST, **ENGINES}
+COMPONENTS: Final = {
+    **BUILTINS,
+    **{f"{name} (sink)": target for name, target in SINKS.items()},
+    **REQUEST,
+    **ENGINES,
+}
 
 
 def _anchor(heading: str) -> str:
-    return heading.replace(":", "")
+    return heading.replace(":", "").replace("(", "").replace(")", "").replace(" ", "-")
 
 
 def _spec(target: str) -> Spec:

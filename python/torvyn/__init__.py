@@ -12,6 +12,7 @@ errors       the exception tree
 catalogue    the error codes
 contract     what a component is: elements, roles, verdicts, signals
 concurrency  event loops, threads, and what crosses between them
+machine      limits of memory and CPUs, messages to systemd
 text         token ids to text, text to sentences
 v1           the gRPC messages
 protocol     frames of an answer to bytes, and back
@@ -19,6 +20,7 @@ client       clients of a server
 components   the built-in components
 manifest     Torvyn.toml to a Manifest
 sandbox      WebAssembly components: build, compile, describe
+durable      logs of batches, and checkpoints, on disk
 link         a Manifest or a program to a Plan
 reactor      a Plan to a running Flow
 engine       language models: a Request to an Answer

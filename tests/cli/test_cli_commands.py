@@ -111,7 +111,7 @@ def test_doctor_reports_all_requirements(cli: Cli, tmp_path: Path) -> None:
 
     findings = {finding["what"]: finding for finding in json.loads(done.out)["findings"]}
     assert done.code == 0
-    assert {"python", "native module", "cores", "open files", "manifest"} <= set(findings)
+    assert {"python", "native module", "cores", "memory", "open files"} <= set(findings)
     assert findings["python"]["status"] == "ok"
 
 

@@ -21,8 +21,14 @@ from torvyn.errors import ContractError
 FOLDER = pathlib.Path(builtin.__file__).parent
 FILES = sorted(path.stem for path in FOLDER.glob("*_*.py") if path.stem.partition("_")[0] in ROLES)
 EXPECTED = {
+    "source_csv": "Csv",
     "source_lines": "Lines",
+    "source_mqtt": "Mqtt",
     "source_scripted": "Scripted",
+    "source_sqlite": "SQLite",
+    "source_tail": "Tail",
+    "source_tcp": "Tcp",
+    "source_udp": "Udp",
     "source_timer": "Timer",
     "filter_blocklist": "Blocklist",
     "filter_pattern": "Pattern",
@@ -34,6 +40,11 @@ EXPECTED = {
     "aggregator_batch": "Batch",
     "aggregator_window": "Window",
     "sink_console": "Console",
+    "sink_csv": "Csv",
+    "sink_mqtt": "Mqtt",
+    "sink_sqlite": "SQLite",
+    "sink_tcp": "Tcp",
+    "sink_udp": "Udp",
     "sink_file": "File",
     "sink_null": "Null",
     "sink_response": "ResponseSink",

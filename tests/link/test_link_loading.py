@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from torvyn.components import BUILTINS
+from torvyn.components import BUILTINS, SINKS
 from torvyn.link.component_loader import Library, load_class
 from torvyn.link.plan import ComponentRef
 from torvyn.manifest import ComponentRecord
@@ -27,9 +27,9 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(tmp_path))
 
 
-def find(name: str, library: Library | None = None) -> tuple[str, str]:
+def find(name: str, library: Library | None = None, *, has_input: bool = False) -> tuple[str, str]:
     problems = Problems()
-    found = (library or Library()).find(name, None, problems)
+    found = (library or Library()).find(name, None, problems, has_input=has_input)
     if found is None:
         diagnostic = problems.diagnostics()[0]
         return diagnostic.code, diagnostic.hint or ""
@@ -44,6 +44,12 @@ def test_an_installed_component_is_found_by_its_entry_point() -> None:
 @pytest.mark.usefixtures("installed")
 def test_a_built_in_wins_over_an_installed_one() -> None:
     assert find("null") == ("builtin", BUILTINS["null"])
+
+
+@pytest.mark.parametrize("name", SINKS)
+def test_a_name_of_both_roles_is_the_sink_where_there_is_an_input(name: str) -> None:
+    assert find(name) == ("builtin", BUILTINS[name])
+    assert find(name, has_input=True) == ("builtin", SINKS[name])
 
 
 def test_a_declared_component_wins_over_a_built_in(tmp_path: Path) -> None:
@@ -112,9 +118,9 @@ def test_a_private_class_is_not_counted(tmp_path: Path) -> None:
 PRESENT = Path(__file__).parents[2] / "python" / "torvyn" / "components" / "builtin"
 
 
-@pytest.mark.parametrize("name", BUILTINS)
-def test_every_built_in_is_a_component_of_that_name(name: str) -> None:
-    cls = load_class(ComponentRef("builtin", name, BUILTINS[name]))
+@pytest.mark.parametrize(("name", "target"), [*BUILTINS.items(), *SINKS.items()])
+def test_every_built_in_is_a_component_of_that_name(name: str, target: str) -> None:
+    cls = load_class(ComponentRef("builtin", name, target))
 
     assert cls.spec.name == name
     assert (PRESENT / f"{cls.role}_{name.replace('-', '_')}.py").is_file()

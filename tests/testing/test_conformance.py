@@ -1,16 +1,25 @@
 """The checks: every built-in component passes, and broken components fail."""
 
+import contextlib
+import sqlite3
+
 import pytest
 
 import torvyn
 from torvyn import testing
-from torvyn.components import BUILTINS
+from torvyn.components import BUILTINS, SINKS
 from torvyn.link import instantiate
 from torvyn.link.plan import ComponentRef
 from torvyn.testing import check
 
 FITTING = {
     "lines": {"config": "input.txt"},
+    "tail": {"config": "input.txt", "max_elements": 2},
+    "csv": {"config": "input.txt"},
+    "sqlite": {"config": {"path": "input.db", "follow": False}},
+    "tcp": {"config": "127.0.0.1:0", "max_elements": 0},
+    "udp": {"config": "127.0.0.1:0", "max_elements": 0},
+    "mqtt": {"config": {"url": "mqtt://127.0.0.1:1", "topics": "t"}, "max_elements": 0},
     "timer": {"config": {"interval": "1ms"}, "max_elements": 2},
     "pattern": {"config": r"o\w?"},
     "rate-limit": {"config": {"rate": 1000}},
@@ -25,12 +34,24 @@ FITTING = {
 }
 
 
-@pytest.mark.parametrize("name", BUILTINS)
-def test_every_built_in_component_keeps_its_contract(name, tmp_path, monkeypatch, capsys):
+FITTING_SINKS = {
+    "csv": {"config": "output.csv", "inputs": ['{"n": 1}', '{"n": 2}']},
+    "sqlite": {"config": "output.db", "inputs": ['{"n": 1}', '{"n": 2}']},
+}
+CASES = [
+    *((target, FITTING.get(name, {})) for name, target in BUILTINS.items()),
+    *((SINKS[name], options) for name, options in FITTING_SINKS.items()),
+]
+
+
+@pytest.mark.parametrize(("target", "options"), CASES)
+def test_every_built_in_component_keeps_its_contract(target, options, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "input.txt").write_text("one\ntwo\n")
-    options = dict(FITTING.get(name, {}))
-    component = instantiate(ComponentRef("builtin", name, BUILTINS[name]))
+    with contextlib.closing(sqlite3.connect("input.db")) as database, database:
+        database.execute("CREATE TABLE elements AS SELECT 1 AS n UNION SELECT 2")
+    options = dict(options)
+    component = instantiate(ComponentRef("builtin", "part", target))
 
     check(type(component), options.pop("config", ""), **options)
 

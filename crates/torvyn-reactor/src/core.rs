@@ -65,13 +65,14 @@ impl Core {
         let entry = edges.iter().position(|edge| edge.source.is_none());
         let exit = edges.iter().position(|edge| edge.target.is_none());
         let mut nodes = blueprint.nodes;
+        let tracks = nodes.iter().any(|node| node.acks.is_some());
         for (index, node) in nodes.iter_mut().enumerate() {
             node.connect(index, &blueprint.edges);
         }
         let takes_batches = nodes.iter().any(|node| node.takes_batches);
         Self {
             nodes,
-            edges: Edges { list: edges, shared },
+            edges: Edges { list: edges, shared, tracks },
             outbox: Outbox::default(),
             answers: Answers::default(),
             takes_batches,
@@ -102,7 +103,7 @@ impl Core {
     /// Moves up to `most` outputs from the exit into `into`. They have left the flow: the ledger releases them.
     pub fn take_output(&mut self, into: &mut VecDeque<Element>, most: usize) {
         let Some(exit) = self.exit else { return };
-        let Edges { list, shared } = &mut self.edges;
+        let Edges { list, shared, .. } = &mut self.edges;
         let edge = &mut list[usize::from(exit)];
         if self.failing && !edge.queue.is_empty() {
             // A reader that continues gets the time to read everything before the failure.
@@ -173,6 +174,7 @@ fn make_edges(blueprint: &Blueprint) -> Box<[Edge]> {
         queue: Queue::new(spec.depth, spec.bytes, spec.policy, spec.low_watermark),
         source: spec.source.map(|(node, _)| node as u16),
         target: spec.target.map(|node| node as u16),
+        input: spec.input,
         closed: None,
         accepts: Accepts::All,
     };

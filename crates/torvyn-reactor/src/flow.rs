@@ -263,6 +263,11 @@ impl Flow {
         }
     }
 
+    /// How many settled elements the source at `node` has not been told about.
+    pub fn take_acknowledgements(&self, node: usize) -> u64 {
+        self.with_core(|core| core.take_acknowledgements(node)).unwrap_or(0)
+    }
+
     /// Counts outputs that were taken from the exit and not read.
     pub fn count_unread_output(&self, count: u64) {
         self.with_core(|core| core.count_unread_output(count));

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use torvyn_stream::{Element, Emission, End, Foreign, Policy, Stage, StageError, Step};
+use torvyn_stream::{AckLog, Element, Emission, End, Foreign, Policy, Receipt, Stage, StageError, Step};
 
 use crate::blueprint::{EdgeSpec, Recovery, Role};
 use crate::offload::{Offload, TaskResult};
@@ -96,6 +96,10 @@ pub struct Node {
     pub budget_bytes: u64,
     pub inputs: Box<[u16]>,
     pub ports: Box<[Box<[u16]>]>,
+    /// The id of each port, as emissions name it; empty if the node sends to its first port only.
+    pub port_ids: Box<[u16]>,
+    /// Whether the stage is told which input an element comes from.
+    pub tells_input: bool,
     /// Outputs that did not fit into their queue yet, with the edge of each.
     pub backlog: VecDeque<(u16, Element)>,
     pub held: VecDeque<Element>,
@@ -120,6 +124,12 @@ pub struct Node {
     pub next_sequence: u64,
     pub stamp: Stamp,
     pub end: Option<Box<End>>,
+    /// The acknowledgements of a source that asks for them.
+    pub acks: Option<Arc<AckLog>>,
+    /// The receipts of the elements inside an aggregator or a guard, oldest first, with the length of each element.
+    pub absorbed: VecDeque<(Receipt, u32)>,
+    /// One end of an edge that leaves the process. Its elements do not count against a flow's limit.
+    pub is_carrier: bool,
 }
 
 impl Node {
@@ -136,6 +146,8 @@ impl Node {
             budget_bytes: u64::MAX,
             inputs: Box::default(),
             ports: (0..ports).map(|_| Box::default()).collect(),
+            port_ids: Box::default(),
+            tells_input: false,
             backlog: VecDeque::new(),
             held: VecDeque::new(),
             retry: None,
@@ -153,6 +165,9 @@ impl Node {
             next_sequence: 0,
             stamp: Stamp::default(),
             end: None,
+            acks: None,
+            absorbed: VecDeque::new(),
+            is_carrier: false,
         }
     }
 
@@ -208,5 +223,6 @@ impl Node {
             + self.backlog.capacity() * size_of::<(u16, Element)>()
             + self.held.capacity() * size_of::<Element>()
             + self.answers.capacity() * size_of::<Answer>()
+            + self.absorbed.capacity() * size_of::<(Receipt, u32)>()
     }
 }

@@ -4,6 +4,7 @@ use crate::content::{ContentName, ContentType};
 use crate::foreign::Foreign;
 use crate::ledger::{CopyReason, Ledger};
 use crate::payload::Payload;
+use crate::receipt::Receipt;
 use crate::stage::Emission;
 
 const KEEP: u16 = 1 << 15;
@@ -62,13 +63,15 @@ impl Element {
         ContentName::WellKnown(self.content_type)
     }
 
-    /// A copy that the ledger does not track, for code outside the turn.
+    /// A copy that neither the ledger nor an acknowledgement waits for, for code outside the turn.
     pub fn detached(&self) -> Self {
-        let mut copy = self.clone();
-        if let Payload::Fanned(inner) = &self.payload {
-            copy.payload = (**inner).clone();
-        }
-        copy
+        Self { payload: self.payload.untracked(), companion: self.companion.clone(), ..*self }
+    }
+
+    /// The receipt of the source elements that it was made from.
+    #[inline]
+    pub fn receipt(&self) -> Option<Receipt> {
+        self.payload.receipt().cloned()
     }
 
     /// The node whose budget pays for the payload.

@@ -11,6 +11,7 @@ pub mod foreign;
 pub mod ledger;
 pub mod payload;
 pub mod queue;
+pub mod receipt;
 pub mod ring;
 pub mod stage;
 
@@ -23,4 +24,5 @@ pub use foreign::{Foreign, ForeignTable};
 pub use ledger::{CopyReason, Findings, Ledger};
 pub use payload::{INLINE_MAX, Payload};
 pub use queue::{Offer, Policy, Queue, QueueCounters};
+pub use receipt::{AckLog, Receipt};
 pub use stage::{Call, Emission, End, ErrorKind, Outbox, Pull, Stage, StageError, Step};

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::account::Charge;
 use crate::content::{ContentName, ContentType};
 use crate::foreign::Foreign;
+use crate::receipt::Receipt;
 
 /// Payloads up to this size live in the queue slot itself.
 pub const INLINE_MAX: usize = 16;
@@ -19,7 +20,7 @@ pub enum Payload {
     Foreign(Foreign),
     /// One payload on several edges. The count tells the ledger which consumer is the last.
     Fanned(Arc<Payload>),
-    /// A payload with rare extras: the name of a content type that is not well known, or a charge.
+    /// A payload with extras: the name of a content type that is not well known, a charge, or a receipt.
     Labelled(Arc<Labelled>),
 }
 
@@ -29,6 +30,7 @@ pub struct Labelled {
     name: Option<Arc<str>>,
     /// Ends when the last element with this payload is dropped.
     _charge: Option<Charge>,
+    receipt: Option<Receipt>,
 }
 
 impl Payload {
@@ -87,18 +89,41 @@ impl Payload {
     pub fn named(self, name: ContentName) -> (Self, ContentType) {
         match name {
             ContentName::WellKnown(known) => (self, known),
-            ContentName::Other(name) => (self.labelled(Some(name), None), ContentType::LABELLED),
+            ContentName::Other(name) => (self.labelled(Some(name), None, None), ContentType::LABELLED),
         }
     }
 
     /// The payload with a charge that ends with it.
     pub fn charged(self, charge: Charge) -> Self {
         let name = self.label().cloned();
-        self.labelled(name, Some(charge))
+        self.labelled(name, Some(charge), None)
     }
 
-    fn labelled(self, name: Option<Arc<str>>, charge: Option<Charge>) -> Self {
-        Payload::Labelled(Arc::new(Labelled { payload: self, name, _charge: charge }))
+    /// The payload with the receipt of the elements that it was made from.
+    pub fn tracked(self, receipt: Receipt) -> Self {
+        self.labelled(None, None, Some(receipt))
+    }
+
+    /// The receipt that the payload carries.
+    pub fn receipt(&self) -> Option<&Receipt> {
+        match self {
+            Payload::Fanned(inner) => inner.receipt(),
+            Payload::Labelled(inner) => inner.receipt.as_ref().or_else(|| inner.payload.receipt()),
+            _ => None,
+        }
+    }
+
+    fn labelled(self, name: Option<Arc<str>>, charge: Option<Charge>, receipt: Option<Receipt>) -> Self {
+        Payload::Labelled(Arc::new(Labelled { payload: self, name, _charge: charge, receipt }))
+    }
+
+    /// The same payload without a receipt, for copies that must not delay its acknowledgement.
+    pub fn untracked(&self) -> Self {
+        match self {
+            Payload::Fanned(inner) => inner.untracked(),
+            Payload::Labelled(inner) if inner.receipt.is_some() => inner.payload.untracked(),
+            other => other.clone(),
+        }
     }
 
     /// The same payload without a label or a count of edges.

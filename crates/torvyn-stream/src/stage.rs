@@ -20,6 +20,8 @@ pub struct Emission {
     pub content_type: ContentType,
     pub companion: Option<Foreign>,
     pub keep: bool,
+    /// The id of the port it leaves through, as in the node's list of ports; 0 is the first port.
+    pub port: u16,
 }
 
 impl Emission {
@@ -31,6 +33,7 @@ impl Emission {
             content_type: ContentType::TEXT,
             companion: None,
             keep: false,
+            port: 0,
         }
     }
 }
@@ -166,6 +169,9 @@ pub trait Stage: Send {
         Err(StageError::new(ErrorKind::Contract, "the stage takes no batches"))
     }
 
+    /// Names the input of the next element, for a node whose inputs have names.
+    fn set_input(&mut self, input: u16) {}
+
     /// Continues after `Step::More`, when the earlier outputs have been sent.
     fn resume(&mut self, call: Call<'_>, out: &mut Outbox) -> Result<Step, StageError> {
         Ok(Step::Done)
@@ -195,6 +201,14 @@ pub trait Stage: Send {
 
     /// Tells a source once when the flow stops accepting elements, and once when it accepts them again.
     fn pressure(&mut self, active: bool) {}
+
+    /// Whether a source asks for acknowledgements.
+    fn wants_acknowledgements(&self) -> bool {
+        false
+    }
+
+    /// Tells a source that its next `count` elements, in the order of its pulls, are settled.
+    fn acknowledge(&mut self, count: u64) {}
 
     /// Bytes buffered inside the stage, which count against its node's budget.
     fn held_bytes(&self) -> usize {

@@ -23,6 +23,7 @@ from torvyn.concurrency.switch_interval import shorten_switch_interval
 from torvyn.errors import Internal
 
 if TYPE_CHECKING:
+    from torvyn.cli.supervision.supervisor import Supervisor
     from torvyn.reactor import Flow, Statistics
 
 logger = logging.getLogger("torvyn.cli")
@@ -51,12 +52,14 @@ class Outcome:
         return getattr(self.error, "exit_code", 1) if code is None else code
 
 
-def run_in_foreground(flow: Flow, notice: Notice | None = None) -> Outcome:
+def run_in_foreground(
+    flow: Flow, notice: Notice | None = None, supervisor: Supervisor | None = None
+) -> Outcome:
     """Runs the flow to its end; its errors are in the outcome. Calls `notice` if draining takes
     long."""
     shorten_switch_interval()
     with SignalWaiter(limit=2) as signals:
-        run = ForegroundRun(flow, signals, notice)
+        run = ForegroundRun(flow, signals, notice, supervisor)
         run.wait()
     return run.outcome()
 
@@ -64,8 +67,15 @@ def run_in_foreground(flow: Flow, notice: Notice | None = None) -> Outcome:
 class ForegroundRun:
     """The main thread's side of one flow."""
 
-    def __init__(self, flow: Flow, signals: SignalWaiter, notice: Notice | None) -> None:
+    def __init__(
+        self,
+        flow: Flow,
+        signals: SignalWaiter,
+        notice: Notice | None,
+        supervisor: Supervisor | None,
+    ) -> None:
         self._flow = flow
+        self._supervisor = supervisor
         self._notice = notice or (lambda text: None)
         self._signals = signals
         self._signals_handled = 0
@@ -78,7 +88,8 @@ class ForegroundRun:
 
     def _run(self) -> None:
         try:
-            self._flow._run(is_abandonable=True, on_end=self._signals.wake)
+            wake = self._signals.wake
+            self._flow._run(is_abandonable=True, on_start=self._on_start, on_end=wake)
             # A closed pipe must be noticed before the summary is printed.
             flush_stdout()
         except Exception as raised:
@@ -90,12 +101,16 @@ class ForegroundRun:
         self._is_done = True
         self._signals.wake()
 
+    def _on_start(self) -> None:
+        if self._supervisor is not None:
+            self._supervisor.started()
+            self._signals.wake()
+
     def wait(self) -> None:
         """Waits until the flow has ended, or its thread is abandoned."""
         self._thread.start()
         while not self._is_over():
-            times = [due_s for due_s in (self._give_up_s, self._notice_s) if due_s is not None]
-            self._signals.wait(min(times, default=None))
+            self._signals.wait(self._next_due_s())
             if len(self._signals.received) > self._signals_handled:
                 self._signals_handled += 1
                 self._on_signal(self._signals_handled)
@@ -104,6 +119,13 @@ class ForegroundRun:
             elif _has_passed(self._notice_s):
                 self._notice_s = None
                 self._notice("Draining the flow; a second Ctrl-C or SIGTERM cancels it.")
+            elif self._supervisor is not None and _has_passed(self._supervisor.due_s):
+                self._supervisor.tick()
+
+    def _next_due_s(self) -> float | None:
+        supervised_s = None if self._supervisor is None else self._supervisor.due_s
+        times = (self._give_up_s, self._notice_s, supervised_s)
+        return min((due_s for due_s in times if due_s is not None), default=None)
 
     def _is_over(self) -> bool:
         execution = self._flow._execution
@@ -118,6 +140,8 @@ class ForegroundRun:
         native = None if self._flow._execution is None else self._flow._execution.native
         is_running = native is not None and not native.is_over
         grace_s = GRACE_S
+        if count == 1 and self._supervisor is not None:
+            self._supervisor.stopping()
         if count == 1 and is_running:
             self._flow.drain()
             grace_s += self._flow.plan.runtime.drain_timeout_s

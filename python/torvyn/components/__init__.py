@@ -3,8 +3,14 @@
 builtin      the components, one file each: `role_name.py`
 spec         the spec of a component: name, summary, options
 config       a node's config as typed options
+connection   the state of a connection, and the delays between tries
+retry        repeats a call while the other side is away
 json_fields  reads and writes fields of JSON objects
-text_files   opens files for components
+line_format  lines of bytes as elements
+files        files and databases, and positions in them
+network      sockets, and the threads that read them
+mqtt         MQTT, for the source and the sink of that name
+packages     imports packages that only some components need
 text_guard   what the guards share: options, native form, audit
 
 A component's module is imported when a flow uses it.
@@ -18,6 +24,12 @@ BUILTINS: Final[dict[str, str]] = {
     "lines": "torvyn.components.builtin.source_lines:Lines",
     "scripted": "torvyn.components.builtin.source_scripted:Scripted",
     "timer": "torvyn.components.builtin.source_timer:Timer",
+    "tail": "torvyn.components.builtin.source_tail:Tail",
+    "csv": "torvyn.components.builtin.source_csv:Csv",
+    "sqlite": "torvyn.components.builtin.source_sqlite:SQLite",
+    "mqtt": "torvyn.components.builtin.source_mqtt:Mqtt",
+    "tcp": "torvyn.components.builtin.source_tcp:Tcp",
+    "udp": "torvyn.components.builtin.source_udp:Udp",
     "blocklist": "torvyn.components.builtin.filter_blocklist:Blocklist",
     "pattern": "torvyn.components.builtin.filter_pattern:Pattern",
     "redact": "torvyn.components.builtin.filter_redact:Redact",
@@ -34,6 +46,15 @@ BUILTINS: Final[dict[str, str]] = {
     "collect": "torvyn.components.builtin.sink_collect:Collect",
 }
 """Name -> `module:Class`. A manifest's node names one in `component`."""
+
+SINKS: Final[dict[str, str]] = {
+    "csv": "torvyn.components.builtin.sink_csv:Csv",
+    "sqlite": "torvyn.components.builtin.sink_sqlite:SQLite",
+    "mqtt": "torvyn.components.builtin.sink_mqtt:Mqtt",
+    "tcp": "torvyn.components.builtin.sink_tcp:Tcp",
+    "udp": "torvyn.components.builtin.sink_udp:Udp",
+}
+"""The same for sinks that share their name with a source. A node with an input is the sink."""
 
 ENGINES: Final[dict[str, str]] = {
     "engine:scripted": "torvyn.engine.nodes.source_scripted:ScriptedSource",

@@ -78,6 +78,14 @@ def class_attribute(cls: type[Any], name: str, default: Any = None) -> Any:
     return default
 
 
+def own_attribute(thing: object, name: str) -> Any:
+    """An attribute that was set on the object itself, or None; runs none of its code."""
+    try:
+        return object.__getattribute__(thing, "__dict__").get(name)
+    except AttributeError:
+        return None
+
+
 def defines(thing: object, name: str) -> bool:
     """Whether its class or one of its bases has the attribute."""
     return class_attribute(thing if is_class(thing) else type(thing), name, _ABSENT) is not _ABSENT

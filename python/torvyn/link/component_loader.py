@@ -14,7 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from torvyn.components import BUILTINS, ENGINE_PROCESSORS, ENGINES, REQUEST
+from torvyn.components import BUILTINS, ENGINE_PROCESSORS, ENGINES, REQUEST, SINKS
 from torvyn.contract import ROLES, Component
 from torvyn.contract.inspection import class_name, describe_error, module_name, read_attribute
 from torvyn.errors import ContractError, LinkError, Location
@@ -49,8 +49,8 @@ class Library:
     def find(
         self, name: str, place: Location | None, problems: Problems, *, has_input: bool = False
     ) -> LoadedComponent | None:
-        """The component with this name, or None and a problem. An engine with an input is a
-        processor; an engine without one is a source."""
+        """The component with this name, or None and a problem. With an input, an engine is a
+        processor, and a name that a source and a sink share is the sink."""
         record = self.declared.get(name)
         if name.startswith("oci://"):
             message = f"this build cannot load `{name}` from a registry"
@@ -60,14 +60,13 @@ class Library:
             return self._find_declared(record, problems)
         if name.endswith(".wasm"):
             return self._find_guest(Path(name).stem, self.folder / name, place, problems)
-        engines = ENGINE_PROCESSORS if has_input else ENGINES
-        target = BUILTINS.get(name) or engines.get(name) or REQUEST.get(name)
+        target = _builtin(name, has_input)
         if target is not None:
             return _find(ComponentRef("builtin", name, target), place, problems)
         third_party = installed_components()
         if name in third_party:
             return _find(ComponentRef("entry-point", name, third_party[name]), place, problems)
-        known = [*self.declared, *BUILTINS, *REQUEST, *ENGINES, *third_party]
+        known = [*self.declared, *BUILTINS, *SINKS, *REQUEST, *ENGINES, *third_party]
         advice = suggestion(name, known, "declare it with `[[component]]`, or use a built-in one")
         message = f"unknown component `{name}`"
         problems.add("link.component-unknown", message, place, advice)
@@ -118,6 +117,14 @@ class Library:
             return found
         named = f"{target.rpartition(':')[0]}:{class_name(found.component)}"
         return LoadedComponent(ComponentRef("project", record.name, named), found.component)
+
+
+def _builtin(name: str, has_input: bool) -> str | None:
+    """The `module:Class` of a built-in component."""
+    if has_input and name in SINKS:
+        return SINKS[name]
+    engines = ENGINE_PROCESSORS if has_input else ENGINES
+    return BUILTINS.get(name) or engines.get(name) or REQUEST.get(name)
 
 
 def wasm_path(record: ComponentRecord, folder: Path) -> Path | None:

@@ -115,6 +115,7 @@ class RuntimeRecord(Record):
     init_timeout_s: float | None = None
     teardown_timeout_s: float | None = None
     drain_timeout_s: float | None = None
+    max_silence_s: float | None = None
     cache_dir: str | None = None
 
 

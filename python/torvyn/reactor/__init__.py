@@ -12,6 +12,7 @@ loop_driver     drives flows on an event loop
 loop_waker      wakes an event loop
 stepper         drives a flow by hand, for tests
 statistics      the statistics as records
+health          whether a running flow works: it moves, or has a reason not to
 failures        native failures to exceptions
 
 A flow is driven by its caller or, once started, by worker threads.

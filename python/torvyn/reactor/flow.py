@@ -89,12 +89,18 @@ class Flow(FlowFeed):
         return self._run()
 
     def _run(
-        self, *, is_abandonable: bool = False, on_end: Callable[[], None] | None = None
+        self,
+        *,
+        is_abandonable: bool = False,
+        on_start: Callable[[], None] | None = None,
+        on_end: Callable[[], None] | None = None,
     ) -> Statistics:
         self._must_be_closed("run")
         execution = self._execute(is_abandonable=is_abandonable)
         execution.events.on_end = on_end
         native = execution.start()
+        if on_start is not None:
+            on_start()
         try:
             native.drive()
         finally:

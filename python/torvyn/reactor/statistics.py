@@ -19,6 +19,7 @@ from torvyn.contract.enums import FlowState, Role
 from torvyn.link.plan import NodePlan, Plan
 
 if TYPE_CHECKING:
+    from torvyn.components.connection import ConnectionStatus
     from torvyn.sandbox.component import GuestHealth
 
 
@@ -63,10 +64,18 @@ class NodeStatistics:
     """Characters of matches that a guard had already sent on when it recognized the match."""
     mean_call_ns: float | None
     """The mean of the sampled calls; None before the first sample."""
+    cpu_ns: int | None = None
+    """CPU time of its calls: measured on a thread of its own, else estimated from the samples. None
+    before the first sample, and with `observability.level = "off"`."""
+    max_memory_bytes: int = 0
+    """Its budget: the most that `live_bytes` and `held_bytes` may be together, and for a guest its
+    own memory too."""
     guest: GuestHealth | None = None
     """For nodes in the sandbox."""
     denied: dict[str, int] = field(default_factory=dict)
     """How many requests of a guest were denied, by kind of capability."""
+    connection: ConnectionStatus | None = None
+    """For components that connect to something outside."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +134,17 @@ class Statistics:
         return edges + sum(node.unread for node in self.nodes.values())
 
     @property
+    def cpu_ns(self) -> int:
+        """CPU time of the calls of all nodes, as far as it is known."""
+        return sum(node.cpu_ns or 0 for node in self.nodes.values())
+
+    @property
+    def bytes(self) -> int:
+        """Bytes in the queues, and in the hands of the nodes."""
+        queued = sum(edge.bytes for edge in self.edges)
+        return queued + sum(node.held_bytes for node in self.nodes.values())
+
+    @property
     def errors(self) -> int:
         return sum(node.errors for node in self.nodes.values())
 
@@ -166,6 +186,8 @@ class Statistics:
             "releases": self.releases,
             "live": self.live,
             "copies": self.copies,
+            "cpu_ns": self.cpu_ns,
+            "bytes": self.bytes,
             "nodes": {name: asdict(node) for name, node in self.nodes.items()},
             "edges": [asdict(edge) for edge in self.edges],
         }
@@ -203,12 +225,17 @@ def from_native(
     elapsed_s: float,
     guests: Mapping[str, GuestHealth],
     denied: Mapping[str, dict[str, int]],
+    connections: Mapping[str, ConnectionStatus],
+    cpu: Mapping[str, int | None],
 ) -> Statistics:
     """Names the native counters. `wiring` has the edges in native order; "" is the caller."""
 
     def name() -> tuple[dict[str, NodeStatistics], tuple[EdgeStatistics, ...]]:
         pairs = zip(plan.nodes, raw["nodes"], strict=True)
-        nodes = {node.name: _node(node, counters, guests, denied) for node, counters in pairs}
+        nodes = {
+            node.name: _node(node, counters, guests, denied, connections, cpu)
+            for node, counters in pairs
+        }
         edges = tuple(
             EdgeStatistics(source=source, port=port, target=target, **counters)
             for (source, port, target), counters in zip(wiring, raw["edges"], strict=True)
@@ -229,16 +256,25 @@ def _node(
     counters: Mapping[str, Any],
     guests: Mapping[str, GuestHealth],
     denied: Mapping[str, dict[str, int]],
+    connections: Mapping[str, ConnectionStatus],
+    cpu: Mapping[str, int | None],
 ) -> NodeStatistics:
     counts = dict(counters)
     sampled_ns, calls = counts.pop("sampled_ns"), counts.pop("sampled_calls")
+    cpu_ns = cpu.get(node.name)
+    if cpu_ns is None and calls:
+        elements = counts["emitted" if node.role == Role.SOURCE else "received"]
+        cpu_ns = int(sampled_ns * max(elements, calls) / calls)
     return NodeStatistics(
         name=node.name,
         role=node.role,
         unit=node.unit,
         mean_call_ns=sampled_ns / calls if calls else None,
+        cpu_ns=cpu_ns,
+        max_memory_bytes=node.max_memory_bytes,
         guest=guests.get(node.name),
         denied=denied.get(node.name, {}),
+        connection=connections.get(node.name),
         **counts,
     )
 
@@ -253,8 +289,10 @@ def empty_statistics(plan: Plan, state: FlowState) -> Statistics:
             unit=node.unit,
             copies={},
             mean_call_ns=None,
+            cpu_ns=None,
             guest=None,
             denied={},
+            connection=None,
             **zero,
         )
         for node in plan.nodes

@@ -17,6 +17,7 @@ from typing import Final
 
 from torvyn._native import CompiledComponent, NativeError
 from torvyn.errors import LinkError
+from torvyn.machine.resources import allowed_cpus
 from torvyn.sandbox.compiler_client import precompile, reuse_process
 
 logger = logging.getLogger("torvyn.sandbox")
@@ -87,7 +88,7 @@ def preload(paths: Collection[Path], cache_dir: Path | None = None) -> None:
     if len(paths) < 2:
         return
     if folder.is_dir():
-        with ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="torvyn-preload") as pool:
+        with ThreadPoolExecutor(allowed_cpus(), thread_name_prefix="torvyn-preload") as pool:
             pool.map(partial(_preload, folder), paths)
     with reuse_process():
         for path in paths:

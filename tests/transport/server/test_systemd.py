@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from serve_process import MANIFEST, serving
 
-from torvyn.transport.listener.systemd_notify import notify
+from torvyn.machine.systemd_notify import notify, watchdog_interval_s
 
 UNIT = (Path(__file__).parents[3] / "deploy" / "torvyn.service").read_text()
 BINARY = "/opt/torvyn/bin/torvyn"
@@ -53,6 +53,38 @@ def test_it_reports_that_it_serves_and_that_it_stops(
     assert ready == ["READY=1", f"STATUS=serving at {url}"]
     assert status == 200
     assert stopping == ["STOPPING=1", "STATUS=ending 0 streams"]
+
+
+def test_a_watched_server_reports_that_its_loop_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "Torvyn.toml").write_text(MANIFEST)
+    address = str(tmp_path / "notify")
+    monkeypatch.setenv("NOTIFY_SOCKET", address)
+    monkeypatch.setenv("WATCHDOG_USEC", "100000")
+    with manager(address) as told, serving(tmp_path):
+        messages = [told.recv(4096).decode().splitlines()[0] for _ in range(3)]
+
+    assert messages == ["READY=1", "WATCHDOG=1", "WATCHDOG=1"]
+
+
+@pytest.mark.parametrize(
+    ("timeout_us", "pid", "interval_s"),
+    [
+        ("60000000", "", 30.0),
+        ("60000000", str(os.getpid()), 30.0),
+        ("60000000", "1", None),
+        ("0", "", None),
+        ("soon", "", None),
+    ],
+)
+def test_the_watchdog_is_fed_twice_per_timeout_if_it_watches_this_process(
+    monkeypatch: pytest.MonkeyPatch, timeout_us: str, pid: str, interval_s: float | None
+) -> None:
+    monkeypatch.setenv("WATCHDOG_USEC", timeout_us)
+    monkeypatch.setenv("WATCHDOG_PID", pid)
+
+    assert watchdog_interval_s() == interval_s
 
 
 def test_a_name_outside_the_file_system_is_understood(monkeypatch: pytest.MonkeyPatch) -> None:

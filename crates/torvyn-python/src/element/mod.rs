@@ -3,6 +3,7 @@
 pub mod batch;
 pub mod convert;
 pub mod foreign;
+pub mod port_ids;
 
 use std::sync::Arc;
 

@@ -6,7 +6,7 @@ use std::sync::Weak;
 use pyo3::prelude::*;
 use pyo3::{PyTraverseError, PyVisit};
 use torvyn_reactor::Flow;
-use torvyn_stream::Element;
+use torvyn_stream::{Element, Receipt};
 
 use crate::enums::TurnStatus;
 use crate::flow::NativeFlow;
@@ -57,6 +57,7 @@ impl FlowIterator {
     /// Counts the outputs that were taken and not returned as unread.
     fn close(&mut self) {
         let unread = self.ready.len() as u64;
+        self.ready.iter().filter_map(|element| element.payload.receipt()).for_each(Receipt::abandon);
         self.ready.clear();
         self.flow.get().flow.count_unread_output(unread);
     }
@@ -96,6 +97,12 @@ impl NodeHandle {
             findings.matches.add(matches);
             findings.exposed_chars.add(exposed_chars);
         }
+    }
+
+    /// The flow's time, or None when the flow is gone.
+    #[getter]
+    fn now_ns(&self) -> Option<u64> {
+        self.flow.upgrade().map(|flow| flow.now_ns())
     }
 
     fn interrupt(&self) {

@@ -263,6 +263,11 @@ impl NativeFlow {
         self.flow.count_late_results();
     }
 
+    /// How many settled elements the source at `index` has not been told about.
+    fn take_acknowledgements(&self, index: usize) -> u64 {
+        self.flow.take_acknowledgements(index)
+    }
+
     /// Counts the last `outputs` outputs as unread: the caller did not read them.
     fn count_unread(&self, outputs: u64) {
         self.flow.count_unread_output(outputs);

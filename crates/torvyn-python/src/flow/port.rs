@@ -26,6 +26,8 @@ pub struct Port {
     node_context: std::sync::OnceLock<NodeContext>,
     /// The last result has been delivered.
     ended: AtomicBool,
+    /// Whether its source asks for acknowledgements.
+    pub acknowledges: bool,
 }
 
 impl Port {
@@ -77,7 +79,13 @@ impl Port {
 #[pymethods]
 impl Port {
     #[new]
-    fn new(py: Python<'_>, role: &Bound<'_, PyAny>, ports: Vec<String>) -> PyResult<Self> {
+    #[pyo3(signature = (role, ports, acknowledges=false))]
+    fn new(
+        py: Python<'_>,
+        role: &Bound<'_, PyAny>,
+        ports: Vec<String>,
+        acknowledges: bool,
+    ) -> PyResult<Self> {
         let names = ports.iter().map(|name| PyString::intern(py, name).unbind()).collect();
         Ok(Self {
             exchange: Arc::default(),
@@ -85,6 +93,7 @@ impl Port {
             ports: PortNames(names),
             node_context: std::sync::OnceLock::new(),
             ended: AtomicBool::new(false),
+            acknowledges,
         })
     }
 
@@ -132,6 +141,11 @@ impl Port {
             tasks.append((to_python(py, kind)?, value))?;
         }
         Ok(tasks)
+    }
+
+    /// How many more elements of a source are settled since the last call.
+    fn take_settled(&self) -> u64 {
+        self.exchange.take_settled()
     }
 
     /// How many elements the component may emit now.

@@ -24,6 +24,8 @@ pub struct Edge {
     pub queue: Queue,
     pub source: Option<u16>,
     pub target: Option<u16>,
+    /// The position of its input among those of its target.
+    pub input: u16,
     /// How its stream ended, once no more elements will be sent.
     pub closed: Option<Box<End>>,
     pub accepts: Accepts,
@@ -31,6 +33,8 @@ pub struct Edge {
 
 pub struct Edges {
     pub list: Box<[Edge]>,
+    /// Whether a source asks for acknowledgements.
+    pub tracks: bool,
     pub shared: Arc<SharedState>,
 }
 
@@ -82,6 +86,14 @@ impl Edges {
         if element.payload.is_last() {
             self.shared.nodes[element.owner()].ledger.release(u64::from(element.len));
         }
+    }
+
+    /// Releases an element that its consumer has not finished: its source is never told that it is settled.
+    pub fn release_unread(&self, element: Element) {
+        if let Some(receipt) = element.payload.receipt() {
+            receipt.abandon();
+        }
+        self.release(element);
     }
 
     /// Releases the first element of `input`, which has been consumed.

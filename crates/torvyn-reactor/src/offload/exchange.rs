@@ -22,6 +22,8 @@ pub(super) struct Exchange {
     pub credit: usize,
     /// How many more bytes; the last element may exceed it.
     pub byte_credit: usize,
+    /// How many settled elements the source has not been told about.
+    pub settled: u64,
     pub waiting: WaitReason,
     pub stopped: bool,
     /// The worker has delivered its last result and takes no more tasks.

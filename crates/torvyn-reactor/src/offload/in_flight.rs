@@ -160,7 +160,7 @@ impl Core {
         if let Some(queue) = self.lender(index) {
             queue.leave_lent();
         }
-        waiting.into_iter().for_each(|element| self.edges.release(element));
+        waiting.into_iter().for_each(|element| self.edges.release_unread(element));
     }
 
     /// After the last turn and the end of the workers: counts the results that arrived since, and gives up the rest.
@@ -175,7 +175,7 @@ impl Core {
             let Some(state) = self.offload(index) else { continue };
             let left = std::mem::take(&mut state.left);
             self.nodes[index].given_up += left.len() as u64;
-            left.into_iter().for_each(|element| self.edges.release(element));
+            left.into_iter().for_each(|element| self.edges.release_unread(element));
         }
         self.publish();
     }

@@ -104,6 +104,19 @@ impl Offload {
         }
     }
 
+    /// Tells a source that `count` more of its elements are settled. It is notified even while it works.
+    pub(crate) fn acknowledge(&self, count: u64) {
+        let worker = {
+            let mut exchange = self.lock();
+            exchange.settled += count;
+            self.changed.notify_all();
+            exchange.worker.clone()
+        };
+        if let Some(worker) = worker {
+            worker.notify();
+        }
+    }
+
     /// Credit that was granted and results that were not collected yet.
     pub(crate) fn outstanding(&self) -> usize {
         let exchange = self.lock();
@@ -221,6 +234,11 @@ impl Offload {
         if is_empty { Vec::new() } else { exchange.tasks.drain(..).collect() }
     }
 
+    /// How many more elements of a source are settled since the last call.
+    pub fn take_settled(&self) -> u64 {
+        std::mem::take(&mut self.lock().settled)
+    }
+
     /// Credit for emitting elements. 0: none now, and the worker will be notified.
     pub fn credit(&self) -> usize {
         let mut exchange = self.lock();
@@ -237,7 +255,7 @@ impl Offload {
             .wait_timeout_while(exchange, timeout, |exchange| {
                 let has_tasks = !exchange.tasks.is_empty() && !exchange.halted;
                 let has_credit = for_credit && exchange.credit > 0;
-                !(exchange.stopped || has_tasks || has_credit)
+                !(exchange.stopped || has_tasks || has_credit || exchange.settled > 0)
             })
             .unwrap_or_else(PoisonError::into_inner);
         !exchange.stopped

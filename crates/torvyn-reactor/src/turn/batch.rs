@@ -118,6 +118,9 @@ impl Core {
                     note_stamp(node, element, true);
                 }
                 self.count_done(index, true);
+                if self.edges.tracks {
+                    self.absorb_front(index, input);
+                }
                 self.edges.release_front(input);
                 return Ok(());
             }

@@ -141,8 +141,10 @@ impl Core {
             let edge = &mut self.edges.list[usize::from(edge)];
             edge.closed.get_or_insert_with(|| Box::new(end.clone()));
         }
+        let is_settled = !self.failing && end.finish_reason != "cancelled";
         node.end = Some(Box::new(end));
         self.empty_hands(index);
+        self.drop_absorbed(index, is_settled);
         self.stop_listening(index);
     }
 
@@ -152,7 +154,7 @@ impl Core {
             let at = usize::from(edge);
             self.edges.list[at].accepts = Accepts::Nothing;
             for element in self.edges.list[at].queue.discard() {
-                self.edges.release(element);
+                self.edges.release_unread(element);
             }
             let Some(source) = self.edges.list[at].source.map(usize::from) else { continue };
             let edges = &self.edges.list;
@@ -177,7 +179,7 @@ impl Core {
         node.more = false;
         node.given_up += left.len() as u64;
         self.edges.shared.nodes[index].ledger.hold(0);
-        left.into_iter().for_each(|element| self.edges.release(element));
+        left.into_iter().for_each(|element| self.edges.release_unread(element));
         self.leave_loan(index);
     }
 
@@ -198,6 +200,7 @@ impl Core {
                 self.close_worker(index);
             }
             self.empty_hands(index);
+            self.drop_absorbed(index, false);
         }
         self.outbox.made.clear();
         for index in 0..self.edges.list.len() {
@@ -206,7 +209,7 @@ impl Core {
                 continue;
             }
             for element in self.edges.list[index].queue.discard() {
-                self.edges.release(element);
+                self.edges.release_unread(element);
             }
         }
         self.conclude_flow(state, end);

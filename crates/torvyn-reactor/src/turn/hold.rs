@@ -1,11 +1,12 @@
 //! Elements that a filter holds until a later verdict.
 
-use torvyn_stream::{Element, Emission};
+use torvyn_stream::{Element, Emission, Receipt};
 
 use crate::blueprint::Role;
 use crate::core::Core;
 use crate::node::Worker;
 use crate::shared_state::Failure;
+use crate::turn::acknowledgement::tracked;
 use crate::turn::verdict::{is_over_budget, within_budget};
 
 impl Core {
@@ -31,7 +32,7 @@ impl Core {
             counters.ledger.hold(before);
             counters.failed.add(1);
             let sequence = Some(element.sequence);
-            self.edges.release(element);
+            self.edges.release_unread(element);
             return Err(Failure { sequence, ..failure });
         }
         node.held.push_back(element);
@@ -45,8 +46,10 @@ impl Core {
         emission: Emission,
     ) -> Result<(), Failure> {
         let mut replaced = 1;
+        let mut receipts = Vec::new();
         for held in self.take_held(index) {
             replaced += 1;
+            receipts.extend(held.receipt());
             self.edges.release(held);
         }
         if emission.len == 0 {
@@ -60,6 +63,8 @@ impl Core {
             emission.companion = element.companion.as_ref().and_then(|companion| companion.bare());
         }
         let (sequence, timestamp_ns) = (element.sequence, element.timestamp_ns);
+        receipts.extend(element.receipt());
+        emission = tracked(emission, Receipt::group(receipts));
         self.edges.release(element);
         let node = &mut self.nodes[index];
         let sent = self.edges.send_made(node, index, emission, sequence, timestamp_ns);

@@ -1,5 +1,6 @@
 //! One turn: leftovers first, then sweeps from the sources down, until the credit is used up or nothing moves.
 
+mod acknowledgement;
 mod batch;
 mod flow_end;
 mod flow_failure;
@@ -9,7 +10,7 @@ mod interrupt;
 mod recovery;
 mod requests;
 mod source;
-mod verdict;
+pub(crate) mod verdict;
 
 pub use verdict::method_name;
 
@@ -47,6 +48,9 @@ impl Core {
         }
         let swept = self.clear_leftovers().and_then(|()| self.sweeps(paced, until_output));
         let turn = swept.unwrap_or_else(|failure| if self.fail(failure) { Turn::Over } else { Turn::Again });
+        if self.edges.tracks {
+            self.deliver_acknowledgements();
+        }
         self.publish();
         turn
     }
@@ -189,8 +193,9 @@ impl Core {
         nodes
             .flat_map(|node| {
                 let stage = match &node.worker {
-                    Worker::Inline(stage) => stage.due(),
-                    Worker::Offloaded(_) => None,
+                    // A full queue wakes the node when it has room again.
+                    Worker::Inline(stage) if self.edges.free_slots(node) > 0 => stage.due(),
+                    _ => None,
                 };
                 [stage, node.pending.flatten(), node.retry.as_ref().map(|retry| retry.at_ns)]
             })

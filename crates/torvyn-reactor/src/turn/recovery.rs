@@ -33,7 +33,7 @@ impl Core {
             let sequence = element.as_ref().map(|element| element.sequence);
             if let Some(element) = element {
                 counters.failed.add(1);
-                self.edges.release(element);
+                self.edges.release_unread(element);
             }
             return Err(Failure {
                 kind: FailureKind::Component,

@@ -39,13 +39,13 @@ impl Core {
             done += 1;
             match pulled {
                 Ok(Pull::Ready(emission)) => {
-                    self.pulled += 1;
+                    self.pulled += u64::from(!self.nodes[index].is_carrier);
                     if self.edges.shared.has_requests() {
                         self.obey_source(index)?;
                         room = 0;
                     }
                     let node = &mut self.nodes[index];
-                    send_one(&mut self.edges, node, index, emission, self.now_ns)?;
+                    send_one(&mut self.edges, node, index, emission, None, self.now_ns)?;
                     // There was capacity in elements, but not in bytes.
                     if !node.backlog.is_empty() {
                         room = 0;

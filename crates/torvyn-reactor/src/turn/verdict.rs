@@ -1,13 +1,14 @@
 //! What a call returned becomes what happens next: pass, drop, replace, block, sequence numbers. The same for inline and
 //! offloaded stages.
 
-use torvyn_stream::{Element, Emission, End, StageError, Step};
+use torvyn_stream::{AckLog, Element, Emission, End, Receipt, StageError, Step};
 
 use crate::blueprint::Role;
 use crate::core::Core;
 use crate::edges::{Edges, over_budget};
 use crate::node::{Node, Phase};
 use crate::shared_state::{Failure, FailureKind};
+use crate::turn::acknowledgement::tracked;
 
 impl Core {
     /// Concludes one call. `element` is its input; its outputs are in the outbox.
@@ -104,27 +105,30 @@ impl Core {
     /// Sends the outbox, numbered by the node's role, and releases the element it was made from.
     #[inline]
     pub(super) fn send_made(&mut self, index: usize, element: Option<Element>) -> Result<(), Failure> {
-        let node = &mut self.nodes[index];
         let made_nothing = self.outbox.made.is_empty();
+        let receipt = if self.edges.tracks { self.output_receipt(index, element.as_ref()) } else { None };
+        let node = &mut self.nodes[index];
         if let Some(element) = &element {
             note_stamp(node, element, made_nothing);
         }
         let result = if self.outbox.made.len() <= 1 {
-            self.outbox
-                .made
-                .pop()
-                .map_or(Ok(()), |emission| send_one(&mut self.edges, node, index, emission, self.now_ns))
+            self.outbox.made.pop().map_or(Ok(()), |emission| {
+                send_one(&mut self.edges, node, index, emission, receipt, self.now_ns)
+            })
         } else {
             let mut made = self.outbox.made.drain(..);
-            made.try_for_each(|emission| send_one(&mut self.edges, node, index, emission, self.now_ns))
+            made.try_for_each(|emission| {
+                send_one(&mut self.edges, node, index, emission, receipt.clone(), self.now_ns)
+            })
         };
         if let Some(element) = element {
             if is_over_budget(&result) {
                 self.edges.shared.nodes[index].failed.add(1);
+                self.edges.release_unread(element);
             } else {
                 self.count_done(index, made_nothing);
+                self.edges.release(element);
             }
-            self.edges.release(element);
         }
         result?;
         self.charge_held(index)
@@ -202,12 +206,16 @@ pub(crate) fn send_one(
     node: &mut Node,
     index: usize,
     emission: Emission,
+    receipt: Option<Receipt>,
     now_ns: u64,
 ) -> Result<(), Failure> {
     if node.ports.is_empty() {
         return Ok(());
     }
     let mut emission = emission;
+    if edges.tracks {
+        emission = tracked(emission, receipt.or_else(|| node.acks.as_ref().map(AckLog::issue)));
+    }
     let (sequence, timestamp_ns) = match node.role {
         Role::Source => (node.next_sequence, now_ns),
         Role::Aggregator => (node.next_sequence, node.stamp.timestamp_ns),
@@ -221,6 +229,9 @@ pub(crate) fn send_one(
         }
     };
     node.next_sequence += 1;
+    if emission.port != 0 {
+        return edges.send_to_port(node, index, emission, sequence, timestamp_ns);
+    }
     edges.send_made(node, index, emission, sequence, timestamp_ns)
 }
 

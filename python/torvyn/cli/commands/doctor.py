@@ -14,6 +14,8 @@ from torvyn.cli.screen import Screen
 
 MISSING: Final = 3
 _FEW_FILES: Final = 1024
+MiB: Final = 1024 * 1024
+_LITTLE_BYTES: Final = 128 * MiB
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,8 @@ def all_findings() -> Iterator[Finding]:
     yield _python()
     yield _native()
     yield _cores()
+    yield _memory()
+    yield _service_manager()
     yield _open_files()
     yield _user_config()
     yield _manifest()
@@ -76,8 +80,37 @@ def _native() -> Finding:
 
 
 def _cores() -> Finding:
-    count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return Finding("cores", "ok", str(count))
+    from torvyn.machine.resources import read_resources
+
+    found = read_resources()
+    quota = found.limits.cpus
+    limited = "" if quota is None else f", limited to {quota:g} by its control group"
+    return Finding("cores", "ok", f"{found.cores}{limited}")
+
+
+def _memory() -> Finding:
+    from torvyn.machine.resources import read_resources
+
+    found = read_resources()
+    limits, total = found.limits, found.memory_bytes
+    if total is None:
+        return Finding("memory", "ok", "unknown: this system has no /proc/meminfo")
+    if not found.is_memory_limited:
+        return Finding("memory", "ok", f"{total // MiB} MiB, no limit by a control group")
+    used = (limits.memory_used_bytes or 0) // MiB
+    text = f"{total // MiB} MiB by its control group (version {limits.version}), {used} MiB in use"
+    if total < _LITTLE_BYTES:
+        hint = "the runtime alone takes about 40 MiB, each sandboxed component more"
+        return Finding("memory", "warn", text, hint)
+    return Finding("memory", "ok", text)
+
+
+def _service_manager() -> Finding:
+    from torvyn.machine.systemd_notify import is_systemd_running
+
+    if is_systemd_running():
+        return Finding("systemd", "ok", "running; `torvyn service install` starts a flow with it")
+    return Finding("systemd", "ok", "not running: `torvyn service` can only print its unit here")
 
 
 def _open_files() -> Finding:
@@ -101,10 +134,14 @@ def _user_config() -> Finding:
 def _manifest() -> Finding:
     if not os.path.exists("Torvyn.toml"):
         return Finding("manifest", "ok", "none in this folder")
+    from torvyn.cli.memory_warnings import memory_warnings
     from torvyn.link import ProjectLinker
 
-    problems = ProjectLinker.open("Torvyn.toml").check()
+    linker = ProjectLinker.open("Torvyn.toml")
+    problems = linker.check()
     if not problems:
+        for warning in memory_warnings(*linker.plans(linker.manifest.flows).values()):
+            return Finding("manifest", "warn", f"Torvyn.toml: {warning.message}", warning.hint)
         return Finding("manifest", "ok", "Torvyn.toml")
     hint = "run `torvyn check` for the list"
     return Finding("manifest", "warn", f"Torvyn.toml has {len(problems)} problem(s)", hint)

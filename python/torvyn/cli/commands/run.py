@@ -41,7 +41,10 @@ def command(screen: Screen, stats: bool, **options: Any) -> int:
     cancels the flow, a third ends the process. With `--stats --format json`, the last line of
     standard output is a JSON object with the statistics.
     """
+    from torvyn.cli.memory_warnings import memory_warnings
+
     plan, limit = link_with_ends(screen, options)
+    screen.warn(memory_warnings(plan))
     outcome = run_plan(screen, plan, limit)
     if stats:
         _show_statistics(screen, plan, outcome)
@@ -55,6 +58,8 @@ def run_plan(screen: Screen, plan: Plan, limit: int | None) -> Outcome:
     """Runs the plan, and prints the `[torvyn]` lines before and after it."""
     from torvyn.cli.foreground_run import run_in_foreground
     from torvyn.cli.summary import summary_line
+    from torvyn.cli.supervision.status_socket import StatusSocket
+    from torvyn.cli.supervision.supervisor import make_health_check, make_supervisor
     from torvyn.observe.logs import show_logs
     from torvyn.reactor import Flow
 
@@ -69,7 +74,10 @@ def run_plan(screen: Screen, plan: Plan, limit: int | None) -> Outcome:
     ):
         screen.info(f"[torvyn] Running flow '{plan.name}'", "")
         _log(screen, "flow.started", f"running flow `{plan.name}`", flow=plan.name)
-        outcome = run_in_foreground(flow, partial(_notice, screen))
+        check = make_health_check(plan)
+        with StatusSocket(flow, check):
+            supervisor = make_supervisor(flow, check)
+            outcome = run_in_foreground(flow, partial(_notice, screen), supervisor)
         line = summary_line(outcome.statistics)
         message = f"flow `{plan.name}` {outcome.state}: {line}"
         filtered = _filtered_side(flow)

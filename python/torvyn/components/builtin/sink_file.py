@@ -1,23 +1,21 @@
 """`file`: writes each element to a file, completely or not at all.
 
-`push` returns after the operating system has the record, so it survives the process. When the disk
-is full, the sink removes the partial record: the file ends with the last complete record, and the
-element can be retried.
+`push` returns after the operating system has the record, so it survives the process; with `fsync`,
+after the disk has it, so it survives a power cut.
 """
 
 from __future__ import annotations
 
 import base64
-import errno
-import os
-import stat
-from typing import Any, ClassVar
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, Final
 
 from torvyn.components.config import parse_config, wrong_config
+from torvyn.components.files.append_file import AppendFile
 from torvyn.components.json_fields import to_json_value, write_json
+from torvyn.components.line_format import encode_json_line
 from torvyn.components.spec import Option, Spec
-from torvyn.components.text_files import open_to_append
-from torvyn.contract import Element, End, Sink
+from torvyn.contract import Element, Sink
 from torvyn.errors import InvalidInput, Unavailable
 
 SPEC = Spec(
@@ -37,12 +35,18 @@ SPEC = Spec(
             "format",
             "choice",
             "lines",
-            "`lines` writes one payload per line, `text` the payloads without separators, `json` "
-            "one JSON object per line: `sequence`, `content_type`, `attributes` and `data`, or "
-            "`base64` for bytes.",
-            choices=("lines", "text", "json"),
+            "`lines` writes one payload per line, `jsonl` one JSON payload per line, `text` the "
+            "payloads without separators, `json` one JSON object per line: `sequence`, "
+            "`content_type`, `attributes` and `data`, or `base64` for bytes.",
+            choices=("lines", "jsonl", "text", "json"),
         ),
-        Option("fsync", "boolean", False, "Wait for the disk when the stream ends."),
+        Option(
+            "fsync",
+            "boolean",
+            False,
+            "Wait for the disk before an element counts as delivered; the elements that are "
+            "waiting share one wait.",
+        ),
     ),
     main="path",
     example="""\
@@ -56,60 +60,38 @@ config = { path = "events.jsonl", format = "json", fsync = true }
 class File(Sink):
     spec: ClassVar[Spec] = SPEC
 
-    _descriptor: int | None = None
+    _file: AppendFile | None = None
 
     def init(self, config: str) -> None:
         options = parse_config(SPEC, config)
-        self._path: str = options["path"]
-        self._format: str = options["format"]
-        self._fsync: bool = options["fsync"]
-        if not self._path:
+        path: str = options["path"]
+        if not path:
             raise wrong_config(SPEC, "`path` is empty", "set `path` to the file to write")
+        self._encode = _ENCODERS[options["format"]]
         truncate = options["mode"] == "truncate"
-        self._descriptor = open_to_append(SPEC, self._path, truncate=truncate)
-        self._is_regular = stat.S_ISREG(os.fstat(self._descriptor).st_mode)
+        self._file = AppendFile(SPEC, path, truncate=truncate, fsync=options["fsync"])
+        if options["format"] != "text":
+            self._file.end_line()
 
     def push(self, element: Element) -> None:
-        if self._format == "json":
-            self._write(_record(element))
-        elif self._format == "lines":
-            self._write(bytes(element.data) + b"\n")
-        else:
-            self._write(bytes(element.data))
+        self._open.write(self._encode(element))
 
-    def complete(self, end: End) -> None:
-        if self._fsync and self._is_regular and self._descriptor is not None:
-            try:
-                os.fsync(self._descriptor)
-            except OSError as error:
-                raise self._unavailable(error) from error
+    def push_batch(self, elements: Sequence[Element]) -> None:
+        self._open.write(b"".join(map(self._encode, elements)))
 
     def teardown(self) -> None:
-        descriptor, self._descriptor = self._descriptor, None
-        if descriptor is not None:
-            os.close(descriptor)
+        if self._file is not None:
+            self._file.close()
 
-    def _write(self, record: bytes) -> None:
-        if self._descriptor is None:
-            raise Unavailable(f"cannot write {self._path}: it is not open")
-        written = 0
-        try:
-            while written < len(record):
-                written += os.write(self._descriptor, memoryview(record)[written:])
-        except BrokenPipeError:
-            raise
-        except OSError as error:
-            self._remove_partial(self._descriptor, written)
-            raise self._unavailable(error) from error
+    @property
+    def _open(self) -> AppendFile:
+        if self._file is None:
+            raise Unavailable("the file is not open")
+        return self._file
 
-    def _remove_partial(self, descriptor: int, written: int) -> None:
-        if written and self._is_regular:
-            os.ftruncate(descriptor, os.fstat(descriptor).st_size - written)
 
-    def _unavailable(self, error: OSError) -> Unavailable:
-        full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-        hint = "free some disk space; all earlier elements are in the file" if full else None
-        return Unavailable(f"cannot write {self._path}: {error.strerror}", hint=hint)
+def _line(element: Element) -> bytes:
+    return bytes(element.data) + b"\n"
 
 
 def _record(element: Element) -> bytes:
@@ -129,3 +111,11 @@ def _record(element: Element) -> bytes:
     except InvalidInput:
         record["base64"] = base64.b64encode(element.data).decode()
     return write_json(record).encode() + b"\n"
+
+
+_ENCODERS: Final[dict[str, Callable[[Element], bytes]]] = {
+    "lines": _line,
+    "jsonl": encode_json_line,
+    "text": lambda element: bytes(element.data),
+    "json": _record,
+}

@@ -1,22 +1,24 @@
 """`lines`: the lines of a file or of standard input, one element each.
 
 Runs on its own thread, because a read of standard input may block. It reads one line at a time. An
-invalid line is an error of its own; the next pull continues with the next line.
+invalid line is an error of its own; the next pull continues with the next line. Of a file it saves
+the position after the last line that it returned.
 """
 
 from __future__ import annotations
 
-import codecs
 import functools
 import os
 import sys
 import threading
 from typing import IO, Any, ClassVar
 
-from torvyn.components.config import parse_config, wrong_config
+from torvyn.components.config import parse_config
+from torvyn.components.files.file_position import FilePosition
+from torvyn.components.files.text_files import open_to_read
+from torvyn.components.line_format import LineFormat, line_options
 from torvyn.components.spec import Option, Spec
-from torvyn.components.text_files import open_to_read
-from torvyn.contract import Source
+from torvyn.contract import Output, Source
 from torvyn.errors import InvalidInput, Unavailable
 
 SPEC = Spec(
@@ -25,21 +27,7 @@ SPEC = Spec(
     summary="Reads the lines of a file or of standard input, without line ends.",
     options=(
         Option("path", "text", "", "The file to read; default: standard input."),
-        Option("encoding", "text", "utf-8", "The text encoding."),
-        Option(
-            "errors",
-            "choice",
-            "strict",
-            "For invalid bytes: `strict` rejects the line, `replace` replaces them with U+FFFD.",
-            choices=("strict", "replace"),
-        ),
-        Option(
-            "max_line",
-            "size",
-            16 * 1024 * 1024,
-            "The maximum length of a line; longer lines are rejected.",
-            minimum=1,
-        ),
+        *line_options(16 * 1024 * 1024),
     ),
     main="path",
     example="""\
@@ -62,23 +50,48 @@ class Lines(Source):
     def init(self, config: str) -> None:
         options = parse_config(SPEC, config)
         self._path: str = options["path"]
-        self._encoding = _line_encoding(options["encoding"])
-        self._errors: str = options["errors"]
-        self._max_bytes: int = options["max_line"]
+        self._format = LineFormat.of(SPEC, options)
         self._name = self._path or "standard input"
-        self._number = 0
+        self._number = self._offset = 0
         self._ended = False
         self._busy = threading.Lock()
         self._is_ours = bool(self._path)
         self._stream = open_to_read(SPEC, self._path) if self._path else _standard_input()
+        self._is_seekable = self._is_ours and self._stream.seekable()
+        self._last_position: dict[str, Any] | None = None
 
-    def pull(self) -> str | None:
+    def pull(self) -> str | Output | None:
         with self._busy:
-            line = None if self._ended or self._stream is None else self._read(self._stream)
-            if line is None or self._ended:
-                self._close()
-                return None
-            return line
+            while not self._ended and self._stream is not None:
+                raw = self._read(self._stream)
+                if not raw or self._ended:
+                    break
+                line = self._decode(self._stream, raw)
+                if line is not None:
+                    return line
+            self._close()
+            return None
+
+    def snapshot(self) -> dict[str, Any] | None:
+        """The position in the file; None for what cannot be read again."""
+        if not self._is_seekable:
+            return None
+        with self._busy:
+            if self._stream is None:
+                return self._last_position
+            return self._position(self._stream)
+
+    def restore(self, state: dict[str, Any] | None) -> None:
+        if state is None or self._stream is None or not self._is_seekable:
+            return
+        position = FilePosition.from_state(state)
+        if not position.matches(self._stream.fileno()):
+            raise InvalidInput(
+                f"{self._name} is not the file that the saved position belongs to",
+                hint="start with `--fresh` to read it from its beginning",
+            )
+        self._stream.seek(position.offset)
+        self._offset, self._number = position.offset, position.line
 
     @property
     def may_be_abandoned(self) -> bool:
@@ -93,63 +106,41 @@ class Lines(Source):
             self._close()
             busy.release()
 
-    def _read(self, stream: IO[Any]) -> str | None:
+    def _read(self, stream: IO[Any]) -> Any:
         try:
-            raw = stream.readline(self._max_bytes + 2)
+            raw = stream.readline(self._format.max_bytes + 2)
         except OSError as error:
             raise Unavailable(f"cannot read {self._name}: {error.strerror}") from error
-        if not raw:
-            return None
-        self._number += 1
+        self._number += bool(raw)
+        self._offset += len(raw)
+        return raw
+
+    def _decode(self, stream: IO[Any], raw: Any) -> str | Output | None:
+        where = f"line {self._number} of {self._name}"
         newline, carriage_return = ("\n", "\r") if isinstance(raw, str) else (b"\n", b"\r")
         line = raw.removesuffix(newline).removesuffix(carriage_return)
-        if len(line) > self._max_bytes:
-            raise self._too_long(stream, raw, newline)
-        return line if isinstance(line, str) else self._decode(line)
+        if len(line) > self._format.max_bytes:
+            self._skip_line(stream, raw, newline)
+            raise self._format.too_long(where)
+        if isinstance(line, bytes):
+            return self._format.decode(line, where)
+        return self._format.check_json(line, where) if self._format.is_json else line
 
-    def _decode(self, line: bytes) -> str:
-        encoding = self._encoding
-        if encoding == "utf-8-sig":
-            # Only the first line can have a byte order mark.
-            self._encoding = "utf-8"
-        try:
-            return line.decode(encoding, self._errors)
-        except UnicodeDecodeError as error:
-            raise InvalidInput(
-                f"line {self._number} of {self._name} is not valid {self._encoding}: "
-                f"{error.reason} at byte {error.start}",
-                hint='set `errors = "replace"`, or `encoding` to the encoding of the file',
-            ) from error
-
-    def _too_long(self, stream: IO[Any], raw: Any, newline: Any) -> InvalidInput:
-        """The error for a line over the limit; skips the rest of the line."""
+    def _skip_line(self, stream: IO[Any], raw: Any, newline: Any) -> None:
+        """Skips the rest of a line over the limit."""
         while raw and not raw.endswith(newline):
             raw = stream.readline(65536)
-        return InvalidInput(
-            f"line {self._number} of {self._name} is longer than {self._max_bytes} bytes",
-            hint="raise `max_line` to accept longer lines",
-        )
+            self._offset += len(raw)
 
     def _close(self) -> None:
         self._ended = True
         stream, self._stream = self._stream, None
         if stream is not None and self._is_ours:
+            self._last_position = self._position(stream) if self._is_seekable else None
             stream.close()
 
-
-def _line_encoding(name: str) -> str:
-    """The encoding's canonical name; raises if a newline byte does not end a line in it."""
-    try:
-        encoding = codecs.lookup(name).name
-        ends_lines = "a\n".encode(encoding).endswith(b"a\n")
-    except (LookupError, TypeError, ValueError):
-        raise wrong_config(
-            SPEC, f"unknown text encoding {name!r}", 'the usual one is "utf-8"'
-        ) from None
-    if not ends_lines:
-        hint = "convert the file to utf-8 first"
-        raise wrong_config(SPEC, f"{encoding} cannot be split into lines by bytes", hint)
-    return encoding
+    def _position(self, stream: IO[Any]) -> dict[str, Any]:
+        return FilePosition.of(stream.fileno(), self._offset, self._number).to_state()
 
 
 def _standard_input() -> IO[Any]:

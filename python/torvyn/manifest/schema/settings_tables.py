@@ -21,7 +21,7 @@ RUNTIME: Final = Table(
         Key(
             "worker_threads",
             "integer",
-            "Threads that run flows; 0 means one per core.",
+            "Threads that run flows; 0 means one per CPU that the process may use.",
             default=0,
             maximum=4096,
         ),
@@ -36,6 +36,11 @@ RUNTIME: Final = Table(
         ),
         duration("teardown_timeout", "The time limit of `teardown`.", 2.0),
         duration("drain_timeout", "The time limit of a drain.", 5.0),
+        duration(
+            "max_silence",
+            "How long the sources of a flow that systemd watches may send nothing.",
+            words="no limit",
+        ),
         Key(
             "cache_dir",
             "string",

@@ -180,10 +180,15 @@ class Execution:
 
     def end_on_this_thread(self) -> None:
         try:
-            run_blocking(self.lifecycle.teardown(self._driver))
+            run_blocking(self._finish_components(self._driver))
         finally:
             # Those who wait are notified even if a teardown raises.
             self._end()
+
+    async def _finish_components(self, driver: BlockingDriver | AsyncDriver) -> None:
+        if self.native is not None and not self.abandonment.is_abandoned:
+            await self.lifecycle.acknowledge(self.native, driver)
+        await self.lifecycle.teardown(driver)
 
     def _end(self) -> None:
         """Reads the last statistics and notifies those who wait; only the first call does it."""
@@ -221,7 +226,7 @@ class Execution:
         if not native.is_over:
             cancel_on_this_thread(native)
         try:
-            await self.lifecycle.teardown(AsyncDriver(self.limits.call_limit))
+            await self._finish_components(AsyncDriver(self.limits.call_limit))
         except BaseException:
             # The task was cancelled, or dropped with its loop.
             self.lifecycle.abandon()

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import logging
 
+from torvyn._native import NativeFlow
 from torvyn.contract.inspection import set_node
 from torvyn.link.plan import Plan
 from torvyn.reactor.failures import init_failure, init_timeout, is_from_outside
 from torvyn.reactor.runners import Runner
 from torvyn.reactor.runners.lifecycle_driver import LifecycleDriver, LimitExceeded, WrappedError
+from torvyn.reactor.stages.source_executor import log_acknowledge_failure
 from torvyn.reactor.threads.stuck_calls import stack_of
 
 logger = logging.getLogger("torvyn.reactor")
@@ -49,6 +51,17 @@ class Lifecycle:
             note_stack(timeout, stack_of(error.thread_id))
             return timeout
         return init_failure(self._plan, runner.node, error)
+
+    async def acknowledge(self, native: NativeFlow, driver: LifecycleDriver) -> None:
+        """Delivers the acknowledgements that came after a source's last call."""
+        for index, runner in enumerate(self._runners):
+            count = native.take_acknowledgements(index)
+            if not count:
+                continue
+            try:
+                await runner.acknowledge(driver, count)
+            except Exception as error:
+                log_acknowledge_failure(error)
 
     async def teardown(self, driver: LifecycleDriver) -> None:
         """Logs failures and never raises them: the flow is over."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from torvyn._native import NativeFlow
+from torvyn.components.connection import Connection
 from torvyn.contract.enums import CallOutcome, FlowState
+from torvyn.contract.inspection import is_instance, own_attribute
 from torvyn.link.plan import Plan
 from torvyn.reactor import statistics
 from torvyn.reactor.run.native_flow import Wiring
@@ -32,6 +34,7 @@ class RunStatistics:
         self._started_s = time.monotonic()
         self._runners: Sequence[Runner] = ()
         self._wiring: Wiring = []
+        self._connections: list[tuple[str, Connection]] = []
         self._last: statistics.Statistics | None = None
 
     def prepare(self, runners: Sequence[Runner]) -> None:
@@ -45,6 +48,7 @@ class RunStatistics:
 
     def start(self, native: NativeFlow, wiring: Wiring) -> None:
         self._wiring = wiring
+        self._connections = [*_connections(self._runners)]
         self._started_s = time.monotonic()
         if self._recorder is not None:
             native.trace(self._trace_limit)
@@ -70,7 +74,11 @@ class RunStatistics:
             _count_stuck(raw)
         health = {runner.node.name: runner.guest.health for runner in guests if runner.guest}
         denied = {runner.node.name: runner.guest.denied for runner in guests if runner.guest}
-        return statistics.from_native(self._plan, self._wiring, raw, elapsed_s, health, denied)
+        connections = {name: connection.status for name, connection in self._connections}
+        cpu = {runner.node.name: runner.cpu_ns for runner in self._runners}
+        return statistics.from_native(
+            self._plan, self._wiring, raw, elapsed_s, health, denied, connections, cpu
+        )
 
     def finish(self, native: NativeFlow, state: FlowState | None) -> None:
         """Reads the last values, after teardown. `state`: the state of an abandoned run."""
@@ -87,6 +95,14 @@ class RunStatistics:
         """Reads again once the caller has taken the outputs of the last flush."""
         if self._last is not None and self.is_iterated:
             self._last = self._read(native)
+
+
+def _connections(runners: Sequence[Runner]) -> Iterator[tuple[str, Connection]]:
+    """The connections that components have set in `init`, with the names of their nodes."""
+    for runner in runners:
+        connection = own_attribute(runner.component, "connection")
+        if is_instance(connection, Connection):
+            yield runner.node.name, connection
 
 
 def _count_stuck(raw: dict[str, Any]) -> None:

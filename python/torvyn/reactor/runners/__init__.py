@@ -40,6 +40,10 @@ class Runner(Protocol):
     """The component, if it runs in the sandbox."""
 
     @property
+    def cpu_ns(self) -> int | None:
+        """The CPU time of its calls so far; None if the reactor samples them. From any thread."""
+
+    @property
     def is_idle(self) -> bool:
         """Whether the runner waits for the reactor or the component. From any thread."""
 
@@ -54,6 +58,9 @@ class Runner(Protocol):
 
     def start(self) -> None:
         """Allows calls of the component: the flow runs."""
+
+    async def acknowledge(self, driver: LifecycleDriver, count: int) -> None:
+        """Delivers a source's last acknowledgements, after the last turn."""
 
     async def stop(self, driver: LifecycleDriver, limit_s: float) -> None:
         """Ends the work and tears down an initialized component; raises as `init` does."""

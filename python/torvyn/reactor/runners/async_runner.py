@@ -9,6 +9,7 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any
 
+from torvyn.concurrency.cpu_time import TimedCoroutine
 from torvyn.contract import Component
 from torvyn.link.plan import NodePlan
 from torvyn.reactor.loop_waker import LoopWaker, waker_of
@@ -16,6 +17,7 @@ from torvyn.reactor.runners.call_timer import CallTimer
 from torvyn.reactor.runners.lifecycle_driver import LifecycleDriver, LimitExceeded, wrap_error
 from torvyn.reactor.runners.offloaded_runner import OffloadedRunner, awaited_call_error
 from torvyn.reactor.stages.executor import is_awaitable
+from torvyn.reactor.stages.source_executor import log_acknowledge_failure
 
 _LOOP_GRACE_S = 0.25
 """A loop that has not answered this long after a limit is blocked by a component."""
@@ -37,11 +39,17 @@ class AsyncRunner(OffloadedRunner):
         self._is_sleeping = False
         self._is_initialized = False
         self._task: asyncio.Task[None] | None = None
+        self._timed: TimedCoroutine[None] | None = None
         self._is_cancelled = False
+        self._acknowledgements: set[asyncio.Task[BaseException | None]] = set()
         self._timer = CallTimer(node.call_timeout_s)
         # Bound once, because they are called for every element.
         self.begin_call = self._timer.begin  # type: ignore[method-assign]
         self.end_call = self._timer.end  # type: ignore[method-assign]
+
+    @property
+    def cpu_ns(self) -> int | None:
+        return None if self._timed is None else self._timed.cpu_ns
 
     @property
     def is_idle(self) -> bool:
@@ -73,7 +81,8 @@ class AsyncRunner(OffloadedRunner):
 
     def _start_task(self) -> None:
         assert self._loop is not None
-        self._task = self._loop.create_task(self.executor.run(), name=f"torvyn-{self.node.role}")
+        self._timed = TimedCoroutine(self.executor.run())
+        self._task = self._loop.create_task(self._timed, name=f"torvyn-{self.node.role}")
         self._task.add_done_callback(self._on_done)
         self._timer.attach(self._task)
 
@@ -81,6 +90,14 @@ class AsyncRunner(OffloadedRunner):
         error = None if task.cancelled() else task.exception()
         if error is not None and not self.port.stopped:
             self.port.fail_last(error)
+
+    async def acknowledge(self, driver: LifecycleDriver, count: int) -> None:
+        if self._loop is not None:
+            call = attempt(partial(self._acknowledge, count))
+            await raise_result(driver.run_on_loop(call, self.node.call_timeout_s, self._loop))
+
+    async def _acknowledge(self, count: int) -> None:
+        await resolve(self.component.acknowledge(count))  # type: ignore[attr-defined]
 
     async def stop(self, driver: LifecycleDriver, limit_s: float) -> None:
         if self._loop is None:
@@ -129,7 +146,18 @@ class AsyncRunner(OffloadedRunner):
     def _on_work(self) -> None:
         if self.port.stopped:
             self._cancel()
+        elif (count := self.port.take_settled()) and self._loop is not None:
+            # A pull may be waiting for the next element: it must not delay this.
+            task = self._loop.create_task(attempt(partial(self._acknowledge, count)))
+            self._acknowledgements.add(task)
+            task.add_done_callback(self._on_acknowledged)
         self._has_work.set()
+
+    def _on_acknowledged(self, task: asyncio.Task[BaseException | None]) -> None:
+        self._acknowledgements.discard(task)
+        error = None if task.cancelled() else task.result()
+        if error is not None:
+            log_acknowledge_failure(error)
 
     def _cancel(self) -> None:
         """Cancels once: a second cancellation would interrupt the clean-up of the first."""

@@ -21,6 +21,7 @@ class InlineRunner:
     """The native core makes the calls; `init` and `teardown` run where the flow is driven."""
 
     is_idle = True
+    cpu_ns: int | None = None
     guest: GuestComponent | None = None
 
     def __init__(self, node: NodePlan, component: Component, config: str) -> None:
@@ -50,6 +51,9 @@ class InlineRunner:
 
     def start(self) -> None:
         pass
+
+    async def acknowledge(self, driver: LifecycleDriver, count: int) -> None:
+        self.component.acknowledge(count)  # type: ignore[attr-defined]
 
     async def stop(self, driver: LifecycleDriver, limit_s: float) -> None:
         if not self._is_initialized:

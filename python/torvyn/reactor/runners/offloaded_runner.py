@@ -11,10 +11,12 @@ from torvyn.contract import Component, Context
 from torvyn.contract.inspection import set_context, set_node
 from torvyn.errors import DeadlineExceeded, Internal
 from torvyn.link.plan import NodePlan
+from torvyn.reactor.run.method_binding import acknowledges
 from torvyn.reactor.stages import make_executor
 
 if TYPE_CHECKING:
     from torvyn._native import NodeHandle
+    from torvyn.reactor.runners.lifecycle_driver import LifecycleDriver
     from torvyn.sandbox.component import GuestComponent
 
 
@@ -46,10 +48,14 @@ class OffloadedRunner:
         self.node = node
         self.component = component
         self.config = config
-        self.port = Port(node.role, list(node.ports))
+        self.port = Port(node.role, list(node.ports), acknowledges(component))
         self.executor = make_executor(component, node.role, self.port, self)
         self.handle = OffloadedHandle(self.wake)
         set_node(component, self.handle)
+
+    @property
+    def cpu_ns(self) -> int | None:
+        return None
 
     def native_work(self, context: Context) -> Any:
         set_context(self.component, context)
@@ -61,6 +67,9 @@ class OffloadedRunner:
     def wake(self) -> None:
         """`resume()` or `wake()` of the component, from any thread."""
         raise NotImplementedError
+
+    async def acknowledge(self, driver: LifecycleDriver, count: int) -> None:
+        self.component.acknowledge(count)  # type: ignore[attr-defined]
 
     # The host of the executor
 

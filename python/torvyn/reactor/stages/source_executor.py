@@ -82,6 +82,8 @@ class SourceExecutor(StageExecutor):
         while not port.stopped:
             # The flow sends READY before it grants credit.
             has_credit = port.credit() > 0
+            if not self.host.is_async and (count := port.take_settled()):
+                self._acknowledge(count)
             for kind, signal in port.take():
                 if kind is TaskKind.PRESSURE:
                     await self._notify_backpressure(signal)
@@ -91,12 +93,23 @@ class SourceExecutor(StageExecutor):
                 return True
         return False
 
+    def _acknowledge(self, count: int) -> None:
+        try:
+            self.component.acknowledge(count)
+        except Exception as error:
+            log_acknowledge_failure(error)
+
     async def _notify_backpressure(self, signal: Signal) -> None:
         try:
             await self.resolve(self.component.notify_backpressure(signal))
         except Exception:
             # A notification has no answer: log its failure and go on.
             logger.warning("a source failed in `notify_backpressure`", exc_info=True)
+
+
+def log_acknowledge_failure(error: BaseException) -> None:
+    """A notification has no answer: log its failure and go on."""
+    logger.warning("a source failed in `acknowledge`", exc_info=error)
 
 
 def _none_item(position: int) -> ContractError:

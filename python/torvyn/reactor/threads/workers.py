@@ -13,6 +13,8 @@ import threading
 import traceback
 from typing import TYPE_CHECKING
 
+from torvyn.machine.resources import allowed_cpus
+
 if TYPE_CHECKING:
     from torvyn._native import Workers
 
@@ -30,13 +32,14 @@ _STOP_TIMEOUT_S = 2.0
 
 
 def workers(count: int = 0) -> Workers:
-    """The workers of this process. The first caller sets their number; 0 means one per core."""
+    """The workers of this process. The first caller sets their number; 0 means one per
+    CPU that the process may use."""
     global _workers, _started_in
     from torvyn._native import Workers as NativeWorkers
 
     with _lock:
         if _workers is None or _started_in != os.getpid():
-            _workers = NativeWorkers(count or os.cpu_count() or 1, _blocked)
+            _workers = NativeWorkers(count or allowed_cpus(), _blocked)
             _started_in = os.getpid()
             atexit.register(stop_workers)
         return _workers

@@ -1,7 +1,6 @@
 """The application on its sockets.
 
-server          sockets, signals, shutdown
-tls             certificates
-idle_reaper     closes connections that send no request, on every port
-systemd_notify  readiness messages to systemd
+server       sockets, signals, shutdown
+tls          certificates
+idle_reaper  closes connections that send no request, on every port
 """

@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from torvyn.concurrency.signals import SignalHandler
 from torvyn.concurrency.switch_interval import shorten_switch_interval
 from torvyn.errors import MissingError, UsageError
+from torvyn.machine.systemd_notify import notify, watchdog_interval_s
 from torvyn.transport.application import Application
 from torvyn.transport.listener import tls
 from torvyn.transport.listener.idle_reaper import IdleReaper
-from torvyn.transport.listener.systemd_notify import notify
 from torvyn.transport.settings import KiB, ServerSettings
 
 if TYPE_CHECKING:
@@ -191,6 +191,7 @@ async def _serve(
             on_ready(server)
             notify("READY=1", f"STATUS=serving at {server.url}")
             failed = asyncio.ensure_future(server.wait_failed())
+            alive = asyncio.ensure_future(_feed_watchdog())
             either: set[asyncio.Future[Any]] = {signalled, failed}
             await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
             if not signalled.done():
@@ -200,7 +201,16 @@ async def _serve(
             server.stop_accepting()
             await application.drain()
             failed.cancel()
+            alive.cancel()
     return signalled.result()
+
+
+async def _feed_watchdog() -> None:
+    """Tells systemd that the event loop runs; it ends the process when these messages stop."""
+    interval_s = watchdog_interval_s()
+    while interval_s is not None:
+        notify("WATCHDOG=1")
+        await asyncio.sleep(interval_s)
 
 
 def _native_threads() -> set[int]:

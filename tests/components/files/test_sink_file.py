@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import torvyn
-from torvyn import Element, End, Unavailable
+from torvyn import Element, End, InvalidInput, Unavailable
 from torvyn.components.builtin.sink_file import File
 from torvyn.errors import MissingError
 
@@ -123,3 +123,45 @@ def test_a_record_that_did_not_fit_is_taken_back_and_the_next_one_follows_whole(
     )
     assert f"cannot write {path}: File too large" in done.stdout
     assert path.read_text() == "0123456789\nabcdefghi\nagain\n"
+
+
+def test_json_lines_hold_one_value_per_line(start, path):
+    write(start, {"path": str(path), "format": "jsonl"}, Element('{\n "a": 1\n}\n'), Element("[2]"))
+    assert path.read_text() == '{"a":1}\n[2]\n'
+
+
+def test_a_payload_that_is_not_json_is_rejected_as_a_json_line(start, path):
+    sink = start(File, {"path": str(path), "format": "jsonl"})
+    with pytest.raises(InvalidInput):
+        sink.push_batch([Element("1"), Element("{")])
+    sink.teardown()
+    assert path.read_text() == ""
+
+
+def test_a_batch_waits_for_the_disk_once_and_before_it_returns(start, path, monkeypatch):
+    synced = []
+    monkeypatch.setattr(os, "fsync", lambda fd: synced.append(os.fstat(fd).st_size))
+    sink = start(File, {"path": str(path), "fsync": True})
+    sink.push_batch([Element("a"), Element("b")])
+    sink.teardown()
+    assert synced == [len("a\nb\n")]
+
+
+def test_a_disk_that_does_not_confirm_leaves_nothing_of_the_batch(start, path, monkeypatch):
+    def fail(fd):
+        raise OSError(5, "Input/output error")
+
+    sink = start(File, {"path": str(path), "fsync": True})
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", fail)
+        with pytest.raises(Unavailable, match="Input/output error"):
+            sink.push(Element("a"))
+    sink.push(Element("a"))
+    sink.teardown()
+    assert path.read_text() == "a\n"
+
+
+def test_a_torn_record_does_not_run_into_the_next_one(start, path):
+    path.write_text("whole\nto")
+    write(start, str(path), Element("new"))
+    assert path.read_text() == "whole\nto\nnew\n"

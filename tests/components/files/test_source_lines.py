@@ -194,3 +194,36 @@ def test_a_line_is_delivered_while_the_pipe_stays_open_and_a_blocked_read_does_n
         assert process.wait(timeout=30) == 0
         assert process.stdout.read() == "one\n"
         assert process.stderr.read() == ""
+
+
+def test_json_lines_are_checked_and_empty_ones_are_skipped(written):
+    source = started({"path": written(b'{"a": 1}\n\n{"a":\n[2]\n'), "format": "jsonl"})
+    assert source.pull().content_type == "application/json"
+    with pytest.raises(InvalidInput, match=r"line 3 of .*in\.txt is not valid JSON"):
+        source.pull()
+    assert source.pull().data == "[2]"
+    assert source.pull() is None
+
+
+@pytest.mark.parametrize("before", range(5))
+def test_after_a_restart_it_continues_behind_the_last_line(written, before):
+    path = written("ä\r\n\nlong line\nlast".encode())
+    source, expected = started(path), drain(started(path))
+    assert [source.pull() for _ in range(before)] == [*expected, None][:before]
+    state = source.snapshot()
+    again = started(path)
+    again.restore(state)
+    assert drain(again) == expected[before:]
+
+
+def test_a_position_in_a_file_that_was_replaced_is_rejected(written):
+    source = started(written(b"old\n"))
+    source.pull()
+    state = source.snapshot()
+    with pytest.raises(InvalidInput, match="is not the file"):
+        started(written(b"new\n")).restore(state)
+
+
+def test_standard_input_has_no_position(monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.StringIO("a\n"))
+    assert started("").snapshot() is None

@@ -1,0 +1,166 @@
+//! Acknowledgements: which elements of a source are settled, however many elements were made from them.
+//!
+//! Every element of a source that asks for acknowledgements carries a receipt, and so does everything that is made from
+//! it. When the last copy is dropped the element is settled, unless one of its copies was left unread.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// The elements of one source: how many were issued, and how far they are settled in order.
+#[derive(Debug, Default)]
+pub struct AckLog(Mutex<Positions>);
+
+#[derive(Debug, Default)]
+struct Positions {
+    /// All positions below this one are settled.
+    settled: u64,
+    /// The positions from `settled` on: whether each of them is settled.
+    open: VecDeque<bool>,
+    /// What the source has been told.
+    reported: u64,
+}
+
+impl AckLog {
+    fn lock(&self) -> MutexGuard<'_, Positions> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The receipt of the source's next element.
+    pub fn issue(self: &Arc<Self>) -> Receipt {
+        let mut positions = self.lock();
+        let position = positions.settled + positions.open.len() as u64;
+        positions.open.push_back(false);
+        drop(positions);
+        Receipt(Arc::new(Kind::Single(Single { log: self.clone(), position, lost: AtomicBool::new(false) })))
+    }
+
+    fn settle(&self, position: u64) {
+        let mut positions = self.lock();
+        let Some(at) = position.checked_sub(positions.settled) else { return };
+        if let Some(is_settled) = positions.open.get_mut(at as usize) {
+            *is_settled = true;
+        }
+        while positions.open.front() == Some(&true) {
+            positions.open.pop_front();
+            positions.settled += 1;
+        }
+    }
+
+    /// How many more elements are settled, in order, since the last call.
+    pub fn take_settled(&self) -> u64 {
+        let mut positions = self.lock();
+        let news = positions.settled - positions.reported;
+        positions.reported = positions.settled;
+        news
+    }
+
+    /// How many elements are issued and not settled in order.
+    pub fn unsettled(&self) -> u64 {
+        self.lock().open.len() as u64
+    }
+}
+
+/// Proof of one or several elements of a source. Clones share it.
+#[derive(Debug, Clone)]
+pub struct Receipt(Arc<Kind>);
+
+#[derive(Debug)]
+enum Kind {
+    Single(Single),
+    /// An element that was made from several.
+    Group(Vec<Receipt>),
+}
+
+#[derive(Debug)]
+struct Single {
+    log: Arc<AckLog>,
+    position: u64,
+    lost: AtomicBool,
+}
+
+impl Receipt {
+    /// One receipt for an element that was made from several; none for none.
+    pub fn group(mut receipts: Vec<Receipt>) -> Option<Receipt> {
+        match receipts.len() {
+            0 | 1 => receipts.pop(),
+            _ => Some(Receipt(Arc::new(Kind::Group(receipts)))),
+        }
+    }
+
+    /// Notes that an element was left unread: its source is never told that it is settled.
+    pub fn abandon(&self) {
+        match &*self.0 {
+            Kind::Single(single) => single.lost.store(true, Ordering::Release),
+            Kind::Group(members) => members.iter().for_each(Receipt::abandon),
+        }
+    }
+}
+
+impl Drop for Single {
+    fn drop(&mut self) {
+        // What a panic drops was not settled.
+        if !*self.lost.get_mut() && !std::thread::panicking() {
+            self.log.settle(self.position);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_last_copy_settles_the_element() {
+        let log = Arc::<AckLog>::default();
+        let receipt = log.issue();
+        let copy = receipt.clone();
+        drop(receipt);
+        assert_eq!(log.take_settled(), 0);
+        drop(copy);
+        assert_eq!((log.take_settled(), log.take_settled()), (1, 0));
+    }
+
+    #[test]
+    fn an_element_that_was_left_unread_stops_the_acknowledgements() {
+        let log = Arc::<AckLog>::default();
+        let receipts: Vec<_> = (0..3).map(|_| log.issue()).collect();
+        receipts[1].abandon();
+        drop(receipts);
+        assert_eq!((log.take_settled(), log.unsettled()), (1, 2));
+    }
+
+    #[test]
+    fn a_group_settles_all_of_its_members() {
+        let log = Arc::<AckLog>::default();
+        let group = Receipt::group((0..5).map(|_| log.issue()).collect());
+        assert_eq!(log.take_settled(), 0);
+        drop(group);
+        assert_eq!(log.take_settled(), 5);
+    }
+
+    #[test]
+    fn a_lost_group_settles_none_of_its_members() {
+        let log = Arc::<AckLog>::default();
+        let group = Receipt::group((0..2).map(|_| log.issue()).collect());
+        group.iter().for_each(Receipt::abandon);
+        drop(group);
+        assert_eq!((log.take_settled(), log.unsettled()), (0, 2));
+    }
+
+    proptest! {
+        #[test]
+        fn acknowledgements_are_the_settled_prefix(order in Just((0..40usize).collect::<Vec<_>>()).prop_shuffle()) {
+            let log = Arc::<AckLog>::default();
+            let mut receipts: Vec<_> = order.iter().map(|_| Some(log.issue())).collect();
+            let mut told = 0;
+            for at in order {
+                receipts[at] = None;
+                told += log.take_settled();
+                let prefix = receipts.iter().take_while(|receipt| receipt.is_none()).count();
+                prop_assert_eq!(told, prefix as u64);
+            }
+        }
+    }
+}

@@ -1,0 +1,163 @@
+"""A component's connection to something outside: its state, for logs and statistics, and the delays
+between tries.
+
+    connecting -> connected <-> waiting
+
+A component that sets `self.connection = Connection(...)` shows its state in the flow's statistics.
+A lost connection is logged once, with the reason, however often it is retried. A new reason is
+logged too.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from torvyn.contract.enums import TextEnum
+
+logger = logging.getLogger("torvyn.connection")
+
+FIRST_DELAY_S: Final = 0.5
+LONGEST_DELAY_S: Final = 60.0
+
+
+class ConnectionState(TextEnum):
+    CONNECTING = "connecting"
+    """The first attempt has not ended yet."""
+    CONNECTED = "connected"
+    WAITING = "waiting"
+    """There is no connection. The component tries again, with growing delays."""
+    CLOSED = "closed"
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionStatus:
+    """A connection at one moment."""
+
+    address: str
+    """Without passwords."""
+    state: ConnectionState
+    since_s: float
+    """For how many seconds it has been in this state."""
+    reason: str | None
+    """Why there is no connection; once it is back, why it was lost last."""
+    connects: int
+    """How often the connection was established."""
+    failures: int
+    """How often it was lost, or could not be established."""
+    away_s: float
+    """The seconds without a connection, since the first attempt."""
+
+
+class Connection:
+    """The state of one connection. Every method may be called from any thread."""
+
+    def __init__(
+        self, component: str, address: str, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._component = component
+        self._address = address
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._state = ConnectionState.CONNECTING
+        self._changed_s = clock()
+        self._reason: str | None = None
+        self._connects = self._failures = 0
+        self._away_s = 0.0
+
+    @property
+    def is_connected(self) -> bool:
+        return self._state is ConnectionState.CONNECTED
+
+    @property
+    def status(self) -> ConnectionStatus:
+        with self._lock:
+            since_s = self._clock() - self._changed_s
+            return ConnectionStatus(
+                address=self._address,
+                state=self._state,
+                since_s=since_s,
+                reason=self._reason,
+                connects=self._connects,
+                failures=self._failures,
+                away_s=self._away_s + (since_s if self._is_away else 0.0),
+            )
+
+    def connected(self) -> None:
+        """The connection is established, and may be used."""
+        with self._lock:
+            if self._state is ConnectionState.CONNECTED:
+                return
+            away_s = self._enter(ConnectionState.CONNECTED)
+            self._connects += 1
+            is_back = self._reason is not None
+        after = f" after {away_s:.1f} s" if is_back else ""
+        self._log(logging.INFO, f"connected to {self._address}{after}")
+
+    def lost(self, reason: str) -> None:
+        """The connection is gone, or could not be established. Call it after each failed try."""
+        with self._lock:
+            if self._state is ConnectionState.CLOSED:
+                return
+            self._failures += 1
+            is_known = self._state is ConnectionState.WAITING and self._reason == reason
+            self._reason = reason
+            if self._state is not ConnectionState.WAITING:
+                self._enter(ConnectionState.WAITING)
+        if not is_known:
+            message = f"no connection to {self._address}: {reason}; trying again"
+            self._log(logging.WARNING, message, reason=reason)
+
+    def close(self) -> None:
+        """The component has ended. Nothing is logged: the flow is over."""
+        with self._lock:
+            if self._state is not ConnectionState.CLOSED:
+                self._enter(ConnectionState.CLOSED)
+
+    @property
+    def _is_away(self) -> bool:
+        return self._state in (ConnectionState.CONNECTING, ConnectionState.WAITING)
+
+    def _enter(self, state: ConnectionState) -> float:
+        """Changes the state; returns how long the last one held."""
+        now_s = self._clock()
+        lasted_s = now_s - self._changed_s
+        if self._is_away:
+            self._away_s += lasted_s
+        self._state, self._changed_s = state, now_s
+        return lasted_s
+
+    def _log(self, level: int, message: str, **fields: str) -> None:
+        extra = {"event": f"connection.{self._state}", "address": self._address, **fields}
+        logger.log(level, "`%s`: %s", self._component, message, extra=extra)
+
+
+class Backoff:
+    """Delays that grow from 0.5 s to 60 s, with full jitter: devices that lost the same server do
+    not all come back at once. There is no last try."""
+
+    def __init__(
+        self,
+        first_s: float = FIRST_DELAY_S,
+        longest_s: float = LONGEST_DELAY_S,
+        random: Callable[[], float] = random.random,
+    ) -> None:
+        self._first_s = first_s
+        self._longest_s = longest_s
+        self._random = random
+        self._tries = 0
+
+    def reset(self) -> None:
+        """Forgets the failures, because something has worked."""
+        self._tries = 0
+
+    def next_delay_s(self, at_least_s: float = 0.0) -> float:
+        """How long to wait before the next try. `at_least_s` is what the other side asks for."""
+        limit_s = min(self._longest_s, self._first_s * 2.0 ** min(self._tries, 32))
+        self._tries += 1
+        return at_least_s + self._random() * limit_s
