@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from torvyn.contract import Component, Context
-from torvyn.contract.inspection import is_instance
+from torvyn.contract.inspection import is_instance, read_attribute, set_wall_clock
 from torvyn.contract.request_roles import RequestProcessor, RequestSource
 from torvyn.link import instantiate
 from torvyn.link.plan import NodePlan, Plan
@@ -20,15 +20,25 @@ from torvyn.sandbox.component import GuestComponent, GuestLimits
 from torvyn.text.redaction import redact
 
 if TYPE_CHECKING:
+    from torvyn._native import ManualClock
     from torvyn.reactor.runners.stepped_runner import StepScheduler
 
 
-def make_runners(plan: Plan, audit: Audit, scheduler: StepScheduler | None = None) -> list[Runner]:
+def make_runners(
+    plan: Plan,
+    audit: Audit,
+    scheduler: StepScheduler | None = None,
+    clock: ManualClock | None = None,
+) -> list[Runner]:
     """The runners in the order of the nodes. No method of a component has been called yet."""
     runners = []
+    wall_clock = read_attribute(clock, "wall_ns", None)
     for node in plan.nodes:
         try:
-            runners.append(make_runner(node, _component(plan, node, audit), scheduler))
+            component = _component(plan, node, audit)
+            if wall_clock is not None:
+                set_wall_clock(component, wall_clock)
+            runners.append(make_runner(node, component, scheduler))
         except BaseException as error:
             raise_start_failure(plan, node, error)
     _connect_request(runners)
