@@ -15,6 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
+from pathlib import Path
 
 from benches.edge.readings import TOPIC, now_us, reading
 
@@ -29,7 +30,7 @@ _PUBACK_BYTES = 4
 
 def start(port: int, first: int, count: int, rate: float = 0) -> subprocess.Popen[bytes]:
     words = [sys.executable, "-m", __name__, str(port), str(first), str(count), str(rate)]
-    return subprocess.Popen(words)
+    return subprocess.Popen(words, cwd=Path(__file__).parents[2])
 
 
 def publish(port: int, first: int, count: int, rate: float = 0) -> None:

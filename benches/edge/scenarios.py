@@ -6,6 +6,7 @@ that the broker acknowledged to the publisher.
 
 from __future__ import annotations
 
+import bisect
 import random
 import tempfile
 import time
@@ -19,6 +20,7 @@ from benches.edge import publisher
 from benches.edge.broker import broker
 from benches.edge.collector import Collector, Delivered
 from benches.edge.gateway_process import GatewayProcess, Peer, Place
+from benches.edge.readings import now_us
 from benches.harness import percentile
 
 LIMIT_S = 120.0
@@ -127,16 +129,44 @@ def outage(peer: Peer, count: int, rate: float, *, with_kill: bool) -> dict[str,
 def live_kills(peer: Peer, count: int, rate: float, kills: int, seed: int) -> dict[str, Any]:
     """kill -9 at random moments of live traffic, and a start at once."""
     moments = random.Random(seed)
+    starts_us = []
     with gateway(peer) as (process, collector, port):
         sending = publisher.start(port, 0, count, rate)
         pause_s = count / rate / (kills + 1)
         for _ in range(kills):
             time.sleep(pause_s * moments.uniform(0.7, 1.1))
             process.kill()
+            starts_us.append(now_us())
             process.start()
         sending.wait()
         collector.wait_for(range(count), LIMIT_S, quiet_s=20)
-        return account(collector.delivered(), range(count)).data()
+        delivered = collector.delivered()
+    return account(delivered, range(count)).data() | {
+        "repeated_per_kill": repeated_since(delivered, starts_us),
+        "recovery_ms": recoveries_ms(delivered, starts_us),
+    }
+
+
+def repeated_since(delivered: Delivered, starts_us: list[int]) -> list[int]:
+    """How many readings were repeated after each start and before the next."""
+    counts = [0] * (len(starts_us) + 1)
+    seen: set[int] = set()
+    for seq, arrival in zip(delivered.seqs, delivered.arrivals_us, strict=True):
+        if seq in seen:
+            counts[bisect.bisect(starts_us, arrival)] += 1
+        seen.add(seq)
+    return counts[1:]
+
+
+def recoveries_ms(delivered: Delivered, starts_us: list[int]) -> list[float]:
+    """From each start of the process to the first arrival of a reading after it."""
+    arrivals = delivered.arrivals_us
+    firsts = (bisect.bisect(arrivals, start) for start in starts_us)
+    return [
+        (arrivals[first] - start) / 1000
+        for first, start in zip(firsts, starts_us, strict=True)
+        if first < len(arrivals)
+    ]
 
 
 def drain_beside_live(peer: Peer, backlog: int, rate: float, seconds: float) -> dict[str, Any]:

@@ -203,6 +203,8 @@ CATALOGUE: Final[dict[str, str]] = {
     "link.input-port-unknown": "An edge leads to an unknown input port.",
     "link.interface-mismatch": "A node's `interface` differs from that of its component.",
     "link.interface-unknown": "A node's `interface` is unknown.",
+    "link.memory-limit": "Warning: a flow may use more memory than the control group of its "
+    "process allows.",
     "link.method-missing": "A component lacks the method of its role.",
     "link.no-sink": "The flow has no sink.",
     "link.no-source": "The flow has no source.",
@@ -260,9 +262,12 @@ CATALOGUE: Final[dict[str, str]] = {
     "cli.input-unreadable": "A file with a prompt or a conversation cannot be read.",
     "cli.input-unusable": "The prompt is empty or not text.",
     "cli.missing-argument": "A required option or argument is missing.",
+    "cli.no-systemd": "systemd does not manage this machine, so `torvyn service` cannot either.",
     "cli.nothing-measured": "The flow that `bench` runs produced no elements.",
     "cli.output-failed": "Standard output cannot be written, for example because a disk is full.",
     "cli.regressed": "`bench --compare` found the flow slower than the threshold allows.",
+    "cli.service-unknown": "There is no service of this name.",
+    "cli.systemd-failed": "A command of systemd failed.",
     "cli.unknown-command": "The command is unknown.",
     "cli.unknown-option": "The command does not have this option.",
 }

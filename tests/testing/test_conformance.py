@@ -17,6 +17,8 @@ FITTING = {
     "tail": {"config": "input.txt", "max_elements": 2},
     "csv": {"config": "input.txt"},
     "sqlite": {"config": {"path": "input.db", "follow": False}},
+    "tcp": {"config": "127.0.0.1:0", "max_elements": 0},
+    "udp": {"config": "127.0.0.1:0", "max_elements": 0},
     "timer": {"config": {"interval": "1ms"}, "max_elements": 2},
     "pattern": {"config": r"o\w?"},
     "rate-limit": {"config": {"rate": 1000}},

@@ -41,7 +41,9 @@ from = "shape"
 to = "uplink"
 {carrier}
 """
+MEMORY: Final = ""
 DISK: Final = 'carrier = "disk"\nmax_bytes = "256 MiB"'
+LIVE_FIRST: Final = f'{DISK}\norder = "live-first"'
 
 
 def missing() -> str | None:
@@ -51,8 +53,17 @@ def missing() -> str | None:
 
 
 def peers() -> list[Peer]:
+    return [
+        peer(DISK),
+        peer(LIVE_FIRST, "torvyn, live-first"),
+        peer(MEMORY, "torvyn, no disk edge", "at the broker"),
+    ]
+
+
+def peer(carrier: str, name: str = "torvyn, disk edge", is_durable: str = "yes, fsync") -> Peer:
+    """`carrier` is the part of the manifest that describes the edge in front of the uplink."""
     version = f"torvyn {distribution_version('torvyn')}"
-    return [Peer("torvyn, disk edge", version, partial(_configure, DISK), "yes, fsync")]
+    return Peer(name, version, partial(_configure, carrier), is_durable)
 
 
 def _configure(carrier: str, place: Place) -> Launch:

@@ -11,8 +11,8 @@ import os
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from torvyn.components.append_file import AppendFile
 from torvyn.components.config import parse_config, wrong_config
+from torvyn.components.files.append_file import AppendFile
 from torvyn.components.json_fields import (
     EXTRA,
     MISSING,

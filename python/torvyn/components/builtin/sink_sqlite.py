@@ -13,6 +13,15 @@ from typing import Any, ClassVar
 
 from torvyn.components.config import parse_config, wrong_config
 from torvyn.components.connection import Connection
+from torvyn.components.files.sqlite_files import (
+    INVALID_ROW,
+    DatabaseAway,
+    column_type,
+    connect,
+    quoted,
+    to_sql,
+    translated,
+)
 from torvyn.components.json_fields import (
     EXTRA,
     MISSING,
@@ -22,15 +31,6 @@ from torvyn.components.json_fields import (
 )
 from torvyn.components.retry import ON_DISCONNECT, RetryLoop
 from torvyn.components.spec import Option, Spec
-from torvyn.components.sqlite_files import (
-    INVALID_ROW,
-    DatabaseAway,
-    column_type,
-    connect,
-    quoted,
-    to_sql,
-    translated,
-)
 from torvyn.contract import Element, Sink
 from torvyn.errors import InvalidInput, Unavailable
 

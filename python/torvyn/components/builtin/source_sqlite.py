@@ -12,10 +12,10 @@ from typing import Any, ClassVar, Final
 
 from torvyn.components.config import parse_config, wrong_config
 from torvyn.components.connection import Backoff, Connection
+from torvyn.components.files.sqlite_files import DatabaseAway, connect, from_sql, quoted, translated
 from torvyn.components.json_fields import JSON_TYPE, write_json
 from torvyn.components.retry import ON_DISCONNECT
 from torvyn.components.spec import Option, Spec
-from torvyn.components.sqlite_files import DatabaseAway, connect, from_sql, quoted, translated
 from torvyn.contract import PENDING, Output, Pending, Source
 from torvyn.errors import InvalidInput, Unavailable
 
