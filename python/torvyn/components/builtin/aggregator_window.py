@@ -56,12 +56,8 @@ class Window(Aggregator):
         self._is_restored = False
         self._steps = clock.steps
         self._values = 0
-        self.late = self.future = 0
-
-    @property
-    def counts(self) -> dict[str, int]:
+        self.counts = {"late": 0, "future": 0}
         """Elements that were left out, for the statistics."""
-        return {"late": self.late, "future": self.future}
 
     @property
     def held_bytes(self) -> int:
@@ -79,11 +75,11 @@ class Window(Aggregator):
         else:
             time_ns = options.read_time(record)
             if self._clock.is_future(time_ns, element.timestamp_ns, options.max_future_ns):
-                self.future += 1
+                self.counts["future"] += 1
                 return [*done, _set_aside(element, "future")]
         newest_ns = self._newest_ns
         if not self._windows.add(time_ns, values, newest_ns - options.lateness_ns):
-            self.late += 1
+            self.counts["late"] += 1
             return [*done, _set_aside(element, LATE)]
         self._values += options.layout.keeps_values
         if options.idle_ns:
@@ -153,15 +149,12 @@ class Window(Aggregator):
     def snapshot(self) -> Any:
         return {
             "newest": self._newest_ns,
-            "late": self.late,
-            "future": self.future,
             "values": self._values,
             "windows": self._windows.state(),
         }
 
     def restore(self, state: Any) -> None:
         self._newest_ns, self._values = state["newest"], state["values"]
-        self.late, self.future = state["late"], state["future"]
         self._windows.restore(state["windows"])
         # How long the key had been idle before the restart is not known.
         self._last_ns = None

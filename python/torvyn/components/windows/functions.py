@@ -77,7 +77,8 @@ class Mean(Total):
     __slots__ = ("count",)
 
     def __init__(self, state: Any = None) -> None:
-        self.value, self.count = state or (0, 0)
+        self.value, count = state or (0, 0)
+        self.count: int = count
 
     def add(self, value: Any, time_ns: int) -> None:
         self.value += value
@@ -118,7 +119,8 @@ class First(Total):
     is_numeric = False
 
     def __init__(self, state: Any = None) -> None:
-        self.value, self.time_ns = state or (None, None)
+        self.value, time_ns = state or (None, None)
+        self.time_ns: int | None = time_ns
 
     def add(self, value: Any, time_ns: int) -> None:
         if self.time_ns is None or time_ns < self.time_ns:
@@ -233,9 +235,7 @@ class Reader:
             for field in fields
         ]
         positions = {field: position for position, field in enumerate(fields)}
-        self.positions = [
-            positions[column.field] if column in used else None for column in columns
-        ]
+        self.positions = [positions[column.field] if column in used else None for column in columns]
         """For each column, the position of its value; None for a count of elements."""
 
     def read(self, record: dict[str, Any], text: str) -> list[Any]:
@@ -243,7 +243,7 @@ class Reader:
         values = []
         for field, is_plain, is_numeric, is_required in self._fields:
             if not field:
-                values.append(_parse_number(text) if is_numeric else text)
+                values.append(_parse_number(text))
                 continue
             value = record.get(field, MISSING) if is_plain else get_field(record, field)
             if value is MISSING or value is None:
