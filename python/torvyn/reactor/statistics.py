@@ -64,6 +64,12 @@ class NodeStatistics:
     """Characters of matches that a guard had already sent on when it recognized the match."""
     mean_call_ns: float | None
     """The mean of the sampled calls; None before the first sample."""
+    cpu_ns: int | None = None
+    """CPU time of its calls: measured on a thread of its own, else estimated from the samples. None
+    before the first sample, and with `observability.level = "off"`."""
+    max_memory_bytes: int = 0
+    """Its budget: the most that `live_bytes` and `held_bytes` may be together, and for a guest its
+    own memory too."""
     guest: GuestHealth | None = None
     """For nodes in the sandbox."""
     denied: dict[str, int] = field(default_factory=dict)
@@ -130,6 +136,17 @@ class Statistics:
         return edges + sum(node.unread for node in self.nodes.values())
 
     @property
+    def cpu_ns(self) -> int:
+        """CPU time of the calls of all nodes, as far as it is known."""
+        return sum(node.cpu_ns or 0 for node in self.nodes.values())
+
+    @property
+    def bytes(self) -> int:
+        """Bytes in the queues, and in the hands of the nodes."""
+        queued = sum(edge.bytes for edge in self.edges)
+        return queued + sum(node.held_bytes for node in self.nodes.values())
+
+    @property
     def errors(self) -> int:
         return sum(node.errors for node in self.nodes.values())
 
@@ -171,6 +188,8 @@ class Statistics:
             "releases": self.releases,
             "live": self.live,
             "copies": self.copies,
+            "cpu_ns": self.cpu_ns,
+            "bytes": self.bytes,
             "nodes": {name: asdict(node) for name, node in self.nodes.items()},
             "edges": [asdict(edge) for edge in self.edges],
         }
@@ -209,13 +228,14 @@ def from_native(
     guests: Mapping[str, GuestHealth],
     denied: Mapping[str, dict[str, int]],
     connections: Mapping[str, ConnectionStatus],
+    cpu: Mapping[str, int | None],
 ) -> Statistics:
     """Names the native counters. `wiring` has the edges in native order; "" is the caller."""
 
     def name() -> tuple[dict[str, NodeStatistics], tuple[EdgeStatistics, ...]]:
         pairs = zip(plan.nodes, raw["nodes"], strict=True)
         nodes = {
-            node.name: _node(node, counters, guests, denied, connections)
+            node.name: _node(node, counters, guests, denied, connections, cpu)
             for node, counters in pairs
         }
         edges = tuple(
@@ -239,14 +259,21 @@ def _node(
     guests: Mapping[str, GuestHealth],
     denied: Mapping[str, dict[str, int]],
     connections: Mapping[str, ConnectionStatus],
+    cpu: Mapping[str, int | None],
 ) -> NodeStatistics:
     counts = dict(counters)
     sampled_ns, calls = counts.pop("sampled_ns"), counts.pop("sampled_calls")
+    cpu_ns = cpu.get(node.name)
+    if cpu_ns is None and calls:
+        elements = counts["emitted" if node.role == Role.SOURCE else "received"]
+        cpu_ns = int(sampled_ns * max(elements, calls) / calls)
     return NodeStatistics(
         name=node.name,
         role=node.role,
         unit=node.unit,
         mean_call_ns=sampled_ns / calls if calls else None,
+        cpu_ns=cpu_ns,
+        max_memory_bytes=node.max_memory_bytes,
         guest=guests.get(node.name),
         denied=denied.get(node.name, {}),
         connection=connections.get(node.name),
@@ -264,6 +291,7 @@ def empty_statistics(plan: Plan, state: FlowState) -> Statistics:
             unit=node.unit,
             copies={},
             mean_call_ns=None,
+            cpu_ns=None,
             guest=None,
             denied={},
             connection=None,

@@ -76,8 +76,9 @@ class RunStatistics:
         health = {runner.node.name: runner.guest.health for runner in guests if runner.guest}
         denied = {runner.node.name: runner.guest.denied for runner in guests if runner.guest}
         connections = {name: connection.status for name, connection in self._connections}
+        cpu = {runner.node.name: runner.cpu_ns for runner in self._runners}
         return statistics.from_native(
-            self._plan, self._wiring, raw, elapsed_s, health, denied, connections
+            self._plan, self._wiring, raw, elapsed_s, health, denied, connections, cpu
         )
 
     def _add_counts(self, raw: dict[str, Any]) -> None:

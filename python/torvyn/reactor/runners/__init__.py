@@ -40,6 +40,10 @@ class Runner(Protocol):
     """The component, if it runs in the sandbox."""
 
     @property
+    def cpu_ns(self) -> int | None:
+        """The CPU time of its calls so far; None if the reactor samples them. From any thread."""
+
+    @property
     def is_idle(self) -> bool:
         """Whether the runner waits for the reactor or the component. From any thread."""
 

@@ -21,6 +21,7 @@ class InlineRunner:
     """The native core makes the calls; `init` and `teardown` run where the flow is driven."""
 
     is_idle = True
+    cpu_ns: int | None = None
     guest: GuestComponent | None = None
 
     def __init__(self, node: NodePlan, component: Component, config: str) -> None:

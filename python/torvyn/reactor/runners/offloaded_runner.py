@@ -53,6 +53,10 @@ class OffloadedRunner:
         self.handle = OffloadedHandle(self.wake)
         set_node(component, self.handle)
 
+    @property
+    def cpu_ns(self) -> int | None:
+        return None
+
     def native_work(self, context: Context) -> Any:
         set_context(self.component, context)
         return self.port
