@@ -194,6 +194,14 @@ def set_node(component: object, node: object) -> None:
         object.__setattr__(component, "_node", node)
 
 
+def set_wall_clock(component: object, read_ns: object) -> None:
+    """Replaces the wall clock of a component, in the same way."""
+    try:
+        component._wall_clock = read_ns  # type: ignore[attr-defined]
+    except Exception:
+        object.__setattr__(component, "_wall_clock", read_ns)
+
+
 def set_context(component: object, context: object) -> None:
     """Sets the context of a component, in the same way."""
     try:

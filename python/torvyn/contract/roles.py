@@ -9,7 +9,7 @@ flow ends.
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Awaitable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import Any, ClassVar, Final, TypeAlias
 
 from torvyn.contract.element import Context, Element, Output
@@ -47,6 +47,8 @@ class Component:
 
     _node: Any = None
     """The running node, set by the reactor while the flow runs."""
+    _wall_clock: Callable[[], int] = staticmethod(time.time_ns)
+    """The wall clock, which a test may replace."""
     _context: Context | None = None
     """What all elements of the flow share, set by the reactor before the first element."""
 
@@ -67,6 +69,10 @@ class Component:
         """The flow's time, which never goes back: that of `Element.timestamp_ns` and timers."""
         now_ns = None if self._node is None else self._node.now_ns
         return time.monotonic_ns() if now_ns is None else now_ns
+
+    def wall_ns(self) -> int:
+        """The wall clock, as Unix nanoseconds. It may be wrong, and it may be set at any time."""
+        return self._wall_clock()
 
 
 class _Stateful(Component):
