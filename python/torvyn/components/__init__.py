@@ -5,6 +5,9 @@ spec         the spec of a component: name, summary, options
 config       a node's config as typed options
 connection   the state of a connection, and the delays between tries
 retry        repeats a call while the other side is away
+event_time   event time from fields, and the wall clock
+keys         one component per key
+windows      the state of `window`
 json_fields  reads and writes fields of JSON objects
 line_format  lines of bytes as elements
 packages     imports packages that only some components need

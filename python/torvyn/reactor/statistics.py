@@ -76,6 +76,8 @@ class NodeStatistics:
     """How many requests of a guest were denied, by kind of capability."""
     connection: ConnectionStatus | None = None
     """For components that connect to something outside."""
+    counts: dict[str, int] = field(default_factory=dict)
+    """What the component counts itself, by name: elements that came late, keys, evicted keys."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,6 +295,7 @@ def empty_statistics(plan: Plan, state: FlowState) -> Statistics:
             guest=None,
             denied={},
             connection=None,
+            counts={},
             **zero,
         )
         for node in plan.nodes

@@ -84,7 +84,7 @@ class Execution:
     def prepare(self) -> Execution:
         """Makes the components, without calling them."""
         try:
-            self.runners = make_runners(self.plan, self._audit, self._scheduler)
+            self.runners = make_runners(self.plan, self._audit, self._scheduler, self._clock)
         except BaseException as error:
             self._fail_early(error)
             raise

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from torvyn.contract import Component
+from torvyn.contract.batch_methods import batch_method_of, has_single_method
 from torvyn.contract.enums import Role
 from torvyn.contract.inspection import bound_method, has_attribute, iterator_of
 from torvyn.contract.roles import METHODS, OPTIONAL_METHODS, TIMER_METHODS
@@ -40,5 +41,10 @@ def bind(component: Component, role: str) -> Any:
         optional["acknowledge"] = bound_method(component, "acknowledge")
     if role == Role.SOURCE and has_attribute(component, "__iter__"):
         return IterableSource(iterator_of(component), **optional)
+    batch_method = batch_method_of(component, role)
+    if batch_method is not None:
+        optional[batch_method] = bound_method(component, batch_method)
     main = METHODS[role]
-    return SimpleNamespace(**{main: bound_method(component, main)}, **optional)
+    if batch_method is None or has_single_method(component, role):
+        optional[main] = bound_method(component, main)
+    return SimpleNamespace(**optional)

@@ -69,6 +69,7 @@ class RunStatistics:
         guests = [runner for runner in self._runners if runner.guest is not None]
         elapsed_s = (self.ended_s or time.monotonic()) - self._started_s
         raw = native.statistics()
+        self._add_counts(raw)
         if state is not None:
             raw["state"] = state
             _count_stuck(raw)
@@ -79,6 +80,13 @@ class RunStatistics:
         return statistics.from_native(
             self._plan, self._wiring, raw, elapsed_s, health, denied, connections, cpu
         )
+
+    def _add_counts(self, raw: dict[str, Any]) -> None:
+        """Adds what components count themselves, in a dict that they set as `counts`."""
+        for runner, counters in zip(self._runners, raw["nodes"], strict=True):
+            counts = own_attribute(runner.component, "counts")
+            if type(counts) is dict:
+                counters["counts"] = dict(counts)
 
     def finish(self, native: NativeFlow, state: FlowState | None) -> None:
         """Reads the last values, after teardown. `state`: the state of an abandoned run."""
