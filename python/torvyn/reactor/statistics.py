@@ -64,12 +64,12 @@ class NodeStatistics:
     """Characters of matches that a guard had already sent on when it recognized the match."""
     mean_call_ns: float | None
     """The mean of the sampled calls; None before the first sample."""
+    throttled_s: float = 0.0
+    """For how long a source was delayed because its flow has a `cpu_share`."""
     cpu_ns: int | None = None
-    """CPU time of its calls: measured on a thread of its own, else estimated from the samples. None
-    before the first sample, and with `observability.level = "off"`."""
+    """CPU time of its calls: measured on its own thread, else estimated; None without samples."""
     max_memory_bytes: int = 0
-    """Its budget: the most that `live_bytes` and `held_bytes` may be together, and for a guest its
-    own memory too."""
+    """Its budget, for `live_bytes`, `held_bytes` and the memory of a guest together."""
     guest: GuestHealth | None = None
     """For nodes in the sandbox."""
     denied: dict[str, int] = field(default_factory=dict)
@@ -140,9 +140,10 @@ class Statistics:
 
     @property
     def bytes(self) -> int:
-        """Bytes in the queues, and in the hands of the nodes."""
-        queued = sum(edge.bytes for edge in self.edges)
-        return queued + sum(node.held_bytes for node in self.nodes.values())
+        """Bytes in the queues, and inside components."""
+        return sum(edge.bytes for edge in self.edges) + sum(
+            node.held_bytes for node in self.nodes.values()
+        )
 
     @property
     def errors(self) -> int:
@@ -226,14 +227,15 @@ def from_native(
     guests: Mapping[str, GuestHealth],
     denied: Mapping[str, dict[str, int]],
     connections: Mapping[str, ConnectionStatus],
-    cpu: Mapping[str, int | None],
+    usage: Mapping[str, tuple[int | None, float]],
 ) -> Statistics:
-    """Names the native counters. `wiring` has the edges in native order; "" is the caller."""
+    """Names the native counters. `wiring` has the edges in native order; "" is the caller. `usage`
+    has the measured CPU time and the delay by node."""
 
     def name() -> tuple[dict[str, NodeStatistics], tuple[EdgeStatistics, ...]]:
         pairs = zip(plan.nodes, raw["nodes"], strict=True)
         nodes = {
-            node.name: _node(node, counters, guests, denied, connections, cpu)
+            node.name: _node(node, counters, guests, denied, connections, usage)
             for node, counters in pairs
         }
         edges = tuple(
@@ -257,11 +259,11 @@ def _node(
     guests: Mapping[str, GuestHealth],
     denied: Mapping[str, dict[str, int]],
     connections: Mapping[str, ConnectionStatus],
-    cpu: Mapping[str, int | None],
+    usage: Mapping[str, tuple[int | None, float]],
 ) -> NodeStatistics:
     counts = dict(counters)
     sampled_ns, calls = counts.pop("sampled_ns"), counts.pop("sampled_calls")
-    cpu_ns = cpu.get(node.name)
+    cpu_ns, throttled_s = usage[node.name]
     if cpu_ns is None and calls:
         elements = counts["emitted" if node.role == Role.SOURCE else "received"]
         cpu_ns = int(sampled_ns * max(elements, calls) / calls)
@@ -270,6 +272,7 @@ def _node(
         role=node.role,
         unit=node.unit,
         mean_call_ns=sampled_ns / calls if calls else None,
+        throttled_s=throttled_s,
         cpu_ns=cpu_ns,
         max_memory_bytes=node.max_memory_bytes,
         guest=guests.get(node.name),
@@ -289,10 +292,6 @@ def empty_statistics(plan: Plan, state: FlowState) -> Statistics:
             unit=node.unit,
             copies={},
             mean_call_ns=None,
-            cpu_ns=None,
-            guest=None,
-            denied={},
-            connection=None,
             **zero,
         )
         for node in plan.nodes

@@ -14,6 +14,7 @@ from torvyn.contract.enums import Role
 from torvyn.contract.inspection import bound_method, has_attribute, iterator_of
 from torvyn.contract.roles import METHODS, OPTIONAL_METHODS, TIMER_METHODS
 from torvyn.link.component_traits import has_timer
+from torvyn.reactor.run.cpu_throttle import CpuThrottle
 
 
 class IterableSource:
@@ -32,13 +33,17 @@ def acknowledges(component: Component) -> bool:
     return has_attribute(component, "acknowledge")
 
 
-def bind(component: Component, role: str) -> Any:
+def bind(component: Component, role: str, throttle: CpuThrottle | None = None) -> Any:
     """The object that the native core calls in place of the component."""
     names = OPTIONAL_METHODS[role] + (TIMER_METHODS if has_timer(component, role) else ())
     optional = {name: bound_method(component, name) for name in names}
     if role == Role.SOURCE and acknowledges(component):
         optional["acknowledge"] = bound_method(component, "acknowledge")
     if role == Role.SOURCE and has_attribute(component, "__iter__"):
-        return IterableSource(iterator_of(component), **optional)
+        items = iterator_of(component)
+        return IterableSource(throttle.throttle_items(items) if throttle else items, **optional)
     main = METHODS[role]
-    return SimpleNamespace(**{main: bound_method(component, main)}, **optional)
+    method = bound_method(component, main)
+    if throttle is not None:
+        method = throttle.throttle_pull(method)
+    return SimpleNamespace(**{main: method}, **optional)
