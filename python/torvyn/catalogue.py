@@ -202,6 +202,7 @@ CATALOGUE: Final[dict[str, str]] = {
     "link.flow-ambiguous": "You named no flow, and the manifest has none or several.",
     "link.flow-unknown": "The manifest has no flow with this name.",
     "link.input-port-unknown": "An edge leads to an unknown input port.",
+    "link.bad-key": "A component cannot have a `key`.",
     "link.interface-mismatch": "A node's `interface` differs from that of its component.",
     "link.interface-unknown": "A node's `interface` is unknown.",
     "link.memory-limit": "Warning: a flow may use more memory than the control group of its "

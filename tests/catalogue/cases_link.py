@@ -148,6 +148,7 @@ CASES: dict[str, Callable[[Path], object]] = {
     "link.bad-ports": router_without_ports,
     "link.bad-run": chain(SOURCE, FILTER + '\nrun = "async"', SINK),
     "link.bad-value": zero_depth,
+    "link.bad-key": chain(SOURCE, SINK + '\nkey = "a"'),
     "link.capability-bad": guest('["disk:read"]'),
     "link.capability-denied": guest('["stdio:stdout"]'),
     "link.grant-unknown": chain(SOURCE, SINK, extra="[security.grants.x]\ncapabilities = []\n"),

@@ -23,6 +23,7 @@ FILES = sorted(path.stem for path in FOLDER.glob("*_*.py") if path.stem.partitio
 EXPECTED = {
     "source_csv": "Csv",
     "source_lines": "Lines",
+    "source_nats": "Nats",
     "source_mqtt": "Mqtt",
     "source_scripted": "Scripted",
     "source_sqlite": "SQLite",
@@ -46,6 +47,7 @@ EXPECTED = {
     "sink_tcp": "Tcp",
     "sink_udp": "Udp",
     "sink_file": "File",
+    "sink_nats": "Nats",
     "sink_null": "Null",
     "sink_response": "ResponseSink",
     "sink_collect": "Collect",

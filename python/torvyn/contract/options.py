@@ -6,8 +6,10 @@ accepts the same values: a test compares the two.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, Required, TypeAlias, TypedDict
+
+from torvyn.contract.element import Element
 
 Priority: TypeAlias = Literal["critical", "high", "normal", "low", "background"]
 Backpressure: TypeAlias = Literal["block", "drop-oldest", "drop-newest", "error"]
@@ -44,6 +46,8 @@ class NodeOptions(TypedDict, total=False):
     deterministic: bool | None
     seed: int | None
     run: RunMode | None
+    key: str | Callable[[Element], Any] | None
+    max_keys: int | None
     on_error: OnError | None
     unit: str | None
     ignored_ports: Sequence[str] | None

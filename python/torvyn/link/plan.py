@@ -11,8 +11,9 @@ from collections.abc import Set
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from torvyn.contract.inspection import class_name
 from torvyn.errors import Diagnostic, Location
-from torvyn.manifest.schema.tables import EDGE, ON_ERROR
+from torvyn.manifest.schema.tables import EDGE, NODE, ON_ERROR
 from torvyn.text.redaction import redact
 
 
@@ -82,6 +83,10 @@ class NodePlan:
     """The capabilities of a sandboxed component, with absolute paths."""
     inputs: tuple[str, ...] = ()
     """The names of its inputs, if it tells them apart."""
+    key: Any = None
+    """The field or the function by which elements have components of their own; None means that
+    one component receives them all."""
+    max_keys: int = NODE.default("max_keys")
     location: Location | None = field(default=None, compare=False)
 
 
@@ -176,6 +181,10 @@ class Plan:
             del node["component"]["instance"], node["location"]
             if not node["inputs"]:
                 del node["inputs"]
+            if node["key"] is None:
+                del node["key"], node["max_keys"]
+            elif not isinstance(node["key"], str):
+                node["key"] = class_name(node["key"])
             if not node["component"]["cache_dir"]:
                 del node["component"]["cache_dir"]
         for edge in plain["edges"]:

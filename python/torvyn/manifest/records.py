@@ -61,6 +61,9 @@ class NodeRecord(Record):
     deterministic: bool | None = None
     seed: int | None = None
     run: str | None = None
+    key: Any = None
+    """A field; in a program also a function of an element."""
+    max_keys: int | None = None
     on_error: str | Mapping[str, Any] | None = None
     unit: str | None = None
     ignored_ports: Sequence[str] | None = None

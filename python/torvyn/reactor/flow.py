@@ -17,7 +17,8 @@ from torvyn.errors import FlowError
 from torvyn.link.plan import Plan
 from torvyn.manifest import FlowRecord
 from torvyn.reactor.flow_feed import FlowFeed
-from torvyn.reactor.statistics import Statistics, empty_statistics
+from torvyn.reactor.native_statistics import empty_statistics
+from torvyn.reactor.statistics import Statistics
 
 if TYPE_CHECKING:
     from torvyn._native import ManualClock

@@ -11,12 +11,10 @@ that the element is sent to.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from torvyn.contract.enums import FlowState, Role
-from torvyn.link.plan import NodePlan, Plan
 
 if TYPE_CHECKING:
     from torvyn.components.connection import ConnectionStatus
@@ -76,6 +74,8 @@ class NodeStatistics:
     """How many requests of a guest were denied, by kind of capability."""
     connection: ConnectionStatus | None = None
     """For components that connect to something outside."""
+    counts: dict[str, int] = field(default_factory=dict)
+    """What the component counts itself, by name: elements that came late, keys, evicted keys."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,108 +192,3 @@ class Statistics:
             "nodes": {name: asdict(node) for name, node in self.nodes.items()},
             "edges": [asdict(edge) for edge in self.edges],
         }
-
-
-class _LazyStatistics(Statistics):
-    """Statistics whose `nodes` and `edges` are built at the first access, because most runs end and
-    nothing reads them."""
-
-    __slots__ = ("_name",)
-
-    _name: Callable[[], tuple[dict[str, NodeStatistics], tuple[EdgeStatistics, ...]]] | None
-
-    def __getattr__(self, attribute: str) -> Any:
-        """Called for attributes that are not set."""
-        if attribute not in ("nodes", "edges"):
-            raise AttributeError(attribute)
-        name = self._name
-        # None: another thread has built them.
-        if name is not None:
-            nodes, edges = name()
-            object.__setattr__(self, "nodes", nodes)
-            object.__setattr__(self, "edges", edges)
-            object.__setattr__(self, "_name", None)
-        return object.__getattribute__(self, attribute)
-
-    def __repr__(self) -> str:
-        return repr(Statistics(**{each.name: getattr(self, each.name) for each in fields(self)}))
-
-
-def from_native(
-    plan: Plan,
-    wiring: list[tuple[str, str, str]],
-    raw: dict[str, Any],
-    elapsed_s: float,
-    guests: Mapping[str, GuestHealth],
-    denied: Mapping[str, dict[str, int]],
-    connections: Mapping[str, ConnectionStatus],
-    usage: Mapping[str, tuple[int | None, float]],
-) -> Statistics:
-    """Names the native counters. `wiring` has the edges in native order; "" is the caller. `usage`
-    has the measured CPU time and the delay by node."""
-
-    def name() -> tuple[dict[str, NodeStatistics], tuple[EdgeStatistics, ...]]:
-        pairs = zip(plan.nodes, raw["nodes"], strict=True)
-        nodes = {
-            node.name: _node(node, counters, guests, denied, connections, usage)
-            for node, counters in pairs
-        }
-        edges = tuple(
-            EdgeStatistics(source=source, port=port, target=target, **counters)
-            for (source, port, target), counters in zip(wiring, raw["edges"], strict=True)
-        )
-        return nodes, edges
-
-    result, put = object.__new__(_LazyStatistics), object.__setattr__
-    put(result, "flow", plan.name)
-    put(result, "state", raw["state"])
-    put(result, "elapsed_s", elapsed_s)
-    put(result, "turns", raw["turns"])
-    put(result, "_name", name)
-    return result
-
-
-def _node(
-    node: NodePlan,
-    counters: Mapping[str, Any],
-    guests: Mapping[str, GuestHealth],
-    denied: Mapping[str, dict[str, int]],
-    connections: Mapping[str, ConnectionStatus],
-    usage: Mapping[str, tuple[int | None, float]],
-) -> NodeStatistics:
-    counts = dict(counters)
-    sampled_ns, calls = counts.pop("sampled_ns"), counts.pop("sampled_calls")
-    cpu_ns, throttled_s = usage[node.name]
-    if cpu_ns is None and calls:
-        elements = counts["emitted" if node.role == Role.SOURCE else "received"]
-        cpu_ns = int(sampled_ns * max(elements, calls) / calls)
-    return NodeStatistics(
-        name=node.name,
-        role=node.role,
-        unit=node.unit,
-        mean_call_ns=sampled_ns / calls if calls else None,
-        throttled_s=throttled_s,
-        cpu_ns=cpu_ns,
-        max_memory_bytes=node.max_memory_bytes,
-        guest=guests.get(node.name),
-        denied=denied.get(node.name, {}),
-        connection=connections.get(node.name),
-        **counts,
-    )
-
-
-def empty_statistics(plan: Plan, state: FlowState) -> Statistics:
-    """The statistics of a flow that has not started."""
-    zero = {each.name: 0 for each in fields(NodeStatistics) if each.type == "int"}
-    nodes = {
-        node.name: NodeStatistics(
-            name=node.name,
-            role=node.role,
-            unit=node.unit,
-            copies={},
-            mean_call_ns=None,
-            **zero,
-        )
-        for node in plan.nodes
-    }
-    return Statistics(plan.name, state, 0.0, 0, nodes, ())

@@ -196,6 +196,22 @@ NODE: Final = Table(
             choices=RUN_MODES,
             default_doc="detected from the component",
         ),
+        Key(
+            "key",
+            "string",
+            "A field, or `attribute:NAME`: each of its values has a component of its own. For "
+            "processors and aggregators.",
+            default_doc="one component for all elements",
+        ),
+        Key(
+            "max_keys",
+            "integer",
+            "Keys that have a component. Beyond it, or beyond `max_memory`, the key that was used "
+            "least recently is flushed and forgotten.",
+            default=10_000,
+            minimum=1,
+            maximum=2**24,
+        ),
         replace(_ON_ERROR, default_doc="the flow's"),
         Key(
             "unit",

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from torvyn.contract import Component
+from torvyn.contract.batch_methods import batch_method_of, has_single_method
 from torvyn.contract.enums import Role
 from torvyn.contract.inspection import bound_method, has_attribute, iterator_of
 from torvyn.contract.roles import METHODS, OPTIONAL_METHODS, TIMER_METHODS
@@ -42,8 +43,11 @@ def bind(component: Component, role: str, throttle: CpuThrottle | None = None) -
     if role == Role.SOURCE and has_attribute(component, "__iter__"):
         items = iterator_of(component)
         return IterableSource(throttle.throttle_items(items) if throttle else items, **optional)
+    batch_method = batch_method_of(component, role)
+    if batch_method is not None:
+        optional[batch_method] = bound_method(component, batch_method)
     main = METHODS[role]
-    method = bound_method(component, main)
-    if throttle is not None:
-        method = throttle.throttle_pull(method)
-    return SimpleNamespace(**{main: method}, **optional)
+    if batch_method is None or has_single_method(component, role):
+        method = bound_method(component, main)
+        optional[main] = method if throttle is None else throttle.throttle_pull(method)
+    return SimpleNamespace(**optional)

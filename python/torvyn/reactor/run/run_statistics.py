@@ -14,6 +14,7 @@ from torvyn.contract.enums import CallOutcome, FlowState, Role
 from torvyn.contract.inspection import is_instance, own_attribute
 from torvyn.link.plan import Plan
 from torvyn.reactor import statistics
+from torvyn.reactor.native_statistics import from_native
 from torvyn.reactor.run.cpu_throttle import CpuThrottle, shares_of
 from torvyn.reactor.run.native_flow import Wiring
 from torvyn.reactor.runners import Runner
@@ -80,6 +81,7 @@ class RunStatistics:
         guests = [runner for runner in self._runners if runner.guest is not None]
         elapsed_s = (self.ended_s or time.monotonic()) - self._started_s
         raw = native.statistics()
+        self._add_counts(raw)
         if state is not None:
             raw["state"] = state
             _count_stuck(raw)
@@ -90,9 +92,16 @@ class RunStatistics:
             runner.node.name: (runner.cpu_ns, runner.throttle.delayed_s if runner.throttle else 0.0)
             for runner in self._runners
         }
-        return statistics.from_native(
+        return from_native(
             self._plan, self._wiring, raw, elapsed_s, health, denied, connections, usage
         )
+
+    def _add_counts(self, raw: dict[str, Any]) -> None:
+        """Adds what components count themselves, in a dict that they set as `counts`."""
+        for runner, counters in zip(self._runners, raw["nodes"], strict=True):
+            counts = own_attribute(runner.component, "counts")
+            if type(counts) is dict:
+                counters["counts"] = dict(counts)
 
     def finish(self, native: NativeFlow, state: FlowState | None) -> None:
         """Reads the last values, after teardown. `state`: the state of an abandoned run."""
