@@ -27,6 +27,7 @@ EXPECTED = {
     "source_mqtt": "Mqtt",
     "source_modbus": "Modbus",
     "source_serial": "Serial",
+    "source_opcua": "OpcUa",
     "source_scripted": "Scripted",
     "source_sqlite": "SQLite",
     "source_tail": "Tail",

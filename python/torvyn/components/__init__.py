@@ -34,6 +34,7 @@ BUILTINS: Final[dict[str, str]] = {
     "tcp": "torvyn.components.builtin.source_tcp:Tcp",
     "udp": "torvyn.components.builtin.source_udp:Udp",
     "nats": "torvyn.components.builtin.source_nats:Nats",
+    "opcua": "torvyn.components.builtin.source_opcua:OpcUa",
     "serial": "torvyn.components.builtin.source_serial:Serial",
     "modbus": "torvyn.components.builtin.source_modbus:Modbus",
     "blocklist": "torvyn.components.builtin.filter_blocklist:Blocklist",
