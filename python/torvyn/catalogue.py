@@ -24,6 +24,7 @@ CATALOGUE: Final[dict[str, str]] = {
     "component.fatal": "The component cannot continue, or raised something other than an "
     "`Exception`, such as `SystemExit`. It stops the flow under every policy.",
     # components: the built-in components
+    "components.package-missing": "A component needs a package that is not installed.",
     "components.file-missing": "A file to read, or the folder of a file to write, does not exist.",
     "components.file-unreadable": "A file exists but cannot be opened for reading.",
     "components.file-unwritable": "A file cannot be opened for writing.",
