@@ -6,4 +6,5 @@ polling        when a source that polls is due
 nats_client    a connection to NATS servers that comes back
 jetstream      reads a durable consumer of a NATS stream
 modbus_device  a Modbus device: named registers with types
+serial_port    a serial port, as its options describe it
 """
