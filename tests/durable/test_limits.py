@@ -123,6 +123,22 @@ def test_space_is_given_back_after_a_drain(tmp_path: Path, times: Times) -> None
         assert store.disk_bytes() < 2.2 * MIB
 
 
+def test_the_limit_holds_when_many_small_rows_are_settled_at_once(
+    tmp_path: Path, times: Times
+) -> None:
+    with times.open(tmp_path / "flow.db") as store:
+        while store.has_room("log", 5_000):
+            first = store.next_sequence("log")
+            rows = [Append("log", first + i, 1, b"x" * 100, 0) for i in range(20)]
+            store.commit(Transaction(rows))
+        assert store.statistics("log").rows > 2_000
+
+        store.commit(Transaction(acknowledged={"log": store.next_sequence("log") - 1}))
+
+        assert store.disk_bytes() <= MIB
+        assert store.statistics("log").rows == 0
+
+
 def test_a_log_keeps_its_share_when_another_is_full(tmp_path: Path) -> None:
     logs = {name: LogOptions(2 * MIB, backpressure="drop-newest") for name in ("log", "other")}
     with DurableStore.open(tmp_path / "flow.db", logs) as store:

@@ -86,6 +86,7 @@ def _measure(connection: sqlite3.Connection, state: LogState) -> None:
     if end is not None and end - state.base > state.next:
         raise not_a_store("it has rows beyond the end of their log")
     state.rows, state.bytes, state.cost = rows, int(size), int(cost)
+    state.has_settled_rows = rows > 0
     holes = []
     query = "SELECT * FROM holes WHERE position BETWEEN ? AND ? ORDER BY position"
     for position, last, reason, at_ns, reported, checksum in connection.execute(query, span):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final, TypeVar
 
-from torvyn.durable import catalog
+from torvyn.durable import catalog, log_rows
 from torvyn.durable.clock import AgeClock
 from torvyn.durable.disk.budget import FRAME_BYTES, Budget
 from torvyn.durable.disk.high_water import HighWaterFile
@@ -83,11 +83,24 @@ class Session:
             catalog.save(connection, states.values())
         self.epoch = epoch
         self.committed(states)
+        self.delete_settled()
         self.file.maintain(self._clock.uptime_ns() / 1e9)
 
     def committed(self, states: catalog.States) -> None:
         self.states = states
         self._mark.write(self.epoch, states.values())
+
+    def delete_settled(self) -> None:
+        """Deletes what one transaction could not. A failure only means: later."""
+        max_rows = self._budget.max_deleted_rows
+        while any(state.has_settled_rows for state in self.states.values()):
+            states = {name: state.copy() for name, state in self.states.items()}
+            try:
+                with self.file.transaction((max_rows + 16) * FRAME_BYTES) as connection:
+                    log_rows.delete_settled(connection, states.values(), max_rows)
+            except StoreUnavailable:
+                return
+            self.states = states
 
     def close(self) -> None:
         if self.file.is_open:

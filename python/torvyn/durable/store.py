@@ -103,12 +103,12 @@ class DurableStore:
     def _commit(self, transaction: Transaction) -> list[LostRange]:
         if transaction.appends:
             self._file.require_space()
-        cost = sum(row_cost(len(new.body)) for new in transaction.appends)
         states = {name: state.copy() for name, state in self._states.items()}
-        with self._file.transaction(wal_cost(cost)) as connection:
+        with self._file.transaction(self._admission.wal_bytes(states, transaction)) as connection:
             lost = self._admission.apply(connection, states, transaction)
             catalog.save(connection, _changed(self._states, states))
         self._session.committed(states)
+        self._session.delete_settled()
         self._file.maintain(self._clock.uptime_ns() / 1e9)
         return lost
 
@@ -121,7 +121,7 @@ class DurableStore:
             )
 
     def max_row_bytes(self, log: str) -> int:
-        """The largest body that `commit` takes."""
+        """The largest body that `commit` takes, and the most of all bodies in one transaction."""
         return self._states[log].row_limit_bytes
 
     def read(self, log: str, after: int, max_bytes: int) -> list[Row]:

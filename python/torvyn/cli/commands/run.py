@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from torvyn.cli.foreground_run import Outcome
     from torvyn.link.plan import Plan
     from torvyn.reactor import Flow
-    from torvyn.reactor.health import HealthCheck
 
 logger = logging.getLogger("torvyn.cli")
 
@@ -59,7 +58,8 @@ def run_plan(screen: Screen, plan: Plan, limit: int | None) -> Outcome:
     """Runs the plan, and prints the `[torvyn]` lines before and after it."""
     from torvyn.cli.foreground_run import run_in_foreground
     from torvyn.cli.summary import summary_line
-    from torvyn.cli.supervision.supervisor import make_supervisor
+    from torvyn.cli.supervision.status_socket import StatusSocket
+    from torvyn.cli.supervision.supervisor import make_health_check, make_supervisor
     from torvyn.observe.logs import show_logs
     from torvyn.reactor import Flow
 
@@ -74,8 +74,10 @@ def run_plan(screen: Screen, plan: Plan, limit: int | None) -> Outcome:
     ):
         screen.info(f"[torvyn] Running flow '{plan.name}'", "")
         _log(screen, "flow.started", f"running flow `{plan.name}`", flow=plan.name)
-        supervisor = make_supervisor(flow, partial(_health_check, plan))
-        outcome = run_in_foreground(flow, partial(_notice, screen), supervisor)
+        check = make_health_check(plan)
+        with StatusSocket(flow, check):
+            supervisor = make_supervisor(flow, check)
+            outcome = run_in_foreground(flow, partial(_notice, screen), supervisor)
         line = summary_line(outcome.statistics)
         message = f"flow `{plan.name}` {outcome.state}: {line}"
         filtered = _filtered_side(flow)
@@ -86,12 +88,6 @@ def run_plan(screen: Screen, plan: Plan, limit: int | None) -> Outcome:
         if filtered is not None:
             screen.info(f"[torvyn] {FILTERED[filtered]}")
     return outcome
-
-
-def _health_check(plan: Plan, stall_s: float) -> HealthCheck:
-    from torvyn.reactor.health import HealthCheck
-
-    return HealthCheck(stall_s, plan.runtime.max_silence_s)
 
 
 FILTERED = {
