@@ -1,4 +1,4 @@
-"""MQTT in flows: what a killed process loses, what the error policies acknowledge, what is shown."""
+"""MQTT in flows: what a killed process loses, and what the error policies acknowledge."""
 
 import itertools
 import random
