@@ -111,6 +111,21 @@ class RuntimePlan:
 
 
 @dataclass(frozen=True, slots=True)
+class TelemetryPlan:
+    """Where spans and metrics are sent."""
+
+    protocol: str
+    """`http` or `grpc`."""
+    endpoint: str
+    sample_rate: float
+    latency_promote_s: float
+    metrics_interval_s: float
+    max_spool_bytes: int
+    folder: str
+    """The folder of what could not be sent yet."""
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """One flow, ready for the reactor. `nodes` are in topological order, sources first."""
 
@@ -126,6 +141,8 @@ class Plan:
     audit: str
     """`none`, `stdout` or `file`."""
     audit_file: str
+    telemetry: TelemetryPlan | None = None
+    """None if nothing is exported."""
     warnings: tuple[Diagnostic, ...] = field(default=(), compare=False, repr=False)
     """Problems of the flow that do not stop it."""
     secrets: frozenset[str] = field(default=frozenset(), repr=False)
