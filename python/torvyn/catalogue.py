@@ -121,7 +121,8 @@ CATALOGUE: Final[dict[str, str]] = {
     "transport.unread": "A gRPC client read nothing for `write_timeout`.",
     "transport.upgrade-needed": "The WebSocket path received an ordinary request.",
     # observe: logs and telemetry
-    "observe.bad-endpoint": "The address of the trace collector is not a valid URL.",
+    "observe.bad-endpoint": "The address of the collector is not a valid URL.",
+    "observe.package-missing": "An exporter needs a package that is not installed.",
     # session: streams that outlive their connection
     "session.all-read": "A client resumed an answer that it has already read to its end.",
     "session.bad-id": "A client sent an invalid event id.",
@@ -202,6 +203,7 @@ CATALOGUE: Final[dict[str, str]] = {
     "link.flow-ambiguous": "You named no flow, and the manifest has none or several.",
     "link.flow-unknown": "The manifest has no flow with this name.",
     "link.input-port-unknown": "An edge leads to an unknown input port.",
+    "link.bad-key": "A component cannot have a `key`.",
     "link.interface-mismatch": "A node's `interface` differs from that of its component.",
     "link.interface-unknown": "A node's `interface` is unknown.",
     "link.memory-limit": "Warning: a flow may use more memory than the control group of its "
@@ -211,6 +213,7 @@ CATALOGUE: Final[dict[str, str]] = {
     "link.no-source": "The flow has no source.",
     "link.node-unknown": "An edge, an `on_error` or an option names an unknown node.",
     "link.open-ends": "A flow that a program feeds or iterates has more than one open end.",
+    "link.over-budget": "The nodes and queues of a flow may use more than its `max_memory`.",
     "link.port-unconnected": "A router's port has no edge and is not in `ignored_ports`.",
     "link.port-unknown": "An edge starts at an unknown output port.",
     "link.request-repeated": "A flow has two `request` sources.",

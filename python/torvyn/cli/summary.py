@@ -65,6 +65,7 @@ def statistics_tables(statistics: Statistics) -> str:
         table(_EDGE_HEADS, [*map(_edge_row, statistics.edges)]),
         table(_LEDGER_HEADS, ledger),
         *_denial_table(nodes),
+        *_count_table(nodes),
         f"{statistics.turns} turns in {duration(statistics.elapsed_s)}\n",
     )
     return "\n".join(blocks)
@@ -75,6 +76,13 @@ def _denial_table(nodes: Iterable[NodeStatistics]) -> Iterator[str]:
     rows = [(node.name, kind, str(count)) for node in nodes for kind, count in node.denied.items()]
     if rows:
         yield table(("denied", "capability", "times"), rows)
+
+
+def _count_table(nodes: Iterable[NodeStatistics]) -> Iterator[str]:
+    """The table of what components count themselves, if there is anything."""
+    rows = [(node.name, name, str(n)) for node in nodes for name, n in node.counts.items() if n]
+    if rows:
+        yield table(("counted by", "what", "count"), rows)
 
 
 def _node_table(nodes: Collection[NodeStatistics]) -> str:

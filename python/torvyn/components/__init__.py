@@ -5,12 +5,15 @@ spec         the spec of a component: name, summary, options
 config       a node's config as typed options
 connection   the state of a connection, and the delays between tries
 retry        repeats a call while the other side is away
+event_time   event time from fields, and the wall clock
+keys         one component per key
+windows      the state of `window`
 json_fields  reads and writes fields of JSON objects
 line_format  lines of bytes as elements
+packages     imports packages that only some components need
 files        files and databases, and positions in them
 network      sockets, and the threads that read them
 mqtt         MQTT, for the source and the sink of that name
-packages     imports packages that only some components need
 text_guard   what the guards share: options, native form, audit
 
 A component's module is imported when a flow uses it.
@@ -30,6 +33,10 @@ BUILTINS: Final[dict[str, str]] = {
     "mqtt": "torvyn.components.builtin.source_mqtt:Mqtt",
     "tcp": "torvyn.components.builtin.source_tcp:Tcp",
     "udp": "torvyn.components.builtin.source_udp:Udp",
+    "nats": "torvyn.components.builtin.source_nats:Nats",
+    "opcua": "torvyn.components.builtin.source_opcua:OpcUa",
+    "serial": "torvyn.components.builtin.source_serial:Serial",
+    "modbus": "torvyn.components.builtin.source_modbus:Modbus",
     "blocklist": "torvyn.components.builtin.filter_blocklist:Blocklist",
     "pattern": "torvyn.components.builtin.filter_pattern:Pattern",
     "redact": "torvyn.components.builtin.filter_redact:Redact",
@@ -53,6 +60,9 @@ SINKS: Final[dict[str, str]] = {
     "mqtt": "torvyn.components.builtin.sink_mqtt:Mqtt",
     "tcp": "torvyn.components.builtin.sink_tcp:Tcp",
     "udp": "torvyn.components.builtin.sink_udp:Udp",
+    "nats": "torvyn.components.builtin.sink_nats:Nats",
+    "serial": "torvyn.components.builtin.sink_serial:Serial",
+    "modbus": "torvyn.components.builtin.sink_modbus:Modbus",
 }
 """The same for sinks that share their name with a source. A node with an input is the sink."""
 

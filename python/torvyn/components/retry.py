@@ -6,6 +6,7 @@ nothing is lost. There is no last try.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable
 from typing import Final, TypeVar
@@ -48,6 +49,8 @@ class RetryLoop:
         """The result of the first attempt that raises none of the errors. Raises `Unavailable` when
         the loop is stopped."""
         while True:
+            if self.is_stopped:
+                raise Unavailable("the flow has ended")
             try:
                 result = attempt()
             except errors as error:
@@ -72,5 +75,7 @@ class RetryLoop:
 
 def describe(error: Exception) -> str:
     """The reason in a few words."""
-    text = getattr(error, "strerror", None) or str(error) or type(error).__name__
-    return str(text).lower() if isinstance(error, OSError) else str(text)
+    if isinstance(error, OSError) and error.errno is not None and error.errno > 0:
+        # The text of an asyncio error names the call, not the reason.
+        return os.strerror(error.errno).lower()
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__

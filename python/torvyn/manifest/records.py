@@ -56,10 +56,14 @@ class NodeRecord(Record):
     max_memory_bytes: int | None = None
     call_timeout_s: float | None = None
     init_timeout_s: float | None = None
+    cpu_share: float | None = None
     fuel: int | None = None
     deterministic: bool | None = None
     seed: int | None = None
     run: str | None = None
+    key: Any = None
+    """A field; in a program also a function of an element."""
+    max_keys: int | None = None
     on_error: str | Mapping[str, Any] | None = None
     unit: str | None = None
     ignored_ports: Sequence[str] | None = None
@@ -97,6 +101,8 @@ class FlowRecord(Record):
     description: str | None = None
     priority: str | None = None
     deadline_s: float | None = None
+    max_memory_bytes: int | None = None
+    cpu_share: float | None = None
     queue_depth: int | None = None
     queue_bytes: int | None = None
     backpressure: str | None = None
@@ -124,6 +130,8 @@ class ObservabilityRecord(Record):
     level: str | None = None
     exporter: str | None = None
     endpoint: str | None = None
+    metrics_interval_s: float | None = None
+    max_spool_bytes: int | None = None
     sample_rate: float | None = None
     latency_promote_s: float | None = None
 
