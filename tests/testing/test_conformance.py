@@ -29,6 +29,7 @@ FITTING = {
         "max_elements": 0,
     },
     "nats": {"config": {"subject": "a", "servers": "127.0.0.1:1"}, "max_elements": 0},
+    "http": {"config": "127.0.0.1:0", "max_elements": 0},
     "mqtt": {"config": {"url": "mqtt://127.0.0.1:1", "topics": "t"}, "max_elements": 0},
     "timer": {"config": {"interval": "1ms"}, "max_elements": 2},
     "pattern": {"config": r"o\w?"},
