@@ -1,22 +1,23 @@
 """The built-in components, and what they share.
 
-builtin      the components, one file each: `role_name.py`
-spec         the spec of a component: name, summary, options
-config       a node's config as typed options
-connection   the state of a connection, and the delays between tries
-retry        repeats a call while the other side is away
-event_time   event time from fields, and the wall clock
-keys         one component per key
-windows      the state of `window`
-json_fields  reads and writes fields of JSON objects
-line_format  lines of bytes as elements
-packages     imports packages that only some components need
-files        files and databases, and positions in them
-network      sockets, and the threads that read them
-client_tls   TLS of components that connect to a server
-http         HTTP, for the source and the sink of that name
-mqtt         MQTT, for the source and the sink of that name
-text_guard   what the guards share: options, native form, audit
+builtin           the components, one file each: `role_name.py`
+spec              the spec of a component: name, summary, options
+config            a node's config as typed options
+connection        the state of a connection, and the delays between tries
+element_identity  what identifies an element in every run
+retry             repeats a call while the other side is away
+event_time        event time from fields, and the wall clock
+keys              one component per key
+windows           the state of `window`
+json_fields       reads and writes fields of JSON objects
+line_format       lines of bytes as elements
+packages          imports packages that only some components need
+files             files and databases, and positions in them
+network           sockets, and the threads that read them
+client_tls        TLS of components that connect to a server
+http              HTTP, for the source and the sink of that name
+mqtt              MQTT, for the source and the sink of that name
+text_guard        what the guards share: options, native form, audit
 
 A component's module is imported when a flow uses it.
 """
