@@ -40,6 +40,7 @@ EXPECTED = {
     "aggregator_sentence": "Sentence",
     "aggregator_batch": "Batch",
     "aggregator_window": "Window",
+    "aggregator_join": "Join",
     "sink_console": "Console",
     "sink_csv": "Csv",
     "sink_mqtt": "Mqtt",

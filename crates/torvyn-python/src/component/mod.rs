@@ -2,6 +2,7 @@
 
 pub mod call;
 pub mod interpret;
+pub mod named_inputs;
 pub mod native_stage;
 pub mod stage;
 pub mod timer;

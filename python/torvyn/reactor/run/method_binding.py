@@ -6,6 +6,7 @@ raises, or an `__iter__` that returns no iterator, fails at the start, and the e
 
 from __future__ import annotations
 
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,7 +14,7 @@ from torvyn.contract import Component
 from torvyn.contract.enums import Role
 from torvyn.contract.inspection import bound_method, has_attribute, iterator_of
 from torvyn.contract.roles import METHODS, OPTIONAL_METHODS, TIMER_METHODS
-from torvyn.link.component_traits import has_timer
+from torvyn.link.component_traits import has_timer, inputs_of
 
 
 class IterableSource:
@@ -38,6 +39,8 @@ def bind(component: Component, role: str) -> Any:
     optional = {name: bound_method(component, name) for name in names}
     if role == Role.SOURCE and acknowledges(component):
         optional["acknowledge"] = bound_method(component, "acknowledge")
+    if inputs_of(component, role):
+        optional["set_input"] = partial(setattr, component, "input")
     if role == Role.SOURCE and has_attribute(component, "__iter__"):
         return IterableSource(iterator_of(component), **optional)
     main = METHODS[role]
