@@ -25,6 +25,8 @@ EXPECTED = {
     "source_lines": "Lines",
     "source_nats": "Nats",
     "source_mqtt": "Mqtt",
+    "source_modbus": "Modbus",
+    "source_serial": "Serial",
     "source_scripted": "Scripted",
     "source_sqlite": "SQLite",
     "source_tail": "Tail",
@@ -49,6 +51,8 @@ EXPECTED = {
     "sink_udp": "Udp",
     "sink_file": "File",
     "sink_nats": "Nats",
+    "sink_modbus": "Modbus",
+    "sink_serial": "Serial",
     "sink_null": "Null",
     "sink_response": "ResponseSink",
     "sink_collect": "Collect",
@@ -87,7 +91,11 @@ def test_options_are_documented_and_their_defaults_are_of_their_kind(stem):
         assert option.doc.endswith((".", "`."))
         assert (option.default is None) is option.required
     given = {option.name: option.default for option in spec.options if not option.required}
-    required = {option.name: "1" for option in spec.options if option.required}
+    required = {
+        option.name: "1s" if option.kind == "duration" else "1"
+        for option in spec.options
+        if option.required
+    }
     assert parse_config(spec, {**given, **required}) == parse_config(spec, required)
 
 

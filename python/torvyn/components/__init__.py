@@ -35,6 +35,8 @@ BUILTINS: Final[dict[str, str]] = {
     "tcp": "torvyn.components.builtin.source_tcp:Tcp",
     "udp": "torvyn.components.builtin.source_udp:Udp",
     "nats": "torvyn.components.builtin.source_nats:Nats",
+    "serial": "torvyn.components.builtin.source_serial:Serial",
+    "modbus": "torvyn.components.builtin.source_modbus:Modbus",
     "blocklist": "torvyn.components.builtin.filter_blocklist:Blocklist",
     "pattern": "torvyn.components.builtin.filter_pattern:Pattern",
     "redact": "torvyn.components.builtin.filter_redact:Redact",
@@ -60,6 +62,8 @@ SINKS: Final[dict[str, str]] = {
     "tcp": "torvyn.components.builtin.sink_tcp:Tcp",
     "udp": "torvyn.components.builtin.sink_udp:Udp",
     "nats": "torvyn.components.builtin.sink_nats:Nats",
+    "serial": "torvyn.components.builtin.sink_serial:Serial",
+    "modbus": "torvyn.components.builtin.sink_modbus:Modbus",
 }
 """The same for sinks that share their name with a source. A node with an input is the sink."""
 

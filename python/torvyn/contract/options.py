@@ -41,6 +41,7 @@ class NodeOptions(TypedDict, total=False):
     max_memory_bytes: int | None
     call_timeout_s: float | None
     init_timeout_s: float | None
+    cpu_share: float | None
     fuel: int | None
     deterministic: bool | None
     seed: int | None
@@ -67,6 +68,8 @@ class FlowOptions(TypedDict, total=False):
     name: str
     priority: Priority | None
     deadline_s: float | None
+    max_memory_bytes: int | None
+    cpu_share: float | None
     queue_bytes: int | None
     backpressure: Backpressure | None
     on_error: OnError | None

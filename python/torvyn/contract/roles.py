@@ -1,8 +1,9 @@
 """Roles: the six kinds of component.
 
-A component subclasses one role and overrides its method, sync or `async def`. The reactor reads the
-bound methods once, when the flow starts. It calls `init` before the first element and `teardown`
-after the last, however the flow ends.
+A component subclasses one role and overrides its method, sync or `async def`. It may also define
+the batch method of its role (`BATCH_METHODS`). The reactor reads the bound methods once, when the
+flow starts. It calls `init` before the first element and `teardown` after the last, however the
+flow ends.
 """
 
 from __future__ import annotations
@@ -24,6 +25,11 @@ Emissions: TypeAlias = Emission | Sequence[Emission] | Iterator[Emission | None]
 """None, one, or many: a list, a tuple or a generator, which may yield None for nothing."""
 PullResult: TypeAlias = Item | None
 FilterResult: TypeAlias = bool | Verdict
+BatchResult: TypeAlias = Sequence[Emission | Sequence[Emission] | Exception | None] | None
+"""What `process_batch` returns: an entry for each element, or None for nothing at all. An exception
+is the error of its element."""
+VerdictList: TypeAlias = Sequence[bool | Verdict | Exception]
+"""What `evaluate_batch` returns: an entry for each element."""
 RouteResult: TypeAlias = Iterable[str] | None
 PushResult: TypeAlias = Signal | None
 
@@ -210,6 +216,12 @@ METHODS: Final[dict[str, str]] = {
     "aggregator": "ingest",
     "sink": "push",
 }
+
+BATCH_METHODS: Final[dict[str, str]] = {
+    role: f"{METHODS[role]}_batch" for role in ("processor", "filter", "aggregator", "sink")
+}
+"""The methods that take what is waiting in one call. A component may define one of them besides its
+role's method, or instead of it."""
 
 OPTIONAL_METHODS: Final[dict[str, tuple[str, ...]]] = {
     "source": ("notify_backpressure",),

@@ -100,6 +100,7 @@ class NodeLinker:
             inputs=inputs_of(component, role),
             on_error=policy,
             location=record.location,
+            cpu_share=value_of(NODE, "cpu_share", record, path, problems),
             **self._limits(record, loaded.ref, path, problems),
             **key_options(record, component, role, path, problems),
             **self._guest_options(record, loaded, path, problems),

@@ -73,6 +73,8 @@ class NodePlan:
     max_memory_bytes: int
     call_timeout_s: float
     init_timeout_s: float | None
+    cpu_share: float | None = None
+    """The CPU time that its calls may use, in CPUs; None means no limit."""
     fuel: int | None = None
     """The instructions that a sandboxed call may execute; None means no limit but its time."""
     seed: int | None = None
@@ -131,6 +133,10 @@ class Plan:
     audit: str
     """`none`, `stdout` or `file`."""
     audit_file: str
+    max_memory_bytes: int | None = None
+    """The memory that its nodes and queues may use together; None means no limit."""
+    cpu_share: float | None = None
+    """The CPU time that its nodes may use together, in CPUs; None means no limit."""
     warnings: tuple[Diagnostic, ...] = field(default=(), compare=False, repr=False)
     """Problems of the flow that do not stop it."""
     secrets: frozenset[str] = field(default=frozenset(), repr=False)

@@ -56,6 +56,7 @@ class NodeRecord(Record):
     max_memory_bytes: int | None = None
     call_timeout_s: float | None = None
     init_timeout_s: float | None = None
+    cpu_share: float | None = None
     fuel: int | None = None
     deterministic: bool | None = None
     seed: int | None = None
@@ -100,6 +101,8 @@ class FlowRecord(Record):
     description: str | None = None
     priority: str | None = None
     deadline_s: float | None = None
+    max_memory_bytes: int | None = None
+    cpu_share: float | None = None
     queue_depth: int | None = None
     queue_bytes: int | None = None
     backpressure: str | None = None

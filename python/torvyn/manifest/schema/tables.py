@@ -112,6 +112,14 @@ COMPONENT: Final = Table(
     ),
     records.ComponentRecord,
 )
+_CPU_SHARE: Final = Key(
+    "cpu_share",
+    "ratio",
+    "CPU time that it may use, in CPUs: 0.5 is half of one. The sources wait when it uses more.",
+    default_doc="no limit",
+    minimum=0.001,
+    maximum=4096,
+)
 FLOW: Final = Table(
     "[flow.NAME]",
     "A flow: nodes and the edges between them.",
@@ -125,6 +133,8 @@ FLOW: Final = Table(
             choices=PRIORITIES,
         ),
         duration("deadline", "The time limit of the flow.", words="none"),
+        size("max_memory", "Memory that its nodes and queues may use together.", words="no limit"),
+        replace(_CPU_SHARE, doc="CPU time that its nodes may use together, in CPUs."),
         _DEPTH,
         _BYTES,
         _BACKPRESSURE,
@@ -163,6 +173,7 @@ NODE: Final = Table(
             words="the runtime's",
         ),
         duration("init_timeout", "The time limit of `init`.", words="the runtime's"),
+        _CPU_SHARE,
         Key(
             "fuel",
             "integer",

@@ -22,6 +22,7 @@ from torvyn.contract.request_roles import RequestProcessor
 from torvyn.link.plan import Plan
 from torvyn.reactor import statistics
 from torvyn.reactor.failures import make_exception
+from torvyn.reactor.native_statistics import empty_statistics
 from torvyn.reactor.run import native_flow
 from torvyn.reactor.run.error_log import ErrorLog
 from torvyn.reactor.run.lifecycle import Lifecycle
@@ -295,7 +296,7 @@ class Execution:
     @property
     def statistics(self) -> statistics.Statistics:
         if self.native is None:
-            return statistics.empty_statistics(self.plan, self._state)
+            return empty_statistics(self.plan, self._state)
         return self.counts.current(self.native)
 
 
