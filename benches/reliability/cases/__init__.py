@@ -14,4 +14,5 @@ QUESTIONS = (
     "api_keys",
     "telemetry",
     "serving",
+    "edge_gateway",
 )

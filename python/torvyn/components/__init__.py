@@ -14,6 +14,8 @@ line_format  lines of bytes as elements
 packages     imports packages that only some components need
 files        files and databases, and positions in them
 network      sockets, and the threads that read them
+client_tls   TLS of components that connect to a server
+http         HTTP, for the source and the sink of that name
 mqtt         MQTT, for the source and the sink of that name
 text_guard   what the guards share: options, native form, audit
 
@@ -32,9 +34,11 @@ BUILTINS: Final[dict[str, str]] = {
     "csv": "torvyn.components.builtin.source_csv:Csv",
     "sqlite": "torvyn.components.builtin.source_sqlite:SQLite",
     "mqtt": "torvyn.components.builtin.source_mqtt:Mqtt",
+    "http": "torvyn.components.builtin.source_http:Http",
     "tcp": "torvyn.components.builtin.source_tcp:Tcp",
     "udp": "torvyn.components.builtin.source_udp:Udp",
     "nats": "torvyn.components.builtin.source_nats:Nats",
+    "opcua": "torvyn.components.builtin.source_opcua:OpcUa",
     "serial": "torvyn.components.builtin.source_serial:Serial",
     "modbus": "torvyn.components.builtin.source_modbus:Modbus",
     "blocklist": "torvyn.components.builtin.filter_blocklist:Blocklist",
@@ -59,6 +63,7 @@ SINKS: Final[dict[str, str]] = {
     "csv": "torvyn.components.builtin.sink_csv:Csv",
     "sqlite": "torvyn.components.builtin.sink_sqlite:SQLite",
     "mqtt": "torvyn.components.builtin.sink_mqtt:Mqtt",
+    "http": "torvyn.components.builtin.sink_http:Http",
     "tcp": "torvyn.components.builtin.sink_tcp:Tcp",
     "udp": "torvyn.components.builtin.sink_udp:Udp",
     "nats": "torvyn.components.builtin.sink_nats:Nats",
