@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 from torvyn.components.config import parse_config, wrong_config
 from torvyn.components.connection import Backoff, Connection
-from torvyn.components.element_identity import ONCE, identity_of
+from torvyn.components.identity import ONCE, identity_of
 from torvyn.components.json_fields import MISSING, get_field, parse_object
 from torvyn.components.network.jetstream import (
     NO_STREAM,

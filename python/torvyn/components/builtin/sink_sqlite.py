@@ -13,7 +13,6 @@ from typing import Any, ClassVar
 
 from torvyn.components.config import parse_config, wrong_config
 from torvyn.components.connection import Connection
-from torvyn.components.element_identity import ONCE, ElementIdentity, identity_of
 from torvyn.components.files.sqlite_files import (
     INVALID_ROW,
     DatabaseAway,
@@ -23,6 +22,7 @@ from torvyn.components.files.sqlite_files import (
     to_sql,
     translated,
 )
+from torvyn.components.identity import ONCE, ElementIdentity, identity_of
 from torvyn.components.json_fields import (
     EXTRA,
     MISSING,
