@@ -68,7 +68,7 @@ def running(
         env={**os.environ, **(env or {})},
     )
     try:
-        _until_open(port, process)
+        until_open(port, process)
         yield ServerProcess(port, process)
     finally:
         process.terminate()
@@ -90,7 +90,8 @@ def free_port() -> int:
         return port
 
 
-def _until_open(port: int, process: subprocess.Popen[bytes]) -> None:
+def until_open(port: int, process: subprocess.Popen[bytes]) -> None:
+    """Waits until the process accepts connections; raises if it ends or takes too long."""
     until = time.monotonic() + START_S
     while time.monotonic() < until:
         if process.poll() is not None:

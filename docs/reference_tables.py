@@ -26,6 +26,7 @@ PREFIXES = {
     "manifest": "The text of Torvyn.toml.",
     "link": "The graph that a manifest or a program describes.",
     "sandbox": "WebAssembly components.",
+    "durable": "Data on disk.",
     "reactor": "Running flows.",
     "engine": "Engines and requests to them.",
     "protocol": "Data from the wire.",

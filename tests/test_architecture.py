@@ -23,6 +23,7 @@ ORDER = (
     ("components",),
     ("manifest",),
     ("sandbox",),
+    ("durable",),
     ("link",),
     ("reactor",),
     ("engine",),

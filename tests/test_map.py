@@ -18,6 +18,7 @@ MAX_LINES, MAX_COLUMNS, MAX_HOPS, MAX_FILES = 110, 120, 8, 15
 ONE_KIND = {
     "python/torvyn/components/builtin",
     "python/torvyn/cli/commands",
+    "tests/catalogue",
 }
 HOP = re.compile(r"^ *\d+  (\S+) +(\S+\.(?:py|rs)) +\S", re.MULTILINE)
 ROW = re.compile(r"^\| (`.+?`) \|", re.MULTILINE)

@@ -20,6 +20,7 @@ client       clients of a server
 components   the built-in components
 manifest     Torvyn.toml to a Manifest
 sandbox      WebAssembly components: build, compile, describe
+durable      logs of batches, and checkpoints, on disk
 link         a Manifest or a program to a Plan
 reactor      a Plan to a running Flow
 engine       language models: a Request to an Answer

@@ -27,6 +27,14 @@ CATALOGUE: Final[dict[str, str]] = {
     "components.file-missing": "A file to read, or the folder of a file to write, does not exist.",
     "components.file-unreadable": "A file exists but cannot be opened for reading.",
     "components.file-unwritable": "A file cannot be opened for writing.",
+    # durable: data on disk
+    "durable.damaged": "The file of a flow's data is damaged. What is readable was copied to a new "
+    "file; the next attempt uses it.",
+    "durable.disk-failed": "A flow's data cannot be written: the disk or the folder does not work.",
+    "durable.disk-full": "A flow's data cannot be written: the disk is full.",
+    "durable.in-use": "Another process runs the flow whose data is in this folder.",
+    "durable.log-full": "A log with the policy `block` or `error` has reached its `max_bytes`.",
+    "durable.row-too-large": "A batch is too large for the `max_bytes` of its log.",
     # engine: requests to engines, and their failures
     "engine.already-read": "A generation was iterated a second time.",
     "engine.bad-option": "An engine does not have the option, or the option's value is invalid.",
@@ -195,6 +203,8 @@ CATALOGUE: Final[dict[str, str]] = {
     "link.input-port-unknown": "An edge leads to an unknown input port.",
     "link.interface-mismatch": "A node's `interface` differs from that of its component.",
     "link.interface-unknown": "A node's `interface` is unknown.",
+    "link.memory-limit": "Warning: a flow may use more memory than the control group of its "
+    "process allows.",
     "link.method-missing": "A component lacks the method of its role.",
     "link.no-sink": "The flow has no sink.",
     "link.no-source": "The flow has no source.",
@@ -252,9 +262,12 @@ CATALOGUE: Final[dict[str, str]] = {
     "cli.input-unreadable": "A file with a prompt or a conversation cannot be read.",
     "cli.input-unusable": "The prompt is empty or not text.",
     "cli.missing-argument": "A required option or argument is missing.",
+    "cli.no-systemd": "systemd does not manage this machine, so `torvyn service` cannot either.",
     "cli.nothing-measured": "The flow that `bench` runs produced no elements.",
     "cli.output-failed": "Standard output cannot be written, for example because a disk is full.",
     "cli.regressed": "`bench --compare` found the flow slower than the threshold allows.",
+    "cli.service-unknown": "There is no service of this name.",
+    "cli.systemd-failed": "A command of systemd failed.",
     "cli.unknown-command": "The command is unknown.",
     "cli.unknown-option": "The command does not have this option.",
 }

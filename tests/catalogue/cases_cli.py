@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from contextlib import redirect_stdout
 from pathlib import Path
+from unittest.mock import patch
 
 import click
 
 from torvyn.cli import failures, screen
 from torvyn.cli.app import group
 from torvyn.cli.benchmark import comparison, measurement
-from torvyn.cli.commands import build, generate, init
+from torvyn.cli.commands import build, generate, init, service
 from torvyn.cli.inference import conversation
+from torvyn.cli.supervision import systemctl
 from torvyn.cli.usage_errors import usage_error
 from torvyn.link import ProjectLinker
 from torvyn.link.plan import Plan
@@ -100,6 +103,21 @@ def empty_prompt(folder: Path) -> None:
     generate.read_prompt(screen.Screen(), None, "prompt.txt")
 
 
+def without_systemd(folder: Path) -> None:
+    with patch.dict(os.environ, {"PATH": str(folder)}):
+        systemctl.Systemd(False).require()
+
+
+def unreachable_systemd(folder: Path) -> None:
+    with patch.dict(os.environ, {"PATH": str(folder)}):
+        systemctl.Systemd(False).control("daemon-reload")
+
+
+def unknown_service(folder: Path) -> None:
+    with patch.dict(os.environ, {"XDG_CONFIG_HOME": str(folder)}):
+        service._unit_file(systemctl.Systemd(False), "torvyn-absent.service")
+
+
 CASES: dict[str, Callable[[Path], object]] = {
     "cli.bad-usage": line("run", "flow.a", "flow.b"),
     "cli.bad-value": line("run", "--limit", "many"),
@@ -113,9 +131,12 @@ CASES: dict[str, Callable[[Path], object]] = {
     "cli.input-unreadable": lambda _: generate.read_prompt(screen.Screen(), None, "absent.txt"),
     "cli.input-unusable": empty_prompt,
     "cli.missing-argument": line("completions"),
+    "cli.no-systemd": without_systemd,
     "cli.nothing-measured": nothing_measured,
     "cli.output-failed": full_disk,
     "cli.regressed": regressed,
+    "cli.service-unknown": unknown_service,
+    "cli.systemd-failed": unreachable_systemd,
     "cli.unknown-command": line("rnu"),
     "cli.unknown-option": line("run", "--inptu", "x"),
 }

@@ -9,6 +9,7 @@ from pathlib import Path
 import torvyn
 from torvyn import link, manifest
 from torvyn.errors import LinkError
+from torvyn.link.checks.memory import memory_warning
 from torvyn.manifest import EdgeRecord, FlowRecord, NodeRecord, PortRef
 
 HEAD = '[torvyn]\nname = "x"\nversion = "0.1.0"\ncontract_version = "0.1.0"\n'
@@ -56,6 +57,15 @@ def warning(requests: str, grants: str) -> Callable[[Path], object]:
         raise LinkError.of(plan.warnings)
 
     return run
+
+
+def over_limit(folder: Path) -> object:
+    """Raises the warning about a flow in a control group of 1 MiB."""
+    plan = chain(SOURCE, SINK)(folder)
+    assert isinstance(plan, link.Plan)
+    warned = memory_warning(plan, 1024 * 1024)
+    assert warned is not None
+    raise LinkError.of([warned])
 
 
 def outdated(folder: Path) -> object:
@@ -171,6 +181,7 @@ CASES: dict[str, Callable[[Path], object]] = {
         SOURCE, FILTER + '\ninterface = "torvyn:streaming/processor"', SINK
     ),
     "link.interface-unknown": unknown_interface,
+    "link.memory-limit": over_limit,
     "link.method-missing": component("import torvyn\nclass A(torvyn.Filter): pass\n"),
     "link.no-sink": chain(SOURCE, FILTER),
     "link.no-source": chain(FILTER, SINK),

@@ -25,6 +25,7 @@ COVERED_ROOMS = (
     "manifest",
     "link",
     "sandbox",
+    "durable",
     "reactor",
     "engine",
     "observe",

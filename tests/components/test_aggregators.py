@@ -71,7 +71,7 @@ def test_batch_refuses_what_is_no_text_and_keeps_what_it_has(start):
 
 
 def test_batch_needs_a_limit(start):
-    with pytest.raises(ContractError, match="set `size`, `bytes` or both"):
+    with pytest.raises(ContractError, match="set `size`, `bytes` or `linger`"):
         start(Batch)
 
 

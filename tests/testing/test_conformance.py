@@ -1,5 +1,8 @@
 """The checks: every built-in component passes, and broken components fail."""
 
+import contextlib
+import sqlite3
+
 import pytest
 
 import torvyn
@@ -13,6 +16,9 @@ FITTING = {
     "lines": {"config": "input.txt"},
     "tail": {"config": "input.txt", "max_elements": 2},
     "csv": {"config": "input.txt"},
+    "sqlite": {"config": {"path": "input.db", "follow": False}},
+    "tcp": {"config": "127.0.0.1:0", "max_elements": 0},
+    "udp": {"config": "127.0.0.1:0", "max_elements": 0},
     "timer": {"config": {"interval": "1ms"}, "max_elements": 2},
     "pattern": {"config": r"o\w?"},
     "rate-limit": {"config": {"rate": 1000}},
@@ -29,6 +35,7 @@ FITTING = {
 
 FITTING_SINKS = {
     "csv": {"config": "output.csv", "inputs": ['{"n": 1}', '{"n": 2}']},
+    "sqlite": {"config": "output.db", "inputs": ['{"n": 1}', '{"n": 2}']},
 }
 CASES = [
     *((target, FITTING.get(name, {})) for name, target in BUILTINS.items()),
@@ -40,6 +47,8 @@ CASES = [
 def test_every_built_in_component_keeps_its_contract(target, options, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "input.txt").write_text("one\ntwo\n")
+    with contextlib.closing(sqlite3.connect("input.db")) as database, database:
+        database.execute("CREATE TABLE elements AS SELECT 1 AS n UNION SELECT 2")
     options = dict(options)
     component = instantiate(ComponentRef("builtin", "part", target))
 

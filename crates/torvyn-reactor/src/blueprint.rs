@@ -27,6 +27,8 @@ pub enum Recovery {
 pub struct EdgeSpec {
     pub source: Option<(usize, usize)>,
     pub target: Option<usize>,
+    /// The position of its input among the named inputs of its target; 0 if they have no names.
+    pub input: u16,
     pub depth: usize,
     pub bytes: usize,
     pub policy: Policy,

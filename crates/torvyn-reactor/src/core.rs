@@ -170,6 +170,7 @@ fn make_edges(blueprint: &Blueprint) -> Box<[Edge]> {
         queue: Queue::new(spec.depth, spec.bytes, spec.policy, spec.low_watermark),
         source: spec.source.map(|(node, _)| node as u16),
         target: spec.target.map(|node| node as u16),
+        input: spec.input,
         closed: None,
         accepts: Accepts::All,
     };

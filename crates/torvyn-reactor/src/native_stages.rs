@@ -29,6 +29,7 @@ impl Stage for Scripted {
             content_type: token.content_type,
             companion: None,
             keep: false,
+            port: 0,
         };
         self.at += 1;
         if self.at == self.tokens.len() {

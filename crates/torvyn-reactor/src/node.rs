@@ -84,6 +84,10 @@ pub struct Node {
     pub budget_bytes: u64,
     pub inputs: Box<[u16]>,
     pub ports: Box<[Box<[u16]>]>,
+    /// The id of each port, as emissions name it; empty if the node sends to its first port only.
+    pub port_ids: Box<[u16]>,
+    /// Whether the stage is told which input an element comes from.
+    pub tells_input: bool,
     /// Outputs that did not fit into their queue yet, with the edge of each.
     pub backlog: VecDeque<(u16, Element)>,
     pub held: VecDeque<Element>,
@@ -124,6 +128,8 @@ impl Node {
             budget_bytes: u64::MAX,
             inputs: Box::default(),
             ports: (0..ports).map(|_| Box::default()).collect(),
+            port_ids: Box::default(),
+            tells_input: false,
             backlog: VecDeque::new(),
             held: VecDeque::new(),
             retry: None,

@@ -19,6 +19,8 @@ pub struct Emission {
     pub content_type: ContentType,
     pub companion: Option<Foreign>,
     pub keep: bool,
+    /// The id of the port it leaves through, as in the node's list of ports; 0 is the first port.
+    pub port: u16,
 }
 
 impl Emission {
@@ -30,6 +32,7 @@ impl Emission {
             content_type: ContentType::TEXT,
             companion: None,
             keep: false,
+            port: 0,
         }
     }
 }
@@ -154,6 +157,9 @@ pub trait Stage: Send {
     /// One element, for every role but a source. The stage may set the element's companion and nothing else.
     fn accept(&mut self, element: &mut Element, call: Call<'_>, out: &mut Outbox)
     -> Result<Step, StageError>;
+
+    /// Names the input of the next element, for a node whose inputs have names.
+    fn set_input(&mut self, input: u16) {}
 
     /// Continues after `Step::More`, when the earlier outputs have been sent.
     fn resume(&mut self, call: Call<'_>, out: &mut Outbox) -> Result<Step, StageError> {

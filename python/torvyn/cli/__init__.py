@@ -3,6 +3,7 @@
 app                the command group; imports a command when it is called
 commands           the commands, one file each
 command_decorator  the options and the error handling that every command has
+command_group      commands with subcommands
 target             which flow of which manifest, and the overrides for it
 inference          what `generate` and `chat` share
 benchmark          the measurements behind `bench`
@@ -11,6 +12,7 @@ terminal           Markdown, tables and wrapped text for a terminal
 screen             data to stdout, messages to stderr, as text or as JSON
 summary            the summary of a flow that has ended
 timeline           the calls of a traced flow, grouped by element
+memory_warnings    warns of flows that may use more memory than there is
 supervision        flows that systemd runs: messages, health
 foreground_run     a flow that runs while a person waits: signals and pipes
 stdout_redirect    sends what components print to stderr

@@ -1,16 +1,15 @@
 """The built-in components, and what they share.
 
-builtin        the components, one file each: `role_name.py`
-spec           the spec of a component: name, summary, options
-config         a node's config as typed options
-connection     the state of a connection, and the delays between tries
-json_fields    reads and writes fields of JSON objects
-line_format    lines of bytes as elements
-text_files     opens files for components
-append_file    a file of records that are complete or absent
-rotation       where a log file went when it was rotated
-file_position  a position in a file that survives a restart
-text_guard     what the guards share: options, native form, audit
+builtin      the components, one file each: `role_name.py`
+spec         the spec of a component: name, summary, options
+config       a node's config as typed options
+connection   the state of a connection, and the delays between tries
+retry        repeats a call while the other side is away
+json_fields  reads and writes fields of JSON objects
+line_format  lines of bytes as elements
+files        files and databases, and positions in them
+network      sockets, and the threads that read them
+text_guard   what the guards share: options, native form, audit
 
 A component's module is imported when a flow uses it.
 """
@@ -25,6 +24,9 @@ BUILTINS: Final[dict[str, str]] = {
     "timer": "torvyn.components.builtin.source_timer:Timer",
     "tail": "torvyn.components.builtin.source_tail:Tail",
     "csv": "torvyn.components.builtin.source_csv:Csv",
+    "sqlite": "torvyn.components.builtin.source_sqlite:SQLite",
+    "tcp": "torvyn.components.builtin.source_tcp:Tcp",
+    "udp": "torvyn.components.builtin.source_udp:Udp",
     "blocklist": "torvyn.components.builtin.filter_blocklist:Blocklist",
     "pattern": "torvyn.components.builtin.filter_pattern:Pattern",
     "redact": "torvyn.components.builtin.filter_redact:Redact",
@@ -44,6 +46,9 @@ BUILTINS: Final[dict[str, str]] = {
 
 SINKS: Final[dict[str, str]] = {
     "csv": "torvyn.components.builtin.sink_csv:Csv",
+    "sqlite": "torvyn.components.builtin.sink_sqlite:SQLite",
+    "tcp": "torvyn.components.builtin.sink_tcp:Tcp",
+    "udp": "torvyn.components.builtin.sink_udp:Udp",
 }
 """The same for sinks that share their name with a source. A node with an input is the sink."""
 

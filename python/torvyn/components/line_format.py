@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from torvyn.components.config import wrong_config
-from torvyn.components.json_fields import JSON_TYPE, parse_json
+from torvyn.components.json_fields import JSON_TYPE, parse_json, write_json
 from torvyn.components.spec import Option, Spec
-from torvyn.contract import Output
+from torvyn.contract import Element, Output
 from torvyn.errors import InvalidInput
 
 FORMAT: Final = Option(
@@ -21,6 +21,13 @@ FORMAT: Final = Option(
     "choice",
     "text",
     "`text` takes any line, `jsonl` rejects lines that are not JSON and skips empty ones.",
+    choices=("text", "jsonl"),
+)
+SINK_FORMAT: Final = Option(
+    "format",
+    "choice",
+    "text",
+    "`text` sends payloads that are one line, `jsonl` any JSON as one line.",
     choices=("text", "jsonl"),
 )
 ENCODING: Final = Option("encoding", "text", "utf-8", "The text encoding.")
@@ -152,6 +159,26 @@ class LineSplitter:
     def _line(self, data: bytes, size_bytes: int) -> SplitLine:
         data = data.removesuffix(b"\r")
         return SplitLine(data if len(data) <= self._max_bytes else None, size_bytes)
+
+
+def encode_line(element: Element, *, as_json: bool) -> bytes:
+    """The element as one line with its end. A payload that is not one line is rejected, or, if it
+    is JSON, written as one."""
+    if as_json:
+        return encode_json_line(element)
+    data = bytes(element.data)
+    if b"\n" in data:
+        raise InvalidInput("it contains a line end, so it is not one line")
+    return data + b"\n"
+
+
+def encode_json_line(element: Element) -> bytes:
+    text = element.text.strip()
+    value = parse_json(text)
+    if "\n" in text or "\r" in text:
+        # A line end between the tokens of JSON is white space.
+        text = write_json(value)
+    return text.encode() + b"\n"
 
 
 def line_encoding(spec: Spec, name: str) -> str:

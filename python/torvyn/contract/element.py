@@ -41,9 +41,9 @@ class Context:
 
 
 class Output:
-    """An emission with a content type or attributes."""
+    """An emission with a content type, attributes or a port."""
 
-    __slots__ = ("attributes", "content_type", "data", "keep")
+    __slots__ = ("attributes", "content_type", "data", "keep", "port")
 
     def __init__(
         self,
@@ -52,12 +52,15 @@ class Output:
         content_type: str | None = None,
         attributes: Mapping[str, Any] | None = None,
         keep: bool = False,
+        port: str | None = None,
     ) -> None:
         self.data = data
         self.content_type = content_type
         self.attributes = attributes
         self.keep = keep
         """Whether the element survives an interrupt, which drops waiting elements."""
+        self.port = port
+        """The output port; None means the first one."""
 
     def __repr__(self) -> str:
         return f"Output({self.data!r})"

@@ -7,6 +7,7 @@ after the last, however the flow ends.
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator, Awaitable, Iterable, Iterator, Sequence
 from typing import Any, ClassVar, Final, TypeAlias
 
@@ -52,6 +53,37 @@ class Component:
     def teardown(self) -> Awaitable[None] | None:
         """Called after the flow has ended, however it ended."""
 
+    def unblock(self) -> None:
+        """Called from another thread when the flow has ended and the component runs on a thread of
+        its own: a call that waits must return or raise soon, so that `teardown` can follow."""
+
+    def now_ns(self) -> int:
+        """The flow's time, which never goes back: that of `Element.timestamp_ns` and timers."""
+        now_ns = None if self._node is None else self._node.now_ns
+        return time.monotonic_ns() if now_ns is None else now_ns
+
+
+class _Stateful(Component):
+    """What processors and aggregators share: timers, further ports and named inputs."""
+
+    ports: Iterable[str] = ()
+    """Further output ports, besides `output`. An `Output` names one with `port=`. A port without an
+    edge drops its elements, and they are counted."""
+    inputs: Iterable[str] = ()
+    """The names of the inputs, for a component that tells them apart. An edge names one in
+    `to = "node:input"`, and the method receives it as a second argument."""
+    key: str | None = None
+    """The key of the elements that this component receives, if its node has a `key`."""
+
+    def due_ns(self) -> int | None:
+        """Returns when `on_timer` is to be called, in the flow's time, or None. Asked again after
+        each call of the component."""
+        return None
+
+    def on_timer(self) -> Emissions:
+        """Called once the time of `due_ns` has come. Returns what to send."""
+        return None
+
 
 class Source(Component):
     """Produces elements, with `pull` or with `__iter__` / `__aiter__`.
@@ -83,7 +115,7 @@ class Source(Component):
             self._node.interrupt()
 
 
-class Processor(Component):
+class Processor(_Stateful):
     """Turns an element into zero, one or many."""
 
     role = "processor"
@@ -123,7 +155,7 @@ class Router(Component):
         raise NotImplementedError
 
 
-class Aggregator(Component):
+class Aggregator(_Stateful):
     """Combines elements into fewer elements."""
 
     role = "aggregator"
@@ -180,3 +212,7 @@ OPTIONAL_METHODS: Final[dict[str, tuple[str, ...]]] = {
     "sink": ("complete",),
 }
 """The methods of each role besides its main one and those that all roles have."""
+
+TIMER_METHODS: Final = ("due_ns", "on_timer")
+"""The methods that a processor or an aggregator with a timer overrides."""
+TIMED_ROLES: Final = ("processor", "aggregator")

@@ -19,7 +19,7 @@ from torvyn.contract.inspection import (
     read_attribute,
     read_text_attribute,
 )
-from torvyn.contract.roles import METHODS, OPTIONAL_METHODS
+from torvyn.contract.roles import METHODS, OPTIONAL_METHODS, TIMED_ROLES, TIMER_METHODS
 from torvyn.errors import ContractError
 
 ROLE_METHODS = {
@@ -28,7 +28,7 @@ ROLE_METHODS = {
 """The methods of each role, in the order of their calls."""
 _ASYNC_FLAGS = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 _OF_ROLES = {
-    role: {name: class_attribute(ROLES[role], name) for name in names}
+    role: {name: class_attribute(ROLES[role], name) for name in (*names, *TIMER_METHODS)}
     for role, names in ROLE_METHODS.items()
 }
 """The methods of the role itself, which a component may leave as they are."""
@@ -87,6 +87,8 @@ def ports_of(component: type[Component] | Component, role: str, config: Any) -> 
     """The output ports. Those of a router come from its config or its class."""
     if role == "sink":
         return ()
+    if role in TIMED_ROLES:
+        return (OUTPUT, *_names(read_attribute(component, "ports", ())))
     if role != "router":
         return (OUTPUT,)
     ports_for = read_attribute(component, "ports_for", None)
@@ -97,17 +99,28 @@ def ports_of(component: type[Component] | Component, role: str, config: Any) -> 
     return _names(read_attribute(component, "ports", ()))
 
 
-def _names(ports: Any) -> tuple[str, ...]:
+def inputs_of(component: type[Component] | Component, role: str) -> tuple[str, ...]:
+    """The names of the inputs; empty for a component that does not tell them apart."""
+    return _names(read_attribute(component, "inputs", ()), "inputs") if role in TIMED_ROLES else ()
+
+
+def has_timer(component: type[Component] | Component, role: str) -> bool:
+    """Whether the component defines `due_ns`."""
+    return role in TIMED_ROLES and defines_method(component, role, TIMER_METHODS[0])
+
+
+def _names(ports: Any, attribute: str = "ports") -> tuple[str, ...]:
     if isinstance(ports, str):
-        raise ValueError("`ports` must be a list of names")
+        raise ValueError(f"`{attribute}` must be a list of names")
     try:
         names = tuple(ports)
     except Exception as error:
-        raise ValueError(f"`ports` must be a list of names; {describe_error(error)}") from error
+        message = f"`{attribute}` must be a list of names; {describe_error(error)}"
+        raise ValueError(message) from error
     if not all(isinstance(name, str) and name for name in names):
-        raise ValueError("`ports` must be a list of names")
+        raise ValueError(f"`{attribute}` must be a list of names")
     if len(set(names)) != len(names):
-        raise ValueError("`ports` has a name twice")
+        raise ValueError(f"`{attribute}` has a name twice")
     if ERROR in names:
         raise ValueError(f"the port `{ERROR}` is reserved for dead letters")
     return names

@@ -65,7 +65,7 @@ class FlowLinker:
         self._path = f"flow.{flow.name}"
         self._nodes: dict[str, NodePlan | None] = {}
         self._edges: list[EdgePlan] = []
-        self._seen: set[tuple[str, str, str]] = set()
+        self._seen: set[tuple[str, str, str, str]] = set()
         self._is_complete = True
         """Whether both nodes of every edge are known; if not, reachability cannot be checked."""
         self._defaults = defaults_of(settings)
@@ -100,6 +100,7 @@ class FlowLinker:
         is_known = self._knows(edge, edge.source.node, path, "from")
         is_known = self._knows(edge, edge.target.node, path, "to") and is_known
         port = self._check_ports(edge, path) if is_known else OUTPUT
+        target_input = self._check_input(edge, path) if is_known else INPUT
         options = {
             field: value_of(EDGE, name, edge, path, self._problems)
             for name, field in _EDGE.items()
@@ -109,12 +110,14 @@ class FlowLinker:
             self._is_complete = False
             return
         place = place_of(edge, "from", path)
+        if target_input != INPUT:
+            options["input"] = target_input
         ends = (edge.source.node, port, edge.target.node)
-        if ends in self._seen:
+        if (*ends, target_input) in self._seen:
             message = f"two edges lead from `{edge.source.node}:{port}` to `{edge.target.node}`"
             hint = "every element would arrive twice; remove one of them"
             self._problems.add("link.edge-repeated", message, place, hint)
-        self._seen.add(ends)
+        self._seen.add((*ends, target_input))
         self._edges.append(self._edge(ends, place, options))
 
     def _edge(
@@ -145,11 +148,6 @@ class FlowLinker:
         return False
 
     def _check_ports(self, edge: EdgeRecord, path: str) -> str:
-        if (edge.target.port or INPUT) != INPUT:
-            message = f"`{edge.target.node}` has no input port `{edge.target.port}`"
-            place = place_of(edge, "to", f"{path}.to")
-            hint = f"the input port of every node is `{INPUT}`"
-            self._problems.add("link.input-port-unknown", message, place, hint)
         node = self._nodes[edge.source.node]
         if node is None or node.role == "sink":
             return edge.source.port or OUTPUT
@@ -161,6 +159,20 @@ class FlowLinker:
             place = place_of(edge, "from", f"{path}.from")
             self._problems.add("link.port-unknown", message, place, near(port, ports, listing))
         return port
+
+    def _check_input(self, edge: EdgeRecord, path: str) -> str:
+        """The input that the edge leads to."""
+        node, target = self._nodes[edge.target.node], edge.target
+        inputs = node.inputs if node is not None and node.inputs else (INPUT,)
+        name = target.port or INPUT
+        if name not in inputs and (node is not None or target.port):
+            listing = f'its inputs are {quoted(inputs)}; write `to = "{target.node}:{inputs[0]}"`'
+            if inputs == (INPUT,):
+                listing = f"its input port is `{INPUT}`"
+            message = f"`{target.node}` has no input port `{name}`"
+            place = place_of(edge, "to", f"{path}.to")
+            self._problems.add("link.input-port-unknown", message, place, listing)
+        return name
 
     def _graph(self) -> Graph:
         sinks = self._dead_letters.sinks

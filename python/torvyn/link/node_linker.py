@@ -21,7 +21,15 @@ from torvyn.errors import ContractError, Location
 from torvyn.link.checks.grants import resolve_grants
 from torvyn.link.checks.signatures import check_signatures
 from torvyn.link.component_loader import Library, LoadedComponent
-from torvyn.link.component_traits import ERROR, CallStyle, call_style_of, ports_of, role_of
+from torvyn.link.component_traits import (
+    ERROR,
+    CallStyle,
+    call_style_of,
+    has_timer,
+    inputs_of,
+    ports_of,
+    role_of,
+)
 from torvyn.link.defaults import Defaults
 from torvyn.link.option_values import place_of, value_of
 from torvyn.link.plan import ComponentRef, ErrorPolicy, NodePlan
@@ -88,6 +96,7 @@ class NodeLinker:
             run=self._run(record, component, role, path, problems),
             unit=unit or read_text_attribute(component, "unit"),
             ports=(*ports, ERROR) if policy.recovery == "dead-letter" else ports,
+            inputs=inputs_of(component, role),
             on_error=policy,
             location=record.location,
             **self._limits(record, loaded.ref, path, problems),
@@ -236,7 +245,7 @@ class NodeLinker:
             or read_text_attribute(component, "run")
             or ("async" if is_async else "inline")
         )
-        wrong = _wrong_run(run, style, component)
+        wrong = _wrong_run(run, style, component) or _wrong_inline(run, component, role)
         if wrong is not None:
             message, hint = wrong
             problems.add("link.bad-run", message, place_of(record, "run", f"{path}.run"), hint)
@@ -257,6 +266,17 @@ def _wrong_run(
     if run == "inline" and style.reads_stream:
         message = f"`{class_name(component)}` reads a whole stream and cannot run `inline`"
         return message, "remove `run`"
+    return None
+
+
+def _wrong_inline(run: str, component: AnyComponent, role: str) -> tuple[str, str] | None:
+    """The reason why the component must run inline, and a hint."""
+    if run == "inline":
+        return None
+    if has_timer(component, role):
+        return f"`{class_name(component)}` has a timer and cannot run `{run}`", "use `inline`"
+    if inputs_of(component, role):
+        return f"`{class_name(component)}` has named inputs and cannot run `{run}`", "use `inline`"
     return None
 
 

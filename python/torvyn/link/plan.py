@@ -78,6 +78,8 @@ class NodePlan:
     """The seed of a sandboxed component's clocks and random numbers; None means real ones."""
     grants: tuple[str, ...] = ()
     """The capabilities of a sandboxed component, with absolute paths."""
+    inputs: tuple[str, ...] = ()
+    """The names of its inputs, if it tells them apart."""
     location: Location | None = field(default=None, compare=False)
 
 
@@ -91,6 +93,8 @@ class EdgePlan:
     backpressure: str = EDGE.default("backpressure")
     """`block`, `drop-oldest`, `drop-newest` or `error`."""
     low_watermark: float = EDGE.default("low_watermark")
+    input: str = "input"
+    """The input of the target that it leads to."""
     location: Location | None = field(default=None, compare=False)
 
 
@@ -164,10 +168,14 @@ class Plan:
         del plain["secrets"], plain["warnings"]
         for node in plain["nodes"]:
             del node["component"]["instance"], node["location"]
+            if not node["inputs"]:
+                del node["inputs"]
             if not node["component"]["cache_dir"]:
                 del node["component"]["cache_dir"]
         for edge in plain["edges"]:
             del edge["location"]
+            if edge["input"] == "input":
+                del edge["input"]
         redacted: dict[str, Any] = self._without_secrets(plain)
         return redacted
 

@@ -35,7 +35,7 @@ def _edge(edge: EdgePlan) -> tuple[str, ...]:
     return (
         f"{edge.source}:{edge.port}",
         "->",
-        edge.target,
+        edge.target if edge.input == "input" else f"{edge.target}:{edge.input}",
         f"{edge.depth} elements",
         render_size(edge.bytes),
         edge.backpressure,

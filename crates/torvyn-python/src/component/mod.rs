@@ -4,3 +4,4 @@ pub mod call;
 pub mod interpret;
 pub mod native_stage;
 pub mod stage;
+pub mod timer;

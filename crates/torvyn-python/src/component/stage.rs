@@ -10,10 +10,11 @@ use pyo3::types::PyString;
 use torvyn_reactor::Role;
 use torvyn_stream::{Call, Element, End, ErrorKind, Outbox, Pull, Stage, StageError, Step};
 
-use crate::component::call::{Next, advance_of, call_none, call_one, next};
+use crate::component::call::{Next, advance_of, call_none, call_one, call_two, next};
 use crate::component::interpret::{
     Answer, PortNames, emit_item, filter_step, made_step, pull_step, sink_step,
 };
+use crate::component::timer::Timer;
 use crate::element::convert::{NodeContext, companion, component_error, end_object, end_of};
 use crate::symbols::Symbols;
 
@@ -26,9 +27,14 @@ pub struct PyStage {
     flush: Option<Py<PyAny>>,
     complete: Option<Py<PyAny>>,
     notify: Option<Py<PyAny>>,
+    timer: Option<Box<Timer>>,
     /// Kept after the end of the stream: the last elements are settled later.
     acknowledge: Option<Py<PyAny>>,
     ports: PortNames,
+    /// The names of the inputs, if the component has several.
+    inputs: Vec<Py<PyString>>,
+    /// The input of the current element.
+    input: u16,
     node_context: NodeContext,
     /// How many items the iterator has returned.
     given: u64,
@@ -42,6 +48,7 @@ impl PyStage {
         component: &Bound<'_, PyAny>,
         role: Role,
         ports: &[String],
+        inputs: &[String],
         node_context: NodeContext,
     ) -> PyResult<Self> {
         let py = component.py();
@@ -75,7 +82,10 @@ impl PyStage {
             } else {
                 None
             },
-            ports: PortNames(ports.iter().map(|name| PyString::intern(py, name).unbind()).collect()),
+            timer: Timer::of(component)?,
+            ports: PortNames(interned(py, ports)),
+            inputs: interned(py, inputs),
+            input: 0,
             node_context,
             given: 0,
             rest: None,
@@ -136,7 +146,12 @@ impl PyStage {
         self.flush = None;
         self.complete = None;
         self.notify = None;
+        self.timer = None;
     }
+}
+
+fn interned(py: Python<'_>, names: &[String]) -> Vec<Py<PyString>> {
+    names.iter().map(|name| PyString::intern(py, name).unbind()).collect()
 }
 
 /// Only `pull` ends a stream with None. An iterator ends by itself, so a None in it is a mistake.
@@ -183,7 +198,13 @@ impl Stage for PyStage {
         let argument = companion(py, self.symbols, element, &self.node_context)
             .map_err(|error| component_error(py, error))?;
         let method = self.method.as_ref().ok_or_else(over)?;
-        let value = call_one(py, method, argument)?;
+        let value = match self.inputs.get(usize::from(self.input)) {
+            None => call_one(py, method, argument)?,
+            Some(input) => call_two(py, method, argument, input.as_ptr())?,
+        };
+        if let Some(timer) = &self.timer {
+            timer.forget();
+        }
         match self.role {
             Role::Filter => filter_step(py, self.symbols, &value, out),
             Role::Sink => sink_step(self.symbols, &value),
@@ -191,6 +212,28 @@ impl Stage for PyStage {
             _ if value.as_ptr() == argument && self.role == Role::Processor => Ok(Step::Forward),
             _ => self.answer(py, value, out),
         }
+    }
+
+    fn set_input(&mut self, input: u16) {
+        self.input = input;
+    }
+
+    fn due(&self) -> Option<u64> {
+        let timer = self.timer.as_ref()?;
+        // SAFETY: turns of flows with Python stages run attached.
+        timer.due_ns(unsafe { Python::assume_attached() })
+    }
+
+    fn tick(&mut self, _call: Call<'_>, out: &mut Outbox) -> Result<(), StageError> {
+        // SAFETY: turns of flows with Python stages run attached.
+        let py = unsafe { Python::assume_attached() };
+        let Some(timer) = &self.timer else { return Ok(()) };
+        let value = timer.fire(py)?;
+        let mut step = self.answer(py, value, out)?;
+        while matches!(step, Step::More) {
+            step = self.emit_next(py, out)?;
+        }
+        Ok(())
     }
 
     fn resume(&mut self, _call: Call<'_>, out: &mut Outbox) -> Result<Step, StageError> {
@@ -250,7 +293,8 @@ impl Stage for PyStage {
 
     fn visit(&self, visit: &mut dyn FnMut(NonNull<()>)) {
         let kept = [&self.method, &self.flush, &self.complete, &self.notify, &self.acknowledge, &self.rest];
-        for object in kept.into_iter().flatten() {
+        let timer = self.timer.iter().flat_map(|timer| timer.methods());
+        for object in kept.into_iter().flatten().chain(timer) {
             if let Some(pointer) = NonNull::new(object.as_ptr().cast()) {
                 visit(pointer);
             }

@@ -6,12 +6,14 @@
 use std::sync::Arc;
 
 use pyo3::ffi;
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyString};
 use torvyn_reactor::{Role, SharedState};
 use torvyn_stream::{ContentType, Element, Emission, End, ErrorKind, Foreign, Payload, StageError};
 
 use crate::element::foreign::{foreign, object};
+use crate::element::port_ids::port_id;
 use crate::element::{Data, NativeData, PyElement, TextElement, content_name};
 use crate::symbols::Symbols;
 
@@ -165,7 +167,7 @@ fn plain(value: &Bound<'_, PyAny>, content_type: ContentType) -> Result<Emission
     let Ok(len) = u32::try_from(len) else {
         return Err(StageError::new(ErrorKind::InvalidInput, "an element may have at most 4 GiB"));
     };
-    Ok(Emission { payload, len, content_type, companion: None, keep: false })
+    Ok(Emission { payload, len, content_type, companion: None, keep: false, port: 0 })
 }
 
 /// The length of a str or bytes object in bytes; None for a str that cannot be encoded.
@@ -211,6 +213,10 @@ fn output(symbols: &Symbols, value: &Bound<'_, PyAny>) -> PyResult<Emission> {
         made.companion = Some(foreign(dict.into_any()));
     }
     made.keep = value.getattr("keep")?.is_truthy()?;
+    let port = value.getattr(intern!(py, "port"))?;
+    if !port.is_none() {
+        made.port = port_id(&port.extract::<String>()?)?;
+    }
     Ok(made)
 }
 
@@ -229,7 +235,7 @@ fn from_element(py: Python<'_>, element: &PyElement) -> Result<Emission, StageEr
     };
     let companion = element.attributes.as_ref().map(|dict| foreign(dict.bind(py).clone().into_any()));
     let (payload, content_type) = payload.named(element.content_type.clone());
-    Ok(Emission { payload, len, content_type, companion, keep: false })
+    Ok(Emission { payload, len, content_type, companion, keep: false, port: 0 })
 }
 
 pub fn end_of(symbols: &Symbols, value: &Bound<'_, PyAny>) -> Option<End> {

@@ -2,6 +2,7 @@
 
 pub mod convert;
 pub mod foreign;
+pub mod port_ids;
 
 use std::sync::Arc;
 

@@ -11,6 +11,7 @@ use torvyn_stream::Policy;
 use crate::component::native_stage::NativeStage;
 use crate::component::stage::PyStage;
 use crate::element::convert::NodeContext;
+use crate::element::port_ids::port_id;
 use crate::enums::{Priority, from_python};
 use crate::flow::port::Port;
 
@@ -40,6 +41,7 @@ struct NodePlan {
     #[pyo3(from_py_with = from_python)]
     role: Role,
     ports: Vec<String>,
+    inputs: Vec<String>,
     on_error: ErrorPolicy,
     max_memory_bytes: u64,
 }
@@ -59,6 +61,7 @@ pub struct EdgePlan {
     source: String,
     port: String,
     target: String,
+    input: String,
     depth: usize,
     bytes: usize,
     #[pyo3(from_py_with = from_python)]
@@ -85,7 +88,7 @@ impl Plan {
     ) -> PyResult<Nodes> {
         let mut nodes = Nodes { nodes: Vec::with_capacity(self.nodes.len()), needs_python: false };
         for (index, (plan, object)) in self.nodes.iter().zip(work).enumerate() {
-            let (worker, is_python) = worker_of(object, plan.role, &plan.ports, || node_context(index))?;
+            let (worker, is_python) = worker_of(object, plan, || node_context(index))?;
             // The attributes of dead letters are Python objects.
             nodes.needs_python |= is_python || plan.on_error.recovery == Recovery::DeadLetter;
             let acknowledges = match &worker {
@@ -99,6 +102,8 @@ impl Plan {
                 retries: plan.on_error.retries,
                 backoff_ns: plan.on_error.backoff_ns,
                 budget_bytes: plan.max_memory_bytes,
+                port_ids: plan.ports.iter().map(|name| port_id(name)).collect::<PyResult<_>>()?,
+                tells_input: !plan.inputs.is_empty(),
                 ..Node::new(plan.role, worker, plan.ports.len())
             });
         }
@@ -112,19 +117,26 @@ impl Plan {
         edges.into_iter().map(|edge| self.edge(&names, edge)).collect()
     }
 
+    /// The position of a named input.
+    fn input(&self, node: usize, name: &str) -> u16 {
+        self.nodes[node].inputs.iter().position(|input| input == name).unwrap_or(0) as u16
+    }
+
     fn edge(&self, names: &HashMap<&str, usize>, edge: EdgePlan) -> PyResult<EdgeSpec> {
         let find = |name: &str| match name {
             "" => Ok(None),
             name => names.get(name).copied().map(Some).ok_or_else(|| unknown("node", name)),
         };
         let source = find(&edge.source)?;
+        let target = find(&edge.target)?;
         let port = |index: usize| self.nodes[index].ports.iter().position(|port| *port == edge.port);
         Ok(EdgeSpec {
             source: match source {
                 None => None,
                 Some(index) => Some((index, port(index).ok_or_else(|| unknown("port", &edge.port))?)),
             },
-            target: find(&edge.target)?,
+            target,
+            input: target.map_or(0, |index| self.input(index, &edge.input)),
             depth: edge.depth,
             bytes: edge.bytes,
             policy: edge.backpressure,
@@ -135,8 +147,7 @@ impl Plan {
 
 fn worker_of(
     object: &Bound<'_, PyAny>,
-    role: Role,
-    ports: &[String],
+    plan: &NodePlan,
     node_context: impl FnOnce() -> NodeContext,
 ) -> PyResult<(Worker, bool)> {
     if let Ok(port) = object.cast::<Port>() {
@@ -148,7 +159,10 @@ fn worker_of(
         let stage = stage.ok_or_else(|| PyValueError::new_err("a native stage can be used only once"))?;
         return Ok((Worker::Inline(stage), false));
     }
-    Ok((Worker::Inline(Box::new(PyStage::new(object, role, ports, node_context())?)), true))
+    Ok((
+        Worker::Inline(Box::new(PyStage::new(object, plan.role, &plan.ports, &plan.inputs, node_context())?)),
+        true,
+    ))
 }
 
 fn unknown(kind: &str, name: &str) -> PyErr {

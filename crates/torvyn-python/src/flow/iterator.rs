@@ -99,6 +99,12 @@ impl NodeHandle {
         }
     }
 
+    /// The flow's time, or None when the flow is gone.
+    #[getter]
+    fn now_ns(&self) -> Option<u64> {
+        self.flow.upgrade().map(|flow| flow.now_ns())
+    }
+
     fn interrupt(&self) {
         if let Some(flow) = self.flow.upgrade() {
             flow.interrupt_after(self.index);

@@ -84,6 +84,7 @@ impl Stage for FrameStage {
                 content_type: self.content_type,
                 companion: None,
                 keep: false,
+                port: 0,
             });
         }
         Ok(Step::Done)

@@ -24,6 +24,8 @@ pub struct Edge {
     pub queue: Queue,
     pub source: Option<u16>,
     pub target: Option<u16>,
+    /// The position of its input among those of its target.
+    pub input: u16,
     /// How its stream ended, once no more elements will be sent.
     pub closed: Option<Box<End>>,
     pub accepts: Accepts,

@@ -5,6 +5,7 @@ use torvyn_stream::{Element, Emission, ErrorKind, Offer, StageError};
 use crate::edges::{Accepts, Edges, over_budget};
 use crate::node::Node;
 use crate::shared_state::{Failure, FailureKind};
+use crate::turn::verdict::method_name;
 
 impl Edges {
     /// Charges a node for its output.
@@ -48,6 +49,27 @@ impl Edges {
         }
         let element = Element::made(emission, index as u16, sequence, timestamp_ns);
         self.send(node, index, 0, element)
+    }
+
+    /// Sends a component's output through the port that it names.
+    #[cold]
+    pub fn send_to_port(
+        &mut self,
+        node: &mut Node,
+        index: usize,
+        emission: Emission,
+        sequence: u64,
+        timestamp_ns: u64,
+    ) -> Result<(), Failure> {
+        let Some(port) = node.port_ids.iter().position(|id| *id == emission.port) else {
+            if let Some(receipt) = emission.payload.receipt() {
+                receipt.abandon();
+            }
+            return Err(unknown_port(index, node));
+        };
+        self.charge(index, node, emission.len)?;
+        let element = Element::made(emission, index as u16, sequence, timestamp_ns);
+        self.send(node, index, port as u16, element)
     }
 
     /// Feeds the caller's emission into the entry; the first node pays. What does not fit is returned.
@@ -194,5 +216,17 @@ impl Edges {
             }
         }
         Ok(true)
+    }
+}
+
+fn unknown_port(index: usize, node: &Node) -> Failure {
+    let message = "an output names a port that the component does not declare in `ports`";
+    Failure {
+        kind: FailureKind::Component,
+        node: Some(index),
+        edge: None,
+        sequence: None,
+        method: method_name(node.role),
+        error: StageError::new(ErrorKind::Contract, message),
     }
 }

@@ -42,6 +42,9 @@ impl Core {
                 break;
             }
             let Worker::Inline(stage) = &mut node.worker else { break };
+            if node.tells_input {
+                stage.set_input(self.edges.list[input].input);
+            }
             // The element is processed in place and moves once, to its destination.
             let Some(element) = self.edges.list[input].queue.front_mut() else { break };
             let counters = &self.edges.shared.nodes[index];
@@ -85,7 +88,7 @@ impl Core {
                 }
             }
         }
-        self.tick(index)?;
+        done += usize::from(self.tick(index)?);
         Ok(done + usize::from(self.finish_if_ended(index)?))
     }
 
@@ -122,18 +125,20 @@ impl Core {
         concluded.map_err(|failure| if is_flush { named(failure) } else { failure })
     }
 
-    pub(super) fn tick(&mut self, index: usize) -> Result<(), Failure> {
+    /// Calls a stage whose time has come. False: there is none, or its outputs have no room.
+    pub(super) fn tick(&mut self, index: usize) -> Result<bool, Failure> {
         let node = &mut self.nodes[index];
         let room = self.edges.free_slots(node);
-        let Worker::Inline(stage) = &mut node.worker else { return Ok(()) };
+        let Worker::Inline(stage) = &mut node.worker else { return Ok(false) };
         if node.phase != Phase::Running || room == 0 || stage.due().is_none_or(|due| due > self.now_ns) {
-            return Ok(());
+            return Ok(false);
         }
         let counters = &self.edges.shared.nodes[index];
         let call = Call { ledger: &counters.ledger, now_ns: self.now_ns };
         // A stage that paused with an alarm has nothing else that resumes it.
         node.paused = false;
         let outcome = stage.tick(call, &mut self.outbox).map(|()| Step::Done);
-        self.conclude(index, None, outcome, u32::MAX)
+        let concluded = self.conclude(index, None, outcome, u32::MAX);
+        concluded.map_err(|failure| Failure { method: "on_timer", ..failure }).map(|()| true)
     }
 }

@@ -10,7 +10,7 @@ mod interrupt;
 mod recovery;
 mod requests;
 mod source;
-mod verdict;
+pub(crate) mod verdict;
 
 use crate::blueprint::{Role, Timing};
 use crate::core::{Core, Turn};
@@ -191,8 +191,9 @@ impl Core {
         nodes
             .flat_map(|node| {
                 let stage = match &node.worker {
-                    Worker::Inline(stage) => stage.due(),
-                    Worker::Offloaded(_) => None,
+                    // A full queue wakes the node when it has room again.
+                    Worker::Inline(stage) if self.edges.free_slots(node) > 0 => stage.due(),
+                    _ => None,
                 };
                 [stage, node.pending.flatten(), node.retry.as_ref().map(|retry| retry.at_ns)]
             })

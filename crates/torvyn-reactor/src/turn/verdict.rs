@@ -230,6 +230,9 @@ pub(crate) fn send_one(
         }
     };
     node.next_sequence += 1;
+    if emission.port != 0 {
+        return edges.send_to_port(node, index, emission, sequence, timestamp_ns);
+    }
     edges.send_made(node, index, emission, sequence, timestamp_ns)
 }
 

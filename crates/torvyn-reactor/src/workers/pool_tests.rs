@@ -46,6 +46,7 @@ fn flow(source: impl Stage + 'static, is_hosted: bool) -> Arc<Flow> {
     let edge = EdgeSpec {
         source: Some((0, 0)),
         target: Some(1),
+        input: 0,
         depth: 4,
         bytes: 1 << 20,
         policy: Policy::Block,

@@ -242,7 +242,7 @@ impl GuestStage {
             payload = payload.charged(charge);
         }
         let (len, companion, keep) = (readable.len, readable.companion, readable.keep);
-        Ok(Emission { payload, len, content_type, companion, keep })
+        Ok(Emission { payload, len, content_type, companion, keep, port: 0 })
     }
 
     /// The name of an element's content type, for the guest. Most elements have the type of the one before.

@@ -49,6 +49,7 @@ impl Kept {
             content_type: copy.content_type,
             companion: element.companion.as_ref().and_then(Foreign::inherit),
             keep: element.keep(),
+            port: 0,
         })
     }
 }

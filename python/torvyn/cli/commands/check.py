@@ -25,12 +25,16 @@ def command(screen: Screen, manifest: str) -> int:
     Reads the manifest, loads its components and links all its flows. Nothing is started. The exit
     code is 2 if there are errors.
     """
+    from torvyn.cli.memory_warnings import memory_warnings
     from torvyn.link import ProjectLinker
 
     path = manifest_path(manifest)
     linker = ProjectLinker.open(path)
     problems = linker.check()
     errors = [problem for problem in problems if problem.severity == "error"]
+    if not errors:
+        plans = ProjectLinker.open(path).plans(linker.manifest.flows).values()
+        problems = (*problems, *memory_warnings(*plans))
     if screen.is_json:
         records = [problem.to_dict() for problem in problems]
         screen.document({"manifest": str(path), "ok": not errors, "problems": records})

@@ -134,10 +134,14 @@ def _user_config() -> Finding:
 def _manifest() -> Finding:
     if not os.path.exists("Torvyn.toml"):
         return Finding("manifest", "ok", "none in this folder")
+    from torvyn.cli.memory_warnings import memory_warnings
     from torvyn.link import ProjectLinker
 
-    problems = ProjectLinker.open("Torvyn.toml").check()
+    linker = ProjectLinker.open("Torvyn.toml")
+    problems = linker.check()
     if not problems:
+        for warning in memory_warnings(*linker.plans(linker.manifest.flows).values()):
+            return Finding("manifest", "warn", f"Torvyn.toml: {warning.message}", warning.hint)
         return Finding("manifest", "ok", "Torvyn.toml")
     hint = "run `torvyn check` for the list"
     return Finding("manifest", "warn", f"Torvyn.toml has {len(problems)} problem(s)", hint)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from torvyn.cli.command_decorator import command as make_command
+from torvyn.cli.command_group import command_group
 from torvyn.cli.screen import Screen
 from torvyn.cli.target import duration_s
 from torvyn.errors import UsageError
@@ -40,24 +41,7 @@ file_option = click.option(
 )
 
 
-class Group(click.Group):
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and args[0] not in self.commands and not args[0].startswith("-"):
-            message = f"there is no command `keys {args[0]}`"
-            hint = "use add, list or revoke; see `torvyn keys --help`"
-            raise UsageError("cli.unknown-command", message, hint=hint)
-        return super().resolve_command(ctx, args)
-
-
-@click.command(
-    "keys",
-    cls=Group,
-    epilog=EPILOG,
-    no_args_is_help=False,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-)
+@command_group("keys", epilog=EPILOG)
 def command() -> None:
     """Manage the API keys of a server.
 

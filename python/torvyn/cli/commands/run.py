@@ -42,7 +42,10 @@ def command(screen: Screen, stats: bool, **options: Any) -> int:
     cancels the flow, a third ends the process. With `--stats --format json`, the last line of
     standard output is a JSON object with the statistics.
     """
+    from torvyn.cli.memory_warnings import memory_warnings
+
     plan, limit = link_with_ends(screen, options)
+    screen.warn(memory_warnings(plan))
     outcome = run_plan(screen, plan, limit)
     if stats:
         _show_statistics(screen, plan, outcome)

@@ -11,12 +11,19 @@ import os
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from torvyn.components.append_file import AppendFile
 from torvyn.components.config import parse_config, wrong_config
-from torvyn.components.json_fields import MISSING, get_field, parse_object, write_json
+from torvyn.components.files.append_file import AppendFile
+from torvyn.components.json_fields import (
+    EXTRA,
+    MISSING,
+    get_field,
+    parse_object,
+    reject_extra,
+    write_json,
+)
 from torvyn.components.spec import Option, Spec
 from torvyn.contract import Element, Sink
-from torvyn.errors import InvalidInput, Unavailable
+from torvyn.errors import Unavailable
 
 SPEC = Spec(
     name="csv",
@@ -39,13 +46,7 @@ SPEC = Spec(
             "Whether to keep or to clear the file's content.",
             choices=("append", "truncate"),
         ),
-        Option(
-            "extra",
-            "choice",
-            "reject",
-            "For objects with other fields: `reject` them, or `ignore` those fields.",
-            choices=("reject", "ignore"),
-        ),
+        EXTRA,
         Option("fsync", "boolean", False, "Wait for the disk before a row counts as delivered."),
     ),
     main="path",
@@ -111,14 +112,7 @@ class Csv(Sink):
 
     def _row(self, columns: tuple[str, ...], record: dict[str, Any]) -> list[str]:
         if not self._ignores_extra:
-            # A column may name a nested field, so only the first part must be known.
-            known = {*columns, *(column.split(".")[0] for column in columns)}
-            extra = next((name for name in record if name not in known), None)
-            if extra is not None:
-                raise InvalidInput(
-                    f"the field {extra!r} is not a column of {self._path}",
-                    hint='add it to `columns`, or set `extra = "ignore"`',
-                )
+            reject_extra(record, columns, self._path)
         return [_cell(get_field(record, column)) for column in columns]
 
     def _encode(self, rows: list[list[str]]) -> bytes:

@@ -10,9 +10,10 @@ import base64
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Final
 
-from torvyn.components.append_file import AppendFile
 from torvyn.components.config import parse_config, wrong_config
-from torvyn.components.json_fields import parse_json, to_json_value, write_json
+from torvyn.components.files.append_file import AppendFile
+from torvyn.components.json_fields import to_json_value, write_json
+from torvyn.components.line_format import encode_json_line
 from torvyn.components.spec import Option, Spec
 from torvyn.contract import Element, Sink
 from torvyn.errors import InvalidInput, Unavailable
@@ -93,15 +94,6 @@ def _line(element: Element) -> bytes:
     return bytes(element.data) + b"\n"
 
 
-def _json_line(element: Element) -> bytes:
-    """The payload on one line: a line end between its tokens is white space."""
-    text = element.text.strip()
-    value = parse_json(text)
-    if "\n" in text or "\r" in text:
-        text = write_json(value)
-    return text.encode() + b"\n"
-
-
 def _record(element: Element) -> bytes:
     attributes = dict(element.attributes)
     error = attributes.get("error")
@@ -123,7 +115,7 @@ def _record(element: Element) -> bytes:
 
 _ENCODERS: Final[dict[str, Callable[[Element], bytes]]] = {
     "lines": _line,
-    "jsonl": _json_line,
+    "jsonl": encode_json_line,
     "text": lambda element: bytes(element.data),
     "json": _record,
 }

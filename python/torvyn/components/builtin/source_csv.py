@@ -12,11 +12,11 @@ from collections.abc import Iterator
 from typing import Any, BinaryIO, ClassVar, Final
 
 from torvyn.components.config import parse_config, wrong_config
-from torvyn.components.file_position import FilePosition
+from torvyn.components.files.file_position import FilePosition
+from torvyn.components.files.text_files import open_to_read
 from torvyn.components.json_fields import JSON_TYPE, write_json
 from torvyn.components.line_format import ENCODING, line_encoding
 from torvyn.components.spec import Option, Spec
-from torvyn.components.text_files import open_to_read
 from torvyn.contract import Output, Source
 from torvyn.errors import InvalidInput, Unavailable
 

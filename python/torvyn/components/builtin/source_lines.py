@@ -14,10 +14,10 @@ import threading
 from typing import IO, Any, ClassVar
 
 from torvyn.components.config import parse_config
-from torvyn.components.file_position import FilePosition
+from torvyn.components.files.file_position import FilePosition
+from torvyn.components.files.text_files import open_to_read
 from torvyn.components.line_format import LineFormat, line_options
 from torvyn.components.spec import Option, Spec
-from torvyn.components.text_files import open_to_read
 from torvyn.contract import Output, Source
 from torvyn.errors import InvalidInput, Unavailable
 

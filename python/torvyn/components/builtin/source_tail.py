@@ -15,9 +15,9 @@ from typing import Any, ClassVar, Final
 
 from torvyn.components.config import parse_config, wrong_config
 from torvyn.components.connection import Connection
-from torvyn.components.file_position import FINGERPRINT_BYTES, FilePosition
+from torvyn.components.files.file_position import FINGERPRINT_BYTES, FilePosition
+from torvyn.components.files.rotation import find_rotated
 from torvyn.components.line_format import LineFormat, LineSplitter, SplitLine, line_options
-from torvyn.components.rotation import find_rotated
 from torvyn.components.spec import Option, Spec
 from torvyn.contract import PENDING, Output, Pending, Source
 from torvyn.errors import Unavailable

@@ -4,5 +4,6 @@ topology      the graph has no cycles, and every node is on a path from a source
 router_ports  every port of a router has an edge or is ignored explicitly
 requests      one `request` leads to one engine
 signatures    a component's methods fit its role
+memory        the budgets of a flow fit into the memory of its process
 grants        a guest's capabilities are granted
 """

@@ -15,9 +15,14 @@ from typing import Any, Final
 
 from torvyn.contract import Component
 from torvyn.contract.inspection import class_attribute, class_name, is_class
-from torvyn.contract.roles import METHODS
+from torvyn.contract.roles import METHODS, TIMED_ROLES, TIMER_METHODS
 from torvyn.errors import Location
-from torvyn.link.component_traits import ROLE_METHODS, defines_method, is_async_function
+from torvyn.link.component_traits import (
+    ROLE_METHODS,
+    defines_method,
+    inputs_of,
+    is_async_function,
+)
 from torvyn.manifest.problems import Problems
 from torvyn.manifest.records import NodeRecord
 
@@ -32,6 +37,8 @@ _ARGUMENTS: Final[dict[str, tuple[str, ...]]] = {
     "ingest": ("element",),
     "push": ("element",),
     "flush": (),
+    "due_ns": (),
+    "on_timer": (),
     "complete": ("end",),
 }
 """The arguments of each method."""
@@ -46,10 +53,7 @@ class _Method:
     name: str
     function: Any
     bound: int
-
-    @property
-    def arguments(self) -> tuple[str, ...]:
-        return _ARGUMENTS[self.name]
+    arguments: tuple[str, ...]
 
     @property
     def fits(self) -> bool:
@@ -81,13 +85,17 @@ def check_signatures(
     problems: Problems,
 ) -> None:
     """Adds a problem for each method that its role cannot call."""
-    names = ROLE_METHODS[role]
+    names = ROLE_METHODS[role] + (TIMER_METHODS if role in TIMED_ROLES else ())
     cls: Any = component if is_class(component) else type(component)
     own = {} if cls is component else object.__getattribute__(component, "__dict__")
     is_plain = type(cls) is type and own.keys().isdisjoint(names)
     if is_plain and cls in _FIT:
         return
-    methods = (_method(cls, own, name) for name in names if defines_method(component, role, name))
+    arguments = dict(_ARGUMENTS)
+    if inputs_of(component, role):
+        arguments[METHODS[role]] = ("element", "input")
+    own_names = (name for name in names if defines_method(component, role, name))
+    methods = (_method(cls, own, name, arguments[name]) for name in own_names)
     results = [
         _problem(component, role, is_async, method) for method in methods if method is not None
     ]
@@ -122,20 +130,22 @@ def _article(role: str) -> str:
     return f"{'an' if role == 'aggregator' else 'a'} {role}"
 
 
-def _method(cls: type[Any], own: Mapping[str, Any], name: str) -> _Method | None:
+def _method(
+    cls: type[Any], own: Mapping[str, Any], name: str, arguments: tuple[str, ...]
+) -> _Method | None:
     """The method as its author wrote it; None for descriptors that cannot be inspected."""
     if name in own:
-        return _Method(name, own[name], 0)
+        return _Method(name, own[name], 0, arguments)
     attribute = class_attribute(cls, name)
     if isinstance(attribute, staticmethod):
-        return _Method(name, attribute.__func__, 0)
+        return _Method(name, attribute.__func__, 0, arguments)
     if isinstance(attribute, classmethod):
-        return _Method(name, attribute.__func__, 1)
+        return _Method(name, attribute.__func__, 1, arguments)
     if isinstance(attribute, FunctionType):
-        return _Method(name, attribute, 1)
+        return _Method(name, attribute, 1, arguments)
     if hasattr(type(attribute), "__get__"):
         return None
-    return _Method(name, attribute, 0)
+    return _Method(name, attribute, 0, arguments)
 
 
 def _accepts(function: Any, count: int) -> bool:

@@ -12,7 +12,8 @@ from typing import Any
 from torvyn.contract import Component
 from torvyn.contract.enums import Role
 from torvyn.contract.inspection import bound_method, has_attribute, iterator_of
-from torvyn.contract.roles import METHODS, OPTIONAL_METHODS
+from torvyn.contract.roles import METHODS, OPTIONAL_METHODS, TIMER_METHODS
+from torvyn.link.component_traits import has_timer
 
 
 class IterableSource:
@@ -33,7 +34,8 @@ def acknowledges(component: Component) -> bool:
 
 def bind(component: Component, role: str) -> Any:
     """The object that the native core calls in place of the component."""
-    optional = {name: bound_method(component, name) for name in OPTIONAL_METHODS[role]}
+    names = OPTIONAL_METHODS[role] + (TIMER_METHODS if has_timer(component, role) else ())
+    optional = {name: bound_method(component, name) for name in names}
     if role == Role.SOURCE and acknowledges(component):
         optional["acknowledge"] = bound_method(component, "acknowledge")
     if role == Role.SOURCE and has_attribute(component, "__iter__"):

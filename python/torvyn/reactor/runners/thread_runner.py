@@ -71,6 +71,10 @@ class ThreadRunner(OffloadedRunner):
         self._may_end.set()
         self._may_work.set()
         self._woken.set()
+        try:
+            read_attribute(self.component, "unblock")()
+        except Exception:
+            logger.warning("node `%s` failed in `unblock`", self.node.name, exc_info=True)
 
     async def _wait(
         self, driver: LifecycleDriver, future: Future[None], limit_s: float | None

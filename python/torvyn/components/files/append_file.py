@@ -10,8 +10,8 @@ import errno
 import os
 import stat
 
+from torvyn.components.files.text_files import open_to_append
 from torvyn.components.spec import Spec
-from torvyn.components.text_files import open_to_append
 from torvyn.errors import Unavailable
 
 

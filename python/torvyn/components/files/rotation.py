@@ -9,7 +9,7 @@ import os
 import re
 from typing import Final
 
-from torvyn.components.file_position import FilePosition
+from torvyn.components.files.file_position import FilePosition
 
 _SUFFIX: Final = re.compile(r"[.-]\d[\d.T:_-]*")
 

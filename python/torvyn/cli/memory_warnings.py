@@ -1,0 +1,23 @@
+"""Warns of flows that may use more memory than the control group of this process allows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from torvyn.machine.resources import read_resources
+
+if TYPE_CHECKING:
+    from torvyn.errors import Diagnostic
+    from torvyn.link.plan import Plan
+
+
+def memory_warnings(*plans: Plan) -> list[Diagnostic]:
+    """One warning per flow that does not fit. Each flow is judged alone, as `torvyn run` runs it.
+    Without a control group there is no warning: swap and other processes decide."""
+    from torvyn.link.checks.memory import memory_warning
+
+    limit_bytes = read_resources().limits.memory_bytes
+    if limit_bytes is None:
+        return []
+    found = (memory_warning(plan, limit_bytes) for plan in plans)
+    return [warning for warning in found if warning is not None]

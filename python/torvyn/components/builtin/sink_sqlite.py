@@ -1,0 +1,198 @@
+"""`sqlite`: inserts JSON objects as rows of a SQLite table.
+
+The elements that are waiting are one transaction: all of them are on the disk when `push_batch`
+returns, or none. With a `key`, an element that is delivered again changes nothing, so each is
+stored once. A locked database or a full disk is waited for.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from torvyn.components.config import parse_config, wrong_config
+from torvyn.components.connection import Connection
+from torvyn.components.files.sqlite_files import (
+    INVALID_ROW,
+    DatabaseAway,
+    column_type,
+    connect,
+    quoted,
+    to_sql,
+    translated,
+)
+from torvyn.components.json_fields import (
+    EXTRA,
+    MISSING,
+    get_field,
+    parse_object,
+    reject_extra,
+)
+from torvyn.components.retry import ON_DISCONNECT, RetryLoop
+from torvyn.components.spec import Option, Spec
+from torvyn.contract import Element, Sink
+from torvyn.errors import InvalidInput, Unavailable
+
+SPEC = Spec(
+    name="sqlite",
+    role="sink",
+    summary="Inserts JSON objects as rows of a SQLite table, in transactions.",
+    options=(
+        Option("path", "text", None, "The database; created if it is missing.", required=True),
+        Option("table", "text", "elements", "The table; created if it is missing."),
+        Option(
+            "columns",
+            "words",
+            (),
+            "Dotted paths to the fields to store; default: the columns of the table, or the fields "
+            "of the first object.",
+        ),
+        Option(
+            "key",
+            "words",
+            (),
+            "The columns that identify an element; one that is stored already is not stored again.",
+        ),
+        Option(
+            "on_conflict",
+            "choice",
+            "ignore",
+            "For a key that is stored already: `ignore` the new row, or `update` the old one.",
+            choices=("ignore", "update"),
+        ),
+        EXTRA,
+        Option("busy_timeout", "duration", 5.0, "How long one try waits for a locked database."),
+        ON_DISCONNECT,
+    ),
+    main="path",
+    example="""\
+[flow.main.nodes.history]
+component = "sqlite"
+config = { path = "readings.db", table = "readings", key = ["device", "time"] }
+""",
+)
+
+
+class SQLite(Sink):
+    spec: ClassVar[Spec] = SPEC
+    unit = "rows"
+    run = "thread"
+
+    _database: sqlite3.Connection | None = None
+    _retry: RetryLoop | None = None
+
+    def init(self, config: str) -> None:
+        options = parse_config(SPEC, config)
+        self._path: str = options["path"]
+        self._table: str = options["table"]
+        self._columns: tuple[str, ...] = options["columns"]
+        self._key: tuple[str, ...] = options["key"]
+        self._updates = options["on_conflict"] == "update"
+        self._wait_s: float = options["busy_timeout"]
+        if not self._path or not self._table:
+            raise wrong_config(SPEC, "`path` and `table` must not be empty")
+        missing = [name for name in self._key if self._columns and name not in self._columns]
+        if missing:
+            raise wrong_config(SPEC, f"the key {missing[0]!r} is not among `columns`")
+        self._ignores_extra = options["extra"] == "ignore"
+        self._statement = ""
+        self.connection = Connection("sqlite", self._path)
+        self._retry = RetryLoop(self.connection, options["on_disconnect"])
+        try:
+            with translated(self._path):
+                self._open()
+        except DatabaseAway as error:
+            self.connection.lost(str(error))
+
+    def push(self, element: Element) -> None:
+        self.push_batch((element,))
+
+    def push_batch(self, elements: Sequence[Element]) -> None:
+        if self._retry is None:
+            raise Unavailable("the database is not open")
+        records = [parse_object(element) for element in elements]
+        self._retry.call(lambda: self._insert(records), DatabaseAway)
+
+    def unblock(self) -> None:
+        if self._retry is not None:
+            self._retry.stop()
+
+    def teardown(self) -> None:
+        self._close()
+        if self._retry is not None:
+            self.connection.close()
+
+    def _insert(self, records: list[dict[str, Any]]) -> None:
+        """One transaction; when it raises, nothing was stored."""
+        with translated(self._path):
+            database = self._open()
+            if not self._statement:
+                self._prepare(database, records[0])
+            rows = [self._row(record) for record in records]
+            try:
+                database.execute("BEGIN IMMEDIATE")
+                database.executemany(self._statement, rows)
+                database.execute("COMMIT")
+            except INVALID_ROW:
+                database.rollback()
+                raise
+            except sqlite3.DatabaseError:
+                # After a failed write the state of the connection is not known.
+                self._close()
+                raise
+
+    def _open(self) -> sqlite3.Connection:
+        if self._database is None:
+            database = connect(self._path, read_only=False, wait_s=self._wait_s)
+            try:
+                database.execute("PRAGMA journal_mode = WAL")
+                database.execute("PRAGMA synchronous = FULL")
+            except sqlite3.DatabaseError:
+                database.close()
+                raise
+            self._database = database
+        return self._database
+
+    def _close(self) -> None:
+        database, self._database = self._database, None
+        if database is not None:
+            database.close()
+
+    def _prepare(self, database: sqlite3.Connection, first: dict[str, Any]) -> None:
+        """Creates what is missing, and the text of the statement."""
+        table = quoted(self._table)
+        existing = [row[1] for row in database.execute(f"PRAGMA table_info({table})")]
+        columns = self._columns or tuple(existing or first)
+        unknown = [name for name in (*columns, *self._key) if name not in (existing or columns)]
+        if unknown:
+            raise InvalidInput(f"the table {self._table} has no column {unknown[0]!r}")
+        if not existing:
+            types = [f"{quoted(name)} {column_type(get_field(first, name))}" for name in columns]
+            database.execute(f"CREATE TABLE IF NOT EXISTS {table} ({', '.join(types)})")
+        if self._key:
+            index, keys = quoted(f"{self._table}_key"), ", ".join(map(quoted, self._key))
+            database.execute(f"CREATE UNIQUE INDEX IF NOT EXISTS {index} ON {table} ({keys})")
+        self._columns = columns
+        self._statement = self._insert_statement(table, columns)
+
+    def _insert_statement(self, table: str, columns: tuple[str, ...]) -> str:
+        names, marks = ", ".join(map(quoted, columns)), ", ".join("?" * len(columns))
+        statement = f"INSERT INTO {table} ({names}) VALUES ({marks})"
+        if not self._key:
+            return statement
+        values = [name for name in columns if name not in self._key]
+        action = "DO NOTHING"
+        if self._updates and values:
+            changes = ", ".join(f"{quoted(name)} = excluded.{quoted(name)}" for name in values)
+            action = f"DO UPDATE SET {changes}"
+        return f"{statement} ON CONFLICT ({', '.join(map(quoted, self._key))}) {action}"
+
+    def _row(self, record: dict[str, Any]) -> list[Any]:
+        for name in self._key:
+            if get_field(record, name) in (MISSING, None):
+                raise InvalidInput(f"it has no {name!r}, which is part of the key")
+        if not self._ignores_extra:
+            reject_extra(record, self._columns, self._table)
+        values = (get_field(record, name) for name in self._columns)
+        return [None if value is MISSING else to_sql(value) for value in values]

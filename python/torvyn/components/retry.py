@@ -1,0 +1,76 @@
+"""What a component does when the other side is away: it tries again, or fails if it was told to.
+
+A sink tries inside `push`, so back-pressure stops the flow while nothing can be delivered, and
+nothing is lost. There is no last try.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+from torvyn.components.connection import Backoff, Connection
+from torvyn.components.spec import Option
+from torvyn.errors import Unavailable
+
+T = TypeVar("T")
+
+ON_DISCONNECT: Final = Option(
+    "on_disconnect",
+    "choice",
+    "retry",
+    "When there is no connection: `retry` without end, or `fail`, which raises an error.",
+    choices=("retry", "fail"),
+)
+
+
+class RetryLoop:
+    """Repeats a call on a thread until it succeeds, with growing delays."""
+
+    def __init__(
+        self, connection: Connection, on_disconnect: str, backoff: Backoff | None = None
+    ) -> None:
+        self._connection = connection
+        self._fails = on_disconnect == "fail"
+        self._backoff = backoff or Backoff()
+        self._stopped = threading.Event()
+
+    @property
+    def is_stopped(self) -> bool:
+        return self._stopped.is_set()
+
+    def stop(self) -> None:
+        """Ends a wait in progress. May be called from any thread."""
+        self._stopped.set()
+
+    def call(self, attempt: Callable[[], T], *errors: type[Exception]) -> T:
+        """The result of the first attempt that raises none of the errors. Raises `Unavailable` when
+        the loop is stopped."""
+        while True:
+            try:
+                result = attempt()
+            except errors as error:
+                self.wait(error)
+            else:
+                self.succeeded()
+                return result
+
+    def succeeded(self) -> None:
+        self._connection.connected()
+        self._backoff.reset()
+
+    def wait(self, error: Exception) -> None:
+        """Waits before the next attempt."""
+        reason = describe(error)
+        self._connection.lost(reason)
+        if self._fails:
+            raise Unavailable(reason) from error
+        if self._stopped.wait(self._backoff.next_delay_s()):
+            raise Unavailable(f"the flow ended while there was no connection: {reason}") from error
+
+
+def describe(error: Exception) -> str:
+    """The reason in a few words."""
+    text = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    return str(text).lower() if isinstance(error, OSError) else str(text)

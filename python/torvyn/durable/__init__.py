@@ -1,0 +1,45 @@
+"""Durable: logs of batches and checkpoints on disk, one SQLite database per flow.
+
+The store knows no elements: a row is an opaque batch of bytes with the sequence numbers it covers.
+Whatever `commit` returned from survives kill -9 and a power failure. Damage is found, counted and
+reported as ranges of sequence numbers; it never prevents a start.
+
+records      what goes into the store and what comes out
+failures     the errors of the store, and what SQLite's errors mean
+store        `DurableStore`: commits, reads, checkpoints, statistics
+admission    what a transaction changes, and what the limits make of it
+catalog      the logs that a database has
+log_state    the account of one log: positions, holes, counts
+log_rows     the rows of one log: append, settle, drop, read, quarantine
+checkpoints  the saved states of segments
+clock        ages by the wall clock and by the time since boot
+disk         the files, and what can go wrong with them
+"""
+
+from torvyn.durable.failures import StoreUnavailable
+from torvyn.durable.records import (
+    MIN_LOG_BYTES,
+    Append,
+    Checkpoint,
+    LogOptions,
+    LogStatistics,
+    LostRange,
+    Row,
+    StoreState,
+    Transaction,
+)
+from torvyn.durable.store import DurableStore
+
+__all__ = [
+    "MIN_LOG_BYTES",
+    "Append",
+    "Checkpoint",
+    "DurableStore",
+    "LogOptions",
+    "LogStatistics",
+    "LostRange",
+    "Row",
+    "StoreState",
+    "StoreUnavailable",
+    "Transaction",
+]

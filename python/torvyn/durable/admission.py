@@ -1,0 +1,98 @@
+"""What a transaction changes, and what the limits make of it.
+
+Acknowledgements come first, because they make room. Then rows that are too old are dropped, then
+the new ones are appended under the policy of their log.
+"""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+from typing import Final
+
+from torvyn.durable import catalog, checkpoints, log_rows
+from torvyn.durable.clock import AgeClock
+from torvyn.durable.disk.budget import row_cost
+from torvyn.durable.disk.store_file import StoreFile
+from torvyn.durable.failures import StoreUnavailable, row_too_large
+from torvyn.durable.log_state import LogState
+from torvyn.durable.records import Append, LostRange, Transaction
+
+logger = logging.getLogger("torvyn.durable")
+
+_EXPIRY_INTERVAL_NS: Final = 1_000_000_000
+
+
+class Admission:
+    def __init__(self, file: StoreFile, clock: AgeClock) -> None:
+        self._file, self._clock = file, clock
+        self._next_expiry_ns = 0
+
+    def apply(
+        self, connection: sqlite3.Connection, states: catalog.States, transaction: Transaction
+    ) -> list[LostRange]:
+        for name, up_to in transaction.acknowledged.items():
+            if up_to >= states[name].next:
+                raise ValueError(f"log `{name}` ends before {up_to}")
+            log_rows.settle(connection, states[name], up_to)
+        for name, firsts in transaction.settled_rows.items():
+            for first in firsts:
+                log_rows.settle_row(connection, states[name], first)
+        lost = self._expire(connection, states)
+        for new in transaction.appends:
+            lost += self._append(connection, states[new.log], new)
+        if transaction.checkpoint is not None:
+            checkpoints.save(connection, transaction.checkpoint)
+        return lost
+
+    def _append(
+        self, connection: sqlite3.Connection, state: LogState, new: Append
+    ) -> list[LostRange]:
+        if new.first != state.next or new.count < 1:
+            raise ValueError(f"log `{state.name}` continues at {state.next}, not at {new.first}")
+        if len(new.body) > state.row_limit_bytes:
+            raise row_too_large(state.name, len(new.body), state.row_limit_bytes)
+        cost, at_ns, lost = row_cost(len(new.body)), self._clock.now_ns(), []
+
+        def fits() -> bool:
+            return self.fits(state, cost)
+
+        policy = state.options.backpressure if state.options else "error"
+        if policy == "drop-oldest":
+            lost = log_rows.drop_oldest(connection, state, fits, "dropped", at_ns)
+        if fits():
+            log_rows.append(connection, state, new, self._clock)
+        elif policy in ("block", "error"):
+            raise StoreUnavailable("limit", f"log `{state.name}` in `{self._file.path}` is full")
+        else:
+            state.next = new.first + new.count
+            lost += log_rows.lose(connection, state, new.first, state.next - 1, "dropped", at_ns)
+        return lost
+
+    def fits(self, state: LogState, cost: int) -> bool:
+        is_within = state.cost + cost <= state.limit_bytes
+        return is_within and self._file.used_bytes() + cost <= self._file.budget.database_bytes
+
+    def _expire(self, connection: sqlite3.Connection, states: catalog.States) -> list[LostRange]:
+        """Drops rows that are too old; looks once per second."""
+        clock, lost = self._clock, []
+        if clock.uptime_ns() < self._next_expiry_ns:
+            return []
+        self._next_expiry_ns = clock.uptime_ns() + _EXPIRY_INTERVAL_NS
+        at_ns = clock.now_ns()
+        if step_ns := clock.step_ns():
+            connection.execute("INSERT INTO clock VALUES (?, ?, ?)", (at_ns, clock.boot, step_ns))
+            logger.warning("the clock was set by %+.3f s", step_ns / 1e9)
+        for state in states.values():
+            if state.options is None or state.options.max_age_s is None:
+                continue
+            age_ns = state.options.max_age_s * 1e9
+
+            def is_young(state: LogState = state, age_ns: float = age_ns) -> bool:
+                head = log_rows.oldest(connection, state)
+                return head is None or not clock.is_older(
+                    age_ns, head.newest_ns, head.boot, head.uptime_ns
+                )
+
+            lost += log_rows.drop_oldest(connection, state, is_young, "expired", at_ns)
+        return lost

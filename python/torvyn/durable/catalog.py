@@ -1,0 +1,141 @@
+"""The logs that a database has: their states are loaded, saved and compared with the mark."""
+
+from __future__ import annotations
+
+import secrets
+import sqlite3
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from torvyn.durable import log_rows
+from torvyn.durable.disk.budget import ROW_COST_SQL, Budget
+from torvyn.durable.disk.database import MAX_LOGS, SEQUENCE_BITS, crc, not_a_store
+from torvyn.durable.disk.high_water import Mark
+from torvyn.durable.log_state import Hole, LogState
+from torvyn.durable.records import LogOptions
+
+_EPOCH: Final = "epoch"
+States = dict[str, LogState]
+
+
+def load_epoch(connection: sqlite3.Connection, mark: Mark | None) -> str:
+    """The store's id; a new store continues the mark's, if there is one."""
+    found = connection.execute("SELECT value, crc FROM store WHERE name = ?", (_EPOCH,)).fetchone()
+    if found is not None:
+        epoch, checksum = found
+        if crc(_EPOCH, epoch) != checksum:
+            raise not_a_store("the record of its epoch is damaged")
+        return str(epoch)
+    epoch = mark.epoch if mark is not None else secrets.token_hex(8)
+    connection.execute("INSERT INTO store VALUES (?, ?, ?)", (_EPOCH, epoch, crc(_EPOCH, epoch)))
+    return epoch
+
+
+def load(
+    connection: sqlite3.Connection,
+    logs: Mapping[str, LogOptions],
+    budget: Budget,
+    mark: Mark | None,
+) -> States:
+    """The logs of the database and those of the flow, which are created."""
+    states: States = {}
+    for id, name, *fields, checksum in connection.execute("SELECT * FROM logs ORDER BY id"):
+        if crc(id, name, *fields) != checksum:
+            raise not_a_store("the record of a log is damaged")
+        next, acked, dropped, expired, corrupt, discarded = fields
+        states[name] = LogState(
+            id, name, None, 0, 0, next, acked, dropped, expired, corrupt, discarded
+        )
+    for name in (*logs, *(mark.logs if mark else ())):
+        if name not in states:
+            states[name] = _create(connection, name, states, mark)
+    for state in states.values():
+        _measure(connection, state)
+        if (options := logs.get(state.name)) is not None:
+            state.options = options
+            state.limit_bytes = budget.log_bytes(options.max_bytes)
+            state.row_limit_bytes = budget.row_limit_bytes(options.max_bytes)
+    return states
+
+
+def _create(
+    connection: sqlite3.Connection, name: str, states: States, mark: Mark | None
+) -> LogState:
+    """A new log has the id that its rows had in an earlier file."""
+    taken = {state.id for state in states.values()}
+    marked = {id for id, _, _ in mark.logs.values()} if mark else set()
+    if mark is not None and name in mark.logs and mark.logs[name][0] not in taken:
+        id = mark.logs[name][0]
+    else:
+        id = next(id for id in range(1, MAX_LOGS) if id not in taken | marked)
+    state = LogState(id, name, None)
+    values = state.record_with_crc()
+    connection.execute("INSERT INTO logs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
+    return state
+
+
+def _measure(connection: sqlite3.Connection, state: LogState) -> None:
+    """Counts the rows, and loads the holes whose records are intact."""
+    span = log_rows.span(state)
+    rows, size, cost, end = connection.execute(
+        f"SELECT count(*), total(length(body)), total({ROW_COST_SQL}), max(position + count)"
+        " FROM rows WHERE position BETWEEN ? AND ?",
+        span,
+    ).fetchone()
+    if end is not None and end - state.base > state.next:
+        raise not_a_store("it has rows beyond the end of their log")
+    state.rows, state.bytes, state.cost = rows, int(size), int(cost)
+    holes = []
+    query = "SELECT * FROM holes WHERE position BETWEEN ? AND ? ORDER BY position"
+    for position, last, reason, at_ns, reported, checksum in connection.execute(query, span):
+        if crc(position, last, reason, at_ns, reported) == checksum:
+            first = position & log_rows.SEQUENCE_MASK
+            holes.append(Hole(first, last, reason, at_ns, bool(reported)))
+    state.holes = tuple(holes)
+
+
+def save(connection: sqlite3.Connection, states: Iterable[LogState]) -> None:
+    for state in states:
+        id, *fields = state.record_with_crc()
+        connection.execute(
+            "UPDATE logs SET name = ?, next = ?, acknowledged = ?, dropped = ?, expired = ?,"
+            " corrupt = ?, discarded = ?, crc = ? WHERE id = ?",
+            (*fields, id),
+        )
+
+
+def apply_mark(
+    connection: sqlite3.Connection, states: States, epoch: str, mark: Mark | None, at_ns: int
+) -> None:
+    """Records commits that the database no longer has as lost."""
+    if mark is None or mark.epoch != epoch:
+        return
+    for name, (_, next, acknowledged) in mark.logs.items():
+        state = states[name]
+        if next > state.next:
+            start, state.next = state.next, next
+            log_rows.lose(connection, state, start, next - 1, "corrupt", at_ns)
+        log_rows.settle(connection, state, min(acknowledged, state.next - 1))
+
+
+def count_gaps(connection: sqlite3.Connection, states: States, at_ns: int) -> None:
+    """Records elements that should be in a row and are not as lost."""
+    for state in states.values():
+        for first, last in log_rows.find_gaps(connection, state):
+            log_rows.lose(connection, state, first, last, "corrupt", at_ns)
+
+
+def undo_appends(connection: sqlite3.Connection, state: LogState, next: int) -> None:
+    """Removes what a transaction appended that was reported as failed."""
+    span = (state.base + next, state.base + log_rows.SEQUENCE_MASK)
+    connection.execute("DELETE FROM rows WHERE position BETWEEN ? AND ?", span)
+    connection.execute("DELETE FROM holes WHERE position BETWEEN ? AND ?", span)
+    for hole in state.holes:
+        if hole.last >= next:
+            state.count_loss(hole.reason, next - 1 - max(hole.last, next - 1))
+    state.next = next
+    state.acknowledged = min(state.acknowledged, next - 1)
+    _measure(connection, state)
+
+
+assert SEQUENCE_BITS + MAX_LOGS.bit_length() <= 63

@@ -1,0 +1,121 @@
+"""The schema, and a connection with its settings.
+
+The schema never depends on the logs, so page 1 of every store is the same and can be replaced when
+it is damaged. A row's key is the number of its log and its first sequence number. Every record
+carries a CRC over all of its fields, because SQLite has no checksums.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import zlib
+from pathlib import Path
+from typing import Final
+
+from torvyn.durable.disk.budget import PAGE_BYTES
+
+SCHEMA_VERSION: Final = 1
+_APPLICATION_ID: Final = 0x5456_4E53
+
+SEQUENCE_BITS: Final = 48
+MAX_LOGS: Final = 1 << 14
+
+SCHEMA: Final = (
+    "CREATE TABLE store(name TEXT PRIMARY KEY, value TEXT, crc INTEGER) WITHOUT ROWID",
+    "CREATE TABLE logs(id INTEGER PRIMARY KEY, name TEXT, next INTEGER, acknowledged INTEGER,"
+    " dropped INTEGER, expired INTEGER, corrupt INTEGER, discarded INTEGER, crc INTEGER)",
+    "CREATE TABLE rows(position INTEGER PRIMARY KEY, count INTEGER, newest_ns INTEGER,"
+    " boot INTEGER, uptime_ns INTEGER, crc INTEGER, body BLOB)",
+    "CREATE TABLE holes(position INTEGER PRIMARY KEY, last INTEGER, reason TEXT, at_ns INTEGER,"
+    " reported INTEGER, crc INTEGER)",
+    "CREATE TABLE checkpoints(segment TEXT, node TEXT, state BLOB, crc INTEGER,"
+    " PRIMARY KEY (segment, node))",
+    "CREATE TABLE quarantine(position INTEGER PRIMARY KEY, reason TEXT, body BLOB)",
+    "CREATE TABLE clock(at_ns INTEGER, boot INTEGER, step_ns INTEGER)",
+)
+
+
+def connect(path: Path) -> sqlite3.Connection:
+    """Opens or creates a database.
+
+    One connection holds the file exclusively: SQLite then keeps the WAL's index in memory, and
+    there is no shared memory that a full disk could take away.
+    """
+    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=0)
+    try:
+        for statement in (
+            f"PRAGMA page_size = {PAGE_BYTES}",
+            "PRAGMA auto_vacuum = INCREMENTAL",
+            "PRAGMA locking_mode = EXCLUSIVE",
+            "PRAGMA journal_mode = WAL",
+            "PRAGMA synchronous = FULL",
+            # The store checkpoints by itself, so that it sees the errors.
+            "PRAGMA wal_autocheckpoint = 0",
+            # Overwriting deleted rows with zeros would write every byte twice.
+            "PRAGMA secure_delete = OFF",
+            "PRAGMA cell_size_check = ON",
+            "PRAGMA temp_store = MEMORY",
+            "PRAGMA mmap_size = 0",
+        ):
+            connection.execute(statement)
+        _create(connection)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _create(connection: sqlite3.Connection) -> None:
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if version == SCHEMA_VERSION:
+        return
+    (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    if version or tables:
+        raise not_a_store(f"it has the schema version {version}")
+    connection.execute("BEGIN IMMEDIATE")
+    for statement in SCHEMA:
+        connection.execute(statement)
+    connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
+    connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+    connection.execute("COMMIT")
+
+
+def not_a_store(why: str) -> sqlite3.DatabaseError:
+    error = sqlite3.DatabaseError(f"not a database of this version of torvyn: {why}")
+    error.sqlite_errorcode = sqlite3.SQLITE_NOTADB
+    return error
+
+
+def checkpoint_wal(connection: sqlite3.Connection, *, truncate: bool) -> None:
+    """Copies the WAL to the database and syncs it; raises if that fails."""
+    mode = "TRUNCATE" if truncate else "RESTART"
+    (busy, _, _) = connection.execute(f"PRAGMA wal_checkpoint({mode})").fetchone()
+    if busy:
+        error = sqlite3.OperationalError("the WAL is locked by another connection")
+        error.sqlite_errorcode = sqlite3.SQLITE_BUSY
+        raise error
+
+
+def wal_path(path: Path) -> Path:
+    return path.with_name(path.name + "-wal")
+
+
+def file_bytes(path: Path) -> int:
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return 0
+
+
+def sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def crc(*fields: object, body: bytes = b"") -> int:
+    """The checksum of a record."""
+    return zlib.crc32(body, zlib.crc32("\0".join(map(str, fields)).encode()))

@@ -1,0 +1,212 @@
+"""Copies what is readable from a damaged database.
+
+The damaged file is renamed to `NAME.corrupt-N` and kept for people to look at; only the newest one
+is. Rows are read by ranges of their keys: a range that SQLite cannot read is split, until the
+unreadable rows are found. What is missing then is noticed by whoever reads the log, as a gap.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import re
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from torvyn.durable.disk.budget import PAGE_BYTES
+from torvyn.durable.disk.database import (
+    SEQUENCE_BITS,
+    checkpoint_wal,
+    connect,
+    crc,
+    file_bytes,
+    sync_folder,
+    wal_path,
+)
+from torvyn.durable.disk.high_water import Mark
+from torvyn.durable.failures import reason_of
+from torvyn.durable.log_rows import is_intact
+from torvyn.durable.log_state import LogState
+
+logger = logging.getLogger("torvyn.durable")
+
+_MAX_PROBES: Final = 20_000
+_HEADER_COUNTS: Final = slice(28, 40)
+"""Of page 1: the number of pages, and the free list, which is not used again."""
+
+
+def salvage(path: Path, mark: Mark | None) -> None:
+    """Replaces a database that SQLite refuses by a new one with what could be read."""
+    unfinished = _unfinished(path)
+    unfinished.touch()
+    aside = _next_name(path)
+    if path.is_dir():
+        os.rename(path, aside)
+    else:
+        for suffix in ("", "-wal"):
+            with contextlib.suppress(FileNotFoundError):
+                os.rename(path.with_name(path.name + suffix), Path(f"{aside}{suffix}"))
+    sync_folder(path.parent)
+    logger.error("`%s` is damaged; it is kept as `%s`", path, aside.name)
+    finish_salvage(path, mark)
+
+
+def finish_salvage(path: Path, mark: Mark | None) -> None:
+    """Also continues a salvage that was interrupted."""
+    unfinished = _unfinished(path)
+    if not unfinished.exists():
+        return
+    for file in (unfinished, wal_path(unfinished)):
+        file.unlink(missing_ok=True)
+    kept = _kept(path)
+    if not path.exists() and kept:
+        unfinished.touch()
+        copied = _copy(kept[-1], unfinished, mark)
+        logger.warning("copied %d rows from `%s`", copied, kept[-1].name)
+        os.rename(unfinished, path)
+        sync_folder(path.parent)
+        for old in kept[:-1]:
+            _remove(old)
+
+
+def _unfinished(path: Path) -> Path:
+    return path.with_name(path.name + ".salvage")
+
+
+def _kept(path: Path) -> list[Path]:
+    """The damaged files, oldest first."""
+    name = re.compile(re.escape(path.name) + r"\.corrupt-(\d+)")
+    found = [(int(m[1]), p) for p in path.parent.iterdir() if (m := name.fullmatch(p.name))]
+    return [path for _, path in sorted(found)]
+
+
+def _next_name(path: Path) -> Path:
+    kept = _kept(path)
+    number = int(kept[-1].name.rpartition("-")[2]) + 1 if kept else 1
+    return path.with_name(f"{path.name}.corrupt-{number}")
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
+        wal_path(path).unlink(missing_ok=True)
+
+
+def _copy(damaged: Path, target: Path, mark: Mark | None) -> int:
+    new = connect(target)
+    try:
+        new.execute("BEGIN IMMEDIATE")
+        copied = 0
+        if damaged.is_file() and (old := _open_damaged(damaged, new)) is not None:
+            try:
+                copied = _Copier(old, new, mark).copy()
+            finally:
+                with contextlib.suppress(sqlite3.Error):
+                    old.close()
+        new.execute("COMMIT")
+        checkpoint_wal(new, truncate=True)
+    finally:
+        new.close()
+    return copied
+
+
+def _open_damaged(path: Path, fresh: sqlite3.Connection) -> sqlite3.Connection | None:
+    """Replaces page 1 if SQLite cannot read the schema: it is the same in every store."""
+    for repair in (False, True):
+        if repair:
+            _replace_first_page(path, fresh)
+        old = sqlite3.connect(path, isolation_level=None, timeout=0)
+        try:
+            old.execute("PRAGMA locking_mode = EXCLUSIVE")
+            old.execute("SELECT position FROM rows LIMIT 0").fetchall()
+            old.execute("SELECT count(*) FROM logs").fetchone()
+        except sqlite3.Error as error:
+            old.close()
+            if not isinstance(error, sqlite3.OperationalError) or repair:
+                continue
+            # "no such table" and the like: the schema itself is damaged.
+            with contextlib.suppress(sqlite3.Error):
+                if reason_of(error) == "io":
+                    raise
+        else:
+            return old
+    return None
+
+
+def _replace_first_page(path: Path, fresh: sqlite3.Connection) -> None:
+    page = bytearray(fresh.serialize()[:PAGE_BYTES])
+    pages = file_bytes(path) // PAGE_BYTES
+    page[_HEADER_COUNTS] = pages.to_bytes(4, "big") + bytes(8)
+    with path.open("r+b") as file:
+        file.write(page)
+
+
+class _Copier:
+    def __init__(self, old: sqlite3.Connection, new: sqlite3.Connection, mark: Mark | None) -> None:
+        self._old, self._new, self._mark = old, new, mark
+        self._probes = 0
+
+    def copy(self) -> int:
+        copied, ends = 0, {}
+        for row in self._rows(0, (1 << 62) - 1):
+            if is_intact(row):
+                self._new.execute("INSERT OR IGNORE INTO rows VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+                ends[row[0] >> SEQUENCE_BITS] = row[0] + row[1]
+                copied += 1
+        self._copy_records("store", "name", lambda r: crc(*r[:-1]) == r[-1])
+        self._copy_records("holes", "position", lambda r: crc(*r[:-1]) == r[-1])
+        self._copy_records("checkpoints", "rowid", lambda r: True)
+        self._copy_logs(ends)
+        return copied
+
+    def _rows(self, low: int, high: int) -> Iterator[tuple[Any, ...]]:
+        """The readable rows of a range of keys."""
+        last = low - 1
+        self._probes += 1
+        try:
+            query = "SELECT * FROM rows WHERE position BETWEEN ? AND ? ORDER BY position"
+            for row in self._old.execute(query, (low, high)):
+                last = row[0]
+                yield row
+        except sqlite3.Error:
+            low = last + 1
+            if low < high and self._probes < _MAX_PROBES:
+                middle = (low + high) // 2
+                yield from self._rows(low, middle)
+                yield from self._rows(middle + 1, high)
+
+    def _copy_records(self, table: str, key: str, is_good: Any) -> None:
+        with contextlib.suppress(sqlite3.Error):
+            for record in self._old.execute(f"SELECT * FROM {table} ORDER BY {key}"):
+                if is_good(record):
+                    marks = ",".join("?" * len(record))
+                    self._new.execute(f"INSERT OR IGNORE INTO {table} VALUES ({marks})", record)
+
+    def _copy_logs(self, ends: dict[int, int]) -> None:
+        """Logs by their records; otherwise by the mark, which has their names."""
+        states: dict[int, LogState] = {}
+        with contextlib.suppress(sqlite3.Error):
+            for record in self._old.execute("SELECT * FROM logs"):
+                if crc(*record[:-1]) == record[-1]:
+                    id, name, *fields, _ = record
+                    states[id] = LogState(id, name, None, 0, 0, *fields)
+        for name, (id, next, acknowledged) in (self._mark.logs if self._mark else {}).items():
+            states.setdefault(id, LogState(id, name, None, next=next, acknowledged=acknowledged))
+        for state in states.values():
+            end = ends.get(state.id, state.base) - state.base
+            state.next = max(state.next, end)
+            values = state.record_with_crc()
+            self._new.execute(
+                "INSERT OR IGNORE INTO logs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", values
+            )
+        for id in set(ends) - set(states):
+            self._new.execute(
+                "DELETE FROM rows WHERE position BETWEEN ? AND ?",
+                (id << SEQUENCE_BITS, ((id + 1) << SEQUENCE_BITS) - 1),
+            )

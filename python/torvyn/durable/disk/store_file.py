@@ -1,0 +1,198 @@
+"""The files of a store: its connection, WAL, ballast and failures.
+
+After a failed write or sync the transaction is rolled back and the connection is kept: the next
+transaction writes the same frames of the WAL again, so nothing that an unsuccessful `fsync` left in
+the page cache is ever trusted. A new process cannot know which frames those are; therefore opening
+a store copies the whole WAL to the database and syncs it before anything else.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from torvyn.durable.disk.ballast import Ballast
+from torvyn.durable.disk.budget import FRAME_BYTES, PAGE_BYTES, Budget
+from torvyn.durable.disk.database import (
+    checkpoint_wal,
+    connect,
+    file_bytes,
+    sync_folder,
+    wal_path,
+)
+from torvyn.durable.failures import StoreUnavailable, reason_of, unavailable
+from torvyn.durable.records import StoreState
+
+logger = logging.getLogger("torvyn.durable")
+
+_SHRINK_PAGES: Final = 512
+_SPARSE: Final = 8
+"""Free pages are given back from `_SHRINK_PAGES` on, if an eighth of the file is used."""
+_SHRINK_INTERVAL_S: Final = 10.0
+
+
+class StoreFile:
+    def __init__(self, path: Path, budget: Budget) -> None:
+        self.path, self.budget = path, budget
+        self.state = StoreState()
+        self.is_damaged = False
+        """SQLite refuses the file; it must be salvaged before the next use."""
+        self._ballast = Ballast(path.with_name(path.name + ".ballast"), budget.ballast_bytes)
+        self._wal = wal_path(path)
+        self._connection: sqlite3.Connection | None = None
+        self._wal_used = 0
+        self._next_shrink_s = 0.0
+
+    @property
+    def connection(self) -> sqlite3.Connection:
+        if self._connection is None:
+            raise StoreUnavailable("io", f"`{self.path}` is closed")
+        return self._connection
+
+    @property
+    def is_open(self) -> bool:
+        return self._connection is not None
+
+    def open(self) -> None:
+        """Raises `StoreUnavailable`; with `is_damaged` set if SQLite refuses the file."""
+        try:
+            self._connection = connect(self.path)
+            checkpoint_wal(self._connection, truncate=True)
+            sync_folder(self.path.parent)
+        except (sqlite3.Error, OSError) as error:
+            self.close()
+            raise self._degraded(error) from error
+        self._wal_used = 0
+        self._ballast.create()
+
+    def close(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with contextlib.suppress(sqlite3.Error):
+                connection.close()
+
+    @contextlib.contextmanager
+    def transaction(self, wal_bytes: int) -> Iterator[sqlite3.Connection]:
+        """Commits what the block does, or nothing. `wal_bytes` is what it adds to the WAL."""
+        connection = self.connection
+        try:
+            self._make_wal_room(wal_bytes)
+            before = file_bytes(self._wal)
+            connection.execute("BEGIN IMMEDIATE")
+            yield connection
+            connection.execute("COMMIT")
+        except (sqlite3.Error, OSError) as error:
+            self._roll_back()
+            raise self._degraded(error) from error
+        except BaseException:
+            self._roll_back()
+            raise
+        after = file_bytes(self._wal)
+        self._wal_used = after if after > before else self._wal_used + wal_bytes
+
+    def _make_wal_room(self, size_bytes: int) -> None:
+        """The WAL starts again from its beginning if this does not fit any more."""
+        if self._wal_used + size_bytes > self.budget.wal_bytes:
+            checkpoint_wal(self.connection, truncate=False)
+            self._wal_used = 0
+
+    def _roll_back(self) -> None:
+        connection = self._connection
+        try:
+            if connection is not None and connection.in_transaction:
+                connection.execute("ROLLBACK")
+        except sqlite3.Error:
+            self.close()
+
+    def failed(self, error: sqlite3.Error | OSError) -> StoreUnavailable:
+        """For errors outside of a transaction."""
+        self._roll_back()
+        return self._degraded(error)
+
+    def _degraded(self, error: sqlite3.Error | OSError) -> StoreUnavailable:
+        reason = reason_of(error)
+        failure = unavailable(self.path, error)
+        if reason == "full":
+            self._ballast.free()
+        if reason == "corrupt":
+            self.close()
+            self.is_damaged = True
+        if self.state.name == "ok":
+            logger.error("%s", failure.message, extra={"event": "durable.degraded"})
+        self.state = StoreState("degraded", failure.message)
+        return failure
+
+    def recovered(self) -> None:
+        """After a commit that worked: the reserve is restored first."""
+        if self.state.name == "ok":
+            return
+        if not self._ballast.is_there:
+            self.give_back(self.budget.ballast_bytes // PAGE_BYTES + 1)
+        if self._ballast.create():
+            self.state = StoreState()
+            logger.warning("`%s` can be written again", self.path)
+
+    def require_space(self) -> None:
+        """Appends need the reserve to be there: it is for deleting what was delivered."""
+        if not self._ballast.create():
+            self._ballast.free()
+            full = "no space left on the device"
+            self.state = StoreState("degraded", full)
+            raise StoreUnavailable("full", f"cannot write to `{self.path}`: {full}")
+
+    @property
+    def has_reserve(self) -> bool:
+        return self._ballast.is_there
+
+    def used_bytes(self) -> int:
+        """Pages of the database that are in use, inside a transaction too."""
+        free, pages = self._pages()
+        return (pages - free) * PAGE_BYTES
+
+    def _pages(self) -> tuple[int, int]:
+        """The free pages, and all."""
+        (free,) = self.connection.execute("PRAGMA freelist_count").fetchone()
+        (pages,) = self.connection.execute("PRAGMA page_count").fetchone()
+        return free, pages
+
+    def disk_bytes(self) -> int:
+        """Everything the store has on disk."""
+        folder, prefix = self.path.parent, self.path.name
+        return sum(file_bytes(path) for path in folder.glob(f"{prefix}*") if path.is_file())
+
+    def shrink_if_drained(self, now_s: float) -> None:
+        """Gives space back once nearly all of the file is free: moving pages costs writes."""
+        free, pages = self._pages()
+        is_sparse = free >= _SHRINK_PAGES and (pages - free) * _SPARSE <= pages
+        if is_sparse and now_s >= self._next_shrink_s:
+            self._next_shrink_s = now_s + _SHRINK_INTERVAL_S
+            self.give_back()
+
+    def shrink(self) -> None:
+        """For idle times and the end: gives space back if there is a quarter of it."""
+        free, pages = self._pages()
+        if free * 4 >= pages:
+            self.give_back()
+        else:
+            self.give_back(pages=0)
+
+    def give_back(self, pages: int | None = None) -> None:
+        """Returns free pages, and the WAL, to the file system. Failures only mean: not now."""
+        connection = self.connection
+        step = max(self.budget.wal_bytes // FRAME_BYTES // 4, 16)
+        left = self._pages()[0] if pages is None else min(pages, self._pages()[0])
+        try:
+            while left > 0:
+                self._make_wal_room(step * 3 * FRAME_BYTES)
+                # `execute` would stop after one page.
+                connection.executescript(f"PRAGMA incremental_vacuum({min(left, step)})")
+                self._wal_used += step * 3 * FRAME_BYTES
+                left -= step
+            checkpoint_wal(connection, truncate=True)
+            self._wal_used = 0
+        except (sqlite3.Error, OSError) as error:
+            self.failed(error)

@@ -1,0 +1,85 @@
+"""The errors of the store, and what SQLite's errors mean.
+
+A full disk and a failed write are not the end of a flow: the caller keeps what it has and tries
+again. Nothing of a failed transaction is in the store.
+"""
+
+from __future__ import annotations
+
+import errno
+import sqlite3
+from pathlib import Path
+from typing import Final, Literal
+
+from torvyn.errors import FlowError, InvalidInput, Unavailable
+
+Reason = Literal["full", "io", "limit", "corrupt"]
+
+_FULL: Final = (errno.ENOSPC, errno.EDQUOT)
+_CODES: Final[dict[Reason, str]] = {
+    "full": "durable.disk-full",
+    "io": "durable.disk-failed",
+    "limit": "durable.log-full",
+    "corrupt": "durable.damaged",
+}
+_HINTS: Final[dict[Reason, str]] = {
+    "full": "free disk space; the flow continues by itself",
+    "io": "check the disk and the permissions of the folder; the flow continues by itself",
+    "limit": "wait until the log is drained, raise `max_bytes`, or choose a `drop` policy",
+    "corrupt": "try again: the store has copied what is readable to a new file",
+}
+
+
+class StoreUnavailable(Unavailable):
+    """The store cannot take this now. Nothing of the transaction is durable."""
+
+    def __init__(self, reason: Reason, message: str) -> None:
+        super().__init__(message, code=_CODES[reason], hint=_HINTS[reason])
+        self.reason: Final = reason
+
+
+def reason_of(error: sqlite3.Error | OSError) -> Reason:
+    """What an error means. Raises errors that are mistakes of this package."""
+    if isinstance(error, OSError):
+        return "full" if error.errno in _FULL else "io"
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if code == sqlite3.SQLITE_FULL:
+        return "full"
+    if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+        return "corrupt"
+    if code in (
+        sqlite3.SQLITE_IOERR,
+        sqlite3.SQLITE_CANTOPEN,
+        sqlite3.SQLITE_READONLY,
+        sqlite3.SQLITE_BUSY,
+        sqlite3.SQLITE_LOCKED,
+        sqlite3.SQLITE_PROTOCOL,
+        sqlite3.SQLITE_PERM,
+        sqlite3.SQLITE_NOLFS,
+    ):
+        return "io"
+    raise error
+
+
+def unavailable(path: Path, error: sqlite3.Error | OSError) -> StoreUnavailable:
+    reason = reason_of(error)
+    what = (error.strerror if isinstance(error, OSError) else None) or str(error)
+    return StoreUnavailable(reason, f"cannot write to `{path}`: {what}")
+
+
+def in_use(path: Path, pid: str) -> FlowError:
+    return FlowError(
+        "durable.in-use",
+        f"another process{f' (pid {pid})' if pid else ''} runs the flow that stores its data in "
+        f"`{path}`",
+        hint="stop that process, or give this flow a `state_dir` of its own",
+    )
+
+
+def row_too_large(log: str, size_bytes: int, limit_bytes: int) -> InvalidInput:
+    return InvalidInput(
+        f"a batch of {size_bytes} bytes does not fit into the log `{log}`, which takes batches of "
+        f"at most {limit_bytes} bytes",
+        hint="raise the edge's `max_bytes`",
+        code="durable.row-too-large",
+    )

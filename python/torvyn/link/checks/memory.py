@@ -1,0 +1,41 @@
+"""The memory that a flow may use: the budgets of its nodes and the capacities of its queues.
+
+A sum of upper bounds, so a flow usually uses far less. What it must not be is more than there is:
+then the kernel ends the process, not the node that used too much.
+"""
+
+from __future__ import annotations
+
+from torvyn.errors import Diagnostic
+from torvyn.link.plan import Plan
+
+MiB = 1024 * 1024
+RUNTIME_BYTES = 48 * MiB
+"""The process without any flow: Python, the native core and the libraries of connections."""
+
+
+def allowed_bytes(plan: Plan) -> int:
+    """The most that the nodes and queues of a flow may use."""
+    budgets = sum(node.max_memory_bytes for node in plan.nodes)
+    return budgets + sum(edge.bytes for edge in plan.edges)
+
+
+def memory_warning(plan: Plan, limit_bytes: int) -> Diagnostic | None:
+    """A warning if the flow may use more than a control group allows its process."""
+    total, count = allowed_bytes(plan), len(plan.nodes)
+    if total + RUNTIME_BYTES <= limit_bytes:
+        return None
+    queues = sum(edge.bytes for edge in plan.edges)
+    fitting = (limit_bytes - RUNTIME_BYTES - queues) // count // MiB
+    message = (
+        f"the {count} nodes and {len(plan.edges)} queues of flow `{plan.name}` may use "
+        f"{total // MiB} MiB, and the process itself about {RUNTIME_BYTES // MiB} MiB, but its "
+        f"control group allows {limit_bytes // MiB} MiB"
+    )
+    smaller = (
+        f"set `max_memory_per_component` of `[runtime]` to {fitting}MiB or less"
+        if fitting > 0
+        else "give the process more memory"
+    )
+    hint = f"{smaller}, or set `max_memory` on the nodes that need little"
+    return Diagnostic("link.memory-limit", message, None, hint, "warning")

@@ -1,0 +1,53 @@
+"""Cases of the package `durable`."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from torvyn.durable import Append, DurableStore, LogOptions, Transaction
+from torvyn.durable.disk.database import not_a_store
+from torvyn.durable.failures import unavailable
+
+SMALL = {"log": LogOptions(max_bytes=1 << 20)}
+
+
+def open_twice(folder: Path) -> None:
+    with DurableStore.open(folder / "flow.db", SMALL):
+        DurableStore.open(folder / "flow.db", SMALL)
+
+
+def append_too_much(folder: Path) -> None:
+    with DurableStore.open(folder / "flow.db", SMALL) as store:
+        size = store.max_row_bytes("log")
+        for first in range(100):
+            store.commit(Transaction([Append("log", first, 1, bytes(size), 0)]))
+
+
+def append_too_large(folder: Path) -> None:
+    with DurableStore.open(folder / "flow.db", SMALL) as store:
+        size = store.max_row_bytes("log") + 1
+        store.commit(Transaction([Append("log", 0, 1, bytes(size), 0)]))
+
+
+def open_below_a_file(folder: Path) -> None:
+    (folder / "file").touch()
+    DurableStore.open(folder / "file" / "flow.db", SMALL)
+
+
+def fail(path: Path, error: Exception) -> None:
+    raise unavailable(path, error)  # type: ignore[arg-type]
+
+
+CASES: dict[str, Callable[[Path], object]] = {
+    "durable.damaged": lambda folder: fail(folder, not_a_store("it is empty")),
+    "durable.disk-failed": open_below_a_file,
+    "durable.disk-full": lambda folder: fail(
+        folder, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    ),
+    "durable.in-use": open_twice,
+    "durable.log-full": append_too_much,
+    "durable.row-too-large": append_too_large,
+}

@@ -1,0 +1,144 @@
+"""Laws of the store, over random operations, against a model in memory."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from torvyn.durable import (
+    Append,
+    Checkpoint,
+    DurableStore,
+    LogOptions,
+    StoreUnavailable,
+    Transaction,
+)
+
+POLICIES = ("block", "drop-oldest", "drop-newest", "error")
+LIMIT = 1 << 20
+
+
+class StoreMachine(RuleBasedStateMachine):
+    """`waiting` has every element that the store must still have, by its sequence number."""
+
+    @initialize(policy=st.sampled_from(POLICIES))
+    def start(self, policy: str) -> None:
+        self.folder = tempfile.TemporaryDirectory()
+        self.path = Path(self.folder.name) / "flow.db"
+        self.logs = {name: LogOptions(LIMIT, backpressure=policy) for name in ("a", "b")}
+        self.store = DurableStore.open(self.path, self.logs)
+        self.waiting: dict[str, dict[int, bytes]] = {"a": {}, "b": {}}
+        self.next = {"a": 0, "b": 0}
+        self.lost = {"a": 0, "b": 0}
+        self.states: dict[str, bytes] = {}
+
+    @rule(
+        log=st.sampled_from("ab"),
+        counts=st.lists(st.integers(1, 9), min_size=1, max_size=4),
+        size=st.sampled_from((10, 900, 5_000, 30_000)),
+        is_checkpoint=st.booleans(),
+    )
+    def append(self, log: str, counts: list[int], size: int, is_checkpoint: bool) -> None:
+        appends, first = [], self.next[log]
+        for count in counts:
+            appends.append(Append(log, first, count, bytes([first % 251]) * size, first))
+            first += count
+        states = {"node": str(first).encode()} if is_checkpoint else None
+        checkpoint = None if states is None else Checkpoint("s", "{}", states)
+        try:
+            lost = self.store.commit(Transaction(appends, checkpoint=checkpoint))
+        except StoreUnavailable:
+            assert self.logs[log].backpressure in ("block", "error")
+            return
+        self.next[log], self.states = first, states or self.states
+        for new in appends:
+            self.waiting[log] |= {new.first + i: new.body for i in range(new.count)}
+        for gone in lost:
+            self.lost[gone.log] += gone.count
+            for sequence in range(gone.first, gone.last + 1):
+                del self.waiting[gone.log][sequence]
+
+    @rule(log=st.sampled_from("ab"), share=st.floats(0, 1))
+    def acknowledge(self, log: str, share: float) -> None:
+        if keys := sorted(self.waiting[log]):
+            up_to = keys[int(share * (len(keys) - 1))]
+            self.store.commit(Transaction(acknowledged={log: up_to}))
+            self.waiting[log] = {k: v for k, v in self.waiting[log].items() if k > up_to}
+
+    @rule(log=st.sampled_from("ab"), index=st.integers(0, 30))
+    def settle_a_row(self, log: str, index: int) -> None:
+        rows = self.store.read(log, -1, LIMIT)
+        if index < len(rows):
+            self.store.commit(Transaction(settled_rows={log: [rows[index].first]}))
+            for sequence in range(rows[index].first, rows[index].last + 1):
+                self.waiting[log].pop(sequence, None)
+
+    @rule(log=st.sampled_from("ab"))
+    def report_losses(self, log: str) -> None:
+        losses = self.store.lost(log)
+        if losses:
+            self.store.forget_lost(log, losses[-1].last)
+        assert self.store.lost(log) == []
+
+    @rule(is_clean=st.booleans())
+    def reopen(self, is_clean: bool) -> None:
+        if is_clean:
+            self.store.close()
+        else:
+            # What a kill leaves: the files as they are, and no lock.
+            self.store._file._connection.execute("BEGIN IMMEDIATE")  # type: ignore[union-attr]
+            self.store._file.close()
+            self.store._owner.release()
+        self.store = DurableStore.open(self.path, self.logs)
+
+    @precondition(lambda self: hasattr(self, "store"))
+    @rule()
+    def tidy(self) -> None:
+        self.store.tidy()
+
+    @invariant()
+    def every_element_is_there_or_accounted_for(self) -> None:
+        for log, waiting in self.waiting.items() if hasattr(self, "waiting") else ():
+            found = self.store.statistics(log)
+            assert self.store.next_sequence(log) == found.appended == self.next[log]
+            assert found.elements == len(waiting)
+            assert found.dropped == self.lost[log]
+            assert (found.corrupt, found.expired, found.discarded) == (0, 0, 0)
+            assert found.acknowledged == found.appended - found.elements - found.dropped
+
+    @invariant()
+    def the_limit_holds(self) -> None:
+        if hasattr(self, "store"):
+            assert self.store.disk_bytes() <= 2 * LIMIT
+            assert self.store.state.name == "ok"
+
+    @rule(log=st.sampled_from("ab"), page=st.sampled_from((1, 20_000, LIMIT)))
+    def read_everything(self, log: str, page: int) -> None:
+        got: dict[int, bytes] = {}
+        after = self.store.acknowledged(log)
+        while rows := self.store.read(log, after, page):
+            for row in rows:
+                got |= {row.first + i: row.body for i in range(row.count)}
+            after = rows[-1].last
+        acknowledged = self.store.acknowledged(log)
+        assert {k: v for k, v in got.items() if k > acknowledged} == self.waiting[log]
+
+    @rule()
+    def read_the_checkpoint(self) -> None:
+        saved = self.store.checkpoint("s")
+        assert (dict(saved.states) if saved else {}) == self.states
+
+    def teardown(self) -> None:
+        if hasattr(self, "store"):
+            self.store.close()
+            self.folder.cleanup()
+
+
+StoreMachine.TestCase.settings = settings(
+    max_examples=25, stateful_step_count=30, deadline=None, print_blob=True
+)
+TestStore = StoreMachine.TestCase
