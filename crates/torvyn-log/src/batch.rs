@@ -143,7 +143,8 @@ impl Stored<'_> {
     pub fn emission(&self, companion: Option<Foreign>) -> Emission {
         let payload = Payload::from_slice(self.payload);
         let (payload, content_type) = payload.named(self.name.clone());
-        Emission { payload, len: self.payload.len() as u32, content_type, companion, keep: self.keep }
+        let len = self.payload.len() as u32;
+        Emission { payload, len, content_type, companion, keep: self.keep, port: 0 }
     }
 }
 
@@ -216,7 +217,8 @@ mod tests {
             let name = ContentName::new(name).unwrap_or(ContentName::BINARY);
             let (inner, content_type) = Payload::from_slice(payload).named(name);
             let len = payload.len() as u32;
-            let emission = Emission { payload: inner, len, content_type, companion: None, keep: *keep };
+            let emission =
+                Emission { payload: inner, len, content_type, companion: None, keep: *keep, port: 0 };
             let element = Element::made(emission, 0, 0, 0);
             assert!(builder.push(&element, payload, *time_ns, &NoAttributes).is_ok());
         }

@@ -70,6 +70,8 @@ pub(crate) struct WriterState {
     pub next_sequence: u64,
     /// The writer accepts nothing more: its input has ended.
     pub is_closed: bool,
+    /// Why the flow must fail.
+    pub failure: Option<String>,
 }
 
 #[derive(Default)]
@@ -98,6 +100,8 @@ pub struct EdgeLog {
     pub(crate) buffer_bytes: usize,
     /// Whether the writer then pauses until the carrier has taken them.
     pub(crate) pauses: bool,
+    /// Larger elements do not fit into a batch.
+    pub(crate) max_element_bytes: usize,
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -110,6 +114,7 @@ impl EdgeLog {
         codec: Box<dyn Attributes>,
         next_sequence: u64,
         buffer_bytes: usize,
+        max_element_bytes: usize,
         pauses: bool,
     ) -> Self {
         let writer = WriterState { next_sequence, ..WriterState::default() };
@@ -121,6 +126,7 @@ impl EdgeLog {
             offset_ns: AtomicI64::new(0),
             buffer_bytes,
             pauses,
+            max_element_bytes,
         }
     }
 
@@ -153,6 +159,11 @@ impl EdgeLog {
         };
         let (count, newest_ns) = (builder.count(), builder.newest_ns());
         Some(Batch { first, count, newest_ns, body: builder.finish(), receipts: Receipts(receipts) })
+    }
+
+    /// The flow fails with this message when it sends the next element.
+    pub fn fail(&self, message: String) {
+        self.write().failure = Some(message);
     }
 
     /// The elements and bytes that wait for the carrier.

@@ -24,8 +24,16 @@ impl Stage for LogWriter {
         let Some(payload) = element.read(call.ledger) else {
             return Err(StageError::new(ErrorKind::Internal, "the element's bytes cannot be read"));
         };
+        if payload.len() > self.0.max_element_bytes {
+            let most = self.0.max_element_bytes;
+            let message = format!("it has {} bytes, and the edge stores at most {most}", payload.len());
+            return Err(StageError::new(ErrorKind::InvalidInput, message));
+        }
         let time_ns = (element.timestamp_ns as i64).wrapping_add(self.0.offset_ns());
         let mut state = self.0.write();
+        if let Some(message) = state.failure.take() {
+            return Err(StageError::new(ErrorKind::Fatal, message));
+        }
         state.builder.push(element, payload, time_ns, &*self.0.codec)?;
         state.receipts.extend(element.receipt());
         let is_first = state.builder.count() == 1;

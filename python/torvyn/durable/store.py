@@ -214,6 +214,12 @@ class DurableStore:
                 self._lose(log, [state.base + first], [(first, rows[0].last)], reason)
             return [lost for lost in self._states[log].lost() if lost not in before]
 
+    def note_read(self, log: str, up_to: int) -> None:
+        """The elements up to here were delivered without a read: no policy drops them any more."""
+        with self._lock:
+            state = self._states[log]
+            state.read_up_to = max(state.read_up_to, up_to)
+
     def next_sequence(self, log: str) -> int:
         """The sequence number of the next element."""
         return self._states[log].next

@@ -17,6 +17,8 @@ from torvyn.link.plan import ComponentRef, RuntimePlan
 from torvyn.manifest import Settings
 from torvyn.manifest.schema.settings_tables import GUEST_INIT_TIMEOUT_S, RUNTIME
 
+DEFAULT_CHECKPOINT_S: Final = 1.0
+"""How often a flow with a durable edge saves the states of its components, unless it says so."""
 _RUNTIME_FIELDS: Final = {field.name for field in fields(RuntimePlan)}
 
 
@@ -67,6 +69,11 @@ def _read(settings: Settings) -> Defaults:
 def audit_file(settings: Settings, folder: Path) -> str:
     """The absolute path of the audit file; the process may change its folder later."""
     return _absolute(os.getcwd(), str(folder), settings["security.audit_file"])
+
+
+def state_dir(settings: Settings, folder: Path) -> str:
+    """The absolute path of the folder for stored elements and checkpoints."""
+    return _absolute(os.getcwd(), str(folder), settings["runtime.state_dir"])
 
 
 @lru_cache

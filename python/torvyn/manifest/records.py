@@ -89,6 +89,11 @@ class EdgeRecord(Record):
     queue_bytes: int | None = None
     backpressure: str | None = None
     low_watermark: float | None = None
+    carrier: str | None = None
+    max_bytes: int | None = None
+    max_age_s: float | None = None
+    order: str | None = None
+    drain_rate: int | None = None
 
 
 @dataclass(slots=True)
@@ -97,6 +102,7 @@ class FlowRecord(Record):
     description: str | None = None
     priority: str | None = None
     deadline_s: float | None = None
+    checkpoint_s: float | None = None
     queue_depth: int | None = None
     queue_bytes: int | None = None
     backpressure: str | None = None
@@ -117,6 +123,7 @@ class RuntimeRecord(Record):
     drain_timeout_s: float | None = None
     max_silence_s: float | None = None
     cache_dir: str | None = None
+    state_dir: str | None = None
 
 
 @dataclass(slots=True, kw_only=True)

@@ -41,6 +41,7 @@ class Flow(FlowFeed):
         name: str = "main",
         priority: Priority | None = None,
         deadline_s: float | None = None,
+        checkpoint_s: float | None = None,
         queue_depth: int | None = None,
         queue_bytes: int | None = None,
         backpressure: Backpressure | None = None,
@@ -52,6 +53,8 @@ class Flow(FlowFeed):
         self._clock = clock
         self._limit: int | None = None
         self._trace_limit = 0
+        self.is_fresh = False
+        """Whether the run discards what earlier runs have saved. Set it before the run."""
         self._is_cancelled = False
         self.request_id: str | None = None
         """The request that the flow works for, as in `Element.context`. Set it before the run."""
@@ -59,6 +62,7 @@ class Flow(FlowFeed):
             name,
             priority=priority,
             deadline_s=deadline_s,
+            checkpoint_s=checkpoint_s,
             queue_depth=queue_depth,
             queue_bytes=queue_bytes,
             backpressure=backpressure,
@@ -254,6 +258,7 @@ class Flow(FlowFeed):
                 is_abandonable=is_abandonable,
                 scheduler=scheduler,
                 request_id=self.request_id,
+                is_fresh=self.is_fresh,
             )
             self._execution = execution
         return execution.prepare()

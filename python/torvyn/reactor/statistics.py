@@ -20,6 +20,7 @@ from torvyn.link.plan import NodePlan, Plan
 
 if TYPE_CHECKING:
     from torvyn.components.connection import ConnectionStatus
+    from torvyn.durable import LogStatistics
     from torvyn.sandbox.component import GuestHealth
 
 
@@ -90,6 +91,9 @@ class EdgeStatistics:
     peak: int
     peak_bytes: int
     pressured: int
+    carrier: str = "memory"
+    stored: LogStatistics | None = None
+    """What a durable edge has stored, now or at the end of the flow."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,9 +65,16 @@ impl PyEdgeLog {
 #[pymethods]
 impl PyEdgeLog {
     #[new]
-    fn new(bell: &Bound<'_, PyBell>, next_sequence: u64, buffer_bytes: usize, pauses: bool) -> Self {
+    fn new(
+        bell: &Bound<'_, PyBell>,
+        next_sequence: u64,
+        buffer_bytes: usize,
+        max_element_bytes: usize,
+        pauses: bool,
+    ) -> Self {
         let bell = bell.get().0.clone();
-        Self(Arc::new(EdgeLog::new(bell, Box::new(JsonAttributes), next_sequence, buffer_bytes, pauses)))
+        let codec = Box::new(JsonAttributes);
+        Self(Arc::new(EdgeLog::new(bell, codec, next_sequence, buffer_bytes, max_element_bytes, pauses)))
     }
 
     fn set_offset(&self, offset_ns: i64) {
@@ -79,6 +86,10 @@ impl PyEdgeLog {
         let batch = self.0.take()?;
         let body = PyBytes::new(py, &batch.body).unbind();
         Some((batch.first, batch.count, batch.newest_ns, body, PyReceipts(Mutex::new(batch.receipts))))
+    }
+
+    fn fail(&self, message: String) {
+        self.0.fail(message);
     }
 
     #[getter]

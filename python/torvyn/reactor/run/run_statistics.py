@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torvyn._native import NativeFlow
 from torvyn.components.connection import Connection
@@ -15,6 +15,8 @@ from torvyn.reactor import statistics
 from torvyn.reactor.run.native_flow import Wiring
 from torvyn.reactor.runners import Runner
 from torvyn.reactor.runners.call_recorder import CallRecorder
+if TYPE_CHECKING:
+    from torvyn.reactor.carriers.durable_run import DurableRun
 
 Call = tuple[str, CallOutcome, int, int, int, int, int]
 """Node, outcome, outputs, bytes the node had copied by then, sequence, start and duration in
@@ -24,11 +26,12 @@ nanoseconds."""
 class RunStatistics:
     """Reads the native counters while the flow runs, and keeps the last values."""
 
-    def __init__(self, plan: Plan, trace_limit: int) -> None:
+    def __init__(self, plan: Plan, trace_limit: int, durable: DurableRun | None = None) -> None:
         self.trace: tuple[list[Call], int] = ([], 0)
         self.ended_s: float | None = None
         """When the last turn ended."""
         self._plan = plan
+        self._durable = durable
         self._trace_limit = trace_limit
         self._recorder = CallRecorder(trace_limit) if trace_limit else None
         self._started_s = time.monotonic()
@@ -75,9 +78,14 @@ class RunStatistics:
         health = {runner.node.name: runner.guest.health for runner in guests if runner.guest}
         denied = {runner.node.name: runner.guest.denied for runner in guests if runner.guest}
         connections = {name: connection.status for name, connection in self._connections}
-        return statistics.from_native(
+        result = statistics.from_native(
             self._plan, self._wiring, raw, elapsed_s, health, denied, connections
         )
+        if self._durable is None:
+            return result
+        from torvyn.reactor.carriers.edge_account import fold_carriers
+
+        return fold_carriers(result, self._durable)
 
     def finish(self, native: NativeFlow, state: FlowState | None) -> None:
         """Reads the last values, after teardown. `state`: the state of an abandoned run."""
