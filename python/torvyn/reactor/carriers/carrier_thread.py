@@ -12,9 +12,10 @@ import logging
 import random
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from types import MappingProxyType
+from typing import Final, TypeAlias
 
 from torvyn._native import Bell, NativeFlow
 from torvyn.durable import Checkpoint, DurableStore, LostRange, StoreUnavailable, Transaction
@@ -22,12 +23,15 @@ from torvyn.reactor.carriers.checkpoints import Checkpoints, is_positional_sourc
 from torvyn.reactor.carriers.disk_edge import DiskEdge
 from torvyn.reactor.carriers.wired_plan import WiredPlan
 
+Runs: TypeAlias = list[tuple[int, int]]
+"""First and last sequence numbers, in order."""
+
 logger = logging.getLogger("torvyn.durable")
 
 IDLE_S: Final = 0.25
 """The longest time between two looks at what is settled and what has expired."""
-SETTLE_S: Final = 0.1
-"""Settled positions alone are committed at most so often."""
+SETTLE_S: Final = 0.02
+"""Settled positions alone are committed at most so often; a crash repeats what came since."""
 CUT_S: Final = 0.05
 """The shortest time between two checkpoints, when elements wait for them."""
 LONGEST_RETRY_S: Final = 5.0
@@ -39,7 +43,7 @@ class Cut:
 
     segment: int
     checkpoint: Checkpoint
-    runs: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
+    runs: dict[str, Runs] = field(default_factory=dict)
     """By log: what the segment has read."""
     issued: dict[int, int] = field(default_factory=dict)
     """By source: how many elements it had emitted."""
@@ -67,7 +71,7 @@ class CarrierThread:
         self._last_states: dict[int, Checkpoint] = {}
         self._told: dict[int, int] = {}
         self._settled_at_s = 0.0
-        self._runs: dict[str, list[tuple[int, int]]] = {}
+        self._runs: dict[str, Runs] = {}
         """By log: what was settled and is not durable yet."""
         self._retry_at_s = 0.0
         self._failures = 0
@@ -101,7 +105,8 @@ class CarrierThread:
 
     def _pause_s(self) -> float:
         """How long there is nothing to do unless the bell rings."""
-        pause_s = IDLE_S
+        is_moving = any(edge.log.unsettled for edge in self._edges)
+        pause_s = SETTLE_S if self._runs or is_moving else IDLE_S
         if self._failures:
             pause_s = max(self._retry_at_s - time.monotonic(), 0.001)
         elif any(self._checkpoints.by_checkpoint):
@@ -143,11 +148,9 @@ class CarrierThread:
             self._commit_settled()
             return
         transaction = Transaction(appends=appends)
-        runs = self._add_settled(transaction)
         try:
             lost = self._commit(transaction)
         except StoreUnavailable as error:
-            self._restore_settled(runs)
             self._fail_if_full(error, plain)
             self._commit_settled()
             raise
@@ -159,26 +162,22 @@ class CarrierThread:
         now_s = time.monotonic()
         if not self._runs or now_s - self._settled_at_s < SETTLE_S:
             return
-        transaction = Transaction()
-        runs = self._add_settled(transaction)
-        try:
-            self._commit(transaction)
-        except StoreUnavailable:
-            self._restore_settled(runs)
-            raise
+        self._commit(Transaction())
 
-    def _add_settled(self, transaction: Transaction) -> dict[str, list[tuple[int, int]]]:
-        runs, self._runs = self._runs, {}
+    def _commit(
+        self, transaction: Transaction, cut_runs: Mapping[str, Runs] = MappingProxyType({})
+    ) -> list[LostRange]:
+        """Commits a transaction together with everything that is settled by now."""
+        runs = {
+            edge.name: [*self._runs.get(edge.name, ()), *cut_runs.get(edge.name, ())]
+            for edge in self._edges
+        }
         for edge in self._edges:
-            edge.settle(transaction, runs.get(edge.name, []))
-        self._settled_at_s = time.monotonic()
-        return runs
-
-    def _restore_settled(self, runs: dict[str, list[tuple[int, int]]]) -> None:
-        self._runs = runs
-
-    def _commit(self, transaction: Transaction) -> list[LostRange]:
+            edge.add_settled(transaction, runs[edge.name])
         lost = self._store.commit(transaction)
+        self._runs, self._settled_at_s = {}, time.monotonic()
+        for edge in self._edges:
+            edge.settle(runs[edge.name])
         for each in lost:
             logger.warning(
                 "%d elements of `%s` were lost (%s)",
@@ -209,6 +208,7 @@ class CarrierThread:
         for edge in edges:
             if error.reason == "limit" and edge.options.backpressure == "error" and edge.waits:
                 edge.log.fail(str(error))
+                edge.writer.resume()
 
     # Checkpoints
 
@@ -254,13 +254,11 @@ class CarrierThread:
         cut = self._cuts[segment]
         edges = [e for e in self._edges if self._wired.segment(e.wired.writer) == segment]
         transaction = Transaction(appends=[b.append for e in edges for b in e.waits])
-        for edge in self._edges:
-            edge.settle(transaction, cut.runs.pop(edge.name, []))
         is_new = self._last_states.get(segment) != cut.checkpoint
         if self._checkpoints.by_checkpoint[segment] and is_new:
             transaction.checkpoint = cut.checkpoint
-        if transaction.appends or transaction.checkpoint or transaction.acknowledged:
-            lost = self._commit(transaction)
+        if transaction != Transaction() or any(cut.runs.values()):
+            lost = self._commit(transaction, cut.runs)
             for edge in edges:
                 edge.commit_done(lost)
         self._last_states[segment] = cut.checkpoint
@@ -314,9 +312,11 @@ class CarrierThread:
                 appends=[batch.append for edge in edges for batch in edge.waits],
                 checkpoint=self._checkpoints.empty(segment),
             )
-            for edge in self._edges:
-                if self._wired.segment(edge.wired.reader) == segment:
-                    edge.settle(transaction, edge.log.take_emitted())
-            self._commit(transaction)
+            runs = {
+                edge.name: edge.log.take_emitted()
+                for edge in self._edges
+                if self._wired.segment(edge.wired.reader) == segment
+            }
+            self._commit(transaction, runs)
             for at, _ in self._checkpoints.nodes(segment):
                 self._native.settle_checkpoint(at, self._native.issued(at))

@@ -110,7 +110,7 @@ class DiskEdge:
         self.store.note_read(self.name, append.first + append.count - 1)
         self._note_row(append.first, append.first, append.count)
         self.log.supply(
-            append.body, append.first, append.first, is_backlog=False, is_live=not is_next
+            append.body, append.first, append.first, is_backlog=False, is_live=self.is_live_first
         )
         self.reader.wake()
 
@@ -158,29 +158,31 @@ class DiskEdge:
 
     # What is settled
 
-    def settle(self, transaction: Transaction, runs: list[tuple[int, int]]) -> None:
-        """Adds what the next node has settled to a transaction."""
+    def add_settled(self, transaction: Transaction, runs: list[tuple[int, int]]) -> None:
+        """Adds what the next node has settled to a transaction. Changes nothing else: the
+        transaction may fail."""
         if not runs:
             return
         if not self.is_live_first:
             transaction.acknowledged = {**transaction.acknowledged, self.name: runs[-1][1]}
             return
-        for first, last in runs:
-            self._count_settled(first, last)
-        done = [first for first, left in self._unsettled.items() if left == 0]
-        for first in done:
-            del self._unsettled[first]
-            self._live_rows.pop(first, None)
+        left = self._count_settled(runs)
+        done = [row for row, count in left.items() if count == 0]
         if done:
-            rows = {**transaction.settled_rows, self.name: done}
-            transaction.settled_rows = rows
+            transaction.settled_rows = {**transaction.settled_rows, self.name: done}
 
-    def _count_settled(self, first: int, last: int) -> None:
-        kept = []
-        for row, start, count in self._rows:
-            both = min(last, start + count - 1) - max(first, start) + 1
-            if both > 0:
-                self._unsettled[row] -= both
-            if self._unsettled[row] > 0:
-                kept.append((row, start, count))
-        self._rows = kept
+    def settle(self, runs: list[tuple[int, int]]) -> None:
+        """The transaction is durable."""
+        if not self.is_live_first or not runs:
+            return
+        self._unsettled = {row: count for row, count in self._count_settled(runs).items() if count}
+        self._rows = [each for each in self._rows if each[0] in self._unsettled]
+
+    def _count_settled(self, runs: list[tuple[int, int]]) -> dict[int, int]:
+        """By row, how many elements are not settled after these runs."""
+        left = dict(self._unsettled)
+        for first, last in runs:
+            for row, start, count in self._rows:
+                both = min(last, start + count - 1) - max(first, start) + 1
+                left[row] -= max(both, 0)
+        return left
