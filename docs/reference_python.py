@@ -14,6 +14,7 @@ import torvyn
 from torvyn import client, contract, engine, testing
 from torvyn.catalogue import CATALOGUE
 from torvyn.contract import functions, options, roles
+from torvyn.contract.batch import PureBatch
 from torvyn.contract.element import PureElement
 from torvyn.reactor import EdgeStatistics, NodeStatistics, Statistics
 from torvyn.reactor.project import Project
@@ -26,7 +27,7 @@ SECTIONS: Final[dict[str, tuple[str, ...]]] = {
     "Functions as components": (
         "source", "processor", "filter", "router", "aggregator", "sink", "stream",
     ),
-    "Elements": ("Element", "Output", "End"),
+    "Elements": ("Element", "Batch", "Output", "End"),
     "Return values": ("PENDING", "Signal", "Verdict"),
     "Errors": (
         "TorvynError", "InvalidInput", "Unavailable", "Internal", "DeadlineExceeded", "Fatal",
@@ -34,7 +35,7 @@ SECTIONS: Final[dict[str, tuple[str, ...]]] = {
 }  # fmt: skip
 
 # The same class in Python: the native one has no docstrings.
-STAND_INS: Final[dict[str, Any]] = {"Element": PureElement}
+STAND_INS: Final[dict[str, Any]] = {"Element": PureElement, "Batch": PureBatch}
 
 # Not public names, but public names return them.
 RETURNED: Final[tuple[type, ...]] = (Project, Statistics, NodeStatistics, EdgeStatistics)

@@ -44,6 +44,7 @@ NATIVE = (
     "protocol",
     "engine",
     "components",
+    "contract.batch",
     "contract.element",
     "testing",
 )

@@ -1,7 +1,8 @@
 """Torvyn with Python components in all four stages, driven by the caller (`flow.run()`).
 
 Queues, accounting and statistics are on, as they are by default. `torvyn-python-pull` has a source
-with `pull` instead of `__iter__`.
+with `pull` instead of `__iter__`. `torvyn-python-batch` has components that take what waits in one
+call.
 """
 
 from __future__ import annotations
@@ -46,4 +47,13 @@ def run_pull(tokens: list[str]) -> Result:
     return _run(PullSource(tokens))
 
 
-VARIANTS = {"torvyn-python-pull": run_pull}
+def run_batch(tokens: list[str]) -> Result:
+    import torvyn
+    from benches.torvyn_components import BatchAggregator, BatchFilter, BatchSink, TokenSource
+
+    guard, sink = BatchFilter(BLOCKED), BatchSink()
+    torvyn.Flow(TokenSource(tokens), guard, BatchAggregator(), sink).run()
+    return Result(len(sink.texts), guard.filtered, sink.texts)
+
+
+VARIANTS = {"torvyn-python-pull": run_pull, "torvyn-python-batch": run_batch}

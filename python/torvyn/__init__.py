@@ -4,7 +4,7 @@
     Source, Processor, Filter, Router, Aggregator, Sink     base classes, one per role
     source, processor, filter, router, aggregator, sink     functions as components
     stream                                                  a generator over the whole input
-    Element, Output, End                                    the data, and the end of a stream
+    Element, Batch, Output, End                             the data, and the end of a stream
     Verdict, Signal, PENDING                                return values that are not data
     TorvynError, InvalidInput, Unavailable, Internal, DeadlineExceeded, Fatal    the errors
 
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from torvyn.contract import (
         PENDING,
         Aggregator,
+        Batch,
         Element,
         End,
         Filter,
@@ -75,6 +76,7 @@ __version__ = "0.1.0"
 __all__ = [
     "PENDING",
     "Aggregator",
+    "Batch",
     "DeadlineExceeded",
     "Element",
     "End",

@@ -5,7 +5,7 @@ Classes marked `type_check_only` are returned by methods and not exported.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from os import PathLike
-from typing import Any, Final, Literal, Self, SupportsIndex, final, type_check_only
+from typing import Any, Final, Literal, Self, SupportsIndex, final, overload, type_check_only
 
 from typing_extensions import disjoint_base
 
@@ -15,6 +15,7 @@ from torvyn.contract.signals import End
 from torvyn.link.plan import EdgePlan, Plan
 
 __all__ = [
+    "Batch",
     "ChunkParser",
     "CompiledComponent",
     "Element",
@@ -66,6 +67,20 @@ class Element:
     attributes: Final[Mapping[str, Any]]
     context: Final[Context | None]
     def __len__(self) -> int: ...
+
+@final
+class Batch:
+    """`torvyn.Batch`: the elements of one call."""
+
+    def __new__(cls, elements: Iterable[Element | str | bytes]) -> Batch: ...
+    texts: Final[list[str]]
+    payloads: Final[list[bytes]]
+    def __len__(self) -> int: ...
+    @overload
+    def __getitem__(self, key: int, /) -> Element: ...
+    @overload
+    def __getitem__(self, key: slice, /) -> list[Element]: ...
+    def __iter__(self) -> Iterator[Element]: ...
 
 @disjoint_base
 class ManualClock:
@@ -155,6 +170,10 @@ class Port:
     def wait(self, for_credit: bool = False, timeout_s: float = 3600.0) -> bool: ...
     # The result for the oldest element. False when the reactor recalled the elements after it
     def answer(self, value: object) -> bool: ...
+    # The component gets all that waits in one call; before the flow is built
+    def take_batches(self) -> None: ...
+    # The results for the oldest elements, from a batch method
+    def answer_batch(self, value: object, count: int) -> bool: ...
     def resumed(self) -> bool: ...
     def emit(self, value: object) -> bool: ...  # An output that precedes the result
     def fail(self, error: BaseException, consumed: bool = True) -> bool: ...

@@ -12,6 +12,7 @@ CATALOGUE: Final[dict[str, str]] = {
     "contract.not-a-component": "A node's component is not a component, a function or an iterable.",
     "contract.bad-attribute": "An attribute of a component raises an exception or has the wrong "
     "type.",
+    "contract.bad-snapshot": "A component's `snapshot` returned a value that cannot be stored.",
     "contract.wrong-signature": "A component's method does not accept the arguments that its "
     "role passes.",
     "contract.wrong-result": "A component's method returned a value that its role does not allow.",
@@ -24,6 +25,7 @@ CATALOGUE: Final[dict[str, str]] = {
     "component.fatal": "The component cannot continue, or raised something other than an "
     "`Exception`, such as `SystemExit`. It stops the flow under every policy.",
     # components: the built-in components
+    "components.package-missing": "A component needs a package that is not installed.",
     "components.file-missing": "A file to read, or the folder of a file to write, does not exist.",
     "components.file-unreadable": "A file exists but cannot be opened for reading.",
     "components.file-unwritable": "A file cannot be opened for writing.",
@@ -35,6 +37,7 @@ CATALOGUE: Final[dict[str, str]] = {
     "durable.in-use": "Another process runs the flow whose data is in this folder.",
     "durable.log-full": "A log with the policy `block` or `error` has reached its `max_bytes`.",
     "durable.row-too-large": "A batch is too large for the `max_bytes` of its log.",
+    "durable.shape-changed": "A flow was changed, and no longer fits the state that it saved.",
     # engine: requests to engines, and their failures
     "engine.already-read": "A generation was iterated a second time.",
     "engine.bad-option": "An engine does not have the option, or the option's value is invalid.",
@@ -201,6 +204,7 @@ CATALOGUE: Final[dict[str, str]] = {
     "link.flow-ambiguous": "You named no flow, and the manifest has none or several.",
     "link.flow-unknown": "The manifest has no flow with this name.",
     "link.input-port-unknown": "An edge leads to an unknown input port.",
+    "link.bad-key": "A component cannot have a `key`.",
     "link.interface-mismatch": "A node's `interface` differs from that of its component.",
     "link.interface-unknown": "A node's `interface` is unknown.",
     "link.memory-limit": "Warning: a flow may use more memory than the control group of its "
@@ -210,6 +214,7 @@ CATALOGUE: Final[dict[str, str]] = {
     "link.no-source": "The flow has no source.",
     "link.node-unknown": "An edge, an `on_error` or an option names an unknown node.",
     "link.open-ends": "A flow that a program feeds or iterates has more than one open end.",
+    "link.over-budget": "The nodes and queues of a flow may use more than its `max_memory`.",
     "link.port-unconnected": "A router's port has no edge and is not in `ignored_ports`.",
     "link.port-unknown": "An edge starts at an unknown output port.",
     "link.request-repeated": "A flow has two `request` sources.",

@@ -6,10 +6,15 @@ from pathlib import Path
 from torvyn.components.builtin.filter_rate_limit import RateLimit
 from torvyn.components.builtin.sink_file import File
 from torvyn.components.builtin.source_lines import Lines
+from torvyn.components.packages import import_package
 
 
 def _wrong_config(_folder: Path) -> None:
     RateLimit().init('{"rat": 5}')
+
+
+def _package_missing(_folder: Path) -> None:
+    import_package("torvyn_absent_package", "mqtt", "mqtt")
 
 
 def _file_missing(folder: Path) -> None:
@@ -27,6 +32,7 @@ def _file_unwritable(folder: Path) -> None:
 CASES: dict[str, Callable[[Path], None]] = {
     "contract.wrong-config": _wrong_config,
     "components.file-missing": _file_missing,
+    "components.package-missing": _package_missing,
     "components.file-unreadable": _file_unreadable,
     "components.file-unwritable": _file_unwritable,
 }

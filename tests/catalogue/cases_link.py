@@ -148,6 +148,7 @@ CASES: dict[str, Callable[[Path], object]] = {
     "link.bad-ports": router_without_ports,
     "link.bad-run": chain(SOURCE, FILTER + '\nrun = "async"', SINK),
     "link.bad-value": zero_depth,
+    "link.bad-key": chain(SOURCE, SINK + '\nkey = "a"'),
     "link.capability-bad": guest('["disk:read"]'),
     "link.capability-denied": guest('["stdio:stdout"]'),
     "link.grant-unknown": chain(SOURCE, SINK, extra="[security.grants.x]\ncapabilities = []\n"),
@@ -187,6 +188,7 @@ CASES: dict[str, Callable[[Path], object]] = {
     "link.no-source": chain(FILTER, SINK),
     "link.node-unknown": project({"a": SOURCE, "b": SINK}, [("a", "c")]),
     "link.open-ends": two_heads,
+    "link.over-budget": chain(SOURCE, SINK, extra='[flow.main]\nmax_memory = "1MiB"\n'),
     "link.port-unconnected": project(
         {"a": SOURCE, "r": ROUTER, "b": SINK}, [("a", "r"), ("r:x", "b")]
     ),

@@ -27,6 +27,7 @@ MASKS = (
     (FIGURES, r'"\1": <n>'),
     (r"\+?\b\d+(\.\d+)?(e\+\d+)? (ns|us|ms|s)\b", "<time>"),
     (r"[\d,]+ elements/s \(median of (\d+); [\d,]+ to [\d,]+\)", r"<rate> (median of \1)"),
+    (r"\b\d+(\.\d+)?%", "<share>"),
     (r"torvyn [\d.]+, Python .* cores", "<machine>"),
     (r"torvyn \d[\d.]*$", "torvyn <version>"),
 )

@@ -10,12 +10,13 @@ import pytest
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SANDBOXED = (
+    "edge-gateway",
     "token-streaming-c",
     "token-streaming-mixed",
     "token-streaming-rust",
     "token-streaming-wasm",
 )
-"""They need toolchains; `test_sandboxed_examples.py` tests them."""
+"""They need toolchains; `test_sandboxed_examples.py` and `test_edge_gateway.py` test them."""
 
 NEEDS_MODEL = ("chat-local",)
 """`test_chat_examples.py` tests it."""

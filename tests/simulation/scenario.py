@@ -23,6 +23,8 @@ STYLES = {
 IN_ORDER = {"hold", "replace", "block", "two", "three"}
 """Styles whose result depends on the order of their input."""
 POLICIES = ("fail-fast", "skip", "retry", "dead-letter")
+BATCHES = ("entries", "raises", "only")
+BATCHED_ROLES = ("filter", "processor", "aggregator", "sink")
 ENDINGS = ("natural", "limit", "cancel", "drain", "interrupt", "deadline", "leave")
 
 
@@ -49,6 +51,8 @@ class Stage:
     policy: str = "fail-fast"
     slow: int = 0
     """One call in so many takes time, if it can."""
+    batches: str = ""
+    """How its batch method fails: `entries`, `raises`; `only`: it has no other method."""
     crash: str = ""
     """`init` or `teardown`: it raises there; `fatal`: one call in thirty cannot be survived."""
 
@@ -130,15 +134,21 @@ def _stage(rng: random.Random, name: str, role: str, inputs: tuple[Edge, ...]) -
     policy = rng.choice(POLICIES)
     if role in ("source", "stream") and policy == "dead-letter":
         policy = "skip"
+    style = rng.choice(STYLES[role])
+    batches = rng.choice(("", "", "", *BATCHES)) if role in BATCHED_ROLES else ""
+    if style in ("generator", "breaks") and batches == "only":
+        # A batch of one cannot return a generator either.
+        batches = "raises"
     return Stage(
         name=name,
         role=role,
         mode="async" if role == "stream" else rng.choice(MODES),
-        style=rng.choice(STYLES[role]),
+        style=style,
         inputs=inputs,
         fails=rng.choice((0, 0, 0, 4, 15)),
         policy=policy,
         slow=rng.choice((0, 0, 3)),
+        batches=batches,
         crash=rng.choice((*[""] * 37, "init", "teardown", "fatal")),
     )
 

@@ -41,6 +41,8 @@ def _plainer(stage: Stage) -> Iterator[Stage]:
         yield replace(stage, mode="inline")
     if stage.fails:
         yield replace(stage, fails=0)
+    if stage.batches:
+        yield replace(stage, batches="")
     if stage.slow:
         yield replace(stage, slow=0)
     if stage.policy != "skip" and not stage.fails:

@@ -261,6 +261,10 @@ def component_for(stage: Stage, world: World) -> Any:
         iterated = AsyncIteratedNumberSource if is_async else IteratedNumberSource
         pulled = AsyncNumberSource if is_async else NumberSource
         component: Any = iterated() if stage.style == "iter" else pulled()
+    elif stage.batches:
+        from batch_components import batch_class
+
+        component = batch_class(stage.role, stage.batches, is_async)()
     else:
         component = (_ASYNC if is_async else _SYNC)[stage.role]()
     component.act_out(stage, world)

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from law_checks import check_laws
 from real_run import run_on_reactor
-from scenario import ENDINGS, MODES, Edge, Scenario, Stage, make_scenario
+from scenario import BATCHES, ENDINGS, MODES, Edge, Scenario, Stage, make_scenario
 from seed_runs import check_seeds, failure_of, replay
 from shrink import shrink
 from simulator import simulate
@@ -33,6 +33,7 @@ def test_seeds_cover_every_ending_mode_and_driver():
     assert {each.ending for each in scenarios} == set(ENDINGS)
     assert {stage.mode for each in scenarios for stage in each.stages} == set(MODES)
     assert {each.driver for each in scenarios} == {"run", "iterate", "feed"}
+    assert {stage.batches for each in scenarios for stage in each.stages} == {"", *BATCHES}
     states = {replay(seed).state for seed in range(40)}
     assert states == {"completed", "cancelled", "failed"}
 

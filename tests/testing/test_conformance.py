@@ -19,6 +19,12 @@ FITTING = {
     "sqlite": {"config": {"path": "input.db", "follow": False}},
     "tcp": {"config": "127.0.0.1:0", "max_elements": 0},
     "udp": {"config": "127.0.0.1:0", "max_elements": 0},
+    "modbus": {
+        "config": {"address": "127.0.0.1:1", "registers": [{"name": "a", "address": 0}]},
+        "max_elements": 0,
+    },
+    "nats": {"config": {"subject": "a", "servers": "127.0.0.1:1"}, "max_elements": 0},
+    "mqtt": {"config": {"url": "mqtt://127.0.0.1:1", "topics": "t"}, "max_elements": 0},
     "timer": {"config": {"interval": "1ms"}, "max_elements": 2},
     "pattern": {"config": r"o\w?"},
     "rate-limit": {"config": {"rate": 1000}},

@@ -3,29 +3,14 @@
 import time
 
 import pytest
+from fed_source import Fed
 
 import torvyn
-from torvyn import Aggregator, Processor, Source
-from torvyn.contract import PENDING
+from torvyn import Aggregator, Processor
 from torvyn.errors import ComponentError, ContractError, LinkError
 from torvyn.testing import CollectingSink, StallingSink, check_account, idle, run_flow
 
 SECOND_NS = 1_000_000_000
-
-
-class Fed(Source):
-    """Sends what a test puts into `items`, and ends after None."""
-
-    def __init__(self, *items):
-        super().__init__()
-        self.items = list(items)
-
-    def put(self, *items):
-        self.items += items
-        self.wake()
-
-    def pull(self):
-        return self.items.pop(0) if self.items else PENDING
 
 
 class Patient(Aggregator):

@@ -67,6 +67,8 @@ pub(crate) struct Waiting {
 pub(crate) struct WriterState {
     pub builder: BatchBuilder,
     pub receipts: Vec<Receipt>,
+    /// Batches that are full, when the writer does not pause.
+    pub full: VecDeque<(BatchBuilder, Vec<Receipt>)>,
     pub next_sequence: u64,
     /// The writer accepts nothing more: its input has ended.
     pub is_closed: bool,
@@ -146,16 +148,20 @@ impl EdgeLog {
         locked(&self.reader)
     }
 
-    /// Everything that waits for the carrier, as one batch.
+    /// The next batch that waits for the carrier.
     pub fn take(&self) -> Option<Batch> {
         let (builder, receipts, first) = {
             let mut state = self.write();
-            if state.builder.count() == 0 {
+            let (builder, receipts) = match state.full.pop_front() {
+                Some(full) => full,
+                None => (std::mem::take(&mut state.builder), std::mem::take(&mut state.receipts)),
+            };
+            if builder.count() == 0 {
                 return None;
             }
             let first = state.next_sequence;
-            state.next_sequence += u64::from(state.builder.count());
-            (std::mem::take(&mut state.builder), std::mem::take(&mut state.receipts), first)
+            state.next_sequence += u64::from(builder.count());
+            (builder, receipts, first)
         };
         let (count, newest_ns) = (builder.count(), builder.newest_ns());
         Some(Batch { first, count, newest_ns, body: builder.finish(), receipts: Receipts(receipts) })
@@ -169,7 +175,9 @@ impl EdgeLog {
     /// The elements and bytes that wait for the carrier.
     pub fn pending(&self) -> (u32, usize) {
         let state = self.write();
-        (state.builder.count(), if state.builder.count() == 0 { 0 } else { state.builder.len_bytes() })
+        let builders = state.full.iter().map(|(builder, _)| builder).chain([&state.builder]);
+        let filled = builders.filter(|builder| builder.count() > 0);
+        filled.fold((0, 0), |(count, bytes), builder| (count + builder.count(), bytes + builder.len_bytes()))
     }
 
     /// Whether the writer's input has ended.

@@ -38,6 +38,10 @@ impl Stage for LogWriter {
         state.receipts.extend(element.receipt());
         let is_first = state.builder.count() == 1;
         let is_full = state.builder.len_bytes() >= self.0.buffer_bytes;
+        if is_full && !self.0.pauses {
+            let full = (std::mem::take(&mut state.builder), std::mem::take(&mut state.receipts));
+            state.full.push_back(full);
+        }
         drop(state);
         if is_first || is_full {
             self.0.bell.ring();

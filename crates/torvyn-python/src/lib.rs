@@ -24,6 +24,8 @@ mod _native {
     #[pymodule_export]
     use super::element::PyElement;
     #[pymodule_export]
+    use super::element::batch::PyBatch;
+    #[pymodule_export]
     use super::error::NativeError;
     #[pymodule_export]
     use super::flow::NativeFlow;

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use torvyn_stream::{Element, Emission, End, Outbox, Queue};
+use torvyn_stream::{Answers, Element, Emission, End, Outbox, Queue};
 
 use crate::blueprint::{Annotate, Blueprint, EdgeSpec, OnError, Timing};
 use crate::checkpoints::Checkpoints;
@@ -29,6 +29,10 @@ pub struct Core {
     pub nodes: Vec<Node>,
     pub edges: Edges,
     pub outbox: Outbox,
+    /// The results of the last batch.
+    pub answers: Answers,
+    /// Some stage takes batches.
+    pub takes_batches: bool,
     pub clock: Clock,
     pub now_ns: u64,
     pub batch: u32,
@@ -67,10 +71,13 @@ impl Core {
         for (index, node) in nodes.iter_mut().enumerate() {
             node.connect(index, &blueprint.edges);
         }
+        let takes_batches = nodes.iter().any(|node| node.takes_batches);
         Self {
             nodes,
             edges: Edges { list: edges, shared, tracks },
             outbox: Outbox::default(),
+            answers: Answers::default(),
+            takes_batches,
             now_ns: started_ns,
             clock,
             batch: 1,

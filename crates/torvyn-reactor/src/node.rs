@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use torvyn_stream::{AckLog, Element, End, Foreign, Policy, Receipt, Stage};
+use torvyn_stream::{AckLog, Element, Emission, End, Foreign, Policy, Receipt, Stage, StageError, Step};
 
 use crate::blueprint::{EdgeSpec, Recovery, Role};
 use crate::offload::{Offload, TaskResult};
@@ -24,6 +24,13 @@ pub struct Retry {
     pub at_ns: u64,
 }
 
+/// The result of an element of a batch that waits for the retry of one before it.
+pub struct Answer {
+    pub element: Element,
+    pub made: Vec<Emission>,
+    pub outcome: Result<Step, StageError>,
+}
+
 /// The sequence number, time and attributes of the next outputs of a source or a resumed stage.
 #[derive(Default)]
 pub struct Stamp {
@@ -38,10 +45,13 @@ pub struct OffloadState {
     pub results: VecDeque<TaskResult>,
     /// Elements sent to the worker whose results have not arrived, oldest first. The worker has copies.
     pub in_flight: VecDeque<Element>,
-    /// The oldest of them counts as received; the others still count as waiting in their queue.
-    pub is_begun: bool,
-    /// The element that the worker was working on when it was stopped.
-    pub left: Option<Element>,
+    /// The worker gives its component all that it takes in one call.
+    pub in_batches: bool,
+    /// How many of them, from the oldest, count as received: one, or all with `in_batches`. The others still count as
+    /// waiting in their queue.
+    pub begun: usize,
+    /// The elements that the worker was working on when it was stopped.
+    pub left: Vec<Element>,
     /// The edge they came from: all but the one being worked on still count as waiting there.
     pub lender: u16,
     pub batch: usize,
@@ -60,12 +70,14 @@ pub enum Worker {
 
 impl Worker {
     pub fn offloaded(exchange: Arc<Offload>) -> Self {
+        let in_batches = exchange.in_batches();
         Self::Offloaded(Box::new(OffloadState {
             exchange,
             results: VecDeque::new(),
             in_flight: VecDeque::new(),
-            is_begun: false,
-            left: None,
+            in_batches,
+            begun: 0,
+            left: Vec::new(),
             lender: 0,
             batch: 1,
             handed_ns: 0,
@@ -92,6 +104,11 @@ pub struct Node {
     pub backlog: VecDeque<(u16, Element)>,
     pub held: VecDeque<Element>,
     pub retry: Option<Box<Retry>>,
+    /// The stage may take several elements in one call.
+    pub takes_batches: bool,
+    /// A batch has failed: so many elements are given to the stage one by one.
+    pub singles: usize,
+    pub answers: VecDeque<Answer>,
     pub more: bool,
     /// The element whose generator is not exhausted yet.
     pub current: Option<Element>,
@@ -118,6 +135,7 @@ pub struct Node {
 impl Node {
     /// A node that is not connected yet. With `Recovery::DeadLetter` the last of its ports takes failed elements.
     pub fn new(role: Role, worker: Worker, ports: usize) -> Self {
+        let takes_batches = matches!(&worker, Worker::Inline(stage) if stage.batch_limit() > 1);
         Self {
             role,
             worker,
@@ -133,6 +151,9 @@ impl Node {
             backlog: VecDeque::new(),
             held: VecDeque::new(),
             retry: None,
+            takes_batches,
+            singles: 0,
+            answers: VecDeque::new(),
             more: false,
             current: None,
             given_up: 0,
@@ -167,17 +188,20 @@ impl Node {
         !self.backlog.is_empty()
             || self.retry.is_some()
             || self.more
+            || !self.answers.is_empty()
             || matches!(&self.worker, Worker::Offloaded(state)
                 if !state.in_flight.is_empty() || !state.results.is_empty())
     }
 
     /// The number of elements that were started and are not finished.
     pub fn unread(&self) -> u64 {
-        let begun =
-            matches!(&self.worker, Worker::Offloaded(state) if state.is_begun || state.left.is_some());
+        let begun = match &self.worker {
+            Worker::Offloaded(state) => state.begun + state.left.len(),
+            Worker::Inline(_) => 0,
+        };
         let retried = self.retry.as_ref().is_some_and(|retry| retry.element.is_some());
-        let single = [begun, retried, self.current.is_some()];
-        self.given_up + self.held.len() as u64 + single.into_iter().map(u64::from).sum::<u64>()
+        let single = [retried, self.current.is_some()].into_iter().map(u64::from).sum::<u64>();
+        self.given_up + (self.held.len() + begun + self.answers.len()) as u64 + single
     }
 
     /// Visits the host's objects that the stage keeps.
@@ -198,6 +222,7 @@ impl Node {
             + offload
             + self.backlog.capacity() * size_of::<(u16, Element)>()
             + self.held.capacity() * size_of::<Element>()
+            + self.answers.capacity() * size_of::<Answer>()
             + self.absorbed.capacity() * size_of::<(Receipt, u32)>()
     }
 }

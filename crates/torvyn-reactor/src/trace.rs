@@ -1,6 +1,6 @@
 //! Traces: the time and outcome of every call, for `trace` and `bench`. Off by default.
 
-use torvyn_stream::Step;
+use torvyn_stream::{Settled, Step};
 
 /// What a call did with its element.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,6 +29,17 @@ impl<E> From<&Result<Step, E>> for CallOutcome {
             Ok(Step::Block(_)) => Self::Blocked,
             Ok(Step::Pause) => Self::Paused,
             Err(_) => Self::Failed,
+        }
+    }
+}
+
+impl From<&Settled> for CallOutcome {
+    fn from(settled: &Settled) -> Self {
+        match settled {
+            Settled::Forward => Self::Passed,
+            Settled::Drop => Self::Dropped,
+            Settled::Done(_) => Self::Done,
+            Settled::Other(outcome, _) => Self::from(&**outcome),
         }
     }
 }

@@ -3,6 +3,7 @@
 //! Nothing here knows Python, files, networks or threads; the reactor drives it and `torvyn-python` fills it.
 
 pub mod account;
+pub mod batch;
 pub mod content;
 pub mod counter;
 pub mod element;
@@ -15,6 +16,7 @@ pub mod ring;
 pub mod stage;
 
 pub use account::{Account, Charge};
+pub use batch::{Answers, Batch, Settled};
 pub use content::{ContentName, ContentType, LONGEST_NAME};
 pub use counter::Counter;
 pub use element::Element;

@@ -102,6 +102,21 @@ impl Ring {
         (self.len > 0).then(|| unsafe { self.slots[self.head].assume_init_mut() })
     }
 
+    /// The first elements, at most `most`, in the two parts of the ring.
+    pub fn front_slices(&mut self, most: usize) -> (&mut [Element], &mut [Element]) {
+        let count = self.len.min(most);
+        let first = count.min(self.slots.len() - self.head);
+        let (before, after) = self.slots.split_at_mut(self.head);
+        let (after, before) = (&mut after[..first], &mut before[..count - first]);
+        // SAFETY: the `len` slots from `head` on are initialised, and `MaybeUninit` has the layout of its content.
+        unsafe {
+            (
+                &mut *(std::ptr::from_mut(after) as *mut [Element]),
+                &mut *(std::ptr::from_mut(before) as *mut [Element]),
+            )
+        }
+    }
+
     /// Drops the first element in place.
     #[inline(always)]
     pub fn drop_front(&mut self) {

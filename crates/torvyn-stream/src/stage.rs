@@ -5,6 +5,7 @@
 
 use std::ptr::NonNull;
 
+use crate::batch::{Answers, Batch};
 use crate::content::ContentType;
 use crate::element::Element;
 use crate::foreign::Foreign;
@@ -157,6 +158,22 @@ pub trait Stage: Send {
     /// One element, for every role but a source. The stage may set the element's companion and nothing else.
     fn accept(&mut self, element: &mut Element, call: Call<'_>, out: &mut Outbox)
     -> Result<Step, StageError>;
+
+    /// How many elements `accept_batch` takes at once now. 1: the stage is called for each element.
+    fn batch_limit(&self) -> usize {
+        1
+    }
+
+    /// The elements that wait, at most `batch_limit` of them and at least two. An error is about the call as a whole:
+    /// no element is settled, and each is given to `accept`.
+    fn accept_batch(
+        &mut self,
+        batch: Batch<'_>,
+        call: Call<'_>,
+        answers: &mut Answers,
+    ) -> Result<(), StageError> {
+        Err(StageError::new(ErrorKind::Contract, "the stage takes no batches"))
+    }
 
     /// Names the input of the next element, for a node whose inputs have names.
     fn set_input(&mut self, input: u16) {}

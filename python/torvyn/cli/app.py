@@ -21,6 +21,7 @@ COMMANDS: Final[dict[str, str]] = {
     "build": "Build the components that run in a sandbox.",
     "run": "Run a flow.",
     "serve": "Serve flows over HTTP and gRPC.",
+    "top": "Show the running flows, and what each node uses.",
     "service": "Run a flow as a service of systemd.",
     "keys": "Manage the API keys of a server.",
     "trace": "Run a flow and show what happens to each element.",

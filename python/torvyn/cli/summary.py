@@ -19,6 +19,7 @@ _EDGE_HEADS = (
 )  # fmt: skip
 _CONNECTION_HEADS = ("connection", "address", "state", "connects", "failures", "away", "reason")
 _GUEST_HEADS = ("guest", "traps", "state lost", "replaced", "refused", "replacement")
+_BUDGET_HEADS = ("budget", "CPU time", "CPU share", "peak bytes", "max memory", "used")
 _LEDGER_HEADS = (
     "ledger", "allocated", "released", "live", "peak bytes", "copies", "copied bytes", "why"
 )  # fmt: skip
@@ -51,7 +52,7 @@ def _by_unit(counts: Iterable[tuple[str | None, int]]) -> str:
 
 
 def statistics_tables(statistics: Statistics) -> str:
-    """All statistics: nodes, guests, connections, edges and the ledger."""
+    """All statistics: nodes, guests, connections, edges, budgets and the ledger."""
     nodes = statistics.nodes.values()
     ledger = [*map(_ledger_row, nodes), _ledger_total(statistics)]
     guests = [row for node in nodes for row in _guest_rows(node)]
@@ -60,9 +61,11 @@ def statistics_tables(statistics: Statistics) -> str:
         _node_table(nodes),
         *([table(_GUEST_HEADS, guests)] if guests else []),
         *([table(_CONNECTION_HEADS, connections)] if connections else []),
+        table(_BUDGET_HEADS, [_budget_row(node, statistics.elapsed_s) for node in nodes]),
         table(_EDGE_HEADS, [*map(_edge_row, statistics.edges)]),
         table(_LEDGER_HEADS, ledger),
         *_denial_table(nodes),
+        *_count_table(nodes),
         f"{statistics.turns} turns in {duration(statistics.elapsed_s)}\n",
     )
     return "\n".join(blocks)
@@ -73,6 +76,13 @@ def _denial_table(nodes: Iterable[NodeStatistics]) -> Iterator[str]:
     rows = [(node.name, kind, str(count)) for node in nodes for kind, count in node.denied.items()]
     if rows:
         yield table(("denied", "capability", "times"), rows)
+
+
+def _count_table(nodes: Iterable[NodeStatistics]) -> Iterator[str]:
+    """The table of what components count themselves, if there is anything."""
+    rows = [(node.name, name, str(n)) for node in nodes for name, n in node.counts.items() if n]
+    if rows:
+        yield table(("counted by", "what", "count"), rows)
 
 
 def _node_table(nodes: Collection[NodeStatistics]) -> str:
@@ -109,6 +119,26 @@ def _edge_row(edge: EdgeStatistics) -> tuple[str, ...]:
     name = f"{edge.source}:{edge.port} -> {edge.target}"
     counts = (edge.entered, edge.taken, edge.dropped, edge.unread, edge.peak, edge.peak_bytes)
     return (name, *map(str, counts), str(edge.pressured))
+
+
+def _budget_row(node: NodeStatistics, elapsed_s: float) -> tuple[str, ...]:
+    cpu = "-" if node.cpu_ns is None else duration(node.cpu_ns / 1e9)
+    used = f"{node.peak_bytes / node.max_memory_bytes:.1%}" if node.max_memory_bytes else "-"
+    share = percentage(node.cpu_ns, elapsed_s)
+    return (node.name, cpu, share, str(node.peak_bytes), size(node.max_memory_bytes), used)
+
+
+def percentage(cpu_ns: float | None, elapsed_s: float) -> str:
+    """The share of one CPU that so much CPU time was."""
+    return "-" if cpu_ns is None or elapsed_s <= 0 else f"{cpu_ns / elapsed_s / 1e9:.1%}"
+
+
+def size(size_bytes: float) -> str:
+    """A number of bytes in a suitable unit: `850 B`, `12.3 KiB`, `64 MiB`."""
+    for scale, unit in ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")):
+        if size_bytes >= scale:
+            return f"{size_bytes / scale:.3g} {unit}"
+    return f"{size_bytes:.0f} B"
 
 
 def _ledger_row(node: NodeStatistics) -> tuple[str, ...]:

@@ -5,10 +5,15 @@ spec         the spec of a component: name, summary, options
 config       a node's config as typed options
 connection   the state of a connection, and the delays between tries
 retry        repeats a call while the other side is away
+event_time   event time from fields, and the wall clock
+keys         one component per key
+windows      the state of `window`
 json_fields  reads and writes fields of JSON objects
 line_format  lines of bytes as elements
+packages     imports packages that only some components need
 files        files and databases, and positions in them
 network      sockets, and the threads that read them
+mqtt         MQTT, for the source and the sink of that name
 text_guard   what the guards share: options, native form, audit
 
 A component's module is imported when a flow uses it.
@@ -25,8 +30,11 @@ BUILTINS: Final[dict[str, str]] = {
     "tail": "torvyn.components.builtin.source_tail:Tail",
     "csv": "torvyn.components.builtin.source_csv:Csv",
     "sqlite": "torvyn.components.builtin.source_sqlite:SQLite",
+    "mqtt": "torvyn.components.builtin.source_mqtt:Mqtt",
     "tcp": "torvyn.components.builtin.source_tcp:Tcp",
     "udp": "torvyn.components.builtin.source_udp:Udp",
+    "nats": "torvyn.components.builtin.source_nats:Nats",
+    "modbus": "torvyn.components.builtin.source_modbus:Modbus",
     "blocklist": "torvyn.components.builtin.filter_blocklist:Blocklist",
     "pattern": "torvyn.components.builtin.filter_pattern:Pattern",
     "redact": "torvyn.components.builtin.filter_redact:Redact",
@@ -47,8 +55,11 @@ BUILTINS: Final[dict[str, str]] = {
 SINKS: Final[dict[str, str]] = {
     "csv": "torvyn.components.builtin.sink_csv:Csv",
     "sqlite": "torvyn.components.builtin.sink_sqlite:SQLite",
+    "mqtt": "torvyn.components.builtin.sink_mqtt:Mqtt",
     "tcp": "torvyn.components.builtin.sink_tcp:Tcp",
     "udp": "torvyn.components.builtin.sink_udp:Udp",
+    "nats": "torvyn.components.builtin.sink_nats:Nats",
+    "modbus": "torvyn.components.builtin.sink_modbus:Modbus",
 }
 """The same for sinks that share their name with a source. A node with an input is the sink."""
 

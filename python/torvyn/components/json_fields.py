@@ -61,6 +61,22 @@ def parse_object(element: Element) -> dict[str, Any]:
     return value
 
 
+_last_read: tuple[object, dict[str, Any]] = (None, {})
+
+
+def read_object(element: Element) -> dict[str, Any]:
+    """Like `parse_object`, for callers that do not change the object. An element that is read
+    several times in a row, by a node's `key` and by its component, is parsed once."""
+    global _last_read
+    # One tuple, so that another thread never sees the object of another element.
+    last, record = _last_read
+    if last is element:
+        return record
+    record = parse_object(element)
+    _last_read = element, record
+    return record
+
+
 def write_json(value: Any) -> str:
     """Compact JSON, without escapes where UTF-8 can encode the text."""
     try:

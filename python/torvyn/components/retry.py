@@ -6,6 +6,7 @@ nothing is lost. There is no last try.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable
 from typing import Final, TypeVar
@@ -72,5 +73,7 @@ class RetryLoop:
 
 def describe(error: Exception) -> str:
     """The reason in a few words."""
-    text = getattr(error, "strerror", None) or str(error) or type(error).__name__
-    return str(text).lower() if isinstance(error, OSError) else str(text)
+    if isinstance(error, OSError) and error.errno is not None and error.errno > 0:
+        # The text of an asyncio error names the call, not the reason.
+        return os.strerror(error.errno).lower()
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__

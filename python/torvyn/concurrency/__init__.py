@@ -7,5 +7,6 @@ context_managers  `with` and `async with` for objects that have `close`
 require_asyncio   rejects event loops that are not asyncio's
 process_exit      the end of the process, as daemon threads see it
 signals           handlers for SIGINT and SIGTERM
+cpu_time          the CPU time of a thread or a task
 switch_interval   how soon a waiting thread gets the interpreter
 """

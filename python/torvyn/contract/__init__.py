@@ -1,8 +1,10 @@
 """The contract: what a component is, what flows through it, and what it may return.
 
 element        the element and its context
+batch          the elements of one call
 roles          the six base classes
 enums          closed sets that Python and the native core share
+batch_methods  which methods a component has
 functions      functions as components
 verdict        a filter's decisions
 signals        return values that are not data
@@ -15,6 +17,7 @@ Pure data and base classes, no I/O. Nothing here needs the native module, becaus
 inside a WebAssembly guest. Every other package builds on this one; it imports only `torvyn.errors`.
 """
 
+from torvyn.contract.batch import Batch
 from torvyn.contract.element import Context, Element, Output
 from torvyn.contract.functions import (
     ComponentLike,
@@ -45,6 +48,7 @@ from torvyn.contract.roles import (
     INTERFACES,
     ROLES,
     Aggregator,
+    BatchResult,
     Component,
     Emission,
     Emissions,
@@ -58,6 +62,7 @@ from torvyn.contract.roles import (
     RouteResult,
     Sink,
     Source,
+    VerdictList,
 )
 from torvyn.contract.signals import PENDING, End, Pending, Signal
 from torvyn.contract.verdict import Verdict
@@ -68,6 +73,8 @@ __all__ = [
     "ROLES",
     "Aggregator",
     "Backpressure",
+    "Batch",
+    "BatchResult",
     "Component",
     "ComponentLike",
     "Context",
@@ -100,6 +107,7 @@ __all__ = [
     "Source",
     "StreamFunction",
     "Verdict",
+    "VerdictList",
     "aggregator",
     "as_component",
     "filter",

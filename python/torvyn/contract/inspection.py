@@ -8,6 +8,7 @@ read; the caller adds the node.
 from __future__ import annotations
 
 import inspect
+from collections.abc import Iterator, Mapping
 from typing import Any, Final, TypeGuard, TypeVar
 
 from torvyn.errors import ContractError
@@ -88,6 +89,14 @@ def own_attribute(thing: object, name: str) -> Any:
 def defines(thing: object, name: str) -> bool:
     """Whether its class or one of its bases has the attribute."""
     return class_attribute(thing if is_class(thing) else type(thing), name, _ABSENT) is not _ABSENT
+
+
+def namespaces(component: object) -> Iterator[Mapping[str, Any]]:
+    """The namespaces of an object or a class, the closest first."""
+    is_object = not is_class(component)
+    if is_object:
+        yield object.__getattribute__(component, "__dict__")
+    yield from map(_vars_of, _mro_of(type(component) if is_object else component))
 
 
 def has_attribute(thing: object, name: str) -> bool:
@@ -183,6 +192,14 @@ def set_node(component: object, node: object) -> None:
         component._node = node  # type: ignore[attr-defined]
     except Exception:
         object.__setattr__(component, "_node", node)
+
+
+def set_wall_clock(component: object, read_ns: object) -> None:
+    """Replaces the wall clock of a component, in the same way."""
+    try:
+        component._wall_clock = read_ns  # type: ignore[attr-defined]
+    except Exception:
+        object.__setattr__(component, "_wall_clock", read_ns)
 
 
 def set_context(component: object, context: object) -> None:

@@ -6,8 +6,10 @@ accepts the same values: a test compares the two.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, Required, TypeAlias, TypedDict
+
+from torvyn.contract.element import Element
 
 Priority: TypeAlias = Literal["critical", "high", "normal", "low", "background"]
 Backpressure: TypeAlias = Literal["block", "drop-oldest", "drop-newest", "error"]
@@ -41,10 +43,13 @@ class NodeOptions(TypedDict, total=False):
     max_memory_bytes: int | None
     call_timeout_s: float | None
     init_timeout_s: float | None
+    cpu_share: float | None
     fuel: int | None
     deterministic: bool | None
     seed: int | None
     run: RunMode | None
+    key: str | Callable[[Element], Any] | None
+    max_keys: int | None
     on_error: OnError | None
     unit: str | None
     ignored_ports: Sequence[str] | None
@@ -71,6 +76,8 @@ class FlowOptions(TypedDict, total=False):
     priority: Priority | None
     deadline_s: float | None
     checkpoint_s: float | None
+    max_memory_bytes: int | None
+    cpu_share: float | None
     queue_bytes: int | None
     backpressure: Backpressure | None
     on_error: OnError | None

@@ -1,14 +1,15 @@
 """Roles: the six kinds of component.
 
-A component subclasses one role and overrides its method, sync or `async def`. The reactor reads the
-bound methods once, when the flow starts. It calls `init` before the first element and `teardown`
-after the last, however the flow ends.
+A component subclasses one role and overrides its method, sync or `async def`. It may also define
+the batch method of its role (`BATCH_METHODS`). The reactor reads the bound methods once, when the
+flow starts. It calls `init` before the first element and `teardown` after the last, however the
+flow ends.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Awaitable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import Any, ClassVar, Final, TypeAlias
 
 from torvyn.contract.element import Context, Element, Output
@@ -24,6 +25,11 @@ Emissions: TypeAlias = Emission | Sequence[Emission] | Iterator[Emission | None]
 """None, one, or many: a list, a tuple or a generator, which may yield None for nothing."""
 PullResult: TypeAlias = Item | None
 FilterResult: TypeAlias = bool | Verdict
+BatchResult: TypeAlias = Sequence[Emission | Sequence[Emission] | Exception | None] | None
+"""What `process_batch` returns: an entry for each element, or None for nothing at all. An exception
+is the error of its element."""
+VerdictList: TypeAlias = Sequence[bool | Verdict | Exception]
+"""What `evaluate_batch` returns: an entry for each element."""
 RouteResult: TypeAlias = Iterable[str] | None
 PushResult: TypeAlias = Signal | None
 
@@ -41,6 +47,8 @@ class Component:
 
     _node: Any = None
     """The running node, set by the reactor while the flow runs."""
+    _wall_clock: Callable[[], int] = staticmethod(time.time_ns)
+    """The wall clock, which a test may replace."""
     _context: Context | None = None
     """What all elements of the flow share, set by the reactor before the first element."""
 
@@ -61,6 +69,10 @@ class Component:
         """The flow's time, which never goes back: that of `Element.timestamp_ns` and timers."""
         now_ns = None if self._node is None else self._node.now_ns
         return time.monotonic_ns() if now_ns is None else now_ns
+
+    def wall_ns(self) -> int:
+        """The wall clock, as Unix nanoseconds. It may be wrong, and it may be set at any time."""
+        return self._wall_clock()
 
 
 class _Stateful(Component):
@@ -202,6 +214,12 @@ METHODS: Final[dict[str, str]] = {
     "aggregator": "ingest",
     "sink": "push",
 }
+
+BATCH_METHODS: Final[dict[str, str]] = {
+    role: f"{METHODS[role]}_batch" for role in ("processor", "filter", "aggregator", "sink")
+}
+"""The methods that take what is waiting in one call. A component may define one of them besides its
+role's method, or instead of it."""
 
 OPTIONAL_METHODS: Final[dict[str, tuple[str, ...]]] = {
     "source": ("notify_backpressure",),

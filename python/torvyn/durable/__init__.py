@@ -7,6 +7,7 @@ reported as ranges of sequence numbers; it never prevents a start.
 records      what goes into the store and what comes out
 failures     the errors of the store, and what SQLite's errors mean
 store        `DurableStore`: commits, reads, checkpoints, statistics
+session      the open database: reconnects after failures, salvages damage
 admission    what a transaction changes, and what the limits make of it
 catalog      the logs that a database has
 log_state    the account of one log: positions, holes, counts
@@ -21,6 +22,7 @@ from torvyn.durable.records import (
     MIN_LOG_BYTES,
     Append,
     Checkpoint,
+    ClockStep,
     LogOptions,
     LogStatistics,
     LostRange,
@@ -34,6 +36,7 @@ __all__ = [
     "MIN_LOG_BYTES",
     "Append",
     "Checkpoint",
+    "ClockStep",
     "DurableStore",
     "LogOptions",
     "LogStatistics",

@@ -12,7 +12,7 @@ from typing import Final
 
 from torvyn.durable import catalog, checkpoints, log_rows
 from torvyn.durable.clock import AgeClock
-from torvyn.durable.disk.budget import row_cost
+from torvyn.durable.disk.budget import FRAME_BYTES, row_cost, wal_cost
 from torvyn.durable.disk.store_file import StoreFile
 from torvyn.durable.failures import StoreUnavailable, row_too_large
 from torvyn.durable.log_state import LogState
@@ -28,6 +28,16 @@ class Admission:
         self._file, self._clock = file, clock
         self._next_expiry_ns = 0
 
+    def wal_bytes(self, states: catalog.States, transaction: Transaction) -> int:
+        """What a transaction adds to the WAL, about. Raises if it can never fit."""
+        size = sum(len(new.body) for new in transaction.appends)
+        limit = min((states[new.log].row_limit_bytes for new in transaction.appends), default=0)
+        if size > limit:
+            raise row_too_large(transaction.appends[0].log, size, limit)
+        cost = wal_cost(sum(row_cost(len(new.body)) for new in transaction.appends))
+        deleted = sum(states[name].rows for name in transaction.acknowledged)
+        return cost + min(deleted, self._file.budget.max_deleted_rows) * FRAME_BYTES
+
     def apply(
         self, connection: sqlite3.Connection, states: catalog.States, transaction: Transaction
     ) -> list[LostRange]:
@@ -38,6 +48,7 @@ class Admission:
         for name, firsts in transaction.settled_rows.items():
             for first in firsts:
                 log_rows.settle_row(connection, states[name], first)
+        log_rows.delete_settled(connection, states.values(), self._file.budget.max_deleted_rows)
         lost = self._expire(connection, states)
         for new in transaction.appends:
             lost += self._append(connection, states[new.log], new)
@@ -50,8 +61,6 @@ class Admission:
     ) -> list[LostRange]:
         if new.first != state.next or new.count < 1:
             raise ValueError(f"log `{state.name}` continues at {state.next}, not at {new.first}")
-        if len(new.body) > state.row_limit_bytes:
-            raise row_too_large(state.name, len(new.body), state.row_limit_bytes)
         cost, at_ns, lost = row_cost(len(new.body)), self._clock.now_ns(), []
 
         def fits() -> bool:
@@ -81,7 +90,7 @@ class Admission:
         self._next_expiry_ns = clock.uptime_ns() + _EXPIRY_INTERVAL_NS
         at_ns = clock.now_ns()
         if step_ns := clock.step_ns():
-            connection.execute("INSERT INTO clock VALUES (?, ?, ?)", (at_ns, clock.boot, step_ns))
+            catalog.save_clock_step(connection, at_ns, clock.boot, step_ns)
             logger.warning("the clock was set by %+.3f s", step_ns / 1e9)
         for state in states.values():
             if state.options is None or state.options.max_age_s is None:

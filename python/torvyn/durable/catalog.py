@@ -12,9 +12,10 @@ from torvyn.durable.disk.budget import ROW_COST_SQL, Budget
 from torvyn.durable.disk.database import MAX_LOGS, SEQUENCE_BITS, crc, not_a_store
 from torvyn.durable.disk.high_water import Mark
 from torvyn.durable.log_state import Hole, LogState
-from torvyn.durable.records import LogOptions
+from torvyn.durable.records import ClockStep, LogOptions
 
 _EPOCH: Final = "epoch"
+_CLOCK_STEPS: Final = 64
 States = dict[str, LogState]
 
 
@@ -85,6 +86,7 @@ def _measure(connection: sqlite3.Connection, state: LogState) -> None:
     if end is not None and end - state.base > state.next:
         raise not_a_store("it has rows beyond the end of their log")
     state.rows, state.bytes, state.cost = rows, int(size), int(cost)
+    state.has_settled_rows = rows > 0
     holes = []
     query = "SELECT * FROM holes WHERE position BETWEEN ? AND ? ORDER BY position"
     for position, last, reason, at_ns, reported, checksum in connection.execute(query, span):
@@ -112,10 +114,9 @@ def apply_mark(
         return
     for name, (_, next, acknowledged) in mark.logs.items():
         state = states[name]
-        if next > state.next:
-            start, state.next = state.next, next
-            log_rows.lose(connection, state, start, next - 1, "corrupt", at_ns)
-        log_rows.settle(connection, state, min(acknowledged, state.next - 1))
+        start, state.next = state.next, max(state.next, next)
+        log_rows.settle(connection, state, acknowledged)
+        log_rows.lose(connection, state, start, state.next - 1, "corrupt", at_ns)
 
 
 def count_gaps(connection: sqlite3.Connection, states: States, at_ns: int) -> None:
@@ -136,6 +137,20 @@ def undo_appends(connection: sqlite3.Connection, state: LogState, next: int) -> 
     state.next = next
     state.acknowledged = min(state.acknowledged, next - 1)
     _measure(connection, state)
+
+
+def save_clock_step(connection: sqlite3.Connection, at_ns: int, boot: int, step_ns: int) -> None:
+    connection.execute("INSERT INTO clock VALUES (?, ?, ?)", (at_ns, boot, step_ns))
+    connection.execute(
+        "DELETE FROM clock WHERE rowid NOT IN"
+        " (SELECT rowid FROM clock ORDER BY rowid DESC LIMIT ?)",
+        (_CLOCK_STEPS,),
+    )
+
+
+def clock_steps(connection: sqlite3.Connection) -> list[ClockStep]:
+    query = "SELECT at_ns, step_ns FROM clock ORDER BY rowid"
+    return [ClockStep(at_ns, step_ns / 1e9) for at_ns, step_ns in connection.execute(query)]
 
 
 assert SEQUENCE_BITS + MAX_LOGS.bit_length() <= 63

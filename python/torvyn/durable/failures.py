@@ -38,30 +38,48 @@ class StoreUnavailable(Unavailable):
         self.reason: Final = reason
 
 
-def reason_of(error: sqlite3.Error | OSError) -> Reason:
+STORE_ERRORS: Final = (sqlite3.Error, OSError, UnicodeDecodeError)
+"""What a disk or a damaged file can lead to. SQLite's messages quote damaged texts."""
+StoreError = sqlite3.Error | OSError | UnicodeDecodeError
+
+
+def reason_of(error: StoreError) -> Reason:
     """What an error means. Raises errors that are mistakes of this package."""
+    if isinstance(error, UnicodeDecodeError):
+        return "corrupt"
     if isinstance(error, OSError):
         return "full" if error.errno in _FULL else "io"
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    code = getattr(error, "sqlite_errorcode", None)
+    if code is None and "decode" not in str(error):
+        raise error
+    code = (code or sqlite3.SQLITE_CORRUPT) & 0xFF
     if code == sqlite3.SQLITE_FULL:
         return "full"
-    if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
-        return "corrupt"
-    if code in (
-        sqlite3.SQLITE_IOERR,
-        sqlite3.SQLITE_CANTOPEN,
-        sqlite3.SQLITE_READONLY,
-        sqlite3.SQLITE_BUSY,
-        sqlite3.SQLITE_LOCKED,
-        sqlite3.SQLITE_PROTOCOL,
-        sqlite3.SQLITE_PERM,
-        sqlite3.SQLITE_NOLFS,
-    ):
-        return "io"
-    raise error
+    if code in _NOT_OF_THE_DISK:
+        raise error
+    return "io" if code in _IO else "corrupt"
 
 
-def unavailable(path: Path, error: sqlite3.Error | OSError) -> StoreUnavailable:
+_IO: Final = (
+    sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_READONLY,
+    sqlite3.SQLITE_BUSY,
+    sqlite3.SQLITE_LOCKED,
+    sqlite3.SQLITE_PROTOCOL,
+    sqlite3.SQLITE_PERM,
+    sqlite3.SQLITE_NOLFS,
+)
+# The statements of this package are right: if SQLite finds an error in one, the schema is damaged.
+_NOT_OF_THE_DISK: Final = (
+    sqlite3.SQLITE_NOMEM,
+    sqlite3.SQLITE_MISUSE,
+    sqlite3.SQLITE_INTERRUPT,
+    sqlite3.SQLITE_RANGE,
+)
+
+
+def unavailable(path: Path, error: StoreError) -> StoreUnavailable:
     reason = reason_of(error)
     what = (error.strerror if isinstance(error, OSError) else None) or str(error)
     return StoreUnavailable(reason, f"cannot write to `{path}`: {what}")

@@ -42,13 +42,35 @@ def append(connection: sqlite3.Connection, state: LogState, new: Append, clock: 
 
 
 def settle(connection: sqlite3.Connection, state: LogState, up_to: int) -> None:
-    """Deletes the rows whose last element is settled."""
-    if up_to <= state.acknowledged:
-        return
+    """Everything up to a sequence number is settled. `delete_settled` removes the rows."""
+    if up_to > state.acknowledged:
+        state.acknowledged = up_to
+        state.has_settled_rows = True
+        prune(connection, state)
+
+
+def delete_settled(
+    connection: sqlite3.Connection, states: Iterable[LogState], max_rows: int
+) -> None:
+    """Deletes rows whose last element is settled: so many, because each adds to the WAL."""
+    for state in states:
+        if state.has_settled_rows and max_rows > 0:
+            rows = _delete_settled(connection, state, max_rows)
+            state.has_settled_rows = rows == max_rows
+            max_rows -= rows
+
+
+def _delete_settled(connection: sqlite3.Connection, state: LogState, max_rows: int) -> int:
+    end = state.base + state.acknowledged
+    (cut,) = connection.execute(
+        "SELECT max(position) FROM (SELECT position FROM rows WHERE position BETWEEN ? AND ?"
+        " ORDER BY position LIMIT ?)",
+        (state.base, end, max_rows),
+    ).fetchone()
+    if cut is None:
+        return 0
     where = "WHERE position BETWEEN ? AND ? AND position + count - 1 <= ?"
-    _delete(connection, state, where, (state.base, state.base + up_to, state.base + up_to))
-    state.acknowledged = up_to
-    prune(connection, state)
+    return _delete(connection, state, where, (state.base, cut, end))
 
 
 def settle_row(connection: sqlite3.Connection, state: LogState, first: int) -> None:
@@ -147,9 +169,30 @@ def oldest(connection: sqlite3.Connection, state: LogState) -> Head | None:
     return Head(first, first + found[1] - 1, *found[2:])
 
 
+def oldest_ns(connection: sqlite3.Connection, state: LogState) -> int | None:
+    found = connection.execute(
+        "SELECT newest_ns FROM rows WHERE position BETWEEN ? AND ? ORDER BY position LIMIT 1",
+        span(state),
+    ).fetchone()
+    return None if found is None else found[0]
+
+
+def discard(
+    connection: sqlite3.Connection, states: Iterable[LogState], at_ns: int
+) -> list[LostRange]:
+    """Removes every row."""
+    lost: list[LostRange] = []
+    connection.execute("DELETE FROM rows")
+    for state in states:
+        state.rows = state.bytes = state.cost = 0
+        start, end = state.acknowledged + 1, state.next - 1
+        lost += lose(connection, state, start, end, "discarded", at_ns)
+    return lost
+
+
 def _delete(
     connection: sqlite3.Connection, state: LogState, where: str, values: Iterable[int]
-) -> None:
+) -> int:
     values = tuple(values)
     rows, size, cost = connection.execute(
         f"SELECT count(*), total(length(body)), total({ROW_COST_SQL}) FROM rows {where}", values
@@ -159,6 +202,7 @@ def _delete(
     state.rows -= rows
     state.bytes -= int(size)
     state.cost -= int(cost)
+    return int(rows)
 
 
 @dataclass(slots=True)
@@ -216,6 +260,13 @@ def find_gaps(connection: sqlite3.Connection, state: LogState) -> list[tuple[int
     """Ranges that should have rows and have none, by the positions and counts of the rows."""
     gaps: list[tuple[int, int]] = []
     expected = state.acknowledged + 1
+    (there,) = connection.execute(
+        "SELECT total(position + count - max(position, ?)) FROM rows"
+        " WHERE position BETWEEN ? AND ? AND position + count > ?",
+        (state.base + expected, *span(state), state.base + expected),
+    ).fetchone()
+    if there == state.elements:
+        return []
     query = "SELECT position, count FROM rows WHERE position BETWEEN ? AND ? ORDER BY position"
     for position, count in connection.execute(query, span(state)):
         first = position & SEQUENCE_MASK

@@ -52,6 +52,8 @@ class LogState:
     read_up_to: int = -1
     """The last sequence number that a reader has got: such rows are not dropped under it."""
     holes: tuple[Hole, ...] = ()
+    has_settled_rows: bool = False
+    """There may be rows to delete."""
 
     def copy(self) -> LogState:
         return replace(self)

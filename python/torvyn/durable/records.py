@@ -119,6 +119,14 @@ class LogStatistics:
 
 
 @dataclass(frozen=True, slots=True)
+class ClockStep:
+    """The wall clock was set: times before `at_ns` were stamped by a clock `step_s` behind."""
+
+    at_ns: int
+    step_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class StoreState:
     """`ok`, or `degraded` with the reason; a degraded store recovers at a later commit."""
 

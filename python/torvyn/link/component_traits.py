@@ -19,11 +19,24 @@ from torvyn.contract.inspection import (
     read_attribute,
     read_text_attribute,
 )
-from torvyn.contract.roles import METHODS, OPTIONAL_METHODS, TIMED_ROLES, TIMER_METHODS
+from torvyn.contract.roles import (
+    BATCH_METHODS,
+    METHODS,
+    OPTIONAL_METHODS,
+    TIMED_ROLES,
+    TIMER_METHODS,
+)
 from torvyn.errors import ContractError
 
 ROLE_METHODS = {
-    role: ("init", method, *OPTIONAL_METHODS[role], "teardown") for role, method in METHODS.items()
+    role: (
+        "init",
+        method,
+        *((BATCH_METHODS[role],) if role in BATCH_METHODS else ()),
+        *OPTIONAL_METHODS[role],
+        "teardown",
+    )
+    for role, method in METHODS.items()
 }
 """The methods of each role, in the order of their calls."""
 _ASYNC_FLAGS = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
@@ -76,6 +89,9 @@ def _is_async(component: type[Component] | Component, role: str) -> bool | None:
     method = METHODS[role]
     if defines_method(component, role, method):
         return is_async_function(read_attribute(component, method))
+    batch_method = BATCH_METHODS.get(role)
+    if batch_method is not None and defines_method(component, role, batch_method):
+        return is_async_function(read_attribute(component, batch_method))
     if role == "source":
         if has_attribute(component, "__aiter__"):
             return True

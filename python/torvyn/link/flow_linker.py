@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from torvyn.contract.inspection import is_instance
 from torvyn.errors import LinkError, Location
+from torvyn.link.checks.budgets import check_budgets
 from torvyn.link.checks.requests import check_requests
 from torvyn.link.checks.router_ports import check_router_ports
 from torvyn.link.checks.topology import Graph, check_topology, order
@@ -99,7 +100,9 @@ class FlowLinker:
             check_router_ports(self._nodes, flow.nodes, self._edges, self._path, self._problems)
             check_requests(self._nodes, self._edges, self._problems)
         check_topology(self._graph(), self._problems, open_start=open_start, open_end=open_end)
-        return self._plan()
+        plan = self._plan()
+        check_budgets(plan, flow.location or Location(path=self._path), self._problems)
+        return plan
 
     def _value(self, name: str) -> Any:
         return value_of(FLOW, name, self._flow, self._path, self._problems)
@@ -204,6 +207,8 @@ class FlowLinker:
             description=self._flow.description or "",
             priority=self._value("priority") or FLOW.default("priority"),
             deadline_s=self._value("deadline"),
+            max_memory_bytes=self._value("max_memory"),
+            cpu_share=self._value("cpu_share"),
             runtime=self._defaults.runtime,
             observability=settings["observability.level"],
             audit=settings["security.audit"],

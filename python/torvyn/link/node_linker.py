@@ -19,6 +19,7 @@ from torvyn.contract.inspection import (
 from torvyn.contract.roles import METHODS
 from torvyn.errors import ContractError, Location
 from torvyn.link.checks.grants import resolve_grants
+from torvyn.link.checks.keys import key_options
 from torvyn.link.checks.signatures import check_signatures
 from torvyn.link.component_loader import Library, LoadedComponent
 from torvyn.link.component_traits import (
@@ -99,7 +100,9 @@ class NodeLinker:
             inputs=inputs_of(component, role),
             on_error=policy,
             location=record.location,
+            cpu_share=value_of(NODE, "cpu_share", record, path, problems),
             **self._limits(record, loaded.ref, path, problems),
+            **key_options(record, component, role, path, problems),
             **self._guest_options(record, loaded, path, problems),
         )
 

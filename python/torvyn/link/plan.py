@@ -11,8 +11,9 @@ from collections.abc import Set
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from torvyn.contract.inspection import class_name
 from torvyn.errors import Diagnostic, Location
-from torvyn.manifest.schema.tables import EDGE, ON_ERROR
+from torvyn.manifest.schema.tables import EDGE, NODE, ON_ERROR
 from torvyn.text.redaction import redact
 
 
@@ -72,6 +73,8 @@ class NodePlan:
     max_memory_bytes: int
     call_timeout_s: float
     init_timeout_s: float | None
+    cpu_share: float | None = None
+    """The CPU time that its calls may use, in CPUs; None means no limit."""
     fuel: int | None = None
     """The instructions that a sandboxed call may execute; None means no limit but its time."""
     seed: int | None = None
@@ -80,6 +83,10 @@ class NodePlan:
     """The capabilities of a sandboxed component, with absolute paths."""
     inputs: tuple[str, ...] = ()
     """The names of its inputs, if it tells them apart."""
+    key: Any = None
+    """The field or the function by which elements have components of their own; None means that
+    one component receives them all."""
+    max_keys: int = NODE.default("max_keys")
     location: Location | None = field(default=None, compare=False)
 
 
@@ -137,6 +144,10 @@ class Plan:
     """How often the states of components are saved; None means never."""
     state_dir: str = ""
     """The folder of stored elements and checkpoints; empty in a program that names none."""
+    max_memory_bytes: int | None = None
+    """The memory that its nodes and queues may use together; None means no limit."""
+    cpu_share: float | None = None
+    """The CPU time that its nodes may use together, in CPUs; None means no limit."""
     warnings: tuple[Diagnostic, ...] = field(default=(), compare=False, repr=False)
     """Problems of the flow that do not stop it."""
     secrets: frozenset[str] = field(default=frozenset(), repr=False)
@@ -181,6 +192,10 @@ class Plan:
             del node["component"]["instance"], node["location"]
             if not node["inputs"]:
                 del node["inputs"]
+            if node["key"] is None:
+                del node["key"], node["max_keys"]
+            elif not isinstance(node["key"], str):
+                node["key"] = class_name(node["key"])
             if not node["component"]["cache_dir"]:
                 del node["component"]["cache_dir"]
         for edge in plain["edges"]:

@@ -56,10 +56,14 @@ class NodeRecord(Record):
     max_memory_bytes: int | None = None
     call_timeout_s: float | None = None
     init_timeout_s: float | None = None
+    cpu_share: float | None = None
     fuel: int | None = None
     deterministic: bool | None = None
     seed: int | None = None
     run: str | None = None
+    key: Any = None
+    """A field; in a program also a function of an element."""
+    max_keys: int | None = None
     on_error: str | Mapping[str, Any] | None = None
     unit: str | None = None
     ignored_ports: Sequence[str] | None = None
@@ -103,6 +107,8 @@ class FlowRecord(Record):
     priority: str | None = None
     deadline_s: float | None = None
     checkpoint_s: float | None = None
+    max_memory_bytes: int | None = None
+    cpu_share: float | None = None
     queue_depth: int | None = None
     queue_bytes: int | None = None
     backpressure: str | None = None

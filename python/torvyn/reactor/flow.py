@@ -17,7 +17,8 @@ from torvyn.errors import FlowError
 from torvyn.link.plan import Plan
 from torvyn.manifest import FlowRecord
 from torvyn.reactor.flow_feed import FlowFeed
-from torvyn.reactor.statistics import Statistics, empty_statistics
+from torvyn.reactor.native_statistics import empty_statistics
+from torvyn.reactor.statistics import Statistics
 
 if TYPE_CHECKING:
     from torvyn._native import ManualClock
@@ -42,6 +43,8 @@ class Flow(FlowFeed):
         priority: Priority | None = None,
         deadline_s: float | None = None,
         checkpoint_s: float | None = None,
+        max_memory_bytes: int | None = None,
+        cpu_share: float | None = None,
         queue_depth: int | None = None,
         queue_bytes: int | None = None,
         backpressure: Backpressure | None = None,
@@ -63,6 +66,8 @@ class Flow(FlowFeed):
             priority=priority,
             deadline_s=deadline_s,
             checkpoint_s=checkpoint_s,
+            max_memory_bytes=max_memory_bytes,
+            cpu_share=cpu_share,
             queue_depth=queue_depth,
             queue_bytes=queue_bytes,
             backpressure=backpressure,

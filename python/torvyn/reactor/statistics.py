@@ -11,12 +11,10 @@ that the element is sent to.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from torvyn.contract.enums import FlowState, Role
-from torvyn.link.plan import NodePlan, Plan
 
 if TYPE_CHECKING:
     from torvyn.components.connection import ConnectionStatus
@@ -65,12 +63,20 @@ class NodeStatistics:
     """Characters of matches that a guard had already sent on when it recognized the match."""
     mean_call_ns: float | None
     """The mean of the sampled calls; None before the first sample."""
+    throttled_s: float = 0.0
+    """For how long a source was delayed because its flow has a `cpu_share`."""
+    cpu_ns: int | None = None
+    """CPU time of its calls: measured on its own thread, else estimated; None without samples."""
+    max_memory_bytes: int = 0
+    """Its budget, for `live_bytes`, `held_bytes` and the memory of a guest together."""
     guest: GuestHealth | None = None
     """For nodes in the sandbox."""
     denied: dict[str, int] = field(default_factory=dict)
     """How many requests of a guest were denied, by kind of capability."""
     connection: ConnectionStatus | None = None
     """For components that connect to something outside."""
+    counts: dict[str, int] = field(default_factory=dict)
+    """What the component counts itself, by name: elements that came late, keys, evicted keys."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +138,18 @@ class Statistics:
         return edges + sum(node.unread for node in self.nodes.values())
 
     @property
+    def cpu_ns(self) -> int:
+        """CPU time of the calls of all nodes, as far as it is known."""
+        return sum(node.cpu_ns or 0 for node in self.nodes.values())
+
+    @property
+    def bytes(self) -> int:
+        """Bytes in the queues, and inside components."""
+        return sum(edge.bytes for edge in self.edges) + sum(
+            node.held_bytes for node in self.nodes.values()
+        )
+
+    @property
     def errors(self) -> int:
         return sum(node.errors for node in self.nodes.values())
 
@@ -173,104 +191,8 @@ class Statistics:
             "releases": self.releases,
             "live": self.live,
             "copies": self.copies,
+            "cpu_ns": self.cpu_ns,
+            "bytes": self.bytes,
             "nodes": {name: asdict(node) for name, node in self.nodes.items()},
             "edges": [asdict(edge) for edge in self.edges],
         }
-
-
-class _LazyStatistics(Statistics):
-    """Statistics whose `nodes` and `edges` are built at the first access, because most runs end and
-    nothing reads them."""
-
-    __slots__ = ("_name",)
-
-    _name: Callable[[], tuple[dict[str, NodeStatistics], tuple[EdgeStatistics, ...]]] | None
-
-    def __getattr__(self, attribute: str) -> Any:
-        """Called for attributes that are not set."""
-        if attribute not in ("nodes", "edges"):
-            raise AttributeError(attribute)
-        name = self._name
-        # None: another thread has built them.
-        if name is not None:
-            nodes, edges = name()
-            object.__setattr__(self, "nodes", nodes)
-            object.__setattr__(self, "edges", edges)
-            object.__setattr__(self, "_name", None)
-        return object.__getattribute__(self, attribute)
-
-    def __repr__(self) -> str:
-        return repr(Statistics(**{each.name: getattr(self, each.name) for each in fields(self)}))
-
-
-def from_native(
-    plan: Plan,
-    wiring: list[tuple[str, str, str]],
-    raw: dict[str, Any],
-    elapsed_s: float,
-    guests: Mapping[str, GuestHealth],
-    denied: Mapping[str, dict[str, int]],
-    connections: Mapping[str, ConnectionStatus],
-) -> Statistics:
-    """Names the native counters. `wiring` has the edges in native order; "" is the caller."""
-
-    def name() -> tuple[dict[str, NodeStatistics], tuple[EdgeStatistics, ...]]:
-        pairs = zip(plan.nodes, raw["nodes"], strict=True)
-        nodes = {
-            node.name: _node(node, counters, guests, denied, connections)
-            for node, counters in pairs
-        }
-        edges = tuple(
-            EdgeStatistics(source=source, port=port, target=target, **counters)
-            for (source, port, target), counters in zip(wiring, raw["edges"], strict=True)
-        )
-        return nodes, edges
-
-    result, put = object.__new__(_LazyStatistics), object.__setattr__
-    put(result, "flow", plan.name)
-    put(result, "state", raw["state"])
-    put(result, "elapsed_s", elapsed_s)
-    put(result, "turns", raw["turns"])
-    put(result, "_name", name)
-    return result
-
-
-def _node(
-    node: NodePlan,
-    counters: Mapping[str, Any],
-    guests: Mapping[str, GuestHealth],
-    denied: Mapping[str, dict[str, int]],
-    connections: Mapping[str, ConnectionStatus],
-) -> NodeStatistics:
-    counts = dict(counters)
-    sampled_ns, calls = counts.pop("sampled_ns"), counts.pop("sampled_calls")
-    return NodeStatistics(
-        name=node.name,
-        role=node.role,
-        unit=node.unit,
-        mean_call_ns=sampled_ns / calls if calls else None,
-        guest=guests.get(node.name),
-        denied=denied.get(node.name, {}),
-        connection=connections.get(node.name),
-        **counts,
-    )
-
-
-def empty_statistics(plan: Plan, state: FlowState) -> Statistics:
-    """The statistics of a flow that has not started."""
-    zero = {each.name: 0 for each in fields(NodeStatistics) if each.type == "int"}
-    nodes = {
-        node.name: NodeStatistics(
-            name=node.name,
-            role=node.role,
-            unit=node.unit,
-            copies={},
-            mean_call_ns=None,
-            guest=None,
-            denied={},
-            connection=None,
-            **zero,
-        )
-        for node in plan.nodes
-    }
-    return Statistics(plan.name, state, 0.0, 0, nodes, ())

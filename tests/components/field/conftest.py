@@ -27,6 +27,7 @@ def running(start):
             component._node = Woken()
             component.init(config)
             stack.callback(component.teardown)
+            stack.callback(component.unblock)
             return component
 
         yield started

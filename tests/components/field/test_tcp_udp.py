@@ -186,7 +186,7 @@ def test_a_sink_waits_for_its_server_and_notices_when_it_goes(running, listening
     address = f"127.0.0.1:{free_port}"
     sink = running(TcpSink, address)
     sink._retry._backoff._random = lambda: 0.01
-    pusher = threading.Thread(target=sink.push, args=(Element("first"),))
+    pusher = threading.Thread(target=sink.push, args=(Element("first"),), daemon=True)
     pusher.start()
     eventually(lambda: sink.connection.status.reason == "connection refused")
     server = listening(TcpSource, address=address)

@@ -140,7 +140,7 @@ def test_a_locked_database_is_waited_for(sink, path):
     waiting._retry._backoff._random = lambda: 0.001
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN EXCLUSIVE")
-        pusher = threading.Thread(target=waiting.push, args=(Element('{"n": 1}'),))
+        pusher = threading.Thread(target=waiting.push, args=(Element('{"n": 1}'),), daemon=True)
         pusher.start()
         while waiting.connection.status.reason is None:
             assert pusher.is_alive()

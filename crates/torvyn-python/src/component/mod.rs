@@ -1,5 +1,6 @@
 //! Components as stages: Python ones called with as little overhead as possible, and native ones.
 
+pub mod batch_results;
 pub mod call;
 pub mod interpret;
 pub mod native_stage;

@@ -7,14 +7,18 @@ use std::ptr::NonNull;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
-use torvyn_reactor::Role;
-use torvyn_stream::{Call, Element, End, ErrorKind, Outbox, Pull, Stage, StageError, Step};
+use torvyn_reactor::{Role, method_name};
+use torvyn_stream::{
+    Answers, Batch, Call, Element, End, ErrorKind, Outbox, Pull, Settled, Stage, StageError, Step,
+};
 
+use crate::component::batch_results::interpret_batch;
 use crate::component::call::{Next, advance_of, call_none, call_one, call_two, next};
 use crate::component::interpret::{
     Answer, PortNames, emit_item, filter_step, made_step, pull_step, sink_step,
 };
 use crate::component::timer::Timer;
+use crate::element::batch::PyBatch;
 use crate::element::convert::{NodeContext, companion, component_error, end_object, end_of};
 use crate::symbols::Symbols;
 
@@ -22,6 +26,8 @@ pub struct PyStage {
     role: Role,
     /// `evaluate`, `process`, ...; for a source that is iterated, its iterator.
     method: Option<Py<PyAny>>,
+    /// `evaluate_batch`, `process_batch`, ...
+    batch_method: Option<Py<PyAny>>,
     /// Advances the iterator of a source that is iterated.
     advance: Option<ffi::iternextfunc>,
     flush: Option<Py<PyAny>>,
@@ -62,17 +68,14 @@ impl PyStage {
                 advance = Some(advance_of(&iterator));
                 Some(iterator.unbind())
             }
-            Role::Source => fetch("pull")?,
-            Role::Processor => fetch("process")?,
-            Role::Filter => fetch("evaluate")?,
-            Role::Router => fetch("route")?,
-            Role::Aggregator => fetch("ingest")?,
-            Role::Sink => fetch("push")?,
+            role => component.getattr_opt(method_name(role))?.map(Bound::unbind),
         };
+        let batch_method = component.getattr_opt(format!("{}_batch", method_name(role)))?.map(Bound::unbind);
         let flushes = matches!(role, Role::Processor | Role::Aggregator | Role::Filter);
         Ok(Self {
             role,
             method,
+            batch_method,
             advance,
             flush: if flushes { component.getattr("flush").ok().map(Bound::unbind) } else { None },
             complete: if role == Role::Sink { fetch("complete")? } else { None },
@@ -132,6 +135,20 @@ impl PyStage {
         }
     }
 
+    /// A component that has only the batch method gets a batch of one.
+    fn accept_alone(
+        &mut self,
+        element: &mut Element,
+        call: Call<'_>,
+        out: &mut Outbox,
+    ) -> Result<Step, StageError> {
+        let mut answers = Answers::default();
+        let batch = Batch { first: std::slice::from_mut(element), second: &mut [] };
+        self.accept_batch(batch, call, &mut answers)?;
+        out.made.append(&mut answers.made);
+        answers.settled.pop().map_or(Ok(Step::Done), Settled::outcome)
+    }
+
     fn release(&mut self, py: Python<'_>) {
         let iterator = if self.advance.is_some() { self.method.take() } else { None };
         for left in [self.rest.take(), iterator].into_iter().flatten() {
@@ -143,6 +160,7 @@ impl PyStage {
             }
         }
         self.method = None;
+        self.batch_method = None;
         self.flush = None;
         self.complete = None;
         self.notify = None;
@@ -190,11 +208,14 @@ impl Stage for PyStage {
     fn accept(
         &mut self,
         element: &mut Element,
-        _call: Call<'_>,
+        call: Call<'_>,
         out: &mut Outbox,
     ) -> Result<Step, StageError> {
         // SAFETY: turns of flows with Python stages run attached.
         let py = unsafe { Python::assume_attached() };
+        if self.method.is_none() {
+            return self.accept_alone(element, call, out);
+        }
         let argument = companion(py, self.symbols, element, &self.node_context)
             .map_err(|error| component_error(py, error))?;
         let method = self.method.as_ref().ok_or_else(over)?;
@@ -212,6 +233,26 @@ impl Stage for PyStage {
             _ if value.as_ptr() == argument && self.role == Role::Processor => Ok(Step::Forward),
             _ => self.answer(py, value, out),
         }
+    }
+
+    fn batch_limit(&self) -> usize {
+        if self.batch_method.is_some() { usize::MAX } else { 1 }
+    }
+
+    fn accept_batch(
+        &mut self,
+        mut batch: Batch<'_>,
+        _call: Call<'_>,
+        answers: &mut Answers,
+    ) -> Result<(), StageError> {
+        // SAFETY: turns of flows with Python stages run attached.
+        let py = unsafe { Python::assume_attached() };
+        let method = self.batch_method.as_ref().ok_or_else(over)?;
+        let lent =
+            PyBatch::lend(py, &mut batch, &self.node_context).map_err(|error| component_error(py, error))?;
+        let value = call_one(py, method, lent.as_ptr());
+        PyBatch::take_back(&lent).map_err(|error| component_error(py, error))?;
+        interpret_batch(self.symbols, self.role, &value?, &batch, answers)
     }
 
     fn set_input(&mut self, input: u16) {
@@ -292,7 +333,15 @@ impl Stage for PyStage {
     }
 
     fn visit(&self, visit: &mut dyn FnMut(NonNull<()>)) {
-        let kept = [&self.method, &self.flush, &self.complete, &self.notify, &self.acknowledge, &self.rest];
+        let kept = [
+            &self.method,
+            &self.batch_method,
+            &self.flush,
+            &self.complete,
+            &self.notify,
+            &self.acknowledge,
+            &self.rest,
+        ];
         let timer = self.timer.iter().flat_map(|timer| timer.methods());
         for object in kept.into_iter().flatten().chain(timer) {
             if let Some(pointer) = NonNull::new(object.as_ptr().cast()) {

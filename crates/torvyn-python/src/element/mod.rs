@@ -1,5 +1,6 @@
 //! `torvyn.Element` for Python: frozen, owns its data, and exports it by the buffer protocol.
 
+pub mod batch;
 pub mod convert;
 pub mod foreign;
 pub mod port_ids;
@@ -78,6 +79,13 @@ impl PyElement {
                 .map(|text| unsafe { std::slice::from_raw_parts(text.as_ptr(), text.len()) }),
             Data::Bytes(bytes) => Ok(bytes.as_bytes(py)),
             Data::Native(native) => Ok(native.bytes()),
+        }
+    }
+
+    /// Counts a copy of native bytes into Python.
+    pub fn note_read(&self) {
+        if let Data::Native(native) = &self.data {
+            native.note_copy();
         }
     }
 

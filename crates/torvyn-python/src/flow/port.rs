@@ -7,8 +7,9 @@ use std::time::Duration;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString};
 use torvyn_reactor::{Offload, Role, Task, TaskResult};
-use torvyn_stream::{End, Outbox, Pull, StageError, Step};
+use torvyn_stream::{Answers, End, Outbox, Pull, Settled, StageError, Step};
 
+use crate::component::batch_results::interpret;
 use crate::component::interpret::{
     Answer, PortNames, emit_item, filter_step, made_step, pull_step, sink_step,
 };
@@ -46,6 +47,7 @@ impl Port {
             outcome,
             last: false,
             end: None,
+            followed: false,
         })
     }
 
@@ -168,6 +170,33 @@ impl Port {
         Ok(self.deliver(out, outcome, true))
     }
 
+    /// The component takes all that waits in one call. Must be called before the flow is built.
+    fn take_batches(&self) {
+        self.exchange.set_in_batches();
+    }
+
+    /// Answers the oldest `count` elements with what the batch method returned. False: the flow has stopped, or decides
+    /// what follows an error.
+    fn answer_batch(&self, py: Python<'_>, value: Bound<'_, PyAny>, count: usize) -> PyResult<bool> {
+        let mut answers = Answers::default();
+        let interpreted = interpret(Symbols::get(py)?, self.role, &value, count, |_| None, &mut answers);
+        if let Err(error) = interpreted {
+            return Ok(self.deliver(Outbox::default(), Err(error), true));
+        }
+        let mut made = answers.made.into_iter();
+        let result = |(at, settled): (usize, Settled)| TaskResult {
+            consumed: true,
+            made: made.by_ref().take(settled.made()).collect(),
+            ports: Vec::new(),
+            outcome: settled.outcome(),
+            last: false,
+            end: None,
+            followed: at + 1 < count,
+        };
+        let results = answers.settled.into_iter().enumerate().map(result).collect();
+        Ok(self.exchange.give_batch(results))
+    }
+
     /// Resumes a sink that answered with PAUSE. False: the flow has stopped.
     fn resumed(&self) -> bool {
         self.exchange.give_resumed()
@@ -239,6 +268,7 @@ impl Port {
             outcome,
             last: true,
             end,
+            followed: false,
         })
     }
 }

@@ -44,6 +44,11 @@ pub(crate) struct Credit {
 }
 
 impl TaskResult {
+    /// Whether the worker must wait until the reactor has decided what follows.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.consumed && self.outcome.is_err() && !self.followed
+    }
+
     /// The credit that it used. A failure or an end uses one as well, or it could repeat for ever.
     pub(crate) fn used(&self) -> Credit {
         let elements = self.made.len().max(usize::from(!self.consumed));

@@ -14,7 +14,8 @@ impl Core {
     /// The element that a result is about.
     pub(crate) fn take_front(&mut self, index: usize) -> Option<Element> {
         let state = self.offload(index)?;
-        let was_begun = std::mem::replace(&mut state.is_begun, false);
+        let was_begun = state.begun > 0;
+        state.begun = state.begun.saturating_sub(1);
         let element = state.in_flight.pop_front();
         if element.is_some() && !was_begun {
             self.edges.shared.nodes[index].received.add(1);
@@ -22,26 +23,28 @@ impl Core {
         element
     }
 
-    /// Counts the oldest element in flight as received: the worker starts it by itself, unless it is paused.
+    /// Counts the oldest element in flight as received, or all of a batch: the worker starts them by itself, unless it
+    /// is paused.
     pub(crate) fn begin_front(&mut self, index: usize) {
         let paused = self.nodes[index].paused;
         if let Some(state) = self.offload(index)
-            && !state.is_begun
             && !paused
-            && !state.in_flight.is_empty()
         {
-            state.is_begun = true;
-            self.edges.shared.nodes[index].received.add(1);
+            let handed = state.in_flight.len();
+            let begun = if state.in_batches { handed } else { handed.min(1) };
+            let news = begun.saturating_sub(state.begun);
+            state.begun += news;
+            self.edges.shared.nodes[index].received.add(news as u64);
         }
     }
 
     /// The worker has delivered its last result and will not start what it still has.
     pub(crate) fn return_front(&mut self, index: usize) {
         if let Some(state) = self.offload(index)
-            && state.is_begun
+            && state.begun > 0
         {
-            state.is_begun = false;
-            self.edges.shared.nodes[index].received.subtract(1);
+            let begun = std::mem::take(&mut state.begun);
+            self.edges.shared.nodes[index].received.subtract(begun as u64);
             self.settle_loan(index);
         }
     }
@@ -75,30 +78,31 @@ impl Core {
     /// Drops the elements that were handed over and not started. Those marked `keep` go back to the worker.
     fn drop_recalled(&mut self, index: usize, mut rest: VecDeque<Element>) {
         let Some(state) = self.offload(index) else { return };
-        // The oldest counts as received although the worker has not started it; the others belong to the queue.
-        let is_front = state.in_flight.is_empty() && state.is_begun;
-        let is_gone = is_front && rest.front().is_some_and(|element| !element.keep());
-        let front = if is_gone { rest.pop_front() } else { None };
-        let (kept, gone): (Vec<_>, Vec<_>) = rest.into_iter().partition(Element::keep);
+        // The first count as received although the worker has not started them; the others belong to the queue.
+        let begun = state.begun.saturating_sub(state.in_flight.len()).min(rest.len());
+        let waiting = rest.split_off(begun);
+        let (mut kept, begun): (Vec<_>, Vec<_>) = rest.into_iter().partition(Element::keep);
+        let (more, gone): (Vec<_>, Vec<_>) = waiting.into_iter().partition(Element::keep);
+        kept.extend(more);
         let tasks: Vec<_> = kept.iter().map(|element| Task::Accept(element.detached())).collect();
         state.in_flight.extend(kept);
-        state.is_begun &= front.is_none();
+        state.begun -= begun.len();
         state.exchange.hand_over(tasks.into_iter().chain([Task::Interrupt]), None);
         if let Some(queue) = self.lender(index) {
             queue.drop_lent(gone.len());
         }
-        if front.is_some() {
-            self.nodes[index].given_up += 1;
+        if !begun.is_empty() {
+            self.nodes[index].given_up += begun.len() as u64;
             // It may have been out for a retry, which gets no result now.
             self.nodes[index].retry.take_if(|retry| retry.element.is_none());
         }
-        gone.into_iter().chain(front).for_each(|element| self.edges.release(element));
+        gone.into_iter().chain(begun).for_each(|element| self.edges.release(element));
     }
 
     /// All elements of a batch but the one in progress still count as waiting in their queue.
     pub(crate) fn settle_loan(&mut self, index: usize) {
         let Some(state) = self.offload(index) else { return };
-        let begun = usize::from(state.is_begun);
+        let begun = state.begun;
         let waiting = state.in_flight.len() - begun;
         let bytes = state.in_flight.iter().skip(begun).map(|element| element.len as usize).sum();
         if let Some(queue) = self.lender(index) {
@@ -150,10 +154,8 @@ impl Core {
     pub(crate) fn leave_loan(&mut self, index: usize) {
         self.settle_loan(index);
         let Some(state) = self.offload(index) else { return };
-        if state.is_begun {
-            state.left = state.in_flight.pop_front();
-            state.is_begun = false;
-        }
+        let begun = std::mem::take(&mut state.begun);
+        state.left.extend(state.in_flight.drain(..begun));
         let waiting = std::mem::take(&mut state.in_flight);
         if let Some(queue) = self.lender(index) {
             queue.leave_lent();
@@ -166,15 +168,14 @@ impl Core {
         for index in 0..self.nodes.len() {
             let Some(state) = self.offload(index) else { continue };
             state.exchange.collect_late(&mut state.results);
-            if let Some(left) = state.left.take() {
-                state.in_flight.push_back(left);
-                state.is_begun = true;
-            }
+            state.in_flight.extend(state.left.drain(..));
+            state.begun = state.in_flight.len();
             self.count_results(index);
             self.empty_hands(index);
-            let Some(left) = self.offload(index).and_then(|state| state.left.take()) else { continue };
-            self.nodes[index].given_up += 1;
-            self.edges.release_unread(left);
+            let Some(state) = self.offload(index) else { continue };
+            let left = std::mem::take(&mut state.left);
+            self.nodes[index].given_up += left.len() as u64;
+            left.into_iter().for_each(|element| self.edges.release_unread(element));
         }
         self.publish();
     }

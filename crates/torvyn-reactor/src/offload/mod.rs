@@ -8,6 +8,7 @@ mod in_flight;
 mod offloaded_node;
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -15,6 +16,7 @@ use torvyn_stream::{Element, Emission, End, StageError, Step};
 
 pub(crate) use exchange::Credit;
 use exchange::{Exchange, WaitReason};
+pub(crate) use offloaded_node::MAX_CALL;
 
 /// What the component must do next.
 #[derive(Debug)]
@@ -39,6 +41,8 @@ pub struct TaskResult {
     /// The last result: a source's end, or the result of a flush or a completion.
     pub last: bool,
     pub end: Option<End>,
+    /// The elements after this one have results too: they came from one call.
+    pub followed: bool,
 }
 
 /// Wakes the thread or loop that has work.
@@ -50,6 +54,7 @@ pub trait Notify: Send + Sync {
 pub struct Offload {
     exchange: Mutex<Exchange>,
     changed: Condvar,
+    in_batches: AtomicBool,
 }
 
 impl Offload {
@@ -65,6 +70,15 @@ impl Offload {
     /// Sets who is notified of results.
     pub fn set_flow(&self, flow: Arc<dyn Notify>) {
         self.lock().flow = Some(flow);
+    }
+
+    /// The worker gives its component all that it takes in one call. Set before the flow is built.
+    pub fn set_in_batches(&self) {
+        self.in_batches.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn in_batches(&self) -> bool {
+        self.in_batches.load(Ordering::Relaxed)
     }
 
     // Called by the reactor.
@@ -132,12 +146,18 @@ impl Offload {
             tasks.into_iter().partition(|task| matches!(task, Task::Accept(_)));
         exchange.tasks = others.into();
         let taken = if exchange.halted { 0 } else { handed.saturating_sub(elements.len() + answered) };
-        exchange.recalled = taken > 0;
+        let rests = results.back().map_or(paused, |last| matches!(last.outcome, Ok(Step::Pause)));
+        let started = match taken {
+            _ if rests => 0,
+            taken if self.in_batches() => taken,
+            taken => taken.min(1),
+        };
+        // In batches, a worker that does not rest has started all that it took.
+        exchange.recalled = taken > 0 && (rests || !self.in_batches());
         drop(exchange);
         // Dropped outside the lock: dropping them may run host code.
         drop(elements);
-        let rests = results.back().map_or(paused, |last| matches!(last.outcome, Ok(Step::Pause)));
-        answered + usize::from(taken > 0 && !rests)
+        answered + started
     }
 
     /// Continues after a failure, with the `elements` that are still in flight.
@@ -250,6 +270,7 @@ impl Offload {
             outcome: Ok(Step::Done),
             last: false,
             end: None,
+            followed: false,
         };
         self.deliver(resumed, true)
     }
@@ -268,7 +289,7 @@ impl Offload {
                 exchange.results.push_back(finished);
                 return false;
             }
-            let has_failed = finished.consumed && finished.outcome.is_err();
+            let has_failed = finished.has_failed();
             exchange.halted |= has_failed;
             let recalled = hears_of_recall && std::mem::take(&mut exchange.recalled);
             let wanted = !recalled && !has_failed;
@@ -281,6 +302,28 @@ impl Offload {
             flow.notify();
         }
         wanted
+    }
+
+    /// Delivers the results of one call, at least one. False as for `give`.
+    pub fn give_batch(&self, results: Vec<TaskResult>) -> bool {
+        let flow = {
+            let mut exchange = self.lock();
+            if exchange.stopped {
+                exchange.results.extend(results);
+                return false;
+            }
+            for finished in results {
+                exchange.halted |= finished.has_failed();
+                exchange.spend(finished.used(), finished.outcome.is_err());
+                exchange.results.push_back(finished);
+            }
+            exchange.recalled = false;
+            exchange.flow.clone()
+        };
+        if let Some(flow) = flow {
+            flow.notify();
+        }
+        true
     }
 }
 

@@ -10,6 +10,8 @@ use crate::offload::{Credit, Task, TaskResult};
 use crate::shared_state::Failure;
 
 const MAX_BATCH: usize = 64;
+/// The most elements that a component gets in one call.
+pub(crate) const MAX_CALL: usize = 1024;
 
 impl Core {
     pub(crate) fn offload(&mut self, index: usize) -> Option<&mut OffloadState> {
@@ -91,6 +93,11 @@ impl Core {
             if self.nodes[index].phase == Phase::Finished || self.edges.free_slots(&self.nodes[index]) == 0 {
                 break;
             }
+            if self.nodes[index].retry.is_none() && !self.nodes[index].answers.is_empty() {
+                self.conclude_answer(index)?;
+                done += 1;
+                continue;
+            }
             let Some(state) = self.offload(index) else { break };
             let Some(mut finished) = state.results.pop_front() else { break };
             done += 1;
@@ -123,13 +130,15 @@ impl Core {
         self.nodes[index].paused = false;
         // Outputs before the result do not end the attempt.
         let is_answer = finished.consumed || finished.last || is_source;
-        let retry = if is_answer { self.nodes[index].retry.take() } else { None };
-        let attempt = retry.map_or(0, |retry| retry.attempt);
+        // A retry that still has its element belongs to an earlier result of the same call.
+        let is_waiting = self.nodes[index].retry.as_ref().is_some_and(|retry| retry.element.is_some());
+        let retry = if is_answer && !is_waiting { self.nodes[index].retry.take() } else { None };
+        let attempt = if is_waiting { u32::MAX } else { retry.map_or(0, |retry| retry.attempt) };
         if is_source {
             self.pulled += finished.made.len() as u64;
         }
         let element = if finished.consumed { self.take_front(index) } else { None };
-        let has_failed = finished.consumed && finished.outcome.is_err();
+        let (has_failed, is_followed) = (finished.has_failed(), finished.followed);
         if !is_answer {
             self.stamp_early_outputs(index);
         }
@@ -144,9 +153,14 @@ impl Core {
             // The worker waits and starts nothing more.
             return concluded;
         }
+        let is_retried = self.nodes[index].retry.is_some();
         if has_failed && let Some(state) = self.offload(index) {
-            let rest = state.in_flight.iter().map(|element| Task::Accept(element.detached()));
-            state.exchange.restart(rest.collect());
+            // Elements after one that is retried are given to the worker again together with it.
+            let rest = state.in_flight.iter().filter(|_| !is_retried);
+            state.exchange.restart(rest.map(|element| Task::Accept(element.detached())).collect());
+        }
+        if is_followed && is_retried {
+            self.set_results_aside(index);
         }
         self.begin_front(index);
         concluded
@@ -197,7 +211,7 @@ impl Core {
             return 0;
         }
         let now_ns = self.now_ns;
-        let retries = node.retries;
+        let (retries, is_behind) = (node.retries, !node.answers.is_empty());
         if let Some(retry) = &node.retry {
             if retry.at_ns > now_ns || retry.element.is_none() {
                 return 0;
@@ -205,12 +219,16 @@ impl Core {
             return self.hand_retry(index);
         }
         let Some(state) = self.offload(index) else { return 0 };
-        if !state.in_flight.is_empty() || state.closing || !state.results.is_empty() {
+        if !state.in_flight.is_empty() || state.closing || !state.results.is_empty() || is_behind {
             return 0;
         }
         // The same rule as for sources: a component that keeps up gets larger batches.
         let quick = now_ns.saturating_sub(state.handed_ns) < 1_000_000;
-        state.batch = if quick && retries == 0 { (state.batch * 2).min(MAX_BATCH) } else { 1 };
+        state.batch = match quick && retries == 0 {
+            _ if state.in_batches => MAX_CALL,
+            true => (state.batch * 2).min(MAX_BATCH),
+            false => 1,
+        };
         state.handed_ns = now_ns;
         let most = state.batch.min(room);
         self.fill_hand(index, most)
@@ -219,10 +237,11 @@ impl Core {
     fn hand_retry(&mut self, index: usize) -> usize {
         let element = self.nodes[index].retry.as_mut().and_then(|retry| retry.element.take());
         let (Some(element), Some(state)) = (element, self.offload(index)) else { return 0 };
-        state.exchange.hand_over([Task::Accept(element.detached())], None);
-        state.in_flight.push_back(element);
+        state.in_flight.push_front(element);
         // It was counted as received before its first attempt.
-        state.is_begun = true;
+        state.begun += 1;
+        let tasks: Vec<_> = state.in_flight.iter().map(|element| Task::Accept(element.detached())).collect();
+        state.exchange.hand_over(tasks, None);
         1
     }
 

@@ -19,6 +19,7 @@ fn answer() -> TaskResult {
         outcome: Ok(Step::Forward),
         last: false,
         end: None,
+        followed: false,
     }
 }
 
@@ -63,6 +64,7 @@ fn credit_is_used_up_by_what_is_made() {
         outcome: Ok(Step::Done),
         last: false,
         end: None,
+        followed: false,
     });
     assert_eq!(offload.credit(), 0);
     // Results that were not collected yet still use credit.

@@ -177,6 +177,8 @@ impl Core {
     }
 
     pub(crate) fn empty_hands(&mut self, index: usize) {
+        // The component has answered: a failure is counted, and no policy applies.
+        let _ = self.settle_answers(index, Accepts::Nothing);
         let node = &mut self.nodes[index];
         for (edge, element) in std::mem::take(&mut node.backlog) {
             self.edges.leave_unread(edge, element);

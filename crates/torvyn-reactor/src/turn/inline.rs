@@ -36,13 +36,26 @@ impl Core {
                 (done, room) = (done + 1, 0);
                 continue;
             }
+            if node.takes_batches && !node.answers.is_empty() {
+                self.conclude_answer(index)?;
+                (done, room) = (done + 1, 0);
+                continue;
+            }
             let Some(input) = self.edges.next_input(node) else { break };
             // A filter has ended the stream, and the elements it passed are still on their way.
             if node.phase == Phase::Flushing {
                 break;
             }
-            let Worker::Inline(stage) = &mut node.worker else { break };
-            if node.tells_input {
+            let tells_input = node.tells_input;
+            if node.takes_batches
+                && !tells_input
+                && let Some(settled) = self.run_batch(index, input, room)?
+            {
+                (done, room) = (done + settled, 0);
+                continue;
+            }
+            let Worker::Inline(stage) = &mut self.nodes[index].worker else { break };
+            if tells_input {
                 stage.set_input(self.edges.list[input].input);
             }
             // The element is processed in place and moves once, to its destination.

@@ -3,6 +3,7 @@
 use torvyn_stream::Element;
 
 use crate::core::Core;
+use crate::edges::Accepts;
 use crate::node::Worker;
 use crate::shared_state::Failure;
 
@@ -44,6 +45,7 @@ impl Core {
     }
 
     fn interrupt_hands(&mut self, index: usize) -> Result<(), Failure> {
+        self.settle_answers(index, Accepts::Kept)?;
         let node = &mut self.nodes[index];
         let (keep, drop): (Vec<_>, Vec<_>) = node.backlog.drain(..).partition(|(_, element)| element.keep());
         node.backlog = keep.into();

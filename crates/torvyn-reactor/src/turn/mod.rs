@@ -1,6 +1,7 @@
 //! One turn: leftovers first, then sweeps from the sources down, until the credit is used up or nothing moves.
 
 mod acknowledgement;
+mod batch;
 mod checkpoint;
 mod flow_end;
 mod flow_failure;
@@ -11,6 +12,8 @@ mod recovery;
 mod requests;
 mod source;
 pub(crate) mod verdict;
+
+pub use verdict::method_name;
 
 use crate::blueprint::{Role, Timing};
 use crate::core::{Core, Turn};
@@ -23,6 +26,8 @@ const SAMPLE_EVERY: u64 = 64;
 
 /// How long a batch may take from its first element at the source to its last at the sink.
 const SWEEP_NS: u64 = 10_000;
+/// The same for flows with a stage that takes batches: larger ones pay, and a call is still short.
+const BATCH_SWEEP_NS: u64 = 40_000;
 
 impl Core {
     /// Runs a turn. A `paced` turn keeps to the flow's share; others continue until they must wait or, with
@@ -113,11 +118,12 @@ impl Core {
     /// A source that keeps up is pulled in larger batches, as long as the first element of a batch does not wait long
     /// for the last. A source that blocks is never read ahead.
     fn adapt_batch(&mut self, work: usize, spent_ns: u64) {
+        let sweep_ns = if self.takes_batches { BATCH_SWEEP_NS } else { SWEEP_NS };
         if spent_ns > self.turn_time_ns {
             self.batch = 1;
-        } else if spent_ns > 2 * SWEEP_NS {
+        } else if spent_ns > 2 * sweep_ns {
             self.batch = (self.batch / 2).max(1);
-        } else if work >= self.batch as usize && 2 * spent_ns <= SWEEP_NS {
+        } else if work >= self.batch as usize && 2 * spent_ns <= sweep_ns {
             self.batch = (self.batch * 2).min(self.max_batch);
         }
     }

@@ -236,7 +236,7 @@ pub(crate) fn send_one(
     edges.send_made(node, index, emission, sequence, timestamp_ns)
 }
 
-pub(crate) fn method_name(role: Role) -> &'static str {
+pub fn method_name(role: Role) -> &'static str {
     match role {
         Role::Source => "pull",
         Role::Processor => "process",

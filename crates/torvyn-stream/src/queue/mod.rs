@@ -6,6 +6,7 @@
 mod counters;
 mod loan;
 
+use crate::batch::Batch;
 use crate::element::Element;
 use crate::ring::Ring;
 use crate::stage::Emission;
@@ -236,6 +237,12 @@ impl Queue {
     #[inline]
     pub fn front_mut(&mut self) -> Option<&mut Element> {
         self.slots.front_mut()
+    }
+
+    /// The elements that the next `most` calls of `pop` would return, for work in place.
+    pub fn front_batch(&mut self, most: usize) -> Batch<'_> {
+        let (first, second) = self.slots.front_slices(most);
+        Batch { first, second }
     }
 
     #[inline(always)]

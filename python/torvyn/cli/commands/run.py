@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from torvyn.cli.foreground_run import Outcome
     from torvyn.link.plan import Plan
     from torvyn.reactor import Flow
-    from torvyn.reactor.health import HealthCheck
 
 logger = logging.getLogger("torvyn.cli")
 
@@ -32,21 +31,27 @@ torvyn run --config filter.words=secret,private"""
 @flow_options
 @end_options
 @click.option(
+    "--fresh",
+    is_flag=True,
+    help="Discard the saved states and the stored elements of earlier runs.",
+)
+@click.option(
     "--stats", is_flag=True, help="Print statistics of nodes, edges and copies at the end."
 )
-def command(screen: Screen, stats: bool, **options: Any) -> int:
+def command(screen: Screen, fresh: bool, stats: bool, **options: Any) -> int:
     """Run a flow.
 
     Output of components goes to standard output, messages go to standard error. Ctrl-C drains the
     flow: the sources stop, and the elements in the flow still reach the sinks. A second Ctrl-C
-    cancels the flow, a third ends the process. With `--stats --format json`, the last line of
+    cancels the flow, a third ends the process. A flow with `disk` edges or checkpoints saves its
+    state instead, and the next run continues there. With `--stats --format json`, the last line of
     standard output is a JSON object with the statistics.
     """
     from torvyn.cli.memory_warnings import memory_warnings
 
     plan, limit = link_with_ends(screen, options)
     screen.warn(memory_warnings(plan))
-    outcome = run_plan(screen, plan, limit)
+    outcome = run_plan(screen, plan, limit, is_fresh=fresh)
     if stats:
         _show_statistics(screen, plan, outcome)
     if outcome.state == "failed" and outcome.error is not None:
@@ -55,15 +60,17 @@ def command(screen: Screen, stats: bool, **options: Any) -> int:
     return outcome.exit_code
 
 
-def run_plan(screen: Screen, plan: Plan, limit: int | None) -> Outcome:
+def run_plan(screen: Screen, plan: Plan, limit: int | None, *, is_fresh: bool = False) -> Outcome:
     """Runs the plan, and prints the `[torvyn]` lines before and after it."""
     from torvyn.cli.foreground_run import run_in_foreground
     from torvyn.cli.summary import summary_line
-    from torvyn.cli.supervision.supervisor import make_supervisor
+    from torvyn.cli.supervision.status_socket import StatusSocket
+    from torvyn.cli.supervision.supervisor import make_health_check, make_supervisor
     from torvyn.observe.logs import show_logs
     from torvyn.reactor import Flow
 
     flow = Flow.from_plan(plan)
+    flow.is_fresh = is_fresh
     if limit is not None:
         flow.limit(limit)
     with show_logs(
@@ -74,8 +81,10 @@ def run_plan(screen: Screen, plan: Plan, limit: int | None) -> Outcome:
     ):
         screen.info(f"[torvyn] Running flow '{plan.name}'", "")
         _log(screen, "flow.started", f"running flow `{plan.name}`", flow=plan.name)
-        supervisor = make_supervisor(flow, partial(_health_check, plan))
-        outcome = run_in_foreground(flow, partial(_notice, screen), supervisor)
+        check = make_health_check(plan)
+        with StatusSocket(flow, check):
+            supervisor = make_supervisor(flow, check)
+            outcome = run_in_foreground(flow, partial(_notice, screen), supervisor)
         line = summary_line(outcome.statistics)
         message = f"flow `{plan.name}` {outcome.state}: {line}"
         filtered = _filtered_side(flow)
@@ -86,12 +95,6 @@ def run_plan(screen: Screen, plan: Plan, limit: int | None) -> Outcome:
         if filtered is not None:
             screen.info(f"[torvyn] {FILTERED[filtered]}")
     return outcome
-
-
-def _health_check(plan: Plan, stall_s: float) -> HealthCheck:
-    from torvyn.reactor.health import HealthCheck
-
-    return HealthCheck(stall_s, plan.runtime.max_silence_s)
 
 
 FILTERED = {

@@ -1,6 +1,9 @@
 """Flows that run for months: who watches them, and what they report.
 
 supervisor      tells systemd that a flow is ready, works or stops
+status_socket   answers `torvyn top` while a flow runs
+running_flows   finds the flows that run on this machine
+top_table       the table of `torvyn top`
 unit            the unit file of a flow
 unit_options    the options of `torvyn service install`
 systemctl       the commands of systemd

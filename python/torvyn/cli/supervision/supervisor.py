@@ -9,16 +9,19 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from torvyn.machine.systemd_notify import is_notified, notify, watchdog_interval_s
 
 if TYPE_CHECKING:
+    from torvyn.link.plan import Plan
     from torvyn.reactor import Flow
     from torvyn.reactor.health import FlowHealth, HealthCheck
 
 logger = logging.getLogger("torvyn.cli")
+
+_STALL_S: Final = 60.0
+"""Without a watchdog, for `torvyn top`."""
 
 
 class Supervisor:
@@ -74,10 +77,15 @@ class Supervisor:
         )
 
 
-def make_supervisor(flow: Flow, make_check: Callable[[float], HealthCheck]) -> Supervisor | None:
-    """The supervisor of a flow whose process systemd has started; None if it has not.
-    `make_check` gets the seconds after which a flow that does not move has stalled."""
-    if not is_notified():
-        return None
+def make_health_check(plan: Plan) -> HealthCheck:
+    """A flow has stalled when it stands still for as long as the watchdog waits."""
+    from torvyn.reactor.health import HealthCheck
+
     interval_s = watchdog_interval_s()
-    return Supervisor(flow, make_check(2 * interval_s if interval_s is not None else 60.0))
+    stall_s = _STALL_S if interval_s is None else 2 * interval_s
+    return HealthCheck(stall_s, plan.runtime.max_silence_s)
+
+
+def make_supervisor(flow: Flow, check: HealthCheck) -> Supervisor | None:
+    """The supervisor of a flow whose process systemd has started; None if it has not."""
+    return Supervisor(flow, check) if is_notified() else None

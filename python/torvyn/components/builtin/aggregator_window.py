@@ -1,148 +1,171 @@
-"""`window`: computes one value per tumbling window of elements.
+"""`window`: computes values over windows of elements: tumbling, sliding, by session or by count.
 
-Time is the elements' timestamp, set at the source. A window closes when a later element arrives or
-the input ends. Empty windows are not sent. A late element counts in the open window.
+Time is event time, from a field, or the time of arrival. A window closes when the watermark passes
+its end. The watermark follows the newest element of the same key, minus `lateness`; an element too
+far in the future never moves it. So data that was stored during an outage falls into the windows of
+its own time, and a device with a wrong clock harms nobody else. Empty windows are not sent.
 """
 
 from __future__ import annotations
 
-import math
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
-from torvyn.components.config import parse_config, wrong_config
-from torvyn.components.json_fields import JSON_TYPE, MISSING, get_field, parse_object, write_json
-from torvyn.components.spec import Option, Spec
+from torvyn.components.config import parse_config
+from torvyn.components.event_time import EVENT_TIME, STEP_NS, WallClock, render_time
+from torvyn.components.json_fields import JSON_TYPE, read_object, write_json
+from torvyn.components.spec import Spec
+from torvyn.components.windows.open_windows import NEVER_NS, ClosedWindow
+from torvyn.components.windows.window_options import SPEC, WindowOptions, parse_window
 from torvyn.contract import Aggregator, Element, Output
-from torvyn.errors import InvalidInput
 
-SPEC = Spec(
-    name="window",
-    role="aggregator",
-    summary="Computes one value per tumbling window of elements, by count or by time.",
-    options=(
-        Option("size", "integer", 0, "The number of elements per window.", minimum=0),
-        Option("every", "duration", 0.0, "The length of a window, by the elements' timestamps."),
-        Option(
-            "function",
-            "choice",
-            "count",
-            "The function over the numbers in a window.",
-            choices=("count", "sum", "mean", "min", "max", "last"),
-        ),
-        Option("field", "text", "", "A dotted path to the number; default: the whole text."),
-    ),
-    main="size",
-    example="""\
-[flow.main.nodes.average]
-component = "window"
-config = { every = "10s", function = "mean", field = "celsius" }
-""",
-)
-
-
-class _OpenWindow:
-    """The open window. Times are nanoseconds."""
-
-    __slots__ = ("count", "end", "start", "value")
-
-    def __init__(self, start: int, end: int) -> None:
-        self.start, self.end = start, end
-        self.count = 0
-        self.value: float = 0
+LATE = "late"
+"""The port of elements that came too late or lie too far in the future."""
+_NOTHING: dict[str, Any] = {}
+_PANE_BYTES, _VALUE_BYTES = 400, 32
 
 
 class Window(Aggregator):
     spec: ClassVar[Spec] = SPEC
     unit = "windows"
+    ports = (LATE,)
 
-    def init(self, config: str) -> None:
-        options = parse_config(SPEC, config)
-        self._size: int = options["size"]
-        self._every_ns = round(options["every"] * 1e9)
-        self._function: str = options["function"]
-        self._field: str = options["field"]
-        self._open: _OpenWindow | None = None
-        if bool(self._size) == bool(self._every_ns):
-            raise wrong_config(
-                SPEC,
-                "set either `size` or `every`",
-                '`every = "10s"` makes windows of ten seconds, `size = 10` of ten elements',
-            )
+    def init(self, config: Any) -> None:
+        self._start(parse_window(parse_config(SPEC, config)), WallClock(self))
 
-    def ingest(self, element: Element) -> Output | None:
-        # Read first: a rejected element must not change the window.
-        number = 0 if self._function == "count" else self._number(element)
-        if self._size:
-            return self._ingest_by_count(element.timestamp_ns, number)
-        done = None
-        if self._open is not None and element.timestamp_ns >= self._open.end:
-            done = self._close(self._open)
-        if self._open is None:
-            start = element.timestamp_ns - element.timestamp_ns % self._every_ns
-            self._open = _OpenWindow(start, start + self._every_ns)
-        self._add(self._open, number)
+    @classmethod
+    def check_options(cls, options: dict[str, Any]) -> None:
+        """Reports options that do not fit together when the flow is linked."""
+        parse_window(options)
+
+    def for_key(self, key: str) -> Window:
+        """A new window component for one key; it shares what all keys have in common."""
+        made = type(self)(self.config)
+        made.key = key
+        made._start(self._options, self._clock)
+        return made
+
+    def _start(self, options: WindowOptions, clock: WallClock) -> None:
+        self._options = options
+        self._clock = clock
+        self._windows = options.open()
+        self._newest_ns = -NEVER_NS
+        """The newest event time; the watermark is `lateness` before it."""
+        self._last_ns: int | None = None
+        """When the last element arrived, in the flow's time."""
+        self._is_restored = False
+        self._steps = clock.steps
+        self._values = 0
+        self.counts = {"late": 0, "future": 0}
+        """Elements that were left out, for the statistics."""
+
+    @property
+    def held_bytes(self) -> int:
+        """A good estimate of the memory that the open windows use."""
+        return self._windows.pane_count * _PANE_BYTES + self._values * _VALUE_BYTES
+
+    def ingest(self, element: Element) -> list[Output]:
+        options = self._options
+        record = read_object(element) if options.needs_record else _NOTHING
+        # Read everything first: a rejected element must not change a window.
+        values = options.layout.reader.read(record, element.text)
+        done: list[Output] = []
+        if options.read_time is None:
+            time_ns = self._arrival(element, done)
+        else:
+            time_ns = options.read_time(record)
+            if self._clock.is_future(time_ns, element.timestamp_ns, options.max_future_ns):
+                self.counts["future"] += 1
+                return [*done, _set_aside(element, "future")]
+        newest_ns = self._newest_ns
+        if not self._windows.add(time_ns, values, newest_ns - options.lateness_ns):
+            self.counts["late"] += 1
+            return [*done, _set_aside(element, LATE)]
+        self._values += options.layout.keeps_values
+        if options.idle_ns:
+            self._last_ns = self.now_ns()
+        if time_ns > newest_ns:
+            self._newest_ns = newest_ns = time_ns
+        if self._windows.next_end_ns <= newest_ns - options.lateness_ns:
+            done += self._close(newest_ns - options.lateness_ns)
         return done
 
     def flush(self) -> list[Output]:
-        return [] if self._open is None else [self._close(self._open)]
+        return list(self._close(NEVER_NS))
 
-    def _ingest_by_count(self, timestamp_ns: int, number: float) -> Output | None:
-        if self._open is None:
-            self._open = _OpenWindow(timestamp_ns, timestamp_ns)
-        self._open.end = max(self._open.end, timestamp_ns)
-        self._add(self._open, number)
-        return self._close(self._open) if self._open.count == self._size else None
+    def _arrival(self, element: Element, done: list[Output]) -> int:
+        """The time of arrival. When the wall clock was set, what was open ends at its old time."""
+        clock = self._clock
+        time_ns = clock.arrival_ns(element)
+        # The wall clock may also have been set back while the flow was down.
+        was_set_back = self._is_restored and self._newest_ns > clock.now_ns() + STEP_NS
+        if was_set_back or clock.steps != self._steps:
+            self._steps = clock.steps
+            done += self.flush()
+            self._windows = self._options.open()
+            self._newest_ns = -NEVER_NS
+        self._is_restored = False
+        # Sources may deliver in turns; what is stored keeps its time, and may be late.
+        return time_ns if EVENT_TIME in element.attributes else max(time_ns, self._newest_ns)
 
-    def _add(self, window: _OpenWindow, number: float) -> None:
-        match self._function:
-            case "sum" | "mean":
-                number += window.value
-            case "min" if window.count:
-                number = min(number, window.value)
-            case "max" if window.count:
-                number = max(number, window.value)
-        if not math.isfinite(number):
-            raise InvalidInput("the sum of this window is too large")
-        window.value = number
-        window.count += 1
+    # Closing
 
-    def _close(self, window: _OpenWindow) -> Output:
-        self._open = None
-        value = window.value
-        if self._function == "count":
-            value = window.count
-        elif self._function == "mean":
-            value /= window.count
-        value_record = {
-            "start": window.start,
-            "end": window.end,
-            "count": window.count,
-            "value": value,
+    def due_ns(self) -> int | None:
+        options = self._options
+        if not options.idle_ns or not self._windows.pane_count:
+            return None
+        if self._last_ns is None:
+            self._last_ns = self.now_ns()
+        due_ns = self._last_ns + options.idle_ns
+        if options.read_time is None and not options.size:
+            # A window by arrival time does not close before its end.
+            end_ns = self._windows.next_end_ns + options.lateness_ns
+            due_ns = max(due_ns, self._clock.monotonic_ns(end_ns))
+        return due_ns
+
+    def on_timer(self) -> list[Output]:
+        if self._options.read_time is None and not self._options.size:
+            return list(self._close(self._windows.next_end_ns))
+        return self.flush()
+
+    def _close(self, watermark_ns: int) -> Iterator[Output]:
+        for window in self._windows.close(watermark_ns):
+            yield self._render(window)
+        if not self._windows.pane_count:
+            self._values = 0
+
+    def _render(self, window: ClosedWindow) -> Output:
+        start_ns, end_ns, pane = window
+        record: dict[str, Any] = {} if self.key is None else {"key": self.key}
+        record["start"], record["end"] = render_time(start_ns), render_time(end_ns)
+        record["count"] = pane.count
+        for column, total in zip(self._options.layout.columns, pane.totals, strict=True):
+            record[column.name] = total.result()
+            self._values -= len(total.value) if column.total.keeps_values else 0
+        return Output(write_json(record), content_type=JSON_TYPE)
+
+    # State
+
+    def snapshot(self) -> Any:
+        return {
+            "newest": self._newest_ns,
+            "values": self._values,
+            "windows": self._windows.state(),
         }
-        return Output(write_json(value_record), content_type=JSON_TYPE)
 
-    def _number(self, element: Element) -> float:
-        if not self._field:
-            return _parse_number(element.text)
-        value: Any = get_field(parse_object(element), self._field)
-        if value is MISSING:
-            raise InvalidInput(f"the field `{self._field}` is missing")
-        if isinstance(value, bool) or not isinstance(value, (int, float)):
-            raise InvalidInput(f"the field `{self._field}` is not a number: {value!r:.60}")
-        return _usable(value)
+    def restore(self, state: Any) -> None:
+        self._newest_ns, self._values = state["newest"], state["values"]
+        self._windows.restore(state["windows"])
+        # How long the key had been idle before the restart is not known.
+        self._last_ns = None
+        self._is_restored = True
 
 
-def _parse_number(text: str) -> float:
-    for parse in (int, float):
-        try:
-            return _usable(parse(text.replace("_", "?")))
-        except ValueError:
-            continue
-    raise InvalidInput(f"the text is not a number: {text!r:.60}")
-
-
-def _usable(number: float) -> float:
-    """The number, if sums and means of it stay finite; integers stay exact."""
-    if abs(number) > 1e300 or not math.isfinite(number):
-        raise InvalidInput(f"the number is not finite or too large: {number!r:.60}")
-    return number
+def _set_aside(element: Element, reason: str) -> Output:
+    data = element.text if element.content_type.startswith(("text/", JSON_TYPE)) else element.data
+    return Output(
+        data if isinstance(data, str) else bytes(data),
+        content_type=element.content_type,
+        attributes={**element.attributes, "set_aside": reason},
+        port=LATE,
+    )

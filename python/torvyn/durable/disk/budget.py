@@ -20,6 +20,7 @@ _LOCAL_BYTES: Final = PAGE_BYTES - 35
 """Larger records continue on overflow pages."""
 _RECORD_BYTES: Final = 64
 """A record without its body, and its cell pointer."""
+_MIN_WAL_BYTES: Final = 256 * 1024
 _MAX_WAL_BYTES: Final = 8 * 1024 * 1024
 _FIXED_PAGES: Final = 24
 """Roots, pointer maps and the tables without bodies."""
@@ -37,10 +38,15 @@ class Budget:
     @classmethod
     def of(cls, limits_bytes: Iterable[int]) -> Budget:
         total = sum(limits_bytes)
-        wal = min(total // 6, _MAX_WAL_BYTES)
+        wal = min(max(total // 6, _MIN_WAL_BYTES), _MAX_WAL_BYTES)
         # A checkpoint writes at most the pages of the WAL to the database.
         ballast = min(wal // 2 + 16 * PAGE_BYTES, total // 8)
         return cls(total, wal, ballast, total - wal - ballast - _SIDE_FILES_BYTES)
+
+    @property
+    def max_deleted_rows(self) -> int:
+        """Rows that one transaction may delete: each changes a page, which goes to the WAL."""
+        return max(self.wal_bytes // FRAME_BYTES // 4, 8)
 
     def log_bytes(self, max_bytes: int) -> int:
         """What the rows of a log may occupy."""
@@ -48,8 +54,8 @@ class Budget:
         return (self.database_bytes - fixed) * max_bytes // self.total_bytes
 
     def row_limit_bytes(self, max_bytes: int) -> int:
-        """The largest body: a transaction with it must fit into the WAL."""
-        in_wal = self.wal_bytes - _WAL_HEADER_BYTES - _FIXED_PAGES * FRAME_BYTES
+        """The largest body, and the most of all in a transaction, which must fit into the WAL."""
+        in_wal = self.wal_bytes * 3 // 4 - _WAL_HEADER_BYTES - _FIXED_PAGES * FRAME_BYTES
         pages = min(in_wal // FRAME_BYTES, self.log_bytes(max_bytes) // 2 // PAGE_BYTES) - 2
         return pages * _OVERFLOW_BYTES
 

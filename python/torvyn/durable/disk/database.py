@@ -43,6 +43,7 @@ def connect(path: Path) -> sqlite3.Connection:
     there is no shared memory that a full disk could take away.
     """
     connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=0)
+    connection.text_factory = decode_text
     try:
         for statement in (
             f"PRAGMA page_size = {PAGE_BYTES}",
@@ -69,6 +70,7 @@ def connect(path: Path) -> sqlite3.Connection:
 def _create(connection: sqlite3.Connection) -> None:
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if version == SCHEMA_VERSION:
+        check_schema(connection)
         return
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
     if version or tables:
@@ -81,10 +83,22 @@ def _create(connection: sqlite3.Connection) -> None:
     connection.execute("COMMIT")
 
 
+def check_schema(connection: sqlite3.Connection) -> None:
+    """SQLite believes whatever schema it finds."""
+    query = "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL"
+    if sorted(sql for (sql,) in connection.execute(query)) != sorted(SCHEMA):
+        raise not_a_store("its schema is different")
+
+
 def not_a_store(why: str) -> sqlite3.DatabaseError:
     error = sqlite3.DatabaseError(f"not a database of this version of torvyn: {why}")
     error.sqlite_errorcode = sqlite3.SQLITE_NOTADB
     return error
+
+
+def decode_text(text: bytes) -> str:
+    """Damaged texts are decoded as well; their CRC tells."""
+    return text.decode("utf-8", "surrogateescape")
 
 
 def checkpoint_wal(connection: sqlite3.Connection, *, truncate: bool) -> None:
@@ -118,4 +132,5 @@ def sync_folder(folder: Path) -> None:
 
 def crc(*fields: object, body: bytes = b"") -> int:
     """The checksum of a record."""
-    return zlib.crc32(body, zlib.crc32("\0".join(map(str, fields)).encode()))
+    text = "\0".join(map(str, fields))
+    return zlib.crc32(body, zlib.crc32(text.encode("utf-8", "surrogateescape")))

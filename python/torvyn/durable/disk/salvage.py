@@ -20,15 +20,17 @@ from typing import Any, Final
 from torvyn.durable.disk.budget import PAGE_BYTES
 from torvyn.durable.disk.database import (
     SEQUENCE_BITS,
+    check_schema,
     checkpoint_wal,
     connect,
     crc,
+    decode_text,
     file_bytes,
     sync_folder,
     wal_path,
 )
 from torvyn.durable.disk.high_water import Mark
-from torvyn.durable.failures import reason_of
+from torvyn.durable.failures import STORE_ERRORS, reason_of
 from torvyn.durable.log_rows import is_intact
 from torvyn.durable.log_state import LogState
 
@@ -107,7 +109,7 @@ def _copy(damaged: Path, target: Path, mark: Mark | None) -> int:
             try:
                 copied = _Copier(old, new, mark).copy()
             finally:
-                with contextlib.suppress(sqlite3.Error):
+                with contextlib.suppress(*STORE_ERRORS):
                     old.close()
         new.execute("COMMIT")
         checkpoint_wal(new, truncate=True)
@@ -122,18 +124,14 @@ def _open_damaged(path: Path, fresh: sqlite3.Connection) -> sqlite3.Connection |
         if repair:
             _replace_first_page(path, fresh)
         old = sqlite3.connect(path, isolation_level=None, timeout=0)
+        old.text_factory = decode_text
         try:
             old.execute("PRAGMA locking_mode = EXCLUSIVE")
-            old.execute("SELECT position FROM rows LIMIT 0").fetchall()
-            old.execute("SELECT count(*) FROM logs").fetchone()
-        except sqlite3.Error as error:
+            check_schema(old)
+        except STORE_ERRORS as error:
             old.close()
-            if not isinstance(error, sqlite3.OperationalError) or repair:
-                continue
-            # "no such table" and the like: the schema itself is damaged.
-            with contextlib.suppress(sqlite3.Error):
-                if reason_of(error) == "io":
-                    raise
+            if reason_of(error) != "corrupt":
+                raise
         else:
             return old
     return None
@@ -174,7 +172,7 @@ class _Copier:
             for row in self._old.execute(query, (low, high)):
                 last = row[0]
                 yield row
-        except sqlite3.Error:
+        except STORE_ERRORS:
             low = last + 1
             if low < high and self._probes < _MAX_PROBES:
                 middle = (low + high) // 2
@@ -182,7 +180,7 @@ class _Copier:
                 yield from self._rows(middle + 1, high)
 
     def _copy_records(self, table: str, key: str, is_good: Any) -> None:
-        with contextlib.suppress(sqlite3.Error):
+        with contextlib.suppress(*STORE_ERRORS):
             for record in self._old.execute(f"SELECT * FROM {table} ORDER BY {key}"):
                 if is_good(record):
                     marks = ",".join("?" * len(record))
@@ -191,7 +189,7 @@ class _Copier:
     def _copy_logs(self, ends: dict[int, int]) -> None:
         """Logs by their records; otherwise by the mark, which has their names."""
         states: dict[int, LogState] = {}
-        with contextlib.suppress(sqlite3.Error):
+        with contextlib.suppress(*STORE_ERRORS):
             for record in self._old.execute("SELECT * FROM logs"):
                 if crc(*record[:-1]) == record[-1]:
                     id, name, *fields, _ = record

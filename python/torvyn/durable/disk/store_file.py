@@ -21,10 +21,17 @@ from torvyn.durable.disk.database import (
     checkpoint_wal,
     connect,
     file_bytes,
+    not_a_store,
     sync_folder,
     wal_path,
 )
-from torvyn.durable.failures import StoreUnavailable, reason_of, unavailable
+from torvyn.durable.failures import (
+    STORE_ERRORS,
+    StoreError,
+    StoreUnavailable,
+    reason_of,
+    unavailable,
+)
 from torvyn.durable.records import StoreState
 
 logger = logging.getLogger("torvyn.durable")
@@ -33,6 +40,7 @@ _SHRINK_PAGES: Final = 512
 _SPARSE: Final = 8
 """Free pages are given back from `_SHRINK_PAGES` on, if an eighth of the file is used."""
 _SHRINK_INTERVAL_S: Final = 10.0
+_SUFFIXES: Final = ("", "-wal", "-shm", ".ballast", ".mark", ".lock")
 
 
 class StoreFile:
@@ -60,10 +68,12 @@ class StoreFile:
     def open(self) -> None:
         """Raises `StoreUnavailable`; with `is_damaged` set if SQLite refuses the file."""
         try:
+            if self.path.exists() and not self.path.is_file():
+                raise not_a_store("it is not a file")
             self._connection = connect(self.path)
             checkpoint_wal(self._connection, truncate=True)
             sync_folder(self.path.parent)
-        except (sqlite3.Error, OSError) as error:
+        except STORE_ERRORS as error:
             self.close()
             raise self._degraded(error) from error
         self._wal_used = 0
@@ -85,7 +95,7 @@ class StoreFile:
             connection.execute("BEGIN IMMEDIATE")
             yield connection
             connection.execute("COMMIT")
-        except (sqlite3.Error, OSError) as error:
+        except STORE_ERRORS as error:
             self._roll_back()
             raise self._degraded(error) from error
         except BaseException:
@@ -108,12 +118,12 @@ class StoreFile:
         except sqlite3.Error:
             self.close()
 
-    def failed(self, error: sqlite3.Error | OSError) -> StoreUnavailable:
+    def failed(self, error: StoreError) -> StoreUnavailable:
         """For errors outside of a transaction."""
         self._roll_back()
         return self._degraded(error)
 
-    def _degraded(self, error: sqlite3.Error | OSError) -> StoreUnavailable:
+    def _degraded(self, error: StoreError) -> StoreUnavailable:
         reason = reason_of(error)
         failure = unavailable(self.path, error)
         if reason == "full":
@@ -126,20 +136,20 @@ class StoreFile:
         self.state = StoreState("degraded", failure.message)
         return failure
 
-    def recovered(self) -> None:
-        """After a commit that worked: the reserve is restored first."""
-        if self.state.name == "ok":
-            return
+    def _recover(self) -> None:
+        """The store is in order again once the reserve is restored."""
         if not self._ballast.is_there:
-            self.give_back(self.budget.ballast_bytes // PAGE_BYTES + 1)
+            self._give_back(self.budget.ballast_bytes // PAGE_BYTES + 1)
         if self._ballast.create():
             self.state = StoreState()
             logger.warning("`%s` can be written again", self.path)
 
     def require_space(self) -> None:
         """Appends need the reserve to be there: it is for deleting what was delivered."""
+        if not self._ballast.is_there:
+            with self._keeping_what_is_committed():
+                self._give_back()
         if not self._ballast.create():
-            self._ballast.free()
             full = "no space left on the device"
             self.state = StoreState("degraded", full)
             raise StoreUnavailable("full", f"cannot write to `{self.path}`: {full}")
@@ -160,39 +170,45 @@ class StoreFile:
         return free, pages
 
     def disk_bytes(self) -> int:
-        """Everything the store has on disk."""
-        folder, prefix = self.path.parent, self.path.name
-        return sum(file_bytes(path) for path in folder.glob(f"{prefix}*") if path.is_file())
+        """Everything the store has on disk, except for damaged files that were set aside."""
+        name = self.path.name
+        return sum(file_bytes(self.path.with_name(name + suffix)) for suffix in _SUFFIXES)
 
-    def shrink_if_drained(self, now_s: float) -> None:
-        """Gives space back once nearly all of the file is free: moving pages costs writes."""
-        free, pages = self._pages()
-        is_sparse = free >= _SHRINK_PAGES and (pages - free) * _SPARSE <= pages
-        if is_sparse and now_s >= self._next_shrink_s:
-            self._next_shrink_s = now_s + _SHRINK_INTERVAL_S
-            self.give_back()
+    def maintain(self, now_s: float) -> None:
+        """After a commit that worked. Failures only mean: not now."""
+        with self._keeping_what_is_committed():
+            if self.state.name != "ok":
+                self._recover()
+            if now_s >= self._next_shrink_s:
+                free, pages = self._pages()
+                # Moving pages costs writes, so the file is left alone until it is nearly empty.
+                if free >= _SHRINK_PAGES and (pages - free) * _SPARSE <= pages:
+                    self._next_shrink_s = now_s + _SHRINK_INTERVAL_S
+                    self._give_back()
 
     def shrink(self) -> None:
         """For idle times and the end: gives space back if there is a quarter of it."""
-        free, pages = self._pages()
-        if free * 4 >= pages:
-            self.give_back()
-        else:
-            self.give_back(pages=0)
+        with self._keeping_what_is_committed():
+            free, pages = self._pages()
+            self._give_back(None if free * 4 >= pages else 0)
 
-    def give_back(self, pages: int | None = None) -> None:
-        """Returns free pages, and the WAL, to the file system. Failures only mean: not now."""
+    @contextlib.contextmanager
+    def _keeping_what_is_committed(self) -> Iterator[None]:
+        try:
+            yield
+        except STORE_ERRORS as error:
+            self.failed(error)
+
+    def _give_back(self, pages: int | None = None) -> None:
+        """Returns free pages, and the WAL, to the file system."""
         connection = self.connection
         step = max(self.budget.wal_bytes // FRAME_BYTES // 4, 16)
         left = self._pages()[0] if pages is None else min(pages, self._pages()[0])
-        try:
-            while left > 0:
-                self._make_wal_room(step * 3 * FRAME_BYTES)
-                # `execute` would stop after one page.
-                connection.executescript(f"PRAGMA incremental_vacuum({min(left, step)})")
-                self._wal_used += step * 3 * FRAME_BYTES
-                left -= step
-            checkpoint_wal(connection, truncate=True)
-            self._wal_used = 0
-        except (sqlite3.Error, OSError) as error:
-            self.failed(error)
+        while left > 0:
+            self._make_wal_room(step * 3 * FRAME_BYTES)
+            # `execute` would stop after one page.
+            connection.executescript(f"PRAGMA incremental_vacuum({min(left, step)})")
+            self._wal_used += step * 3 * FRAME_BYTES
+            left -= step
+        checkpoint_wal(connection, truncate=True)
+        self._wal_used = 0

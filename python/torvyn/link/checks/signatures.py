@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from torvyn.contract import Component
 from torvyn.contract.inspection import class_attribute, class_name, is_class
-from torvyn.contract.roles import METHODS, TIMED_ROLES, TIMER_METHODS
+from torvyn.contract.roles import BATCH_METHODS, METHODS, TIMED_ROLES, TIMER_METHODS
 from torvyn.errors import Location
 from torvyn.link.component_traits import (
     ROLE_METHODS,
@@ -36,6 +36,7 @@ _ARGUMENTS: Final[dict[str, tuple[str, ...]]] = {
     "route": ("element",),
     "ingest": ("element",),
     "push": ("element",),
+    **dict.fromkeys(BATCH_METHODS.values(), ("elements",)),
     "flush": (),
     "due_ns": (),
     "on_timer": (),
@@ -120,10 +121,17 @@ def _problem(
         return message, hint
     if not is_async and is_async_function(method.function):
         # The component does not run on an event loop, so nothing would await the call.
-        main = METHODS[role] if defines_method(component, role, METHODS[role]) else "__iter__"
+        main = _main_method(component, role)
         message = f"`{name}` of `{title}` is async and `{main}` is not"
         return message, f"write `async def {main}` as well, or make `{name}` a plain method"
     return None
+
+
+def _main_method(component: type[Component] | Component, role: str) -> str:
+    """The method that decides whether the component runs on an event loop."""
+    if defines_method(component, role, METHODS[role]):
+        return METHODS[role]
+    return BATCH_METHODS.get(role, "__iter__")
 
 
 def _article(role: str) -> str:

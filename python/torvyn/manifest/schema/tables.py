@@ -114,6 +114,14 @@ COMPONENT: Final = Table(
     ),
     records.ComponentRecord,
 )
+_CPU_SHARE: Final = Key(
+    "cpu_share",
+    "ratio",
+    "CPU time that it may use, in CPUs: 0.5 is half of one. The sources wait when it uses more.",
+    default_doc="no limit",
+    minimum=0.001,
+    maximum=4096,
+)
 FLOW: Final = Table(
     "[flow.NAME]",
     "A flow: nodes and the edges between them.",
@@ -133,6 +141,8 @@ FLOW: Final = Table(
             "the last one ended.",
             words="1s with a `disk` edge, else never",
         ),
+        size("max_memory", "Memory that its nodes and queues may use together.", words="no limit"),
+        replace(_CPU_SHARE, doc="CPU time that its nodes may use together, in CPUs."),
         _DEPTH,
         _BYTES,
         _BACKPRESSURE,
@@ -171,6 +181,7 @@ NODE: Final = Table(
             words="the runtime's",
         ),
         duration("init_timeout", "The time limit of `init`.", words="the runtime's"),
+        _CPU_SHARE,
         Key(
             "fuel",
             "integer",
@@ -192,6 +203,22 @@ NODE: Final = Table(
             "Where the component is called: in the turn, on an event loop or on its own thread.",
             choices=RUN_MODES,
             default_doc="detected from the component",
+        ),
+        Key(
+            "key",
+            "string",
+            "A field, or `attribute:NAME`: each of its values has a component of its own. For "
+            "processors and aggregators.",
+            default_doc="one component for all elements",
+        ),
+        Key(
+            "max_keys",
+            "integer",
+            "Keys that have a component. Beyond it, or beyond `max_memory`, the key that was used "
+            "least recently is flushed and forgotten.",
+            default=10_000,
+            minimum=1,
+            maximum=2**24,
         ),
         replace(_ON_ERROR, default_doc="the flow's"),
         Key(

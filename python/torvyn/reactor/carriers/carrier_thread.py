@@ -18,7 +18,14 @@ from types import MappingProxyType
 from typing import Final, TypeAlias
 
 from torvyn._native import Bell, NativeFlow
-from torvyn.durable import Checkpoint, DurableStore, LostRange, StoreUnavailable, Transaction
+from torvyn.durable import (
+    Append,
+    Checkpoint,
+    DurableStore,
+    LostRange,
+    StoreUnavailable,
+    Transaction,
+)
 from torvyn.reactor.carriers.checkpoints import Checkpoints, is_positional_source
 from torvyn.reactor.carriers.disk_edge import DiskEdge
 from torvyn.reactor.carriers.wired_plan import WiredPlan
@@ -143,20 +150,41 @@ class CarrierThread:
 
     def _commit_batches(self) -> None:
         plain = [edge for edge in self._edges if not self._is_by_checkpoint(edge.wired.writer)]
-        appends = [batch.append for edge in plain for batch in edge.waits]
-        if not appends:
+        groups = self._groups(plain)
+        if not groups:
             self._commit_settled()
             return
-        transaction = Transaction(appends=appends)
         try:
-            lost = self._commit(transaction)
+            for appends in groups:
+                self._commit_appends(plain, Transaction(appends=appends))
         except StoreUnavailable as error:
             self._fail_if_full(error, plain)
             self._commit_settled()
             raise
-        for edge in plain:
-            edge.commit_done(lost)
         self._native.wake()
+
+    def _groups(self, edges: Sequence[DiskEdge]) -> list[list[Append]]:
+        """The batches that wait, in groups that fit into one transaction."""
+        groups: list[list[Append]] = []
+        size_bytes = 0
+        limit_bytes = min((self._store.max_row_bytes(edge.name) for edge in edges), default=0)
+        for append in (batch.append for edge in edges for batch in edge.waits):
+            size_bytes += len(append.body)
+            if not groups or size_bytes > limit_bytes:
+                groups.append([])
+                size_bytes = len(append.body)
+            groups[-1].append(append)
+        return groups
+
+    def _commit_appends(
+        self,
+        edges: Sequence[DiskEdge],
+        transaction: Transaction,
+        runs: Mapping[str, Runs] = MappingProxyType({}),
+    ) -> None:
+        lost = self._commit(transaction, runs)
+        for edge in edges:
+            edge.commit_done(transaction.appends, lost)
 
     def _commit_settled(self) -> None:
         now_s = time.monotonic()
@@ -201,7 +229,10 @@ class CarrierThread:
         self._retry_at_s = time.monotonic() + pause_s * random.uniform(0.5, 1.0)
         if self._failures == 1:
             logger.warning(
-                "flow `%s` is degraded: %s", self._wired.plan.name, error, extra={"hint": error.hint}
+                "flow `%s` is degraded: %s",
+                self._wired.plan.name,
+                error,
+                extra={"hint": error.hint},
             )
 
     def _fail_if_full(self, error: StoreUnavailable, edges: Sequence[DiskEdge]) -> None:
@@ -253,14 +284,16 @@ class CarrierThread:
     def _commit_cut(self, segment: int) -> None:
         cut = self._cuts[segment]
         edges = [e for e in self._edges if self._wired.segment(e.wired.writer) == segment]
-        transaction = Transaction(appends=[b.append for e in edges for b in e.waits])
+        *early, last = self._groups(edges) or [[]]
+        for appends in early:
+            # More than one transaction takes: a crash in between repeats elements, and loses none.
+            self._commit_appends(edges, Transaction(appends=appends))
+        transaction = Transaction(appends=last)
         is_new = self._last_states.get(segment) != cut.checkpoint
         if self._checkpoints.by_checkpoint[segment] and is_new:
             transaction.checkpoint = cut.checkpoint
-        if transaction != Transaction() or any(cut.runs.values()):
-            lost = self._commit(transaction, cut.runs)
-            for edge in edges:
-                edge.commit_done(lost)
+        if last or transaction.checkpoint is not None or any(cut.runs.values()):
+            self._commit_appends(edges, transaction, cut.runs)
         self._last_states[segment] = cut.checkpoint
         for at, count in cut.issued.items():
             self._native.settle_checkpoint(at, count)
@@ -308,15 +341,15 @@ class CarrierThread:
             if not has_states:
                 continue
             edges = [e for e in self._edges if self._wired.segment(e.wired.writer) == segment]
-            transaction = Transaction(
-                appends=[batch.append for edge in edges for batch in edge.waits],
-                checkpoint=self._checkpoints.empty(segment),
-            )
+            *early, last = self._groups(edges) or [[]]
+            for appends in early:
+                self._commit_appends(edges, Transaction(appends=appends))
+            transaction = Transaction(appends=last, checkpoint=self._checkpoints.empty(segment))
             runs = {
                 edge.name: edge.log.take_emitted()
                 for edge in self._edges
                 if self._wired.segment(edge.wired.reader) == segment
             }
-            self._commit(transaction, runs)
+            self._commit_appends(edges, transaction, runs)
             for at, _ in self._checkpoints.nodes(segment):
                 self._native.settle_checkpoint(at, self._native.issued(at))

@@ -6,6 +6,7 @@ up; behind that, and after a restart, they are read back in pages.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -79,21 +80,21 @@ class DiskEdge:
         self.take_all()
 
     def take_all(self) -> None:
-        taken = self.log.take()
-        if taken is not None:
+        while (taken := self.log.take()) is not None:
             first, count, newest_ns, body, receipts = taken
-            self.waits.append(TakenBatch(Append(self.name, first, count, body, newest_ns), receipts))
-            self.writer.resume()
+            append = Append(self.name, first, count, body, newest_ns)
+            self.waits.append(TakenBatch(append, receipts))
+        self.writer.resume()
 
-    def commit_done(self, lost: list[LostRange]) -> None:
+    def commit_done(self, appends: Sequence[Append], lost: list[LostRange]) -> None:
         """The batches are durable, or were dropped by the policy: either settles them."""
         gone = [each for each in lost if each.log == self.name]
-        for batch in self.waits:
+        while self.waits and self.waits[0].append in appends:
+            batch = self.waits.pop(0)
             batch.receipts.settle()
             is_dropped = any(each.first <= batch.append.first <= each.last for each in gone)
             if not is_dropped:
                 self._supply_new(batch.append)
-        self.waits = []
 
     # From the store to the reader
 
@@ -132,9 +133,7 @@ class DiskEdge:
     def _supply_row(self, first: int, count: int, body: bytes) -> None:
         start = max(first, self._next)
         try:
-            self.log.supply(
-                body, first, start, is_backlog=True, is_historical=self.is_live_first
-            )
+            self.log.supply(body, first, start, is_backlog=True, is_historical=self.is_live_first)
         except ValueError as error:
             self.store.quarantine(self.name, first, str(error))
         else:

@@ -23,6 +23,7 @@ from torvyn.contract.request_roles import RequestProcessor
 from torvyn.link.plan import Plan
 from torvyn.reactor import statistics
 from torvyn.reactor.failures import make_exception
+from torvyn.reactor.native_statistics import empty_statistics
 from torvyn.reactor.run import native_flow
 from torvyn.reactor.run.error_log import ErrorLog
 from torvyn.reactor.run.lifecycle import Lifecycle
@@ -88,7 +89,7 @@ class Execution:
     def prepare(self) -> Execution:
         """Makes the components, without calling them."""
         try:
-            self.runners = make_runners(self.plan, self._audit, self._scheduler)
+            self.runners = make_runners(self.plan, self._audit, self._scheduler, self._clock)
         except BaseException as error:
             self._fail_early(error)
             raise
@@ -317,7 +318,7 @@ class Execution:
     @property
     def statistics(self) -> statistics.Statistics:
         if self.native is None:
-            return statistics.empty_statistics(self.plan, self._state)
+            return empty_statistics(self.plan, self._state)
         return self.counts.current(self.native)
 
 

@@ -4,13 +4,25 @@ from __future__ import annotations
 
 import os
 import time
+from copy import deepcopy
 from functools import partial
 from typing import TYPE_CHECKING
 
+from torvyn.components.keys.keyed_components import KeyedComponents
+from torvyn.components.keys.keyed_roles import KeyedAggregator, KeyedProcessor
 from torvyn.contract import Component, Context
-from torvyn.contract.inspection import is_instance
+from torvyn.contract.inspection import (
+    class_name,
+    describe_error,
+    has_attribute,
+    is_instance,
+    read_attribute,
+    set_wall_clock,
+)
 from torvyn.contract.request_roles import RequestProcessor, RequestSource
+from torvyn.errors import LinkError
 from torvyn.link import instantiate
+from torvyn.link.component_traits import has_timer
 from torvyn.link.plan import NodePlan, Plan
 from torvyn.manifest.schema.settings_tables import GUEST_INIT_TIMEOUT_S
 from torvyn.reactor.failures import raise_start_failure
@@ -20,15 +32,25 @@ from torvyn.sandbox.component import GuestComponent, GuestLimits
 from torvyn.text.redaction import redact
 
 if TYPE_CHECKING:
+    from torvyn._native import ManualClock
     from torvyn.reactor.runners.stepped_runner import StepScheduler
 
 
-def make_runners(plan: Plan, audit: Audit, scheduler: StepScheduler | None = None) -> list[Runner]:
+def make_runners(
+    plan: Plan,
+    audit: Audit,
+    scheduler: StepScheduler | None = None,
+    clock: ManualClock | None = None,
+) -> list[Runner]:
     """The runners in the order of the nodes. No method of a component has been called yet."""
     runners = []
+    wall_clock = read_attribute(clock, "wall_ns", None)
     for node in plan.nodes:
         try:
-            runners.append(make_runner(node, _component(plan, node, audit), scheduler))
+            component = _component(plan, node, audit)
+            if wall_clock is not None:
+                set_wall_clock(component, wall_clock)
+            runners.append(make_runner(node, component, scheduler))
         except BaseException as error:
             raise_start_failure(plan, node, error)
     _connect_request(runners)
@@ -45,10 +67,35 @@ def _connect_request(runners: list[Runner]) -> None:
 
 
 def _component(plan: Plan, node: NodePlan, audit: Audit) -> Component:
+    if node.key is not None:
+        return _keyed(node)
     component = instantiate(node.component)
     if is_instance(component, GuestComponent):
         component.set_limits(_guest_limits(plan, node, audit))
     return component
+
+
+def _keyed(node: NodePlan) -> Component:
+    """One component per key. A live component is the model of which each key gets a copy."""
+    ref = node.component
+    make = partial(instantiate, ref) if ref.instance is None else partial(_copy, ref.instance)
+    keyed = KeyedComponents(make, node.key, node.max_keys, node.max_memory_bytes)
+    model = keyed.model
+    has_state = has_attribute(model, "snapshot") and has_attribute(model, "restore")
+    kind = KeyedAggregator if node.role == "aggregator" else KeyedProcessor
+    return kind(keyed, has_timer(model, node.role), has_state)
+
+
+def _copy(component: Component) -> Component:
+    try:
+        return deepcopy(component)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        name = class_name(component)
+        message = f"`{name}` cannot be copied for each key: {describe_error(error)}"
+        hint = "create what cannot be copied in `init`"
+        raise LinkError("link.bad-key", message, hint=hint) from error
 
 
 def _guest_limits(plan: Plan, node: NodePlan, audit: Audit) -> GuestLimits:

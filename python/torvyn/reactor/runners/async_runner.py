@@ -9,6 +9,7 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any
 
+from torvyn.concurrency.cpu_time import TimedCoroutine
 from torvyn.contract import Component
 from torvyn.link.plan import NodePlan
 from torvyn.reactor.loop_waker import LoopWaker, waker_of
@@ -38,12 +39,17 @@ class AsyncRunner(OffloadedRunner):
         self._is_sleeping = False
         self._is_initialized = False
         self._task: asyncio.Task[None] | None = None
+        self._timed: TimedCoroutine[None] | None = None
         self._is_cancelled = False
         self._acknowledgements: set[asyncio.Task[BaseException | None]] = set()
         self._timer = CallTimer(node.call_timeout_s)
         # Bound once, because they are called for every element.
         self.begin_call = self._timer.begin  # type: ignore[method-assign]
         self.end_call = self._timer.end  # type: ignore[method-assign]
+
+    @property
+    def cpu_ns(self) -> int | None:
+        return None if self._timed is None else self._timed.cpu_ns
 
     @property
     def is_idle(self) -> bool:
@@ -75,7 +81,8 @@ class AsyncRunner(OffloadedRunner):
 
     def _start_task(self) -> None:
         assert self._loop is not None
-        self._task = self._loop.create_task(self.executor.run(), name=f"torvyn-{self.node.role}")
+        self._timed = TimedCoroutine(self.executor.run())
+        self._task = self._loop.create_task(self._timed, name=f"torvyn-{self.node.role}")
         self._task.add_done_callback(self._on_done)
         self._timer.attach(self._task)
 

@@ -11,9 +11,10 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
-from torvyn.contract import Component, End
+from torvyn.contract import Batch, Component, End
+from torvyn.contract.batch_methods import batch_method_of, has_single_method
 from torvyn.contract.enums import CallOutcome, Role
-from torvyn.contract.roles import METHODS
+from torvyn.contract.roles import BATCH_METHODS, METHODS
 from torvyn.contract.signals import Pending
 
 RecordedCall = tuple[str, CallOutcome, int, int, int, int, int]
@@ -36,9 +37,12 @@ class CallRecorder:
         is_iterable = hasattr(component, "__iter__") or hasattr(component, "__aiter__")
         if hasattr(component, "stream_function") or (role == Role.SOURCE and is_iterable):
             return
-        name = METHODS[role]
         method = _MethodRecorder(self, node, role)
-        setattr(component, name, method.wrap(getattr(component, name)))
+        names = [METHODS[role]] if has_single_method(component, role) else []
+        if batch_method_of(component, role) is not None:
+            names.append(BATCH_METHODS[role])
+        for name in names:
+            setattr(component, name, method.wrap(getattr(component, name)))
 
     def add(self, call: RecordedCall) -> None:
         if len(self.calls) < self._limit:
@@ -84,15 +88,34 @@ class _MethodRecorder:
     def _outcome(self, result: Any) -> CallOutcome:
         if self._role == Role.FILTER:
             outcomes = {True: CallOutcome.PASSED, False: CallOutcome.DROPPED}
-            return outcomes.get(result, CallOutcome.DONE)
+            is_plain = type(result) is bool
+            return outcomes[result] if is_plain else CallOutcome.DONE
         return _OUTCOMES.get(self._role, CallOutcome.DONE)
 
     def _note(
         self, start_ns: int, arguments: tuple[Any, ...], outcome: CallOutcome, result: Any
     ) -> None:
         nanos = time.monotonic_ns() - start_ns
+        if arguments and isinstance(arguments[0], Batch):
+            self._note_batch(start_ns, nanos, arguments[0], outcome, result)
+            return
         made = int(self._role == Role.AGGREGATOR and result is not None)
         sequence = arguments[0].sequence if arguments else self._pulled
         if not arguments and result is not None and not isinstance(result, (Pending, End)):
             self._pulled += 1
         self._recorder.add((self._node, outcome, made, 0, sequence, start_ns, nanos))
+
+    def _note_batch(
+        self, start_ns: int, nanos: int, batch: Batch, outcome: CallOutcome, result: Any
+    ) -> None:
+        """Every element gets its share of the time."""
+        share_ns = nanos // len(batch)
+        has_entries = isinstance(result, (list, tuple)) and len(result) == len(batch)
+        for at, element in enumerate(batch):
+            of_one = outcome
+            if has_entries and self._role != Role.AGGREGATOR:
+                entry = result[at]
+                failed = isinstance(entry, BaseException)
+                of_one = CallOutcome.FAILED if failed else self._outcome(entry)
+            call_ns = start_ns + at * share_ns
+            self._recorder.add((self._node, of_one, 0, 0, element.sequence, call_ns, share_ns))

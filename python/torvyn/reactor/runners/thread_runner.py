@@ -7,6 +7,7 @@ import logging
 import threading
 from concurrent.futures import Future
 
+from torvyn.concurrency.cpu_time import ThreadCpuTime
 from torvyn.contract import Component
 from torvyn.contract.inspection import class_name, read_attribute
 from torvyn.link.plan import NodePlan
@@ -31,9 +32,14 @@ class ThreadRunner(OffloadedRunner):
         self._is_working = False
         self._is_sleeping = False
         self._is_stuck = False
+        self._cpu_time = ThreadCpuTime()
         self._thread = threading.Thread(
             target=self._run, name=f"torvyn-{class_name(component)}", daemon=True
         )
+
+    @property
+    def cpu_ns(self) -> int | None:
+        return self._cpu_time.read_ns()
 
     @property
     def is_idle(self) -> bool:
@@ -87,6 +93,13 @@ class ThreadRunner(OffloadedRunner):
             raise
 
     def _run(self) -> None:
+        self._cpu_time.start()
+        try:
+            self._work()
+        finally:
+            self._cpu_time.stop()
+
+    def _work(self) -> None:
         try:
             self.component.init(self.config)
         except BaseException as error:

@@ -11,7 +11,7 @@ from torvyn.contract.roles import METHODS
 from torvyn.reactor.stages.executor import PLAIN, StageExecutor
 
 _ELEMENT: Final = TaskKind.ELEMENT
-_STOPPED: Final = object()
+STOPPED: Final = object()
 """In place of an answer: the flow stopped while the answer was being emitted."""
 
 
@@ -25,7 +25,7 @@ class ElementExecutor(StageExecutor):
             is_wanted = True
             for kind, value in tasks:
                 if kind is not _ELEMENT:
-                    await self._finish(kind, value)
+                    await self.finish(kind, value)
                     continue
                 if not is_wanted:
                     continue
@@ -37,11 +37,11 @@ class ElementExecutor(StageExecutor):
                         begin_call()
                         result = await result
                     if type(result) not in PLAIN:
-                        result = await self._expand(result)
-                        if result is _STOPPED:
+                        result = await self.expand(result)
+                        if result is STOPPED:
                             return
                         if result is Signal.PAUSE and self.role == Role.SINK:
-                            is_wanted = await self._pause()
+                            is_wanted = await self.pause()
                             continue
                 except GeneratorExit as error:
                     self.fail_if_open(error)
@@ -52,23 +52,24 @@ class ElementExecutor(StageExecutor):
                     # False: an interrupt has dropped the other elements of this batch.
                     is_wanted = answer(result)
 
-    async def _expand(self, result: Any) -> Any:
+    async def expand(self, result: Any) -> Any:
         """Awaits a result, or emits it item by item; returns the answer."""
         host = self.host
         if self.is_awaitable(result):
             host.begin_call()
             result = await result
         if self.role == Role.PROCESSOR and self.is_generated(result):
-            return None if await self.emit_all(result) else _STOPPED
+            return None if await self.emit_all(result) else STOPPED
         return result
 
-    async def _pause(self) -> bool:
-        """Accepts and counts the element, then waits until the sink resumes."""
-        is_wanted = self.port.answer(Signal.PAUSE)
+    async def pause(self, count: int = 0) -> bool:
+        """Accepts and counts the element, or a batch, then waits until the sink resumes."""
+        port = self.port
+        is_wanted = port.answer_batch(Signal.PAUSE, count) if count else port.answer(Signal.PAUSE)
         await self.host.sleep(None)
         return self.port.resumed() and is_wanted
 
-    async def _finish(self, kind: TaskKind, value: Any) -> None:
+    async def finish(self, kind: TaskKind, value: Any) -> None:
         if kind not in (TaskKind.FLUSH, TaskKind.COMPLETE):
             return
         self.host.end_call()

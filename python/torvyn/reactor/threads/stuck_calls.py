@@ -93,7 +93,14 @@ def _codes(runner: Runner) -> dict[CodeType, str]:
 
 
 def _callables(component: Any, role_method: str) -> Iterator[tuple[CodeType, str]]:
-    for name in (role_method, *_PHASES, "__iter__", "__aiter__", "notify_backpressure"):
+    for name in (
+        role_method,
+        f"{role_method}_batch",
+        *_PHASES,
+        "__iter__",
+        "__aiter__",
+        "notify_backpressure",
+    ):
         yield from _code_of(getattr(component, name, None), name)
     for name in ("stream_function", "_items"):
         yield from _code_of(getattr(component, name, None), role_method)

@@ -1,0 +1,59 @@
+"""Finds the flows that run on this machine, by their status sockets, and asks them."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import tempfile
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+from torvyn.cli.supervision.status_socket import own_folder
+
+_TIMEOUT_S: Final = 2.0
+_READ_BYTES: Final = 1 << 20
+_MOST_BYTES: Final = 64 << 20
+
+
+def running_flows() -> list[dict[str, Any]]:
+    """The documents of all flows that this user may ask, by process."""
+    found = (ask(path) for path in _sockets())
+    documents = [document for document in found if document is not None]
+    return sorted(documents, key=lambda document: document["pid"])
+
+
+def ask(path: Path) -> dict[str, Any] | None:
+    """The document of one flow; None if it does not answer."""
+    chunks, length = [], 0
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
+            sock.settimeout(_TIMEOUT_S)
+            sock.connect(str(path))
+            while (chunk := sock.recv(_READ_BYTES)) and length < _MOST_BYTES:
+                chunks.append(chunk)
+                length += len(chunk)
+        document = json.loads(b"".join(chunks))
+    except ConnectionRefusedError:
+        # Its process was killed: nobody else will remove the file.
+        with suppress(OSError):
+            path.unlink()
+        return None
+    except (OSError, ValueError):
+        return None
+    is_known = isinstance(document, dict) and isinstance(document.get("pid"), int)
+    return document if is_known else None
+
+
+def _sockets() -> Iterator[Path]:
+    """Of this user, and of the services that systemd runs."""
+    roots = [Path(os.environ.get("XDG_RUNTIME_DIR") or "/run"), Path("/run")]
+    folders = {own_folder(), Path(tempfile.gettempdir(), f"torvyn-{os.getuid()}")}
+    for root in roots:
+        with suppress(OSError):
+            folders.update((root / "torvyn", *root.glob("torvyn-*")))
+    for folder in sorted(folders):
+        with suppress(OSError):
+            yield from sorted(folder.glob("*.sock"))

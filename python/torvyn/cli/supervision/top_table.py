@@ -1,0 +1,68 @@
+"""The table of `torvyn top`: what each node does, and what it uses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from torvyn.cli.summary import duration, percentage, size, table
+
+_HEADS: Final = (
+    "node", "role", "in/s", "out/s", "errors", "waiting", "queued", "held", "memory", "CPU"
+)  # fmt: skip
+
+Document = Mapping[str, Any]
+
+
+def render_flow(now: Document, before: Document | None) -> str:
+    """One flow. Rates are those since `before`, or since the start."""
+    statistics = now["statistics"]
+    past = before["statistics"] if before is not None else None
+    elapsed_s = statistics["elapsed_s"] - (past["elapsed_s"] if past else 0.0)
+    rows = [
+        _row(node, past["nodes"].get(name) if past else None, statistics["edges"], elapsed_s)
+        for name, node in statistics["nodes"].items()
+    ]
+    return f"{_head(now, before, elapsed_s)}\n\n{table(_HEADS, rows)}"
+
+
+def _head(now: Document, before: Document | None, elapsed_s: float) -> str:
+    statistics, health = now["statistics"], now["health"]
+    limit = now["memory_limit_bytes"]
+    memory = size(now["resident_bytes"] or 0) + (f" of {size(limit)}" if limit else "")
+    cpu_s = now["cpu_s"] - (before["cpu_s"] if before is not None else 0.0)
+    facts = (
+        f"flow {now['flow']}",
+        f"process {now['pid']}",
+        f"up {duration(statistics['elapsed_s'])}",
+        f"memory {memory}",
+        f"CPU {percentage(cpu_s * 1e9, elapsed_s)}",
+        f"{size(statistics['bytes'])} in the flow",
+    )
+    reason = f": {health['reason']}" if health["reason"] else ""
+    return "   ".join(facts) + f"\n{health['state']}{reason}"
+
+
+def _row(
+    node: Document, past: Document | None, edges: list[Document], elapsed_s: float
+) -> tuple[str, ...]:
+    def rate(name: str) -> str:
+        count = node[name] - (past[name] if past else 0)
+        return f"{count / elapsed_s:.0f}" if elapsed_s > 0 else "-"
+
+    into = [edge for edge in edges if edge["target"] == node["name"]]
+    used = node["live_bytes"] + node["held_bytes"]
+    cpu_ns = node["cpu_ns"]
+    spent_ns = None if cpu_ns is None else cpu_ns - ((past["cpu_ns"] or 0) if past else 0)
+    return (
+        node["name"],
+        node["role"],
+        rate("received"),
+        rate("emitted"),
+        str(node["errors"]),
+        str(sum(edge["unread"] for edge in into) + node["unread"]),
+        size(sum(edge["bytes"] for edge in into)),
+        size(node["held_bytes"]),
+        f"{size(used)} of {size(node['max_memory_bytes'])}",
+        percentage(spent_ns, elapsed_s),
+    )

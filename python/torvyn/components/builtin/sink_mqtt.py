@@ -1,0 +1,206 @@
+"""`mqtt`: publishes elements to an MQTT broker. With QoS 1, an element is accepted when the broker
+has acknowledged it.
+
+What waits is published together and awaited together. While the broker is away, the call waits, so
+that the flow feels back-pressure; nothing is given up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections import deque
+from collections.abc import Sequence
+from typing import Any, ClassVar, Final
+
+from torvyn.components.config import parse_config, wrong_config
+from torvyn.components.connection import Connection
+from torvyn.components.mqtt.link import Link
+from torvyn.components.mqtt.options import SHARED_OPTIONS, check_shared, make_broker
+from torvyn.components.mqtt.packets import Message, encode_properties
+from torvyn.components.mqtt.publisher import Publication, PublicationBatch, Publisher
+from torvyn.components.mqtt.topic_template import topic_template
+from torvyn.components.spec import Option, Spec
+from torvyn.contract import Element, Sink
+from torvyn.contract.element import BINARY
+from torvyn.errors import InvalidInput, Unavailable
+
+MARKS: Final = ("seq", "epoch", "historical")
+"""Attributes that become user properties, so that the other side can order and deduplicate."""
+
+_INVALID: Final = {0x90: "the topic is invalid", 0x99: "the payload is not of the stated format"}
+_REASONS: Final = {
+    0x80: "unspecified error",
+    0x83: "an error of its own",
+    0x87: "not authorized",
+    0x97: "quota exceeded",
+}
+
+SPEC = Spec(
+    name="mqtt",
+    role="sink",
+    summary="Publishes each element to an MQTT broker, and waits for the broker to have it.",
+    options=(
+        *SHARED_OPTIONS,
+        Option(
+            "topic",
+            "text",
+            None,
+            "The topic. `{id}` is a field of the JSON payload, `{@name}` an attribute.",
+            required=True,
+        ),
+        Option("qos", "integer", 1, "1: at least once. 0: without an answer.", minimum=0),
+        Option("retain", "boolean", False, "Whether the broker keeps the last message of a topic."),
+        Option("client_id", "text", "", "Our name at the broker; default: a new one each time."),
+        Option(
+            "max_in_flight",
+            "integer",
+            1000,
+            "How many messages may wait for their acknowledgement at a time.",
+            minimum=1,
+        ),
+    ),
+    example="""\
+[flow.main.nodes.uplink]
+component = "mqtt"
+config = { url = "mqtts://broker.example.com", topic = "site-7/{id}" }
+""",
+)
+
+
+class Mqtt(Sink):
+    spec: ClassVar[Spec] = SPEC
+    unit = "messages"
+
+    _link: Link | None = None
+    connection: Connection | None = None
+
+    def init(self, config: str) -> None:
+        options = parse_config(SPEC, config)
+        self.check_options(options)
+        broker = make_broker(
+            SPEC,
+            options,
+            client_id=options["client_id"] or f"torvyn-{_host()}-{os.urandom(6).hex()}",
+            clean_start=True,
+        )
+        self._is_v5 = broker.is_v5
+        self._fails = broker.fails_when_lost
+        self._topic_of = topic_template(SPEC, options["topic"])
+        self._submitted: deque[PublicationBatch] = deque()
+        self._current: tuple[asyncio.AbstractEventLoop, asyncio.Future[list[int]]] | None = None
+        self.connection = Connection("mqtt", broker.address)
+        self._link = Link(broker, self.connection, self)
+        self._publisher = Publisher(
+            options["qos"], options["retain"], options["max_in_flight"], self._link.send
+        )
+        self._link.start()
+
+    @staticmethod
+    def check_options(options: dict[str, Any]) -> None:
+        """Called by the linker too, before the flow starts."""
+        check_shared(SPEC, options)
+        topic_template(SPEC, options["topic"])
+        if options["qos"] > 1:
+            hint = "use 1; user properties `seq` and `epoch` let the other side drop repeats"
+            raise wrong_config(SPEC, f"`qos` is {options['qos']}, not 0 or 1", hint)
+
+    async def push(self, element: Element) -> None:
+        await self.push_batch((element,))
+
+    async def push_batch(self, elements: Sequence[Element]) -> None:
+        """Returns when the broker has all of them."""
+        if self._link is None:
+            raise Unavailable("the connection is closed")
+        messages = [self._publication(element) for element in elements]
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[list[int]] = loop.create_future()
+        batch = PublicationBatch(messages, lambda refusals: _answer(loop, future, refusals))
+        self._current = loop, future
+        self._submitted.append(batch)
+        self._link.wake()
+        try:
+            refusals = await future
+        finally:
+            self._current = None
+            batch.is_cancelled = True
+        if refusals:
+            raise _refusal(refusals[0])
+
+    def teardown(self) -> None:
+        link, self._link = self._link, None
+        if link is not None:
+            link.stop()
+        if self.connection is not None:
+            self.connection.close()
+
+    def _publication(self, element: Element) -> Publication:
+        topic, payload = self._topic_of(element), bytes(element.data)
+        if not self._is_v5:
+            return Publication(topic, payload, None)
+        attributes = element.attributes
+        user = {name: _text(attributes[name]) for name in MARKS if name in attributes}
+        kind = element.content_type
+        content_type = None if kind in ("", BINARY) else kind
+        return Publication(topic, payload, encode_properties(content_type, user))
+
+    # On the link's thread
+
+    is_full = False
+
+    def on_wake(self) -> None:
+        while self._submitted:
+            self._publisher.publish(self._submitted.popleft())
+
+    def on_session(self, is_resumed: bool) -> None:
+        """Each connection is a session of its own."""
+
+    def on_connected(self, is_resumed: bool, receive_maximum: int) -> None:
+        self._publisher.connected(receive_maximum)
+
+    def on_disconnected(self, reason: str) -> None:
+        self._publisher.disconnected()
+        current = self._current
+        if self._fails and current is not None and self.connection is not None:
+            text = f"no connection to {self.connection.status.address}: {reason}"
+            _answer(*current, Unavailable(text))
+
+    def on_acknowledgements(self, answers: list[tuple[int, int]]) -> None:
+        self._publisher.acknowledged(answers)
+
+    def on_messages(self, messages: list[Message]) -> None:
+        """Nothing is subscribed."""
+
+
+def _answer(
+    loop: asyncio.AbstractEventLoop,
+    future: asyncio.Future[list[int]],
+    result: list[int] | Exception,
+) -> None:
+    """Ends the wait of a call, from the link's thread."""
+
+    def settle() -> None:
+        if not future.done():
+            if isinstance(result, Exception):
+                future.set_exception(result)
+            else:
+                future.set_result(result)
+
+    if not loop.is_closed():
+        loop.call_soon_threadsafe(settle)
+
+
+def _refusal(reason: int) -> Exception:
+    if reason in _INVALID:
+        return InvalidInput(f"the broker refused the message: {_INVALID[reason]}")
+    text = _REASONS.get(reason, f"reason code 0x{reason:02x}")
+    return Unavailable(f"the broker refused the message: {text}")
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _host() -> str:
+    return socket.gethostname()[:32]

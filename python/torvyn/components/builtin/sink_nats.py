@@ -1,0 +1,197 @@
+"""`nats`: publishes each element to a NATS subject, or to a JetStream stream.
+
+To a stream, a batch is delivered when the server has confirmed each of its messages. Each has an
+id, so a message that is sent again after a lost confirmation is stored once. Without a stream, a
+batch is delivered when the server has received it; whether anybody subscribes is not known.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import json
+import uuid
+from collections.abc import Sequence
+from typing import Any, ClassVar, Final
+
+from torvyn.components.config import parse_config, wrong_config
+from torvyn.components.connection import Backoff, Connection
+from torvyn.components.json_fields import MISSING, get_field, parse_object
+from torvyn.components.network.nats_client import OPTIONS, NatsClient
+from torvyn.components.retry import describe
+from torvyn.components.spec import Option, Spec
+from torvyn.contract import Element, Sink
+from torvyn.errors import InvalidInput, Unavailable
+
+SPEC = Spec(
+    name="nats",
+    role="sink",
+    summary="Publishes each element to a NATS subject, or to a JetStream stream.",
+    options=(
+        Option("subject", "text", None, "The subject.", required=True),
+        Option(
+            "jetstream",
+            "boolean",
+            False,
+            "Wait until a stream has stored each message. The stream must exist.",
+        ),
+        Option(
+            "message_id",
+            "text",
+            "",
+            "A dotted path to the field that identifies an element, for streams: within its "
+            "duplicate window a stream stores each id once, also after a restart.",
+        ),
+        Option("timeout", "duration", 5.0, "How long to wait for a confirmation before a retry."),
+        *OPTIONS,
+    ),
+    main="subject",
+    example="""\
+[flow.main.nodes.uplink]
+component = "nats"
+config = { subject = "readings.site-7", jetstream = true, message_id = "id" }
+""",
+)
+
+STREAM_FULL: Final = 10077
+
+
+class Nats(Sink):
+    spec: ClassVar[Spec] = SPEC
+    unit = "messages"
+    run = "thread"
+
+    _client: NatsClient | None = None
+    _sending: concurrent.futures.Future[None] | None = None
+
+    def init(self, config: str) -> None:
+        options = parse_config(SPEC, config)
+        self._subject: str = options["subject"]
+        self._is_stored: bool = options["jetstream"]
+        self._id_field: str = options["message_id"]
+        self._timeout_s: float = options["timeout"]
+        if not self._subject or any(mark in self._subject for mark in "*> "):
+            raise wrong_config(SPEC, f"{self._subject!r} is not a subject to publish to")
+        self._is_over = False
+        self._run_id = uuid.uuid4().hex
+        self._count = 0
+        self.connection = Connection("nats", ", ".join(options["servers"]).rpartition("@")[2])
+        self._client = NatsClient(options, self.connection, _nothing, self._on_failed)
+        self._client.start()
+
+    def push(self, element: Element) -> None:
+        self.push_batch((element,))
+
+    def push_batch(self, elements: Sequence[Element]) -> None:
+        if self._client is None or self._is_over:
+            raise Unavailable("there is no connection to NATS")
+        if self._client.failure is not None:
+            raise Unavailable(f"no connection to NATS: {self._client.failure}")
+        messages = [(bytes(element.data), self._headers(element)) for element in elements]
+        self._sending = self._client.submit(self._send_all(self._client, messages))
+        if self._is_over or self._client.failure is not None:
+            self._sending.cancel()
+        try:
+            self._sending.result()
+        except concurrent.futures.CancelledError:
+            reason = self._client.failure or "the flow ended while there was no connection"
+            raise Unavailable(f"not delivered to NATS: {reason}") from None
+
+    def unblock(self) -> None:
+        self._is_over = True
+        if self._sending is not None:
+            self._sending.cancel()
+
+    def teardown(self) -> None:
+        client, self._client = self._client, None
+        if client is not None:
+            client.stop()
+            self.connection.close()
+
+    def _on_failed(self) -> None:
+        if self._sending is not None:
+            self._sending.cancel()
+
+    def _headers(self, element: Element) -> dict[str, str]:
+        headers = {"Content-Type": element.content_type}
+        if not self._is_stored:
+            return headers
+        if not self._id_field:
+            self._count += 1
+            return {**headers, "Nats-Msg-Id": f"{self._run_id}-{self._count}"}
+        value = get_field(parse_object(element), self._id_field)
+        if value is MISSING or value is None:
+            raise InvalidInput(f"it has no {self._id_field!r}, which is its id")
+        return {**headers, "Nats-Msg-Id": str(value)}
+
+    # On the loop
+
+    async def _send_all(
+        self, client: NatsClient, messages: list[tuple[bytes, dict[str, str]]]
+    ) -> None:
+        import nats.errors
+
+        backoff = Backoff()
+        while True:
+            connected = await client.connected()
+            self._check_sizes(messages, connected.max_payload)
+            try:
+                send = self._store if self._is_stored else self._publish
+                await send(connected, messages)
+            except (nats.errors.Error, TimeoutError, OSError) as error:
+                self._report(error)
+                await asyncio.sleep(backoff.next_delay_s())
+            else:
+                self.connection.connected()
+                return
+
+    @staticmethod
+    def _check_sizes(messages: list[tuple[bytes, dict[str, str]]], limit_bytes: int) -> None:
+        """Before anything is sent: a batch is sent as a whole or not at all."""
+        for data, headers in messages:
+            size = len(data) + sum(len(name) + len(value) + 4 for name, value in headers.items())
+            if size + len("NATS/1.0\r\n\r\n") > limit_bytes:
+                message = f"its {len(data)} bytes are more than the server takes ({limit_bytes})"
+                raise InvalidInput(message)
+
+    def _report(self, error: Exception) -> None:
+        reason = describe(error).removeprefix("nats: ")
+        if isinstance(error, _Rejected) and error.code == STREAM_FULL:
+            reason = f"the stream of {self._subject} is full"
+        elif type(error).__name__ == "NoRespondersError":
+            reason = f"no stream stores {self._subject}"
+        self.connection.lost(reason)
+
+    async def _publish(self, client: Any, messages: list[tuple[bytes, dict[str, str]]]) -> None:
+        for data, headers in messages:
+            await client.publish(self._subject, data, headers=headers)
+        await client.flush(self._timeout_s)
+
+    async def _store(self, client: Any, messages: list[tuple[bytes, dict[str, str]]]) -> None:
+        """Publishes all and waits for every confirmation, before the first error is raised."""
+        # Not `publish_async` of the library: it never ends when the server answers with an error.
+        answers = await asyncio.gather(
+            *(
+                client.request(self._subject, data, self._timeout_s, headers=headers)
+                for data, headers in messages
+            ),
+            return_exceptions=True,
+        )
+        for answer in answers:
+            if isinstance(answer, BaseException):
+                raise answer
+            error = json.loads(answer.data).get("error")
+            if error:
+                raise _Rejected(error.get("err_code", 0), error.get("description", "rejected"))
+
+
+class _Rejected(OSError):
+    """The server did not store a message."""
+
+    def __init__(self, code: int, text: str) -> None:
+        super().__init__(text)
+        self.code = code
+
+
+async def _nothing(_: Any) -> None:
+    """A sink has nothing to subscribe to."""

@@ -1,0 +1,6 @@
+"""Nodes with a `key`: one component per key.
+
+key_reader        reads the key of an element
+keyed_components  the components of all keys of a node
+keyed_roles       a processor or an aggregator that consists of them
+"""

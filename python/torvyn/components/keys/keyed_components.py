@@ -1,0 +1,257 @@
+"""The components of all keys of a node, each with the elements of its key.
+
+The component of a key is created when its first element arrives. Keys and their memory are limited:
+beyond a limit, the component that was used least recently is flushed and torn down. Its outputs are
+sent, so nothing is lost, and the eviction is counted. A later element of that key starts anew.
+"""
+
+from __future__ import annotations
+
+import base64
+import heapq
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final
+
+from torvyn.components.keys.key_reader import KeyFunction, key_reader
+from torvyn.contract import Component, Element
+from torvyn.contract.inspection import defines, own_attribute
+from torvyn.contract.roles import METHODS, Emissions
+
+KEY_BYTES: Final = 1024
+"""What a key counts for, besides what its component reports as `held_bytes`."""
+
+
+class _Slot:
+    """The component of one key."""
+
+    __slots__ = ("component", "due_ns", "held_bytes", "method")
+
+    def __init__(self, component: Component, method: Callable[..., Any]) -> None:
+        self.component = component
+        self.method = method
+        self.held_bytes = 0
+        self.due_ns: int | None = None
+
+
+class KeyedComponents:
+    """The components of all keys of one node."""
+
+    def __init__(
+        self,
+        make: Callable[[], Component],
+        key: str | KeyFunction,
+        max_keys: int,
+        max_bytes: int,
+    ) -> None:
+        self._make = make
+        self._read_key = key_reader(key)
+        self._max_keys = max_keys
+        self._max_bytes = max_bytes
+        self._slots: OrderedDict[str, _Slot] = OrderedDict()
+        """By last use, oldest first."""
+        self._timers: list[tuple[int, str]] = []
+        """A heap. An entry counts if its time is still that of its slot."""
+        self._held_bytes = 0
+        self.counts: dict[str, int] = {}
+        """Shared by the components of all keys."""
+        self._spare: Component | None = make()
+        """Created and initialized before the first key, so that a bad config fails at the start."""
+        self.method_name = METHODS[self._spare.role]
+        self._has_timer = False
+        self._reports_bytes = defines(self._spare, "held_bytes")
+        self.node: Any = None
+        self._wall: Any = None
+
+    @property
+    def model(self) -> Component:
+        """A component that has not been initialized."""
+        assert self._spare is not None
+        return self._spare
+
+    # Attributes that the reactor sets on a component belong to the components of all keys.
+
+    def set_node(self, node: Any) -> None:
+        self.node = node
+        for slot in self._slots.values():
+            slot.component._node = node
+
+    def init(self, config: str, wall_clock: Any) -> None:
+        self._config, self._wall = config, wall_clock
+        spare = self._spare if self._spare is not None else self._make()
+        self._begin(spare)
+        spare.init(config)
+        self._spare = spare
+        self._slots.clear()
+        self._timers.clear()
+        self._held_bytes = 0
+        self.counts.clear()
+        self.counts.update(keys=0, evicted=0)
+
+    def use_timers(self) -> None:
+        self._has_timer = True
+
+    def _begin(self, component: Component) -> None:
+        component._node = self.node
+        if self._wall is not None:
+            component._wall_clock = self._wall
+
+    def _open(self, key: str) -> _Slot:
+        spare = self._spare
+        for_key = None if spare is None else getattr(spare, "for_key", None)
+        if for_key is not None:
+            component = for_key(key)
+            self._begin(component)
+        elif spare is not None:
+            component, self._spare = spare, None
+            self._begin(component)
+        else:
+            component = self._make()
+            self._begin(component)
+            component.init(self._config)
+        component.key = key
+        self._share_counts(component)
+        slot = self._slots[key] = _Slot(component, getattr(component, self.method_name))
+        self._held_bytes += KEY_BYTES + len(key)
+        self.counts["keys"] += 1
+        return slot
+
+    def _share_counts(self, component: Component) -> None:
+        own = own_attribute(component, "counts")
+        if type(own) is dict:
+            for name, count in own.items():
+                self.counts.setdefault(name, count)
+            component.counts = self.counts  # type: ignore[attr-defined]
+
+    # Elements
+
+    def call(self, element: Element, *input_name: str) -> Emissions:
+        """Calls the component of the element's key."""
+        key = self._read_key(element)
+        slot = self._slots.get(key)
+        evicted: list[Any] = []
+        if slot is None:
+            slot = self._open(key)
+            if self._is_full():
+                evicted += self._evict()
+        else:
+            self._slots.move_to_end(key)
+        result = slot.method(element, *input_name)
+        if self._reports_bytes:
+            self._measure(slot)
+            if self._is_full():
+                evicted += self._evict()
+        if self._has_timer:
+            self._set_timer(key, slot)
+        return [*evicted, *_items(result)] if evicted else result
+
+    def _is_full(self) -> bool:
+        return len(self._slots) > self._max_keys or self._held_bytes > self._max_bytes
+
+    def _measure(self, slot: _Slot) -> None:
+        held_bytes: int = slot.component.held_bytes  # type: ignore[attr-defined]
+        self._held_bytes += held_bytes - slot.held_bytes
+        slot.held_bytes = held_bytes
+
+    def _evict(self) -> Iterator[Any]:
+        """Closes the keys that were used least recently; the one in use stays."""
+        while self._is_full() and len(self._slots) > 1:
+            key, slot = self._slots.popitem(last=False)
+            self.counts["evicted"] += 1
+            yield from self._close(key, slot)
+
+    def _close(self, key: str, slot: _Slot) -> Iterator[Any]:
+        self._held_bytes -= slot.held_bytes + KEY_BYTES + len(key)
+        self.counts["keys"] -= 1
+        slot.due_ns = None
+        try:
+            yield from _items(slot.component.flush())  # type: ignore[attr-defined]
+        finally:
+            slot.component.teardown()
+
+    def flush(self) -> Iterator[Any]:
+        for slot in self._slots.values():
+            yield from _items(slot.component.flush())  # type: ignore[attr-defined]
+
+    def teardown(self) -> None:
+        """Tears down every component, even if some of them fail."""
+        failure: BaseException | None = None
+        components = [slot.component for slot in self._slots.values()]
+        for component in [*components, *([self._spare] if self._spare is not None else [])]:
+            try:
+                component.teardown()
+            except Exception as error:
+                failure = failure or error
+        self._slots.clear()
+        self._timers.clear()
+        self._spare = None
+        if failure is not None:
+            raise failure
+
+    # Timers
+
+    def due_ns(self) -> int | None:
+        timers = self._timers
+        while timers and not self._is_current(*timers[0]):
+            heapq.heappop(timers)
+        return timers[0][0] if timers else None
+
+    def _is_current(self, due_ns: int, key: str) -> bool:
+        slot = self._slots.get(key)
+        return slot is not None and slot.due_ns == due_ns
+
+    def _set_timer(self, key: str, slot: _Slot) -> None:
+        due_ns = slot.component.due_ns()  # type: ignore[attr-defined]
+        if due_ns != slot.due_ns:
+            slot.due_ns = due_ns
+            if due_ns is not None:
+                heapq.heappush(self._timers, (due_ns, key))
+
+    def on_timer(self, now_ns: int) -> Iterator[Any]:
+        """Calls the components whose time has come, each once."""
+        ready = []
+        while (due_ns := self.due_ns()) is not None and due_ns <= now_ns:
+            key = heapq.heappop(self._timers)[1]
+            ready.append(key)
+            self._slots[key].due_ns = None
+        for key in ready:
+            slot = self._slots[key]
+            yield from _items(slot.component.on_timer())  # type: ignore[attr-defined]
+            self._set_timer(key, slot)
+
+    # State
+
+    def snapshot(self) -> Any:
+        """The states of all keys, in the order of their last use."""
+        states = [
+            (key, _encoded(slot.component.snapshot()))  # type: ignore[attr-defined]
+            for key, slot in self._slots.items()
+        ]
+        return {"keys": states}
+
+    def restore(self, state: Any) -> None:
+        for key, own in state["keys"]:
+            slot = self._open(key)
+            slot.component.restore(_decoded(own))  # type: ignore[attr-defined]
+            if self._reports_bytes:
+                self._measure(slot)
+            if self._has_timer:
+                self._set_timer(key, slot)
+
+
+def _items(result: Any) -> Iterable[Any]:
+    if result is None:
+        return ()
+    if isinstance(result, (list, tuple, Iterator)):
+        return result
+    return (result,)
+
+
+def _encoded(state: Any) -> Any:
+    if isinstance(state, bytes):
+        return {"bytes": base64.b64encode(state).decode()}
+    return {"value": state}
+
+
+def _decoded(state: Any) -> Any:
+    return base64.b64decode(state["bytes"]) if "bytes" in state else state["value"]

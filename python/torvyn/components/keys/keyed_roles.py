@@ -1,0 +1,53 @@
+"""A processor or an aggregator whose elements go to one component per key."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torvyn.components.keys.keyed_components import KeyedComponents
+from torvyn.contract import Aggregator, Component, Processor
+
+
+class _Keyed(Component):
+    """What the two roles share: each call goes to the component of a key."""
+
+    def __init__(self, keyed: KeyedComponents, has_timer: bool, has_state: bool) -> None:
+        super().__init__()
+        self._keyed = keyed
+        self.counts = keyed.counts
+        setattr(self, keyed.method_name, keyed.call)
+        if has_timer:
+            keyed.use_timers()
+            self.due_ns = keyed.due_ns
+            self.on_timer = self._on_timer
+        if has_state:
+            self.snapshot = keyed.snapshot
+            self.restore = keyed.restore
+
+    @property
+    def _node(self) -> Any:
+        return self._keyed.node
+
+    @_node.setter
+    def _node(self, node: Any) -> None:
+        self._keyed.set_node(node)
+
+    def init(self, config: str) -> None:
+        self._keyed.init(config, self.__dict__.get("_wall_clock"))
+
+    def flush(self) -> list[Any]:
+        return list(self._keyed.flush())
+
+    def _on_timer(self) -> list[Any]:
+        return list(self._keyed.on_timer(self.now_ns()))
+
+    def teardown(self) -> None:
+        self._keyed.teardown()
+
+
+class KeyedProcessor(_Keyed, Processor):
+    """A processor per key."""
+
+
+class KeyedAggregator(_Keyed, Aggregator):
+    """An aggregator per key."""

@@ -1,0 +1,114 @@
+"""Sends batches of messages and waits for their acknowledgements. All on the link's thread.
+
+At most `window` messages are on their way at a time. After a reconnect, what was not acknowledged
+is sent again, in order.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from torvyn.components.mqtt.packets import encode_publish
+
+_MAX_PACKET_ID = 65535
+_FAILURE = 0x80
+"""Reason codes from here on are failures."""
+
+
+class Publication(NamedTuple):
+    """A message to publish."""
+
+    topic: bytes
+    payload: bytes
+    properties: bytes | None
+
+
+class PublicationBatch:
+    """Messages that are delivered together; `done` is called once, with the reason codes of those
+    that the broker refused."""
+
+    def __init__(self, messages: Sequence[Publication], done: Callable[[list[int]], None]) -> None:
+        self.messages = messages
+        self.refusals: list[int] = []
+        self.left = len(messages)
+        self.is_cancelled = False
+        self._done = done
+
+    def settle(self, reason: int) -> None:
+        if reason >= _FAILURE:
+            self.refusals.append(reason)
+        self.left -= 1
+        if not self.left:
+            self._done(self.refusals)
+
+
+class Publisher:
+    def __init__(self, qos: int, retain: bool, max_in_flight: int, send: Callable[[bytes], None]):
+        self._qos = qos
+        self._retain = retain
+        self._max_in_flight = self._window = max_in_flight
+        self._send = send
+        self._is_connected = False
+        self._waiting: deque[tuple[PublicationBatch, Publication]] = deque()
+        self._in_flight: dict[int, tuple[PublicationBatch, Publication]] = {}
+        self._last_id = 0
+
+    def publish(self, batch: PublicationBatch) -> None:
+        self._waiting.extend((batch, message) for message in batch.messages)
+        self._fill()
+
+    def connected(self, receive_maximum: int) -> None:
+        """A new session: nothing in flight has been acknowledged."""
+        self._window = min(receive_maximum, self._max_in_flight)
+        self._waiting.extendleft(reversed(self._in_flight.values()))
+        self._in_flight.clear()
+        self._is_connected = True
+        self._fill()
+
+    def disconnected(self) -> None:
+        self._is_connected = False
+
+    def acknowledged(self, answers: list[tuple[int, int]]) -> None:
+        for packet_id, reason in answers:
+            found = self._in_flight.pop(packet_id, None)
+            if found is not None:
+                found[0].settle(reason)
+        self._fill()
+
+    def _fill(self) -> None:
+        """Sends what fits into the window, as one write."""
+        if not self._is_connected:
+            return
+        packets, sent = [], []
+        while self._waiting and len(self._in_flight) < self._window:
+            item = self._waiting.popleft()
+            if item[0].is_cancelled:
+                continue
+            packets.append(self._encode(item))
+            sent.append(item)
+        self._send(b"".join(packets))
+        if not self._qos:
+            for batch, _ in sent:
+                batch.settle(0)
+
+    def _encode(self, item: tuple[PublicationBatch, Publication]) -> bytes:
+        message = item[1]
+        packet_id = self._next_id() if self._qos else 0
+        if packet_id:
+            self._in_flight[packet_id] = item
+        return encode_publish(
+            message.topic,
+            message.payload,
+            qos=self._qos,
+            retain=self._retain,
+            packet_id=packet_id,
+            properties=message.properties,
+        )
+
+    def _next_id(self) -> int:
+        while True:
+            self._last_id = self._last_id % _MAX_PACKET_ID + 1
+            if self._last_id not in self._in_flight:
+                return self._last_id

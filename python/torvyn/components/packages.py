@@ -1,0 +1,21 @@
+"""Imports packages that only some components need."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from torvyn.errors import MissingError
+
+
+def import_package(module: str, component: str, extra: str) -> Any:
+    """The module; raises `MissingError` with the command that installs what it needs."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        missing = getattr(error, "name", None) or module
+        raise MissingError(
+            "components.package-missing",
+            f"`{component}` needs the package `{missing.partition('.')[0]}`",
+            hint=f"install it: pip install 'torvyn[{extra}]'",
+        ) from error

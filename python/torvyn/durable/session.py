@@ -1,0 +1,109 @@
+"""The open database with the states of its logs: reconnects after failures, salvages damage."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final, TypeVar
+
+from torvyn.durable import catalog, log_rows
+from torvyn.durable.clock import AgeClock
+from torvyn.durable.disk.budget import FRAME_BYTES, Budget
+from torvyn.durable.disk.high_water import HighWaterFile
+from torvyn.durable.disk.salvage import finish_salvage, salvage
+from torvyn.durable.disk.store_file import StoreFile
+from torvyn.durable.failures import STORE_ERRORS, StoreUnavailable
+from torvyn.durable.records import LogOptions
+
+_ATTEMPTS: Final = 3
+SMALL_WAL_BYTES: Final = 16 * FRAME_BYTES
+"""For a transaction without rows."""
+T = TypeVar("T")
+
+
+class Session:
+    def __init__(self, path: Path, logs: Mapping[str, LogOptions], clock: AgeClock) -> None:
+        self.epoch = ""
+        self.states: catalog.States = {}
+        self._logs, self._clock = dict(logs), clock
+        self._budget = Budget.of(options.max_bytes for options in logs.values())
+        self._mark = HighWaterFile(path.with_name(path.name + ".mark"))
+        self.file = StoreFile(path, self._budget)
+
+    def attempt(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Does something with the database; again if that turned out to be damaged."""
+        for attempt in range(_ATTEMPTS):
+            self.ready()
+            try:
+                return work(self.file.connection)
+            except STORE_ERRORS as error:
+                failure = self.file.failed(error)
+            except StoreUnavailable as error:
+                failure = error
+            if not self.file.is_damaged or attempt == _ATTEMPTS - 1:
+                raise failure
+        raise AssertionError
+
+    def ready(self) -> None:
+        """Reconnects after a failure. What is damaged is salvaged first."""
+        if self.file.is_open:
+            return
+        try:
+            finish_salvage(self.file.path, self._mark.read())
+            for attempt in range(_ATTEMPTS):
+                if self.file.is_damaged:
+                    salvage(self.file.path, self._mark.read())
+                    self.file.is_damaged = False
+                had_reserve = self.file.has_reserve
+                try:
+                    self._connect()
+                    return
+                except StoreUnavailable:
+                    # A full disk: the reserve was freed.
+                    can_retry = self.file.is_damaged or self.file.has_reserve != had_reserve
+                    if not can_retry or attempt == _ATTEMPTS - 1:
+                        raise
+        except STORE_ERRORS as error:
+            raise self.file.failed(error) from error
+
+    def _connect(self) -> None:
+        self.file.open()
+        mark, before = self._mark.read(), self.states
+        at_ns = self._clock.now_ns()
+        with self.file.transaction(SMALL_WAL_BYTES) as connection:
+            epoch = catalog.load_epoch(connection, mark)
+            states = catalog.load(connection, self._logs, self._budget, mark)
+            for name, old in before.items():
+                if states[name].next > old.next:
+                    catalog.undo_appends(connection, states[name], old.next)
+                states[name].read_up_to = old.read_up_to
+            catalog.apply_mark(connection, states, epoch, mark, at_ns)
+            catalog.count_gaps(connection, states, at_ns)
+            catalog.save(connection, states.values())
+        self.epoch = epoch
+        self.committed(states)
+        self.delete_settled()
+        self.file.maintain(self._clock.uptime_ns() / 1e9)
+
+    def committed(self, states: catalog.States) -> None:
+        self.states = states
+        self._mark.write(self.epoch, states.values())
+
+    def delete_settled(self) -> None:
+        """Deletes what one transaction could not. A failure only means: later."""
+        max_rows = self._budget.max_deleted_rows
+        while any(state.has_settled_rows for state in self.states.values()):
+            states = {name: state.copy() for name, state in self.states.items()}
+            try:
+                with self.file.transaction((max_rows + 16) * FRAME_BYTES) as connection:
+                    log_rows.delete_settled(connection, states.values(), max_rows)
+            except StoreUnavailable:
+                return
+            self.states = states
+
+    def close(self) -> None:
+        if self.file.is_open:
+            self.file.shrink()
+        self.file.close()
+        self._mark.close()

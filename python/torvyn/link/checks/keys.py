@@ -1,0 +1,54 @@
+"""`key` on a node: which components can have one instance per key."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torvyn.contract import Component
+from torvyn.contract.inspection import class_name
+from torvyn.contract.roles import TIMED_ROLES
+from torvyn.link.component_traits import call_style_of
+from torvyn.link.option_values import place_of, value_of
+from torvyn.manifest.problems import Problems
+from torvyn.manifest.records import NodeRecord
+from torvyn.manifest.schema.tables import NODE
+
+
+def key_options(
+    record: NodeRecord,
+    component: type[Component] | Component,
+    role: str,
+    path: str,
+    problems: Problems,
+) -> dict[str, Any]:
+    """`key` and `max_keys` of a NodePlan."""
+    max_keys = value_of(NODE, "max_keys", record, path, problems)
+    if record.key is None:
+        if max_keys is not None:
+            place = place_of(record, "max_keys", f"{path}.max_keys")
+            message = f"node `{record.name}` has `max_keys` but no `key`"
+            problems.add("link.bad-value", message, place, "set `key`, or remove `max_keys`")
+        return {}
+    place = place_of(record, "key", f"{path}.key")
+    key = record.key if callable(record.key) else value_of(NODE, "key", record, path, problems)
+    wrong = _wrong_key(component, role)
+    if key == "":
+        problems.add("link.bad-value", "`key` is empty", place, 'name a field: `key = "sensor"`')
+    elif wrong is not None:
+        problems.add("link.bad-key", f"node `{record.name}`: {wrong[0]}", place, wrong[1])
+    return {"key": key, **({} if max_keys is None else {"max_keys": max_keys})}
+
+
+def _wrong_key(component: type[Component] | Component, role: str) -> tuple[str, str] | None:
+    """The reason why the component cannot have a key, and a hint."""
+    style, name = call_style_of(component, role), class_name(component)
+    if role not in TIMED_ROLES:
+        return f"a {role} cannot have a `key`", "only processors and aggregators have state per key"
+    if style.is_guest:
+        hint = "run it in process, or keep the state of all keys inside the component"
+        return f"`{name}` is sandboxed and cannot have a `key`", hint
+    if style.reads_stream:
+        return f"`{name}` reads a whole stream and cannot have a `key`", "write it as a class"
+    if style.is_async:
+        return f"`{name}` is async and cannot have a `key`", "make its methods plain methods"
+    return None

@@ -1,0 +1,170 @@
+"""`torvyn top`: asks the flows that run, and shows what their nodes use."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from pseudo_terminal import CTRL_C, Terminal
+from transcript import Cli
+
+from torvyn.cli.supervision.running_flows import ask, running_flows
+from torvyn.cli.supervision.status_socket import make_private, own_folder
+from torvyn.cli.supervision.top_table import render_flow
+
+Start = Callable[..., "subprocess.Popen[str]"]
+
+SOURCE = """
+    class Feed(torvyn.Source):
+        count = 0
+        def pull(self):
+            self.count += 1
+            return "x" * 1000 if self.count <= 30 else torvyn.PENDING
+"""
+SINK = """
+    import threading
+    class Deliver(torvyn.Sink):
+        run = "thread"
+        count = 0
+        def push(self, element):
+            self.count += 1
+            if self.count == 11:
+                print("begun", flush=True)
+                threading.Event().wait()
+"""
+
+
+@pytest.fixture
+def runtime(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The folder of sockets; its path must be short."""
+    folder = tempfile.mkdtemp(prefix="tv")
+    monkeypatch.setenv("XDG_RUNTIME_DIR", folder)
+    yield Path(folder)
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+def process(start: Start, project: Callable[..., Path], runtime: Path) -> subprocess.Popen[str]:
+    """A flow whose sink has taken 11 of 30 elements and is stuck in the last one."""
+    nodes = {"feed": 'component = "feed"', "deliver": 'component = "deliver"'}
+    process = start("run", cwd=project(nodes, feed=SOURCE, deliver=SINK))
+    assert process.stdout is not None
+    assert process.stdout.readline() == "begun\n"
+    while _delivered_and_made() != (10, 30):
+        pass
+    return process
+
+
+def _delivered_and_made() -> tuple[int, int]:
+    """The counts of a flow become visible a moment after its component knows them."""
+    nodes = running_flows()[0]["statistics"]["nodes"]
+    return nodes["deliver"]["passed"], nodes["feed"]["emitted"]
+
+
+def test_a_running_flow_is_shown_with_the_bytes_of_its_nodes(
+    cli: Cli, process: subprocess.Popen[str]
+) -> None:
+    (flow,) = json.loads(cli("top", "--format", "json").out)["flows"]
+    node = flow["statistics"]["nodes"]["deliver"]
+
+    assert (flow["pid"], flow["flow"], flow["version"]) == (process.pid, "main", 1)
+    assert flow["resident_bytes"] > 1 << 20
+    assert (node["received"] - node["passed"] >= 1, node["passed"]) == (True, 10)
+    # 30 of 1000 bytes, less the 10 that were delivered.
+    assert flow["statistics"]["nodes"]["feed"]["live_bytes"] == 20_000
+
+
+def test_the_table_names_the_node_that_the_elements_wait_for(
+    cli: Cli, process: subprocess.Popen[str]
+) -> None:
+    lines = cli("top", "--once", "--pid", process.pid).out.splitlines()
+
+    assert lines[0].startswith(f"flow main   process {process.pid}   up ")
+    assert lines[3].split()[:5] == ["node", "role", "in/s", "out/s", "errors"]
+    assert [line.split()[:2] for line in lines[4:6]] == [["feed", "source"], ["deliver", "sink"]]
+    assert lines[4].split()[-4:-2] == ["of", "64"]
+    assert cli("top", "--once", "--pid", "1").out == "No flow is running.\n"
+
+
+def test_rates_are_those_since_the_last_look(process: subprocess.Popen[str]) -> None:
+    (first,) = running_flows()
+    (second,) = running_flows()
+    second["statistics"]["elapsed_s"] = first["statistics"]["elapsed_s"] + 2.0
+    second["statistics"]["nodes"]["deliver"]["received"] += 10
+    row = render_flow(second, first).splitlines()[5].split()
+
+    assert row[:4] == ["deliver", "sink", "5", "0"]
+
+
+def test_the_live_table_ends_with_ctrl_c(
+    process: subprocess.Popen[str], open_terminal: Callable[..., Terminal], tmp_path: Path
+) -> None:
+    folder = os.environ["XDG_RUNTIME_DIR"]
+    terminal = open_terminal("top", "--interval", "100ms", cwd=tmp_path, XDG_RUNTIME_DIR=folder)
+    for _ in range(2):
+        terminal.expect("deliver")
+    terminal.send(CTRL_C)
+
+    assert terminal.wait() == 0
+
+
+def test_the_socket_goes_with_the_flow(process: subprocess.Popen[str], runtime: Path) -> None:
+    (path,) = (runtime / "torvyn").iterdir()
+    assert path.name == f"{process.pid}.sock"
+    process.send_signal(signal.SIGTERM)
+    process.send_signal(signal.SIGINT)
+    process.communicate()
+
+    assert list((runtime / "torvyn").iterdir()) == []
+
+
+def test_the_socket_of_a_killed_flow_is_removed(
+    process: subprocess.Popen[str], runtime: Path
+) -> None:
+    process.kill()
+    process.wait()
+
+    assert running_flows() == []
+    assert list((runtime / "torvyn").iterdir()) == []
+
+
+def test_what_answers_something_else_is_no_flow(runtime: Path) -> None:
+    path = runtime / "other.sock"
+    with socket.socket(socket.AF_UNIX) as listener, ThreadPoolExecutor() as pool:
+        listener.bind(str(path))
+        listener.listen()
+        answer = pool.submit(ask, path)
+        connection, _ = listener.accept()
+        connection.sendall(b"[1, 2]")
+        connection.close()
+
+        assert answer.result(10) is None
+    assert ask(runtime / "absent.sock") is None
+
+
+def test_a_folder_that_others_may_write_to_is_not_used(runtime: Path) -> None:
+    folder = own_folder()
+    folder.mkdir()
+    folder.chmod(0o777)
+
+    with pytest.raises(ValueError, match="others may write"):
+        make_private(folder)
+
+
+def test_a_flow_without_a_socket_runs(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, project: Callable[..., Path]
+) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", "/proc/nowhere")
+    source = 'component = "lines"\nconfig = { path = "Torvyn.toml" }'
+    nodes = {"a": source, "b": 'component = "null"'}
+
+    assert cli("run", cwd=project(nodes)).code == 0

@@ -1,0 +1,83 @@
+"""A real MQTT broker for a test: Debian's mosquitto on a free port of the loopback interface."""
+
+import contextlib
+import getpass
+import shutil
+import socket
+import subprocess
+import threading
+
+import pytest
+
+MOSQUITTO = shutil.which("mosquitto", path="/usr/sbin:/usr/bin:/usr/local/sbin:/usr/local/bin")
+
+needs_mosquitto = pytest.mark.skipif(
+    MOSQUITTO is None, reason="mosquitto is not installed: `make test-deps` installs it"
+)
+
+
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return server.getsockname()[1]
+
+
+class Mosquitto:
+    """One broker. It keeps its sessions on disk, so that it can be restarted."""
+
+    def __init__(self, folder, *lines):
+        self.port = free_port()
+        self.url = f"mqtt://127.0.0.1:{self.port}"
+        self._folder = folder
+        self._config = folder / "mosquitto.conf"
+        common = ["persistence true", f"persistence_location {folder}/", "autosave_interval 0"]
+        common += ["max_queued_messages 0", "max_inflight_messages 0", "log_type all"]
+        # Otherwise root's broker becomes another user, who cannot write here.
+        common += [f"user {getpass.getuser()}", f"listener {self.port} 127.0.0.1"]
+        self._config.write_text("\n".join([*common, *(lines or ["allow_anonymous true"])]))
+        self._process = None
+        self.log = []
+        self._logged = threading.Condition()
+
+    def start(self):
+        earlier = self.count_log(" running")
+        self._process = subprocess.Popen(
+            [MOSQUITTO, "-c", self._config], stderr=subprocess.PIPE, text=True, cwd=self._folder
+        )
+        threading.Thread(target=self._read_log, args=(self._process,), daemon=True).start()
+        self.wait_for_log(" running", earlier + 1)
+        return self
+
+    def stop(self, *, kill=False):
+        """A stopped broker saves its sessions, a killed one does not."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill() if kill else process.terminate()
+            process.wait()
+
+    def restart(self):
+        self.stop()
+        return self.start()
+
+    def wait_for_log(self, text, count=1):
+        """Waits until so many lines have the text."""
+        with self._logged:
+            found = self._logged.wait_for(lambda: self.count_log(text) >= count, 20)
+        assert found, f"the broker has not logged {text!r} {count} times: {self.log[-5:]}"
+
+    def count_log(self, text):
+        return sum(text in line for line in [*self.log])
+
+    def _read_log(self, process):
+        for line in process.stderr:
+            with self._logged:
+                self.log.append(line.rstrip())
+                self._logged.notify_all()
+
+
+@contextlib.contextmanager
+def running_broker(folder, *lines):
+    broker = Mosquitto(folder, *lines)
+    try:
+        yield broker.start()
+    finally:
+        broker.stop()

@@ -1,0 +1,139 @@
+"""Connecting to a broker: away at boot, wrong credentials, TLS, ports that do not speak MQTT."""
+
+import socket
+import subprocess
+import threading
+
+import pytest
+from mosquitto import Mosquitto, free_port, needs_mosquitto, running_broker
+
+from torvyn.errors import Unavailable
+
+pytestmark = needs_mosquitto
+
+
+@pytest.fixture
+def changed(monkeypatch):
+    """Waits until a connection has the state."""
+    from torvyn.components.connection import Connection
+
+    moved = threading.Condition()
+    for name in ("connected", "lost"):
+        method = getattr(Connection, name)
+
+        def tell(self, *arguments, method=method):
+            method(self, *arguments)
+            with moved:
+                moved.notify_all()
+
+        monkeypatch.setattr(Connection, name, tell)
+
+    def wait(connection, state):
+        with moved:
+            assert moved.wait_for(lambda: connection.status.state == state, 20)
+        return connection.status
+
+    return wait
+
+
+def test_boots_with_no_network_12_the_source_starts_and_connects_later(tmp_path, driven, changed):
+    broker = Mosquitto(tmp_path)
+    source = driven(broker.url)
+    status = changed(source.source.connection, "waiting")
+    assert (status.reason, status.connects) == ("Connection refused", 0)
+
+    broker.start()
+
+    assert changed(source.source.connection, "connected").connects == 1
+    broker.stop()
+
+
+def test_an_unknown_host_is_reported_and_retried(driven, changed):
+    source = driven("mqtt://broker.invalid:1883")
+
+    reason = changed(source.source.connection, "waiting").reason
+
+    assert "known" in reason or "resolution" in reason
+
+
+def test_rejected_credentials_are_reported_and_retried(tmp_path, driven, changed, caplog):
+    with running_broker(tmp_path, "allow_anonymous false") as broker:
+        source = driven(broker.url, user="me", password="hunter2-secret")
+
+        status = changed(source.source.connection, "waiting")
+
+        assert status.reason == "the broker refused the connection: Not authorized"
+        assert "hunter2" not in caplog.text
+
+
+def test_on_disconnect_fail_ends_the_flow_with_the_reason(driven, changed):
+    source = driven(f"mqtt://127.0.0.1:{free_port()}", on_disconnect="fail")
+    changed(source.source.connection, "waiting")
+
+    with pytest.raises(Unavailable, match="Connection refused"):
+        source.take(1)
+
+
+def test_user_and_password_are_accepted(tmp_path, driven, changed):
+    passwords = tmp_path / "passwords"
+    subprocess.run(["mosquitto_passwd", "-b", "-c", passwords, "me", "right"], check=True)
+    with running_broker(tmp_path, "allow_anonymous false", f"password_file {passwords}") as broker:
+        source = driven(broker.url, user="me", password="right")
+
+        assert changed(source.source.connection, "connected").failures == 0
+
+
+def test_a_port_that_never_answers_is_given_up(driven, changed):
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"mqtt://127.0.0.1:{silent.getsockname()[1]}"
+        source = driven(url, connect_timeout=0.2)
+
+        assert changed(source.source.connection, "waiting").reason.startswith("the broker did not")
+
+
+def test_a_port_that_speaks_no_mqtt_is_reported(driven, changed):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        threading.Thread(target=answer_with_html, args=(server,), daemon=True).start()
+        source = driven(f"mqtt://127.0.0.1:{server.getsockname()[1]}")
+
+        assert changed(source.source.connection, "waiting").failures >= 1
+
+
+def answer_with_html(server):
+    connection, _ = server.accept()
+    with connection:
+        connection.sendall(b"<html>\xff\xff\xff\xff\xff no MQTT here</html>")
+
+
+@pytest.fixture
+def authority(tmp_path):
+    trustme = pytest.importorskip("trustme", reason="`make test-deps` installs it")
+    made = trustme.CA()
+    made.cert_pem.write_to_path(tmp_path / "ca.pem")
+    certificate = made.issue_cert("localhost")
+    certificate.private_key_pem.write_to_path(tmp_path / "server.key")
+    certificate.cert_chain_pems[0].write_to_path(tmp_path / "server.pem")
+    return ("allow_anonymous true", *(f"{key} {tmp_path / name}" for key, name in FILES.items()))
+
+
+FILES = {"cafile": "ca.pem", "certfile": "server.pem", "keyfile": "server.key"}
+
+
+def test_messages_arrive_over_tls(tmp_path, authority, driven):
+    with running_broker(tmp_path, *authority) as broker:
+        url = f"mqtts://localhost:{broker.port}"
+        source = driven(url, ca_file=str(tmp_path / "ca.pem"))
+        broker.wait_for_log("Sending SUBACK to test")
+        tls = ["--cafile", str(tmp_path / "ca.pem"), "-h", "localhost", "-p", str(broker.port)]
+        lines = "".join(f"{n}\n" for n in range(500))
+        command = ["mosquitto_pub", *tls, "-t", "t", "-q", "1", "-l"]
+        subprocess.run(command, input=lines, text=True, check=True)
+
+        assert source.texts(500) == [str(n) for n in range(500)]
+
+
+def test_a_certificate_that_is_not_trusted_is_reported(tmp_path, authority, driven, changed):
+    with running_broker(tmp_path, *authority) as broker:
+        source = driven(f"mqtts://localhost:{broker.port}")
+
+        assert "not trusted" in changed(source.source.connection, "waiting").reason

@@ -1,0 +1,150 @@
+"""What the store promises to one caller at a time."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from torvyn.durable import Append, Checkpoint, DurableStore, LogOptions, LostRange, Transaction
+from torvyn.errors import FlowError
+
+LOGS = {"log": LogOptions(4 << 20)}
+
+
+def append(store: DurableStore, *counts: int) -> None:
+    first, appends = store.next_sequence("log"), []
+    for count in counts:
+        appends.append(Append("log", first, count, b"%d+%d" % (first, count), first))
+        first += count
+    store.commit(Transaction(appends))
+
+
+def test_a_page_ends_after_its_size_and_has_at_least_one_row(tmp_path: Path) -> None:
+    with DurableStore.open(tmp_path / "flow.db", LOGS) as store:
+        append(store, 3, 3, 3)
+
+        assert [row.first for row in store.read("log", -1, 1)] == [0]
+        assert [row.first for row in store.read("log", 2, 4)] == [3, 6]
+        assert [row.first for row in store.read("log", 4, 1)] == [3]
+        assert store.read("log", 8, 1) == []
+
+
+def test_a_row_stays_until_its_last_element_is_settled(tmp_path: Path) -> None:
+    with DurableStore.open(tmp_path / "flow.db", LOGS) as store:
+        append(store, 3, 3)
+        store.commit(Transaction(acknowledged={"log": 4}))
+
+        assert [row.first for row in store.read("log", -1, 100)] == [3]
+        assert store.statistics("log").elements == 1
+
+
+def test_rows_settled_out_of_order_are_not_read_again(tmp_path: Path) -> None:
+    with DurableStore.open(tmp_path / "flow.db", LOGS) as store:
+        append(store, 2, 2, 2)
+        store.commit(Transaction(settled_rows={"log": [2]}))
+        assert store.acknowledged("log") == -1
+    with DurableStore.open(tmp_path / "flow.db", LOGS) as store:
+        assert [row.first for row in store.read("log", -1, 100)] == [0, 4]
+        store.commit(Transaction(acknowledged={"log": 1}))
+
+        assert store.acknowledged("log") == 3
+        assert store.lost("log") == []
+
+
+def test_everything_of_a_transaction_is_durable_together(tmp_path: Path) -> None:
+    state = Checkpoint("segment", '{"nodes": []}', {"window": b"\0state", "join": b""})
+    with DurableStore.open(tmp_path / "flow.db", LOGS) as store:
+        append(store, 5)
+        new = Append("log", 5, 1, b"six", 0)
+        store.commit(Transaction([new], {"log": 4}, checkpoint=state))
+
+    with DurableStore.open(tmp_path / "flow.db", LOGS) as store:
+        assert [row.body for row in store.read("log", -1, 100)] == [b"six"]
+        assert store.checkpoint("segment") == state
+        assert store.segments() == ["segment"]
+        assert store.checkpoint("other") is None
+
+
+def test_a_transaction_that_is_wrong_changes_nothing(tmp_path: Path) -> None:
+    with DurableStore.open(tmp_path / "flow.db", LOGS) as store:
+        append(store, 5)
+        wrong = Transaction([Append("log", 4, 1, b"", 0)], {"log": 3})
+        with pytest.raises(ValueError, match="continues at 5, not at 4"):
+            store.commit(wrong)
+
+        assert store.acknowledged("log") == -1
+        assert store.state.name == "ok"
+
+
+def test_a_row_that_the_caller_cannot_decode_is_lost_with_its_count(tmp_path: Path) -> None:
+    with DurableStore.open(tmp_path / "flow.db", LOGS) as store:
+        append(store, 2, 3, 2)
+
+        lost = store.quarantine("log", 2, "its header is unknown")
+
+        assert [(gap.first, gap.last, gap.count, gap.reason) for gap in lost] == [
+            (2, 4, 3, "corrupt")
+        ]
+        assert [row.first for row in store.read("log", -1, 100)] == [0, 5]
+
+
+def test_losses_are_kept_until_they_are_forgotten(tmp_path: Path) -> None:
+    with DurableStore.open(tmp_path / "flow.db", LOGS) as store:
+        append(store, 2, 3, 2)
+        store.quarantine("log", 2, "unknown")
+        store.commit(Transaction(acknowledged={"log": 6}))
+    with DurableStore.open(tmp_path / "flow.db", LOGS) as store:
+        (lost,) = store.lost("log")
+        assert lost == LostRange("log", 2, 4, "corrupt", lost.at_ns)
+        store.forget_lost("log", 4)
+
+        assert store.lost("log") == []
+        assert store.statistics("log").corrupt == 3
+
+
+def test_discard_empties_the_store_and_sequence_numbers_continue(tmp_path: Path) -> None:
+    with DurableStore.open(tmp_path / "flow.db", LOGS) as store:
+        append(store, 4)
+        store.commit(Transaction(checkpoint=Checkpoint("segment", "{}", {})))
+
+        (lost,) = store.discard()
+
+        assert (lost.count, lost.reason) == (4, "discarded")
+        assert (store.next_sequence("log"), store.segments()) == (4, [])
+        assert store.read("log", -1, 100) == []
+
+
+def test_a_store_has_one_epoch_for_life(tmp_path: Path) -> None:
+    epochs = []
+    for name in ("a.db", "a.db", "b.db"):
+        with DurableStore.open(tmp_path / name, LOGS) as store:
+            epochs.append(store.epoch)
+
+    assert epochs[0] == epochs[1] != epochs[2]
+
+
+def test_a_store_of_a_log_that_the_flow_no_longer_has_keeps_it(tmp_path: Path) -> None:
+    with DurableStore.open(tmp_path / "flow.db", LOGS) as store:
+        append(store, 4)
+    with DurableStore.open(tmp_path / "flow.db", {"new": LogOptions(4 << 20)}) as store:
+        assert {name: log.elements for name, log in store.logs().items()} == {"log": 4, "new": 0}
+
+
+def test_a_second_process_is_told_who_has_the_store(tmp_path: Path) -> None:
+    script = (
+        "import os, sys; from torvyn.durable import *\n"
+        "store = DurableStore.open(sys.argv[1], {'log': LogOptions(1 << 20)})\n"
+        "print(os.getpid(), flush=True); sys.stdin.read()"
+    )
+    command = [sys.executable, "-c", script, str(tmp_path / "flow.db")]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as process:
+        assert process.stdout is not None
+        pid = process.stdout.readline().strip()
+        with pytest.raises(FlowError, match=f"another process \\(pid {pid}\\)"):
+            DurableStore.open(tmp_path / "flow.db", LOGS)
+        process.communicate("")
+    DurableStore.open(tmp_path / "flow.db", LOGS).close()

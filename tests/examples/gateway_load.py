@@ -1,0 +1,33 @@
+"""A program: runs some flows of a project at the same time; prints its memory and their states.
+
+python gateway_load.py MANIFEST FLOWS
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+from collections import Counter
+
+import torvyn
+
+
+def main(manifest: str, count: int) -> None:
+    project = torvyn.load(manifest)
+    flows = [project.flow("main") for _ in range(count)]
+    for flow in flows:
+        flow.start()
+    for flow in flows:
+        flow.wait()
+    report = {
+        "states": Counter(flow.state for flow in flows),
+        "produced": sum(flow.statistics.produced for flow in flows),
+        "live": sum(flow.statistics.live for flow in flows),
+        "peak_rss_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+    }
+    print(json.dumps(report))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]))

@@ -1,0 +1,128 @@
+"""The gateway of the example: what it detects, what it sends, and what an outage costs."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from typing import Any
+
+import pytest
+from gateway_project import MakeProject, needs_river
+
+from torvyn.testing import Clock, check_account, idle, run_flow
+
+pytestmark = [needs_river, pytest.mark.timeout(120)]
+
+ROWS = 10_000
+"""River's own evaluation uses the first 10,000 readings."""
+MIN_AUC = 0.985
+WINDOW = 100
+
+
+def area_under_curve(labels: list[int], scores: list[float]) -> float:
+    """The share of pairs of an anomaly and a normal reading in which the anomaly scores higher."""
+    ranked = sorted(zip(scores, labels, strict=True))
+    above, below = 0.0, 0
+    for _, tied in itertools.groupby(ranked, key=lambda pair: pair[0]):
+        group = [label for _, label in tied]
+        normal = len(group) - sum(group)
+        above += sum(group) * (below + normal / 2)
+        below += normal
+    return above / (sum(labels) * below)
+
+
+def check_windows(windows: list[dict[str, Any]], rows: int) -> None:
+    """Every reading is in exactly one window, in order."""
+    assert [window["first"] for window in windows] == list(range(0, rows, WINDOW))
+    assert sum(window["count"] for window in windows) == rows
+
+
+def test_the_detector_finds_the_anomalies(gateway: MakeProject) -> None:
+    project = gateway(ROWS)
+
+    scores = project.scores()
+
+    assert len(scores) == ROWS
+    assert area_under_curve(project.labels, scores) >= MIN_AUC
+
+
+def test_the_measure_of_detection_is_right() -> None:
+    assert area_under_curve([0, 0, 1, 1], [1.0, 2.0, 3.0, 4.0]) == 1.0
+    assert area_under_curve([1, 0, 1, 0], [1.0, 2.0, 3.0, 4.0]) == 0.25
+    assert area_under_curve([0, 1, 0, 1], [5.0, 5.0, 5.0, 5.0]) == 0.5
+
+
+def test_every_reading_reaches_the_collector_in_a_window(gateway: MakeProject) -> None:
+    project = gateway(1050)
+
+    with project.collector():
+        statistics = project.flow().run()
+
+    check_windows(project.windows, 1050)
+    assert statistics.produced == 1050
+    assert statistics.live == 0
+
+
+def test_a_window_has_the_figures_of_its_readings(gateway: MakeProject) -> None:
+    project = gateway(WINDOW)
+    with project.collector():
+        project.flow().run()
+    rows = project.readings
+
+    [window] = project.windows
+
+    assert (window["device"], window["site"], window["unit"]) == ("shuttle-1", "pad-39a", "counts")
+    for column, figures in zip(zip(*rows, strict=True), window["channels"], strict=True):
+        mean = pytest.approx(sum(column) / WINDOW)
+        assert figures == {"min": min(column), "max": max(column), "mean": mean}
+
+
+def test_anomalies_are_sent_whole(gateway: MakeProject) -> None:
+    project = gateway(1000)
+    scores = project.scores()
+    with project.collector():
+        project.flow().run()
+
+    sent = [anomaly for window in project.windows for anomaly in window["anomalies"]]
+
+    assert [each["seq"] for each in sent] == [i for i, score in enumerate(scores) if score > 15.0]
+    assert all(each["channels"] == project.readings[each["seq"]] for each in sent)
+
+
+def test_the_aggregator_reduces_what_is_sent(gateway: MakeProject) -> None:
+    project = gateway(ROWS)
+    with project.collector():
+        statistics = project.flow().run()
+
+    sent = project.windows_file.stat().st_size
+    assert sent * 4 < statistics.nodes["aggregator"].copied_bytes
+
+
+def test_a_window_that_the_collector_rejects_is_kept_in_a_file(gateway: MakeProject) -> None:
+    project = gateway(2 * WINDOW)
+
+    with project.collector("--reject", "shuttle-1-0-99"):
+        project.flow().run()
+
+    rejected = json.loads((project.folder / "rejected.jsonl").read_text())
+    assert json.loads(rejected["data"])["first"] == 0
+    assert rejected["attributes"]["error"]["message"] == "the collector rejected the window"
+    assert [window["first"] for window in project.windows] == [WINDOW]
+
+
+def test_nothing_is_lost_while_the_collector_is_away_for_hours(gateway: MakeProject) -> None:
+    project, clock = gateway(ROWS), Clock()
+    with project.collector():
+        pass
+    run = run_flow(project.flow(clock=clock), until=idle)
+    for _ in range(6 * 60):
+        clock.advance(60.0)
+        run.go(idle)
+    assert project.windows == []
+
+    with project.collector():
+        clock.advance(120.0)
+        run.go()
+
+    check_windows(project.windows, ROWS)
+    check_account(run.statistics)

@@ -1,0 +1,35 @@
+"""The gateway of the example with its stages in Python, in the sandbox: the same as in C."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from gateway_project import GatewayProject, MakeProject, needs_river
+
+pytestmark = [needs_river, pytest.mark.timeout(1200)]
+
+ROWS = 2_000
+
+
+@pytest.fixture
+def in_python(gateway: MakeProject, example_in_python: Path, tmp_path: Path) -> GatewayProject:
+    """The project with its components in both languages."""
+    built = example_in_python / "components" / "python"
+    shutil.copytree(built, tmp_path / "edge-gateway/components/python", dirs_exist_ok=True)
+    return gateway(ROWS)
+
+
+def test_the_stages_in_python_do_what_those_in_c_do(in_python: GatewayProject) -> None:
+    project = in_python
+    assert project.scores("python.toml") == project.scores("Torvyn.toml")
+    with project.collector():
+        project.flow("main", "Torvyn.toml").run()
+        in_c = project.windows
+        project.windows_file.unlink()
+    with project.collector():
+        project.flow("main", "python.toml").run()
+
+    assert len(in_c) == ROWS / 100
+    assert project.windows == in_c
