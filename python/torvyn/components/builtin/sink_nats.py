@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 
 from torvyn.components.config import parse_config, wrong_config
 from torvyn.components.connection import Backoff, Connection
+from torvyn.components.identity import ONCE, identity_of
 from torvyn.components.json_fields import MISSING, get_field, parse_object
 from torvyn.components.network.jetstream import (
     NO_STREAM,
@@ -47,6 +48,7 @@ SPEC = Spec(
             "A dotted path to the field that identifies an element, for streams: within its "
             "duplicate window a stream stores each id once, also after a restart.",
         ),
+        ONCE,
         Option("timeout", "duration", 5.0, "How long to wait for a confirmation before a retry."),
         *OPTIONS,
     ),
@@ -72,7 +74,10 @@ class Nats(Sink):
         self._subject: str = options["subject"]
         self._is_stored: bool = options["jetstream"]
         self._id_field: str = options["message_id"]
+        self._is_once: bool = options["once"]
         self._timeout_s: float = options["timeout"]
+        if self._is_once and (self._id_field or not self._is_stored):
+            raise wrong_config(SPEC, "`once` is for streams, and instead of a `message_id`")
         if not self._subject or any(mark in self._subject for mark in "*> "):
             raise wrong_config(SPEC, f"{self._subject!r} is not a subject to publish to")
         self._is_over = False
@@ -120,6 +125,9 @@ class Nats(Sink):
         headers = {"Content-Type": element.content_type}
         if not self._is_stored:
             return headers
+        if self._is_once:
+            epoch, sequence = identity_of(element)
+            return {**headers, "Nats-Msg-Id": f"{epoch}-{sequence}-{self._subject}"}
         if not self._id_field:
             self._count += 1
             return {**headers, "Nats-Msg-Id": f"{self._run_id}-{self._count}"}
