@@ -17,7 +17,13 @@ from torvyn.link.checks.topology import Graph, check_topology, order
 from torvyn.link.component_loader import Library
 from torvyn.link.component_traits import ERROR, INPUT, OUTPUT
 from torvyn.link.dead_letters import DeadLetters
-from torvyn.link.defaults import DEFAULT_CHECKPOINT_S, audit_file, defaults_of, state_dir
+from torvyn.link.defaults import (
+    DEFAULT_CHECKPOINT_S,
+    audit_file,
+    defaults_of,
+    state_dir,
+    telemetry_plan,
+)
 from torvyn.link.node_linker import NodeLinker
 from torvyn.link.option_values import near, place_of, value_of
 from torvyn.link.plan import EdgePlan, NodePlan, Plan
@@ -215,6 +221,7 @@ class FlowLinker:
             audit_file=audit_file(settings, self._library.folder),
             checkpoint_s=checkpoint_s,
             state_dir=state_dir(settings, self._library.folder) if checkpoint_s else "",
+            telemetry=telemetry_plan(settings, self._library.folder),
             warnings=self._problems.warnings(),
             secrets=frozenset(self._problems.secrets),
         )

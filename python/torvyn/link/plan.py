@@ -125,6 +125,21 @@ class RuntimePlan:
 
 
 @dataclass(frozen=True, slots=True)
+class TelemetryPlan:
+    """Where spans and metrics are sent."""
+
+    protocol: str
+    """`http` or `grpc`."""
+    endpoint: str
+    sample_rate: float
+    latency_promote_s: float
+    metrics_interval_s: float
+    max_spool_bytes: int
+    folder: str
+    """The folder of what could not be sent yet."""
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """One flow, ready for the reactor. `nodes` are in topological order, sources first."""
 
@@ -144,6 +159,8 @@ class Plan:
     """How often the states of components are saved; None means never."""
     state_dir: str = ""
     """The folder of stored elements and checkpoints; empty in a program that names none."""
+    telemetry: TelemetryPlan | None = None
+    """None if nothing is exported."""
     max_memory_bytes: int | None = None
     """The memory that its nodes and queues may use together; None means no limit."""
     cpu_share: float | None = None

@@ -3,6 +3,9 @@
 import pytest
 from mosquitto import needs_mosquitto
 
+from torvyn.components.builtin.source_mqtt import Mqtt
+from torvyn.components.config import config_text
+
 pytestmark = needs_mosquitto
 
 
@@ -75,6 +78,24 @@ def test_no_more_than_the_receive_maximum_is_in_the_flow(broker, peer, driven):
     source.source.acknowledge(2)
 
     assert source.texts(2) == ["5", "6"]
+
+
+def test_a_wake_up_while_the_last_one_is_handled_is_not_the_last():
+    source = Mqtt()
+    source.init(config_text({"url": "mqtt://localhost", "topics": "t", "client_id": "test"}))
+    link, reader = source._link, source._link._wake_reader
+
+    class InterruptedReader:
+        def recv(self, size):
+            link.wake()
+            return reader.recv(size)
+
+    link._wake_reader = InterruptedReader()
+    link.wake()
+    link._on_wake()
+    link.wake()
+
+    assert reader.recv(1)
 
 
 def test_a_message_that_is_in_the_flow_is_not_repeated_after_a_reconnect(broker, peer, driven):

@@ -103,6 +103,8 @@ impl PyEdgeLog {
     }
 
     /// Supplies the reader with a batch; raises ValueError when it is damaged.
+    // Keyword arguments of one call in Python.
+    #[allow(clippy::too_many_arguments)]
     #[pyo3(signature = (body, first, start, *, is_backlog, is_historical=false, is_live=false))]
     fn supply(
         &self,

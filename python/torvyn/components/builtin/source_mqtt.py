@@ -66,8 +66,7 @@ SPEC = Spec(
             "receive_maximum",
             "integer",
             1000,
-            "How many messages may be in the flow and not settled (version 5; in 3.1.1 the broker "
-            "decides). For QoS 0: how many may wait to be pulled.",
+            "How many messages may be in the flow and not settled.",
             minimum=1,
         ),
     ),
@@ -135,13 +134,8 @@ class Mqtt(Source):
         self._subscriptions.forget(state["topics"])
 
     def pull(self) -> Output | Pending:
-        ready = self._ready
-        if ready:
-            message = ready.popleft()
-            if self._link is not None and len(ready) == self._limit - 1:
-                # The link has stopped reading.
-                self._link.wake()
-            return self._output(message)
+        if self._ready:
+            return self._output(self._ready.popleft())
         if not self._is_started and self._link is not None:
             # Not in `init`: `restore` comes after it.
             self._is_started = True
@@ -184,7 +178,8 @@ class Mqtt(Source):
 
     @property
     def is_full(self) -> bool:
-        return len(self._ready) >= self._limit
+        # Not only the broker keeps to it: mosquitto sends more when it works off a backlog.
+        return len(self._unsettled) >= self._limit
 
     def on_messages(self, messages: list[Message]) -> None:
         self._ready.extend(self._unsettled.add(messages))

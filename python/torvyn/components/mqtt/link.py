@@ -162,10 +162,10 @@ class Link:
             raise Lost(self._lost_reason or "the connection was closed")
 
     def _on_wake(self) -> None:
-        # In this order, no wake-up is lost between the two.
-        self._is_woken = False
         with contextlib.suppress(OSError):
             self._wake_reader.recv(4096)
+        # Only now: a wake-up before the read would set it, and lose its byte to the read.
+        self._is_woken = False
         self._user.on_wake()
 
     def _keep_alive(self) -> None:
