@@ -44,6 +44,7 @@ EXPECTED = {
     "aggregator_sentence": "Sentence",
     "aggregator_batch": "Batch",
     "aggregator_window": "Window",
+    "aggregator_join": "Join",
     "sink_console": "Console",
     "sink_csv": "Csv",
     "sink_http": "Http",
@@ -93,7 +94,11 @@ def test_options_are_documented_and_their_defaults_are_of_their_kind(stem):
         assert option.doc.endswith((".", "`."))
         assert (option.default is None) is option.required
     given = {option.name: option.default for option in spec.options if not option.required}
-    required = {option.name: "1" for option in spec.options if option.required}
+    required = {
+        option.name: "1s" if option.kind == "duration" else "1"
+        for option in spec.options
+        if option.required
+    }
     assert parse_config(spec, {**given, **required}) == parse_config(spec, required)
 
 

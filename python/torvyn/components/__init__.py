@@ -4,10 +4,12 @@ builtin      the components, one file each: `role_name.py`
 spec         the spec of a component: name, summary, options
 config       a node's config as typed options
 connection   the state of a connection, and the delays between tries
+identity     what identifies an element in every run of its flow
 retry        repeats a call while the other side is away
 event_time   event time from fields, and the wall clock
 keys         one component per key
 windows      the state of `window`
+join_side    the waiting elements of an input of `join`
 json_fields  reads and writes fields of JSON objects
 line_format  lines of bytes as elements
 packages     imports packages that only some components need
@@ -49,6 +51,7 @@ BUILTINS: Final[dict[str, str]] = {
     "sentence": "torvyn.components.builtin.aggregator_sentence:Sentence",
     "batch": "torvyn.components.builtin.aggregator_batch:Batch",
     "window": "torvyn.components.builtin.aggregator_window:Window",
+    "join": "torvyn.components.builtin.aggregator_join:Join",
     "console": "torvyn.components.builtin.sink_console:Console",
     "response": "torvyn.components.builtin.sink_response:ResponseSink",
     "file": "torvyn.components.builtin.sink_file:File",

@@ -38,7 +38,7 @@ class GrpcSender:
             raise MissingError(
                 "observe.package-missing",
                 "the exporter `otlp-grpc` needs the package `grpcio`",
-                hint='pip install "torvyn[grpc]"',
+                hint='pip install "torvyn[otlp]"',
             ) from error
         self._grpc, self._timeout_s = grpc, timeout_s
         host = f"[{endpoint.host}]" if ":" in endpoint.host else endpoint.host

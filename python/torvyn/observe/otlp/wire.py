@@ -1,6 +1,6 @@
 """The encoding of protobuf fields, as far as OTLP needs it.
 
-The generated messages would load protobuf's runtime, about 10 MiB per process.
+The generated messages would add a dependency, 3 MiB and 0.1 s to every process that exports.
 """
 
 from __future__ import annotations
