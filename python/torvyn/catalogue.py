@@ -121,7 +121,8 @@ CATALOGUE: Final[dict[str, str]] = {
     "transport.unread": "A gRPC client read nothing for `write_timeout`.",
     "transport.upgrade-needed": "The WebSocket path received an ordinary request.",
     # observe: logs and telemetry
-    "observe.bad-endpoint": "The address of the trace collector is not a valid URL.",
+    "observe.bad-endpoint": "The address of the collector is not a valid URL.",
+    "observe.package-missing": "An exporter needs a package that is not installed.",
     # session: streams that outlive their connection
     "session.all-read": "A client resumed an answer that it has already read to its end.",
     "session.bad-id": "A client sent an invalid event id.",

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 from typing import Any
 
 import pytest
+from benches.detection import area_under_curve
 from gateway_project import MakeProject, needs_river
 
 from torvyn.testing import Clock, check_account, idle, run_flow
@@ -17,18 +17,6 @@ ROWS = 10_000
 """River's own evaluation uses the first 10,000 readings."""
 MIN_AUC = 0.985
 WINDOW = 100
-
-
-def area_under_curve(labels: list[int], scores: list[float]) -> float:
-    """The share of pairs of an anomaly and a normal reading in which the anomaly scores higher."""
-    ranked = sorted(zip(scores, labels, strict=True))
-    above, below = 0.0, 0
-    for _, tied in itertools.groupby(ranked, key=lambda pair: pair[0]):
-        group = [label for _, label in tied]
-        normal = len(group) - sum(group)
-        above += sum(group) * (below + normal / 2)
-        below += normal
-    return above / (sum(labels) * below)
 
 
 def check_windows(windows: list[dict[str, Any]], rows: int) -> None:

@@ -24,7 +24,12 @@ def run_in_small_memory(project: GatewayProject, flows: int) -> dict[str, Any]:
     command = [sys.executable, str(program), str(project.folder / "Torvyn.toml"), str(flows)]
     with memory_group(GATEWAY_BYTES) as group, project.collector():
         done = subprocess.run(
-            command, preexec_fn=group.join, check=True, capture_output=True, text=True
+            command,
+            preexec_fn=group.join,
+            check=True,
+            capture_output=True,
+            text=True,
+            timeout=120,
         )
         report: dict[str, Any] = json.loads(done.stdout)
         return report | {"peak_group_bytes": group.peak_bytes}

@@ -167,6 +167,11 @@ def test_a_bad_config_fails_before_the_first_element():
         keyed_run(iter(["{}"]), "window")
 
 
+class OnlyBatches(Processor):
+    def process_batch(self, elements):
+        return list(elements)
+
+
 async def _later(element):
     return element
 
@@ -176,6 +181,7 @@ async def _later(element):
     [
         (torvyn.sink(print), "a sink cannot have a `key`"),
         (torvyn.processor(_later), "is async and cannot have a `key`"),
+        (OnlyBatches(), "takes only batches and cannot have a `key`"),
         (torvyn.stream(lambda stream: (yield from stream)), "reads a whole stream"),
     ],
 )

@@ -49,6 +49,8 @@ class RetryLoop:
         """The result of the first attempt that raises none of the errors. Raises `Unavailable` when
         the loop is stopped."""
         while True:
+            if self.is_stopped:
+                raise Unavailable("the flow has ended")
             try:
                 result = attempt()
             except errors as error:

@@ -83,7 +83,9 @@ class _Stateful(Component):
     edge drops its elements, and they are counted."""
     inputs: Iterable[str] = ()
     """The names of the inputs, for a component that tells them apart. An edge names one in
-    `to = "node:input"`, and the method receives it as a second argument."""
+    `to = "node:input"`, and `self.input` is the name for the current element."""
+    input: str = ""
+    """The input of the current element, for a component with `inputs`."""
     key: str | None = None
     """The key of the elements that this component receives, if its node has a `key`."""
 

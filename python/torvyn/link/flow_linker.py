@@ -17,7 +17,7 @@ from torvyn.link.checks.topology import Graph, check_topology, order
 from torvyn.link.component_loader import Library
 from torvyn.link.component_traits import ERROR, INPUT, OUTPUT
 from torvyn.link.dead_letters import DeadLetters
-from torvyn.link.defaults import audit_file, defaults_of
+from torvyn.link.defaults import audit_file, defaults_of, telemetry_plan
 from torvyn.link.node_linker import NodeLinker
 from torvyn.link.option_values import near, place_of, value_of
 from torvyn.link.plan import EdgePlan, NodePlan, Plan
@@ -203,6 +203,7 @@ class FlowLinker:
             observability=settings["observability.level"],
             audit=settings["security.audit"],
             audit_file=audit_file(settings, self._library.folder),
+            telemetry=telemetry_plan(settings, self._library.folder),
             warnings=self._problems.warnings(),
             secrets=frozenset(self._problems.secrets),
         )

@@ -118,6 +118,21 @@ class RuntimePlan:
 
 
 @dataclass(frozen=True, slots=True)
+class TelemetryPlan:
+    """Where spans and metrics are sent."""
+
+    protocol: str
+    """`http` or `grpc`."""
+    endpoint: str
+    sample_rate: float
+    latency_promote_s: float
+    metrics_interval_s: float
+    max_spool_bytes: int
+    folder: str
+    """The folder of what could not be sent yet."""
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """One flow, ready for the reactor. `nodes` are in topological order, sources first."""
 
@@ -133,6 +148,8 @@ class Plan:
     audit: str
     """`none`, `stdout` or `file`."""
     audit_file: str
+    telemetry: TelemetryPlan | None = None
+    """None if nothing is exported."""
     max_memory_bytes: int | None = None
     """The memory that its nodes and queues may use together; None means no limit."""
     cpu_share: float | None = None

@@ -130,6 +130,8 @@ class ObservabilityRecord(Record):
     level: str | None = None
     exporter: str | None = None
     endpoint: str | None = None
+    metrics_interval_s: float | None = None
+    max_spool_bytes: int | None = None
     sample_rate: float | None = None
     latency_promote_s: float | None = None
 

@@ -264,6 +264,14 @@ def test_an_id_is_stored_once(sink, server):
         sink(jetstream=True, message_id="id").push(Element("{}"))
 
 
+def test_the_number_in_the_flow_may_be_the_id(sink, server):
+    add_stream(server)
+    elements = [Element(str(n), sequence=n, attributes={"epoch": "e"}) for n in range(3)]
+    sink(jetstream=True, once=True).push_batch(elements[:2])
+    sink(jetstream=True, once=True).push_batch(elements)
+    assert stored(server) == ["0", "1", "2"]
+
+
 def test_a_payload_over_the_limit_of_the_server_is_rejected_and_nothing_sent(sink, server):
     add_stream(server)
     with pytest.raises(InvalidInput, match="1048576"):

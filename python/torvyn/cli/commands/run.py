@@ -61,6 +61,7 @@ def run_plan(screen: Screen, plan: Plan, limit: int | None) -> Outcome:
     from torvyn.cli.supervision.status_socket import StatusSocket
     from torvyn.cli.supervision.supervisor import make_health_check, make_supervisor
     from torvyn.observe.logs import show_logs
+    from torvyn.observe.telemetry import FlowTelemetry
     from torvyn.reactor import Flow
 
     flow = Flow.from_plan(plan)
@@ -75,9 +76,10 @@ def run_plan(screen: Screen, plan: Plan, limit: int | None) -> Outcome:
         screen.info(f"[torvyn] Running flow '{plan.name}'", "")
         _log(screen, "flow.started", f"running flow `{plan.name}`", flow=plan.name)
         check = make_health_check(plan)
-        with StatusSocket(flow, check):
+        with StatusSocket(flow, check), FlowTelemetry(flow) as telemetry:
             supervisor = make_supervisor(flow, check)
             outcome = run_in_foreground(flow, partial(_notice, screen), supervisor)
+            telemetry.ended(outcome.statistics, outcome.state, outcome.error)
         line = summary_line(outcome.statistics)
         message = f"flow `{plan.name}` {outcome.state}: {line}"
         filtered = _filtered_side(flow)

@@ -9,14 +9,20 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
-import json
 import uuid
 from collections.abc import Sequence
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar
 
 from torvyn.components.config import parse_config, wrong_config
 from torvyn.components.connection import Backoff, Connection
+from torvyn.components.identity import ONCE, identity_of
 from torvyn.components.json_fields import MISSING, get_field, parse_object
+from torvyn.components.network.jetstream import (
+    NO_STREAM,
+    STREAM_FULL,
+    JetStreamWriter,
+    Rejected,
+)
 from torvyn.components.network.nats_client import OPTIONS, NatsClient
 from torvyn.components.retry import describe
 from torvyn.components.spec import Option, Spec
@@ -42,6 +48,7 @@ SPEC = Spec(
             "A dotted path to the field that identifies an element, for streams: within its "
             "duplicate window a stream stores each id once, also after a restart.",
         ),
+        ONCE,
         Option("timeout", "duration", 5.0, "How long to wait for a confirmation before a retry."),
         *OPTIONS,
     ),
@@ -52,8 +59,6 @@ component = "nats"
 config = { subject = "readings.site-7", jetstream = true, message_id = "id" }
 """,
 )
-
-STREAM_FULL: Final = 10077
 
 
 class Nats(Sink):
@@ -69,14 +74,18 @@ class Nats(Sink):
         self._subject: str = options["subject"]
         self._is_stored: bool = options["jetstream"]
         self._id_field: str = options["message_id"]
+        self._is_once: bool = options["once"]
         self._timeout_s: float = options["timeout"]
+        if self._is_once and (self._id_field or not self._is_stored):
+            raise wrong_config(SPEC, "`once` is for streams, and instead of a `message_id`")
         if not self._subject or any(mark in self._subject for mark in "*> "):
             raise wrong_config(SPEC, f"{self._subject!r} is not a subject to publish to")
         self._is_over = False
         self._run_id = uuid.uuid4().hex
         self._count = 0
         self.connection = Connection("nats", ", ".join(options["servers"]).rpartition("@")[2])
-        self._client = NatsClient(options, self.connection, _nothing, self._on_failed)
+        self._writer = JetStreamWriter()
+        self._client = NatsClient(options, self.connection, self._writer.start, self._on_failed)
         self._client.start()
 
     def push(self, element: Element) -> None:
@@ -116,6 +125,9 @@ class Nats(Sink):
         headers = {"Content-Type": element.content_type}
         if not self._is_stored:
             return headers
+        if self._is_once:
+            epoch, sequence = identity_of(element)
+            return {**headers, "Nats-Msg-Id": f"{epoch}-{sequence}-{self._subject}"}
         if not self._id_field:
             self._count += 1
             return {**headers, "Nats-Msg-Id": f"{self._run_id}-{self._count}"}
@@ -136,8 +148,10 @@ class Nats(Sink):
             connected = await client.connected()
             self._check_sizes(messages, connected.max_payload)
             try:
-                send = self._store if self._is_stored else self._publish
-                await send(connected, messages)
+                if self._is_stored:
+                    await self._writer.store(connected, self._subject, messages, self._timeout_s)
+                else:
+                    await self._publish(connected, messages)
             except (nats.errors.Error, TimeoutError, OSError) as error:
                 self._report(error)
                 await asyncio.sleep(backoff.next_delay_s())
@@ -156,9 +170,9 @@ class Nats(Sink):
 
     def _report(self, error: Exception) -> None:
         reason = describe(error).removeprefix("nats: ")
-        if isinstance(error, _Rejected) and error.code == STREAM_FULL:
+        if isinstance(error, Rejected) and error.code == STREAM_FULL:
             reason = f"the stream of {self._subject} is full"
-        elif type(error).__name__ == "NoRespondersError":
+        elif isinstance(error, Rejected) and error.code == NO_STREAM:
             reason = f"no stream stores {self._subject}"
         self.connection.lost(reason)
 
@@ -166,32 +180,3 @@ class Nats(Sink):
         for data, headers in messages:
             await client.publish(self._subject, data, headers=headers)
         await client.flush(self._timeout_s)
-
-    async def _store(self, client: Any, messages: list[tuple[bytes, dict[str, str]]]) -> None:
-        """Publishes all and waits for every confirmation, before the first error is raised."""
-        # Not `publish_async` of the library: it never ends when the server answers with an error.
-        answers = await asyncio.gather(
-            *(
-                client.request(self._subject, data, self._timeout_s, headers=headers)
-                for data, headers in messages
-            ),
-            return_exceptions=True,
-        )
-        for answer in answers:
-            if isinstance(answer, BaseException):
-                raise answer
-            error = json.loads(answer.data).get("error")
-            if error:
-                raise _Rejected(error.get("err_code", 0), error.get("description", "rejected"))
-
-
-class _Rejected(OSError):
-    """The server did not store a message."""
-
-    def __init__(self, code: int, text: str) -> None:
-        super().__init__(text)
-        self.code = code
-
-
-async def _nothing(_: Any) -> None:
-    """A sink has nothing to subscribe to."""

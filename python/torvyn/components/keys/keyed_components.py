@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from torvyn.components.keys.key_reader import KeyFunction, key_reader
 from torvyn.contract import Component, Element
-from torvyn.contract.inspection import defines, own_attribute
+from torvyn.contract.inspection import defines, own_attribute, read_attribute
 from torvyn.contract.roles import METHODS, Emissions
 
 KEY_BYTES: Final = 1024
@@ -59,6 +59,8 @@ class KeyedComponents:
         """Created and initialized before the first key, so that a bad config fails at the start."""
         self.method_name = METHODS[self._spare.role]
         self._has_timer = False
+        self._has_inputs = bool(read_attribute(self._spare, "inputs", ()))
+        self.input = ""
         self._reports_bytes = defines(self._spare, "held_bytes")
         self.node: Any = None
         self._wall: Any = None
@@ -125,7 +127,7 @@ class KeyedComponents:
 
     # Elements
 
-    def call(self, element: Element, *input_name: str) -> Emissions:
+    def call(self, element: Element) -> Emissions:
         """Calls the component of the element's key."""
         key = self._read_key(element)
         slot = self._slots.get(key)
@@ -136,7 +138,9 @@ class KeyedComponents:
                 evicted += self._evict()
         else:
             self._slots.move_to_end(key)
-        result = slot.method(element, *input_name)
+        if self._has_inputs:
+            slot.component.input = self.input  # type: ignore[attr-defined]
+        result = slot.method(element)
         if self._reports_bytes:
             self._measure(slot)
             if self._is_full():

@@ -5,7 +5,6 @@ pymodbus is imported when a flow uses it.
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from typing import Any, Final
 
 from torvyn.components.config import parse_config
 from torvyn.components.network.sockets import parse_address
-from torvyn.components.packages import import_package
+from torvyn.components.packages import import_package, quiet_logger
 from torvyn.components.retry import ON_DISCONNECT
 from torvyn.components.spec import Option, Spec
 from torvyn.errors import InvalidInput
@@ -145,7 +144,7 @@ class ModbusDevice:
         client = import_package("pymodbus.client", spec.name, "modbus")
         self._errors = import_package("pymodbus.exceptions", spec.name, "modbus")
         framer = import_package("pymodbus", spec.name, "modbus").FramerType
-        _quiet_library()
+        quiet_logger("pymodbus")
         host, port = parse_address(spec, options["address"], DEFAULT_PORT)
         self._device = options["device"]
         self._client = client.ModbusTcpClient(
@@ -247,10 +246,3 @@ def _reason(error: Exception) -> str:
     for prefix in ("[Connection] ", "[Input/Output] "):
         text = text.removeprefix(prefix)
     return text or type(error).__name__
-
-
-def _quiet_library() -> None:
-    """The library logs each failed try; the connection reports them once."""
-    library = logging.getLogger("pymodbus")
-    if library.level == logging.NOTSET:
-        library.setLevel(logging.CRITICAL)

@@ -6,6 +6,7 @@ raises, or an `__iter__` that returns no iterator, fails at the start, and the e
 
 from __future__ import annotations
 
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,7 +15,7 @@ from torvyn.contract.batch_methods import batch_method_of, has_single_method
 from torvyn.contract.enums import Role
 from torvyn.contract.inspection import bound_method, has_attribute, iterator_of
 from torvyn.contract.roles import METHODS, OPTIONAL_METHODS, TIMER_METHODS
-from torvyn.link.component_traits import has_timer
+from torvyn.link.component_traits import has_timer, inputs_of
 from torvyn.reactor.run.cpu_throttle import CpuThrottle
 
 
@@ -40,6 +41,8 @@ def bind(component: Component, role: str, throttle: CpuThrottle | None = None) -
     optional = {name: bound_method(component, name) for name in names}
     if role == Role.SOURCE and acknowledges(component):
         optional["acknowledge"] = bound_method(component, "acknowledge")
+    if inputs_of(component, role):
+        optional["set_input"] = partial(setattr, component, "input")
     if role == Role.SOURCE and has_attribute(component, "__iter__"):
         items = iterator_of(component)
         return IterableSource(throttle.throttle_items(items) if throttle else items, **optional)
